@@ -1,0 +1,52 @@
+//! What a store declares about itself.
+
+/// How holds are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MutexMode {
+    /// By this process: they end with it.
+    Process,
+    /// By leases in the store.
+    Lease,
+    /// By a database session.
+    Session,
+}
+
+/// What a store offers where the contract lets stores differ; the conformance suite checks the declaration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// `memory`, `redis`, `postgres`, or another store's own name.
+    pub store: &'static str,
+    /// What keeps a mutex.
+    pub mutex_mode: MutexMode,
+    /// `Store::wait_group` works.
+    pub wait_groups: bool,
+    /// `Store::limiter` works.
+    pub limiters: bool,
+    /// Waiters are pushed. Where not, they proceed by the poll floor (C14).
+    pub wake_ups: bool,
+    /// `detach` and `attach` work.
+    pub detach: bool,
+    /// The state lives outside this process, and other processes share it.
+    pub shared: bool,
+    /// Holds survive a restart of the store with its durable configuration; `None` if that could not be read.
+    pub survives_restart: Option<bool>,
+}
+
+impl Capabilities {
+    /// Everything offered, by a store of that name and mode; take off what is not.
+    #[must_use]
+    pub fn full(store: &'static str, mutex_mode: MutexMode) -> Self {
+        Self {
+            store,
+            mutex_mode,
+            wait_groups: true,
+            limiters: true,
+            wake_ups: true,
+            detach: true,
+            shared: true,
+            survives_restart: None,
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The one way to acquire: ask, and while the store says to wait, wait to be woken and ask again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::EngineHandle;
+use super::board::Bell;
+use super::hold::{LeaseHold, sleep_until_some};
+use super::keeper::LeaseKeeper;
+use super::steps::{Acquire, Acquired, Object};
+use crate::clock::{now, sleep};
+use crate::{Error, ErrorKind, FencingToken, Hold, HoldOptions, Result, Ticket, Ttl};
+
+/// How long an acquisition may wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// One attempt, no queueing.
+    None,
+    /// Until then.
+    Until(Instant),
+    /// For as long as it takes.
+    Forever,
+}
+
+impl Patience {
+    /// At most this long; zero is one attempt, and what is longer than the clock reaches is for ever.
+    pub(crate) fn at_most(limit: Duration) -> Self {
+        if limit.is_zero() {
+            return Self::None;
+        }
+        now().checked_add(limit).map_or(Self::Forever, Self::Until)
+    }
+
+    fn end(self) -> Option<Instant> {
+        match self {
+            Self::Until(end) => Some(end),
+            Self::None | Self::Forever => None,
+        }
+    }
+}
+
+/// A request at its time limit gets so much longer for its answer, before the outcome is called unknown.
+const LAST_WORD: Duration = Duration::from_millis(200);
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LAST_PAUSE: Duration = Duration::from_millis(400);
+
+/// An acquisition that may have left something at the store. Dropped in doubt, it queues the cancel (C4).
+#[derive(Debug)]
+pub(crate) struct Doubt {
+    engine: Arc<EngineHandle>,
+    object: Object,
+    ticket: Ticket,
+    lease: Ttl,
+    waits: bool,
+    raised: bool,
+}
+
+impl Doubt {
+    pub(crate) fn new(engine: &Arc<EngineHandle>, object: &Object, ticket: Ticket, lease: Ttl) -> Self {
+        Self {
+            engine: Arc::clone(engine),
+            object: object.clone(),
+            ticket,
+            lease,
+            waits: false,
+            raised: false,
+        }
+    }
+
+    /// A request is about to be sent.
+    pub(crate) fn raise(&mut self) {
+        self.raised = true;
+    }
+
+    /// Nothing is left at the store, or what is left has an owner.
+    pub(crate) fn settle(&mut self) {
+        self.raised = false;
+    }
+
+    /// The ticket queues at the store: its wake-ups arrive at the bell.
+    fn join(&mut self) -> Bell {
+        self.waits = true;
+        self.engine.shared.board.join(&self.object, self.ticket, self.lease.get())
+    }
+}
+
+impl Drop for Doubt {
+    fn drop(&mut self) {
+        let shared = &self.engine.shared;
+        if self.waits {
+            shared.board.leave(self.ticket);
+        }
+        if self.raised {
+            shared.send_cancel(&self.object, self.ticket, self.lease);
+        }
+    }
+}
+
+/// A grant, before it is anybody's.
+pub(crate) struct Grant {
+    pub(crate) token: FencingToken,
+    pub(crate) sent: Instant,
+    pub(crate) ambiguous: bool,
+}
+
+/// Runs one acquisition. `learn` is told the limit in force with every answer that has one.
+pub(crate) struct Acquisition<'a> {
+    pub(crate) engine: &'a Arc<EngineHandle>,
+    pub(crate) request: Acquire,
+    pub(crate) patience: Patience,
+    pub(crate) learn: &'a (dyn Fn(u32) + Sync),
+}
+
+/// What one answer means for the waiting.
+enum Next {
+    Done(Option<Grant>),
+    Wait,
+    Again,
+}
+
+impl Acquisition<'_> {
+    /// The grant and its doubt, which the caller settles once the hold has an owner; `None` for a definite no.
+    pub(crate) async fn run(mut self) -> Result<Option<(Grant, Doubt)>> {
+        let mut doubt =
+            Doubt::new(self.engine, &self.request.object, self.request.ticket, self.request.lease);
+        let mut bell: Option<Bell> = None;
+        let mut ambiguous = false;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            self.engine.shared.check_open()?;
+            let before = doubt.raised;
+            doubt.raise();
+            let sent = now();
+            let error = match self.ask().await {
+                Ok(answer) => match self.judge(answer, sent, ambiguous, &mut doubt)? {
+                    Next::Done(None) => return Ok(None),
+                    Next::Done(Some(grant)) => return Ok(Some((grant, doubt))),
+                    Next::Again => continue,
+                    Next::Wait => {
+                        pause = FIRST_PAUSE;
+                        let bell = bell.get_or_insert_with(|| doubt.join());
+                        if !self.wait(bell).await {
+                            return Ok(None);
+                        }
+                        continue;
+                    }
+                },
+                Err(error) => error,
+            };
+            if error.kind() == ErrorKind::Unknown {
+                ambiguous = true;
+            } else if !before {
+                doubt.settle();
+            }
+            self.ride_out(error, pause).await?;
+            pause = (pause * 2).min(LAST_PAUSE);
+        }
+    }
+
+    async fn ask(&self) -> Result<Acquired> {
+        let steps = &self.engine.shared.steps;
+        let step = steps.acquire(std::slice::from_ref(&self.request));
+        let answers = match self.patience.end() {
+            Some(end) => timeout_at(end + LAST_WORD, step).await.unwrap_or_else(|_| {
+                Err(Error::new(ErrorKind::Unknown, "the time limit came before the store's answer"))
+            })?,
+            None => step.await?,
+        };
+        answers
+            .into_iter()
+            .next()
+            .ok_or_else(|| Error::new(ErrorKind::Unknown, "the store's answer was empty"))
+    }
+
+    fn judge(&self, answer: Acquired, sent: Instant, ambiguous: bool, doubt: &mut Doubt) -> Result<Next> {
+        let waits = matches!(answer, Acquired::Waiting { .. }) && self.request.queue;
+        if !waits && !ambiguous && !matches!(answer, Acquired::Granted { .. }) {
+            doubt.settle();
+        }
+        match answer {
+            Acquired::Granted { token, limit } => {
+                (self.learn)(limit);
+                // Too old to hand out (C6): asked again, the same ticket gets a lease of full length.
+                if now() > sent + self.request.lease.handout() {
+                    return Ok(Next::Again);
+                }
+                Ok(Next::Done(Some(Grant { token, sent, ambiguous })))
+            }
+            Acquired::Waiting { limit } => {
+                (self.learn)(limit);
+                Ok(if self.request.queue { Next::Wait } else { Next::Done(None) })
+            }
+            Acquired::Cancelled => Err(Error::lost()),
+            Acquired::Mismatch { stored } => Err(Error::new(
+                ErrorKind::ConfigMismatch,
+                format!("the store's limit is {stored}, this handle's is {}", self.request.limit),
+            )),
+            Acquired::TooLarge { limit } => {
+                (self.learn)(limit);
+                let asked = self.request.weight;
+                Err(Error::invalid_argument(format!(
+                    "{asked} permits were asked for and the limit is {limit}"
+                )))
+            }
+            Acquired::Overloaded => Err(Error::new(ErrorKind::Overloaded, "the queue is at max_waiters")),
+        }
+    }
+
+    /// `false` when the time is over.
+    async fn wait(&self, bell: &Bell) -> bool {
+        tokio::select! {
+            biased;
+            () = bell.notified() => true,
+            () = sleep_until_some(self.patience.end()) => false,
+        }
+    }
+
+    /// Waits a little while the store is away, or ends with its error.
+    async fn ride_out(&mut self, error: Error, pause: Duration) -> Result<()> {
+        let over = match self.patience {
+            Patience::None => true,
+            Patience::Until(end) => now() >= end,
+            Patience::Forever => false,
+        };
+        if over || error.kind().is_final() {
+            return Err(error);
+        }
+        let pause = pause.mul_f64(rand::random_range(0.5..=1.0));
+        match self.patience.end() {
+            // At the end one more attempt would overrun: the error is the last word.
+            Some(end) if now() + pause >= end => {
+                tokio::time::sleep_until(end).await;
+                Err(error)
+            }
+            _ => {
+                sleep(pause).await;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Makes the hold of a grant and gives it to the watchdog and a keeper.
+///
+/// # Errors
+/// `Closed`; then `doubt` cancels the grant.
+pub(crate) fn own(grant: &Grant, mut doubt: Doubt, options: &HoldOptions, weight: u32) -> Result<Hold> {
+    let engine = Arc::clone(&doubt.engine);
+    let mut hold = LeaseHold::new(doubt.object.clone(), doubt.ticket, doubt.lease, grant.sent);
+    hold.ambiguous = grant.ambiguous;
+    hold.renew_until = options.max_hold.and_then(|max_hold| grant.sent.checked_add(max_hold));
+    let hold = Arc::new(hold);
+    engine.shared.adopt(&hold, options.renew)?;
+    doubt.settle();
+    let keeper = LeaseKeeper { engine, hold };
+    Ok(Hold::new(Arc::new(keeper), doubt.ticket, grant.token, weight))
+}

@@ -1,0 +1,134 @@
+//! What stands behind a guard of a lease store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+use super::EngineHandle;
+use super::acquire::Doubt;
+use super::hold::LeaseHold;
+use super::shared::release_of;
+use super::steps::{Attach, Attached, Kept};
+use crate::clock::{now, sleep};
+use crate::{Error, ErrorKind, Keeper, Result, Ticket, Ttl};
+
+/// The keeper of one hold. It keeps the engine alive.
+#[derive(Debug)]
+pub(crate) struct LeaseKeeper {
+    pub(crate) engine: Arc<EngineHandle>,
+    pub(crate) hold: Arc<LeaseHold>,
+}
+
+/// Between two attempts of a call that is bounded by its attempts.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Attempts of a release, a detach or an attach while the store's answer is in doubt.
+const ATTEMPTS: u32 = 3;
+
+impl LeaseKeeper {
+    fn forget(&self) -> bool {
+        self.engine.shared.registry.remove(self.hold.ticket);
+        self.hold.give()
+    }
+
+    fn context(&self, operation: &'static str, error: Error) -> Error {
+        error.context(operation, self.engine.shared.store(), self.hold.object.name.as_str())
+    }
+
+    async fn try_release(&self, was_live: bool, deadline: Instant) -> Result<()> {
+        let step = [release_of(&self.hold)];
+        let mut doubt = false;
+        for attempt in 1.. {
+            match self.engine.shared.steps.release(&step).await {
+                Ok(answers) => {
+                    let freed = answers.first() == Some(&Kept::Yes);
+                    // Gone after an attempt in doubt, before anybody else could hold: it was that attempt.
+                    return if was_live && (freed || (doubt && now() < deadline)) {
+                        Ok(())
+                    } else {
+                        Err(Error::lost())
+                    };
+                }
+                Err(error) if error.kind().is_final() || attempt == ATTEMPTS => return Err(error),
+                Err(error) => doubt |= error.kind() == ErrorKind::Unknown,
+            }
+            sleep(PAUSE).await;
+        }
+        unreachable!("the loop ends at the last attempt")
+    }
+
+    /// Moves the hold to a fresh ticket, so that no renewal of the old one which is still under way can shorten the
+    /// lease that is set here.
+    async fn try_detach(&self, lease: Ttl) -> Result<Ticket> {
+        let to = Ticket::random();
+        let object = self.hold.object.clone();
+        let attach = Attach { object, from: self.hold.ticket, to, lease, label: None };
+        let (_, mut doubt) = move_hold(&self.engine, &attach).await?.ok_or_else(Error::lost)?;
+        doubt.settle();
+        Ok(to)
+    }
+}
+
+/// What a move took over and when the request that did it was sent.
+pub(crate) struct Moved {
+    pub(crate) attached: Attached,
+    pub(crate) sent: Instant,
+}
+
+/// Moves a hold to another ticket; `None` if it is gone. What is in doubt after the last attempt, or when the call is
+/// dropped, is cancelled; so is a moved hold until the caller settles the doubt.
+///
+/// # Errors
+/// As the step.
+pub(crate) async fn move_hold(engine: &Arc<EngineHandle>, attach: &Attach) -> Result<Option<(Moved, Doubt)>> {
+    let mut doubt = Doubt::new(engine, &attach.object, attach.to, attach.lease);
+    for attempt in 1.. {
+        doubt.raise();
+        let sent = now();
+        match engine.shared.steps.attach(attach).await {
+            Ok(Some(_)) if now() > sent + attach.lease.handout() => {}
+            Ok(Some(attached)) => return Ok(Some((Moved { attached, sent }, doubt))),
+            Ok(None) => {
+                doubt.settle();
+                return Ok(None);
+            }
+            Err(error) if error.kind().is_final() || attempt == ATTEMPTS => return Err(error),
+            Err(_) => sleep(PAUSE).await,
+        }
+    }
+    unreachable!("the loop ends at the last attempt")
+}
+
+#[async_trait]
+impl Keeper for LeaseKeeper {
+    fn is_held(&self, _: Ticket) -> bool {
+        self.hold.is_held()
+    }
+
+    fn deadline(&self, _: Ticket) -> Option<Instant> {
+        Some(self.hold.deadline())
+    }
+
+    async fn lost(&self, _: Ticket) {
+        self.hold.lost().await;
+    }
+
+    fn abandon(&self, _: Ticket) {
+        self.forget();
+        self.engine.shared.send_release(&self.hold);
+    }
+
+    async fn release(&self, _: Ticket) -> Result<()> {
+        let deadline = self.hold.deadline();
+        let was_live = self.forget();
+        self.try_release(was_live, deadline).await.map_err(|error| self.context("release", error))
+    }
+
+    async fn detach(&self, _: Ticket, lease: Ttl) -> Result<Ticket> {
+        if !self.forget() {
+            return Err(self.context("detach", Error::lost()));
+        }
+        self.try_detach(lease).await.map_err(|error| self.context("detach", error))
+    }
+}

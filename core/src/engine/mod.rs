@@ -1,0 +1,145 @@
+//! The engine: what waits, renews, releases and gives up, written once for all lease stores.
+//!
+//! A backend brings its [`steps`] twice, over a connection for the callers and over one for the engine, and a source of
+//! wake-ups; [`Engine`] makes mutexes and semaphores of them. Callers' steps run on the callers' runtime; renewals,
+//! releases that `Drop` queued, polls and wake-ups run on one thread of the engine's own, so that neither a blocked
+//! worker nor the end of the caller's runtime stops them.
+
+mod acquire;
+mod board;
+mod hold;
+mod keeper;
+mod outbox;
+mod permits;
+mod registry;
+mod shared;
+pub mod steps;
+mod thread;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use self::permits::Permits;
+use self::shared::Shared;
+use self::steps::{Object, PermitSteps, WakeSource};
+use crate::{
+    Capabilities, Error, ErrorKind, Kind, Mutex, MutexOptions, Name, OnMismatch, Result, Semaphore,
+    SemaphoreOptions,
+};
+
+/// How long [`Engine::close`] waits for the store to take the last releases.
+const CLOSE_LIMIT: Duration = Duration::from_secs(5);
+
+/// The engine of one store object. Clones share it; its thread ends, after the last releases, when the last clone,
+/// handle and guard is gone.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    handle: Arc<EngineHandle>,
+}
+
+/// What handles and guards keep alive.
+#[derive(Debug)]
+pub(crate) struct EngineHandle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Drop for EngineHandle {
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}
+
+impl Engine {
+    /// Starts the engine's thread.
+    ///
+    /// `callers` are the steps over the callers' connection, `own` over the engine's. Without a source of wake-ups
+    /// waiters proceed by the poll floor.
+    ///
+    /// # Errors
+    /// `Unavailable` if the system has no thread to give.
+    pub fn start(
+        capabilities: Capabilities,
+        callers: Arc<dyn PermitSteps>,
+        own: Arc<dyn PermitSteps>,
+        wake: Option<Arc<dyn WakeSource>>,
+    ) -> Result<Self> {
+        let shared = Arc::new(Shared::new(capabilities, callers));
+        thread::start(Arc::clone(&shared), own, wake)?;
+        Ok(Self { handle: Arc::new(EngineHandle { shared }) })
+    }
+
+    /// A mutex, without I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `Closed`.
+    pub fn mutex(&self, name: &str, options: MutexOptions) -> Result<Arc<dyn Mutex>> {
+        options
+            .check()
+            .and_then(|()| self.object(Kind::Mutex, name))
+            .map(|object| {
+                // The limit of a mutex is no parameter: there is nothing to compare.
+                Arc::new(Permits::new(&self.handle, object, 1, OnMismatch::Adopt, options.hold))
+                    as Arc<dyn Mutex>
+            })
+            .map_err(|error| self.context("mutex", name, error))
+    }
+
+    /// A semaphore, without I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `Closed`.
+    pub fn semaphore(&self, name: &str, options: SemaphoreOptions) -> Result<Arc<dyn Semaphore>> {
+        options
+            .check()
+            .and_then(|()| self.object(Kind::Semaphore, name))
+            .map(|object| {
+                let SemaphoreOptions { permits, on_mismatch, hold } = options;
+                Arc::new(Permits::new(&self.handle, object, permits, on_mismatch, hold)) as Arc<dyn Semaphore>
+            })
+            .map_err(|error| self.context("semaphore", name, error))
+    }
+
+    fn object(&self, kind: Kind, name: &str) -> Result<Object> {
+        self.handle.shared.check_open()?;
+        Ok(Object { kind, name: Name::new(name)? })
+    }
+
+    fn context(&self, operation: &'static str, name: &str, error: Error) -> Error {
+        error.context(operation, self.handle.shared.store(), name)
+    }
+
+    /// What the store offers.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        self.handle.shared.capabilities
+    }
+
+    /// One round trip.
+    ///
+    /// # Errors
+    /// As the step; `Closed`.
+    pub async fn ping(&self) -> Result<()> {
+        let shared = &self.handle.shared;
+        let pinged = match shared.check_open() {
+            Ok(()) => shared.steps.ping().await,
+            Err(error) => Err(error),
+        };
+        pinged.map_err(|error| self.context("ping", "", error))
+    }
+
+    /// Closes the store object (C12): see [`Store::close`](crate::Store::close).
+    ///
+    /// # Errors
+    /// `Timeout` if the store did not take all releases within 5 s.
+    pub async fn close(&self) -> Result<()> {
+        let shared = &self.handle.shared;
+        shared.close();
+        timeout(CLOSE_LIMIT, shared.outbox.drained()).await.map_err(|_| {
+            let error =
+                Error::new(ErrorKind::Timeout, "the store did not take all releases; their leases will end");
+            self.context("close", "", error)
+        })
+    }
+}

@@ -1,0 +1,152 @@
+//! Releases and cancels that nobody waits for: what `Drop` queues and the engine's thread delivers.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::steps::{Cancel, PermitSteps, Release};
+use crate::Result;
+use crate::clock::{now, sleep};
+
+/// One message. Both are idempotent by ticket, so that an attempt whose reply was lost is simply made again.
+#[derive(Clone, Debug)]
+pub(crate) enum Message {
+    Release(Release),
+    Cancel(Cancel),
+}
+
+#[derive(Debug)]
+struct Entry {
+    message: Message,
+    /// From here on the lease has freed what the message would.
+    give_up: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    entries: VecDeque<Entry>,
+    /// Taken by the deliverer and not yet confirmed.
+    under_way: usize,
+    stopping: bool,
+}
+
+/// The queue. Unbounded, but every entry was a hold or a waiter of this process before.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    queue: Mutex<Queue>,
+    filled: Notify,
+    emptied: Notify,
+}
+
+/// Messages of one step call.
+const BATCH: usize = 256;
+
+impl Outbox {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a message; never blocks and needs no runtime. It is given up when `lease` is over.
+    pub(crate) fn push(&self, message: Message, lease: Duration) {
+        self.queue().entries.push_back(Entry { message, give_up: now() + lease });
+        self.filled.notify_one();
+    }
+
+    /// Lets [`deliver`](Self::deliver) return once the queue is empty.
+    pub(crate) fn stop(&self) {
+        self.queue().stopping = true;
+        self.filled.notify_one();
+    }
+
+    /// Resolves when everything queued is delivered or given up.
+    pub(crate) async fn drained(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            let mut emptied = std::pin::pin!(emptied);
+            emptied.as_mut().enable();
+            {
+                let queue = self.queue();
+                if queue.entries.is_empty() && queue.under_way == 0 {
+                    return;
+                }
+            }
+            emptied.await;
+        }
+    }
+
+    /// Delivers until stopped and empty.
+    pub(crate) async fn deliver(&self, steps: &dyn PermitSteps) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let Some(batch) = self.take().await else { return };
+            let delivered = send(steps, &batch).await;
+            let failed = delivered.is_err();
+            if let Err(error) = &delivered {
+                tracing::debug!(%error, messages = batch.len(), "releases not delivered yet");
+            }
+            self.settle(if failed { batch } else { Vec::new() });
+            if failed {
+                sleep(pause).await;
+                pause = (pause * 2).min(LAST_PAUSE);
+            } else {
+                pause = FIRST_PAUSE;
+            }
+        }
+    }
+
+    async fn take(&self) -> Option<Vec<Entry>> {
+        loop {
+            {
+                let mut queue = self.queue();
+                if !queue.entries.is_empty() {
+                    let count = queue.entries.len().min(BATCH);
+                    let batch: Vec<_> = queue.entries.drain(..count).collect();
+                    queue.under_way = batch.len();
+                    return Some(batch);
+                }
+                if queue.stopping {
+                    return None;
+                }
+            }
+            self.filled.notified().await;
+        }
+    }
+
+    /// Confirms the batch under way; what is not delivered goes back to the front, unless its lease is over.
+    fn settle(&self, undelivered: Vec<Entry>) {
+        let at = now();
+        let mut queue = self.queue();
+        queue.under_way = 0;
+        for entry in undelivered.into_iter().rev().filter(|entry| at < entry.give_up) {
+            queue.entries.push_front(entry);
+        }
+        if queue.entries.is_empty() {
+            drop(queue);
+            self.emptied.notify_waiters();
+        }
+    }
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LAST_PAUSE: Duration = Duration::from_millis(500);
+
+async fn send(steps: &dyn PermitSteps, batch: &[Entry]) -> Result<()> {
+    let mut releases = Vec::new();
+    let mut cancels = Vec::new();
+    for entry in batch {
+        match &entry.message {
+            Message::Release(release) => releases.push(release.clone()),
+            Message::Cancel(cancel) => cancels.push(cancel.clone()),
+        }
+    }
+    if !releases.is_empty() {
+        steps.release(&releases).await?;
+    }
+    if !cancels.is_empty() {
+        steps.cancel(&cancels).await?;
+    }
+    Ok(())
+}

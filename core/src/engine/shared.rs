@@ -1,0 +1,100 @@
+//! What the engine's thread and the callers share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Notify;
+
+use super::board::Board;
+use super::hold::LeaseHold;
+use super::outbox::{Message, Outbox};
+use super::registry::Registry;
+use super::steps::{Cancel, Object, PermitSteps, Release};
+use super::thread::jittered;
+use crate::clock::now;
+use crate::{Capabilities, Error, Result, Ticket, Ttl};
+
+/// The state of one store object.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) capabilities: Capabilities,
+    /// The steps over the callers' connection.
+    pub(crate) steps: Arc<dyn PermitSteps>,
+    pub(crate) registry: Registry,
+    pub(crate) board: Board,
+    pub(crate) outbox: Outbox,
+    closed: AtomicBool,
+    stop: Notify,
+}
+
+impl Shared {
+    pub(crate) fn new(capabilities: Capabilities, steps: Arc<dyn PermitSteps>) -> Self {
+        Self {
+            capabilities,
+            steps,
+            registry: Registry::default(),
+            board: Board::default(),
+            outbox: Outbox::default(),
+            closed: AtomicBool::new(false),
+            stop: Notify::new(),
+        }
+    }
+
+    pub(crate) fn store(&self) -> &'static str {
+        self.capabilities.store
+    }
+
+    /// # Errors
+    /// `Closed` after [`close`](Self::close).
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(Error::closed()) } else { Ok(()) }
+    }
+
+    /// Takes a granted hold into the care of the watchdog.
+    ///
+    /// # Errors
+    /// `Closed`, then the hold is the caller's to cancel.
+    pub(crate) fn adopt(&self, hold: &Arc<LeaseHold>, renew: bool) -> Result<()> {
+        let renew_at = renew.then(|| now() + jittered(hold.lease));
+        if self.registry.insert(hold, renew_at) { Ok(()) } else { Err(Error::closed()) }
+    }
+
+    /// Queues the release of a hold.
+    pub(crate) fn send_release(&self, hold: &LeaseHold) {
+        self.outbox.push(Message::Release(release_of(hold)), hold.lease.get());
+    }
+
+    /// Queues a cancel.
+    pub(crate) fn send_cancel(&self, object: &Object, ticket: Ticket, lease: Ttl) {
+        let cancel = Cancel { object: object.clone(), ticket, lease };
+        self.outbox.push(Message::Cancel(cancel), lease.get());
+    }
+
+    /// Refuses new calls, makes live guards lost and queues what they held (C12).
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        for hold in self.registry.close() {
+            hold.lose();
+            self.send_release(&hold);
+        }
+        for (object, ticket) in self.board.ring_all() {
+            self.send_cancel(&object, ticket, Ttl::DEFAULT);
+        }
+    }
+
+    /// Ends the engine's thread once the outbox is drained.
+    pub(crate) fn stop(&self) {
+        self.outbox.stop();
+        self.stop.notify_one();
+    }
+
+    pub(crate) async fn stopped(&self) {
+        self.stop.notified().await;
+    }
+}
+
+/// The release step of a hold.
+pub(crate) fn release_of(hold: &LeaseHold) -> Release {
+    let tombstone = hold.ambiguous.then_some(hold.lease);
+    Release { object: hold.object.clone(), ticket: hold.ticket, tombstone }
+}

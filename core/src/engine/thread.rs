@@ -1,0 +1,166 @@
+//! The engine's own thread: renewals, releases, polls and wake-ups go on whatever the caller's runtime does (C12, C13).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::hold::{LeaseHold, sleep_until_some};
+use super::shared::Shared;
+use super::steps::{Kept, PermitSteps, Renew, WakeSource};
+use crate::clock::{now, sleep};
+use crate::{Error, ErrorKind, Result, Ttl};
+
+/// How often a process with waiters is heard by the store; a third of what makes it silent there.
+const POLL: Duration = Duration::from_millis(300);
+/// How much later than a lease's end its waiters ask.
+const AFTER_EXPIRY: Duration = Duration::from_millis(10);
+/// Holds renewed by one step call, and objects asked about by one.
+const BATCH: usize = 500;
+/// How long the last releases may take once the last user of the engine has gone.
+const LAST_DRAIN: Duration = Duration::from_secs(2);
+
+/// Starts the thread. It ends when [`Shared::stop`] was called and the outbox is drained.
+///
+/// # Errors
+/// `Unavailable` if the system has no thread or no runtime to give.
+#[expect(clippy::disallowed_methods, reason = "the engine's thread owns its runtime")]
+pub(crate) fn start(
+    shared: Arc<Shared>,
+    steps: Arc<dyn PermitSteps>,
+    wake: Option<Arc<dyn WakeSource>>,
+) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
+        Error::new(ErrorKind::Unavailable, "no runtime for the engine").with_source(error)
+    })?;
+    std::thread::Builder::new()
+        .name("stanchion".into())
+        .spawn(move || runtime.block_on(run(&shared, &steps, wake.as_deref())))
+        .map_err(|error| Error::new(ErrorKind::Unavailable, "no thread for the engine").with_source(error))?;
+    Ok(())
+}
+
+async fn run(shared: &Arc<Shared>, steps: &Arc<dyn PermitSteps>, wake: Option<&dyn WakeSource>) {
+    let work = async {
+        tokio::join!(watchdog(shared, steps), poll(shared, steps.as_ref()), listen(shared, wake));
+    };
+    let delivery = shared.outbox.deliver(steps.as_ref());
+    let mut delivery = std::pin::pin!(delivery);
+    tokio::select! {
+        () = &mut delivery => return,
+        () = work => {}
+        () = shared.stopped() => {}
+    }
+    drop(timeout(LAST_DRAIN, delivery).await);
+}
+
+/// Renews what is due, together (C13), each batch on its own so that a stalled one does not keep the others.
+#[expect(clippy::disallowed_methods, reason = "a task of the engine's own runtime")]
+async fn watchdog(shared: &Arc<Shared>, steps: &Arc<dyn PermitSteps>) {
+    loop {
+        let (due, next) = shared.registry.take_due(now());
+        for batch in due.chunks(BATCH) {
+            let (shared, steps, batch) = (Arc::clone(shared), Arc::clone(steps), batch.to_vec());
+            tokio::spawn(async move { renew(&shared, steps.as_ref(), &batch).await });
+        }
+        tokio::select! {
+            () = sleep_until_some(next) => {}
+            () = shared.registry.earlier.notified() => {}
+        }
+    }
+}
+
+async fn renew(shared: &Shared, steps: &dyn PermitSteps, holds: &[Arc<LeaseHold>]) {
+    let sent = now();
+    let (live, requests) = requests(shared, holds, sent);
+    if requests.is_empty() {
+        return;
+    }
+    let answers = steps.renew(&requests).await;
+    let answered = now();
+    if let Err(error) = &answers {
+        tracing::debug!(%error, holds = live.len(), "renewal failed, trying again until the deadlines");
+    }
+    for (index, (hold, request)) in live.iter().zip(&requests).enumerate() {
+        let answer = answers.as_ref().ok().and_then(|answers| answers.get(index));
+        let next = match answer {
+            Some(Kept::Yes) => {
+                hold.extend(sent, request.lease);
+                Some(sent + jittered(request.lease))
+            }
+            Some(Kept::No) => {
+                if hold.lose() {
+                    tracing::warn!(name = %hold.object.name, ticket = %hold.ticket, "hold lost: the store says it is gone");
+                }
+                None
+            }
+            None => Some(answered + hold.retry_after()),
+        };
+        shared.registry.reschedule(hold.ticket, next.filter(|_| hold.is_held()));
+    }
+}
+
+/// Leaves out the holds that ended meanwhile, and those whose renewal has ended.
+fn requests(shared: &Shared, holds: &[Arc<LeaseHold>], sent: Instant) -> (Vec<Arc<LeaseHold>>, Vec<Renew>) {
+    let mut live = Vec::with_capacity(holds.len());
+    let mut requests = Vec::with_capacity(holds.len());
+    for hold in holds {
+        if !hold.is_held() {
+            shared.registry.reschedule(hold.ticket, None);
+        } else if let Some(lease) = hold.next_lease(sent) {
+            live.push(Arc::clone(hold));
+            requests.push(Renew { object: hold.object.clone(), ticket: hold.ticket, lease });
+        }
+    }
+    (live, requests)
+}
+
+/// A third of the lease, up to a tenth sooner, so that processes started together do not renew together.
+pub(crate) fn jittered(lease: Ttl) -> Duration {
+    lease.renewal().mul_f64(rand::random_range(0.9..=1.0))
+}
+
+/// One batched question for all names waited on (the poll floor of C14), which also keeps the waiters live (C16).
+async fn poll(shared: &Shared, steps: &dyn PermitSteps) {
+    loop {
+        let mut pause = POLL;
+        let objects = shared.board.objects();
+        if objects.is_empty() {
+            shared.board.to_poll.notified().await;
+            sleep(POLL.min(Duration::from_millis(50))).await;
+            continue;
+        }
+        for batch in objects.chunks(BATCH) {
+            match steps.poll(batch).await {
+                Ok(answers) => {
+                    let at = now();
+                    for (object, polled) in batch.iter().zip(&answers) {
+                        shared.board.heard(object, polled, at);
+                        pause = polled.next.map_or(pause, |next| pause.min(next + AFTER_EXPIRY));
+                    }
+                }
+                // The waiters ask for themselves and get the error.
+                Err(error) if error.kind().is_final() => drop(shared.board.ring_all()),
+                Err(error) => tracing::debug!(%error, "poll failed"),
+            }
+        }
+        sleep(pause.max(AFTER_EXPIRY)).await;
+    }
+}
+
+/// Hands wake-ups to the waiters.
+async fn listen(shared: &Shared, wake: Option<&dyn WakeSource>) {
+    let Some(wake) = wake else { return std::future::pending().await };
+    loop {
+        if shared.board.is_empty() {
+            shared.board.to_listen.notified().await;
+        }
+        match wake.next().await {
+            Ok(tickets) => tickets.into_iter().for_each(|ticket| shared.board.ring(ticket)),
+            Err(error) => {
+                tracing::debug!(%error, "no wake-ups for now, the poll floor serves");
+                sleep(POLL).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The one error type of all stores.
+
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+
+/// What went wrong, so that a caller can decide without reading text (C21).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A bounded drain or probe did not finish in its time. Nothing is left in doubt by it.
+    Timeout,
+    /// The hold is not the caller's any more: it expired, was freed by force, released before or taken over.
+    Lost,
+    /// The store could not be asked. The request was certainly not executed.
+    Unavailable,
+    /// The request was sent and no answer came: it may or may not have been executed (C3).
+    Unknown,
+    /// An argument outside its range. Found before any I/O (C19), or made impossible by a changed
+    /// parameter (C20).
+    InvalidArgument,
+    /// A parameter differs from the one the store holds (C20), or a layout from the one this version writes.
+    ConfigMismatch,
+    /// Wrong credentials, or a right that is missing.
+    Unauthorized,
+    /// The store is configured so that it could break exclusion (C22).
+    UnsafeStore,
+    /// A record that was seen live is gone: the store lost data (W6).
+    StateLost,
+    /// The store does not offer this operation; see [`Capabilities`](crate::Capabilities).
+    Unsupported,
+    /// The queue is at its bound `max_waiters` (C26).
+    Overloaded,
+    /// The store object was closed by [`Store::close`](crate::Store::close).
+    Closed,
+}
+
+impl ErrorKind {
+    /// Whether the same call can succeed later without any change by the caller.
+    #[must_use]
+    pub fn is_retryable(self) -> bool {
+        matches!(self, Self::Timeout | Self::Unavailable | Self::Unknown | Self::Overloaded)
+    }
+
+    /// Whether this ends even a call without a time limit (C17): waiting would not mend it.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        !matches!(self, Self::Timeout | Self::Unavailable | Self::Unknown)
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Timeout => "timed out",
+            Self::Lost => "hold lost",
+            Self::Unavailable => "store unavailable",
+            Self::Unknown => "outcome unknown",
+            Self::InvalidArgument => "invalid argument",
+            Self::ConfigMismatch => "configuration mismatch",
+            Self::Unauthorized => "unauthorized",
+            Self::UnsafeStore => "unsafe store",
+            Self::StateLost => "state lost",
+            Self::Unsupported => "unsupported",
+            Self::Overloaded => "overloaded",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// An error of any store: kind, operation, store, name and source (C21).
+///
+/// `Display` is one line without the source and never holds a password. Not getting a lock is not an error but
+/// a value (`None`).
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    detail: Cow<'static, str>,
+    operation: Option<&'static str>,
+    store: Option<&'static str>,
+    name: Option<String>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error without context; the engine adds operation, store and name.
+    pub fn new(kind: ErrorKind, detail: impl Into<Cow<'static, str>>) -> Self {
+        let detail = detail.into();
+        Self(Box::new(Inner { kind, detail, operation: None, store: None, name: None, source: None }))
+    }
+
+    /// [`ErrorKind::InvalidArgument`] with the bound that was passed.
+    pub fn invalid_argument(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, detail)
+    }
+
+    /// [`ErrorKind::Lost`].
+    #[must_use]
+    pub fn lost() -> Self {
+        Self::new(ErrorKind::Lost, "the hold is no longer the caller's")
+    }
+
+    /// [`ErrorKind::Closed`].
+    #[must_use]
+    pub fn closed() -> Self {
+        Self::new(ErrorKind::Closed, "the store object was closed")
+    }
+
+    /// Adds the cause. It is reached by [`source`](StdError::source), never printed in the line.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// Adds operation, store and name, each where it is not set yet.
+    #[must_use]
+    pub fn context(mut self, operation: &'static str, store: &'static str, name: &str) -> Self {
+        self.0.operation.get_or_insert(operation);
+        self.0.store.get_or_insert(store);
+        if self.0.name.is_none() && !name.is_empty() {
+            self.0.name = Some(name.to_owned());
+        }
+        self
+    }
+
+    /// What went wrong.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The operation that failed, as named in the trait (`lock`, `release`, …).
+    #[must_use]
+    pub fn operation(&self) -> Option<&'static str> {
+        self.0.operation
+    }
+
+    /// The kind of store: `memory`, `redis`, `postgres`.
+    #[must_use]
+    pub fn store(&self) -> Option<&'static str> {
+        self.0.store
+    }
+
+    /// The object's name, where the operation had one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.0.name.as_deref()
+    }
+
+    /// Whether the same call can succeed later without any change by the caller.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        self.0.kind.is_retryable()
+    }
+
+    /// A second error of the same kind and text for another caller of the same joined step. The source, which
+    /// cannot be shared, stays with the first.
+    #[must_use]
+    pub fn replicate(&self) -> Self {
+        let inner = &self.0;
+        Self(Box::new(Inner {
+            kind: inner.kind,
+            detail: inner.detail.clone(),
+            operation: inner.operation,
+            store: inner.store,
+            name: inner.name.clone(),
+            source: None,
+        }))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &self.0;
+        write!(f, "{}", inner.kind)?;
+        if let Some(operation) = inner.operation {
+            write!(f, " in `{operation}`")?;
+        }
+        if let Some(name) = &inner.name {
+            write!(f, " of {name:?}")?;
+        }
+        if let Some(store) = inner.store {
+            write!(f, " on {store}")?;
+        }
+        write!(f, ": {}", inner.detail)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &self.0;
+        f.debug_struct("Error")
+            .field("kind", &inner.kind)
+            .field("detail", &inner.detail)
+            .field("operation", &inner.operation)
+            .field("store", &inner.store)
+            .field("name", &inner.name)
+            .field("source", &inner.source)
+            .finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// `Result` with the library's [`enum@Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;

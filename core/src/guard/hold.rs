@@ -1,0 +1,161 @@
+//! What all guards are made of.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+
+use async_trait::async_trait;
+
+use crate::clock::Instant;
+use crate::{Error, FencingToken, Result, Ticket, Ttl};
+
+/// What stands behind a guard; implemented by stores. Every method concerns the hold of that ticket only (C11).
+#[async_trait]
+pub trait Keeper: fmt::Debug + Send + Sync {
+    /// Whether the hold is still believed. No I/O; `false` from the deadline on, and once `false` always (C9, C10).
+    fn is_held(&self, ticket: Ticket) -> bool;
+
+    /// The deadline `D` as renewed last; `None` while the hold has none.
+    fn deadline(&self, ticket: Ticket) -> Option<Instant>;
+
+    /// Resolves when the hold is lost, at its deadline at the latest; never on an ordinary release (C9).
+    async fn lost(&self, ticket: Ticket);
+
+    /// Queues the release. Must not block, panic or need a runtime (C12).
+    fn abandon(&self, ticket: Ticket);
+
+    /// Releases now.
+    ///
+    /// # Errors
+    /// `Lost` if the hold was gone; `Unavailable` or `Unknown` if the store did not answer.
+    async fn release(&self, ticket: Ticket) -> Result<()>;
+
+    /// Ends renewal, sets the lease once, and gives the ticket by which the hold can be attached (C24): the hold's
+    /// own or a fresh one.
+    ///
+    /// # Errors
+    /// As [`release`](Self::release); `Unsupported` where the store cannot.
+    async fn detach(&self, ticket: Ticket, lease: Ttl) -> Result<Ticket>;
+}
+
+/// One hold of one acquisition; the inside of [`MutexGuard`](crate::MutexGuard), [`Permit`](crate::Permit) and
+/// [`Member`](crate::Member).
+#[must_use = "dropping a hold releases it"]
+pub struct Hold {
+    keeper: Arc<dyn Keeper>,
+    ticket: Ticket,
+    token: FencingToken,
+    weight: u32,
+    /// The number of guards of this hold, once there is more than one.
+    shares: OnceLock<Arc<AtomicU32>>,
+    armed: bool,
+}
+
+impl Hold {
+    /// A hold that a store granted.
+    pub fn new(keeper: Arc<dyn Keeper>, ticket: Ticket, token: FencingToken, weight: u32) -> Self {
+        Self { keeper, ticket, token, weight, shares: OnceLock::new(), armed: true }
+    }
+
+    pub(crate) fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+
+    pub(crate) fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    pub(crate) fn weight(&self) -> u32 {
+        self.weight
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.keeper.is_held(self.ticket)
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.keeper.deadline(self.ticket)
+    }
+
+    pub(crate) async fn lost(&self) {
+        self.keeper.lost(self.ticket).await;
+    }
+
+    pub(crate) async fn run<F: Future>(&self, future: F) -> Result<F::Output> {
+        let mut future = pin!(future);
+        let mut lost = self.keeper.lost(self.ticket);
+        poll_fn(|cx| {
+            // Before the future: a process that was stopped past its deadline must not take one more step.
+            if !self.is_held() || lost.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(Error::lost()));
+            }
+            future.as_mut().poll(cx).map(Ok)
+        })
+        .await
+    }
+
+    pub(crate) fn share(&self) -> Self {
+        let shares = self.shares.get_or_init(|| Arc::new(AtomicU32::new(1)));
+        shares.fetch_add(1, Ordering::Relaxed);
+        Self {
+            keeper: Arc::clone(&self.keeper),
+            ticket: self.ticket,
+            token: self.token,
+            weight: self.weight,
+            shares: OnceLock::from(Arc::clone(shares)),
+            armed: true,
+        }
+    }
+
+    /// Gives up this guard's share; `true` for the last one, which stays armed.
+    fn is_last(&mut self) -> bool {
+        let last = self.shares.get().is_none_or(|shares| shares.fetch_sub(1, Ordering::AcqRel) == 1);
+        // The count is given back already: `drop` must not do it again.
+        self.shares = OnceLock::new();
+        self.armed = last;
+        last
+    }
+
+    pub(crate) async fn release(mut self) -> Result<()> {
+        if !self.is_last() {
+            return if self.is_held() { Ok(()) } else { Err(Error::lost()) };
+        }
+        let released = self.keeper.release(self.ticket).await;
+        // After an answer that leaves doubt, `drop` queues the release once more.
+        self.armed = matches!(&released, Err(error) if error.is_retryable());
+        released
+    }
+
+    pub(crate) async fn detach(mut self, lease: Ttl) -> Result<Ticket> {
+        if !self.is_last() {
+            return Err(Error::invalid_argument(
+                "other guards of this hold are alive: it cannot be detached",
+            ));
+        }
+        let detached = self.keeper.detach(self.ticket, lease).await?;
+        self.armed = false;
+        Ok(detached)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.armed && self.is_last() {
+            self.keeper.abandon(self.ticket);
+        }
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold")
+            .field("ticket", &self.ticket)
+            .field("token", &self.token)
+            .field("weight", &self.weight)
+            .field("held", &self.is_held())
+            .finish()
+    }
+}

@@ -1,0 +1,37 @@
+//! The guard of a semaphore.
+
+use super::{Hold, hold_methods};
+use crate::Result;
+
+/// One or more permits of a semaphore, held together.
+///
+/// # Drop
+/// Never blocks and never panics: it queues the release (C12), so the permits are free a moment later, not at
+/// once. Use [`release`](Self::release) to know. If the process dies first, the lease frees them.
+#[derive(Debug)]
+#[must_use = "dropping a permit gives it back"]
+pub struct Permit {
+    hold: Hold,
+}
+
+impl Permit {
+    hold_methods!();
+
+    /// How many permits these are.
+    #[must_use]
+    pub fn weight(&self) -> u32 {
+        self.hold.weight()
+    }
+
+    /// Gives the permits back now and reports.
+    ///
+    /// # Errors
+    /// `Lost` if the hold was gone already; nobody else is freed by that (C11). `Unavailable` or `Unknown` if the
+    /// store did not answer in time; then the release stays queued.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves the release to the queue, as [`Drop`].
+    pub async fn release(self) -> Result<()> {
+        self.hold.release().await
+    }
+}

@@ -1,0 +1,52 @@
+//! What `inspect()` tells.
+
+use std::time::Duration;
+
+use crate::{FencingToken, Ticket};
+
+/// One hold of an object, as the store sees it (C23).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The ticket of the acquisition.
+    pub ticket: Ticket,
+    /// The label given in the options.
+    pub label: Option<String>,
+    /// The fencing token of the grant.
+    pub token: FencingToken,
+    /// Permits held; 1 for a mutex or a member.
+    pub weight: u32,
+    /// Time since the grant, by the store's clock.
+    pub age: Duration,
+    /// What is left of the lease, by the store's clock; `None` where the hold has no lease.
+    pub lease_left: Option<Duration>,
+}
+
+impl Holder {
+    /// A holder without a label and a lease; set those fields where they are known.
+    #[must_use]
+    pub fn new(ticket: Ticket, token: FencingToken, weight: u32, age: Duration) -> Self {
+        Self { ticket, label: None, token, weight, age, lease_left: None }
+    }
+}
+
+/// The state of an object at one instant of store time (C23). Expired holds are not in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// The holders, oldest grant first.
+    pub holders: Vec<Holder>,
+    /// How many acquisitions are queued.
+    pub waiters: u64,
+    /// The limit in force: 1 for a mutex, the permits of a semaphore, the member limit of a wait group, `None`
+    /// where there is none or nothing was stored yet.
+    pub limit: Option<u32>,
+}
+
+impl Inspection {
+    /// A state of these holders and waiters.
+    #[must_use]
+    pub fn new(holders: Vec<Holder>, waiters: u64, limit: Option<u32>) -> Self {
+        Self { holders, waiters, limit }
+    }
+}

@@ -1,0 +1,32 @@
+//! Traits, guards, engine and exact arithmetic of the `stanchion` coordination library.
+//!
+//! Users depend on the facade `stanchion`; this crate is for authors of stores.
+
+pub mod clock;
+pub mod engine;
+pub mod limit;
+
+mod capabilities;
+mod error;
+mod fence;
+mod guard;
+mod inspect;
+mod lease;
+mod name;
+mod options;
+mod ticket;
+mod traits;
+
+pub use capabilities::{Capabilities, MutexMode};
+pub use error::{Error, ErrorKind, Result};
+pub use fence::Fenced;
+pub use guard::{Hold, Keeper, Member, MutexGuard, Permit, Reservation, ReservationKeeper};
+pub use inspect::{Holder, Inspection};
+pub use lease::Ttl;
+pub use limit::Quota;
+pub use name::{Kind, Name};
+pub use options::{HoldOptions, MutexOptions, OnMismatch, SemaphoreOptions, WaitGroupOptions, check_count};
+pub use ticket::{FencingToken, Ticket};
+pub use traits::{
+    DecidedBy, Decision, Limiter, LimiterOptions, Mutex, OutagePolicy, Outcome, Semaphore, Store, WaitGroup,
+};

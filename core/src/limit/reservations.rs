@@ -1,0 +1,107 @@
+//! Reservations whose time has not come: their order, and what a cancelled one gives back.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::MAX;
+
+/// The live reservations of one bucket. Empty costs nothing; everything else is logarithmic in their number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reservations {
+    by_id: BTreeMap<u128, Entry>,
+    by_time: BTreeSet<(u64, u128)>,
+    /// Cost taken since the set was last empty, less what was given back in full.
+    taken: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    ready_at: u64,
+    cost: u64,
+    /// `taken` just after this reservation, so that `taken - mark` is the cost behind it.
+    mark: u64,
+}
+
+impl Reservations {
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// Forgets those whose time has come.
+    pub(super) fn purge(&mut self, now: u64) {
+        while let Some(&(ready_at, id)) = self.by_time.first()
+            && ready_at <= now
+        {
+            self.by_time.pop_first();
+            self.by_id.remove(&id);
+        }
+        self.settle();
+    }
+
+    pub(super) fn ready_at(&self, id: u128) -> Option<u64> {
+        self.by_id.get(&id).map(|entry| entry.ready_at)
+    }
+
+    /// The time of the last one in the order.
+    pub(super) fn latest(&self) -> Option<u64> {
+        self.by_time.last().map(|&(ready_at, _)| ready_at)
+    }
+
+    /// Adds a reservation of a cost above 0, behind all others.
+    pub(super) fn insert(&mut self, id: u128, cost: u64, ready_at: u64) {
+        self.charge(cost);
+        self.by_time.insert((ready_at, id));
+        self.by_id.insert(id, Entry { ready_at, cost, mark: self.taken });
+    }
+
+    /// Counts a cost taken behind all live reservations.
+    pub(super) fn charge(&mut self, cost: u64) {
+        let shift = cost.saturating_sub(MAX - self.taken);
+        if shift > 0 {
+            self.rebase(shift);
+        }
+        self.taken += cost;
+    }
+
+    /// Removes a reservation and says what it gives back, in whole tokens; 0 if it is not live.
+    ///
+    /// With nothing behind it, that is all of it, and the bucket is as if it had never been made. Otherwise it is what
+    /// those behind it did not use (L7), and at most `shared` less their cost: they keep their times, and the sum
+    /// must fit into the burst when theirs comes (L1).
+    ///
+    /// Only a full refund lowers the cost behind the earlier ones. A partial refund moves tokens to a time later than
+    /// the cancelled reservation's own; an earlier one that got them too would give them back twice.
+    pub(super) fn cancel(&mut self, id: u128, shared: u64) -> u64 {
+        let Some(Entry { ready_at, cost, mark }) = self.by_id.remove(&id) else {
+            return 0;
+        };
+        self.by_time.remove(&(ready_at, id));
+        let behind = self.taken.saturating_sub(mark);
+        let refund = if behind == 0 {
+            self.taken = self.taken.saturating_sub(cost);
+            cost
+        } else {
+            cost.min(shared).saturating_sub(behind)
+        };
+        self.settle();
+        refund
+    }
+
+    /// Lowers `taken` and all marks together. One that would fall below zero has more than [`MAX`] behind it and can
+    /// never give anything back.
+    #[cold]
+    fn rebase(&mut self, shift: u64) {
+        self.taken -= shift;
+        for entry in self.by_id.values_mut() {
+            match entry.mark.checked_sub(shift) {
+                Some(mark) => entry.mark = mark,
+                None => *entry = Entry { cost: 0, mark: 0, ..*entry },
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        if self.by_id.is_empty() {
+            self.taken = 0;
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Names of objects and their kinds.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::{Error, Result};
+
+/// What an object is. Kinds do not see each other: a mutex and a semaphore may share a name (C19).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// A mutex.
+    Mutex,
+    /// A semaphore.
+    Semaphore,
+    /// A wait group.
+    WaitGroup,
+    /// A rate limiter.
+    Limiter,
+}
+
+impl Kind {
+    /// One letter for keys and channels: `m`, `s`, `w`, `l`.
+    #[must_use]
+    pub fn letter(self) -> char {
+        match self {
+            Self::Mutex => 'm',
+            Self::Semaphore => 's',
+            Self::WaitGroup => 'w',
+            Self::Limiter => 'l',
+        }
+    }
+}
+
+/// A checked name: 1 to 512 bytes of UTF-8 without NUL (C19).
+///
+/// Every other text is legal, distinct names never alias, and the same bytes name the same object on every
+/// store. Cloning shares the text.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Name(Arc<str>);
+
+impl Name {
+    /// The longest name, in bytes.
+    pub const MAX_BYTES: usize = 512;
+
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is empty, longer than [`MAX_BYTES`](Self::MAX_BYTES) or holds NUL.
+    pub fn new(name: &str) -> Result<Self> {
+        if name.is_empty() {
+            return Err(Error::invalid_argument("a name must not be empty"));
+        }
+        if name.len() > Self::MAX_BYTES {
+            let detail = format!("a name has at most {} bytes, this one has {}", Self::MAX_BYTES, name.len());
+            return Err(Error::invalid_argument(detail));
+        }
+        if name.contains('\0') {
+            return Err(Error::invalid_argument("a name must not hold NUL"));
+        }
+        Ok(Self(Arc::from(name)))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl AsRef<str> for Name {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}

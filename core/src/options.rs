@@ -1,0 +1,230 @@
+//! Options of the objects. They are checked, without I/O, when a handle is made.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{Error, Result, Ttl};
+
+/// What to do where a parameter differs from the one in the store (C20).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnMismatch {
+    /// `ConfigMismatch`, naming both values.
+    #[default]
+    Refuse,
+    /// Use the store's.
+    Adopt,
+    /// Change it for everybody, once.
+    Replace,
+}
+
+/// What every hold of a handle gets; part of [`MutexOptions`], [`SemaphoreOptions`] and [`WaitGroupOptions`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HoldOptions {
+    /// Lease of a hold, 100 ms to 24 h. `None`: 30 s on a networked store, no lease in this process.
+    pub ttl: Option<Duration>,
+    /// Whether a live guard's lease is renewed.
+    pub renew: bool,
+    /// Renewal ends so that no hold outlives this time. `None`: never.
+    pub max_hold: Option<Duration>,
+    /// A text that `inspect` shows, at most 512 bytes.
+    pub label: Option<Arc<str>>,
+    /// Bound of the name's queue (C26). `None`: none.
+    pub max_waiters: Option<u32>,
+}
+
+impl Default for HoldOptions {
+    fn default() -> Self {
+        Self { ttl: None, renew: true, max_hold: None, label: None, max_waiters: None }
+    }
+}
+
+impl HoldOptions {
+    /// The lease's time to live, with the default of networked stores.
+    ///
+    /// # Errors
+    /// `InvalidArgument` outside 100 ms to 24 h.
+    pub fn ttl_or_default(&self) -> Result<Ttl> {
+        self.ttl.map_or(Ok(Ttl::DEFAULT), Ttl::new)
+    }
+
+    /// The first lease: the TTL, or `max_hold` where that is shorter.
+    ///
+    /// # Errors
+    /// `InvalidArgument` outside 100 ms to 24 h.
+    pub fn first_lease(&self) -> Result<Ttl> {
+        let ttl = self.ttl_or_default()?;
+        self.max_hold.map_or(Ok(ttl), |max| Ttl::new(max.min(ttl.get())))
+    }
+
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the field and its range.
+    pub fn check(&self) -> Result<()> {
+        self.ttl_or_default()?;
+        if self.max_hold.is_some_and(|max| max < Ttl::MIN) {
+            return Err(Error::invalid_argument("max_hold is at least 100 ms"));
+        }
+        if self.max_waiters == Some(0) {
+            return Err(Error::invalid_argument("max_waiters is at least 1"));
+        }
+        match &self.label {
+            Some(label) if label.len() > 512 => Err(Error::invalid_argument("a label has at most 512 bytes")),
+            Some(label) if label.contains('\0') => Err(Error::invalid_argument("a label must not hold NUL")),
+            _ => Ok(()),
+        }
+    }
+}
+
+macro_rules! hold_setters {
+    () => {
+        /// Lease of a hold, 100 ms to 24 h.
+        #[must_use]
+        pub fn ttl(mut self, ttl: Duration) -> Self {
+            self.hold.ttl = Some(ttl);
+            self
+        }
+
+        /// Whether a live guard's lease is renewed (default: yes). Without it the hold ends after one TTL.
+        #[must_use]
+        pub fn renew(mut self, renew: bool) -> Self {
+            self.hold.renew = renew;
+            self
+        }
+
+        /// No hold outlives this time (at least 100 ms): renewal ends then.
+        #[must_use]
+        pub fn max_hold(mut self, max_hold: Duration) -> Self {
+            self.hold.max_hold = Some(max_hold);
+            self
+        }
+
+        /// A text of at most 512 bytes that `inspect` shows with each hold.
+        #[must_use]
+        pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
+            self.hold.label = Some(label.into());
+            self
+        }
+
+        /// Bound of the name's queue, at least 1; beyond it a call ends at once with `Overloaded` (C26).
+        #[must_use]
+        pub fn max_waiters(mut self, max_waiters: u32) -> Self {
+            self.hold.max_waiters = Some(max_waiters);
+            self
+        }
+    };
+}
+
+/// Options of a mutex.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MutexOptions {
+    /// What every hold gets.
+    pub hold: HoldOptions,
+}
+
+impl MutexOptions {
+    hold_setters!();
+
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the field and its range.
+    pub fn check(&self) -> Result<()> {
+        self.hold.check()
+    }
+}
+
+/// Options of a semaphore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SemaphoreOptions {
+    /// The limit: how many permits exist.
+    pub permits: u32,
+    /// What to do where the store's limit differs.
+    pub on_mismatch: OnMismatch,
+    /// What every hold gets.
+    pub hold: HoldOptions,
+}
+
+impl SemaphoreOptions {
+    /// The most permits of one semaphore, 2^31 − 1.
+    pub const MAX_PERMITS: u32 = i32::MAX.unsigned_abs();
+
+    /// A semaphore of so many permits, at least 1.
+    #[must_use]
+    pub fn new(permits: u32) -> Self {
+        Self { permits, on_mismatch: OnMismatch::default(), hold: HoldOptions::default() }
+    }
+
+    hold_setters!();
+
+    /// What to do where the store's limit differs (C20).
+    #[must_use]
+    pub fn on_mismatch(mut self, on_mismatch: OnMismatch) -> Self {
+        self.on_mismatch = on_mismatch;
+        self
+    }
+
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the field and its range.
+    pub fn check(&self) -> Result<()> {
+        check_count("permits", self.permits)?;
+        self.hold.check()
+    }
+}
+
+/// Options of a wait group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitGroupOptions {
+    /// At most so many members at once (W7). `None`: no limit.
+    pub limit: Option<u32>,
+    /// What to do where the store's limit differs.
+    pub on_mismatch: OnMismatch,
+    /// What every hold gets.
+    pub hold: HoldOptions,
+}
+
+impl WaitGroupOptions {
+    hold_setters!();
+
+    /// At most so many members at once, at least 1.
+    #[must_use]
+    pub fn limit(mut self, limit: u32) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// What to do where the store's limit differs (C20).
+    #[must_use]
+    pub fn on_mismatch(mut self, on_mismatch: OnMismatch) -> Self {
+        self.on_mismatch = on_mismatch;
+        self
+    }
+
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the field and its range.
+    pub fn check(&self) -> Result<()> {
+        self.limit.map_or(Ok(()), |limit| check_count("limit", limit))?;
+        self.hold.check()
+    }
+}
+
+/// Checks a number of permits or members: 1 to 2^31 − 1.
+///
+/// # Errors
+/// `InvalidArgument` naming the parameter.
+pub fn check_count(parameter: &'static str, count: u32) -> Result<()> {
+    if (1..=SemaphoreOptions::MAX_PERMITS).contains(&count) {
+        Ok(())
+    } else {
+        let max = SemaphoreOptions::MAX_PERMITS;
+        Err(Error::invalid_argument(format!("{parameter} is between 1 and {max}, not {count}")))
+    }
+}

@@ -1,0 +1,13 @@
+//! The traits that users hold: stores and what they make.
+
+mod limiter;
+mod mutex;
+mod semaphore;
+mod store;
+mod wait_group;
+
+pub use limiter::{DecidedBy, Decision, Limiter, LimiterOptions, OutagePolicy};
+pub use mutex::Mutex;
+pub use semaphore::Semaphore;
+pub use store::Store;
+pub use wait_group::{Outcome, WaitGroup};
