@@ -212,5 +212,5 @@ impl StdError for Error {
     }
 }
 
-/// `Result` with the library's [`enum@Error`].
+/// `Result` with the library's [`struct@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,6 +1,6 @@
 //! The engine over a model of a store, with faults to order.
 
-#![allow(clippy::disallowed_methods, reason = "tests wait in real time")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests wait in real time and fail by panics")]
 
 mod model;
 

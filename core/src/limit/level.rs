@@ -53,25 +53,23 @@ impl Level {
     /// How long until `target` tokens are there, in µs rounded up, at most [`MAX`].
     pub(super) fn wait_for(self, quota: &ExactQuota, target: u64) -> u64 {
         let (amount, period) = (quota.amount(), quota.period());
-        let (periods, rest) = if self.tokens >= 0 {
+        let (mut periods, mut rest) = if self.tokens >= 0 {
             let missing = target.saturating_sub(self.tokens.unsigned_abs());
             (missing / amount, missing % amount)
         } else {
             divided_sum(self.tokens.unsigned_abs(), target, amount)
         };
-        if periods == 0 && rest == 0 {
-            return 0;
+        if rest == 0 {
+            if periods == 0 {
+                return 0;
+            }
+            // The fraction is taken off the last period: a rest of 1 to amount is always more than a fraction.
+            (periods, rest) = (periods - 1, amount);
         }
         if periods > MAX / period {
             return MAX;
         }
-        let (full, needed) = (periods * period, rest * period);
-        let wait = if needed >= self.fraction {
-            full + (needed - self.fraction).div_ceil(amount)
-        } else {
-            // No rest, so at least one whole period, of which the fraction saves a part.
-            full - (self.fraction - needed) / amount
-        };
+        let wait = periods * period + (rest * period - self.fraction).div_ceil(amount);
         wait.min(MAX)
     }
 

@@ -2,22 +2,23 @@
 //!
 //! The content is one number, in units of `1 / period` token; nothing overflows an `i128`.
 
-// Each test program uses a part of it.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
+
+use std::time::Duration;
 
 use proptest::prelude::*;
 use stanchion_core::limit::{Bucket, ExactQuota, MAX, Quota, Verdict};
-use std::time::Duration;
 
 /// `amount` per `period` µs.
-pub fn quota(amount: u64, period: u64, burst: u64) -> ExactQuota {
+pub(crate) fn quota(amount: u64, period: u64, burst: u64) -> ExactQuota {
     Quota::per(amount, Duration::from_micros(period)).burst(burst).validate().unwrap()
 }
 
 /// The fields of a [`Verdict`] in their order.
-pub type Answer = (bool, u64, u64, Option<u64>, u64);
+pub(crate) type Answer = (bool, u64, u64, Option<u64>, u64);
 
-pub fn answer(verdict: Verdict) -> Answer {
+pub(crate) fn answer(verdict: Verdict) -> Answer {
     (verdict.allowed, verdict.limit, verdict.remaining, verdict.retry_after, verdict.reset_after)
 }
 
@@ -33,7 +34,7 @@ struct Charge {
 
 /// The reference bucket.
 #[derive(Clone, Debug)]
-pub struct Model {
+pub(crate) struct Model {
     amount: i128,
     period: i128,
     burst: i128,
@@ -43,7 +44,7 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn new(quota: ExactQuota, now: u64) -> Self {
+    pub(crate) fn new(quota: ExactQuota, now: u64) -> Self {
         let (amount, period, burst) = terms(quota);
         Self { amount, period, burst, level: burst * period, last: i128::from(now), charges: Vec::new() }
     }
@@ -72,7 +73,7 @@ impl Model {
         self.charges.iter().filter(|charge| charge.live).map(|charge| charge.ready_at).max().unwrap_or(0)
     }
 
-    pub fn take(&mut self, now: u64, cost: u64) -> Answer {
+    pub(crate) fn take(&mut self, now: u64, cost: u64) -> Answer {
         self.advance(now);
         let wanted = i128::from(cost) * self.period;
         let allowed = self.level >= wanted;
@@ -92,7 +93,7 @@ impl Model {
         (allowed, u64::try_from(self.burst).unwrap(), remaining, retry, reset)
     }
 
-    pub fn reserve(&mut self, now: u64, id: u128, cost: u64, max_wait: u64) -> Option<(u64, u64)> {
+    pub(crate) fn reserve(&mut self, now: u64, id: u128, cost: u64, max_wait: u64) -> Option<(u64, u64)> {
         self.advance(now);
         let told = |model: &Self, ready_at: i128| {
             (u64::try_from(ready_at).unwrap(), model.since(now, ready_at - model.last))
@@ -126,7 +127,7 @@ impl Model {
         Some(place)
     }
 
-    pub fn cancel(&mut self, now: u64, id: u128) -> u64 {
+    pub(crate) fn cancel(&mut self, now: u64, id: u128) -> u64 {
         self.advance(now);
         let Some(at) = self.charges.iter().position(|charge| charge.live && charge.id == Some(id)) else {
             return 0;
@@ -143,7 +144,7 @@ impl Model {
         u64::try_from(refund).unwrap()
     }
 
-    pub fn set_quota(&mut self, now: u64, quota: ExactQuota) {
+    pub(crate) fn set_quota(&mut self, now: u64, quota: ExactQuota) {
         self.advance(now);
         let (amount, period, burst) = terms(quota);
         let (tokens, fraction) = (self.level.div_euclid(self.period), self.level.rem_euclid(self.period));
@@ -152,13 +153,13 @@ impl Model {
         self.level = level.min(burst * period);
     }
 
-    pub fn reset(&mut self, now: u64) {
+    pub(crate) fn reset(&mut self, now: u64) {
         self.advance(now);
         self.level = self.burst * self.period;
         self.charges.clear();
     }
 
-    pub fn full_at(&self) -> u64 {
+    pub(crate) fn full_at(&self) -> u64 {
         let full = (self.last + self.wait_for(self.level, self.burst)).min(i128::from(MAX));
         u64::try_from(full.max(self.latest())).unwrap()
     }
@@ -170,20 +171,21 @@ fn terms(quota: ExactQuota) -> (i128, i128, i128) {
 
 /// One call, as drawn.
 #[derive(Clone, Copy, Debug)]
-pub enum Call {
+pub(crate) enum Call {
     Take(u64),
     Reserve { id: u8, cost: u64, max_wait: u64 },
     Cancel(u8),
 }
 
 /// Quotas whose numbers are so small that rounding and the burst meet often.
-pub fn small_quota() -> impl Strategy<Value = ExactQuota> {
+pub(crate) fn small_quota() -> impl Strategy<Value = ExactQuota> {
     (1_u64..12, 1_u64..30, 1_u64..12).prop_map(|(amount, period, burst)| quota(amount, period, burst))
 }
 
 /// Any exact quota: the terms' sizes in bits are drawn, so that every magnitude occurs.
-pub fn any_quota() -> impl Strategy<Value = ExactQuota> {
-    let bits = |most: u32| (0..=most).prop_flat_map(|bits| (1_u64 << bits >> 1).max(1)..=(1 << bits).min(MAX));
+pub(crate) fn any_quota() -> impl Strategy<Value = ExactQuota> {
+    let bits =
+        |most: u32| (0..=most).prop_flat_map(|bits| (1_u64 << bits >> 1).max(1)..=(1 << bits).min(MAX));
     (bits(52), bits(53)).prop_flat_map(move |(amount, burst)| {
         let longest = MAX / amount;
         (bits(longest.ilog2() + 1), Just(amount), Just(burst))
@@ -192,7 +194,7 @@ pub fn any_quota() -> impl Strategy<Value = ExactQuota> {
 }
 
 /// Applies a call to the bucket and says what it admits, when, and for which reservation.
-pub fn apply(bucket: &mut Bucket, now: u64, call: Call) -> Option<(u64, u64, Option<u8>)> {
+pub(crate) fn apply(bucket: &mut Bucket, now: u64, call: Call) -> Option<(u64, u64, Option<u8>)> {
     let burst = bucket.quota().burst();
     match call {
         Call::Take(cost) => {

@@ -1,7 +1,7 @@
 //! A sequential model of a lease store, with faults to order: what the engine is tested against.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
-#![allow(clippy::disallowed_methods, reason = "a store of its own, with real time")]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, unreachable_pub, reason = "a store of its own, with real time")]
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
