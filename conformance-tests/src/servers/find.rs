@@ -1,0 +1,142 @@
+//! Where the servers' programs are on this machine.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::error::ServerError;
+use super::install::{Package, command};
+
+/// A version as far as it matters: major and minor.
+type Version = (u32, u32);
+
+const OLDEST_REDIS: Version = (6, 2);
+const OLDEST_POSTGRES: Version = (14, 0);
+const SYSTEM_FOLDERS: [&str; 4] = ["/usr/local/bin", "/usr/bin", "/usr/local/sbin", "/usr/sbin"];
+const DEBIAN_POSTGRES: &str = "/usr/lib/postgresql";
+
+/// The path of `redis-server` or `valkey-server` 6.2 or later, the newest there is.
+///
+/// # Errors
+///
+/// [`ServerError::NotInstalled`], naming the command that installs it.
+pub fn redis_server() -> Result<PathBuf, ServerError> {
+    redis_server_in(&search_folders())
+}
+
+/// The folder with `initdb`, `postgres` and the other programs of PostgreSQL 14 or later, the newest there is.
+///
+/// # Errors
+///
+/// [`ServerError::NotInstalled`], naming the command that installs it.
+pub fn postgres_folder() -> Result<PathBuf, ServerError> {
+    let mut folders = search_folders();
+    let installed = fs::read_dir(DEBIAN_POSTGRES).into_iter().flatten().flatten();
+    folders.extend(installed.map(|entry| entry.path().join("bin")));
+    postgres_folder_in(&folders)
+}
+
+fn search_folders() -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from)).collect()
+}
+
+fn redis_server_in(folders: &[PathBuf]) -> Result<PathBuf, ServerError> {
+    let programs = ["redis-server", "valkey-server"];
+    let found = folders.iter().flat_map(|folder| programs.map(|program| folder.join(program)));
+    newest(found, OLDEST_REDIS).ok_or_else(|| ServerError::NotInstalled {
+        program: "redis-server",
+        version: "6.2",
+        install: command(&[Package::Redis]),
+    })
+}
+
+fn postgres_folder_in(folders: &[PathBuf]) -> Result<PathBuf, ServerError> {
+    let found = folders.iter().filter(|folder| folder.join("initdb").is_file());
+    // A link in PATH leads to the folder where the other programs are.
+    let found = found.filter_map(|folder| fs::canonicalize(folder.join("postgres")).ok());
+    let program = newest(found, OLDEST_POSTGRES);
+    let folder = program.and_then(|program| program.parent().map(Path::to_owned));
+    folder.ok_or_else(|| ServerError::NotInstalled {
+        program: "postgres",
+        version: "14",
+        install: command(&[Package::Postgres]),
+    })
+}
+
+fn newest(programs: impl Iterator<Item = PathBuf>, oldest: Version) -> Option<PathBuf> {
+    let dated = programs.filter(|program| program.is_file()).filter_map(|program| {
+        let version = version_of(&program).filter(|&version| version >= oldest)?;
+        Some((version, program))
+    });
+    // The first of several equals, as PATH would have it.
+    let best = dated.reduce(|best, next| if next.0 > best.0 { next } else { best });
+    best.map(|(_, program)| program)
+}
+
+fn version_of(program: &Path) -> Option<Version> {
+    let output = Command::new(program).arg("--version").output().ok()?;
+    parse_version(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// Reads `Redis server v=7.0.15 sha=…` and `postgres (PostgreSQL) 15.18 (Debian …)`, also `17beta1`.
+fn parse_version(text: &str) -> Option<Version> {
+    let words = text.split_whitespace().map(|word| word.trim_start_matches("v="));
+    let mut numbers = words.filter(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+    let mut parts = numbers.next()?.split('.').map(leading_number);
+    Some((parts.next()??, parts.next().flatten().unwrap_or(0)))
+}
+
+fn leading_number(text: &str) -> Option<u32> {
+    let end = text.find(|digit: char| !digit.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+
+    use super::{parse_version, postgres_folder_in, redis_server_in};
+
+    fn folder_with(program: &str, version: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(program);
+        fs::write(&path, format!("#!/bin/sh\necho '{version}'\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        folder
+    }
+
+    #[test]
+    fn versions_are_read_from_what_the_programs_print() {
+        assert_eq!(parse_version("Redis server v=7.0.15 sha=0:0 malloc=jemalloc-5.3.0"), Some((7, 0)));
+        assert_eq!(parse_version("Valkey server v=8.1.3 sha=0"), Some((8, 1)));
+        assert_eq!(parse_version("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)"), Some((15, 18)));
+        assert_eq!(parse_version("postgres (PostgreSQL) 19beta1"), Some((19, 0)));
+        assert_eq!(parse_version("nothing"), None);
+    }
+
+    #[test]
+    fn the_newest_redis_is_taken_and_an_old_one_refused() {
+        let old = folder_with("redis-server", "Redis server v=6.0.16 sha=0");
+        let good = folder_with("redis-server", "Redis server v=6.2.0 sha=0");
+        let newer = folder_with("valkey-server", "Valkey server v=8.0.1 sha=0");
+        let paths: Vec<PathBuf> = [&old, &good, &newer].map(|folder| folder.path().to_owned()).to_vec();
+        assert_eq!(redis_server_in(&paths).unwrap(), newer.path().join("valkey-server"));
+        assert_eq!(redis_server_in(&paths[..2]).unwrap(), good.path().join("redis-server"));
+        let error = redis_server_in(&paths[..1]).unwrap_err().to_string();
+        assert!(error.contains("apt-get install") && error.contains("redis-server"), "{error}");
+    }
+
+    #[test]
+    fn a_postgres_without_initdb_is_not_taken() {
+        let folder = folder_with("postgres", "postgres (PostgreSQL) 15.18");
+        let error = postgres_folder_in(&[folder.path().to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("apt-get install") && error.contains("postgresql"), "{error}");
+        fs::write(folder.path().join("initdb"), "").unwrap();
+        let found = postgres_folder_in(&[folder.path().to_owned()]).unwrap();
+        assert_eq!(found, fs::canonicalize(folder.path()).unwrap());
+    }
+}

@@ -1,0 +1,123 @@
+//! Installing what is missing, on a Debian machine and as root only.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use super::account::is_root;
+use super::error::ServerError;
+use super::find::{postgres_folder, redis_server};
+
+const SCRIPT: &str = include_str!("install.sh");
+
+/// A Debian package with a server in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Package {
+    /// `redis-server`.
+    Redis,
+    /// `postgresql`.
+    Postgres,
+}
+
+impl Package {
+    /// The name that `apt-get` knows it by.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Redis => "redis-server",
+            Self::Postgres => "postgresql",
+        }
+    }
+}
+
+/// Whether [`ensure`] may change the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permission {
+    /// It installs what is missing, where it can.
+    Install,
+    /// It only looks.
+    LookOnly,
+}
+
+/// The packages whose server is not on this machine, or is too old.
+pub fn missing() -> Vec<Package> {
+    let redis = redis_server().err().map(|_| Package::Redis);
+    let postgres = postgres_folder().err().map(|_| Package::Postgres);
+    redis.into_iter().chain(postgres).collect()
+}
+
+/// The one command that installs `packages`, to be shown to a human.
+pub fn command(packages: &[Package]) -> String {
+    let names: Vec<_> = packages.iter().map(|package| package.name()).collect();
+    let sudo = if is_root() { "" } else { "sudo " };
+    format!("{sudo}apt-get install {}", names.join(" "))
+}
+
+/// Makes sure that every server is there, and returns what had to be installed for it.
+///
+/// What is missing is installed when `permission` allows it, this process is root and the system is Debian or
+/// derived from it. `announce` is told the command first. No service is started.
+///
+/// # Errors
+///
+/// [`ServerError::NotInstalled`] when something is missing and may or can not be installed from here;
+/// [`ServerError::InstallFailed`] when `apt-get` failed.
+pub fn ensure(permission: Permission, announce: impl FnOnce(&str)) -> Result<Vec<Package>, ServerError> {
+    let packages = missing();
+    if packages.is_empty() {
+        return Ok(packages);
+    }
+    if permission == Permission::LookOnly || !is_root() || !is_debian() {
+        return Err(not_installed(&packages));
+    }
+    announce(&command(&packages));
+    let names = packages.iter().map(|package| package.name());
+    let status = Command::new("sh")
+        .args(["-c", SCRIPT, "install"])
+        .args(names)
+        .stdin(Stdio::null())
+        .status()
+        .map_err(ServerError::io("start `sh` to install the servers"))?;
+    match missing().as_slice() {
+        [] if status.success() => Ok(packages),
+        _ => Err(ServerError::InstallFailed { install: command(&packages), status: status.to_string() }),
+    }
+}
+
+/// The first missing server's error, with the command that installs all of them.
+fn not_installed(packages: &[Package]) -> ServerError {
+    let (program, version) = match packages {
+        [Package::Postgres] => ("postgres", "14"),
+        [Package::Redis] => ("redis-server", "6.2"),
+        _ => ("redis-server 6.2 and postgres", "14"),
+    };
+    ServerError::NotInstalled { program, version, install: command(packages) }
+}
+
+fn is_debian() -> bool {
+    fs::read_to_string("/etc/os-release").is_ok_and(|text| describes_debian(&text))
+}
+
+fn describes_debian(os_release: &str) -> bool {
+    let values = os_release
+        .lines()
+        .filter_map(|line| line.strip_prefix("ID=").or_else(|| line.strip_prefix("ID_LIKE=")));
+    values.flat_map(|value| value.trim_matches('"').split_whitespace()).any(|id| id == "debian")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Package, command, describes_debian};
+
+    #[test]
+    fn debian_and_its_derivatives_are_recognised() {
+        assert!(describes_debian("NAME=\"Debian GNU/Linux\"\nID=debian\n"));
+        assert!(describes_debian("ID=pop\nID_LIKE=\"ubuntu debian\"\n"));
+        assert!(!describes_debian("ID=fedora\nHOME_URL=\"https://debian.org\"\n"));
+    }
+
+    #[test]
+    fn one_command_installs_all_that_is_missing() {
+        let command = command(&[Package::Redis, Package::Postgres]);
+        assert!(command.ends_with("apt-get install redis-server postgresql"), "{command}");
+    }
+}

@@ -1,0 +1,105 @@
+//! What the start of a server has in common, whatever the server: the port, the folder, and the wait for an answer.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::error::ServerError;
+use super::supervisor::Supervisor;
+use super::wait::wait_until;
+
+/// How long a server may take to answer after its start, on a machine that is busy with other tests.
+pub(super) const READY_LIMIT: Duration = Duration::from_secs(30);
+/// How long one attempt to get an answer may take.
+pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+
+const PORT_ATTEMPTS: usize = 64;
+const START_ATTEMPTS: usize = 5;
+const LOWEST_PORT: u16 = 15_000;
+
+/// Runs `start` with a free port, again with another one while somebody else is faster to take it.
+pub(super) fn on_free_port<T>(
+    mut start: impl FnMut(u16) -> Result<T, ServerError>,
+) -> Result<T, ServerError> {
+    let mut attempts = 1;
+    loop {
+        let port = free_port().map_err(ServerError::io("find a free port"))?;
+        match start(port) {
+            Err(error) if error.is_port_taken() && attempts < START_ATTEMPTS => attempts += 1,
+            result => return result,
+        }
+    }
+}
+
+/// A folder for one server, removed with it.
+pub(super) fn folder(server: &str) -> Result<TempDir, ServerError> {
+    tempfile::Builder::new()
+        .prefix(&format!("stanchion-{server}-"))
+        .tempdir()
+        .map_err(ServerError::io("make a temporary folder"))
+}
+
+/// Starts the server and waits until `answers` says that the process with this id does answer.
+pub(super) fn start(
+    program: &'static str,
+    supervisor: &Supervisor,
+    mut answers: impl FnMut(u32) -> io::Result<bool>,
+) -> Result<(), ServerError> {
+    let pid = supervisor.start()?;
+    let probe = || match answers(pid) {
+        Ok(true) => Some(Ok(())),
+        _ if !is_alive(pid) => Some(Err(ServerError::Ended { program, log: supervisor.log() })),
+        _ => None,
+    };
+    wait_until(READY_LIMIT, probe)
+        .unwrap_or_else(|| Err(ServerError::Silent { program, log: supervisor.log() }))
+}
+
+/// Whether there is a process with this id that has not ended. A zombie has.
+fn is_alive(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+    state.is_some_and(|state| !state.trim_start().starts_with(['Z', 'X']))
+}
+
+/// A port nobody listens on, outside the range of outgoing connections.
+///
+/// A port out of that range can be lost while its server is down: to any client's connection, or to a client that
+/// tries the dead server's port from the same port and so connects to itself.
+fn free_port() -> io::Result<u16> {
+    let setting = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for _ in 0..PORT_ATTEMPTS {
+        let port = match server_ports(&setting) {
+            Some(range) => rand::random_range(range),
+            None => 0,
+        };
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(listener) => return Ok(listener.local_addr()?.port()),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The ports below the range of outgoing connections, if there are enough of them.
+fn server_ports(outgoing: &str) -> Option<Range<u16>> {
+    let first: u16 = outgoing.split_whitespace().next()?.parse().ok()?;
+    (first > LOWEST_PORT + 1_000).then_some(LOWEST_PORT..first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::server_ports;
+
+    #[test]
+    fn server_ports_end_below_the_outgoing_ones() {
+        assert_eq!(server_ports("32768\t60999\n"), Some(15_000..32_768));
+        assert_eq!(server_ports("1024 65535"), None);
+        assert_eq!(server_ports(""), None);
+    }
+}

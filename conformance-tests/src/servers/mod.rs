@@ -1,0 +1,37 @@
+//! Real servers for tests: found on this machine, private to one process, and gone when that process is.
+//!
+//! [`redis()`] and [`postgres()`] give the server that all tests of a process share; [`RedisServer`] and
+//! [`PostgresServer`] are for a test that kills, stops or fills one. Nothing here is asynchronous: starting a server
+//! blocks its thread, for some 50 ms with Redis and a second with Postgres.
+//!
+//! Each server has a small shell as its parent, which holds the reading end of a pipe. When this process ends, in
+//! whatever way, the pipe is closed, and the shell kills the server and removes its folder. So no `Drop` has to run,
+//! and a test that is killed leaves nothing behind. It needs Linux, for `/proc`.
+//!
+//! ```no_run
+//! use stanchion_conformance::servers::{RedisOptions, RedisServer};
+//!
+//! let server = RedisServer::start(RedisOptions::default().append_only(true))?;
+//! server.kill()?;
+//! server.restart()?; // the same port, the same data
+//! # Ok::<(), stanchion_conformance::servers::ServerError>(())
+//! ```
+
+mod account;
+mod error;
+mod find;
+pub mod install;
+mod launch;
+mod postgres;
+mod postgres_data;
+mod redis;
+mod shared;
+mod supervisor;
+mod wait;
+
+pub use error::ServerError;
+pub use find::{postgres_folder, redis_server};
+pub use postgres::{PostgresOptions, PostgresServer};
+pub use redis::{RedisOptions, RedisServer};
+pub use shared::{POSTGRES_URL_VARIABLE, REDIS_URL_VARIABLE, SharedServer, postgres, redis};
+pub use wait::wait_until;

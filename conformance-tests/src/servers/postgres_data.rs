@@ -1,0 +1,82 @@
+//! The data folder of a Postgres: made once by `initdb`, which takes seconds, and copied for every server.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use tempfile::TempDir;
+
+use super::account::Account;
+use super::error::ServerError;
+use super::launch;
+use super::supervisor::{Supervisor, last_lines};
+
+/// The supervisor has no server to run; it removes the folder at the end of this process.
+static TEMPLATE: Mutex<Option<Supervisor>> = Mutex::new(None);
+
+/// A folder for one server, in the possession of the account it runs as.
+pub(super) fn folder(account: Option<Account>) -> Result<TempDir, ServerError> {
+    let folder = launch::folder("postgres")?;
+    if let Some(account) = account {
+        account.own(folder.path())?;
+    }
+    Ok(folder)
+}
+
+/// Puts an empty database into `folder` and returns its path.
+pub(super) fn copy(programs: &Path, account: Option<Account>, folder: &Path) -> Result<PathBuf, ServerError> {
+    let mut template = TEMPLATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let source = match &mut *template {
+        Some(supervisor) => data(supervisor.folder()),
+        none => data(none.insert(make_template(programs, account)?).folder()),
+    };
+    drop(template);
+    let target = data(folder);
+    run("cp", OsStr::new("cp"), &["-a".as_ref(), source.as_os_str(), target.as_os_str()], account, folder)?;
+    Ok(target)
+}
+
+/// Whether the lock file in `folder` says that the postmaster with this id takes connections.
+pub(super) fn is_ready(folder: &Path, pid: u32) -> io::Result<bool> {
+    let file = fs::read_to_string(data(folder).join("postmaster.pid"))?;
+    let mut lines = file.lines().map(str::trim);
+    Ok(lines.next() == Some(pid.to_string().as_str()) && lines.nth(6) == Some("ready"))
+}
+
+fn data(folder: &Path) -> PathBuf {
+    folder.join("data")
+}
+
+fn make_template(programs: &Path, account: Option<Account>) -> Result<Supervisor, ServerError> {
+    let folder = folder(account)?;
+    let target = data(folder.path());
+    let initdb = programs.join("initdb");
+    let options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "-D"];
+    let arguments: Vec<&OsStr> = options.iter().map(OsStr::new).chain([target.as_os_str()]).collect();
+    run("initdb", initdb.as_os_str(), &arguments, account, folder.path())?;
+    Supervisor::new(folder, account, &[])
+}
+
+fn run(
+    name: &'static str,
+    program: &OsStr,
+    arguments: &[&OsStr],
+    account: Option<Account>,
+    folder: &Path,
+) -> Result<(), ServerError> {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder).env("LC_ALL", "C");
+    if let Some(account) = account {
+        command.uid(account.uid).gid(account.gid);
+    }
+    let output = command.output().map_err(ServerError::io("run a tool to make the database"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = [output.stdout, output.stderr].concat();
+    Err(ServerError::Ended { program: name, log: last_lines(&String::from_utf8_lossy(&text)) })
+}

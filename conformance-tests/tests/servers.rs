@@ -1,0 +1,226 @@
+//! The test servers keep their promises: they answer, survive a restart, stop and go on, and die with their process.
+
+#![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
+use std::env;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use stanchion_conformance::servers::{
+    self, PostgresOptions, PostgresServer, RedisOptions, RedisServer, wait_until,
+};
+
+const LIMIT: Duration = Duration::from_secs(10);
+const STALL: Duration = Duration::from_millis(300);
+const CHILD: &str = "STANCHION_SERVERS_TEST_CHILD";
+
+/// One line for the server, and what it says within `limit`.
+fn redis_says(server: &RedisServer, line: &str, limit: Duration) -> io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port()))?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.write_all(format!("{line}\r\n").as_bytes())?;
+    let mut answer = [0; 256];
+    let length = stream.read(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer[..length]).into_owned())
+}
+
+fn is_alive(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
+}
+
+fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+#[test]
+fn redis_answers_and_is_gone_after_drop() {
+    let server = RedisServer::start(RedisOptions::default()).unwrap();
+    assert!(server.answers());
+    assert_eq!(redis_says(&server, "PING", LIMIT).unwrap(), "+PONG\r\n");
+    let (pid, folder, port) = (server.pid().unwrap(), server.dir().to_owned(), server.port());
+    drop(server);
+    assert!(!is_alive(pid) && !folder.exists());
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
+}
+
+#[test]
+fn redis_takes_a_password_and_more_settings() {
+    let options = RedisOptions::default().password("a \"b@c").config("maxmemory 7mb");
+    let server = RedisServer::start(options).unwrap();
+    assert!(server.answers());
+    assert!(redis_says(&server, "PING", LIMIT).unwrap().starts_with("-NOAUTH"));
+    assert_eq!(server.url(), format!("redis://:a%20%22b%40c@127.0.0.1:{}/", server.port()));
+    let settings = std::fs::read_to_string(server.dir().join("redis.conf")).unwrap();
+    assert!(settings.contains("\nmaxmemory 7mb\n"));
+}
+
+#[test]
+fn redis_with_a_bad_setting_says_what_is_wrong() {
+    let error = RedisServer::start(RedisOptions::default().config("no-such-setting 1")).unwrap_err();
+    assert!(error.to_string().contains("no-such-setting"), "{error}");
+}
+
+#[test]
+fn redis_keeps_appended_data_when_killed() {
+    let server = RedisServer::start(RedisOptions::default().append_only(true)).unwrap();
+    assert_eq!(redis_says(&server, "SET key kept", LIMIT).unwrap(), "+OK\r\n");
+    let (pid, port) = (server.pid().unwrap(), server.port());
+    server.kill().unwrap();
+    assert!(!is_alive(pid) && !server.answers());
+    assert_eq!(server.pid(), None);
+    server.restart().unwrap();
+    assert_eq!(server.port(), port);
+    assert_ne!(server.pid(), Some(pid));
+    assert_eq!(redis_says(&server, "GET key", LIMIT).unwrap(), "$4\r\nkept\r\n");
+}
+
+#[test]
+fn a_restart_ends_the_running_server_and_its_memory() {
+    let server = RedisServer::start(RedisOptions::default()).unwrap();
+    assert_eq!(redis_says(&server, "SET key lost", LIMIT).unwrap(), "+OK\r\n");
+    let pid = server.pid().unwrap();
+    server.restart().unwrap();
+    assert!(!is_alive(pid));
+    assert_eq!(redis_says(&server, "GET key", LIMIT).unwrap(), "$-1\r\n");
+}
+
+#[test]
+fn a_paused_redis_is_silent_until_resumed() {
+    let server = RedisServer::start(RedisOptions::default()).unwrap();
+    server.pause().unwrap();
+    let error = redis_says(&server, "PING", STALL).unwrap_err();
+    assert!(is_silence(&error), "{error}");
+    server.resume().unwrap();
+    assert_eq!(redis_says(&server, "PING", LIMIT).unwrap(), "+PONG\r\n");
+}
+
+#[test]
+fn a_paused_server_can_be_killed_and_dropped() {
+    let server = RedisServer::start(RedisOptions::default()).unwrap();
+    server.pause().unwrap();
+    server.restart().unwrap();
+    assert!(server.answers());
+    server.pause().unwrap();
+    let (pid, folder) = (server.pid().unwrap(), server.dir().to_owned());
+    drop(server);
+    assert!(!is_alive(pid) && !folder.exists());
+}
+
+#[test]
+fn many_servers_start_at_once() {
+    let servers: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| RedisServer::start(RedisOptions::default()).unwrap())).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(servers.iter().all(RedisServer::answers));
+}
+
+fn query(server: &PostgresServer, sql: &str) -> String {
+    let psql = Command::new(server.programs().join("psql"))
+        .args(["--no-psqlrc", "--tuples-only", "--no-align", "--command", sql, &server.url()])
+        .output()
+        .unwrap();
+    assert!(psql.status.success(), "{}", String::from_utf8_lossy(&psql.stderr));
+    String::from_utf8_lossy(&psql.stdout).trim().to_owned()
+}
+
+#[test]
+fn postgres_answers_and_is_gone_after_drop() {
+    let options = PostgresOptions::default().fsync(true).setting("max_connections", "23");
+    let server = PostgresServer::start(options).unwrap();
+    assert!(server.answers());
+    assert_eq!(query(&server, "select current_user"), "postgres");
+    assert_eq!(query(&server, "show fsync"), "on");
+    assert_eq!(query(&server, "show max_connections"), "23");
+    let (pid, folder) = (server.pid().unwrap(), server.dir().to_owned());
+    drop(server);
+    assert!(!is_alive(pid) && !folder.exists());
+}
+
+#[test]
+fn postgres_keeps_committed_data_when_killed() {
+    let server = PostgresServer::start(PostgresOptions::default()).unwrap();
+    query(&server, "create table kept as select 42 as value");
+    let segment = std::fs::read_to_string(server.dir().join("data/postmaster.pid")).unwrap();
+    let segment = segment.lines().nth(6).unwrap().split_whitespace().last().unwrap().to_owned();
+    server.kill().unwrap();
+    assert!(!server.answers());
+    let segments = std::fs::read_to_string("/proc/sysvipc/shm").unwrap();
+    assert!(!segments.lines().any(|line| line.split_whitespace().nth(1) == Some(&segment)), "{segments}");
+    server.restart().unwrap();
+    assert_eq!(query(&server, "select value from kept"), "42");
+}
+
+#[test]
+fn a_paused_postgres_is_silent_until_resumed() {
+    let server = PostgresServer::start(PostgresOptions::default()).unwrap();
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    stream.set_read_timeout(Some(STALL)).unwrap();
+    server.pause().unwrap();
+    // SSLRequest, which the server answers with one byte.
+    stream.write_all(&[0, 0, 0, 8, 4, 210, 22, 47]).unwrap();
+    assert!(is_silence(&stream.read(&mut [0]).unwrap_err()));
+    server.resume().unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    assert_eq!(stream.read(&mut [0]).unwrap(), 1);
+    assert!(server.answers());
+}
+
+#[test]
+fn the_shared_server_is_one() {
+    let first = servers::redis().unwrap();
+    assert_eq!(first, servers::redis().unwrap());
+    assert_eq!(first.is_external(), env::var_os(servers::REDIS_URL_VARIABLE).is_some());
+    let postgres = servers::postgres().unwrap();
+    assert_eq!(postgres, servers::postgres().unwrap());
+    assert!(postgres.url().starts_with("postgres"));
+}
+
+/// The child half of the test below: starts servers, says where they are, and waits to be killed.
+fn be_killed() {
+    let redis = RedisServer::start(RedisOptions::default()).unwrap();
+    let paused = RedisServer::start(RedisOptions::default()).unwrap();
+    paused.pause().unwrap();
+    let postgres = PostgresServer::start(PostgresOptions::default()).unwrap();
+    println!();
+    for (pid, folder) in
+        [(redis.pid(), redis.dir()), (paused.pid(), paused.dir()), (postgres.pid(), postgres.dir())]
+    {
+        println!("server {} {}", pid.unwrap(), folder.display());
+    }
+    println!("ready");
+    let _ = io::stdin().read(&mut [0]);
+    unreachable!("it is killed while it waits");
+}
+
+#[test]
+fn a_killed_process_takes_its_servers_with_it() {
+    if env::var_os(CHILD).is_some() {
+        return be_killed();
+    }
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "a_killed_process_takes_its_servers_with_it", "--nocapture"])
+        .env(CHILD, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let lines: Vec<_> = lines.take_while(|line| line != "ready").collect();
+    let servers: Vec<(u32, &Path)> = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("server ")?.split_once(' '))
+        .map(|(pid, folder)| (pid.parse().unwrap(), Path::new(folder)))
+        .collect();
+    assert_eq!(servers.len(), 3, "{lines:?}");
+    assert!(servers.iter().all(|(pid, folder)| is_alive(*pid) && folder.exists()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let gone = || servers.iter().all(|(pid, folder)| !is_alive(*pid) && !folder.exists()).then_some(());
+    assert_eq!(wait_until(LIMIT, gone), Some(()), "{servers:?}");
+}

@@ -1,0 +1,20 @@
+//! `cargo xtask check`: all that can be said about the sources without running them.
+
+use crate::Outcome;
+use crate::file_lengths;
+use crate::stage::Stages;
+use crate::workspace::cargo;
+
+const CLIPPY: [&str; 8] =
+    ["clippy", "--locked", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
+const RUSTDOC: [&str; 5] = ["doc", "--locked", "--workspace", "--no-deps", "--all-features"];
+
+/// Runs every check, also after one has failed.
+pub(crate) fn run() -> Outcome {
+    let mut stages = Stages::default();
+    stages.command("formatting", &mut cargo(&["fmt", "--all", "--check"]))?;
+    stages.command("clippy", &mut cargo(&CLIPPY))?;
+    stages.command("rustdoc", cargo(&RUSTDOC).env("RUSTDOCFLAGS", "-D warnings"))?;
+    stages.run("file lengths", file_lengths::check)?;
+    Ok(stages.summary())
+}

@@ -1,0 +1,86 @@
+//! The clauses of the contract.
+
+use std::fmt;
+
+/// The letter of each kind of clause and the number of the last one.
+const KINDS: [(char, u8); 5] = [('C', 26), ('M', 9), ('S', 8), ('W', 8), ('L', 11)];
+
+/// One clause, like `C22`. It may be one that the contract does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Clause {
+    pub(super) letter: char,
+    number: u8,
+}
+
+impl Clause {
+    /// Whether the contract has it.
+    pub(super) fn exists(self) -> bool {
+        KINDS.iter().any(|&(letter, last)| letter == self.letter && (1..=last).contains(&self.number))
+    }
+
+    /// Reads `c22`. Only the letters of the contract make a clause.
+    fn parse(id: &str) -> Option<Self> {
+        let letter = id.chars().next()?.to_ascii_uppercase();
+        let is_clause = id.starts_with(|first: char| first.is_ascii_lowercase())
+            && KINDS.iter().any(|kind| kind.0 == letter)
+            && id[1..].bytes().all(|byte| byte.is_ascii_digit());
+        is_clause.then(|| id[1..].parse().ok()).flatten().map(|number| Self { letter, number })
+    }
+}
+
+impl fmt::Display for Clause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(&format!("{}{}", self.letter, self.number))
+    }
+}
+
+/// All clauses of the contract, in its order.
+pub(super) fn all() -> impl Iterator<Item = Clause> {
+    KINDS.into_iter().flat_map(|(letter, last)| (1..=last).map(move |number| Clause { letter, number }))
+}
+
+/// Whether a gap that names `written` (a clause, or a letter for all of a kind) is about `clause`.
+pub(super) fn names(written: &str, clause: Clause) -> bool {
+    written == clause.to_string() || written == clause.letter.to_string()
+}
+
+/// The clauses that a case is about: those its name begins with, as in `c14_c15_one_release_wakes_one`.
+pub(crate) fn clauses_of(function: &str) -> Vec<Clause> {
+    let mut clauses = Vec::new();
+    let mut rest = function;
+    while let Some((id, next)) = rest.split_once('_') {
+        let Some(clause) = Clause::parse(id) else { break };
+        clauses.push(clause);
+        rest = next;
+    }
+    clauses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{all, clauses_of, names};
+
+    fn written(function: &str) -> Vec<String> {
+        clauses_of(function).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_name_begins_with_its_clauses() {
+        assert_eq!(written("m2_fencing_token_grows"), ["M2"]);
+        assert_eq!(written("c14_c15_one_release"), ["C14", "C15"]);
+        assert_eq!(written("x3_not_ours"), [""; 0]);
+        assert_eq!(written("close_drains"), [""; 0]);
+        assert_eq!(written("c_zero"), [""; 0]);
+        assert_eq!(written("é2_zero"), [""; 0]);
+        assert_eq!(written("c7"), [""; 0]);
+        assert!(!clauses_of("c27_too_many")[0].exists());
+    }
+
+    #[test]
+    fn the_contract_has_62_clauses() {
+        assert_eq!(all().count(), 62);
+        assert!(all().all(|clause| clause.exists()));
+        assert!(all().filter(|&clause| names("W", clause)).count() == 8);
+        assert!(all().filter(|&clause| names("C2", clause)).count() == 1);
+    }
+}

@@ -1,0 +1,63 @@
+//! Commands for contributors: `cargo xtask <command>`.
+
+mod check;
+mod coverage;
+mod file_lengths;
+mod libtest;
+mod servers;
+mod stage;
+mod test;
+mod workspace;
+
+use std::env;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Usage: cargo xtask <command>
+
+  test [--no-install] [-- ARGS]  provide Redis and Postgres, then run every test; ARGS are added to `cargo test`
+  check                          formatting, lints, documentation and the length of files
+  coverage                       the contract's clauses and their test cases, store by store
+  servers                        run a Redis and a Postgres until Ctrl-C or the end of input
+";
+const WRONG_USE: u8 = 2;
+
+/// What a command ends with: whether all was well, or what kept it from finding out.
+type Outcome = Result<bool, Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let Some((command, rest)) = arguments.split_first() else {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
+    };
+    let outcome = match (command.as_str(), rest) {
+        ("test", rest) => match test::Options::parse(rest) {
+            Some(options) => test::run(&options),
+            None => return wrong_use(),
+        },
+        ("check", []) => check::run(),
+        ("coverage", []) => coverage::run(),
+        ("servers", []) => servers::run(),
+        ("help" | "--help" | "-h", []) => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        _ => return wrong_use(),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            let causes = std::iter::successors(error.source(), |&cause| cause.source());
+            causes.for_each(|cause| eprintln!("  because: {cause}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn wrong_use() -> ExitCode {
+    eprint!("{HELP}");
+    ExitCode::from(WRONG_USE)
+}

@@ -1,0 +1,160 @@
+//! `cargo xtask test`: the servers, then every test of the workspace.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::process::{Command, Stdio};
+
+use stanchion_conformance::servers::install::{self, Permission};
+
+use crate::Outcome;
+use crate::libtest::Report;
+use crate::stage::Stages;
+use crate::workspace::cargo;
+
+const TEST: [&str; 3] = ["test", "--locked", "--all-features"];
+const BUILD: [&str; 2] = ["--no-run", "--message-format=json-render-diagnostics"];
+
+/// What stands on the command line.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    permission: Permission,
+    arguments: Vec<String>,
+}
+
+impl Options {
+    /// Reads `[--no-install] [-- ARGS]`; `None` when it is something else.
+    pub(crate) fn parse(arguments: &[String]) -> Option<Self> {
+        let (permission, rest) = match arguments {
+            [first, rest @ ..] if first == "--no-install" => (Permission::LookOnly, rest),
+            rest => (Permission::Install, rest),
+        };
+        match rest {
+            [] => Some(Self { permission, arguments: Vec::new() }),
+            [dashes, rest @ ..] if dashes == "--" => Some(Self { permission, arguments: rest.to_vec() }),
+            _ => None,
+        }
+    }
+
+    /// The arguments that are for `cargo`, and those for the test programs.
+    fn split(&self) -> (&[String], &[String]) {
+        let end = self.arguments.iter().position(|argument| argument == "--");
+        let (ours, theirs) = self.arguments.split_at(end.unwrap_or(self.arguments.len()));
+        (ours, theirs.get(1..).unwrap_or_default())
+    }
+
+    /// `cargo test` for the whole workspace, or for the packages that the arguments choose.
+    fn command(&self) -> Command {
+        let (ours, _) = self.split();
+        let mut command = cargo(&TEST);
+        if !ours.iter().any(|argument| argument == "-p" || argument.starts_with("--package")) {
+            command.arg("--workspace");
+        }
+        command.args(ours);
+        command
+    }
+}
+
+/// Provides the servers, builds, tests and reports. The last line counts what passed, failed and was skipped.
+pub(crate) fn run(options: &Options) -> Outcome {
+    let mut stages = Stages::default();
+    stages.run("servers", || provide_servers(options.permission))?;
+    let mut packages = HashMap::new();
+    let built = stages.run("build", || build(options, &mut packages))?;
+    let mut report = Report::new(packages);
+    if built {
+        stages.run("tests", || test(options, &mut report))?;
+    }
+    let well = stages.summary();
+    report.print();
+    Ok(well && report.is_well())
+}
+
+fn provide_servers(permission: Permission) -> Outcome {
+    let announce = |command: &str| println!("installing what is missing: {command}");
+    install::ensure(permission, announce)?;
+    Ok(true)
+}
+
+/// Builds the test programs, and learns which package's folder each one is from: their names do not tell.
+fn build(options: &Options, packages: &mut HashMap<String, String>) -> Outcome {
+    let mut child = options.command().args(BUILD).stdout(Stdio::piped()).spawn()?;
+    if let Some(messages) = child.stdout.take() {
+        for message in BufReader::new(messages).lines() {
+            packages.extend(test_program(&message?));
+        }
+    }
+    Ok(child.wait()?.success())
+}
+
+/// The file name of a test program and the folder of its package, from a message of `cargo` about it.
+fn test_program(message: &str) -> Option<(String, String)> {
+    let program = json_text(message, "executable")?.rsplit('/').next()?;
+    let package = json_text(message, "manifest_path")?.rsplit('/').nth(1)?;
+    Some((program.to_owned(), package.to_owned()))
+}
+
+fn json_text<'a>(message: &'a str, field: &str) -> Option<&'a str> {
+    let (_, rest) = message.split_once(&format!("\"{field}\":\""))?;
+    rest.split('"').next()
+}
+
+fn test(options: &Options, report: &mut Report) -> Outcome {
+    let mut command = options.command();
+    // A case that is a known gap passes and says so; without `--show-output` nobody would hear it.
+    command.args(["--no-fail-fast", "--", "--show-output"]).args(options.split().1);
+    if io::stdout().is_terminal() {
+        command.env("CARGO_TERM_COLOR", "always");
+    }
+    let status = stream(command, report)?;
+    Ok(status && report.is_well())
+}
+
+/// Passes the output on line by line and lets the report read along.
+fn stream(mut command: Command, report: &mut Report) -> io::Result<bool> {
+    // One pipe for both, since `cargo` names the programs on one stream and they report on the other.
+    let (reader, writer) = io::pipe()?;
+    let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
+    // It holds our copies of the writing end, without which the pipe would never end.
+    drop(command);
+    let mut reader = BufReader::new(reader);
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        io::stdout().write_all(&line)?;
+        report.read(&String::from_utf8_lossy(&line));
+        line.clear();
+    }
+    Ok(child.wait()?.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use stanchion_conformance::servers::install::Permission;
+
+    use super::{Options, test_program};
+
+    fn parse(line: &str) -> Option<Options> {
+        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn arguments_after_the_dashes_go_to_cargo() {
+        let options = parse("--no-install -- --test suite -- --nocapture").unwrap();
+        assert_eq!(options.permission, Permission::LookOnly);
+        assert_eq!(options.arguments, ["--test", "suite", "--", "--nocapture"]);
+        let (ours, theirs) = options.split();
+        assert_eq!((ours.join(" "), theirs.join(" ")), ("--test suite".to_owned(), "--nocapture".to_owned()));
+        let options = parse("-- some_name").unwrap();
+        assert_eq!(options.split(), (&["some_name".to_owned()][..], &[][..]));
+        assert_eq!(parse("").unwrap().permission, Permission::Install);
+        assert_eq!(parse("--no-instal"), None);
+        assert_eq!(parse("--test suite"), None);
+    }
+
+    #[test]
+    fn a_test_program_is_known_by_its_package() {
+        let message = r#"{"reason":"compiler-artifact","manifest_path":"/src/backend-redis/Cargo.toml","target":{"name":"suite"},"executable":"/src/target/debug/deps/suite-0a1b","fresh":true}"#;
+        let expected = ("suite-0a1b".to_owned(), "backend-redis".to_owned());
+        assert_eq!(test_program(message), Some(expected));
+        assert_eq!(test_program(&message.replace("\"/src/target/debug/deps/suite-0a1b\"", "null")), None);
+    }
+}
