@@ -1,0 +1,121 @@
+//! The live holds of one name.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use stanchion_core::clock::Instant;
+use stanchion_core::{FencingToken, Holder, Ticket};
+
+use super::terms::Lease;
+use crate::session::SessionId;
+
+/// One hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Grant {
+    pub(crate) ticket: Ticket,
+    pub(crate) token: FencingToken,
+    pub(crate) weight: u32,
+    /// The store object whose guard keeps it; [`SessionId::NOBODY`] while it is detached.
+    pub(crate) session: SessionId,
+    pub(crate) since: Instant,
+    pub(crate) lease: Option<Lease>,
+    pub(crate) label: Option<Arc<str>>,
+}
+
+impl Grant {
+    pub(crate) fn is_detached(&self) -> bool {
+        self.session == SessionId::NOBODY
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.lease.is_some_and(|lease| lease.end <= now)
+    }
+
+    fn holder(&self, now: Instant) -> Holder {
+        let age = now.saturating_duration_since(self.since);
+        let mut holder = Holder::new(self.ticket, self.token, self.weight, age);
+        holder.label = self.label.as_deref().map(str::to_owned);
+        holder.lease_left = self.lease.map(|lease| lease.end.saturating_duration_since(now));
+        holder
+    }
+}
+
+/// A set of holds by ticket. The first one lives inline, so that a mutex never allocates for its holder.
+#[derive(Debug, Default)]
+pub(crate) struct Holds {
+    first: Option<Grant>,
+    rest: HashMap<Ticket, Grant>,
+    /// No hold ends before this time. It may be too early, never too late.
+    next_end: Option<Instant>,
+}
+
+impl Holds {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Grant> {
+        self.first.iter().chain(self.rest.values())
+    }
+
+    pub(crate) fn get(&self, ticket: Ticket) -> Option<&Grant> {
+        match &self.first {
+            Some(grant) if grant.ticket == ticket => Some(grant),
+            _ if self.rest.is_empty() => None,
+            _ => self.rest.get(&ticket),
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut Grant> {
+        match &mut self.first {
+            Some(grant) if grant.ticket == ticket => Some(grant),
+            _ if self.rest.is_empty() => None,
+            _ => self.rest.get_mut(&ticket),
+        }
+    }
+
+    pub(crate) fn insert(&mut self, grant: Grant) {
+        if let Some(lease) = grant.lease {
+            self.next_end = Some(self.next_end.map_or(lease.end, |next| next.min(lease.end)));
+        }
+        if self.first.is_none() {
+            self.first = Some(grant);
+        } else {
+            self.rest.insert(grant.ticket, grant);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Grant> {
+        match &self.first {
+            Some(grant) if grant.ticket == ticket => self.first.take(),
+            _ if self.rest.is_empty() => None,
+            _ => self.rest.remove(&ticket),
+        }
+    }
+
+    /// The next time at which a hold may end.
+    pub(crate) fn next_end(&self) -> Option<Instant> {
+        self.next_end
+    }
+
+    /// Takes out the holds that have ended.
+    pub(crate) fn expired(&mut self, now: Instant) -> Vec<Grant> {
+        if self.next_end.is_none_or(|next| now < next) {
+            return Vec::new();
+        }
+        let expired = self.take_if(|grant| grant.is_over(now));
+        self.next_end = self.iter().filter_map(|grant| grant.lease.map(|lease| lease.end)).min();
+        expired
+    }
+
+    /// Takes out the holds that meet a condition.
+    pub(crate) fn take_if(&mut self, condition: impl Fn(&Grant) -> bool) -> Vec<Grant> {
+        let mut taken: Vec<Grant> =
+            self.rest.extract_if(|_, grant| condition(grant)).map(|(_, grant)| grant).collect();
+        taken.extend(self.first.take_if(|grant| condition(grant)));
+        taken
+    }
+
+    /// All of them, oldest grant first (C23).
+    pub(crate) fn holders(&self, now: Instant) -> Vec<Holder> {
+        let mut holders: Vec<Holder> = self.iter().map(|grant| grant.holder(now)).collect();
+        holders.sort_unstable_by_key(|holder| holder.token);
+        holders
+    }
+}

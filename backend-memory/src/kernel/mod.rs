@@ -1,0 +1,18 @@
+//! The state of one name, without a lock, a clock or a task: mutexes, semaphores and wait groups share it.
+
+mod generations;
+mod holds;
+mod permits;
+mod queue;
+mod signals;
+mod terms;
+mod transfer;
+
+#[cfg(test)]
+mod model_tests;
+
+pub(crate) use generations::{Cause, End, Generation, Generations};
+pub(crate) use permits::{Claim, Limit, Permits, Progress};
+pub(crate) use queue::{Arrival, Refusal, Waiter};
+pub(crate) use signals::Signals;
+pub(crate) use terms::Terms;

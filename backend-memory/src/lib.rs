@@ -1,0 +1,60 @@
+//! In-process store of the `stanchion` coordination library: mutexes, semaphores, wait groups and limiters by name,
+//! under the same contract as the networked stores.
+//!
+//! It is the embedded default, and the reference the other stores are compared with. Users reach it through the
+//! facade `stanchion`.
+//!
+//! # What it costs
+//! An uncontended operation is one boxed future, one reading of the clock and one lock held for nanoseconds: no task,
+//! no timer, no thread. A release hands the hold to the first waiter and wakes it (C14, C16). Who waits needs a timer
+//! only where a lease or a time limit can end the wait; everything else runs on any executor. A name costs nothing
+//! once nobody uses it (C25).
+//!
+//! # Time
+//! The store's clock is the wall clock at its creation plus monotonic time since, so that it never goes back and
+//! fencing tokens grow from one run of the process to the next (M3). It follows `tokio::time::pause`. Limiters can be
+//! given a [`ManualClock`].
+//!
+//! # Leases
+//! A guard in this process cannot be cut off from it, so a hold has no lease unless its options ask for one, and a
+//! renewed lease never ends while the guard lives. `renew(false)`, `max_hold` and `detach` give a hold an end, which
+//! is judged as on every other store (C8, C10).
+//!
+//! # Examples
+//! ```
+//! use stanchion_core::{MutexOptions, Store};
+//! use stanchion_memory::MemoryStore;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> stanchion_core::Result<()> {
+//! let store = MemoryStore::new();
+//! let mutex = store.mutex("invoices/42", MutexOptions::default())?;
+//! let guard = mutex.lock().await?;
+//! assert!(mutex.try_lock().await?.is_none());
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod acquire;
+mod alarm;
+mod builder;
+mod clock;
+mod entry;
+mod handle;
+mod kernel;
+mod limiter;
+mod mutex;
+mod names;
+mod semaphore;
+mod session;
+mod state;
+mod store;
+mod wait_group;
+
+pub use builder::MemoryStoreBuilder;
+pub use limiter::ManualClock;
+pub use store::MemoryStore;
+
+/// How this store is called in errors and capabilities.
+const STORE: &str = "memory";

@@ -1,0 +1,48 @@
+//! The bucket of one name behind its lock.
+
+use std::sync::{Mutex, PoisonError};
+
+use stanchion_core::Ticket;
+use stanchion_core::limit::{Bucket, ExactQuota};
+
+use crate::clock::Moment;
+use crate::names::Resident;
+
+/// The state of a limiter; nothing until its first operation, and after the store lost its data.
+#[derive(Debug, Default)]
+pub(crate) struct LimiterEntry {
+    bucket: Mutex<Option<Bucket>>,
+}
+
+impl LimiterEntry {
+    /// Changes the bucket; a name without one gets a full one of that quota.
+    #[inline]
+    pub(crate) fn change<R>(&self, quota: ExactQuota, now: u64, change: impl FnOnce(&mut Bucket) -> R) -> R {
+        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        change(bucket.get_or_insert_with(|| Bucket::new(quota, now)))
+    }
+
+    /// Cancels a reservation, if there is a bucket that knows it (L7).
+    pub(crate) fn cancel(&self, now: u64, ticket: Ticket) -> u64 {
+        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        bucket.as_mut().map_or(0, |bucket| bucket.cancel(now, ticket.as_u128()))
+    }
+
+    /// Forgets everything.
+    pub(crate) fn forget(&self) {
+        *self.bucket.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl Resident for LimiterEntry {
+    fn token_floor(&self) -> u64 {
+        0
+    }
+
+    /// Until it is full: from then on a new bucket says the same.
+    fn kept_until(&self, at: Moment) -> Option<u64> {
+        let bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let bucket = bucket.as_ref().filter(|bucket| !bucket.is_full(at.micros))?;
+        Some(bucket.full_at())
+    }
+}

@@ -1,0 +1,208 @@
+//! The limiter as one caller uses it.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use stanchion_core::limit::{Bucket, ExactQuota, MAX, Verdict};
+use stanchion_core::{
+    Decision, Error, ErrorKind, Limiter, LimiterOptions, Name, OnMismatch, Quota, Reservation, Result, Ticket,
+};
+
+use super::LimiterClock;
+use super::entry::LimiterEntry;
+use crate::clock::{Moment, micros};
+use crate::session::Session;
+
+/// A limiter in this process.
+#[derive(Debug)]
+pub(crate) struct MemoryLimiter {
+    handle: Arc<LimiterHandle>,
+}
+
+/// What a limiter and its reservations share.
+#[derive(Debug)]
+pub(super) struct LimiterHandle {
+    name: Name,
+    session: Arc<Session>,
+    entry: Arc<LimiterEntry>,
+    quota: ExactQuota,
+    on_mismatch: OnMismatch,
+    /// Whether the quota was compared (C20).
+    settled: AtomicBool,
+}
+
+impl LimiterHandle {
+    pub(super) fn clock(&self) -> &LimiterClock {
+        &self.session.state.limiter_clock
+    }
+
+    /// Gives back what nobody behind that reservation has used (L7).
+    pub(super) fn refund(&self, ticket: Ticket) -> u64 {
+        self.entry.cancel(self.clock().read().micros, ticket)
+    }
+
+    /// Runs an operation on the bucket, unless the store object was closed.
+    #[inline]
+    fn with<R>(&self, operation: impl FnOnce(&mut Bucket, Moment) -> Result<R>) -> Result<R> {
+        self.session.check_open()?;
+        let at = self.clock().read();
+        self.entry.change(self.quota, at.micros, |bucket| {
+            if !self.settled.load(Ordering::Relaxed) {
+                self.settle(bucket, at)?;
+            }
+            operation(bucket, at)
+        })
+    }
+
+    /// Compares the quota at the first operation (C20).
+    #[cold]
+    fn settle(&self, bucket: &mut Bucket, at: Moment) -> Result<()> {
+        if *bucket.quota() != self.quota {
+            match self.on_mismatch {
+                OnMismatch::Refuse => {
+                    let detail =
+                        format!("the quota given is {}, the store's is {}", self.quota, bucket.quota());
+                    return Err(Error::new(ErrorKind::ConfigMismatch, detail));
+                }
+                OnMismatch::Adopt => {}
+                OnMismatch::Replace => bucket.set_quota(at.micros, self.quota),
+            }
+        }
+        self.settled.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl MemoryLimiter {
+    /// A limiter by checked options.
+    pub(crate) fn open(session: &Arc<Session>, name: Name, options: &LimiterOptions) -> Result<Self> {
+        let quota = options.quota.validate()?;
+        let at = session.state.limiter_clock.read();
+        let entry = session.state.limiters.open(&name, at, |_| LimiterEntry::default());
+        let settled = AtomicBool::new(false);
+        let (session, on_mismatch) = (Arc::clone(session), options.on_mismatch);
+        Ok(Self { handle: Arc::new(LimiterHandle { name, session, entry, quota, on_mismatch, settled }) })
+    }
+
+    fn context(&self, operation: &'static str) -> impl FnOnce(Error) -> Error {
+        move |error| error.context(operation, crate::STORE, self.handle.name.as_str())
+    }
+
+    #[inline]
+    fn take(&self, operation: &'static str, cost: u64) -> Result<Decision> {
+        match self.handle.with(|bucket, at| bucket.take(at.micros, cost)) {
+            Ok(verdict) => Ok(decision(verdict)),
+            Err(error) => Err(error).map_err(self.context(operation)),
+        }
+    }
+
+    fn reserve(&self, cost: u64, max_wait: u64) -> Result<Option<Reservation>> {
+        let ticket = Ticket::random();
+        let reserved = self.handle.with(|bucket, at| {
+            let reserved = bucket.reserve(at.micros, ticket.as_u128(), cost, max_wait)?;
+            Ok(reserved.map(|reserved| self.handle.clock().after(at, reserved.wait)))
+        })?;
+        let keeper = || Arc::clone(&self.handle);
+        Ok(reserved.map(|ready_at| Reservation::new(keeper(), ticket, cost, ready_at)))
+    }
+
+    /// One reservation and one sleep (L6), which the end of the store object interrupts.
+    async fn wait_for(&self, cost: u64, max_wait: u64) -> Result<bool> {
+        let Some(reservation) = self.reserve(cost, max_wait)? else {
+            return Ok(false);
+        };
+        if reservation.is_due() {
+            reservation.wait().await;
+            return Ok(true);
+        }
+        let session = &self.handle.session;
+        let mut closing = pin!(session.closing.notified());
+        closing.as_mut().enable();
+        session.check_open()?;
+        let mut waiting = pin!(reservation.wait());
+        poll_fn(|cx| {
+            if closing.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(Error::closed()));
+            }
+            waiting.as_mut().poll(cx).map(|()| Ok(true))
+        })
+        .await
+    }
+}
+
+#[inline]
+fn decision(verdict: Verdict) -> Decision {
+    let retry_after = verdict.retry_after.map(Duration::from_micros);
+    Decision::new(verdict.limit, verdict.remaining, retry_after, Duration::from_micros(verdict.reset_after))
+}
+
+#[async_trait]
+impl Limiter for MemoryLimiter {
+    fn name(&self) -> &str {
+        self.handle.name.as_str()
+    }
+
+    async fn allow(&self) -> Result<Decision> {
+        self.take("allow", 1)
+    }
+
+    async fn allow_n(&self, cost: u64) -> Result<Decision> {
+        self.take("allow_n", cost)
+    }
+
+    async fn reserve_n(&self, cost: u64, max_wait: Duration) -> Result<Option<Reservation>> {
+        self.reserve(cost, micros(max_wait)).map_err(self.context("reserve_n"))
+    }
+
+    async fn wait(&self) -> Result<()> {
+        self.wait_n(1).await
+    }
+
+    async fn wait_n(&self, cost: u64) -> Result<()> {
+        match self.wait_for(cost, MAX).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::new(ErrorKind::Overloaded, "2^53 tokens are reserved already")),
+            Err(error) => Err(error),
+        }
+        .map_err(self.context("wait_n"))
+    }
+
+    async fn wait_n_for(&self, cost: u64, limit: Duration) -> Result<bool> {
+        self.wait_for(cost, micros(limit)).await.map_err(self.context("wait_n_for"))
+    }
+
+    async fn peek(&self) -> Result<Decision> {
+        self.take("peek", 0)
+    }
+
+    async fn set_quota(&self, quota: Quota) -> Result<()> {
+        let set = quota.validate().and_then(|quota| {
+            let handle = &self.handle;
+            handle.settled.store(true, Ordering::Relaxed);
+            handle.with(|bucket, at| {
+                bucket.set_quota(at.micros, quota);
+                Ok(())
+            })
+        });
+        set.map_err(self.context("set_quota"))
+    }
+
+    async fn reset(&self) -> Result<()> {
+        let reset = self.handle.with(|bucket, at| {
+            bucket.reset(at.micros);
+            Ok(())
+        });
+        reset.map_err(self.context("reset"))
+    }
+}
+
+impl Drop for LimiterHandle {
+    fn drop(&mut self) {
+        self.session.state.limiters.leave(&self.name, self.clock().read());
+    }
+}

@@ -1,0 +1,105 @@
+//! A clock that a test moves.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use stanchion_core::clock::{self, Instant};
+use tokio::sync::Notify;
+
+use crate::clock::micros;
+
+/// A clock for limiters that moves only when told to, for tests of code that uses one.
+///
+/// Give it to [`MemoryStoreBuilder::clock`](crate::MemoryStoreBuilder::clock) and keep a clone: clones are one clock.
+/// Buckets fill and reservations come due by it. Everything else of the store (leases, time limits of calls) uses the
+/// runtime's clock, which `tokio::time::pause` stops.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+/// use stanchion_core::{LimiterOptions, Quota, Store};
+/// use stanchion_memory::{ManualClock, MemoryStore};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> stanchion_core::Result<()> {
+/// let clock = ManualClock::new();
+/// let store = MemoryStore::builder().clock(clock.clone()).build();
+/// let limiter = store.limiter("logins", LimiterOptions::new(Quota::per_second(1)))?;
+/// assert!(limiter.allow().await?.allowed);
+/// assert_eq!(limiter.allow().await?.retry_after, Some(Duration::from_secs(1)));
+/// clock.advance(Duration::from_secs(1));
+/// assert!(limiter.allow().await?.allowed);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct ManualClock {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    micros: AtomicU64,
+    /// What `START` is on the monotonic clock, which reservations speak in.
+    origin: Instant,
+    moved: Notify,
+}
+
+/// The first reading, 2001-09-09: far enough from zero to go back.
+const START: u64 = 1_000_000_000_000_000;
+
+impl ManualClock {
+    /// A clock that stands.
+    #[must_use]
+    pub fn new() -> Self {
+        let inner = Inner { micros: AtomicU64::new(START), origin: clock::now(), moved: Notify::new() };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Moves it on, by whole microseconds; reservations whose time has come are due.
+    pub fn advance(&self, by: Duration) {
+        self.set(self.micros().saturating_add(micros(by)));
+    }
+
+    /// Moves it back, as an operator's mistake would: no limiter mints tokens by it (L4).
+    pub fn set_back(&self, by: Duration) {
+        self.set(self.micros().saturating_sub(micros(by)));
+    }
+
+    /// What it shows, in microseconds.
+    #[must_use]
+    pub fn micros(&self) -> u64 {
+        self.inner.micros.load(Ordering::SeqCst)
+    }
+
+    /// The time of the monotonic clock that stands for a reading of this one.
+    pub(crate) fn instant(&self, micros: u64) -> Instant {
+        let after = Duration::from_micros(micros.saturating_sub(START));
+        let before = Duration::from_micros(START.saturating_sub(micros));
+        let origin = self.inner.origin;
+        origin.checked_add(after).and_then(|after| after.checked_sub(before)).unwrap_or(origin)
+    }
+
+    /// Told at every move.
+    pub(crate) fn moved(&self) -> &Notify {
+        &self.inner.moved
+    }
+
+    fn set(&self, micros: u64) {
+        self.inner.micros.store(micros, Ordering::SeqCst);
+        self.inner.moved.notify_waiters();
+    }
+}
+
+impl Default for ManualClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManualClock").field("micros", &self.micros()).finish_non_exhaustive()
+    }
+}

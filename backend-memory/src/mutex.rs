@@ -1,0 +1,65 @@
+//! The mutex: a semaphore of one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use stanchion_core::{Inspection, Kind, Mutex, MutexGuard, MutexOptions, Name, OnMismatch, Result, Ticket};
+
+use crate::handle::{Granted, Handle};
+use crate::session::Session;
+
+/// A mutex in this process.
+#[derive(Debug)]
+pub(crate) struct MemoryMutex {
+    handle: Arc<Handle>,
+}
+
+impl MemoryMutex {
+    pub(crate) fn open(session: &Arc<Session>, name: Name, options: &MutexOptions) -> Result<Self> {
+        let handle = Handle::open(session, Kind::Mutex, name, &options.hold, Some(1), OnMismatch::Adopt)?;
+        Ok(Self { handle })
+    }
+
+    fn guard(&self, granted: Granted) -> MutexGuard {
+        MutexGuard::new(self.handle.hold(granted, 1))
+    }
+}
+
+#[async_trait]
+impl Mutex for MemoryMutex {
+    fn name(&self) -> &str {
+        self.handle.name.as_str()
+    }
+
+    async fn lock(&self) -> Result<MutexGuard> {
+        match self.handle.acquire(1).await {
+            Ok(granted) => Ok(self.guard(granted)),
+            Err(error) => Err(error).map_err(self.handle.context("lock")),
+        }
+    }
+
+    async fn try_lock(&self) -> Result<Option<MutexGuard>> {
+        let granted = self.handle.try_hold(1).map_err(self.handle.context("try_lock"))?;
+        Ok(granted.map(|granted| self.guard(granted)))
+    }
+
+    async fn try_lock_for(&self, limit: Duration) -> Result<Option<MutexGuard>> {
+        let granted = self.handle.acquire_for(1, limit).await.map_err(self.handle.context("try_lock_for"))?;
+        Ok(granted.map(|granted| self.guard(granted)))
+    }
+
+    async fn attach(&self, ticket: Ticket) -> Result<MutexGuard> {
+        let (granted, _) = self.handle.attach(ticket).map_err(self.handle.context("attach"))?;
+        Ok(self.guard(granted))
+    }
+
+    async fn inspect(&self) -> Result<Inspection> {
+        self.handle.inspect().map_err(self.handle.context("inspect"))
+    }
+
+    async fn force_unlock(&self) -> Result<bool> {
+        let freed = self.handle.free(|_| true).map_err(self.handle.context("force_unlock"))?;
+        Ok(freed > 0)
+    }
+}

@@ -1,0 +1,143 @@
+//! A sharded map from name to state. It is touched when a handle is made or dropped, never by an operation.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stanchion_core::Name;
+
+use crate::clock::Moment;
+
+const SHARDS: usize = 16;
+
+/// State that can outlive the handles of its name.
+pub(crate) trait Resident {
+    /// Every later token of the name must be larger.
+    fn token_floor(&self) -> u64;
+
+    /// Until when, in store time, the state matters although no handle uses it; `None` if it does not.
+    fn kept_until(&self, at: Moment) -> Option<u64>;
+}
+
+/// All names of one kind.
+#[derive(Debug)]
+pub(crate) struct Names<T> {
+    shards: Box<[Mutex<Shard<T>>]>,
+    hasher: RandomState,
+}
+
+#[derive(Debug)]
+struct Shard<T> {
+    slots: HashMap<Name, Slot<T>>,
+    /// Names without a handle whose state is kept, by the time until when. Each name is in it at most once.
+    resting: BinaryHeap<Reverse<(u64, Name)>>,
+    /// At least the last token of every name that left (M2).
+    token_floor: u64,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    state: Arc<T>,
+    /// Handles of this name. Guards and calls keep a handle alive.
+    handles: usize,
+    /// Whether the name is in `resting`.
+    rests: bool,
+}
+
+impl<T: Resident> Names<T> {
+    pub(crate) fn new() -> Self {
+        let shard =
+            || Mutex::new(Shard { slots: HashMap::new(), resting: BinaryHeap::new(), token_floor: 0 });
+        Self { shards: std::iter::repeat_with(shard).take(SHARDS).collect(), hasher: RandomState::new() }
+    }
+
+    /// The state of a name, for a new handle; `fresh` makes it with the floor of its tokens.
+    pub(crate) fn open(&self, name: &Name, at: Moment, fresh: impl FnOnce(u64) -> T) -> Arc<T> {
+        let mut shard = self.shard(name);
+        shard.sweep(at, 2);
+        if let Some(slot) = shard.slots.get_mut(name) {
+            slot.handles += 1;
+            return Arc::clone(&slot.state);
+        }
+        let state = Arc::new(fresh(shard.token_floor));
+        shard.slots.insert(name.clone(), Slot { state: Arc::clone(&state), handles: 1, rests: false });
+        state
+    }
+
+    /// Ends a handle of a name. With the last one the state goes, unless it still matters (C25).
+    pub(crate) fn leave(&self, name: &Name, at: Moment) {
+        let mut shard = self.shard(name);
+        if let Some(slot) = shard.slots.get_mut(name) {
+            slot.handles -= 1;
+            shard.settle(name, at);
+        }
+    }
+
+    /// Drops all states whose time is over, and counts the others.
+    pub(crate) fn len(&self, at: Moment) -> usize {
+        let shards = self.shards.iter().map(lock);
+        shards.map(|mut shard| shard.sweep(at, usize::MAX)).sum()
+    }
+
+    /// All states there are.
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        let shards = self.shards.iter().map(lock);
+        shards
+            .flat_map(|shard| shard.slots.values().map(|slot| Arc::clone(&slot.state)).collect::<Vec<_>>())
+            .collect()
+    }
+
+    /// Forgets the names that no handle uses, and the tokens of those that left.
+    pub(crate) fn forget(&self) {
+        for mut shard in self.shards.iter().map(lock) {
+            shard.token_floor = 0;
+            shard.resting.clear();
+            shard.slots.retain(|_, slot| {
+                slot.rests = false;
+                slot.handles > 0
+            });
+        }
+    }
+
+    fn shard(&self, name: &Name) -> MutexGuard<'_, Shard<T>> {
+        let hash = self.hasher.hash_one(name);
+        let index = usize::try_from(hash % SHARDS as u64).unwrap_or(0);
+        lock(&self.shards[index])
+    }
+}
+
+impl<T: Resident> Shard<T> {
+    /// Looks at up to `most` names whose time is over; tells how many names are left.
+    fn sweep(&mut self, at: Moment, most: usize) -> usize {
+        for _ in 0..most {
+            if self.resting.peek().is_none_or(|Reverse((until, _))| *until > at.micros) {
+                break;
+            }
+            if let Some(Reverse((_, name))) = self.resting.pop() {
+                if let Some(slot) = self.slots.get_mut(&name) {
+                    slot.rests = false;
+                }
+                self.settle(&name, at);
+            }
+        }
+        self.slots.len()
+    }
+
+    /// Decides whether a name without a handle stays.
+    fn settle(&mut self, name: &Name, at: Moment) {
+        let Some(slot) = self.slots.get_mut(name).filter(|slot| slot.handles == 0 && !slot.rests) else {
+            return;
+        };
+        if let Some(until) = slot.state.kept_until(at) {
+            slot.rests = true;
+            self.resting.push(Reverse((until, name.clone())));
+        } else if let Some(slot) = self.slots.remove(name) {
+            self.token_floor = self.token_floor.max(slot.state.token_floor());
+        }
+    }
+}
+
+fn lock<T>(shard: &Mutex<Shard<T>>) -> MutexGuard<'_, Shard<T>> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}

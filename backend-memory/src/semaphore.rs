@@ -1,0 +1,106 @@
+//! The semaphore.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use stanchion_core::{
+    Inspection, Kind, Name, Permit, Result, Semaphore, SemaphoreOptions, Ticket, check_count,
+};
+
+use crate::handle::{Granted, Handle};
+use crate::session::Session;
+
+/// A semaphore in this process.
+#[derive(Debug)]
+pub(crate) struct MemorySemaphore {
+    handle: Arc<Handle>,
+}
+
+impl MemorySemaphore {
+    pub(crate) fn open(session: &Arc<Session>, name: Name, options: &SemaphoreOptions) -> Result<Self> {
+        let SemaphoreOptions { permits, on_mismatch, hold, .. } = options;
+        let handle = Handle::open(session, Kind::Semaphore, name, hold, Some(*permits), *on_mismatch)?;
+        Ok(Self { handle })
+    }
+
+    async fn take(&self, operation: &'static str, count: u32) -> Result<Permit> {
+        let taken = match check_count("count", count) {
+            Ok(()) => self.handle.acquire(count).await,
+            Err(error) => Err(error),
+        };
+        match taken {
+            Ok(granted) => Ok(self.permit(granted, count)),
+            Err(error) => Err(error).map_err(self.handle.context(operation)),
+        }
+    }
+
+    fn try_take(&self, operation: &'static str, count: u32) -> Result<Option<Permit>> {
+        let taken = check_count("count", count).and_then(|()| self.handle.try_hold(count));
+        let granted = taken.map_err(self.handle.context(operation))?;
+        Ok(granted.map(|granted| self.permit(granted, count)))
+    }
+
+    fn permit(&self, granted: Granted, count: u32) -> Permit {
+        Permit::new(self.handle.hold(granted, count))
+    }
+}
+
+#[async_trait]
+impl Semaphore for MemorySemaphore {
+    fn name(&self) -> &str {
+        self.handle.name.as_str()
+    }
+
+    async fn acquire(&self) -> Result<Permit> {
+        self.take("acquire", 1).await
+    }
+
+    async fn acquire_many(&self, count: u32) -> Result<Permit> {
+        self.take("acquire_many", count).await
+    }
+
+    async fn try_acquire(&self) -> Result<Option<Permit>> {
+        self.try_take("try_acquire", 1)
+    }
+
+    async fn try_acquire_many(&self, count: u32) -> Result<Option<Permit>> {
+        self.try_take("try_acquire_many", count)
+    }
+
+    async fn try_acquire_many_for(&self, count: u32, limit: Duration) -> Result<Option<Permit>> {
+        let taken = match check_count("count", count) {
+            Ok(()) => self.handle.acquire_for(count, limit).await,
+            Err(error) => Err(error),
+        };
+        let granted = taken.map_err(self.handle.context("try_acquire_many_for"))?;
+        Ok(granted.map(|granted| self.permit(granted, count)))
+    }
+
+    async fn attach(&self, ticket: Ticket) -> Result<Permit> {
+        let (granted, weight) = self.handle.attach(ticket).map_err(self.handle.context("attach"))?;
+        Ok(self.permit(granted, weight))
+    }
+
+    async fn available(&self) -> Result<u32> {
+        let available = self.handle.with(|permits, at, signals| {
+            self.handle.settle(permits, at, signals)?;
+            Ok(u32::try_from(permits.available()).unwrap_or(u32::MAX))
+        });
+        available.map_err(self.handle.context("available"))
+    }
+
+    async fn resize(&self, permits: u32) -> Result<()> {
+        let resized = check_count("permits", permits).and_then(|()| self.handle.resize(permits));
+        resized.map_err(self.handle.context("resize"))
+    }
+
+    async fn inspect(&self) -> Result<Inspection> {
+        self.handle.inspect().map_err(self.handle.context("inspect"))
+    }
+
+    async fn force_release(&self, ticket: Ticket) -> Result<bool> {
+        let freed = self.handle.free(|held| held == ticket).map_err(self.handle.context("force_release"))?;
+        Ok(freed > 0)
+    }
+}

@@ -1,0 +1,50 @@
+//! One store object: what its `close` ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use stanchion_core::{Error, Result};
+use tokio::sync::Notify;
+
+use crate::state::State;
+
+/// Names a store object among those of one state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SessionId(u64);
+
+impl SessionId {
+    /// No store object: the owner of detached holds, which outlive every `close`.
+    pub(crate) const NOBODY: Self = Self(0);
+}
+
+/// A store object.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) state: Arc<State>,
+    closed: AtomicBool,
+    /// Told when it is closed.
+    pub(crate) closing: Notify,
+}
+
+impl Session {
+    pub(crate) fn new(state: Arc<State>) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = SessionId(NEXT.fetch_add(1, Ordering::Relaxed));
+        Arc::new(Self { id, state, closed: AtomicBool::new(false), closing: Notify::new() })
+    }
+
+    /// Whether it was closed. Asked under the lock of an entry: `close` sets it before it takes those locks, so that
+    /// it finds every hold granted before.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.is_closed() { Err(Error::closed()) } else { Ok(()) }
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,96 @@
+//! The state that store objects of one store share.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use stanchion_core::{Kind, Name};
+
+use crate::clock::StoreClock;
+use crate::entry::Entry;
+use crate::kernel::{Generations, Permits};
+use crate::limiter::{LimiterClock, LimiterEntry};
+use crate::names::Names;
+
+/// One store: its clock and its names.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) clock: StoreClock,
+    pub(crate) limiter_clock: LimiterClock,
+    retention: Duration,
+    mutexes: Names<Entry>,
+    semaphores: Names<Entry>,
+    groups: Names<Entry>,
+    pub(crate) limiters: Names<LimiterEntry>,
+}
+
+impl State {
+    pub(crate) fn new(clock: StoreClock, limiter_clock: LimiterClock, retention: Duration) -> Self {
+        Self {
+            clock,
+            limiter_clock,
+            retention,
+            mutexes: Names::new(),
+            semaphores: Names::new(),
+            groups: Names::new(),
+            limiters: Names::new(),
+        }
+    }
+
+    /// The store of that name in this process, made by the first who asks.
+    pub(crate) fn named(name: &str, fresh: impl FnOnce() -> Self) -> Arc<Self> {
+        static STORES: LazyLock<Mutex<HashMap<String, Weak<State>>>> = LazyLock::new(Mutex::default);
+        let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = stores.get(name).and_then(Weak::upgrade) {
+            return state;
+        }
+        stores.retain(|_, state| state.strong_count() > 0);
+        let state = Arc::new(fresh());
+        stores.insert(name.to_owned(), Arc::downgrade(&state));
+        state
+    }
+
+    /// The state of a mutex, a semaphore or a wait group, for a new handle.
+    pub(crate) fn open(&self, kind: Kind, name: &Name) -> Arc<Entry> {
+        let generations = (kind == Kind::WaitGroup).then(|| Generations::new(self.retention));
+        let fresh = |token_floor| Entry::new(Permits::new(token_floor, generations));
+        self.names(kind).open(name, self.clock.read(), fresh)
+    }
+
+    /// Ends such a handle.
+    pub(crate) fn leave(&self, kind: Kind, name: &Name) {
+        self.names(kind).leave(name, self.clock.read());
+    }
+
+    fn names(&self, kind: Kind) -> &Names<Entry> {
+        match kind {
+            Kind::Semaphore => &self.semaphores,
+            Kind::WaitGroup => &self.groups,
+            // Limiters have names of another type, in `limiters`.
+            Kind::Mutex | Kind::Limiter => &self.mutexes,
+        }
+    }
+
+    /// All mutexes, semaphores and wait groups.
+    pub(crate) fn entries(&self) -> Vec<Arc<Entry>> {
+        [&self.mutexes, &self.semaphores, &self.groups].into_iter().flat_map(Names::all).collect()
+    }
+
+    /// How many names have state.
+    pub(crate) fn len(&self) -> usize {
+        let at = self.clock.read();
+        let holds: usize =
+            [&self.mutexes, &self.semaphores, &self.groups].map(|names| names.len(at)).iter().sum();
+        holds + self.limiters.len(self.limiter_clock.read())
+    }
+
+    /// Forgets everything but who waits.
+    pub(crate) fn forget(&self) {
+        for entry in self.entries() {
+            entry.change(|permits, signals| permits.forget(signals));
+        }
+        self.limiters.all().iter().for_each(|limiter| limiter.forget());
+        self.limiters.forget();
+        [&self.mutexes, &self.semaphores, &self.groups].into_iter().for_each(Names::forget);
+    }
+}

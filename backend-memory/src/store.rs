@@ -1,0 +1,156 @@
+//! The store.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use stanchion_core::{
+    Capabilities, Error, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Name, Result, Semaphore,
+    SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
+};
+
+use crate::STORE;
+use crate::builder::MemoryStoreBuilder;
+use crate::limiter::MemoryLimiter;
+use crate::mutex::MemoryMutex;
+use crate::semaphore::MemorySemaphore;
+use crate::session::Session;
+use crate::state::State;
+use crate::wait_group::MemoryWaitGroup;
+
+/// A store in this process.
+///
+/// Clones are one store object: closing one closes all. For another store object over the same state, as another
+/// process would have it on a networked store, see [`client`](Self::client).
+///
+/// # Guarantees
+/// Those of the four traits, without leases unless [`ttl`](stanchion_core::HoldOptions::ttl) asks for one: a hold is
+/// kept by its guard, which cannot be cut off. The state of a name nobody uses disappears by itself (C25).
+///
+/// # What is not guaranteed
+/// Nothing survives the process. A guard that is leaked (`std::mem::forget`) holds until the process ends, unless it
+/// has a lease that is not renewed or a `max_hold`.
+///
+/// # Drop
+/// Objects and guards made by the store stay usable without it.
+#[derive(Clone, Debug)]
+pub struct MemoryStore {
+    session: Arc<Session>,
+}
+
+impl MemoryStore {
+    /// A store of its own.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// The store of that name in this process: a new store object over state shared by all who name it. The state
+    /// goes with the last store object, handle or guard.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self::over(State::named(name, || Self::builder().state()))
+    }
+
+    /// A store with a manual clock for limiters, or another retention.
+    pub fn builder() -> MemoryStoreBuilder {
+        MemoryStoreBuilder::default()
+    }
+
+    /// Another store object over the same state. Each is closed alone: that ends its own calls and guards only.
+    #[must_use]
+    pub fn client(&self) -> Self {
+        Self::over(Arc::clone(&self.session.state))
+    }
+
+    pub(crate) fn over(state: Arc<State>) -> Self {
+        Self { session: Session::new(state) }
+    }
+
+    /// How many names have state, in all store objects over it. Drops what has outlived its time first (C25).
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.session.state.len()
+    }
+
+    /// Whether no name has state.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets everything, as a networked store does that loses its data: a tool for tests of what happens then.
+    ///
+    /// All holds are lost, and what was stored of limits, quotas, buckets, wait groups and fencing tokens is gone.
+    /// Tokens keep growing because the clock does (M3), as long as fewer than one a microsecond were drawn. Who waits
+    /// in a queue keeps waiting, is served anew, and brings the limit again; who waits for a group gets `StateLost`
+    /// (W6).
+    pub fn simulate_data_loss(&self) {
+        self.session.state.forget();
+    }
+
+    /// What all four makers check first (C19).
+    fn name(&self, operation: &'static str, name: &str, options: Result<()>) -> Result<Name> {
+        let checked = Name::new(name).and_then(|name| options.map(|()| name));
+        let open = checked.and_then(|name| self.session.check_open().map(|()| name));
+        open.map_err(in_operation(operation, name))
+    }
+}
+
+fn in_operation(operation: &'static str, name: &str) -> impl FnOnce(Error) -> Error {
+    move |error| error.context(operation, STORE, name)
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    fn mutex(&self, name: &str, options: MutexOptions) -> Result<Arc<dyn Mutex>> {
+        let checked = self.name("mutex", name, options.check())?;
+        let mutex =
+            MemoryMutex::open(&self.session, checked, &options).map_err(in_operation("mutex", name))?;
+        Ok(Arc::new(mutex))
+    }
+
+    fn semaphore(&self, name: &str, options: SemaphoreOptions) -> Result<Arc<dyn Semaphore>> {
+        let checked = self.name("semaphore", name, options.check())?;
+        let opened = MemorySemaphore::open(&self.session, checked, &options);
+        Ok(Arc::new(opened.map_err(in_operation("semaphore", name))?))
+    }
+
+    fn wait_group(&self, name: &str, options: WaitGroupOptions) -> Result<Arc<dyn WaitGroup>> {
+        let checked = self.name("wait_group", name, options.check())?;
+        let opened = MemoryWaitGroup::open(&self.session, checked, &options);
+        Ok(Arc::new(opened.map_err(in_operation("wait_group", name))?))
+    }
+
+    fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>> {
+        let checked = self.name("limiter", name, options.check())?;
+        let opened = MemoryLimiter::open(&self.session, checked, &options);
+        Ok(Arc::new(opened.map_err(in_operation("limiter", name))?))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::full(STORE, MutexMode::Process);
+        capabilities.shared = false;
+        capabilities.survives_restart = Some(false);
+        capabilities
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.session.check_open().map_err(in_operation("ping", ""))
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.session.close();
+        for entry in self.session.state.entries() {
+            let at = self.session.state.clock.read();
+            entry.change(|permits, signals| permits.close(self.session.id, at, signals));
+        }
+        self.session.closing.notify_waiters();
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! The wait group: its members are holds, its generations end at zero.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use stanchion_core::clock::{self, Instant};
+use stanchion_core::{
+    Error, ErrorKind, Inspection, Kind, Member, Name, Outcome, Result, Ticket, WaitGroup, WaitGroupOptions,
+    check_count,
+};
+
+use crate::alarm::Alarm;
+use crate::handle::{Granted, Handle};
+use crate::kernel::{Cause, End, Generation, Permits};
+use crate::session::Session;
+
+/// A wait group in this process.
+#[derive(Debug)]
+pub(crate) struct MemoryWaitGroup {
+    handle: Arc<Handle>,
+}
+
+/// What `wait` found at its first look.
+enum Count {
+    Zero(Outcome),
+    Live(Arc<Generation>),
+}
+
+impl MemoryWaitGroup {
+    pub(crate) fn open(session: &Arc<Session>, name: Name, options: &WaitGroupOptions) -> Result<Self> {
+        let WaitGroupOptions { limit, on_mismatch, hold, .. } = options;
+        Ok(Self { handle: Handle::open(session, Kind::WaitGroup, name, hold, *limit, *on_mismatch)? })
+    }
+
+    fn member(&self, granted: Granted) -> Member {
+        self.saw_live();
+        Member::new(self.handle.hold(granted, 1))
+    }
+
+    fn saw_live(&self) {
+        self.handle.seen_live.store(true, Ordering::Relaxed);
+    }
+
+    /// Absent is not zero for those who have seen the group live (W6).
+    fn check_record(&self, permits: &Permits) -> Result<()> {
+        let exists = permits.generations.as_ref().is_some_and(|generations| generations.exists());
+        if exists || !self.handle.seen_live.load(Ordering::Relaxed) { Ok(()) } else { Err(state_lost()) }
+    }
+
+    fn count_now(&self) -> Result<u64> {
+        let count = self.handle.with(|permits, _, _| {
+            self.check_record(permits)?;
+            Ok(permits.used())
+        })?;
+        if count > 0 {
+            self.saw_live();
+        }
+        Ok(count)
+    }
+
+    fn look(&self) -> Result<Count> {
+        self.handle.with(|permits, _, _| {
+            self.check_record(permits)?;
+            let live = permits.used() > 0;
+            Ok(match &mut permits.generations {
+                Some(generations) if live => Count::Live(generations.watch()),
+                Some(generations) => Count::Zero(generations.last()),
+                None => Count::Zero(Outcome::default()),
+            })
+        })
+    }
+
+    /// Waits for the generation that is open now to come to zero, at most until a time.
+    async fn wait_until(&self, until: Option<Instant>) -> Result<Option<Outcome>> {
+        let generation = match self.look()? {
+            Count::Zero(outcome) => return Ok(Some(outcome)),
+            Count::Live(generation) => generation,
+        };
+        self.saw_live();
+        let mut closing = pin!(self.handle.session.closing.notified());
+        closing.as_mut().enable();
+        let mut alarm = Alarm::default();
+        loop {
+            let mut changed = pin!(generation.changed.notified());
+            changed.as_mut().enable();
+            // Ends expired members, which may end the generation.
+            let next_end = self.handle.with(|permits, _, _| Ok(permits.next_end()))?;
+            match generation.end.get() {
+                Some(End::Zero(outcome)) => return Ok(Some(*outcome)),
+                Some(End::StateLost) => return Err(state_lost()),
+                None if until.is_some_and(|until| until <= clock::now()) => return Ok(None),
+                None => {}
+            }
+            let at = until.into_iter().chain(next_end).min();
+            poll_fn(|cx| {
+                if changed.as_mut().poll(cx).is_ready() || closing.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(());
+                }
+                alarm.poll(cx, at)
+            })
+            .await;
+        }
+    }
+}
+
+fn state_lost() -> Error {
+    Error::new(ErrorKind::StateLost, "the group was seen live and its record is gone")
+}
+
+#[async_trait]
+impl WaitGroup for MemoryWaitGroup {
+    fn name(&self) -> &str {
+        self.handle.name.as_str()
+    }
+
+    async fn add(&self) -> Result<Member> {
+        let granted = self.handle.acquire(1).await.map_err(self.handle.context("add"))?;
+        Ok(self.member(granted))
+    }
+
+    async fn add_many(&self, count: u32) -> Result<Vec<Member>> {
+        let added = match check_count("count", count) {
+            Ok(()) => self.handle.acquire(count).await,
+            Err(error) => Err(error),
+        };
+        let whole = added.map_err(self.handle.context("add_many"))?;
+        let parts = self.handle.split(whole.ticket, count);
+        Ok(parts.into_iter().map(|part| self.member(part)).collect())
+    }
+
+    async fn try_add_for(&self, limit: Duration) -> Result<Option<Member>> {
+        let granted = self.handle.acquire_for(1, limit).await.map_err(self.handle.context("try_add_for"))?;
+        Ok(granted.map(|granted| self.member(granted)))
+    }
+
+    async fn attach(&self, ticket: Ticket) -> Result<Member> {
+        let (granted, _) = self.handle.attach(ticket).map_err(self.handle.context("attach"))?;
+        Ok(self.member(granted))
+    }
+
+    async fn done(&self, ticket: Ticket) -> Result<()> {
+        self.handle.end(ticket, Cause::Finished).map_err(self.handle.context("done"))?;
+        self.saw_live();
+        Ok(())
+    }
+
+    async fn wait(&self) -> Result<Outcome> {
+        loop {
+            if let Some(outcome) = self.wait_until(None).await.map_err(self.handle.context("wait"))? {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    async fn wait_for(&self, limit: Duration) -> Result<Option<Outcome>> {
+        let until = clock::now().checked_add(limit);
+        self.wait_until(until).await.map_err(self.handle.context("wait_for"))
+    }
+
+    async fn count(&self) -> Result<u64> {
+        self.count_now().map_err(self.handle.context("count"))
+    }
+
+    async fn inspect(&self) -> Result<Inspection> {
+        self.handle.inspect().map_err(self.handle.context("inspect"))
+    }
+}
