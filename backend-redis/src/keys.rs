@@ -1,0 +1,128 @@
+//! Names of keys: where an object's state lives.
+//!
+//! All keys of an object, the mailboxes of its waiters and their liveness have one hash tag `{namespace/stripe}`, and so
+//! one slot. What a key is for stands before the name, so that no name can be made to look like another key.
+
+use stanchion_core::engine::steps::{Object, ProcessId};
+use stanchion_core::{Error, ErrorKind, Kind, Result};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Over how many hash tags the objects are spread.
+pub(crate) const STRIPES: usize = 16;
+/// Keys of one entry of a batch.
+pub(crate) const KEYS_PER_ENTRY: usize = 5;
+
+/// The layout of keys and values this version writes.
+pub(crate) const LAYOUT: &str = "1";
+
+/// The keys of a namespace.
+#[derive(Debug)]
+pub(crate) struct Keyspace {
+    namespace: String,
+    stripes: Vec<Stripe>,
+}
+
+#[derive(Debug)]
+struct Stripe {
+    tag: String,
+    live: String,
+    grace: String,
+}
+
+impl Keyspace {
+    /// # Errors
+    /// `InvalidArgument` unless it is 1 to 64 of `A-Z a-z 0-9 _ . -`.
+    pub(crate) fn new(namespace: &str) -> Result<Self> {
+        let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        if namespace.is_empty() || namespace.len() > 64 || !namespace.bytes().all(legal) {
+            return Err(Error::invalid_argument("a namespace is 1 to 64 of A-Z a-z 0-9 _ . -"));
+        }
+        let stripes = (0..STRIPES)
+            .map(|stripe| {
+                let tag = format!("{{{namespace}/{stripe}}}:");
+                Stripe { live: format!("{tag}live"), grace: format!("{tag}grace"), tag }
+            })
+            .collect();
+        Ok(Self { namespace: namespace.to_owned(), stripes })
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The key that says how the namespace is laid out.
+    pub(crate) fn layout(&self) -> String {
+        format!("{{{}/0}}:layout", self.namespace)
+    }
+
+    /// The keys of an object, in the order the scripts want them.
+    ///
+    /// # Errors
+    /// `Unsupported` for a kind this store does not offer.
+    pub(crate) fn object(&self, object: &Object) -> Result<[String; KEYS_PER_ENTRY]> {
+        let kind = match object.kind {
+            Kind::Mutex | Kind::Semaphore => object.kind.letter(),
+            Kind::WaitGroup | Kind::Limiter => {
+                return Err(Error::new(ErrorKind::Unsupported, "this store has mutexes and semaphores only"));
+            }
+        };
+        let stripe = self.stripe(object);
+        let key = |part: &str| format!("{}{kind}{part}{}", stripe.tag, object.name);
+        Ok([key(":"), key("e:"), key("q:"), stripe.live.clone(), stripe.grace.clone()])
+    }
+
+    /// The mailboxes of a process, one for each stripe.
+    pub(crate) fn boxes(&self, process: ProcessId) -> Vec<String> {
+        self.stripes.iter().map(|stripe| format!("{}box:{process}", stripe.tag)).collect()
+    }
+
+    fn stripe(&self, object: &Object) -> &Stripe {
+        let mut bytes = Vec::with_capacity(1 + object.name.as_str().len());
+        bytes.extend(object.kind.letter().encode_utf8(&mut [0; 4]).bytes());
+        bytes.extend(object.name.as_str().bytes());
+        // The remainder is below 16.
+        let index = usize::try_from(xxh3_64(&bytes) % STRIPES as u64).unwrap_or_default();
+        &self.stripes[index]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stanchion_core::Name;
+
+    use super::*;
+
+    fn keys(kind: Kind, name: &str) -> Vec<String> {
+        let object = Object { kind, name: Name::new(name).unwrap() };
+        Keyspace::new("ns").unwrap().object(&object).unwrap().into()
+    }
+
+    #[test]
+    fn c19_the_keys_of_a_name_do_not_change_between_versions() {
+        let expected = ["{ns/12}:m:a", "{ns/12}:me:a", "{ns/12}:mq:a", "{ns/12}:live", "{ns/12}:grace"];
+        assert_eq!(keys(Kind::Mutex, "a"), expected);
+        assert_eq!(keys(Kind::Semaphore, "a")[0].split(':').skip(1).collect::<Vec<_>>(), ["s", "a"]);
+    }
+
+    #[test]
+    fn c19_names_that_look_like_keys_do_not_alias() {
+        let mut all = Vec::new();
+        for name in ["a", "e:a", "q:a", ":a", "me:a", "}:m:a", "live", "box:x"] {
+            for kind in [Kind::Mutex, Kind::Semaphore] {
+                all.extend(keys(kind, name).into_iter().take(3).map(|key| key.split_once(':').unwrap().1.to_owned()));
+            }
+        }
+        let count = all.len();
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn c19_namespaces_are_checked() {
+        for bad in ["", "a b", "a/b", "{a}", "ü", &"a".repeat(65)] {
+            assert!(Keyspace::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(Keyspace::new("Az09_.-").is_ok());
+    }
+}

@@ -1,0 +1,25 @@
+//! The Redis store of the `stanchion` coordination library (Redis 6.2 and later, Valkey).
+//!
+//! Every step is one Lua script and one round trip; the server's clock decides. What waits is pushed: a release puts a
+//! hint into the mailbox list of the next waiter's process, which one `BLPOP` of that process watches. Holds, queue and
+//! tokens live in a hash and two sorted sets per name, spread over 16 hash tags, and disappear by themselves.
+//!
+//! # What is not guaranteed
+//! A server without `appendonly yes` forgets everything when it restarts, one that evicts keys can free what is held
+//! (connecting refuses that), and a failover to a replica can lose what the old primary had acknowledged. Fencing
+//! tokens grow through all of these.
+
+mod check;
+mod config;
+mod error;
+mod keys;
+mod link;
+mod script;
+mod steps;
+mod store;
+mod wake;
+
+pub use config::RedisBuilder;
+pub use steps::RedisSteps;
+pub use store::{RedisStore, StepsOfStore};
+pub use wake::RedisWake;

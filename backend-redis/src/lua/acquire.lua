@@ -1,0 +1,109 @@
+-- acquire: grants, queues or refuses, first come, first served among the live.
+--
+-- ARGV     for each entry: ticket, weight, lease, limit, check (`r` refuse, `a` adopt or follow, `p` replace),
+--          queue (`1` or `0`), max_waiters (or empty), label (`=` and the text, or empty)
+-- Returns  {0, token, limit} granted   {1, limit} waiting    {2} cancelled before
+--          {3, stored} limits differ   {4, limit} too large  {5} the queue is at its bound
+-- Complexity  O(log E); with a queue O(log Q + waiters passed over).
+-- Retry    the ticket names the acquisition: one that holds gets its lease anew and the same token, one that queues
+--          keeps its place.
+
+-- Whether no live waiter stands in front. Those that can never be served do not count.
+local function in_front(o)
+  local front = true
+  walk(o, function(w)
+    if w.ticket == o.ticket then return true end
+    if w.till > now and w.weight <= o.lim then
+      front = false
+      return true
+    end
+  end)
+  return front
+end
+
+-- Whether the queue is at its bound. The silent do not count; they are counted at most once a second.
+local function full(o, bound)
+  if not bound or o.n < bound then return false end
+  if math.abs(now - o.swept) >= SWEEP then
+    o.dead, o.swept = 0, now
+    walk(o, function(w)
+      if w.till <= now then o.dead = o.dead + 1 end
+    end)
+    put(o, 'dead', int(o.dead))
+    put(o, 'swept', int(now))
+  end
+  return o.n - o.dead >= bound
+end
+
+local function grant(o, weight, lease, label)
+  local token = math.max(o.tok + 1, now)
+  expire(o, o.ticket, now + lease)
+  if o.place then
+    leave(o)
+    o.wake = o.wake and o.used + weight < o.lim
+  end
+  o.used = o.used + weight
+  if o.brought then put(o, 'lim', int(o.lim)) end
+  put(o, 'tok', int(token))
+  put(o, 'used', int(o.used))
+  put(o, 'h' .. o.ticket, int(now + lease) .. ' ' .. int(now) .. ' ' .. int(weight) .. ' ' .. int(token) .. label)
+  return { 0, token, o.lim }
+end
+
+local function join(o, weight, lease)
+  more(o)
+  o.seq = o.seq + 1
+  o.first = o.n == 0
+  o.wl = o.first and lease or math.max(o.wl, lease)
+  o.big = o.first and weight or math.max(o.big, weight)
+  call('ZADD', o.q, int(o.seq), o.ticket)
+  o.n = o.n + 1
+  put(o, 'seq', int(o.seq))
+  put(o, 'n', int(o.n))
+  put(o, 'wl', int(o.wl))
+  put(o, 'big', int(o.big))
+  put(o, 'w' .. o.ticket, PROCESS .. ' ' .. int(weight) .. ' ' .. int(lease) .. ' ' .. int(now))
+end
+
+return run(8, function(o, at)
+  local weight, lease, limit = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
+  local check, queue = ARGV[at + 5], ARGV[at + 6] == '1'
+  load(o, ARGV[at + 1])
+  if o.tomb then return { 2 } end
+  o.lease = lease
+  if o.hold then
+    local _, token = extend(o, lease)
+    return { 0, token, o.lim }
+  end
+  if o.n > 0 then
+    more(o)
+    -- Of a queue of the dead alone nothing may be left.
+    if o.used == 0 and now - o.touch > STATE then walk(o, function() end) end
+  end
+  if not o.lim or stale(o) then
+    o.lim, o.brought = limit, true
+  elseif o.lim ~= limit and check == 'r' then
+    return { 3, o.lim }
+  elseif o.lim ~= limit and check == 'p' then
+    o.lim = limit
+    o.wake = true
+    put(o, 'lim', int(limit))
+  end
+  if weight > o.lim then
+    leave(o)
+    return { 4, o.lim }
+  end
+  local fits = o.used + weight <= o.lim
+  if queue and (o.n > 0 or not fits) then hear(o, lease) end
+  if fits and in_front(o) then
+    local label = string.gsub(ARGV[at + 8], '^=', ' ', 1)
+    return grant(o, weight, lease, label)
+  end
+  if not queue then
+    leave(o)
+  elseif not o.place then
+    if full(o, tonumber(ARGV[at + 7])) then return { 5 } end
+    join(o, weight, lease)
+  end
+  return { 1, o.lim }
+end)

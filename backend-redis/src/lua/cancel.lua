@@ -1,0 +1,17 @@
+-- cancel: withdraws acquisitions, whatever became of them.
+--
+-- A hold is ended, a place in the queue given up, and a tombstone left in every case: a copy of the acquire that a
+-- retry overtook may still be under way.
+--
+-- ARGV     for each entry: ticket, lease of the tombstone
+-- Returns  {} for each entry
+-- Complexity  O(log E + log Q).
+-- Retry    changes nothing but the tombstone's time.
+
+return run(2, function(o, at)
+  local ticket = ARGV[at + 1]
+  load(o, ticket)
+  if o.hold then free(o) else leave(o) end
+  bury(o, ticket, tonumber(ARGV[at + 2]))
+  return {}
+end)

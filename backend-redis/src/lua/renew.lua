@@ -1,0 +1,13 @@
+-- renew: sets the leases of holds anew.
+--
+-- ARGV     for each entry: ticket, lease
+-- Returns  {1} the hold was there and has its new lease   {0} it was gone, and stays so
+-- Complexity  O(log E).
+-- Retry    the lease is counted from the last one.
+
+return run(2, function(o, at)
+  load(o, ARGV[at + 1])
+  if not o.hold then return { 0 } end
+  extend(o, tonumber(ARGV[at + 2]))
+  return { 1 }
+end)

@@ -1,0 +1,17 @@
+-- resize: sets the limit for everybody; wakes those who fit now and tells those who never will.
+--
+-- ARGV     for each entry: limit
+-- Returns  {} for each entry
+-- Complexity  O(1); O(Q) where a waiter is larger than the limit.
+-- Retry    sets the same limit.
+
+return run(1, function(o, at)
+  load(o, '')
+  o.lim = tonumber(ARGV[at + 1])
+  o.wake = true
+  put(o, 'lim', int(o.lim))
+  -- Without a hold the retention of the limit counts from now.
+  o.touch = now
+  put(o, 'touch', int(now))
+  return {}
+end)

@@ -1,0 +1,364 @@
+-- Shared by all steps: put in front of each step's own file.
+--
+-- KEYS     in groups of five, one group for each entry of the batch, all of one hash tag `{namespace/stripe}`:
+--          1 H `m:NAME`   hash: the record       2 E `me:NAME`  zset: holds and tombstones by expiry
+--          3 Q `mq:NAME`  zset: waiters by arrival number
+--          4 `live`       zset: waiting processes by the time they were last heard, negative once judged dead
+--          5 `grace`      string: when the last grace began
+--          (semaphores: `s`, `se`, `sq`.) The mailboxes `box:PROCESS` of the waiters that are woken cannot be declared:
+--          whose they are is known only here. They have the same hash tag, hence the same slot.
+-- ARGV     1 process  2 retention of tokens  3 retention of the rest, then a group for each entry, as the step says.
+-- Returns  an array with an array for each entry. An entry one of whose keys holds a foreign type is answered
+--          {-1, key, type}; nothing of it was changed.
+--
+-- H fields: `lim` limit, `tok` last token, `used` weight of the recorded holds, `n` length of Q, `next` lower bound of
+-- the scores in E, `touch` last time a hold ended, `kill` when the keys expire, `born` when the record was made,
+-- `seq` last arrival number, `wl` and `big` upper bounds of the leases and weights in Q, `dead` and `swept` how many
+-- waiters were silent at the last full count and when that was; `h<ticket>` a hold: "expiry granted weight token
+-- label", `w<ticket>` a waiter: "process weight lease enqueued", `x<ticket>` a tombstone.
+--
+-- Times are microseconds of this server's clock, read once; numbers stay below 2^53 and are written by `int`. E is
+-- written before H, so that a foreign type stops the step before it has changed anything.
+
+local call = redis.call
+local PROCESS, TOKENS, STATE = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local LIVENESS, GRACE, SWEEP = 1000000, 2000000, 1000000
+local LONGEST_LEASE = 86400000000
+local NEVER = 9007199254740992
+local BOX_MS, BOX_LENGTH = 10000, 10000
+
+local clock = call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+local function int(number)
+  return string.format('%.0f', number)
+end
+
+local function put(o, field, value)
+  local set = o.set
+  set[#set + 1] = field
+  set[#set + 1] = value
+end
+
+-- Takes what has expired out of E and H. O(expired · log E).
+local function reap(o)
+  repeat
+    local ended = call('ZRANGEBYSCORE', o.e, '-inf', int(now), 'LIMIT', 0, 500)
+    if #ended > 0 then
+      local fields = {}
+      for i, member in ipairs(ended) do
+        fields[i] = #member == 32 and 'h' .. member or member
+      end
+      local records = call('HMGET', o.h, unpack(fields))
+      call('ZREM', o.e, unpack(ended))
+      call('HDEL', o.h, unpack(fields))
+      for i, member in ipairs(ended) do
+        if records[i] and #member == 32 then
+          local expiry, weight = string.match(records[i], '^(%d+) %d+ (%d+)')
+          o.used = o.used - weight
+          o.touch = math.max(o.touch, tonumber(expiry))
+          o.wake = true
+        end
+        if member == o.ticket then o.hold = false end
+        if member == 'x' .. o.ticket then o.tomb = false end
+      end
+    end
+  until #ended < 500
+  local first = call('ZRANGE', o.e, 0, 0, 'WITHSCORES')
+  o.next = math.min(tonumber(first[2]) or NEVER, NEVER)
+  put(o, 'used', int(o.used))
+  put(o, 'touch', int(o.touch))
+  put(o, 'next', int(o.next))
+end
+
+-- Reads the record and what it has on one ticket; afterwards every recorded hold is unexpired.
+local function load(o, ticket)
+  local r = call('HMGET', o.h, 'lim', 'tok', 'used', 'n', 'next', 'touch', 'kill', 'h' .. ticket, 'x' .. ticket)
+  o.ticket = ticket
+  o.lim = tonumber(r[1])
+  o.tok = tonumber(r[2]) or 0
+  o.used = tonumber(r[3]) or 0
+  o.n = tonumber(r[4]) or 0
+  o.next = tonumber(r[5]) or NEVER
+  o.touch = tonumber(r[6]) or 0
+  o.kill = tonumber(r[7]) or 0
+  o.hold, o.tomb = r[8], r[9]
+  if o.next <= now then reap(o) end
+end
+
+-- Reads what only matters where somebody queues.
+local function more(o)
+  if o.seq then return end
+  local r = call('HMGET', o.h, 'seq', 'wl', 'big', 'dead', 'swept', 'born', 'w' .. o.ticket)
+  o.seq = tonumber(r[1]) or 0
+  o.wl = tonumber(r[2]) or 0
+  o.big = tonumber(r[3]) or 0
+  o.dead = tonumber(r[4]) or 0
+  o.swept = tonumber(r[5]) or 0
+  o.born = tonumber(r[6]) or 0
+  o.place = r[7]
+end
+
+-- Writes what the step has put. The keys outlive the last use and the longest lease by the retention; their expiry is
+-- set anew only when an eighth of it is over. The member `!` keeps E, which is often empty, and so its expiry.
+local function save(o)
+  if not o.set[1] and not o.keep then return end
+  local need = now + o.lease + TOKENS
+  if o.kill < need then
+    if o.kill == 0 then put(o, 'born', int(now)) end
+    o.kill = need + math.floor(TOKENS / 8)
+    put(o, 'kill', int(o.kill))
+    local at = int(math.ceil(o.kill / 1000))
+    call('ZADD', o.e, '+inf', '!')
+    call('HSET', o.h, unpack(o.set))
+    call('PEXPIREAT', o.h, at)
+    call('PEXPIREAT', o.e, at)
+    if o.n > 0 then call('PEXPIREAT', o.q, at) end
+  elseif o.set[1] then
+    call('HSET', o.h, unpack(o.set))
+    if o.first then call('PEXPIREAT', o.q, int(math.ceil(o.kill / 1000))) end
+  end
+  o.set, o.keep, o.first = {}, false, false
+end
+
+-- Notes an expiry in E.
+local function expire(o, member, expiry)
+  call('ZADD', o.e, int(expiry), member)
+  if expiry < o.next then
+    o.next = expiry
+    put(o, 'next', int(expiry))
+  end
+end
+
+-- Sets the lease of the loaded hold anew; returns its weight and token.
+local function extend(o, lease)
+  local weight, token = string.match(o.hold, '^%d+ %d+ (%d+) (%d+)')
+  local rest = string.match(o.hold, '^%d+( .*)$')
+  o.lease = math.max(o.lease, lease)
+  expire(o, o.ticket, now + lease)
+  put(o, 'h' .. o.ticket, int(now + lease) .. rest)
+  return tonumber(weight), tonumber(token)
+end
+
+-- Ends the loaded hold.
+local function free(o)
+  call('ZREM', o.e, o.ticket)
+  call('HDEL', o.h, 'h' .. o.ticket)
+  o.used = o.used - string.match(o.hold, '^%d+ %d+ (%d+)')
+  o.touch = now
+  o.hold = false
+  o.wake = true
+  put(o, 'used', int(o.used))
+  put(o, 'touch', int(now))
+end
+
+-- Leaves a tombstone: an acquire of this ticket is refused for that long.
+local function bury(o, ticket, ttl)
+  o.lease = math.max(o.lease, ttl)
+  expire(o, 'x' .. ticket, now + ttl)
+  put(o, 'x' .. ticket, '1')
+end
+
+-- Takes the loaded ticket out of the queue, if it is in it. Those behind may fit now.
+local function leave(o)
+  if o.n == 0 then return end
+  more(o)
+  if not o.place then return end
+  call('ZREM', o.q, o.ticket)
+  call('HDEL', o.h, 'w' .. o.ticket)
+  o.n = o.n - 1
+  o.place = false
+  o.wake = true
+  put(o, 'n', int(o.n))
+end
+
+-- Whether the stored limit has outlived its retention.
+local function stale(o)
+  return o.used == 0 and o.n == 0 and now - o.touch > STATE
+end
+
+local stripes = {}
+
+-- What is known of the stripe's liveness. If nobody at all was heard within the last second, the store may have
+-- been stalled or restarted, and a grace begins during which nobody is judged dead. Who was silent all through an
+-- earlier grace has had his and is marked, so that the dead alone start no other.
+local function stripe_of(o)
+  local s = stripes[o.live]
+  if s then return s end
+  s = { start = tonumber(call('GET', o.grace)) or 0 }
+  stripes[o.live] = s
+  -- After a step back of the clock what lies ahead counts as now.
+  if s.start > now then s.start = 0 end
+  local last = tonumber(call('ZREVRANGE', o.live, 0, 0, 'WITHSCORES')[2]) or 0
+  if last > now + LIVENESS then
+    for _, process in ipairs(call('ZRANGEBYSCORE', o.live, '(' .. int(now), '+inf')) do
+      call('ZADD', o.live, int(now), process)
+    end
+  elseif last > 0 and last < now - LIVENESS and now >= s.start + GRACE then
+    if s.start > 0 then
+      local silent = call('ZRANGEBYSCORE', o.live, 1, '(' .. int(s.start), 'WITHSCORES')
+      for i = 1, #silent, 2 do call('ZADD', o.live, '-' .. silent[i + 1], silent[i]) end
+    end
+    if last >= s.start then
+      s.start = now
+      call('SET', o.grace, int(now), 'PX', math.max(GRACE / 1000, call('PTTL', o.live)))
+    end
+  end
+  return s
+end
+
+-- Notes that the asking process lives, and keeps that note as long as its waiters keep their places.
+local function hear(o, lease)
+  local s = stripe_of(o)
+  if not s.heard then
+    s.heard = true
+    call('ZADD', o.live, int(now), PROCESS)
+  end
+  local keep = lease + STATE
+  if keep > (s.kept or 0) then
+    s.kept = keep
+    if call('PTTL', o.live) * 1000 < keep then
+      call('PEXPIRE', o.live, int(math.ceil(keep * 9 / 8000)))
+      call('ZREMRANGEBYSCORE', o.live, int(LONGEST_LEASE - now), int(now - LONGEST_LEASE))
+    end
+  end
+end
+
+-- Shows the waiters to `visit` in order of arrival, until it returns true. A waiter counts as live up to `till`. Who
+-- was unheard for his lease is removed for good. O(log Q + visited).
+local function walk(o, visit)
+  if o.n == 0 then return end
+  more(o)
+  local s = stripe_of(o)
+  local at, chunk, gone, done = 0, 4, 0, false
+  while not done do
+    local tickets = call('ZRANGE', o.q, at, at + chunk - 1)
+    if #tickets == 0 then break end
+    local fields, processes, waiters = {}, {}, {}
+    for i, ticket in ipairs(tickets) do fields[i] = 'w' .. ticket end
+    for i, record in ipairs(call('HMGET', o.h, unpack(fields))) do
+      local process, weight, lease, since = string.match(record or '', '^(%x+) (%d+) (%d+) (%d+)')
+      processes[i] = process or ''
+      waiters[i] = { ticket = tickets[i], process = process, weight = tonumber(weight),
+                     lease = tonumber(lease), since = tonumber(since) }
+    end
+    local scores = call('ZMSCORE', o.live, unpack(processes))
+    for i, w in ipairs(waiters) do
+      local heard = w.process and (tonumber(scores[i]) or w.since)
+      w.till = heard and heard > 0 and math.max(heard + LIVENESS, s.start + GRACE) or 0
+      if not heard or (w.till <= now and math.max(w.since, math.abs(heard)) + w.lease < now) then
+        call('ZREM', o.q, w.ticket)
+        call('HDEL', o.h, fields[i])
+        gone = gone + 1
+      else
+        at = at + 1
+        if visit(w) then
+          done = true
+          break
+        end
+      end
+    end
+    chunk = math.min(chunk * 4, 256)
+  end
+  local n = done and o.n - gone or at
+  if n ~= o.n then
+    o.n = n
+    put(o, 'n', int(n))
+  end
+  return not done
+end
+
+-- Puts a hint into the mailbox of the waiter's process. What somebody else keeps under that key is left alone.
+local function push(o, w)
+  local box = string.sub(o.live, 1, -5) .. 'box:' .. w.process
+  local length = redis.pcall('RPUSH', box, w.ticket)
+  if type(length) ~= 'number' then return end
+  if length > BOX_LENGTH then call('LTRIM', box, -BOX_LENGTH, -1) end
+  call('PEXPIRE', box, BOX_MS)
+end
+
+-- Whose turn it is: the first live waiters that fit together, up to the first live one that does not fit. Waiters
+-- larger than the limit are told too, and passed over. For `own`, the asking process, it returns its tickets that
+-- nobody else stands in front of, and when the liveness of another's waiter in front ends; `tell` says whether the
+-- others get hints. O(front); O(Q) while a waiter larger than the limit may queue.
+local function turn(o, own, tell)
+  more(o)
+  local ready, soon = {}, NEVER
+  local room, heaviest, others = o.lim - o.used, 0, false
+  if o.n == 0 or (room <= 0 and o.big <= o.lim) then return ready, soon end
+  local open = room > 0
+  local all = walk(o, function(w)
+    heaviest = math.max(heaviest, w.weight)
+    local mine, live = w.process == own, w.till > now
+    local large = w.weight > o.lim
+    if live and (large or open) then
+      if not large then
+        if not mine then soon = math.min(soon, w.till) end
+        open = w.weight <= room
+        if open then
+          room = room - w.weight
+          others = others or not mine
+        end
+      end
+      if large or open then
+        if not mine then
+          if tell then push(o, w) end
+        elseif large or not others then
+          ready[#ready + 1] = w.ticket
+        end
+      end
+      open = open and room > 0
+    end
+    return not open and o.big <= o.lim
+  end)
+  if all and heaviest < o.big then
+    o.big = heaviest
+    put(o, 'big', int(heaviest))
+  end
+  return ready, soon
+end
+
+-- What stopped an entry, with its code in front, whichever way this version of the server hands it to `pcall`. Refusals
+-- come at a script's first write: no earlier entry has changed anything either.
+local function refusal(cause)
+  local text = type(cause) == 'table' and cause.err or tostring(cause)
+  text = string.gsub(text, '^@user_script: ?%d+: ', '')
+  text = string.gsub(text, '^%-', '')
+  return redis.error_reply(string.find(text, '^%u+ ') and text or 'ERR ' .. text)
+end
+
+local KINDS = { 'hash', 'zset', 'zset', 'zset', 'string' }
+
+-- Runs the step for each entry, with `width` arguments each, and wakes afterwards, once for each object.
+local function run(width, step)
+  local answers, waking = {}, {}
+  local function one(o, at)
+    local answer = step(o, at)
+    save(o)
+    return answer
+  end
+  for i = 1, #KEYS / 5 do
+    local k = 5 * i
+    local o = { h = KEYS[k - 4], e = KEYS[k - 3], q = KEYS[k - 2], live = KEYS[k - 1], grace = KEYS[k],
+                set = {}, lease = 0 }
+    local ok, answer = pcall(one, o, 3 + (i - 1) * width)
+    if not ok then
+      local cause = answer
+      for j = 1, 5 do
+        local kind = call('TYPE', KEYS[k - 5 + j])['ok']
+        if kind ~= 'none' and kind ~= KINDS[j] then answer = { -1, KEYS[k - 5 + j], kind } end
+      end
+      if answer == cause then return refusal(cause) end
+    elseif o.wake or waking[o.h] then
+      waking[o.h] = o
+    end
+    answers[i] = answer
+  end
+  for _, o in pairs(waking) do
+    if o.n > 0 and o.lim then
+      turn(o, nil, true)
+      save(o)
+    end
+  end
+  return answers
+end

@@ -1,0 +1,210 @@
+//! The steps: each one script, one round trip for a whole batch.
+
+mod reply;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::Cmd;
+use stanchion_core::engine::steps::{
+    Acquire, Acquired, Attach, Attached, Cancel, Force, Kept, LimitCheck, Object, PermitSteps, Polled, ProcessId,
+    Release, Renew,
+};
+use stanchion_core::{Inspection, OnMismatch, Result, Ttl};
+
+use self::reply::{Reply, replies};
+use crate::config::Retention;
+use crate::error::unexpected;
+use crate::keys::{KEYS_PER_ENTRY, Keyspace};
+use crate::link::Link;
+use crate::script::{Script, Scripts};
+
+/// What the steps of one process share, whichever connection they use.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) keyspace: Keyspace,
+    pub(crate) scripts: Scripts,
+    pub(crate) process: ProcessId,
+    pub(crate) retention: Retention,
+}
+
+/// The steps of mutexes and semaphores over one connection.
+///
+/// An error of the whole step is `Unavailable` or `Unknown` as for all steps. A name one of whose keys holds a value of
+/// another type is `InvalidArgument` naming the key, where the step is about that name alone or acquires; in batches of
+/// other steps its holds count as gone.
+#[derive(Debug)]
+pub struct RedisSteps {
+    context: Arc<Context>,
+    link: Link,
+}
+
+impl RedisSteps {
+    pub(crate) fn new(context: Arc<Context>, link: Link) -> Self {
+        Self { context, link }
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Calls a script for a batch: the keys of each entry's object, then what `arguments` adds for it.
+    async fn call<T: Sync>(
+        &self,
+        script: &Script,
+        batch: &[T],
+        object: fn(&T) -> &Object,
+        arguments: fn(&mut Cmd, &T),
+        lease: Option<Ttl>,
+    ) -> Result<Vec<Reply>> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys = batch
+            .iter()
+            .map(|entry| self.context.keyspace.object(object(entry)))
+            .collect::<Result<Vec<_>>>()?;
+        let complete = |mut command: Cmd| {
+            command.arg(keys.len() * KEYS_PER_ENTRY);
+            for key in keys.iter().flatten() {
+                command.arg(key);
+            }
+            let Context { process, retention, .. } = &*self.context;
+            command.arg(process.to_string()).arg(micros(retention.tokens)).arg(micros(retention.state));
+            for entry in batch {
+                arguments(&mut command, entry);
+            }
+            command
+        };
+        // A third of the shortest lease, so that an unanswered request can be made again in time.
+        let limit = lease.map_or(self.link.limit(), |lease| self.link.limit().min(lease.renewal()));
+        let answer = self.link.script(script, complete, limit).await?;
+        replies(answer, batch.len())
+    }
+
+    /// As [`call`](Self::call) for one entry; a foreign key is an error.
+    async fn call_one<T: Sync>(
+        &self,
+        script: &Script,
+        entry: &T,
+        object: fn(&T) -> &Object,
+        arguments: fn(&mut Cmd, &T),
+        lease: Option<Ttl>,
+    ) -> Result<Reply> {
+        let replies = self.call(script, std::slice::from_ref(entry), object, arguments, lease).await?;
+        replies.into_iter().next().ok_or_else(unexpected)?.ours()
+    }
+
+    fn scripts(&self) -> &Scripts {
+        &self.context.scripts
+    }
+}
+
+#[async_trait]
+impl PermitSteps for RedisSteps {
+    async fn acquire(&self, batch: &[Acquire]) -> Result<Vec<Acquired>> {
+        let arguments = |command: &mut Cmd, entry: &Acquire| {
+            let check = match entry.check {
+                LimitCheck::First(OnMismatch::Refuse) => "r",
+                LimitCheck::First(OnMismatch::Replace) => "p",
+                LimitCheck::First(OnMismatch::Adopt) | LimitCheck::Follow => "a",
+            };
+            command
+                .arg(entry.ticket.to_string())
+                .arg(entry.weight)
+                .arg(micros(entry.lease.get()))
+                .arg(entry.limit)
+                .arg(check)
+                .arg(u8::from(entry.queue))
+                .arg(entry.max_waiters.map(|bound| bound.to_string()).unwrap_or_default())
+                .arg(label(entry.label.as_deref()));
+        };
+        let lease = batch.iter().map(|entry| entry.lease).min();
+        let replies = self.call(&self.scripts().acquire, batch, |entry| &entry.object, arguments, lease).await?;
+        replies.into_iter().map(|reply| reply.ours()?.acquired()).collect()
+    }
+
+    async fn renew(&self, batch: &[Renew]) -> Result<Vec<Kept>> {
+        let arguments = |command: &mut Cmd, entry: &Renew| {
+            command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
+        };
+        let lease = batch.iter().map(|entry| entry.lease).min();
+        let replies = self.call(&self.scripts().renew, batch, |entry| &entry.object, arguments, lease).await?;
+        replies.iter().map(Reply::kept).collect()
+    }
+
+    async fn release(&self, batch: &[Release]) -> Result<Vec<Kept>> {
+        let arguments = |command: &mut Cmd, entry: &Release| {
+            let tombstone = entry.tombstone.map_or(0, |ttl| micros(ttl.get()));
+            command.arg(entry.ticket.to_string()).arg(tombstone);
+        };
+        let lease = batch.iter().filter_map(|entry| entry.tombstone).min();
+        let replies = self.call(&self.scripts().release, batch, |entry| &entry.object, arguments, lease).await?;
+        replies.iter().map(Reply::kept).collect()
+    }
+
+    async fn cancel(&self, batch: &[Cancel]) -> Result<()> {
+        let arguments = |command: &mut Cmd, entry: &Cancel| {
+            command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
+        };
+        let lease = batch.iter().map(|entry| entry.lease).min();
+        self.call(&self.scripts().cancel, batch, |entry| &entry.object, arguments, lease).await?;
+        Ok(())
+    }
+
+    async fn poll(&self, batch: &[Object]) -> Result<Vec<Polled>> {
+        let replies = self.call(&self.scripts().poll, batch, |object| object, |_, _| {}, None).await?;
+        replies.iter().map(Reply::polled).collect()
+    }
+
+    async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {
+        let arguments = |command: &mut Cmd, entry: &Attach| {
+            command
+                .arg(entry.from.to_string())
+                .arg(entry.to.to_string())
+                .arg(micros(entry.lease.get()))
+                .arg(label(entry.label.as_deref()));
+        };
+        let script = &self.scripts().attach;
+        self.call_one(script, attach, |entry| &entry.object, arguments, Some(attach.lease)).await?.attached()
+    }
+
+    async fn inspect(&self, object: &Object) -> Result<Inspection> {
+        let script = &self.scripts().inspect;
+        self.call_one(script, object, |object| object, |_, _| {}, None).await?.inspection()
+    }
+
+    async fn resize(&self, object: &Object, limit: u32) -> Result<()> {
+        let arguments = |command: &mut Cmd, entry: &(Object, u32)| {
+            command.arg(entry.1);
+        };
+        let entry = (object.clone(), limit);
+        self.call_one(&self.scripts().resize, &entry, |entry| &entry.0, arguments, None).await?;
+        Ok(())
+    }
+
+    async fn force(&self, object: &Object, force: Force) -> Result<u32> {
+        let arguments = |command: &mut Cmd, entry: &(Object, Force)| {
+            command.arg(match entry.1 {
+                Force::All => String::new(),
+                Force::One(ticket) => ticket.to_string(),
+            });
+        };
+        let entry = (object.clone(), force);
+        self.call_one(&self.scripts().force, &entry, |entry| &entry.0, arguments, None).await?.forced()
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.link.send(&redis::cmd("PING"), self.link.limit()).await.map(drop)
+    }
+}
+
+/// A label as the scripts want it: told from none by its first byte.
+fn label(label: Option<&str>) -> String {
+    label.map(|label| format!("={label}")).unwrap_or_default()
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,168 @@
+//! Reads what the scripts answer.
+
+use std::time::Duration;
+
+use redis::Value;
+use stanchion_core::engine::steps::{Acquired, Attached, Kept, Polled};
+use stanchion_core::{Error, ErrorKind, FencingToken, Holder, Inspection, Result, Ticket};
+
+use crate::error::unexpected;
+
+/// The answer to one entry of a batch.
+#[derive(Debug)]
+pub(super) struct Reply(Vec<Value>);
+
+/// The answers to a batch of so many.
+///
+/// # Errors
+/// `Unknown` for anything else than the scripts answer.
+pub(super) fn replies(answer: Value, count: usize) -> Result<Vec<Reply>> {
+    let Value::Array(entries) = answer else { return Err(unexpected()) };
+    if entries.len() != count {
+        return Err(unexpected());
+    }
+    entries
+        .into_iter()
+        .map(|entry| match entry {
+            Value::Array(parts) => Ok(Reply(parts)),
+            _ => Err(unexpected()),
+        })
+        .collect()
+}
+
+impl Reply {
+    /// The error of an entry one of whose keys holds something that is not ours: nothing of it was changed.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the key and what it holds.
+    pub(super) fn ours(self) -> Result<Self> {
+        match self.0.as_slice() {
+            [Value::Int(-1), key, kind] => {
+                let (key, kind) = (text(key)?, text(kind)?);
+                Err(Error::new(ErrorKind::InvalidArgument, format!("key {key:?} holds a foreign {kind}")))
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// Whether the entry was refused by [`ours`](Self::ours), for steps on what then cannot be there.
+    pub(super) fn is_foreign(&self) -> bool {
+        matches!(self.0.as_slice(), [Value::Int(-1), ..])
+    }
+
+    fn number(&self, index: usize) -> Result<u64> {
+        match self.0.get(index) {
+            Some(Value::Int(number)) => u64::try_from(*number).map_err(|_| unexpected()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn count(&self, index: usize) -> Result<u32> {
+        u32::try_from(self.number(index)?).map_err(|_| unexpected())
+    }
+
+    fn token(&self, index: usize) -> Result<FencingToken> {
+        FencingToken::new(self.number(index)?).map_err(|_| unexpected())
+    }
+
+    pub(super) fn acquired(&self) -> Result<Acquired> {
+        Ok(match self.number(0)? {
+            0 => Acquired::Granted { token: self.token(1)?, limit: self.count(2)? },
+            1 => Acquired::Waiting { limit: self.count(1)? },
+            2 => Acquired::Cancelled,
+            3 => Acquired::Mismatch { stored: self.count(1)? },
+            4 => Acquired::TooLarge { limit: self.count(1)? },
+            5 => Acquired::Overloaded,
+            _ => return Err(unexpected()),
+        })
+    }
+
+    /// A hold under a foreign key is gone.
+    pub(super) fn kept(&self) -> Result<Kept> {
+        Ok(if !self.is_foreign() && self.number(0)? == 1 { Kept::Yes } else { Kept::No })
+    }
+
+    pub(super) fn polled(&self) -> Result<Polled> {
+        if self.is_foreign() {
+            return Ok(Polled::default());
+        }
+        let next = match self.0.get(1) {
+            Some(Value::Int(-1)) => None,
+            _ => Some(Duration::from_micros(self.number(1)?)),
+        };
+        let ready = self.0.iter().skip(2).map(ticket).collect::<Result<_>>()?;
+        Ok(Polled { ready, next, born: self.number(0)? })
+    }
+
+    pub(super) fn attached(&self) -> Result<Option<Attached>> {
+        Ok(match self.number(0)? {
+            0 => None,
+            _ => Some(Attached { token: self.token(1)?, weight: self.count(2)? }),
+        })
+    }
+
+    pub(super) fn forced(&self) -> Result<u32> {
+        self.count(0)
+    }
+
+    pub(super) fn inspection(&self) -> Result<Inspection> {
+        let (now, limit, waiters) = (self.number(0)?, self.count(1)?, self.number(2)?);
+        let mut holders = Vec::new();
+        for pair in self.0.get(3..).unwrap_or_default().chunks_exact(2) {
+            holders.push(holder(ticket(&pair[0])?, &text(&pair[1])?, now).ok_or_else(unexpected)?);
+        }
+        holders.sort_by_key(|(granted, holder)| (*granted, holder.token));
+        let holders = holders.into_iter().map(|(_, holder)| holder).collect();
+        Ok(Inspection::new(holders, waiters, (limit > 0).then_some(limit)))
+    }
+}
+
+/// A hold as in the record: "expiry granted weight token label". Its time of grant and what is told of it.
+fn holder(ticket: Ticket, record: &str, now: u64) -> Option<(u64, Holder)> {
+    let mut parts = record.splitn(5, ' ');
+    let mut number = || parts.next()?.parse::<u64>().ok();
+    let (expiry, granted, weight, token) = (number()?, number()?, number()?, number()?);
+    let age = Duration::from_micros(now.saturating_sub(granted));
+    let mut holder = Holder::new(ticket, FencingToken::new(token).ok()?, u32::try_from(weight).ok()?, age);
+    holder.lease_left = Some(Duration::from_micros(expiry.saturating_sub(now)));
+    holder.label = parts.next().map(str::to_owned);
+    Some((granted, holder))
+}
+
+fn text(value: &Value) -> Result<String> {
+    match value {
+        Value::BulkString(bytes) => Ok(String::from_utf8_lossy(bytes).into_owned()),
+        Value::SimpleString(text) => Ok(text.clone()),
+        _ => Err(unexpected()),
+    }
+}
+
+fn ticket(value: &Value) -> Result<Ticket> {
+    text(value)?.parse().map_err(|_| unexpected())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c23_any_label_is_told_as_it_was_given() {
+        let ticket = Ticket::random();
+        for label in [Some(""), Some("a b\n c"), Some("  "), None] {
+            let suffix = label.map(|label| format!(" {label}")).unwrap_or_default();
+            let (granted, holder) = holder(ticket, &format!("900 100 3 77{suffix}"), 400).unwrap();
+            assert_eq!((granted, holder.weight, holder.token.get()), (100, 3, 77));
+            assert_eq!(holder.label.as_deref(), label);
+            assert_eq!(holder.lease_left, Some(Duration::from_micros(500)));
+        }
+    }
+
+    #[test]
+    fn c3_an_answer_of_no_step_is_an_unknown_outcome() {
+        for answer in [Value::Nil, Value::Array(vec![]), Value::Array(vec![Value::Int(1)])] {
+            assert_eq!(replies(answer, 1).unwrap_err().kind(), ErrorKind::Unknown);
+        }
+        let reply = Reply(vec![Value::Int(9)]);
+        assert_eq!(reply.acquired().unwrap_err().kind(), ErrorKind::Unknown);
+    }
+}

@@ -1,0 +1,149 @@
+//! The store: the engine over the steps.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use stanchion_core::engine::Engine;
+use stanchion_core::engine::steps::{PermitSteps, ProcessId, WakeSource};
+use stanchion_core::{
+    Capabilities, Error, ErrorKind, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Name, Result, Semaphore,
+    SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
+};
+
+use crate::check;
+use crate::config::RedisBuilder;
+use crate::link::Link;
+use crate::script::Scripts;
+use crate::steps::{Context, RedisSteps};
+use crate::wake::RedisWake;
+
+/// Mutexes and semaphores on a Redis server.
+///
+/// It uses three connections, whatever the number of holds and waiters: one for callers' requests, one for the engine's
+/// renewals, releases and polls, and one that waits for wake-ups. A connection that breaks is made anew by the next
+/// request; callers of several runtimes use a connection each.
+///
+/// # Drop
+/// The last handle, guard or clone gone, queued releases are sent for up to 2 s; the leases free the rest.
+#[derive(Clone, Debug)]
+pub struct RedisStore {
+    engine: Engine,
+}
+
+/// The steps of one process, checked and connected, without an engine.
+#[derive(Clone, Debug)]
+pub struct StepsOfStore {
+    /// The steps for callers.
+    pub callers: Arc<RedisSteps>,
+    /// The same over a connection of the engine's own, not connected yet.
+    pub own: Arc<RedisSteps>,
+    /// The wake-ups, not connected yet.
+    pub wake: Arc<RedisWake>,
+    /// What the store offers.
+    pub capabilities: Capabilities,
+}
+
+impl RedisStore {
+    /// Connects to the server of a URL; see [`RedisBuilder::new`] for what it may hold.
+    ///
+    /// # Errors
+    /// As [`RedisBuilder::new`] and [`RedisBuilder::connect`].
+    pub async fn connect(url: &str) -> Result<Self> {
+        Self::builder(url)?.connect().await
+    }
+
+    /// A builder with the server of a URL.
+    ///
+    /// # Errors
+    /// As [`RedisBuilder::new`].
+    pub fn builder(url: &str) -> Result<RedisBuilder> {
+        RedisBuilder::new(url)
+    }
+}
+
+impl RedisBuilder {
+    /// Connects, checks the server and starts the engine.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an option out of range; `Unavailable`, `Unknown` or `Unauthorized` where the server cannot
+    /// be asked; `UnsafeStore` if it may evict keys or is a replica; `ConfigMismatch` if the namespace has another
+    /// layout; `Unsupported` for a Redis before 6.2 or a cluster. What the user has no right to look at is logged as
+    /// `unverified` (C22).
+    pub async fn connect(self) -> Result<RedisStore> {
+        let StepsOfStore { callers, own, wake, capabilities } = self.steps().await?;
+        let engine = Engine::start(
+            capabilities,
+            callers as Arc<dyn PermitSteps>,
+            own as Arc<dyn PermitSteps>,
+            Some(wake as Arc<dyn WakeSource>),
+        );
+        Ok(RedisStore { engine: engine.map_err(context)? })
+    }
+
+    /// Connects and checks the server; the steps, for those who drive them themselves.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn steps(self) -> Result<StepsOfStore> {
+        let Self { client, request_timeout, retention, .. } = self.clone();
+        let keyspace = self.check().map_err(context)?;
+        let process = ProcessId::random();
+        let wake = Arc::new(RedisWake::new(client.clone(), &keyspace, process, request_timeout));
+        let shared = Arc::new(Context { keyspace, scripts: Scripts::new(), process, retention });
+        let steps = || {
+            let link = Link::new(client.clone(), request_timeout);
+            Arc::new(RedisSteps::new(Arc::clone(&shared), link))
+        };
+        let callers = steps();
+        let server = check::server(callers.link(), &shared.keyspace).await.map_err(context)?;
+        let mut capabilities = Capabilities::full("redis", MutexMode::Lease);
+        capabilities.wait_groups = false;
+        capabilities.limiters = false;
+        capabilities.survives_restart = server.survives_restart;
+        Ok(StepsOfStore { callers, own: steps(), wake, capabilities })
+    }
+}
+
+fn context(error: Error) -> Error {
+    error.context("connect", "redis", "")
+}
+
+fn unsupported(operation: &'static str, name: &str, what: &str) -> Error {
+    let detail = format!("the Redis store does not offer {what} yet");
+    Error::new(ErrorKind::Unsupported, detail).context(operation, "redis", name)
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    fn mutex(&self, name: &str, options: MutexOptions) -> Result<Arc<dyn Mutex>> {
+        self.engine.mutex(name, options)
+    }
+
+    fn semaphore(&self, name: &str, options: SemaphoreOptions) -> Result<Arc<dyn Semaphore>> {
+        self.engine.semaphore(name, options)
+    }
+
+    fn wait_group(&self, name: &str, options: WaitGroupOptions) -> Result<Arc<dyn WaitGroup>> {
+        let checked = Name::new(name).and_then(|_| options.check());
+        checked.map_err(|error| error.context("wait_group", "redis", name))?;
+        Err(unsupported("wait_group", name, "wait groups"))
+    }
+
+    fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>> {
+        let checked = Name::new(name).and_then(|_| options.check());
+        checked.map_err(|error| error.context("limiter", "redis", name))?;
+        Err(unsupported("limiter", name, "limiters"))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.engine.capabilities()
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.engine.ping().await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.engine.close().await
+    }
+}
