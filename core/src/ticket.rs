@@ -15,6 +15,7 @@ pub struct Ticket(u128);
 impl Ticket {
     /// A new random ticket.
     #[must_use]
+    #[inline]
     pub fn random() -> Self {
         Self(rand::random())
     }
@@ -74,6 +75,7 @@ impl FencingToken {
     ///
     /// # Errors
     /// `InvalidArgument` if it is not below 2^53.
+    #[inline]
     pub fn new(value: u64) -> Result<Self> {
         if value < Self::LIMIT {
             Ok(Self(value))

@@ -9,7 +9,7 @@ use super::EngineHandle;
 use super::board::Bell;
 use super::hold::{LeaseHold, sleep_until_some};
 use super::keeper::LeaseKeeper;
-use super::steps::{Acquire, Acquired, Object};
+use super::steps::{Acquire, Acquired, LimitCheck, Object};
 use crate::clock::{now, sleep};
 use crate::{Error, ErrorKind, FencingToken, Hold, HoldOptions, Result, Ticket, Ttl};
 
@@ -174,8 +174,12 @@ impl Acquisition<'_> {
             .ok_or_else(|| Error::new(ErrorKind::Unknown, "the store's answer was empty"))
     }
 
-    fn judge(&self, answer: Acquired, sent: Instant, ambiguous: bool, doubt: &mut Doubt) -> Result<Next> {
+    fn judge(&mut self, answer: Acquired, sent: Instant, ambiguous: bool, doubt: &mut Doubt) -> Result<Next> {
         let waits = matches!(answer, Acquired::Waiting { .. }) && self.request.queue;
+        if matches!(answer, Acquired::Granted { .. } | Acquired::Waiting { .. }) {
+            // The limit was compared: a request that asks again follows what was changed since (C20).
+            self.request.check = LimitCheck::Follow;
+        }
         if !waits && !ambiguous && !matches!(answer, Acquired::Granted { .. }) {
             doubt.settle();
         }

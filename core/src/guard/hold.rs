@@ -56,6 +56,7 @@ pub struct Hold {
 
 impl Hold {
     /// A hold that a store granted.
+    #[inline]
     pub fn new(keeper: Arc<dyn Keeper>, ticket: Ticket, token: FencingToken, weight: u32) -> Self {
         Self { keeper, ticket, token, weight, shares: OnceLock::new(), armed: true }
     }
@@ -111,6 +112,7 @@ impl Hold {
     }
 
     /// Gives up this guard's share; `true` for the last one, which stays armed.
+    #[inline]
     fn is_last(&mut self) -> bool {
         let last = self.shares.get().is_none_or(|shares| shares.fetch_sub(1, Ordering::AcqRel) == 1);
         // The count is given back already: `drop` must not do it again.
@@ -142,6 +144,7 @@ impl Hold {
 }
 
 impl Drop for Hold {
+    #[inline]
     fn drop(&mut self) {
         if self.armed && self.is_last() {
             self.keeper.abandon(self.ticket);

@@ -16,6 +16,7 @@ pub use reservation::{Reservation, ReservationKeeper};
 macro_rules! hold_methods {
     () => {
         /// A guard of a hold that a store granted.
+        #[inline]
         pub fn new(hold: crate::guard::Hold) -> Self {
             Self { hold }
         }

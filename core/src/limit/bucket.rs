@@ -85,6 +85,7 @@ impl Bucket {
     ///
     /// # Errors
     /// `InvalidArgument` if the cost is over the burst.
+    #[inline]
     pub fn take(&mut self, now: u64, cost: u64) -> Result<Verdict> {
         self.quota.check_cost(cost)?;
         self.advance(now);
@@ -182,10 +183,12 @@ impl Bucket {
         full.min(MAX).max(self.reservations.latest().unwrap_or(0))
     }
 
+    #[inline]
     fn level_at(&self, now: u64) -> Level {
         self.level.after(&self.quota, now.min(MAX).saturating_sub(self.last), self.quota.burst())
     }
 
+    #[inline]
     fn advance(&mut self, now: u64) {
         let now = now.min(MAX);
         if now <= self.last {
@@ -219,6 +222,7 @@ impl Bucket {
         Reserved { ready_at, wait: self.counted(now, ready_at - self.last) }
     }
 
+    #[inline]
     fn verdict(&self, level: Level, now: u64, cost: u64, allowed: bool) -> Verdict {
         Verdict {
             allowed,
@@ -230,6 +234,7 @@ impl Bucket {
     }
 
     /// A wait after the latest time seen as a wait after `now`, which may be earlier.
+    #[inline]
     fn counted(&self, now: u64, wait: u64) -> u64 {
         if wait == 0 { 0 } else { (self.last.saturating_sub(now) + wait).min(MAX) }
     }

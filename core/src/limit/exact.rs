@@ -62,6 +62,7 @@ impl ExactQuota {
     ///
     /// # Errors
     /// `InvalidArgument` naming the cost and the burst.
+    #[inline]
     pub fn check_cost(&self, cost: u64) -> Result<()> {
         if cost > self.burst {
             let burst = self.burst;

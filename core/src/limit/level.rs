@@ -13,20 +13,24 @@ pub(super) struct Level {
 
 impl Level {
     /// A content of whole tokens, at most [`MAX`].
+    #[inline]
     pub(super) fn whole(tokens: u64) -> Self {
         Self { tokens: tokens.min(MAX).cast_signed(), fraction: 0 }
     }
 
     /// What could be taken now.
+    #[inline]
     pub(super) fn available(self) -> u64 {
         self.tokens.max(0).unsigned_abs()
     }
 
+    #[inline]
     pub(super) fn covers(self, cost: u64) -> bool {
         self.tokens >= 0 && self.tokens.unsigned_abs() >= cost
     }
 
     /// The content `elapsed` µs later, at most `cap` tokens. What does not fit is lost.
+    #[inline]
     pub(super) fn after(self, quota: &ExactQuota, elapsed: u64, cap: u64) -> Self {
         if self.covers(cap) {
             return Self::whole(cap);
@@ -51,6 +55,7 @@ impl Level {
     }
 
     /// How long until `target` tokens are there, in µs rounded up, at most [`MAX`].
+    #[inline]
     pub(super) fn wait_for(self, quota: &ExactQuota, target: u64) -> u64 {
         let (amount, period) = (quota.amount(), quota.period());
         let (mut periods, mut rest) = if self.tokens >= 0 {
@@ -74,6 +79,7 @@ impl Level {
     }
 
     /// The content less `cost`; `None` if the debt would be 2⁵³ or more.
+    #[inline]
     pub(super) fn debit(self, cost: u64) -> Option<Self> {
         if self.tokens < 0 && cost > MAX - self.tokens.unsigned_abs() {
             return None;

@@ -1,0 +1,87 @@
+//! From a URL to a store.
+
+use std::sync::Arc;
+
+use stanchion_core::{Error, ErrorKind, Result, Store};
+
+const KNOWN_SCHEMES: &str = "memory:, redis://, rediss://, redis+unix://, redis+cluster://, rediss+cluster://, \
+                             redis+sentinel://, rediss+sentinel://, postgres://, postgresql://";
+
+/// Opens the store that a URL names.
+///
+/// | URL | store |
+/// | --- | --- |
+/// | `memory:` | in this process, private to the returned object and its clones |
+/// | `memory:NAME` | in this process, shared by everyone who connects to the same `NAME` |
+/// | `redis://[[USER]:PASSWORD@]HOST[:PORT][/DB]` | one Redis or Valkey server |
+/// | `redis+unix:///PATH` | the same, through a Unix socket |
+/// | `rediss://`, `redis+cluster://`, `redis+sentinel://` | Redis with TLS, Cluster, Sentinel: not offered yet |
+/// | `postgres://`, `postgresql://` | not written yet |
+///
+/// Parameters of the store follow a `?`, as in `redis://127.0.0.1/?namespace=billing`; each store documents its own.
+/// The memory store has none.
+///
+/// # Errors
+/// - `InvalidArgument` for an unknown scheme, a malformed URL or an unknown parameter.
+/// - `Unsupported` if the store's Cargo feature is off, naming it, or if this version does not offer it.
+/// - `Unavailable` if nobody answers, naming host and port; `Unauthorized` if the server refuses the credentials.
+/// - `UnsafeStore` or `ConfigMismatch` if the server is set up so that it could break a guarantee (C22).
+///
+/// No error holds the password, neither in its text nor in its sources (C21).
+///
+/// # Cancel safety
+/// A dropped call leaves nothing behind but connections, which close.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main]
+/// # async fn main() -> stanchion::Result<()> {
+/// let store = stanchion::connect("memory:").await?;
+/// assert_eq!(store.capabilities().store, "memory");
+/// # Ok(())
+/// # }
+/// ```
+pub async fn connect(url: &str) -> Result<Arc<dyn Store>> {
+    let (scheme, rest) = url.split_once(':').unwrap_or_default();
+    match scheme.to_ascii_lowercase().as_str() {
+        "memory" => memory(rest).map_err(|error| error.context("connect", "memory", "")),
+        "redis" | "rediss" | "redis+unix" | "redis+cluster" | "rediss+cluster" | "redis+sentinel"
+        | "rediss+sentinel" => redis(url).await.map_err(|error| error.context("connect", "redis", "")),
+        "postgres" | "postgresql" => {
+            let error = Error::new(ErrorKind::Unsupported, "the Postgres store is not written yet");
+            Err(error.context("connect", "postgres", ""))
+        }
+        // The URL is not repeated: wherever it is malformed, it may hold a password.
+        _ => Err(Error::invalid_argument(format!("a URL begins with one of {KNOWN_SCHEMES}"))),
+    }
+}
+
+#[cfg(feature = "memory")]
+fn memory(rest: &str) -> Result<Arc<dyn Store>> {
+    use stanchion_memory::MemoryStore;
+
+    let (name, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+    if !parameters.is_empty() {
+        return Err(Error::invalid_argument("a memory URL has no parameters"));
+    }
+    if name.starts_with("//") {
+        return Err(Error::invalid_argument("a memory URL has no host: write `memory:` or `memory:NAME`"));
+    }
+    Ok(if name.is_empty() { Arc::new(MemoryStore::new()) } else { Arc::new(MemoryStore::named(name)) })
+}
+
+#[cfg(not(feature = "memory"))]
+fn memory(_: &str) -> Result<Arc<dyn Store>> {
+    Err(Error::new(ErrorKind::Unsupported, "turn on the Cargo feature `memory` of `stanchion`"))
+}
+
+#[cfg(feature = "redis")]
+async fn redis(url: &str) -> Result<Arc<dyn Store>> {
+    Ok(Arc::new(stanchion_redis::RedisStore::connect(url).await?))
+}
+
+#[cfg(not(feature = "redis"))]
+fn redis(_: &str) -> std::future::Ready<Result<Arc<dyn Store>>> {
+    let detail = "turn on the Cargo feature `redis` of `stanchion`";
+    std::future::ready(Err(Error::new(ErrorKind::Unsupported, detail)))
+}

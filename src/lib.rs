@@ -1,0 +1,35 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Where to look
+//!
+//! - [`connect`] opens a store by its URL; [`Store`] makes everything else by name.
+//! - [`Mutex`], [`Semaphore`], [`WaitGroup`] and [`Limiter`] say what they guarantee and what they do not; they are
+//!   dyn-safe, so they can be passed around as `Arc<dyn Mutex>`, swapped and mocked.
+//! - [`MutexGuard`], [`Permit`], [`Member`] and [`Reservation`] are what a caller holds.
+//! - [`Fenced`] is the resource's side of a fencing token, for resources in this process.
+//! - [`Error`] and [`ErrorKind`] say what went wrong, the same on every store.
+//! - The modules `memory`, `redis` and `postgres` are the stores' own crates, with builders that offer more than a
+//!   URL does; each stands behind the Cargo feature of its name.
+//!
+//! Codes such as C4 or M2 in the documentation name the clause that the sentence carries; the conformance suite has
+//! a test of the same name.
+
+mod connect;
+
+pub use connect::connect;
+pub use stanchion_core::{
+    Capabilities, DecidedBy, Decision, Error, ErrorKind, Fenced, FencingToken, Hold, HoldOptions, Holder,
+    Inspection, Keeper, Kind, Limiter, LimiterOptions, Member, Mutex, MutexGuard, MutexMode, MutexOptions,
+    Name, OnMismatch, OutagePolicy, Outcome, Permit, Quota, Reservation, ReservationKeeper, Result,
+    Semaphore, SemaphoreOptions, Store, Ticket, Ttl, WaitGroup, WaitGroupOptions,
+};
+
+#[cfg(feature = "memory")]
+#[doc(inline)]
+pub use stanchion_memory as memory;
+#[cfg(feature = "postgres")]
+#[doc(inline)]
+pub use stanchion_postgres as postgres;
+#[cfg(feature = "redis")]
+#[doc(inline)]
+pub use stanchion_redis as redis;
