@@ -5,12 +5,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use stanchion_core::{Error, ErrorKind, Result, Ticket};
+use stanchion_core::{Error, ErrorKind, FencingToken, Result, Ticket};
 
 use crate::alarm::Alarm;
-use crate::clock::Moment;
 use crate::handle::{Granted, Handle, over_limit};
-use crate::kernel::{Arrival, Permits, Progress, Refusal, Signals, Waiter};
+use crate::kernel::{Arrival, Permits, Progress, Refusal, Turn, Waiter};
 
 /// Acquires, first come, first served.
 ///
@@ -19,91 +18,77 @@ use crate::kernel::{Arrival, Permits, Progress, Refusal, Signals, Waiter};
 pub(crate) struct Acquire<'a> {
     handle: &'a Handle,
     weight: u32,
+    ticket: Ticket,
     /// The place in the queue, from the first look until the outcome is known.
-    place: Option<Place>,
+    arrival: Option<Arrival>,
     alarm: Alarm,
 }
 
-#[derive(Clone, Copy)]
-struct Place {
-    arrival: Arrival,
-    ticket: Ticket,
-}
-
-/// What one look found.
-enum Look {
-    Granted(Granted),
-    Queued(Place),
-}
-
 impl<'a> Acquire<'a> {
+    #[inline]
     pub(crate) fn new(handle: &'a Handle, weight: u32) -> Self {
-        Self { handle, weight, place: None, alarm: Alarm::default() }
+        Self { handle, weight, ticket: Ticket::random(), arrival: None, alarm: Alarm::default() }
     }
 
-    /// A grant at once, or a place at the end of the queue.
+    /// The first look: a grant at once, or a place at the end of the queue.
+    #[inline]
     fn arrive(
-        &self,
+        &mut self,
         permits: &mut Permits,
-        at: Moment,
-        signals: &mut Signals,
+        turn: &mut Turn<'_>,
         waker: &Waker,
-    ) -> Result<Look> {
-        let ticket = Ticket::random();
-        self.admit(permits, at, signals)?;
-        if let Some(token) = permits.try_grant(self.handle.claim(ticket, self.weight), at, signals) {
-            return Ok(Look::Granted(Granted { ticket, token }));
+    ) -> Result<Option<FencingToken>> {
+        self.admit(permits, turn)?;
+        if let Some(token) = permits.try_grant(self.handle.claim(self.ticket, self.weight), turn) {
+            return Ok(Some(token));
         }
-        let most =
-            self.handle.max_waiters.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+        let most = self.handle.max_waiters.map(usize::try_from).and_then(Result::ok).unwrap_or(usize::MAX);
         if permits.queued() >= most {
             return Err(Error::new(ErrorKind::Overloaded, "the queue is at its bound `max_waiters`"));
         }
-        let place = Place { arrival: permits.arrive(), ticket };
-        permits.enqueue(self.waiter(place, waker), at, signals);
-        Ok(Look::Queued(place))
+        let arrival = permits.arrive();
+        self.arrival = Some(arrival);
+        permits.enqueue(self.waiter(arrival, waker), turn);
+        Ok(None)
     }
 
-    /// What became of the place in the queue.
+    /// Every later look: what became of the place in the queue.
+    #[inline]
     fn ask(
-        &self,
-        place: Place,
+        &mut self,
+        arrival: Arrival,
         permits: &mut Permits,
-        at: Moment,
-        signals: &mut Signals,
+        turn: &mut Turn<'_>,
         waker: &Waker,
-    ) -> Result<Look> {
-        let Place { arrival, ticket } = place;
-        match permits.poll(arrival, ticket, &self.handle.terms, waker, at.now) {
-            Progress::Granted(token) => return Ok(Look::Granted(Granted { ticket, token })),
+    ) -> Result<Option<FencingToken>> {
+        match permits.poll(arrival, self.ticket, &self.handle.terms, waker, turn) {
+            Progress::Granted(token) => return Ok(Some(token)),
             Progress::Refused(Refusal::Closed) => return Err(Error::closed()),
             Progress::Refused(Refusal::TooLarge { limit }) => return Err(over_limit(self.weight, limit)),
-            Progress::Queued => {}
+            Progress::Queued if permits.limit().is_some() => {}
+            // The store lost its data: bring it the limit again.
+            Progress::Queued => self.handle.settle(permits, turn)?,
             // It was granted and freed by force, or it expired, before this future was polled: still the first.
             Progress::Gone => {
-                self.admit(permits, at, signals)?;
-                let place = Place { arrival, ticket: Ticket::random() };
-                permits.enqueue(self.waiter(place, waker), at, signals);
-                return Ok(Look::Queued(place));
+                self.admit(permits, turn)?;
+                self.ticket = Ticket::random();
+                permits.enqueue(self.waiter(arrival, waker), turn);
             }
         }
-        if permits.limit().is_none() {
-            // The store lost its data: bring it the limit again.
-            self.handle.settle(permits, at, signals)?;
-        }
-        Ok(Look::Queued(place))
+        Ok(None)
     }
 
-    fn admit(&self, permits: &mut Permits, at: Moment, signals: &mut Signals) -> Result<()> {
+    #[inline]
+    fn admit(&self, permits: &mut Permits, turn: &mut Turn<'_>) -> Result<()> {
         self.handle.session.check_open()?;
-        self.handle.settle(permits, at, signals)?;
+        self.handle.settle(permits, turn)?;
         self.handle.check_weight(permits, self.weight)
     }
 
-    fn waiter(&self, place: Place, waker: &Waker) -> Waiter {
+    fn waiter(&self, arrival: Arrival, waker: &Waker) -> Waiter {
         Waiter {
-            arrival: place.arrival,
-            ticket: place.ticket,
+            arrival,
+            ticket: self.ticket,
             weight: self.weight,
             session: self.handle.session.id,
             terms: self.handle.terms.clone(),
@@ -115,31 +100,30 @@ impl<'a> Acquire<'a> {
 impl Future for Acquire<'_> {
     type Output = Result<Granted>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         loop {
-            let at = this.handle.now();
-            let (look, next_end) = this.handle.entry.change(|permits, signals| {
-                permits.reap(at, signals);
-                let look = match this.place {
-                    None => this.arrive(permits, at, signals, cx.waker()),
-                    Some(place) => this.ask(place, permits, at, signals, cx.waker()),
+            let mut next_end = None;
+            let handle = this.handle;
+            let token = handle.entry.change(|permits, turn| {
+                permits.reap(turn);
+                let token = match this.arrival {
+                    None => this.arrive(permits, turn, cx.waker()),
+                    Some(arrival) => this.ask(arrival, permits, turn, cx.waker()),
                 };
-                (look, permits.next_end())
+                next_end = permits.next_end();
+                token
             });
-            match look {
-                Ok(Look::Queued(place)) => this.place = Some(place),
-                Ok(Look::Granted(granted)) => {
-                    this.place = None;
-                    return Poll::Ready(Ok(granted));
+            if let Ok(None) = token {
+                if this.alarm.poll(cx, next_end).is_pending() {
+                    return Poll::Pending;
                 }
-                Err(error) => {
-                    this.place = None;
-                    return Poll::Ready(Err(error));
-                }
+                continue;
             }
-            if this.alarm.poll(cx, next_end).is_pending() {
-                return Poll::Pending;
+            this.arrival = None;
+            if let Some(token) = token? {
+                return Poll::Ready(Ok(Granted { ticket: this.ticket, token }));
             }
         }
     }
@@ -147,9 +131,8 @@ impl Future for Acquire<'_> {
 
 impl Drop for Acquire<'_> {
     fn drop(&mut self) {
-        if let Some(Place { arrival, ticket }) = self.place {
-            let at = self.handle.now();
-            self.handle.entry.change(|permits, signals| permits.cancel(arrival, ticket, at, signals));
+        if let Some(arrival) = self.arrival {
+            self.handle.entry.change(|permits, turn| permits.cancel(arrival, self.ticket, turn));
         }
     }
 }

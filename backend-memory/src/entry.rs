@@ -4,21 +4,22 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::clock::Moment;
-use crate::kernel::{Permits, Signals};
+use crate::clock::{Moment, StoreClock};
+use crate::kernel::{Permits, Turn};
 use crate::names::Resident;
 
 /// The state of a mutex, a semaphore or a wait group. The lock is held for nanoseconds, never across an await.
 #[derive(Debug)]
 pub(crate) struct Entry {
+    clock: StoreClock,
     permits: Mutex<Permits>,
     /// Told when a hold ended otherwise than by its holder.
     pub(crate) lost: Notify,
 }
 
 impl Entry {
-    pub(crate) fn new(permits: Permits) -> Self {
-        Self { permits: Mutex::new(permits), lost: Notify::new() }
+    pub(crate) fn new(clock: StoreClock, permits: Permits) -> Self {
+        Self { clock, permits: Mutex::new(permits), lost: Notify::new() }
     }
 
     /// Reads the state.
@@ -27,13 +28,14 @@ impl Entry {
     }
 
     /// Changes the state, gives the lock back, and then tells those concerned.
-    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Permits, &mut Signals) -> R) -> R {
-        let mut signals = Signals::default();
-        let result = change(&mut self.permits.lock().unwrap_or_else(PoisonError::into_inner), &mut signals);
-        if signals.lost {
+    #[inline]
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Permits, &mut Turn<'_>) -> R) -> R {
+        let mut turn = Turn::new(&self.clock);
+        let result = change(&mut self.permits.lock().unwrap_or_else(PoisonError::into_inner), &mut turn);
+        if turn.lost {
             self.lost.notify_waiters();
         }
-        signals.send();
+        turn.end();
         result
     }
 }
@@ -44,8 +46,8 @@ impl Resident for Entry {
     }
 
     fn kept_until(&self, at: Moment) -> Option<u64> {
-        self.change(|permits, signals| {
-            permits.reap(at, signals);
+        self.change(|permits, turn| {
+            permits.reap(turn);
             permits.kept_until(at)
         })
     }

@@ -16,9 +16,8 @@ use stanchion_core::{
 
 use crate::acquire::Acquire;
 use crate::alarm::{Alarm, sign_or};
-use crate::clock::Moment;
 use crate::entry::Entry;
-use crate::kernel::{Cause, Claim, Limit, Permits, Signals, Terms};
+use crate::kernel::{Cause, Claim, Limit, Permits, Terms, Turn};
 use crate::session::Session;
 
 /// A hold as it was granted.
@@ -71,10 +70,6 @@ impl Handle {
         }))
     }
 
-    pub(crate) fn now(&self) -> Moment {
-        self.session.state.clock.read()
-    }
-
     /// Adds operation, store and name to an error (C21).
     pub(crate) fn context(&self, operation: &'static str) -> impl FnOnce(Error) -> Error {
         move |error| error.context(operation, crate::STORE, self.name.as_str())
@@ -83,20 +78,19 @@ impl Handle {
     /// Runs an operation on the state as it is now, unless the store object was closed.
     pub(crate) fn with<R>(
         &self,
-        operation: impl FnOnce(&mut Permits, Moment, &mut Signals) -> Result<R>,
+        operation: impl FnOnce(&mut Permits, &mut Turn<'_>) -> Result<R>,
     ) -> Result<R> {
-        let at = self.now();
-        self.entry.change(|permits, signals| {
+        self.entry.change(|permits, turn| {
             self.session.check_open()?;
-            permits.reap(at, signals);
-            operation(permits, at, signals)
+            permits.reap(turn);
+            operation(permits, turn)
         })
     }
 
     /// Compares the limit at the first operation; stores it where there is none (C20).
-    pub(crate) fn settle(&self, permits: &mut Permits, at: Moment, signals: &mut Signals) -> Result<()> {
+    pub(crate) fn settle(&self, permits: &mut Permits, turn: &mut Turn<'_>) -> Result<()> {
         let Some(stored) = permits.limit() else {
-            permits.set_limit(self.limit, at, signals);
+            permits.set_limit(self.limit, turn);
             self.settled.store(true, Ordering::Relaxed);
             return Ok(());
         };
@@ -104,7 +98,7 @@ impl Handle {
             match self.on_mismatch {
                 OnMismatch::Refuse => return Err(mismatch(self.limit, stored)),
                 OnMismatch::Adopt => {}
-                OnMismatch::Replace => permits.set_limit(self.limit, at, signals),
+                OnMismatch::Replace => permits.set_limit(self.limit, turn),
             }
         }
         self.settled.store(true, Ordering::Relaxed);
@@ -121,8 +115,8 @@ impl Handle {
 
     /// Changes the limit for everybody (S6).
     pub(crate) fn resize(&self, limit: u32) -> Result<()> {
-        self.with(|permits, at, signals| {
-            permits.set_limit(Some(limit), at, signals);
+        self.with(|permits, turn| {
+            permits.set_limit(Some(limit), turn);
             self.settled.store(true, Ordering::Relaxed);
             Ok(())
         })
@@ -132,10 +126,10 @@ impl Handle {
     #[inline]
     pub(crate) fn try_hold(&self, weight: u32) -> Result<Option<Granted>> {
         let ticket = Ticket::random();
-        let token = self.with(|permits, at, signals| {
-            self.settle(permits, at, signals)?;
+        let token = self.with(|permits, turn| {
+            self.settle(permits, turn)?;
             self.check_weight(permits, weight)?;
-            Ok(permits.try_grant(self.claim(ticket, weight), at, signals))
+            Ok(permits.try_grant(self.claim(ticket, weight), turn))
         })?;
         Ok(token.map(|token| Granted { ticket, token }))
     }
@@ -164,8 +158,8 @@ impl Handle {
     /// Takes over a detached hold (C24).
     pub(crate) fn attach(&self, from: Ticket) -> Result<(Granted, u32)> {
         let ticket = Ticket::random();
-        self.with(|permits, at, signals| {
-            let attached = permits.attach(from, self.claim(ticket, 0), at.now, signals);
+        self.with(|permits, turn| {
+            let attached = permits.attach(from, self.claim(ticket, 0), turn);
             let (token, weight) = attached.ok_or_else(Error::lost)?;
             Ok((Granted { ticket, token }, weight))
         })
@@ -173,26 +167,25 @@ impl Handle {
 
     /// Ends the hold of a ticket, whoever keeps its guard.
     pub(crate) fn end(&self, ticket: Ticket, cause: Cause) -> Result<()> {
-        self.with(|permits, at, signals| {
-            signals.lost = true;
-            if permits.release(ticket, cause, || at, signals) { Ok(()) } else { Err(Error::lost()) }
+        self.with(|permits, turn| {
+            turn.lost = true;
+            if permits.release(ticket, cause, turn) { Ok(()) } else { Err(Error::lost()) }
         })
     }
 
     /// Frees the holds of the tickets that meet a condition, and tells how many.
     pub(crate) fn free(&self, condition: impl Fn(Ticket) -> bool) -> Result<usize> {
-        self.with(|permits, at, signals| Ok(permits.free(|grant| condition(grant.ticket), at, signals)))
+        self.with(|permits, turn| Ok(permits.free(|grant| condition(grant.ticket), turn)))
     }
 
     /// Makes holds of 1 out of a larger one.
     pub(crate) fn split(&self, ticket: Ticket, count: u32) -> Vec<Granted> {
-        let at = self.now();
-        let parts = self.entry.change(|permits, signals| permits.split(ticket, count, at, signals));
+        let parts = self.entry.change(|permits, turn| permits.split(ticket, count, turn));
         parts.into_iter().map(|(ticket, token)| Granted { ticket, token }).collect()
     }
 
     pub(crate) fn inspect(&self) -> Result<Inspection> {
-        self.with(|permits, at, _| Ok(permits.inspect(at.now)))
+        self.with(|permits, turn| Ok(permits.inspect(turn.at())))
     }
 
     /// A hold for a guard.
@@ -206,7 +199,7 @@ impl Handle {
     }
 
     fn release_with(&self, ticket: Ticket, cause: Cause) -> bool {
-        self.entry.change(|permits, signals| permits.release(ticket, cause, || self.now(), signals))
+        self.entry.change(|permits, turn| permits.release(ticket, cause, turn))
     }
 }
 
@@ -251,7 +244,7 @@ impl Keeper for Handle {
     }
 
     async fn detach(&self, ticket: Ticket, lease: Ttl) -> Result<Ticket> {
-        let detached = self.with(|permits, at, signals| Ok(permits.detach(ticket, lease, at.now, signals)));
+        let detached = self.with(|permits, turn| Ok(permits.detach(ticket, lease, turn)));
         let detached = detached.and_then(|detached| if detached { Ok(ticket) } else { Err(Error::lost()) });
         detached.map_err(self.context("detach"))
     }

@@ -83,8 +83,8 @@ impl Semaphore for MemorySemaphore {
     }
 
     async fn available(&self) -> Result<u32> {
-        let available = self.handle.with(|permits, at, signals| {
-            self.handle.settle(permits, at, signals)?;
+        let available = self.handle.with(|permits, turn| {
+            self.handle.settle(permits, turn)?;
             Ok(u32::try_from(permits.available()).unwrap_or(u32::MAX))
         });
         available.map_err(self.handle.context("available"))

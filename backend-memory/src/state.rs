@@ -53,7 +53,7 @@ impl State {
     /// The state of a mutex, a semaphore or a wait group, for a new handle.
     pub(crate) fn open(&self, kind: Kind, name: &Name) -> Arc<Entry> {
         let generations = (kind == Kind::WaitGroup).then(|| Generations::new(self.retention));
-        let fresh = |token_floor| Entry::new(Permits::new(token_floor, generations));
+        let fresh = |token_floor| Entry::new(self.clock, Permits::new(token_floor, generations));
         self.names(kind).open(name, self.clock.read(), fresh)
     }
 
@@ -87,7 +87,7 @@ impl State {
     /// Forgets everything but who waits.
     pub(crate) fn forget(&self) {
         for entry in self.entries() {
-            entry.change(|permits, signals| permits.forget(signals));
+            entry.change(|permits, turn| permits.forget(turn));
         }
         self.limiters.all().iter().for_each(|limiter| limiter.forget());
         self.limiters.forget();

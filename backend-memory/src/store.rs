@@ -147,8 +147,7 @@ impl Store for MemoryStore {
     async fn close(&self) -> Result<()> {
         self.session.close();
         for entry in self.session.state.entries() {
-            let at = self.session.state.clock.read();
-            entry.change(|permits, signals| permits.close(self.session.id, at, signals));
+            entry.change(|permits, turn| permits.close(self.session.id, turn));
         }
         self.session.closing.notify_waiters();
         Ok(())

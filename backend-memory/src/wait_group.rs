@@ -53,7 +53,7 @@ impl MemoryWaitGroup {
     }
 
     fn count_now(&self) -> Result<u64> {
-        let count = self.handle.with(|permits, _, _| {
+        let count = self.handle.with(|permits, _| {
             self.check_record(permits)?;
             Ok(permits.used())
         })?;
@@ -64,7 +64,7 @@ impl MemoryWaitGroup {
     }
 
     fn look(&self) -> Result<Count> {
-        self.handle.with(|permits, _, _| {
+        self.handle.with(|permits, _| {
             self.check_record(permits)?;
             let live = permits.used() > 0;
             Ok(match &mut permits.generations {
@@ -89,7 +89,7 @@ impl MemoryWaitGroup {
             let mut changed = pin!(generation.changed.notified());
             changed.as_mut().enable();
             // Ends expired members, which may end the generation.
-            let next_end = self.handle.with(|permits, _, _| Ok(permits.next_end()))?;
+            let next_end = self.handle.with(|permits, _| Ok(permits.next_end()))?;
             match generation.end.get() {
                 Some(End::Zero(outcome)) => return Ok(Some(*outcome)),
                 Some(End::StateLost) => return Err(state_lost()),

@@ -1,9 +1,12 @@
 //! Futures dropped at every point (C4), and waiters that do not suffer from it (C5).
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "tests run tasks and time of their own")]
 
 mod common;
 
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use common::{Dice, Polled, group, mutex, now, semaphore};
@@ -194,4 +197,37 @@ fn s4_permits_are_conserved_by_random_cancels() {
     drop((places, held));
     assert_eq!(now(one.available()).unwrap(), 7);
     assert_eq!(now(one.try_acquire_many(7)).unwrap().unwrap().weight(), 7);
+}
+
+/// A waker that owns a call of the same name, as a task owns its future.
+struct Owner {
+    _call: Mutex<Polled<'static, Result<MutexGuard>>>,
+}
+
+impl Wake for Owner {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn c4_a_waker_dropped_with_its_call_may_drop_another_call_of_the_name() {
+    let store = MemoryStore::new();
+    let one: &'static Arc<dyn stanchion_core::Mutex> = Box::leak(Box::new(mutex(&store, "a")));
+    let guard = now(one.lock()).unwrap();
+    for replaced in [false, true] {
+        let mut owned = Polled::new(one.lock());
+        assert!(owned.poll().is_none());
+        let owner = Arc::new(Owner { _call: Mutex::new(owned) });
+        let mut call = one.lock();
+        let waker = Waker::from(owner);
+        assert!(call.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(waker);
+        if replaced {
+            let mut other = Context::from_waker(Waker::noop());
+            assert!(call.as_mut().poll(&mut other).is_pending());
+        }
+        drop(call);
+        assert_eq!(now(one.inspect()).unwrap().waiters, 0);
+    }
+    drop(guard);
+    assert!(now(one.try_lock()).unwrap().is_some());
 }

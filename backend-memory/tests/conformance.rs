@@ -1,57 +1,7 @@
 //! The conformance suite on the memory store.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+mod harness;
 
-use async_trait::async_trait;
-use stanchion_conformance::gaps::GAPS;
-use stanchion_conformance::suite::Case;
-use stanchion_conformance::{Harness, suite};
-use stanchion_core::Store;
-use stanchion_memory::MemoryStore;
+use harness::MemoryHarness;
 
-/// A state of its own; each client is another store object over it.
-struct MemoryHarness {
-    root: MemoryStore,
-    forgetful: Mutex<Option<MemoryStore>>,
-}
-
-impl MemoryHarness {
-    fn new() -> Self {
-        Self { root: MemoryStore::new(), forgetful: Mutex::new(None) }
-    }
-}
-
-#[async_trait]
-impl Harness for MemoryHarness {
-    async fn store(&self) -> Arc<dyn Store> {
-        Arc::new(self.root.client())
-    }
-
-    async fn forgetful_store(&self, retention: Duration) -> Option<Arc<dyn Store>> {
-        let store = MemoryStore::builder().retention(retention).build();
-        let client = store.client();
-        *self.forgetful.lock().unwrap_or_else(PoisonError::into_inner) = Some(store);
-        Some(Arc::new(client))
-    }
-
-    async fn leftover(&self) -> Option<usize> {
-        let forgetful = self.forgetful.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(self.root.len() + forgetful.as_ref().map_or(0, MemoryStore::len))
-    }
-
-    fn ttl(&self) -> Duration {
-        Duration::from_millis(400)
-    }
-
-    async fn lose_data(&self) -> bool {
-        self.root.simulate_data_loss();
-        true
-    }
-
-    fn gap(&self, case: &Case) -> Option<String> {
-        case.gap_in(GAPS, "memory")
-    }
-}
-
-suite!(MemoryHarness::new());
+stanchion_conformance::suite!(MemoryHarness::new());

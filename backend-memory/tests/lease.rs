@@ -1,5 +1,6 @@
 //! Leases where they are asked for: deadlines, expiry, detach and attach.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "tests run tasks and time of their own")]
 
 mod common;

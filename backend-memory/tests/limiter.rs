@@ -1,5 +1,6 @@
 //! The limiter, clause by clause, on a clock that the test moves.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "tests run tasks and time of their own")]
 
 mod common;

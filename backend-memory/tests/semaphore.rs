@@ -1,5 +1,8 @@
 //! The semaphore, clause by clause.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "tests run tasks and time of their own")]
+
 mod common;
 
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! The store object: closing, sharing, bad input, idle names.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "tests run tasks and time of their own")]
 
 mod common;

@@ -53,7 +53,10 @@ fn facts(info: &str) -> Result<Server> {
     }
     match field("role") {
         Some(role) if role != "master" => {
-            return Err(Error::new(ErrorKind::UnsafeStore, format!("the server's role is {role}, not master")));
+            return Err(Error::new(
+                ErrorKind::UnsafeStore,
+                format!("the server's role is {role}, not master"),
+            ));
         }
         Some(_) => {}
         None => tracing::warn!("unverified: the server does not tell its role"),
@@ -61,7 +64,8 @@ fn facts(info: &str) -> Result<Server> {
     let evicts = field("maxmemory").is_none_or(|maxmemory| maxmemory != "0");
     match field("maxmemory_policy") {
         Some(policy) if evicts && policy != "noeviction" => {
-            let detail = format!("maxmemory-policy is {policy}: the server may evict holds; it must be noeviction");
+            let detail =
+                format!("maxmemory-policy is {policy}: the server may evict holds; it must be noeviction");
             return Err(Error::new(ErrorKind::UnsafeStore, detail));
         }
         Some(_) => {}

@@ -171,7 +171,10 @@ mod tests {
         assert_eq!(builder.namespace, "billing");
         assert_eq!(builder.request_timeout, Duration::from_millis(250));
         let settings = builder.client.get_connection_info().redis_settings();
-        assert_eq!((settings.db(), settings.username(), settings.password()), (3, Some("me"), Some("s cret")));
+        assert_eq!(
+            (settings.db(), settings.username(), settings.password()),
+            (3, Some("me"), Some("s cret"))
+        );
         let builder = RedisBuilder::new("redis+unix:///run/redis.sock?db=2&namespace=x").unwrap();
         assert_eq!(builder.client.get_connection_info().redis_settings().db(), 2);
     }
@@ -205,7 +208,12 @@ mod tests {
 
     #[test]
     fn c21_no_password_in_any_text() {
-        for url in ["redis://:s3cret@127.0.0.1/x", "redis://:s3cret@/", "redis+x://:s3cret@h/", "redis://u:s3cret@h:x/"] {
+        for url in [
+            "redis://:s3cret@127.0.0.1/x",
+            "redis://:s3cret@/",
+            "redis+x://:s3cret@h/",
+            "redis://u:s3cret@h:x/",
+        ] {
             let error = RedisBuilder::new(url).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
         }

@@ -1,32 +1,25 @@
 //! What the client's errors mean: whether a request was certainly not executed, or may have been (C3, C21).
 
-use redis::{ErrorKind as RedisKind, RedisError, ServerErrorKind};
+use redis::{ConnectionAddr, ErrorKind as RedisKind, RedisError, ServerErrorKind};
 use stanchion_core::{Error, ErrorKind};
 
 /// Refusals that come before a command is executed, or at a script's first write: nothing was changed.
-const REFUSALS: [&str; 9] = [
-    "LOADING",
-    "READONLY",
-    "BUSY",
-    "OOM",
-    "MISCONF",
-    "NOREPLICAS",
-    "MASTERDOWN",
-    "CLUSTERDOWN",
-    "TRYAGAIN",
-];
+const REFUSALS: [&str; 9] =
+    ["LOADING", "READONLY", "BUSY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"];
 
 /// An error of a request that was sent.
 pub(crate) fn of_request(error: RedisError) -> Error {
     let (kind, detail) = match error.kind() {
-        RedisKind::Io | RedisKind::Parse => (ErrorKind::Unknown, "the connection broke before the answer came"),
+        RedisKind::Io | RedisKind::Parse => {
+            (ErrorKind::Unknown, "the connection broke before the answer came")
+        }
         _ => of_server(&error).unwrap_or((ErrorKind::Unknown, "the server answered with an error")),
     };
     Error::new(kind, detail).with_source(error)
 }
 
-/// An error of a connection that was not made: nothing was sent.
-pub(crate) fn of_connect(error: RedisError) -> Error {
+/// An error of a connection to `address` that was not made: nothing was sent.
+pub(crate) fn of_connect(error: RedisError, address: &ConnectionAddr) -> Error {
     let (kind, detail) = match error.kind() {
         RedisKind::AuthenticationFailed => (ErrorKind::Unauthorized, "the server refused the credentials"),
         RedisKind::RESP3NotSupported => (ErrorKind::Unsupported, "Redis 6.2 or later is needed"),
@@ -36,7 +29,7 @@ pub(crate) fn of_connect(error: RedisError) -> Error {
         }
         _ => of_server(&error).unwrap_or((ErrorKind::Unavailable, "the server refused the connection")),
     };
-    Error::new(kind, detail).with_source(error)
+    Error::new(kind, format!("{detail}: {address}")).with_source(error)
 }
 
 /// An error of the source of wake-ups, which is asked again.
@@ -57,7 +50,10 @@ fn of_server(error: &RedisError) -> Option<(ErrorKind, &'static str)> {
         }
         RedisKind::Server(ServerErrorKind::NoPerm) => return Some(NO_RIGHT),
         RedisKind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot) => {
-            return Some((ErrorKind::Unsupported, "the server is a cluster, which this store does not offer yet"));
+            return Some((
+                ErrorKind::Unsupported,
+                "the server is a cluster, which this store does not offer yet",
+            ));
         }
         _ => {}
     }
@@ -76,7 +72,8 @@ fn of_server(error: &RedisError) -> Option<(ErrorKind, &'static str)> {
     says(error, "unknown command").then_some((ErrorKind::Unsupported, "the server lacks a command"))
 }
 
-const NO_RIGHT: (ErrorKind, &str) = (ErrorKind::Unauthorized, "the user lacks the right to a command or a key");
+const NO_RIGHT: (ErrorKind, &str) =
+    (ErrorKind::Unauthorized, "the user lacks the right to a command or a key");
 
 fn says(error: &RedisError, text: &str) -> bool {
     error.detail().is_some_and(|detail| detail.contains(text))
@@ -92,7 +89,8 @@ mod tests {
     use super::*;
 
     fn kind(line: &str) -> ErrorKind {
-        let error = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap().extract_error().unwrap_err();
+        let error =
+            redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap().extract_error().unwrap_err();
         of_request(error).kind()
     }
 
@@ -112,7 +110,10 @@ mod tests {
             assert_eq!(kind(line), ErrorKind::Unavailable, "{line}");
         }
         assert_eq!(kind("ERR something new"), ErrorKind::Unknown);
-        assert_eq!(of_request(std::io::Error::from(std::io::ErrorKind::BrokenPipe).into()).kind(), ErrorKind::Unknown);
+        assert_eq!(
+            of_request(std::io::Error::from(std::io::ErrorKind::BrokenPipe).into()).kind(),
+            ErrorKind::Unknown
+        );
     }
 
     #[test]

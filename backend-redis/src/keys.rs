@@ -1,7 +1,7 @@
 //! Names of keys: where an object's state lives.
 //!
-//! All keys of an object, the mailboxes of its waiters and their liveness have one hash tag `{namespace/stripe}`, and so
-//! one slot. What a key is for stands before the name, so that no name can be made to look like another key.
+//! All keys of an object, the mailboxes of its waiters and their liveness have one hash tag `{namespace/stripe}`, and
+//! so one slot. What a key is for stands before the name, so that no name can be made to look like another key.
 
 use stanchion_core::engine::steps::{Object, ProcessId};
 use stanchion_core::{Error, ErrorKind, Kind, Result};
@@ -109,7 +109,9 @@ mod tests {
         let mut all = Vec::new();
         for name in ["a", "e:a", "q:a", ":a", "me:a", "}:m:a", "live", "box:x"] {
             for kind in [Kind::Mutex, Kind::Semaphore] {
-                all.extend(keys(kind, name).into_iter().take(3).map(|key| key.split_once(':').unwrap().1.to_owned()));
+                all.extend(
+                    keys(kind, name).into_iter().take(3).map(|key| key.split_once(':').unwrap().1.to_owned()),
+                );
             }
         }
         let count = all.len();

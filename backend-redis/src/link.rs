@@ -9,13 +9,16 @@ use redis::{AsyncConnectionConfig, Client, Cmd, PushInfo, RedisResult, ServerErr
 use stanchion_core::clock::{Instant, now};
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
-use tokio::time::timeout_at;
+use tokio::time::{timeout, timeout_at};
 
 use crate::error;
 use crate::script::Script;
 
 /// Connections kept at most: one for each runtime that asks.
 const RUNTIMES: usize = 4;
+
+/// How long an attempt to connect may take at least.
+const SHORTEST_ATTEMPT: Duration = Duration::from_secs(1);
 
 /// A connection, and what tells whether its driver still runs. The driver is a task of the runtime that connected,
 /// and only that one can be relied on to run it.
@@ -101,7 +104,10 @@ impl Link {
         if let Some(open) = self.find(runtime) {
             return Ok(open);
         }
-        let (connection, driver) = connect(&self.client).await?;
+        // Shorter than a request: an attempt that met an outage must not keep those that come after it.
+        let attempt = timeout(SHORTEST_ATTEMPT.max(self.limit / 2), connect(&self.client)).await;
+        let (connection, driver) =
+            attempt.map_err(|_| Error::new(ErrorKind::Unavailable, "the server does not answer"))??;
         let mut open = self.open();
         if open.len() >= RUNTIMES {
             open.remove(0);
@@ -145,7 +151,8 @@ pub(crate) async fn connect(client: &Client) -> Result<(MultiplexedConnection, W
         .set_response_timeout(None)
         .set_push_sender(keep);
     let connection = client.get_multiplexed_async_connection_with_config(&config).await;
-    Ok((connection.map_err(error::of_connect)?, driver))
+    let address = client.get_connection_info().addr();
+    Ok((connection.map_err(|error| error::of_connect(error, address))?, driver))
 }
 
 impl fmt::Debug for Link {

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use stanchion_core::engine::Engine;
 use stanchion_core::engine::steps::{PermitSteps, ProcessId, WakeSource};
 use stanchion_core::{
-    Capabilities, Error, ErrorKind, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Name, Result, Semaphore,
-    SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
+    Capabilities, Error, ErrorKind, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Name, Result,
+    Semaphore, SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
 };
 
 use crate::check;

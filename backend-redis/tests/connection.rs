@@ -1,6 +1,10 @@
 //! Servers that are away, refuse, or are not fit.
 
-#![allow(clippy::disallowed_methods, reason = "tests wait in real time")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
 
 mod harness;
 
@@ -140,7 +144,10 @@ async fn c4_a_dropped_request_leaves_the_others_answers_in_order() {
     for round in 0..200_u64 {
         let name = format!("m{round}");
         let request = ask_many(&semaphore(&name), 3, 7);
-        let dropped = timeout(Duration::from_micros(round * 2), process.callers.acquire(std::slice::from_ref(&request)));
+        let dropped = timeout(
+            Duration::from_micros(round * 2),
+            process.callers.acquire(std::slice::from_ref(&request)),
+        );
         drop(dropped.await);
         let own = ask_many(&semaphore(&format!("own{round}")), 1, 1);
         assert!(matches!(acquire(&process, &own).await, Acquired::Granted { limit: 1, .. }));
@@ -159,7 +166,8 @@ async fn c21_wrong_credentials_and_missing_rights_are_unauthorized() {
         assert_eq!((error.operation(), error.store()), (Some("connect"), Some("redis")));
     }
     command(&bed, &["ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-zadd"]).await;
-    let process = RedisStore::builder(&format!("redis://me:pw@127.0.0.1:{port}/")).unwrap().steps().await.unwrap();
+    let process =
+        RedisStore::builder(&format!("redis://me:pw@127.0.0.1:{port}/")).unwrap().steps().await.unwrap();
     assert_eq!(refusal(&process, &ask(&mutex("m"))).await, ErrorKind::Unauthorized);
     assert!(bed.keys().await.is_empty());
 }

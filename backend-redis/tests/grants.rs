@@ -170,7 +170,10 @@ async fn m3_tokens_grow_also_when_the_store_lost_its_data() {
     let after = granted(&process, &ask(&mutex("m"))).await;
     assert!(after > before);
     let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros();
-    assert!(u128::from(after.get()).abs_diff(clock) < 60_000_000, "tokens are microseconds of the server's clock");
+    assert!(
+        u128::from(after.get()).abs_diff(clock) < 60_000_000,
+        "tokens are microseconds of the server's clock"
+    );
 }
 
 #[tokio::test]
@@ -270,7 +273,23 @@ async fn c19_any_name_is_its_own_object() {
     let bed = Bed::shared();
     let process = bed.process().await;
     let long = "ü".repeat(256);
-    let names = [" ", "a", "e:a", "q:a", "{", "}", "{}", "{x}y", "a:b", "'\"`$(x)", "%s%d", "\u{1f512}", "\r\n", "*", &long];
+    let names = [
+        " ",
+        "a",
+        "e:a",
+        "q:a",
+        "{",
+        "}",
+        "{}",
+        "{x}y",
+        "a:b",
+        "'\"`$(x)",
+        "%s%d",
+        "\u{1f512}",
+        "\r\n",
+        "*",
+        &long,
+    ];
     for name in names {
         for object in [mutex(name), semaphore(name)] {
             granted(&process, &ask(&object)).await;
@@ -326,7 +345,8 @@ async fn c25_an_idle_name_leaves_nothing() {
     let retention = Duration::from_secs(1);
     let process = bed.builder().retention(retention, retention).steps().await.unwrap();
     for object in [mutex("m"), semaphore("s")] {
-        let (held, waiter) = (Acquire { lease: ttl(500), ..ask(&object) }, Acquire { lease: ttl(500), ..ask(&object) });
+        let (held, waiter) =
+            (Acquire { lease: ttl(500), ..ask(&object) }, Acquire { lease: ttl(500), ..ask(&object) });
         granted(&process, &held).await;
         waits(&process, &waiter).await;
         poll(&process, &object).await;

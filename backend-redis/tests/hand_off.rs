@@ -60,8 +60,11 @@ async fn m6_hand_off_is_near_a_bare_one() {
     let (popped, mut pops) = mpsc::channel(1);
     tokio::spawn(async move {
         loop {
-            let element: Option<(String, i64)> =
-                redis::cmd("BLPOP").arg("bare").arg(0.4).query_async(&mut popper).await.unwrap_or(None);
+            let mut blocked = redis::cmd("BLPOP");
+            let Ok(element) = blocked.arg("bare").arg(0.4).query_async::<Option<(String, i64)>>(&mut popper).await
+            else {
+                return;
+            };
             if element.is_some() && popped.send(Instant::now()).await.is_err() {
                 return;
             }

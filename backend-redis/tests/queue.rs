@@ -50,7 +50,10 @@ async fn c14_without_any_hint_a_poll_tells_whose_turn_it_is() {
     assert_eq!(polled.ready, []);
     assert!(polled.born > 0);
     let next = polled.next.unwrap();
-    assert!(next > Duration::from_secs(20) && next <= Duration::from_secs(30), "the next hold's end: {next:?}");
+    assert!(
+        next > Duration::from_secs(20) && next <= Duration::from_secs(30),
+        "the next hold's end: {next:?}"
+    );
     for request in &held {
         release(&holder, request).await;
     }
@@ -236,7 +239,7 @@ async fn c20_limits_are_compared_once_and_then_followed() {
         ..ask_many(&object, 1, limit)
     };
     let limit = |answer: Acquired| match answer {
-        Acquired::Granted { limit, .. } | Acquired::Waiting { limit } => limit,
+        Acquired::Granted { limit, .. } | Acquired::Waiting { limit, .. } => limit,
         other => panic!("{other:?}"),
     };
     assert_eq!(limit(acquire(&process, &first(OnMismatch::Refuse, 9)).await), 9);

@@ -43,17 +43,26 @@ pub(crate) struct Generations {
     retention: Duration,
     /// Of the open generation.
     tally: Outcome,
+    /// Whether a generation is open: a member was added since the count was zero last.
+    is_open: bool,
     /// Of the one that came to zero last, and when.
     last: Option<(Outcome, Instant)>,
     /// Made by the first who waits for the open generation.
-    open: Option<Arc<Generation>>,
+    watched: Option<Arc<Generation>>,
     /// Whether there is a record: an absent one is not zero (W6).
     exists: bool,
 }
 
 impl Generations {
     pub(crate) fn new(retention: Duration) -> Self {
-        Self { retention, tally: Outcome::default(), last: None, open: None, exists: false }
+        Self {
+            retention,
+            tally: Outcome::default(),
+            is_open: false,
+            last: None,
+            watched: None,
+            exists: false,
+        }
     }
 
     /// Whether the group was ever used, since its record was lost.
@@ -68,17 +77,22 @@ impl Generations {
 
     /// Notes that members were added.
     pub(crate) fn opened(&mut self) {
-        self.exists = true;
+        (self.is_open, self.exists) = (true, true);
+    }
+
+    /// Whether a member was added since the count was zero last.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// The open generation, to wait for.
     pub(crate) fn watch(&mut self) -> Arc<Generation> {
-        Arc::clone(self.open.get_or_insert_default())
+        Arc::clone(self.watched.get_or_insert_default())
     }
 
     /// The open generation, if anybody waits for it.
     pub(crate) fn watched(&self) -> Option<Arc<Generation>> {
-        self.open.clone()
+        self.watched.clone()
     }
 
     /// Counts ended members.
@@ -96,6 +110,7 @@ impl Generations {
     ///
     /// A generation of cancelled calls only never had a member; the outcome before it stands.
     pub(crate) fn close(&mut self, now: Instant) -> Option<Arc<Generation>> {
+        self.is_open = false;
         let tally = std::mem::take(&mut self.tally);
         let outcome = if tally == Outcome::default() { self.last() } else { tally };
         self.last = Some((outcome, now));
@@ -115,8 +130,8 @@ impl Generations {
     }
 
     fn end(&mut self, end: End) -> Option<Arc<Generation>> {
-        let generation = self.open.take()?;
-        // Nobody else sets it: it left `open` under the lock.
+        let generation = self.watched.take()?;
+        // Nobody else sets it: it left `watched` under the lock.
         let _ = generation.end.set(end);
         Some(generation)
     }

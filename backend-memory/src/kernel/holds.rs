@@ -1,12 +1,13 @@
 //! The live holds of one name.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::time::Duration;
 
 use stanchion_core::clock::Instant;
 use stanchion_core::{FencingToken, Holder, Ticket};
 
-use super::terms::Lease;
+use super::terms::{Lease, Terms};
+use crate::clock::Moment;
 use crate::session::SessionId;
 
 /// One hold.
@@ -17,9 +18,11 @@ pub(crate) struct Grant {
     pub(crate) weight: u32,
     /// The store object whose guard keeps it; [`SessionId::NOBODY`] while it is detached.
     pub(crate) session: SessionId,
-    pub(crate) since: Instant,
-    pub(crate) lease: Option<Lease>,
-    pub(crate) label: Option<Arc<str>>,
+    /// Store time of the grant, in µs.
+    pub(crate) since: u64,
+    pub(crate) lease: Option<Box<Lease>>,
+    /// For the label.
+    pub(crate) terms: Terms,
 }
 
 impl Grant {
@@ -27,15 +30,19 @@ impl Grant {
         self.session == SessionId::NOBODY
     }
 
-    fn is_over(&self, now: Instant) -> bool {
-        self.lease.is_some_and(|lease| lease.end <= now)
+    pub(crate) fn end(&self) -> Option<Instant> {
+        self.lease.as_ref().map(|lease| lease.end)
     }
 
-    fn holder(&self, now: Instant) -> Holder {
-        let age = now.saturating_duration_since(self.since);
+    fn is_over(&self, now: Instant) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.end <= now)
+    }
+
+    fn holder(&self, at: Moment) -> Holder {
+        let age = Duration::from_micros(at.micros.saturating_sub(self.since));
         let mut holder = Holder::new(self.ticket, self.token, self.weight, age);
-        holder.label = self.label.as_deref().map(str::to_owned);
-        holder.lease_left = self.lease.map(|lease| lease.end.saturating_duration_since(now));
+        holder.label = self.terms.label().map(str::to_owned);
+        holder.lease_left = self.lease.as_ref().map(|lease| lease.end.saturating_duration_since(at.now));
         holder
     }
 }
@@ -54,6 +61,7 @@ impl Holds {
         self.first.iter().chain(self.rest.values())
     }
 
+    #[inline]
     pub(crate) fn get(&self, ticket: Ticket) -> Option<&Grant> {
         match &self.first {
             Some(grant) if grant.ticket == ticket => Some(grant),
@@ -62,6 +70,7 @@ impl Holds {
         }
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut Grant> {
         match &mut self.first {
             Some(grant) if grant.ticket == ticket => Some(grant),
@@ -70,8 +79,9 @@ impl Holds {
         }
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, grant: Grant) {
-        if let Some(lease) = grant.lease {
+        if let Some(lease) = &grant.lease {
             self.next_end = Some(self.next_end.map_or(lease.end, |next| next.min(lease.end)));
         }
         if self.first.is_none() {
@@ -81,6 +91,7 @@ impl Holds {
         }
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Grant> {
         match &self.first {
             Some(grant) if grant.ticket == ticket => self.first.take(),
@@ -90,17 +101,15 @@ impl Holds {
     }
 
     /// The next time at which a hold may end.
+    #[inline]
     pub(crate) fn next_end(&self) -> Option<Instant> {
         self.next_end
     }
 
-    /// Takes out the holds that have ended.
+    /// Takes out the holds that have ended, and finds the next end exactly.
     pub(crate) fn expired(&mut self, now: Instant) -> Vec<Grant> {
-        if self.next_end.is_none_or(|next| now < next) {
-            return Vec::new();
-        }
         let expired = self.take_if(|grant| grant.is_over(now));
-        self.next_end = self.iter().filter_map(|grant| grant.lease.map(|lease| lease.end)).min();
+        self.next_end = self.iter().filter_map(|grant| grant.end()).min();
         expired
     }
 
@@ -113,8 +122,8 @@ impl Holds {
     }
 
     /// All of them, oldest grant first (C23).
-    pub(crate) fn holders(&self, now: Instant) -> Vec<Holder> {
-        let mut holders: Vec<Holder> = self.iter().map(|grant| grant.holder(now)).collect();
+    pub(crate) fn holders(&self, at: Moment) -> Vec<Holder> {
+        let mut holders: Vec<Holder> = self.iter().map(|grant| grant.holder(at)).collect();
         holders.sort_unstable_by_key(|holder| holder.token);
         holders
     }

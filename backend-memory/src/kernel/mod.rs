@@ -4,9 +4,9 @@ mod generations;
 mod holds;
 mod permits;
 mod queue;
-mod signals;
 mod terms;
 mod transfer;
+mod turn;
 
 #[cfg(test)]
 mod model_tests;
@@ -14,5 +14,5 @@ mod model_tests;
 pub(crate) use generations::{Cause, End, Generation, Generations};
 pub(crate) use permits::{Claim, Limit, Permits, Progress};
 pub(crate) use queue::{Arrival, Refusal, Waiter};
-pub(crate) use signals::Signals;
 pub(crate) use terms::Terms;
+pub(crate) use turn::Turn;

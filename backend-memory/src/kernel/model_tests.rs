@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use stanchion_core::clock::{self, Instant};
 use stanchion_core::{HoldOptions, Ticket};
 
-use super::{Arrival, Cause, Claim, Permits, Progress, Refusal, Signals, Terms, Waiter};
-use crate::clock::Moment;
+use super::{Arrival, Cause, Claim, Permits, Progress, Refusal, Terms, Turn, Waiter};
+use crate::clock::{Moment, StoreClock};
 use crate::session::SessionId;
 
 #[derive(Clone, Copy, Debug)]
@@ -124,6 +124,7 @@ impl Wake for Count {
 struct Pair {
     real: Permits,
     model: Model,
+    clock: StoreClock,
     at: Moment,
     plain: Terms,
     leased: Terms,
@@ -135,12 +136,12 @@ impl Pair {
         let mut options = HoldOptions::default();
         let plain = Terms::new(&options).unwrap();
         (options.ttl, options.renew) = (Some(LEASE), false);
-        let at = Moment { now: clock::now(), micros: 1 };
+        let (clock, at) = (StoreClock::start(), Moment { now: clock::now(), micros: 1 });
         let mut real = Permits::new(0, None);
-        real.set_limit(Some(limit), at, &mut Signals::default());
+        real.set_limit(Some(limit), &mut Turn::at_moment(&clock, at));
         let model = Model { limit, requests: Vec::new() };
         let waker = Waker::from(Arc::new(Count::default()));
-        Self { real, model, at, plain, leased: Terms::new(&options).unwrap(), waker }
+        Self { real, model, clock, at, plain, leased: Terms::new(&options).unwrap(), waker }
     }
 
     fn terms(&self, leased: bool) -> Terms {
@@ -148,25 +149,25 @@ impl Pair {
     }
 
     fn step(&mut self, op: Op) {
-        let (at, mut signals) = (self.at, Signals::default());
-        let signals = &mut signals;
+        let (at, clock) = (self.at, self.clock);
+        let turn = &mut Turn::at_moment(&clock, at);
         match op {
-            Op::Try { weight, leased } => self.attempt(weight, leased, signals),
-            Op::Enqueue { weight, leased } => self.enqueue(weight, leased, signals),
+            Op::Try { weight, leased } => self.attempt(weight, leased, turn),
+            Op::Enqueue { weight, leased } => self.enqueue(weight, leased, turn),
             Op::Cancel(index) => {
                 if let Some(index) = self.model.pick(index, |request| !request.told) {
                     let request = self.model.requests.remove(index);
                     let arrival = request.arrival.unwrap();
-                    self.real.cancel(arrival, request.ticket, at, signals);
+                    self.real.cancel(arrival, request.ticket, turn);
                     self.model.serve(at.now);
                 }
             }
-            Op::Poll(index) => self.poll(index, signals),
+            Op::Poll(index) => self.poll(index, turn),
             Op::Release(index) => {
                 if let Some(index) = self.model.pick(index, |request| request.told) {
                     let request = self.model.requests.remove(index);
-                    assert!(self.real.release(request.ticket, Cause::Finished, || at, signals));
-                    assert!(!self.real.release(request.ticket, Cause::Finished, || at, signals));
+                    assert!(self.real.release(request.ticket, Cause::Finished, turn));
+                    assert!(!self.real.release(request.ticket, Cause::Finished, turn));
                     self.model.serve(at.now);
                 }
             }
@@ -175,12 +176,12 @@ impl Pair {
                     self.model.pick(index, |request| matches!(request.status, Status::Held { .. }))
                 {
                     let ticket = self.model.requests[index].ticket;
-                    assert_eq!(self.real.free(|grant| grant.ticket == ticket, at, signals), 1);
+                    assert_eq!(self.real.free(|grant| grant.ticket == ticket, turn), 1);
                     self.model.end(at.now, |request| request.ticket == ticket);
                 }
             }
             Op::Resize(limit) => {
-                self.real.set_limit(Some(limit), at, signals);
+                self.real.set_limit(Some(limit), turn);
                 self.model.limit = limit;
                 for request in &mut self.model.requests {
                     if request.status == Status::Queued && request.weight > limit {
@@ -193,17 +194,18 @@ impl Pair {
                 self.at.now += Duration::from_millis(millis);
                 self.at.micros += millis * 1000;
                 let at = self.at;
-                self.real.reap(at, signals);
+                let turn = &mut Turn::at_moment(&clock, at);
+                self.real.reap(turn);
                 let over = |end: Option<Instant>| end.is_some_and(|end| end <= at.now);
                 self.model.end(at.now, |request| matches!(request.status, Status::Held { end } if over(end)));
             }
         }
     }
 
-    fn attempt(&mut self, weight: u32, leased: bool, signals: &mut Signals) {
+    fn attempt(&mut self, weight: u32, leased: bool, turn: &mut Turn<'_>) {
         let (at, ticket, terms) = (self.at, Ticket::random(), self.terms(leased));
         let claim = Claim { ticket, weight, session: SessionId::NOBODY, terms: &terms };
-        let granted = self.real.try_grant(claim, at, signals).is_some();
+        let granted = self.real.try_grant(claim, turn).is_some();
         assert_eq!(granted, self.model.queued() == 0 && self.model.free() >= weight);
         if granted {
             let status = Status::Held { end: leased.then(|| at.now + LEASE) };
@@ -211,32 +213,32 @@ impl Pair {
         }
     }
 
-    fn enqueue(&mut self, weight: u32, leased: bool, signals: &mut Signals) {
+    fn enqueue(&mut self, weight: u32, leased: bool, turn: &mut Turn<'_>) {
         if weight > self.model.limit {
             return;
         }
         let arrival = self.real.arrive();
-        let ticket = self.queue(arrival, weight, leased, signals);
+        let ticket = self.queue(arrival, weight, leased, turn);
         let status = Status::Queued;
         let request = Request { ticket, arrival: Some(arrival), weight, leased, told: false, status };
         self.model.requests.push(request);
         self.model.serve(self.at.now);
     }
 
-    fn queue(&mut self, arrival: Arrival, weight: u32, leased: bool, signals: &mut Signals) -> Ticket {
+    fn queue(&mut self, arrival: Arrival, weight: u32, leased: bool, turn: &mut Turn<'_>) -> Ticket {
         let (ticket, terms, waker) = (Ticket::random(), self.terms(leased), self.waker.clone());
         let waiter = Waiter { arrival, ticket, weight, session: SessionId::NOBODY, terms, waker };
-        self.real.enqueue(waiter, self.at, signals);
+        self.real.enqueue(waiter, turn);
         ticket
     }
 
-    fn poll(&mut self, index: usize, signals: &mut Signals) {
+    fn poll(&mut self, index: usize, turn: &mut Turn<'_>) {
         let Some(index) = self.model.pick(index, |request| !request.told) else {
             return;
         };
         let request = self.model.requests[index].clone();
         let (arrival, terms) = (request.arrival.unwrap(), self.terms(request.leased));
-        let progress = self.real.poll(arrival, request.ticket, &terms, &self.waker, self.at.now);
+        let progress = self.real.poll(arrival, request.ticket, &terms, &self.waker, turn);
         match (progress, request.status) {
             (Progress::Queued, Status::Queued) => {}
             (Progress::Granted(_), Status::Held { end }) => {
@@ -251,7 +253,7 @@ impl Pair {
                 self.model.requests.remove(index);
             }
             (Progress::Gone, Status::Gone) => {
-                let ticket = self.queue(arrival, request.weight, request.leased, signals);
+                let ticket = self.queue(arrival, request.weight, request.leased, turn);
                 let request = &mut self.model.requests[index];
                 (request.ticket, request.status) = (ticket, Status::Queued);
                 self.model.serve(self.at.now);
@@ -268,7 +270,7 @@ impl Pair {
             let held = matches!(request.status, Status::Held { .. });
             assert_eq!(self.real.holds.get(request.ticket).is_some(), held, "{request:?}");
         }
-        let holders = self.real.inspect(self.at.now).holders;
+        let holders = self.real.inspect(self.at).holders;
         assert!(holders.windows(2).all(|pair| pair[0].token < pair[1].token));
         let ends = self.model.requests.iter().filter_map(|request| match request.status {
             Status::Held { end } => end,

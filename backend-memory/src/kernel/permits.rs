@@ -9,8 +9,8 @@ use stanchion_core::{FencingToken, Inspection, Ticket};
 use super::generations::{Cause, Generations};
 use super::holds::{Grant, Holds};
 use super::queue::{Arrival, Queue, Refusal, Waiter};
-use super::signals::Signals;
 use super::terms::Terms;
+use super::turn::Turn;
 use crate::clock::{Moment, micros};
 use crate::session::SessionId;
 
@@ -65,6 +65,7 @@ impl Permits {
         }
     }
 
+    #[inline]
     pub(crate) fn limit(&self) -> Option<Limit> {
         self.limit
     }
@@ -81,6 +82,7 @@ impl Permits {
         self.last_token
     }
 
+    #[inline]
     pub(crate) fn available(&self) -> u64 {
         match self.limit {
             Some(Some(limit)) => u64::from(limit).saturating_sub(self.used),
@@ -90,36 +92,43 @@ impl Permits {
     }
 
     /// When a waiter has to look again although nobody woke it.
+    #[inline]
     pub(crate) fn next_end(&self) -> Option<Instant> {
         self.holds.next_end()
     }
 
     /// Changes the limit for everybody: up serves waiters, down revokes nobody (S6) and refuses waiters that can never
     /// be served (C20).
-    pub(crate) fn set_limit(&mut self, limit: Limit, at: Moment, signals: &mut Signals) {
+    pub(crate) fn set_limit(&mut self, limit: Limit, turn: &mut Turn<'_>) {
         self.limit = Some(limit);
         if let Some(limit) = limit {
             let refusal = Refusal::TooLarge { limit };
-            signals.wake_all(self.queue.refuse(refusal, |waiter| waiter.weight > limit));
+            turn.wake_all(self.queue.refuse(refusal, |waiter| waiter.weight > limit));
         }
-        self.serve(at, signals);
+        self.serve(turn);
     }
 
     /// Ends the holds whose lease is over.
-    pub(crate) fn reap(&mut self, at: Moment, signals: &mut Signals) {
-        let expired = self.holds.expired(at.now);
-        self.end_all(expired, Cause::Expired, at, signals);
+    #[inline]
+    pub(crate) fn reap(&mut self, turn: &mut Turn<'_>) {
+        if self.holds.next_end().is_some() {
+            self.expire(turn);
+        }
+    }
+
+    #[cold]
+    fn expire(&mut self, turn: &mut Turn<'_>) {
+        if self.holds.next_end().is_some_and(|next| next <= turn.at().now) {
+            let expired = self.holds.expired(turn.at().now);
+            self.end_all(expired, Cause::Expired, turn);
+        }
     }
 
     /// Grants at once, or not at all: never before a waiter (C16).
-    pub(crate) fn try_grant(
-        &mut self,
-        claim: Claim<'_>,
-        at: Moment,
-        signals: &mut Signals,
-    ) -> Option<FencingToken> {
+    #[inline]
+    pub(crate) fn try_grant(&mut self, claim: Claim<'_>, turn: &mut Turn<'_>) -> Option<FencingToken> {
         let free = self.queue.is_empty() && self.fits(claim.weight);
-        free.then(|| self.grant(claim, at, signals))
+        free.then(|| self.grant(claim, turn))
     }
 
     /// A place at the end of the queue.
@@ -128,28 +137,32 @@ impl Permits {
     }
 
     /// Queues a request; one that lost its hold before it was told goes back to its old place.
-    pub(crate) fn enqueue(&mut self, waiter: Waiter, at: Moment, signals: &mut Signals) {
+    #[inline]
+    pub(crate) fn enqueue(&mut self, waiter: Waiter, turn: &mut Turn<'_>) {
         self.queue.insert(waiter);
-        self.serve(at, signals);
+        self.serve(turn);
     }
 
     /// Asks for a queued request. A grant's lease begins when the request is told of it.
+    #[inline]
     pub(crate) fn poll(
         &mut self,
         arrival: Arrival,
         ticket: Ticket,
         terms: &Terms,
         waker: &Waker,
-        now: Instant,
+        turn: &mut Turn<'_>,
     ) -> Progress {
         if let Some(grant) = self.holds.get_mut(ticket) {
             if grant.lease.is_some() {
-                grant.lease = terms.lease(now);
-                grant.since = now;
+                grant.since = turn.at().micros;
+                grant.lease = terms.lease(turn.at().now);
             }
             Progress::Granted(grant.token)
         } else if let Some(waiter) = self.queue.get_mut(arrival) {
-            waiter.waker.clone_from(waker);
+            if !waiter.waker.will_wake(waker) {
+                turn.retire(std::mem::replace(&mut waiter.waker, waker.clone()));
+            }
             Progress::Queued
         } else if let Some(refusal) = self.queue.take_refusal(arrival) {
             Progress::Refused(refusal)
@@ -159,11 +172,13 @@ impl Permits {
     }
 
     /// Withdraws a request, whatever became of it (C4).
-    pub(crate) fn cancel(&mut self, arrival: Arrival, ticket: Ticket, at: Moment, signals: &mut Signals) {
-        if self.queue.remove(arrival).is_some() {
-            self.serve(at, signals);
+    pub(crate) fn cancel(&mut self, arrival: Arrival, ticket: Ticket, turn: &mut Turn<'_>) {
+        if let Some(waiter) = self.queue.remove(arrival) {
+            turn.retire(waiter.waker);
+            self.serve(turn);
         } else if let Some(grant) = self.holds.remove(ticket) {
-            self.end_all([grant], Cause::Cancelled, at, signals);
+            self.end_one(&grant, Cause::Cancelled, turn);
+            self.after_end(turn);
         } else {
             self.queue.take_refusal(arrival);
         }
@@ -171,86 +186,76 @@ impl Permits {
 
     /// Whether the guard of that hold may believe in it (C10).
     pub(crate) fn is_held(&self, ticket: Ticket, now: impl FnOnce() -> Instant) -> bool {
-        self.holds.get(ticket).is_some_and(|grant| grant.lease.is_none_or(|lease| now() < lease.deadline))
+        self.holds
+            .get(ticket)
+            .is_some_and(|grant| grant.lease.as_ref().is_none_or(|lease| now() < lease.deadline))
     }
 
     pub(crate) fn deadline(&self, ticket: Ticket) -> Option<Instant> {
-        self.holds.get(ticket)?.lease.map(|lease| lease.deadline)
+        self.holds.get(ticket)?.lease.as_ref().map(|lease| lease.deadline)
     }
 
-    /// Ends one hold; `false` if the ticket has none (C11). The clock is read only if something depends on it.
-    pub(crate) fn release(
-        &mut self,
-        ticket: Ticket,
-        cause: Cause,
-        clock: impl FnOnce() -> Moment,
-        signals: &mut Signals,
-    ) -> bool {
-        if self.queue.is_empty() && self.generations.is_none() && self.holds.next_end().is_none() {
-            let grant = self.holds.remove(ticket);
-            self.used -= grant.as_ref().map_or(0, |grant| u64::from(grant.weight));
-            return grant.is_some();
-        }
-        let at = clock();
-        self.reap(at, signals);
-        let grant = self.holds.remove(ticket);
-        let found = grant.is_some();
-        self.end_all(grant, cause, at, signals);
-        found
+    /// Ends one hold; `false` if the ticket has none (C11).
+    #[inline]
+    pub(crate) fn release(&mut self, ticket: Ticket, cause: Cause, turn: &mut Turn<'_>) -> bool {
+        self.reap(turn);
+        let Some(grant) = self.holds.remove(ticket) else {
+            return false;
+        };
+        self.end_one(&grant, cause, turn);
+        self.after_end(turn);
+        true
     }
 
     /// Frees holds that meet a condition, whoever has them, and tells how many.
-    pub(crate) fn free(
-        &mut self,
-        condition: impl Fn(&Grant) -> bool,
-        at: Moment,
-        signals: &mut Signals,
-    ) -> usize {
+    pub(crate) fn free(&mut self, condition: impl Fn(&Grant) -> bool, turn: &mut Turn<'_>) -> usize {
         let freed = self.holds.take_if(condition);
         let count = freed.len();
-        self.end_all(freed, Cause::Abandoned, at, signals);
-        signals.lost |= count > 0;
+        self.end_all(freed, Cause::Abandoned, turn);
+        turn.lost |= count > 0;
         count
     }
 
     /// Ends the holds of a store object and refuses its waiters (C12).
-    pub(crate) fn close(&mut self, session: SessionId, at: Moment, signals: &mut Signals) {
-        signals.wake_all(self.queue.refuse(Refusal::Closed, |waiter| waiter.session == session));
-        self.free(|grant| grant.session == session, at, signals);
-        self.serve(at, signals);
+    pub(crate) fn close(&mut self, session: SessionId, turn: &mut Turn<'_>) {
+        turn.wake_all(self.queue.refuse(Refusal::Closed, |waiter| waiter.session == session));
+        self.free(|grant| grant.session == session, turn);
+        self.serve(turn);
     }
 
-    pub(crate) fn inspect(&self, now: Instant) -> Inspection {
+    pub(crate) fn inspect(&self, at: Moment) -> Inspection {
         let waiters = u64::try_from(self.queue.len()).unwrap_or(u64::MAX);
-        Inspection::new(self.holds.holders(now), waiters, self.limit.flatten())
+        Inspection::new(self.holds.holders(at), waiters, self.limit.flatten())
     }
 
     /// Forgets all but the queue, as a store that lost its data. The waiters bring their limit again.
-    pub(crate) fn forget(&mut self, signals: &mut Signals) {
+    pub(crate) fn forget(&mut self, turn: &mut Turn<'_>) {
         self.holds = Holds::default();
         (self.limit, self.used, self.last_token) = (None, 0, 0);
-        signals.lost = true;
-        signals.generations.extend(self.generations.as_mut().and_then(|generations| generations.forget()));
-        signals.wake_all(self.queue.wakers());
+        turn.lost = true;
+        turn.tell(self.generations.as_mut().and_then(|generations| generations.forget()));
+        turn.wake_all(self.queue.wakers());
     }
 
     /// Until when, in store time, this state matters to nobody's handle: detached holds and outcomes (C25).
     pub(crate) fn kept_until(&self, at: Moment) -> Option<u64> {
-        let holds = self.holds.iter().filter_map(|grant| grant.lease.map(|lease| lease.end)).max();
+        let holds = self.holds.iter().filter_map(Grant::end).max();
         let record = self.generations.as_ref().and_then(|generations| generations.kept_until());
         let until = holds.max(record).filter(|until| *until > at.now)?;
         Some(at.micros.saturating_add(micros(until - at.now)).saturating_add(1))
     }
 
+    #[inline]
     fn fits(&self, weight: u32) -> bool {
         self.available() >= u64::from(weight)
     }
 
-    fn grant(&mut self, claim: Claim<'_>, at: Moment, signals: &mut Signals) -> FencingToken {
+    #[inline]
+    fn grant(&mut self, claim: Claim<'_>, turn: &mut Turn<'_>) -> FencingToken {
         let Claim { ticket, weight, session, terms } = claim;
-        let (token, label) = (self.draw_token(at.micros), terms.label.clone());
-        let lease = terms.lease(at.now);
-        self.hold(Grant { ticket, token, weight, session, since: at.now, lease, label }, signals);
+        let at = turn.at();
+        let (token, lease, terms) = (self.draw_token(at.micros), terms.lease(at.now), terms.clone());
+        self.hold(Grant { ticket, token, weight, session, since: at.micros, lease, terms }, turn);
         self.used += u64::from(weight);
         if let Some(generations) = &mut self.generations {
             generations.opened();
@@ -259,55 +264,61 @@ impl Permits {
     }
 
     /// Grants to the head of the queue for as long as it fits: a large request is not passed by small ones (S5).
-    fn serve(&mut self, at: Moment, signals: &mut Signals) {
+    #[inline]
+    fn serve(&mut self, turn: &mut Turn<'_>) {
         while self.queue.head().is_some_and(|head| self.fits(head.weight)) {
             if let Some(waiter) = self.queue.pop() {
-                self.grant(waiter.claim(), at, signals);
-                signals.wake(waiter.waker);
+                self.grant(waiter.claim(), turn);
+                turn.wake(waiter.waker);
             }
         }
     }
 
     /// Adds a hold. If it ends before all others, those who sleep until an end must look again.
-    pub(super) fn hold(&mut self, grant: Grant, signals: &mut Signals) {
+    #[inline]
+    pub(super) fn hold(&mut self, grant: Grant, turn: &mut Turn<'_>) {
         let before = self.holds.next_end();
         self.holds.insert(grant);
         if self.holds.next_end().is_some_and(|end| before.is_none_or(|before| end < before)) {
-            signals.wake_all(self.queue.wakers());
-            signals
-                .generations
-                .extend(self.generations.as_ref().and_then(|generations| generations.watched()));
+            self.rearm(turn);
         }
     }
 
-    /// Counts holds that were taken out, ends the generation at zero, and only then serves the queue (W1).
-    fn end_all(
-        &mut self,
-        ended: impl IntoIterator<Item = Grant>,
-        cause: Cause,
-        at: Moment,
-        signals: &mut Signals,
-    ) {
-        let mut any = false;
-        for grant in ended {
-            any = true;
-            self.used -= u64::from(grant.weight);
-            signals.lost |= cause == Cause::Expired;
-            if let Some(generations) = &mut self.generations {
-                generations.count(cause, grant.weight);
-            }
+    #[cold]
+    fn rearm(&self, turn: &mut Turn<'_>) {
+        turn.wake_all(self.queue.wakers());
+        turn.tell(self.generations.as_ref().and_then(|generations| generations.watched()));
+    }
+
+    /// Ends holds that were taken out.
+    fn end_all(&mut self, ended: impl IntoIterator<Item = Grant>, cause: Cause, turn: &mut Turn<'_>) {
+        ended.into_iter().for_each(|grant| self.end_one(&grant, cause, turn));
+        self.after_end(turn);
+    }
+
+    #[inline]
+    fn end_one(&mut self, grant: &Grant, cause: Cause, turn: &mut Turn<'_>) {
+        self.used -= u64::from(grant.weight);
+        turn.lost |= cause == Cause::Expired;
+        if let Some(generations) = &mut self.generations {
+            generations.count(cause, grant.weight);
         }
-        if !any {
-            return;
-        }
-        if let Some(generations) = &mut self.generations
-            && self.used == 0
+    }
+
+    /// Ends the generation at zero, and only then serves the queue (W1).
+    #[inline]
+    fn after_end(&mut self, turn: &mut Turn<'_>) {
+        if self.used == 0
+            && let Some(generations) = &mut self.generations
+            && generations.is_open()
         {
-            signals.generations.extend(generations.close(at.now));
+            let now = turn.at().now;
+            turn.tell(generations.close(now));
         }
-        self.serve(at, signals);
+        self.serve(turn);
     }
 
+    #[inline]
     pub(super) fn draw_token(&mut self, micros: u64) -> FencingToken {
         self.last_token = (self.last_token + 1).max(micros).min(FencingToken::LIMIT - 1);
         FencingToken::new(self.last_token).unwrap_or_else(|_| unreachable!("below the limit"))

@@ -53,33 +53,39 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
     /// A number behind all earlier ones.
+    #[inline]
     pub(crate) fn arrive(&mut self) -> Arrival {
         self.last += 1;
         Arrival(self.last)
     }
 
     /// Queues a waiter at the place of its arrival number.
+    #[inline]
     pub(crate) fn insert(&mut self, waiter: Waiter) {
-        match self.place(waiter.arrival) {
-            Ok(place) => self.waiting[place] = waiter,
-            Err(place) if place == self.waiting.len() => self.waiting.push_back(waiter),
-            Err(place) => self.waiting.insert(place, waiter),
+        if self.waiting.back().is_none_or(|last| last.arrival < waiter.arrival) {
+            self.waiting.push_back(waiter);
+        } else if let Err(place) = self.place(waiter.arrival) {
+            self.waiting.insert(place, waiter);
         }
     }
 
+    #[inline]
     pub(crate) fn head(&self) -> Option<&Waiter> {
         self.waiting.front()
     }
 
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<Waiter> {
         self.waiting.pop_front()
     }

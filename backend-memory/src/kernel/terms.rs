@@ -22,13 +22,16 @@ impl Lease {
     }
 }
 
-/// The terms of a handle's holds.
+/// The terms of a handle's holds. One word, and nothing behind it for holds without lease and label.
 #[derive(Clone, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct Terms(Option<Arc<Details>>);
+
+#[derive(Debug)]
+struct Details {
     /// Deadline and end of a lease, counted from the grant; `None` where a live guard's hold never ends.
     times: Option<(Duration, Duration)>,
     /// Shown by `inspect`.
-    pub(crate) label: Option<Arc<str>>,
+    label: Option<Arc<str>>,
 }
 
 impl Terms {
@@ -43,12 +46,18 @@ impl Terms {
         };
         let margin = first.get().saturating_sub(first.belief());
         let times = end.map(|end| (end.saturating_sub(margin), end));
-        Ok(Self { times, label: options.label.clone() })
+        let details = Details { times, label: options.label.clone() };
+        let plain = details.times.is_none() && details.label.is_none();
+        Ok(Self((!plain).then(|| Arc::new(details))))
     }
 
     /// The lease of a hold granted now. A time beyond what the clock can express is no lease.
-    pub(crate) fn lease(&self, now: Instant) -> Option<Lease> {
-        let (deadline, end) = self.times?;
-        Some(Lease { deadline: now.checked_add(deadline)?, end: now.checked_add(end)? })
+    pub(crate) fn lease(&self, now: Instant) -> Option<Box<Lease>> {
+        let (deadline, end) = self.0.as_ref()?.times?;
+        Some(Box::new(Lease { deadline: now.checked_add(deadline)?, end: now.checked_add(end)? }))
+    }
+
+    pub(crate) fn label(&self) -> Option<&str> {
+        self.0.as_ref()?.label.as_deref()
     }
 }

@@ -1,23 +1,21 @@
 //! Holds that change hands: detached, attached, split.
 
-use stanchion_core::clock::Instant;
 use stanchion_core::{FencingToken, Ticket, Ttl};
 
 use super::holds::Grant;
 use super::permits::{Claim, Permits};
-use super::signals::Signals;
 use super::terms::Lease;
-use crate::clock::Moment;
+use super::turn::Turn;
 use crate::session::SessionId;
 
 impl Permits {
     /// Gives a hold a lease and takes it from its guard; `false` if the ticket has none (C24).
-    pub(crate) fn detach(&mut self, ticket: Ticket, ttl: Ttl, now: Instant, signals: &mut Signals) -> bool {
+    pub(crate) fn detach(&mut self, ticket: Ticket, ttl: Ttl, turn: &mut Turn<'_>) -> bool {
         let Some(grant) = self.holds.remove(ticket) else {
             return false;
         };
-        let lease = Some(Lease::fixed(now, ttl));
-        self.hold(Grant { session: SessionId::NOBODY, lease, ..grant }, signals);
+        let lease = Some(Box::new(Lease::fixed(turn.at().now, ttl)));
+        self.hold(Grant { session: SessionId::NOBODY, lease, ..grant }, turn);
         true
     }
 
@@ -27,15 +25,15 @@ impl Permits {
         &mut self,
         from: Ticket,
         claim: Claim<'_>,
-        now: Instant,
-        signals: &mut Signals,
+        turn: &mut Turn<'_>,
     ) -> Option<(FencingToken, u32)> {
         self.holds.get(from).filter(|grant| grant.is_detached())?;
         let grant = self.holds.remove(from)?;
         let attached = (grant.token, grant.weight);
         let Claim { ticket, session, terms, .. } = claim;
-        let label = terms.label.clone().or(grant.label.clone());
-        self.hold(Grant { ticket, session, lease: terms.lease(now), label, ..grant }, signals);
+        let lease = terms.lease(turn.at().now);
+        let terms = if terms.label().is_some() { terms.clone() } else { grant.terms.clone() };
+        self.hold(Grant { ticket, session, lease, terms, ..grant }, turn);
         Some(attached)
     }
 
@@ -44,15 +42,14 @@ impl Permits {
         &mut self,
         ticket: Ticket,
         count: u32,
-        at: Moment,
-        signals: &mut Signals,
+        turn: &mut Turn<'_>,
     ) -> Vec<(Ticket, FencingToken)> {
         let whole = self.holds.remove(ticket);
         let mut parts = Vec::new();
         for _ in 0..count {
-            let (ticket, token) = (Ticket::random(), self.draw_token(at.micros));
+            let (ticket, token) = (Ticket::random(), self.draw_token(turn.at().micros));
             if let Some(grant) = &whole {
-                self.hold(Grant { ticket, token, weight: 1, ..grant.clone() }, signals);
+                self.hold(Grant { ticket, token, weight: 1, ..grant.clone() }, turn);
             }
             parts.push((ticket, token));
         }

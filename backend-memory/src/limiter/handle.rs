@@ -30,6 +30,7 @@ pub(super) struct LimiterHandle {
     name: Name,
     session: Arc<Session>,
     entry: Arc<LimiterEntry>,
+    clock: LimiterClock,
     quota: ExactQuota,
     on_mismatch: OnMismatch,
     /// Whether the quota was compared (C20).
@@ -38,7 +39,7 @@ pub(super) struct LimiterHandle {
 
 impl LimiterHandle {
     pub(super) fn clock(&self) -> &LimiterClock {
-        &self.session.state.limiter_clock
+        &self.clock
     }
 
     /// Gives back what nobody behind that reservation has used (L7).
@@ -82,11 +83,13 @@ impl MemoryLimiter {
     /// A limiter by checked options.
     pub(crate) fn open(session: &Arc<Session>, name: Name, options: &LimiterOptions) -> Result<Self> {
         let quota = options.quota.validate()?;
-        let at = session.state.limiter_clock.read();
-        let entry = session.state.limiters.open(&name, at, |_| LimiterEntry::default());
+        let clock = session.state.limiter_clock.clone();
+        let entry = session.state.limiters.open(&name, clock.read(), |_| LimiterEntry::default());
         let settled = AtomicBool::new(false);
         let (session, on_mismatch) = (Arc::clone(session), options.on_mismatch);
-        Ok(Self { handle: Arc::new(LimiterHandle { name, session, entry, quota, on_mismatch, settled }) })
+        Ok(Self {
+            handle: Arc::new(LimiterHandle { name, session, entry, clock, quota, on_mismatch, settled }),
+        })
     }
 
     fn context(&self, operation: &'static str) -> impl FnOnce(Error) -> Error {

@@ -1,5 +1,6 @@
 //! What the tests share.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::disallowed_methods, reason = "tests run tasks and time of their own")]
 

@@ -1,8 +1,8 @@
 -- acquire: grants, queues or refuses, first come, first served among the live.
 --
 -- ARGV     for each entry: ticket, weight, lease, limit, check (`r` refuse, `a` adopt or follow, `p` replace),
---          queue (`1` or `0`), max_waiters (or empty), label (`=` and the text, or empty)
--- Returns  {0, token, limit} granted   {1, limit} waiting    {2} cancelled before
+--          queue (`1` or `0`), max_waiters (or empty), label (a space and the text, or empty)
+-- Returns  {0, token, limit} granted   {1, limit, born} waiting, 0 if not queued   {2} cancelled before
 --          {3, stored} limits differ   {4, limit} too large  {5} the queue is at its bound
 -- Complexity  O(log E); with a queue O(log Q + waiters passed over).
 -- Retry    the ticket names the acquisition: one that holds gets its lease anew and the same token, one that queues
@@ -12,12 +12,11 @@
 local function in_front(o)
   local front = true
   walk(o, function(w)
-    if w.ticket == o.ticket then return true end
     if w.till > now and w.weight <= o.lim then
       front = false
       return true
     end
-  end)
+  end, o.place and o.ticket)
   return front
 end
 
@@ -29,29 +28,32 @@ local function full(o, bound)
     walk(o, function(w)
       if w.till <= now then o.dead = o.dead + 1 end
     end)
-    put(o, 'dead', int(o.dead))
-    put(o, 'swept', int(now))
+    put(o, 'dead', o.dead)
+    put(o, 'swept', NOW)
   end
   return o.n - o.dead >= bound
 end
 
 local function grant(o, weight, lease, label)
-  local token = math.max(o.tok + 1, now)
-  expire(o, o.ticket, now + lease)
+  local token, text = now, NOW
+  if o.tok >= now then
+    token = o.tok + 1
+    text = int(token)
+  end
+  local expiry = expire(o, o.ticket, now + lease)
   if o.place then
     leave(o)
     o.wake = o.wake and o.used + weight < o.lim
   end
   o.used = o.used + weight
-  if o.brought then put(o, 'lim', int(o.lim)) end
-  put(o, 'tok', int(token))
-  put(o, 'used', int(o.used))
-  put(o, 'h' .. o.ticket, int(now + lease) .. ' ' .. int(now) .. ' ' .. int(weight) .. ' ' .. int(token) .. label)
+  if o.brought then put(o, 'lim', o.lim) end
+  put(o, 'tok', text)
+  put(o, 'used', o.used)
+  put(o, 'h' .. o.ticket, expiry .. ' ' .. NOW .. ' ' .. weight .. ' ' .. text .. label)
   return { 0, token, o.lim }
 end
 
 local function join(o, weight, lease)
-  more(o)
   o.seq = o.seq + 1
   o.first = o.n == 0
   o.wl = o.first and lease or math.max(o.wl, lease)
@@ -59,10 +61,10 @@ local function join(o, weight, lease)
   call('ZADD', o.q, int(o.seq), o.ticket)
   o.n = o.n + 1
   put(o, 'seq', int(o.seq))
-  put(o, 'n', int(o.n))
+  put(o, 'n', o.n)
   put(o, 'wl', int(o.wl))
-  put(o, 'big', int(o.big))
-  put(o, 'w' .. o.ticket, PROCESS .. ' ' .. int(weight) .. ' ' .. int(lease) .. ' ' .. int(now))
+  put(o, 'big', o.big)
+  put(o, 'w' .. o.ticket, PROCESS .. ' ' .. weight .. ' ' .. int(lease) .. ' ' .. NOW)
 end
 
 return run(8, function(o, at)
@@ -70,16 +72,13 @@ return run(8, function(o, at)
   local check, queue = ARGV[at + 5], ARGV[at + 6] == '1'
   load(o, ARGV[at + 1])
   if o.tomb then return { 2 } end
-  o.lease = lease
+  o.lease, o.asking = lease, PROCESS
   if o.hold then
     local _, token = extend(o, lease)
     return { 0, token, o.lim }
   end
-  if o.n > 0 then
-    more(o)
-    -- Of a queue of the dead alone nothing may be left.
-    if o.used == 0 and now - o.touch > STATE then walk(o, function() end) end
-  end
+  -- Of a queue of the dead alone nothing may be left.
+  if o.n > 0 and o.used == 0 and now - o.touch > STATE then walk(o, function() end) end
   if not o.lim or stale(o) then
     o.lim, o.brought = limit, true
   elseif o.lim ~= limit and check == 'r' then
@@ -87,23 +86,22 @@ return run(8, function(o, at)
   elseif o.lim ~= limit and check == 'p' then
     o.lim = limit
     o.wake = true
-    put(o, 'lim', int(limit))
+    put(o, 'lim', limit)
   end
   if weight > o.lim then
     leave(o)
     return { 4, o.lim }
   end
-  local fits = o.used + weight <= o.lim
-  if queue and (o.n > 0 or not fits) then hear(o, lease) end
-  if fits and in_front(o) then
-    local label = string.gsub(ARGV[at + 8], '^=', ' ', 1)
-    return grant(o, weight, lease, label)
-  end
+  if o.used + weight <= o.lim and in_front(o) then return grant(o, weight, lease, ARGV[at + 8]) end
   if not queue then
     leave(o)
-  elseif not o.place then
+    return { 1, o.lim, 0 }
+  end
+  hear(o, lease)
+  more(o)
+  if not o.place then
     if full(o, tonumber(ARGV[at + 7])) then return { 5 } end
     join(o, weight, lease)
   end
-  return { 1, o.lim }
+  return { 1, o.lim, o.born }
 end)

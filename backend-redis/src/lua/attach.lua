@@ -1,6 +1,6 @@
 -- attach: takes a detached hold over under another ticket. Token, weight and time of grant are kept.
 --
--- ARGV     for each entry: from, to, lease, label (`=` and the text, or empty)
+-- ARGV     for each entry: from, to, lease, label (a space and the text, or empty)
 -- Returns  {1, token, weight} taken over   {0} it is gone
 -- Complexity  O(log E).
 -- Retry    finds the hold under the new ticket and gives the same answer with the lease anew.
@@ -12,11 +12,10 @@ return run(4, function(o, at)
   if not o.hold then
     local hold = call('HGET', o.h, 'h' .. from)
     if not hold then return { 0 } end
-    local label = string.gsub(ARGV[at + 4], '^=', ' ', 1)
     call('ZREM', o.e, from)
     call('HDEL', o.h, 'h' .. from)
     bury(o, from, lease)
-    o.hold = string.match(hold, '^%d+ %d+ %d+ %d+') .. label
+    o.hold = string.match(hold, '^%d+ %d+ %d+ %d+') .. ARGV[at + 4]
   end
   local weight, token = extend(o, lease)
   return { 1, token, weight }

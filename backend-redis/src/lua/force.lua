@@ -24,7 +24,7 @@ return run(1, function(o, at)
   if count > 0 then
     o.used, o.touch, o.wake = 0, now, true
     put(o, 'used', '0')
-    put(o, 'touch', int(now))
+    put(o, 'touch', NOW)
   end
   return { count }
 end)

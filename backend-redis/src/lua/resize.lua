@@ -9,9 +9,9 @@ return run(1, function(o, at)
   load(o, '')
   o.lim = tonumber(ARGV[at + 1])
   o.wake = true
-  put(o, 'lim', int(o.lim))
+  put(o, 'lim', o.lim)
   -- Without a hold the retention of the limit counts from now.
   o.touch = now
-  put(o, 'touch', int(now))
+  put(o, 'touch', NOW)
   return {}
 end)

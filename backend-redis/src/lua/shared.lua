@@ -17,7 +17,8 @@
 -- waiters were silent at the last full count and when that was; `h<ticket>` a hold: "expiry granted weight token
 -- label", `w<ticket>` a waiter: "process weight lease enqueued", `x<ticket>` a tombstone.
 --
--- Times are microseconds of this server's clock, read once; numbers stay below 2^53 and are written by `int`. E is
+-- Times are microseconds of this server's clock, read once; numbers stay below 2^53, and large ones are written by
+-- `int`. E is
 -- written before H, so that a foreign type stops the step before it has changed anything.
 
 local call = redis.call
@@ -34,6 +35,8 @@ local function int(number)
   return string.format('%.0f', number)
 end
 
+local NOW = int(now)
+
 local function put(o, field, value)
   local set = o.set
   set[#set + 1] = field
@@ -43,7 +46,7 @@ end
 -- Takes what has expired out of E and H. O(expired · log E).
 local function reap(o)
   repeat
-    local ended = call('ZRANGEBYSCORE', o.e, '-inf', int(now), 'LIMIT', 0, 500)
+    local ended = call('ZRANGEBYSCORE', o.e, '-inf', NOW, 'LIMIT', 0, 500)
     if #ended > 0 then
       local fields = {}
       for i, member in ipairs(ended) do
@@ -66,14 +69,15 @@ local function reap(o)
   until #ended < 500
   local first = call('ZRANGE', o.e, 0, 0, 'WITHSCORES')
   o.next = math.min(tonumber(first[2]) or NEVER, NEVER)
-  put(o, 'used', int(o.used))
+  put(o, 'used', o.used)
   put(o, 'touch', int(o.touch))
   put(o, 'next', int(o.next))
 end
 
 -- Reads the record and what it has on one ticket; afterwards every recorded hold is unexpired.
 local function load(o, ticket)
-  local r = call('HMGET', o.h, 'lim', 'tok', 'used', 'n', 'next', 'touch', 'kill', 'h' .. ticket, 'x' .. ticket)
+  local r = call('HMGET', o.h, 'lim', 'tok', 'used', 'n', 'next', 'touch', 'kill', 'big',
+                 'h' .. ticket, 'x' .. ticket, 'w' .. ticket)
   o.ticket = ticket
   o.lim = tonumber(r[1])
   o.tok = tonumber(r[2]) or 0
@@ -82,21 +86,19 @@ local function load(o, ticket)
   o.next = tonumber(r[5]) or NEVER
   o.touch = tonumber(r[6]) or 0
   o.kill = tonumber(r[7]) or 0
-  o.hold, o.tomb = r[8], r[9]
+  o.big = tonumber(r[8]) or 0
+  o.hold, o.tomb, o.place = r[9], r[10], r[11]
   if o.next <= now then reap(o) end
 end
 
--- Reads what only matters where somebody queues.
+-- Reads what only matters to those who join the queue or stay in it.
 local function more(o)
-  if o.seq then return end
-  local r = call('HMGET', o.h, 'seq', 'wl', 'big', 'dead', 'swept', 'born', 'w' .. o.ticket)
+  local r = call('HMGET', o.h, 'seq', 'wl', 'dead', 'swept', 'born')
   o.seq = tonumber(r[1]) or 0
   o.wl = tonumber(r[2]) or 0
-  o.big = tonumber(r[3]) or 0
-  o.dead = tonumber(r[4]) or 0
-  o.swept = tonumber(r[5]) or 0
-  o.born = tonumber(r[6]) or 0
-  o.place = r[7]
+  o.dead = tonumber(r[3]) or 0
+  o.swept = tonumber(r[4]) or 0
+  o.born = tonumber(r[5]) or 0
 end
 
 -- Writes what the step has put. The keys outlive the last use and the longest lease by the retention; their expiry is
@@ -105,7 +107,7 @@ local function save(o)
   if not o.set[1] and not o.keep then return end
   local need = now + o.lease + TOKENS
   if o.kill < need then
-    if o.kill == 0 then put(o, 'born', int(now)) end
+    if o.kill == 0 then put(o, 'born', NOW) end
     o.kill = need + math.floor(TOKENS / 8)
     put(o, 'kill', int(o.kill))
     local at = int(math.ceil(o.kill / 1000))
@@ -121,22 +123,22 @@ local function save(o)
   o.set, o.keep, o.first = {}, false, false
 end
 
--- Notes an expiry in E.
+-- Notes an expiry in E; returns it as text.
 local function expire(o, member, expiry)
-  call('ZADD', o.e, int(expiry), member)
+  local text = int(expiry)
+  call('ZADD', o.e, text, member)
   if expiry < o.next then
     o.next = expiry
-    put(o, 'next', int(expiry))
+    put(o, 'next', text)
   end
+  return text
 end
 
 -- Sets the lease of the loaded hold anew; returns its weight and token.
 local function extend(o, lease)
-  local weight, token = string.match(o.hold, '^%d+ %d+ (%d+) (%d+)')
-  local rest = string.match(o.hold, '^%d+( .*)$')
+  local rest, weight, token = string.match(o.hold, '^%d+( %d+ (%d+) (%d+).*)$')
   o.lease = math.max(o.lease, lease)
-  expire(o, o.ticket, now + lease)
-  put(o, 'h' .. o.ticket, int(now + lease) .. rest)
+  put(o, 'h' .. o.ticket, expire(o, o.ticket, now + lease) .. rest)
   return tonumber(weight), tonumber(token)
 end
 
@@ -148,8 +150,8 @@ local function free(o)
   o.touch = now
   o.hold = false
   o.wake = true
-  put(o, 'used', int(o.used))
-  put(o, 'touch', int(now))
+  put(o, 'used', o.used)
+  put(o, 'touch', NOW)
 end
 
 -- Leaves a tombstone: an acquire of this ticket is refused for that long.
@@ -161,15 +163,13 @@ end
 
 -- Takes the loaded ticket out of the queue, if it is in it. Those behind may fit now.
 local function leave(o)
-  if o.n == 0 then return end
-  more(o)
   if not o.place then return end
   call('ZREM', o.q, o.ticket)
   call('HDEL', o.h, 'w' .. o.ticket)
   o.n = o.n - 1
   o.place = false
   o.wake = true
-  put(o, 'n', int(o.n))
+  put(o, 'n', o.n)
 end
 
 -- Whether the stored limit has outlived its retention.
@@ -185,23 +185,24 @@ local stripes = {}
 local function stripe_of(o)
   local s = stripes[o.live]
   if s then return s end
-  s = { start = tonumber(call('GET', o.grace)) or 0 }
+  s = { start = tonumber(call('GET', o.grace)) or 0, marked = 0 }
   stripes[o.live] = s
   -- After a step back of the clock what lies ahead counts as now.
   if s.start > now then s.start = 0 end
   local last = tonumber(call('ZREVRANGE', o.live, 0, 0, 'WITHSCORES')[2]) or 0
   if last > now + LIVENESS then
-    for _, process in ipairs(call('ZRANGEBYSCORE', o.live, '(' .. int(now), '+inf')) do
-      call('ZADD', o.live, int(now), process)
+    for _, process in ipairs(call('ZRANGEBYSCORE', o.live, '(' .. NOW, '+inf')) do
+      call('ZADD', o.live, NOW, process)
     end
   elseif last > 0 and last < now - LIVENESS and now >= s.start + GRACE then
     if s.start > 0 then
+      s.marked = s.start
       local silent = call('ZRANGEBYSCORE', o.live, 1, '(' .. int(s.start), 'WITHSCORES')
       for i = 1, #silent, 2 do call('ZADD', o.live, '-' .. silent[i + 1], silent[i]) end
     end
     if last >= s.start then
       s.start = now
-      call('SET', o.grace, int(now), 'PX', math.max(GRACE / 1000, call('PTTL', o.live)))
+      call('SET', o.grace, NOW, 'PX', math.max(GRACE / 1000, call('PTTL', o.live)))
     end
   end
   return s
@@ -212,7 +213,7 @@ local function hear(o, lease)
   local s = stripe_of(o)
   if not s.heard then
     s.heard = true
-    call('ZADD', o.live, int(now), PROCESS)
+    call('ZADD', o.live, NOW, PROCESS)
   end
   local keep = lease + STATE
   if keep > (s.kept or 0) then
@@ -224,16 +225,31 @@ local function hear(o, lease)
   end
 end
 
--- Shows the waiters to `visit` in order of arrival, until it returns true. A waiter counts as live up to `till`. Who
--- was unheard for his lease is removed for good. O(log Q + visited).
-local function walk(o, visit)
-  if o.n == 0 then return end
-  more(o)
+-- Until when the waiter counts as live. The stripe is only asked where the process was not heard within the last
+-- second.
+local function alive(o, w, score)
+  if w.process == o.asking then return now + LIVENESS end
+  w.heard = tonumber(score) or w.since
+  local till = w.heard + LIVENESS
+  if till > now and till <= now + 2 * LIVENESS then return till end
   local s = stripe_of(o)
-  local at, chunk, gone, done = 0, 4, 0, false
-  while not done do
+  -- The score may have been read before the mark was made.
+  if w.heard < s.marked then return 0 end
+  return math.max(math.min(w.heard, now) + LIVENESS, s.start + GRACE)
+end
+
+-- Shows the waiters to `visit` in order of arrival, until it returns true or the ticket `stop` is reached. A waiter
+-- counts as live up to `till`. Who was unheard for his lease is removed for good. Returns whether it came to the end.
+-- O(log Q + visited).
+local function walk(o, visit, stop)
+  local at, chunk, gone, done = 0, 1, 0, false
+  while not done and o.n > 0 do
     local tickets = call('ZRANGE', o.q, at, at + chunk - 1)
     if #tickets == 0 then break end
+    if tickets[1] == stop then
+      done = true
+      break
+    end
     local fields, processes, waiters = {}, {}, {}
     for i, ticket in ipairs(tickets) do fields[i] = 'w' .. ticket end
     for i, record in ipairs(call('HMGET', o.h, unpack(fields))) do
@@ -244,15 +260,14 @@ local function walk(o, visit)
     end
     local scores = call('ZMSCORE', o.live, unpack(processes))
     for i, w in ipairs(waiters) do
-      local heard = w.process and (tonumber(scores[i]) or w.since)
-      w.till = heard and heard > 0 and math.max(heard + LIVENESS, s.start + GRACE) or 0
-      if not heard or (w.till <= now and math.max(w.since, math.abs(heard)) + w.lease < now) then
+      w.till = w.process and alive(o, w, scores[i]) or 0
+      if not w.process or (w.till <= now and math.max(w.since, math.abs(w.heard)) + w.lease < now) then
         call('ZREM', o.q, w.ticket)
         call('HDEL', o.h, fields[i])
         gone = gone + 1
       else
         at = at + 1
-        if visit(w) then
+        if w.ticket == stop or visit(w) then
           done = true
           break
         end
@@ -263,7 +278,7 @@ local function walk(o, visit)
   local n = done and o.n - gone or at
   if n ~= o.n then
     o.n = n
-    put(o, 'n', int(n))
+    put(o, 'n', n)
   end
   return not done
 end
@@ -282,7 +297,6 @@ end
 -- nobody else stands in front of, and when the liveness of another's waiter in front ends; `tell` says whether the
 -- others get hints. O(front); O(Q) while a waiter larger than the limit may queue.
 local function turn(o, own, tell)
-  more(o)
   local ready, soon = {}, NEVER
   local room, heaviest, others = o.lim - o.used, 0, false
   if o.n == 0 or (room <= 0 and o.big <= o.lim) then return ready, soon end
@@ -313,7 +327,7 @@ local function turn(o, own, tell)
   end)
   if all and heaviest < o.big then
     o.big = heaviest
-    put(o, 'big', int(heaviest))
+    put(o, 'big', heaviest)
   end
   return ready, soon
 end

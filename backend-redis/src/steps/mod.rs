@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redis::Cmd;
 use stanchion_core::engine::steps::{
-    Acquire, Acquired, Attach, Attached, Cancel, Force, Kept, LimitCheck, Object, PermitSteps, Polled, ProcessId,
-    Release, Renew,
+    Acquire, Acquired, Attach, Attached, Cancel, Force, Kept, LimitCheck, Object, PermitSteps, Polled,
+    ProcessId, Release, Renew,
 };
 use stanchion_core::{Inspection, OnMismatch, Result, Ttl};
 
@@ -121,7 +121,8 @@ impl PermitSteps for RedisSteps {
                 .arg(label(entry.label.as_deref()));
         };
         let lease = batch.iter().map(|entry| entry.lease).min();
-        let replies = self.call(&self.scripts().acquire, batch, |entry| &entry.object, arguments, lease).await?;
+        let replies =
+            self.call(&self.scripts().acquire, batch, |entry| &entry.object, arguments, lease).await?;
         replies.into_iter().map(|reply| reply.ours()?.acquired()).collect()
     }
 
@@ -130,7 +131,8 @@ impl PermitSteps for RedisSteps {
             command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
         };
         let lease = batch.iter().map(|entry| entry.lease).min();
-        let replies = self.call(&self.scripts().renew, batch, |entry| &entry.object, arguments, lease).await?;
+        let replies =
+            self.call(&self.scripts().renew, batch, |entry| &entry.object, arguments, lease).await?;
         replies.iter().map(Reply::kept).collect()
     }
 
@@ -140,7 +142,8 @@ impl PermitSteps for RedisSteps {
             command.arg(entry.ticket.to_string()).arg(tombstone);
         };
         let lease = batch.iter().filter_map(|entry| entry.tombstone).min();
-        let replies = self.call(&self.scripts().release, batch, |entry| &entry.object, arguments, lease).await?;
+        let replies =
+            self.call(&self.scripts().release, batch, |entry| &entry.object, arguments, lease).await?;
         replies.iter().map(Reply::kept).collect()
     }
 
@@ -200,9 +203,9 @@ impl PermitSteps for RedisSteps {
     }
 }
 
-/// A label as the scripts want it: told from none by its first byte.
+/// A label as it stands at the end of a record: none is not an empty one.
 fn label(label: Option<&str>) -> String {
-    label.map(|label| format!("={label}")).unwrap_or_default()
+    label.map(|label| format!(" {label}")).unwrap_or_default()
 }
 
 fn micros(duration: Duration) -> u64 {

@@ -68,7 +68,7 @@ impl Reply {
     pub(super) fn acquired(&self) -> Result<Acquired> {
         Ok(match self.number(0)? {
             0 => Acquired::Granted { token: self.token(1)?, limit: self.count(2)? },
-            1 => Acquired::Waiting { limit: self.count(1)? },
+            1 => Acquired::Waiting { limit: self.count(1)?, born: self.number(2)? },
             2 => Acquired::Cancelled,
             3 => Acquired::Mismatch { stored: self.count(1)? },
             4 => Acquired::TooLarge { limit: self.count(1)? },

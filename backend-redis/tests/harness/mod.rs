@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use stanchion_conformance::servers;
-use stanchion_core::engine::steps::{Acquire, Acquired, Cancel, LimitCheck, Object, Kept, PermitSteps, Polled, Release, WakeSource};
+use stanchion_core::engine::steps::{
+    Acquire, Acquired, Cancel, Kept, LimitCheck, Object, PermitSteps, Polled, Release, WakeSource,
+};
 use stanchion_core::{FencingToken, Kind, Name, Ticket, Ttl};
 use stanchion_redis::{RedisBuilder, RedisStore, StepsOfStore};
 use tokio::time::{Instant, sleep};

@@ -1,6 +1,6 @@
 //! A private server and what it counts.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use std::collections::HashMap;
 use std::sync::Arc;

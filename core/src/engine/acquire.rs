@@ -80,9 +80,9 @@ impl Doubt {
     }
 
     /// The ticket queues at the store: its wake-ups arrive at the bell.
-    fn join(&mut self) -> Bell {
+    fn join(&mut self, born: u64) -> Bell {
         self.waits = true;
-        self.engine.shared.board.join(&self.object, self.ticket, self.lease.get())
+        self.engine.shared.board.join(&self.object, self.ticket, self.lease.get(), born)
     }
 }
 
@@ -116,7 +116,8 @@ pub(crate) struct Acquisition<'a> {
 /// What one answer means for the waiting.
 enum Next {
     Done(Option<Grant>),
-    Wait,
+    /// Wait in the queue of the record of that birth.
+    Wait(u64),
     Again,
 }
 
@@ -138,9 +139,9 @@ impl Acquisition<'_> {
                     Next::Done(None) => return Ok(None),
                     Next::Done(Some(grant)) => return Ok(Some((grant, doubt))),
                     Next::Again => continue,
-                    Next::Wait => {
+                    Next::Wait(born) => {
                         pause = FIRST_PAUSE;
-                        let bell = bell.get_or_insert_with(|| doubt.join());
+                        let bell = bell.get_or_insert_with(|| doubt.join(born));
                         if !self.wait(bell).await {
                             return Ok(None);
                         }
@@ -192,9 +193,9 @@ impl Acquisition<'_> {
                 }
                 Ok(Next::Done(Some(Grant { token, sent, ambiguous })))
             }
-            Acquired::Waiting { limit } => {
+            Acquired::Waiting { limit, born } => {
                 (self.learn)(limit);
-                Ok(if self.request.queue { Next::Wait } else { Next::Done(None) })
+                Ok(if self.request.queue { Next::Wait(born) } else { Next::Done(None) })
             }
             Acquired::Cancelled => Err(Error::lost()),
             Acquired::Mismatch { stored } => Err(Error::new(

@@ -17,7 +17,8 @@ pub(crate) type Bell = Arc<Notify>;
 #[derive(Debug)]
 struct Watched {
     tickets: HashSet<Ticket>,
-    born: Option<u64>,
+    /// The life of the record that the tickets queue in, as far as is known.
+    born: u64,
     /// The shortest lease among the waiters: unheard for so long, they may have lost their places.
     patience: Duration,
     heard: Instant,
@@ -40,6 +41,13 @@ pub(crate) struct Board {
     pub(crate) to_listen: Notify,
 }
 
+impl Inner {
+    fn ring(&self, tickets: &[Ticket]) {
+        let bells = tickets.iter().filter_map(|ticket| self.bells.get(ticket));
+        bells.for_each(|(bell, _)| bell.notify_one());
+    }
+}
+
 /// How many early hints are remembered; an older one costs its waiter a poll.
 const EARLY: usize = 1024;
 
@@ -48,8 +56,8 @@ impl Board {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a waiter that the store has queued.
-    pub(crate) fn join(&self, object: &Object, ticket: Ticket, patience: Duration) -> Bell {
+    /// Adds a waiter that the store has queued in the record of that birth.
+    pub(crate) fn join(&self, object: &Object, ticket: Ticket, patience: Duration, born: u64) -> Bell {
         let bell = Bell::default();
         let mut inner = self.inner();
         if let Some(index) = inner.early.iter().position(|early| *early == ticket) {
@@ -60,12 +68,16 @@ impl Board {
         inner.bells.insert(ticket, (Arc::clone(&bell), object.clone()));
         let watched = inner.objects.entry(object.clone()).or_insert_with(|| Watched {
             tickets: HashSet::new(),
-            born: None,
+            born,
             patience,
             heard: now(),
         });
+        let reborn = watched.born != born;
+        watched.born = born;
+        let before = if reborn { watched.tickets.iter().copied().collect() } else { Vec::new() };
         watched.tickets.insert(ticket);
         watched.patience = watched.patience.min(patience);
+        inner.ring(&before);
         drop(inner);
         if first {
             self.to_poll.notify_one();
@@ -126,15 +138,11 @@ impl Board {
         let mut inner = self.inner();
         let Some(watched) = inner.objects.get_mut(object) else { return };
         let silent = at.saturating_duration_since(watched.heard) > watched.patience;
-        let reborn = watched.born.is_some_and(|born| born != polled.born);
-        watched.born = Some(polled.born);
+        let reborn = watched.born != polled.born;
+        watched.born = polled.born;
         watched.heard = at;
         let ringing: Vec<Ticket> =
             if silent || reborn { watched.tickets.iter().copied().collect() } else { polled.ready.clone() };
-        for ticket in ringing {
-            if let Some((bell, _)) = inner.bells.get(&ticket) {
-                bell.notify_one();
-            }
-        }
+        inner.ring(&ringing);
     }
 }

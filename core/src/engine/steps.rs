@@ -71,6 +71,8 @@ pub enum Acquired {
     Waiting {
         /// The limit in force.
         limit: u32,
+        /// Names the life of the object's record, as [`Polled::born`].
+        born: u64,
     },
     /// A cancel or release of this ticket came first: it is refused for good (C4).
     Cancelled,

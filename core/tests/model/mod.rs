@@ -177,7 +177,7 @@ impl Model {
         } else if !ask.queue {
             record.queue.retain(|(ticket, _)| *ticket != ask.ticket);
         }
-        Acquired::Waiting { limit }
+        Acquired::Waiting { limit, born: record.born }
     }
 
     fn free(&self, record: &mut Record, freed: impl Fn(Ticket) -> bool) -> u32 {

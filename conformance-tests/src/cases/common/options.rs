@@ -1,0 +1,92 @@
+//! Options are checked when an object is made (C19).
+
+use std::time::Duration;
+
+use stanchion_core::{ErrorKind, HoldOptions, MutexOptions, SemaphoreOptions, Store, WaitGroupOptions};
+
+use super::super::support::kind_of;
+use crate::harness::Harness;
+
+fn with_hold(hold: &HoldOptions) -> (MutexOptions, SemaphoreOptions, WaitGroupOptions) {
+    let mut options = (MutexOptions::default(), SemaphoreOptions::new(1), WaitGroupOptions::default());
+    options.0.hold = hold.clone();
+    options.1.hold = hold.clone();
+    options.2.hold = hold.clone();
+    options
+}
+
+fn hold(change: impl FnOnce(&mut HoldOptions)) -> HoldOptions {
+    let mut options = HoldOptions::default();
+    change(&mut options);
+    options
+}
+
+/// Whether the options are accepted, the same for all kinds.
+fn accepted(store: &dyn Store, hold: &HoldOptions) -> bool {
+    let (mutex, semaphore, group) = with_hold(hold);
+    let mut answers = vec![kind_of(store.mutex("o", mutex)), kind_of(store.semaphore("o", semaphore))];
+    if store.capabilities().wait_groups {
+        answers.push(kind_of(store.wait_group("o", group)));
+    }
+    assert!(answers.windows(2).all(|pair| pair[0] == pair[1]), "{hold:?}: {answers:?}");
+    assert!(matches!(answers[0], None | Some(ErrorKind::InvalidArgument)), "{hold:?}: {answers:?}");
+    answers[0].is_none()
+}
+
+pub(crate) async fn c19_a_lease_out_of_range_is_refused(h: &dyn Harness) {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let store = h.store().await;
+    for ttl in [Duration::ZERO, Duration::from_millis(99), DAY + Duration::from_nanos(1), Duration::MAX] {
+        assert!(!accepted(store.as_ref(), &hold(|hold| hold.ttl = Some(ttl))), "{ttl:?}");
+    }
+    for ttl in [Duration::from_millis(100), DAY] {
+        assert!(accepted(store.as_ref(), &hold(|hold| hold.ttl = Some(ttl))), "{ttl:?}");
+    }
+    assert!(!accepted(store.as_ref(), &hold(|hold| hold.max_hold = Some(Duration::from_millis(99)))));
+    assert!(accepted(store.as_ref(), &hold(|hold| hold.max_hold = Some(Duration::from_millis(100)))));
+}
+
+pub(crate) async fn c19_a_bad_label_or_bound_is_refused(h: &dyn Harness) {
+    let store = h.store().await;
+    assert!(!accepted(store.as_ref(), &hold(|hold| hold.label = Some("x".repeat(513).into()))));
+    assert!(!accepted(store.as_ref(), &hold(|hold| hold.label = Some("a\0b".into()))));
+    assert!(!accepted(store.as_ref(), &hold(|hold| hold.max_waiters = Some(0))));
+    for label in ["", "\n", "{\"a\": 'b'}", "\u{1f980}"] {
+        let options = hold(|hold| hold.label = Some(label.into()));
+        assert!(accepted(store.as_ref(), &options), "{label:?}");
+        let mut mutex = MutexOptions::default();
+        mutex.hold = options;
+        let mutex = store.mutex("labelled", mutex).expect("a mutex");
+        let guard = mutex.lock().await.expect("lock");
+        let state = mutex.inspect().await.expect("inspect");
+        assert_eq!(state.holders[0].label.as_deref(), Some(label), "the label comes back as it was given");
+        guard.release().await.expect("release");
+    }
+}
+
+/// C21, C19: the error of a refusal names the operation, the store and, where it has one, the name, in one line.
+pub(crate) async fn c21_a_refusal_has_its_context(h: &dyn Harness) {
+    let store = h.store().await;
+    let kind = store.capabilities().store;
+    let name = "two\nlines";
+    let refusals = [
+        store.mutex(name, MutexOptions::default().ttl(Duration::ZERO)).map(drop),
+        store.semaphore(name, SemaphoreOptions::new(0)).map(drop),
+    ];
+    for (refusal, operation) in refusals.into_iter().zip(["mutex", "semaphore"]) {
+        let error = refusal.expect_err("out of range");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(
+            (error.operation(), error.store(), error.name()),
+            (Some(operation), Some(kind), Some(name))
+        );
+        assert!(!error.is_retryable());
+        assert_eq!(error.to_string().lines().count(), 1, "{error}");
+    }
+    let semaphore = store.semaphore(name, SemaphoreOptions::new(2)).expect("a semaphore");
+    let error = semaphore.acquire_many(3).await.expect_err("over the limit");
+    assert_eq!((error.operation(), error.store()), (Some("acquire_many"), Some(kind)));
+    assert_eq!(error.name(), Some(name));
+    let error = semaphore.try_acquire_many(0).await.expect_err("zero");
+    assert_eq!(error.operation(), Some("try_acquire_many"));
+}

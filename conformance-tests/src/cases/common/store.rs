@@ -1,0 +1,125 @@
+//! The store object itself.
+
+use std::time::Duration;
+
+use stanchion_core::{
+    ErrorKind, LimiterOptions, MutexOptions, Quota, SemaphoreOptions, Store, Ticket, WaitGroupOptions,
+};
+
+use super::super::support::{EPSILON, POLL_FLOOR, cannot_show, eventually, kind_of, spawn, unique, within};
+use crate::harness::Harness;
+
+/// C22: what is declared offered works, what is declared missing is refused.
+pub(crate) async fn c22_the_declaration_is_true(h: &dyn Harness) {
+    let store = h.store().await;
+    let capabilities = store.capabilities();
+    assert!(!capabilities.store.is_empty());
+    assert_eq!(h.store().await.capabilities(), capabilities, "the same from every client");
+    within(POLL_FLOOR, "a sign of life", store.ping()).await.expect("ping");
+    let unsupported = Some(ErrorKind::Unsupported);
+    let group = store.wait_group("w", WaitGroupOptions::default());
+    assert_eq!(group.is_ok(), capabilities.wait_groups);
+    assert_eq!(kind_of(group), unsupported.filter(|_| !capabilities.wait_groups));
+    let limiter = store.limiter("l", LimiterOptions::new(Quota::per_second(1)));
+    assert_eq!(limiter.is_ok(), capabilities.limiters);
+    assert_eq!(kind_of(limiter), unsupported.filter(|_| !capabilities.limiters));
+    let mutex = store.mutex("m", MutexOptions::default()).expect("every store has mutexes");
+    let attached = kind_of(mutex.attach(Ticket::random()).await);
+    assert_eq!(attached, Some(if capabilities.detach { ErrorKind::Lost } else { ErrorKind::Unsupported }));
+}
+
+/// C12: a closed store object refuses everything; others over the same state go on.
+pub(crate) async fn c12_a_closed_store_refuses_every_call(h: &dyn Harness) {
+    let (store, other) = (h.store().await, h.store().await);
+    let capabilities = store.capabilities();
+    let name = unique("closed");
+    let mutex = store.mutex(&name, MutexOptions::default()).expect("a mutex");
+    let semaphore = store.semaphore(&name, SemaphoreOptions::new(2)).expect("a semaphore");
+    within(Duration::from_secs(5), "nothing to drain", store.close()).await.expect("close");
+    let closed = Some(ErrorKind::Closed);
+    assert_eq!(kind_of(store.ping().await), closed);
+    assert_eq!(kind_of(mutex.lock().await), closed);
+    assert_eq!(kind_of(mutex.try_lock().await), closed);
+    assert_eq!(kind_of(mutex.try_lock_for(Duration::ZERO).await), closed);
+    assert_eq!(kind_of(mutex.try_lock_for(POLL_FLOOR).await), closed);
+    assert_eq!(kind_of(mutex.inspect().await), closed);
+    assert_eq!(kind_of(mutex.force_unlock().await), closed);
+    assert_eq!(kind_of(semaphore.acquire().await), closed);
+    assert_eq!(kind_of(semaphore.try_acquire_many(2).await), closed);
+    assert_eq!(kind_of(semaphore.available().await), closed);
+    assert_eq!(kind_of(semaphore.resize(3).await), closed);
+    assert_eq!(kind_of(store.mutex(&name, MutexOptions::default())), closed);
+    assert_eq!(kind_of(store.semaphore(&name, SemaphoreOptions::new(2))), closed);
+    if capabilities.limiters {
+        let limiter = store.limiter(&name, LimiterOptions::new(Quota::per_second(1)));
+        assert_eq!(kind_of(limiter), closed);
+    }
+    within(POLL_FLOOR * 5, "closing again", store.close()).await.expect("nothing is left to close");
+    let mutex = other.mutex(&name, MutexOptions::default()).expect("a mutex");
+    mutex.lock().await.expect("the other store object is open").release().await.expect("release");
+}
+
+/// C12: closing drains what dropped guards had queued.
+pub(crate) async fn c12_close_drains_the_release_queue(h: &dyn Harness) {
+    let (store, other) = (h.store().await, h.store().await);
+    let mut names = Vec::new();
+    for _ in 0..50 {
+        let name = unique("drained");
+        let mutex = store.mutex(&name, MutexOptions::default()).expect("a mutex");
+        drop(mutex.lock().await.expect("lock"));
+        names.push(name);
+    }
+    within(Duration::from_secs(5), "close drains", store.close()).await.expect("close");
+    for name in names {
+        let mutex = other.mutex(&name, MutexOptions::default()).expect("a mutex");
+        assert!(mutex.try_lock().await.expect("a definite answer").is_some(), "free when close returned");
+    }
+}
+
+/// How long what belongs to a process of waiters, not to a name, may outlive them.
+const OF_A_PROCESS: Duration = Duration::from_secs(10);
+
+/// C25: nothing of an idle name is left after the retention time.
+pub(crate) async fn c25_idle_names_leave_nothing(h: &dyn Harness) {
+    let retention = h.ttl();
+    let Some(store) = h.forgetful_store(retention).await else {
+        return cannot_show("this harness has no store with a short retention");
+    };
+    let Some(before) = h.leftover().await else {
+        return cannot_show("this harness cannot count what the store keeps");
+    };
+    for _ in 0..20 {
+        use_all_kinds(store.as_ref(), &unique("idle"), retention).await;
+    }
+    let limit = retention * 4 + OF_A_PROCESS + EPSILON;
+    eventually(limit, "nothing is left of idle names", || async {
+        h.leftover().await.is_some_and(|left| left <= before)
+    })
+    .await;
+}
+
+/// Uses a name in every way that leaves state: by release, by drop, by a waiter, by a cancelled one.
+async fn use_all_kinds(store: &dyn Store, name: &str, ttl: Duration) {
+    let options = MutexOptions::default().ttl(ttl);
+    let mutex = store.mutex(name, options.clone()).expect("a mutex");
+    let guard = mutex.lock().await.expect("lock");
+    let waiter = store.mutex(name, options).expect("a mutex");
+    let waiting = spawn(async move { drop(waiter.lock().await.expect("lock")) });
+    let waited = mutex.try_lock_for(Duration::from_millis(3)).await.expect("a definite answer");
+    assert!(waited.is_none());
+    guard.release().await.expect("release");
+    waiting.join().await;
+    let semaphore = store.semaphore(name, SemaphoreOptions::new(3).ttl(ttl)).expect("a semaphore");
+    drop(semaphore.acquire_many(2).await.expect("acquire"));
+    if store.capabilities().wait_groups {
+        let options = WaitGroupOptions::default().ttl(ttl);
+        let group = store.wait_group(name, options).expect("a wait group");
+        group.add().await.expect("add").done().await.expect("done");
+        group.wait().await.expect("wait");
+    }
+    if store.capabilities().limiters {
+        let quota = Quota::per_second(1_000).burst(10);
+        let limiter = store.limiter(name, LimiterOptions::new(quota)).expect("a limiter");
+        assert!(limiter.allow().await.expect("a decision").allowed);
+    }
+}

@@ -1,0 +1,172 @@
+//! Futures dropped half-way.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use stanchion_core::{HoldOptions, Result};
+
+use super::super::shape::{Guard, Lock, Place, Shape};
+use super::super::support::{
+    CANCELLED, Cut, EPSILON, IDLE, POLL_FLOOR, drop_after, now, pause, poll_once, spawn, stays_pending,
+    within,
+};
+use crate::harness::Harness;
+
+/// More polls than any acquisition needs before it waits for others.
+const MOST_POLLS: u32 = 24;
+const LONG: Duration = Duration::from_secs(30);
+
+type Acquiring<'a> = Pin<Box<dyn Future<Output = Result<Option<Guard>>> + Send + 'a>>;
+
+/// The three ways to acquire.
+const WAYS: [fn(&Lock) -> Acquiring<'_>; 3] = [
+    |lock| Box::pin(async { lock.lock().await.map(Some) }),
+    |lock| Box::pin(lock.try_lock()),
+    |lock| Box::pin(lock.try_lock_for(LONG)),
+];
+
+/// C4: on a free name, dropped at its k-th poll for every k there is.
+pub(crate) async fn c4_dropped_lock_leaves_nothing(h: &dyn Harness, shape: Shape) {
+    let place = Place::new(h, shape).await;
+    let lock = place.client(HoldOptions::default()).await;
+    let witness = place.client(HoldOptions::default()).await;
+    for acquire in WAYS {
+        for polls in 0..=MOST_POLLS {
+            assert!(polls < MOST_POLLS, "an acquisition of a free name ends");
+            let cut = drop_after(polls, acquire(&lock)).await;
+            let ended = match cut {
+                Cut::Ended(granted) => {
+                    granted.expect("lock").expect("free").release().await.expect("release");
+                    true
+                }
+                Cut::Dropped | Cut::Waiting => false,
+            };
+            place.settles(&witness, None).await;
+            let guard = witness.try_lock().await.expect("a definite answer").expect("free again at once");
+            guard.release().await.expect("release");
+            if ended {
+                break;
+            }
+        }
+    }
+}
+
+/// C4: on a held name, dropped at its k-th poll until it waits for the holder, and there.
+pub(crate) async fn c4_dropped_waiter_leaves_the_queue(h: &dyn Harness, shape: Shape) {
+    let place = Place::new(h, shape).await;
+    let lock = place.client(HoldOptions::default()).await;
+    let witness = place.client(HoldOptions::default()).await;
+    for acquire in WAYS {
+        for polls in 0..MOST_POLLS {
+            let guard = witness.lock().await.expect("lock");
+            let cut = drop_after(polls, acquire(&lock)).await;
+            assert!(!matches!(cut, Cut::Ended(Ok(Some(_)))), "granted while another holds");
+            place.settles(&witness, Some(guard.ticket())).await;
+            guard.release().await.expect("release");
+            let guard = witness.try_lock().await.expect("a definite answer").expect("nobody queues");
+            guard.release().await.expect("release");
+            if !matches!(cut, Cut::Dropped) {
+                break;
+            }
+        }
+    }
+}
+
+/// C4: dropped around the moment of its grant, which is when a permit can be lost on the way.
+pub(crate) async fn c4_a_grant_to_a_dropped_waiter_is_given_back(h: &dyn Harness, shape: Shape) {
+    let place = Place::new(h, shape).await;
+    let lock = place.client(HoldOptions::default()).await;
+    let witness = place.client(HoldOptions::default()).await;
+    for micros in [0, 50, 200, 500, 1_000, 3_000, 10_000] {
+        for polls in 0..3 {
+            let guard = witness.lock().await.expect("lock");
+            let mut waiting = Box::pin(lock.lock());
+            stays_pending(Duration::from_millis(20), "the name is held", &mut waiting).await;
+            guard.release().await.expect("release");
+            pause(Duration::from_micros(micros)).await;
+            for _ in 0..polls {
+                if let Some(granted) = poll_once(&mut waiting).await {
+                    drop(granted.expect("lock"));
+                    break;
+                }
+            }
+            drop(waiting);
+            place.settles(&witness, None).await;
+            let guard = witness.try_lock().await.expect("a definite answer").expect("free again at once");
+            guard.release().await.expect("release");
+        }
+    }
+}
+
+/// C5: a head of the queue that goes away leaves the turn to the next, at the time of the release.
+pub(crate) async fn c5_a_dropped_head_costs_the_others_nothing(h: &dyn Harness, shape: Shape) {
+    let place = Place::new(h, shape).await;
+    let witness = place.client(HoldOptions::default()).await;
+    let locks = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
+    for round in 0..4 {
+        let guard = witness.lock().await.expect("lock");
+        let head = locks[round % 2].clone();
+        let head = spawn(async move { head.lock().await.expect("lock") });
+        witness.queue_of(1).await;
+        let second = locks[1].clone();
+        let second = spawn(async move { second.lock().await.expect("lock") });
+        witness.queue_of(2).await;
+        if round < 2 {
+            head.cancel().await;
+            guard.release().await.expect("release");
+        } else {
+            guard.release().await.expect("release");
+            head.cancel().await;
+        }
+        let limit = CANCELLED + EPSILON;
+        within(limit, "the second in the queue", second.join()).await.release().await.expect("release");
+    }
+}
+
+pub(crate) async fn c5_a_timed_out_head_costs_the_others_nothing(h: &dyn Harness, shape: Shape) {
+    let place = Place::new(h, shape).await;
+    let witness = place.client(HoldOptions::default()).await;
+    let lock = place.client(HoldOptions::default()).await;
+    let guard = witness.lock().await.expect("lock");
+    let head = lock.clone();
+    let head = spawn(async move { head.try_lock_for(IDLE).await.expect("a definite answer") });
+    witness.queue_of(1).await;
+    let second = spawn(async move { lock.lock().await.expect("lock") });
+    assert!(head.join().await.is_none(), "its time ran out");
+    witness.queue_of(1).await;
+    let released = now();
+    guard.release().await.expect("release");
+    let next = within(POLL_FLOOR + EPSILON, "the second in the queue", second.join()).await;
+    assert!(now() - released <= EPSILON, "it cost nothing: {:?}", now() - released);
+    next.release().await.expect("release");
+}
+
+/// C5: many waiters come and go at random; those who stay are all served.
+pub(crate) async fn c5_no_wake_up_is_lost_among_cancels(h: &dyn Harness, shape: Shape) {
+    let place = Place::new(h, shape).await;
+    let clients = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
+    let mut patient = Vec::new();
+    let mut fickle = Vec::new();
+    for number in 0..4_usize {
+        let lock = clients[number % 2].clone();
+        patient.push(spawn(async move {
+            for _ in 0..15 {
+                let guard = within(LONG, "a patient waiter's turn", lock.lock()).await.expect("lock");
+                pause(Duration::from_micros(200)).await;
+                drop(guard);
+            }
+        }));
+        let lock = clients[number % 2].clone();
+        fickle.push(spawn(async move {
+            for round in 0..40_u64 {
+                let limit = Duration::from_micros(round * 137 % 2_500);
+                let granted = tokio::time::timeout(limit, lock.lock()).await;
+                drop(granted);
+            }
+        }));
+    }
+    for task in patient.into_iter().chain(fickle) {
+        within(LONG, "all rounds", task.join()).await;
+    }
+    place.settles(&clients[0], None).await;
+}

@@ -1,0 +1,108 @@
+//! What a holder may believe, and for how long.
+
+use std::time::Duration;
+
+use stanchion_core::HoldOptions;
+
+use super::super::shape::{Place, Shape};
+use super::super::support::{
+    TICK, belief, block, leased, now, on_another_runtime, pause, pause_until, unrenewed,
+};
+use crate::harness::Harness;
+
+/// C10: `D` counts from before the request was sent, by the formula of the contract.
+pub(crate) async fn c10_the_deadline_counts_from_the_sending(h: &dyn Harness, shape: Shape) {
+    let place = Place::new(h, shape).await;
+    for ttl in [h.ttl(), h.ttl() * 3, Duration::from_secs(60), Duration::from_secs(24 * 60 * 60)] {
+        let lock = place.client(unrenewed(ttl)).await;
+        let before = now();
+        let guard = lock.try_lock().await.expect("a definite answer").expect("free");
+        let after = now();
+        let deadline = guard.deadline();
+        assert!(
+            before + belief(ttl) <= deadline,
+            "of {ttl:?}: too early by {:?}",
+            before + belief(ttl) - deadline
+        );
+        assert!(
+            deadline <= after + belief(ttl),
+            "of {ttl:?}: too late by {:?}",
+            deadline - after - belief(ttl)
+        );
+        guard.release().await.expect("release");
+    }
+}
+
+/// C10: `is_held` changes at `D`, neither a millisecond before nor an instant after.
+pub(crate) async fn c10_is_held_ends_at_the_deadline_exactly(h: &dyn Harness, shape: Shape) {
+    let place = Place::new(h, shape).await;
+    let guard = place.client(unrenewed(h.ttl())).await.lock().await.expect("lock");
+    let deadline = guard.deadline();
+    let mut seen_held = false;
+    loop {
+        let before = now();
+        let held = guard.is_held();
+        let after = now();
+        assert!(!held || before < deadline, "held {:?} after D", before - deadline);
+        assert!(held || after >= deadline, "not held {:?} before D", deadline - after);
+        seen_held |= held;
+        if before > deadline + Duration::from_millis(20) {
+            break;
+        }
+        if before + TICK < deadline {
+            pause_until(now() + Duration::from_millis(1)).await;
+        }
+    }
+    assert!(seen_held, "it was held before");
+}
+
+/// C10: a holder whose thread stood still past `D` wakes up not holding.
+pub(crate) async fn c10_a_holder_that_stood_still_does_not_believe(h: &dyn Harness, shape: Shape) {
+    let ttl = h.ttl();
+    let place = Place::new(h, shape).await;
+    let lock = place.client(unrenewed(ttl)).await;
+    let guard = lock.lock().await.expect("lock");
+    assert!(guard.is_held());
+    block(belief(ttl));
+    assert!(!guard.is_held(), "asked without an await in between");
+    assert!(guard.run(async {}).await.is_err(), "nothing runs after D");
+}
+
+/// C13: renewal pushes `D` on, a lease at a time.
+pub(crate) async fn c13_renewal_moves_the_deadline(h: &dyn Harness, shape: Shape) {
+    let ttl = h.ttl() * 2;
+    let place = Place::new(h, shape).await;
+    let guard = place.client(leased(ttl)).await.lock().await.expect("lock");
+    let by_process = place.is_kept_by_process().await;
+    let mut last = guard.renewed_deadline();
+    for _ in 0..3 {
+        assert_eq!(last.is_none(), by_process, "a lease has an end unless the process keeps the hold");
+        pause(ttl * 2 / 3).await;
+        let deadline = guard.renewed_deadline();
+        assert!(deadline > last || by_process, "renewed in two thirds of a lease");
+        assert!(deadline <= Some(now() + belief(ttl)), "never more than a lease ahead");
+        assert!(guard.is_held());
+        last = deadline;
+    }
+}
+
+/// C13: a task that blocks the only worker of its runtime does not lose its hold.
+pub(crate) async fn c13_a_blocked_worker_keeps_its_hold(h: &dyn Harness, shape: Shape) {
+    let ttl = h.ttl() * 2;
+    let place = Place::new(h, shape).await;
+    let other = place.client(HoldOptions::default()).await;
+    on_another_runtime(|runtime| {
+        runtime.drive(async {
+            let lock = place.client(leased(ttl)).await;
+            let guard = lock.lock().await.expect("lock");
+            for _ in 0..3 {
+                block(ttl);
+                assert!(guard.is_held(), "held while the worker was blocked");
+                assert!(lock.try_lock().await.expect("a definite answer").is_none());
+            }
+            guard.release().await.expect("it was held all the time");
+        });
+    });
+    let guard = other.try_lock().await.expect("a definite answer").expect("released");
+    guard.release().await.expect("release");
+}

@@ -1,0 +1,272 @@
+//! Who is granted, with what, and when.
+
+use std::mem::forget;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use stanchion_core::{ErrorKind, Fenced, HoldOptions};
+
+use super::super::shape::{Place, Shape};
+use super::super::support::{
+    DEAD_IN_FRONT, EPSILON, TICK, belief, cannot_show, join_all, kind_of, leased, long_ttl, now, pause,
+    pause_until, spawn, unrenewed, within,
+};
+use crate::harness::Harness;
+
+/// C1: the ticket belongs to the acquisition, not to the handle or the client.
+pub(crate) async fn c1_every_acquisition_has_its_own_ticket(h: &dyn Harness, shape: Shape) {
+    let place = Place::new(h, shape).await;
+    let lock = place.client(HoldOptions::default()).await;
+    let other = place.client(HoldOptions::default()).await;
+    let mut tickets = Vec::new();
+    for lock in [&lock, &lock, &other, &lock] {
+        let guard = lock.lock().await.expect("lock");
+        let state = lock.inspect().await.expect("inspect");
+        let holders: Vec<_> = state.holders.iter().map(|holder| holder.ticket).collect();
+        assert_eq!(holders, [guard.ticket()], "the store knows the hold by the guard's ticket");
+        tickets.push(guard.ticket());
+        guard.release().await.expect("release");
+    }
+    tickets.sort_unstable();
+    tickets.dedup();
+    assert_eq!(tickets.len(), 4, "four acquisitions, four tickets");
+}
+
+/// C3: a held name is a no, never an error and never a doubt.
+pub(crate) async fn c3_a_held_name_is_a_definite_no(h: &dyn Harness, shape: Shape) {
+    let place = Place::new(h, shape).await;
+    let lock = place.client(HoldOptions::default()).await;
+    let other = place.client(HoldOptions::default()).await;
+    let guard = lock.lock().await.expect("lock");
+    for _ in 0..20 {
+        assert!(other.try_lock().await.expect("a definite answer").is_none());
+        assert!(lock.try_lock().await.expect("a definite answer").is_none(), "not of the same handle either");
+    }
+    assert!(guard.is_held());
+    guard.release().await.expect("release");
+    let guard = other.try_lock().await.expect("a definite answer").expect("free again");
+    guard.release().await.expect("release");
+}
+
+pub(crate) async fn c6_a_grant_has_half_its_lease_ahead(h: &dyn Harness, shape: Shape) {
+    let ttl = long_ttl(h);
+    let place = Place::new(h, shape).await;
+    let first = place.client(unrenewed(ttl)).await;
+    let held = first.lock().await.expect("lock");
+    let mut waiters = Vec::new();
+    for _ in 0..4 {
+        let lock = place.client(unrenewed(ttl)).await;
+        waiters.push(spawn(async move {
+            for _ in 0..5 {
+                let guard = lock.lock().await.expect("lock");
+                let ahead = guard.deadline().saturating_duration_since(now());
+                assert!(ahead + EPSILON >= belief(ttl) - ttl / 2, "{ahead:?} of a lease of {ttl:?} ahead");
+                guard.release().await.expect("release");
+            }
+        }));
+    }
+    pause(Duration::from_millis(50)).await;
+    held.release().await.expect("release");
+    join_all(waiters).await;
+}
+
+/// C7: the lease begins with the grant, however long the waiting was.
+pub(crate) async fn c7_the_lease_begins_with_the_grant(h: &dyn Harness, shape: Shape) {
+    let ttl = h.ttl();
+    let place = Place::new(h, shape).await;
+    let held = place.client(HoldOptions::default()).await.lock().await.expect("lock");
+    let waiter = place.client(unrenewed(ttl)).await;
+    let witness = place.client(HoldOptions::default()).await;
+    let waiting = spawn(async move { waiter.lock().await.expect("lock") });
+    witness.queue_of(1).await;
+    pause(ttl * 2).await;
+    let before = now();
+    held.release().await.expect("release");
+    let guard = waiting.join().await;
+    assert!(guard.deadline() >= before + belief(ttl), "the whole lease was still to come");
+    assert!(witness.try_lock_for(ttl / 2).await.expect("a definite answer").is_none());
+}
+
+pub(crate) async fn c8_an_abandoned_hold_is_free_after_its_lease(h: &dyn Harness, shape: Shape) {
+    let ttl = h.ttl();
+    let place = Place::new(h, shape).await;
+    let dying = place.client(unrenewed(ttl)).await;
+    let other = place.client(HoldOptions::default()).await;
+    let before = now();
+    forget(dying.lock().await.expect("lock"));
+    let after = now();
+    let guard = within(ttl + EPSILON, "the lease ends", other.lock()).await.expect("lock");
+    let granted = now();
+    assert!(granted + TICK >= before + ttl, "granted {:?} after the grant before", granted - before);
+    assert!(granted <= after + ttl + EPSILON);
+    guard.release().await.expect("release");
+
+    forget(dying.lock().await.expect("lock"));
+    pause_until(now() + ttl + TICK).await;
+    assert!(other.try_lock().await.expect("a definite answer").is_some(), "free without any waiter too");
+}
+
+/// C8: `max_hold` ends the renewal of a holder that got stuck.
+pub(crate) async fn c8_max_hold_bounds_a_live_guard(h: &dyn Harness, shape: Shape) {
+    let (ttl, max_hold) = (h.ttl(), h.ttl() * 3);
+    let mut options = leased(ttl);
+    options.max_hold = Some(max_hold);
+    let place = Place::new(h, shape).await;
+    let stuck = place.client(options).await;
+    let other = place.client(HoldOptions::default()).await;
+    let before = now();
+    let guard = stuck.lock().await.expect("lock");
+    let after = now();
+    assert!(other.try_lock_for(ttl * 3 / 2).await.expect("a definite answer").is_none(), "renewed so far");
+    let next = within(max_hold + EPSILON, "max_hold ends the hold", other.lock()).await.expect("lock");
+    assert!(now() <= after + max_hold + EPSILON, "freed {:?} after the grant", now() - before);
+    assert!(!guard.is_held(), "not believed in when another holds");
+    within(EPSILON, "the stuck holder is told", guard.lost()).await;
+    drop(next);
+}
+
+/// M1: the critical sections of tasks of two clients never overlap, and none of them meets an older token.
+pub(crate) async fn m1_critical_sections_never_overlap(h: &dyn Harness, shape: Shape) {
+    let place = Place::new(h, shape).await;
+    let inside = Arc::new(AtomicBool::new(false));
+    let resource = Arc::new(Fenced::new(0_u32));
+    let clients = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
+    let mut tasks = Vec::new();
+    for number in 0..8_u32 {
+        let lock = clients[number as usize % 2].clone();
+        let (inside, resource) = (Arc::clone(&inside), Arc::clone(&resource));
+        tasks.push(spawn(async move {
+            for round in 0..25_u32 {
+                let guard = match (number + round) % 3 {
+                    0 => lock.try_lock_for(Duration::from_secs(20)).await.expect("lock").expect("in time"),
+                    _ => lock.lock().await.expect("lock"),
+                };
+                assert!(!inside.swap(true, Ordering::SeqCst), "two at once");
+                let written = resource.write(guard.fencing_token(), guard.ticket(), |count| *count += 1);
+                written.expect("no newer holder was seen");
+                if round % 4 == 0 {
+                    pause(Duration::from_micros(300)).await;
+                }
+                assert!(guard.is_held());
+                assert!(inside.swap(false, Ordering::SeqCst));
+                if round % 2 == 0 { drop(guard) } else { guard.release().await.expect("release") }
+            }
+        }));
+    }
+    within(Duration::from_secs(40), "all rounds", join_all(tasks)).await;
+    assert_eq!(resource.read(|count| *count), 200);
+}
+
+/// M1: whoever let its lease run out has stopped believing before the next one is granted.
+pub(crate) async fn m1_an_expired_holder_stops_believing_first(h: &dyn Harness, shape: Shape) {
+    let ttl = h.ttl();
+    let place = Place::new(h, shape).await;
+    let mut old = place.client(unrenewed(ttl)).await.lock().await.expect("lock");
+    for _ in 0..3 {
+        let next = place.client(unrenewed(ttl)).await;
+        let granted = within(ttl + EPSILON, "the lease ends", next.lock()).await.expect("lock");
+        assert!(!old.is_held(), "two believe they hold it");
+        assert!(granted.is_held());
+        old = granted;
+    }
+}
+
+pub(crate) async fn m2_fencing_token_grows(h: &dyn Harness, shape: Shape) {
+    let ttl = h.ttl();
+    let place = Place::new(h, shape).await;
+    let clients = [place.client(leased(ttl)).await, place.client(leased(ttl)).await];
+    let dying = place.client(unrenewed(ttl)).await;
+    let mut tokens = Vec::new();
+    for round in 0..40 {
+        let guard = clients[round % 2].lock().await.expect("lock");
+        tokens.push(guard.fencing_token());
+        if round % 3 == 0 { drop(guard) } else { guard.release().await.expect("release") }
+    }
+    let dead = dying.lock().await.expect("lock");
+    tokens.push(dead.fencing_token());
+    let guard = within(ttl + EPSILON, "the lease ends", clients[0].lock()).await.expect("lock");
+    tokens.push(guard.fencing_token());
+    clients[0].force(guard.ticket()).await.expect("force");
+    tokens.push(clients[1].lock().await.expect("lock").fencing_token());
+    assert!(tokens.is_sorted_by(|earlier, later| earlier < later), "{tokens:?}");
+}
+
+/// M2: renewal keeps the token.
+pub(crate) async fn m2_renewal_keeps_the_token(h: &dyn Harness, shape: Shape) {
+    let ttl = h.ttl() * 2;
+    let place = Place::new(h, shape).await;
+    let lock = place.client(leased(ttl)).await;
+    let guard = lock.lock().await.expect("lock");
+    let token = guard.fencing_token();
+    pause(ttl + ttl / 2).await;
+    let state = lock.inspect().await.expect("inspect");
+    assert_eq!(state.holders.iter().map(|holder| holder.token).collect::<Vec<_>>(), [token]);
+    assert_eq!(guard.fencing_token(), token);
+}
+
+pub(crate) async fn m3_fencing_token_grows_after_data_loss(h: &dyn Harness, shape: Shape) {
+    let place = Place::new(h, shape).await;
+    let lock = place.client(HoldOptions::default()).await;
+    let mut largest = None;
+    for _ in 0..20 {
+        let guard = lock.lock().await.expect("lock");
+        largest = largest.max(Some(guard.fencing_token()));
+        guard.release().await.expect("release");
+    }
+    if !h.lose_data().await {
+        return cannot_show("this harness cannot lose the store's data");
+    }
+    let fresh = place.client(HoldOptions::default()).await;
+    for lock in [fresh, lock] {
+        let guard = lock.lock().await.expect("lock");
+        assert!(Some(guard.fencing_token()) > largest, "{:?} after {largest:?}", guard.fencing_token());
+        largest = Some(guard.fencing_token());
+        guard.release().await.expect("release");
+    }
+}
+
+/// M7: each dead holder costs its own lease and no more.
+pub(crate) async fn m7_dead_holders_in_a_row_cost_a_lease_each(h: &dyn Harness, shape: Shape) {
+    const DEAD: u32 = 3;
+    let ttl = h.ttl();
+    let place = Place::new(h, shape).await;
+    let live = place.client(HoldOptions::default()).await;
+    let mut dying = Vec::new();
+    let start = now();
+    for number in 0..DEAD {
+        let lock = place.client(unrenewed(ttl)).await;
+        dying.push(spawn(async move { forget(lock.lock().await.expect("lock")) }));
+        if number > 0 {
+            live.queue_of(u64::from(number)).await;
+        } else {
+            within(EPSILON, "the first", async {
+                while !dying[0].is_finished() {
+                    pause(TICK).await
+                }
+            })
+            .await;
+        }
+    }
+    let limit = ttl * DEAD + EPSILON + DEAD_IN_FRONT;
+    within(limit, "the next grant", live.lock()).await.expect("lock");
+    assert!(now() + TICK * DEAD >= start + ttl * DEAD, "no lease was cut short");
+    join_all(dying).await;
+}
+
+/// M9: a resource in this process refuses the older token, and the same token from another ticket.
+pub(crate) async fn m9_a_fenced_value_refuses_the_older_holder(h: &dyn Harness, shape: Shape) {
+    let ttl = h.ttl();
+    let place = Place::new(h, shape).await;
+    let paused = place.client(unrenewed(ttl)).await.lock().await.expect("lock");
+    let value = Fenced::new(Vec::new());
+    value.write(paused.fencing_token(), paused.ticket(), |log| log.push("first")).expect("the only holder");
+    let lock = place.client(HoldOptions::default()).await;
+    let next = within(ttl + EPSILON, "the lease ends", lock.lock()).await.expect("lock");
+    value.write(next.fencing_token(), next.ticket(), |log| log.push("second")).expect("the newer holder");
+    let late = value.write(paused.fencing_token(), paused.ticket(), |log| log.push("late"));
+    assert_eq!(kind_of(late), Some(ErrorKind::Lost));
+    let alien = value.write(next.fencing_token(), paused.ticket(), |log| log.push("alien"));
+    assert_eq!(kind_of(alien), Some(ErrorKind::Lost));
+    assert_eq!(value.read(Clone::clone), ["first", "second"]);
+}

@@ -1,0 +1,91 @@
+//! What an observer is told, and what errors say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use stanchion_core::{ErrorKind, HoldOptions};
+
+use super::super::shape::{Place, Shape};
+use super::super::support::{EPSILON, TICK, kind_of, now, pause, spawn, unrenewed, within};
+use crate::harness::Harness;
+
+pub(crate) async fn c23_inspect_tells_the_holder(h: &dyn Harness, shape: Shape) {
+    let ttl = Duration::from_secs(20);
+    let mut options = unrenewed(ttl);
+    options.label = Some(Arc::from("host-7 {\"pid\": 42} \u{1f512}"));
+    let place = Place::new(h, shape).await;
+    let lock = place.client(options).await;
+    let witness = place.client(HoldOptions::default()).await;
+    assert!(witness.inspect().await.expect("inspect").holders.is_empty(), "nobody yet");
+    let before = now();
+    let guard = lock.lock().await.expect("lock");
+    let granted = now();
+    pause(Duration::from_millis(60)).await;
+    let asked = now();
+    let state = witness.inspect().await.expect("inspect");
+    let answered = now();
+    assert_eq!((state.holders.len(), state.waiters), (1, 0), "{state:?}");
+    let holder = &state.holders[0];
+    assert_eq!(holder.ticket, guard.ticket());
+    assert_eq!(holder.token, guard.fencing_token());
+    assert_eq!(holder.label.as_deref(), Some("host-7 {\"pid\": 42} \u{1f512}"));
+    assert_eq!(holder.weight, 1);
+    assert!(holder.age + TICK >= asked - granted, "age {:?}", holder.age);
+    assert!(holder.age <= answered - before + TICK, "age {:?}", holder.age);
+    let left = holder.lease_left.expect("a hold that is not renewed has a lease");
+    assert!(left <= ttl && left + (answered - before) + TICK >= ttl, "lease left {left:?} of {ttl:?}");
+    guard.release().await.expect("release");
+    assert!(witness.inspect().await.expect("inspect").holders.is_empty(), "nobody any more");
+}
+
+pub(crate) async fn c23_inspect_counts_the_waiters(h: &dyn Harness, shape: Shape) {
+    let place = Place::new(h, shape).await;
+    let lock = place.client(HoldOptions::default()).await;
+    let witness = place.client(HoldOptions::default()).await;
+    let guard = lock.lock().await.expect("lock");
+    let mut waiters = Vec::new();
+    for number in 1..=5 {
+        let lock = if number % 2 == 0 { lock.clone() } else { witness.clone() };
+        waiters.push(spawn(async move { lock.lock().await.expect("lock") }));
+        witness.queue_of(number).await;
+    }
+    while let Some(waiter) = waiters.pop() {
+        waiter.cancel().await;
+        witness.queue_of(waiters.len() as u64).await;
+    }
+    guard.release().await.expect("release");
+}
+
+pub(crate) async fn c23_expired_holds_do_not_count(h: &dyn Harness, shape: Shape) {
+    let ttl = h.ttl();
+    let place = Place::new(h, shape).await;
+    let witness = place.client(HoldOptions::default()).await;
+    let guard = place.client(unrenewed(ttl)).await.lock().await.expect("lock");
+    assert_eq!(witness.inspect().await.expect("inspect").holders.len(), 1);
+    pause(ttl + TICK).await;
+    assert!(witness.inspect().await.expect("inspect").holders.is_empty());
+    drop(guard);
+}
+
+/// C21: an error says what was tried, where, on which name, and why it ended, in one line.
+pub(crate) async fn c21_an_error_says_what_where_and_why(h: &dyn Harness, shape: Shape) {
+    let ttl = h.ttl();
+    let place = Place::new(h, shape).await;
+    let store = h.store().await;
+    let lock = place.open(&store, unrenewed(ttl));
+    let guard = lock.lock().await.expect("lock");
+    within(ttl + EPSILON, "the lease ends", guard.lost()).await;
+    pause(EPSILON).await;
+    let error = guard.release().await.expect_err("the hold is gone");
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    assert_eq!(error.operation(), Some("release"));
+    assert_eq!(error.store(), Some(store.capabilities().store));
+    assert_eq!(error.name(), Some(place.name()));
+    assert!(!error.is_retryable());
+    let line = error.to_string();
+    assert!(!line.contains('\n') && line.contains("release") && line.contains(place.name()), "{line}");
+
+    let error = lock.attach(stanchion_core::Ticket::random()).await.expect_err("nothing to attach");
+    assert_eq!((error.operation(), error.name()), (Some("attach"), Some(place.name())));
+    assert_eq!(kind_of::<()>(Err(error)), Some(ErrorKind::Lost));
+}

@@ -1,0 +1,19 @@
+//! The clauses of the mutex, asserted of whatever only one holder at a time has.
+
+mod cancel;
+mod deadline;
+mod grant;
+mod inspect;
+mod lost;
+mod queue;
+mod release;
+mod transfer;
+
+pub(crate) use cancel::*;
+pub(crate) use deadline::*;
+pub(crate) use grant::*;
+pub(crate) use inspect::*;
+pub(crate) use lost::*;
+pub(crate) use queue::*;
+pub(crate) use release::*;
+pub(crate) use transfer::*;

@@ -1,0 +1,156 @@
+//! Holds that change hands: detach and attach.
+
+use std::time::Duration;
+
+use stanchion_core::{ErrorKind, Fenced, HoldOptions, Ticket};
+
+use super::super::shape::{Place, Shape};
+use super::super::support::{
+    CANCELLED, EPSILON, TICK, belief, kind_of, leased, now, pause, spawn, unrenewed, within,
+};
+use crate::harness::Harness;
+
+const LEASE: Duration = Duration::from_secs(20);
+
+pub(crate) async fn c24_attach_takes_the_hold_over(h: &dyn Harness, shape: Shape) {
+    let place = Place::new(h, shape).await;
+    let from = place.client(HoldOptions::default()).await;
+    let to = place.client(HoldOptions::default()).await;
+    let guard = from.lock().await.expect("lock");
+    let (old, token) = (guard.ticket(), guard.fencing_token());
+    let detached = guard.detach(LEASE).await.expect("detach");
+    // As text, which is how a ticket travels.
+    let detached: Ticket = detached.to_string().parse().expect("a printed ticket parses");
+    let attached = to.attach(detached).await.expect("attach");
+    assert_eq!(attached.fencing_token(), token, "the token is kept (M2)");
+    assert_ne!(attached.ticket(), old, "the ticket is a new one");
+    assert!(attached.is_held());
+    let state = from.inspect().await.expect("inspect");
+    assert_eq!(state.holders.iter().map(|holder| holder.ticket).collect::<Vec<_>>(), [attached.ticket()]);
+    assert_eq!(state.holders[0].token, token);
+    attached.release().await.expect("the hold is the new guard's");
+    assert!(from.try_lock().await.expect("a definite answer").is_some());
+}
+
+/// C24: nobody gets in between, at any time of the hand-over.
+pub(crate) async fn c24_exclusion_is_unbroken(h: &dyn Harness, shape: Shape) {
+    let place = Place::new(h, shape).await;
+    let clients = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
+    let intruder = place.client(HoldOptions::default()).await;
+    let prober = intruder.clone();
+    let mut guard = clients[0].lock().await.expect("lock");
+    let probing = spawn(async move {
+        loop {
+            assert!(prober.try_lock().await.expect("a definite answer").is_none(), "somebody got in between");
+            pause(Duration::from_micros(200)).await;
+        }
+    });
+    let waiting = spawn(async move { intruder.lock().await.map(|guard| guard.fencing_token()) });
+    let (token, resource) = (guard.fencing_token(), Fenced::new(()));
+    for round in 1..=20 {
+        let writer = guard.ticket();
+        resource.write(token, writer, |()| ()).expect("the holder writes");
+        let detached = guard.detach(LEASE).await.expect("detach");
+        guard = clients[round % 2].attach(detached).await.expect("attach");
+        resource.hand_over(token, writer, guard.ticket()).expect("the write right follows");
+        assert!(!probing.is_finished() && !waiting.is_finished(), "exclusion is broken");
+    }
+    probing.cancel().await;
+    guard.release().await.expect("release");
+    let next = within(Duration::from_secs(2), "the waiter's turn", waiting.join()).await.expect("lock");
+    assert!(next > token);
+}
+
+pub(crate) async fn c24_the_second_attach_is_lost(h: &dyn Harness, shape: Shape) {
+    let place = Place::new(h, shape).await;
+    let clients = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
+    for round in 0..5 {
+        let guard = clients[0].lock().await.expect("lock");
+        let detached = guard.detach(LEASE).await.expect("detach");
+        let (one, two) = tokio::join!(clients[0].attach(detached), clients[1].attach(detached));
+        let winner = match (one, two) {
+            (Ok(guard), Err(error)) | (Err(error), Ok(guard)) => {
+                assert_eq!(error.kind(), ErrorKind::Lost);
+                guard
+            }
+            both => panic!("one wins: {both:?}"),
+        };
+        let late = clients[round % 2].attach(detached).await;
+        assert_eq!(kind_of(late), Some(ErrorKind::Lost));
+        assert!(winner.is_held());
+        winner.release().await.expect("the winner's");
+        let gone = clients[1].attach(detached).await;
+        assert_eq!(kind_of(gone), Some(ErrorKind::Lost), "nothing is left to take over");
+    }
+    let unheard = clients[0].attach(Ticket::random()).await;
+    assert_eq!(kind_of(unheard), Some(ErrorKind::Lost));
+}
+
+pub(crate) async fn c24_a_detached_hold_expires_by_its_lease(h: &dyn Harness, shape: Shape) {
+    let lease = h.ttl() * 2;
+    let place = Place::new(h, shape).await;
+    let lock = place.client(leased(h.ttl())).await;
+    let other = place.client(HoldOptions::default()).await;
+    let guard = lock.lock().await.expect("lock");
+    let before = now();
+    let detached = guard.detach(lease).await.expect("detach");
+    let after = now();
+    let next = within(lease + EPSILON, "the detached lease ends", other.lock()).await.expect("lock");
+    assert!(now() + TICK >= before + lease, "freed {:?} early", before + lease - now());
+    assert!(now() <= after + lease + EPSILON);
+    assert_eq!(kind_of(lock.attach(detached).await), Some(ErrorKind::Lost));
+    next.release().await.expect("an attach that lost harms nobody");
+}
+
+/// C24: detached, it is renewed no more; attached, it is again.
+pub(crate) async fn c24_an_attached_hold_is_renewed(h: &dyn Harness, shape: Shape) {
+    let ttl = h.ttl() * 2;
+    let place = Place::new(h, shape).await;
+    let from = place.client(leased(ttl)).await;
+    let to = place.client(leased(ttl)).await;
+    let detached = from.lock().await.expect("lock").detach(LEASE).await.expect("detach");
+    let before = now();
+    let attached = to.attach(detached).await.expect("attach");
+    if let Some(deadline) = attached.renewed_deadline() {
+        assert!(before + belief(ttl) <= deadline, "the lease is the new guard's");
+        assert!(deadline <= now() + belief(ttl), "the lease is the new guard's");
+    }
+    tokio::select! {
+        () = attached.lost() => panic!("lost while its renewals succeed"),
+        granted = from.try_lock_for(ttl * 2) => assert!(granted.expect("a definite answer").is_none()),
+    }
+    attached.release().await.expect("held to the end");
+}
+
+/// C24: what could not be detached is released.
+pub(crate) async fn c24_a_refused_detach_releases(h: &dyn Harness, shape: Shape) {
+    let ttl = h.ttl();
+    let place = Place::new(h, shape).await;
+    let lock = place.client(HoldOptions::default()).await;
+    for lease in [Duration::ZERO, Duration::from_millis(99), Duration::from_secs(24 * 60 * 60 + 1)] {
+        let guard = within(CANCELLED, "released after the refusal", lock.lock()).await.expect("lock");
+        assert_eq!(kind_of(guard.detach(lease).await), Some(ErrorKind::InvalidArgument));
+    }
+    place.settles(&lock, None).await;
+    let gone = place.client(unrenewed(ttl)).await.lock().await.expect("lock");
+    pause(ttl + EPSILON).await;
+    assert_eq!(kind_of(gone.detach(LEASE).await), Some(ErrorKind::Lost));
+}
+
+/// C4, C24: an attach that was dropped leaves nothing held for ever: the hold stays detached or is released.
+pub(crate) async fn c4_c24_a_dropped_attach_keeps_no_hold(h: &dyn Harness, shape: Shape) {
+    let lease = h.ttl() * 2;
+    let place = Place::new(h, shape).await;
+    let lock = place.client(HoldOptions::default()).await;
+    for polls in 0..12 {
+        let detached = lock.lock().await.expect("lock").detach(lease).await.expect("detach");
+        let cut = super::super::support::drop_after(polls, lock.attach(detached)).await;
+        let ended = matches!(cut, super::super::support::Cut::Ended(_));
+        drop(cut);
+        let next = within(lease + EPSILON + CANCELLED, "free by the lease", lock.lock()).await.expect("lock");
+        next.release().await.expect("release");
+        if ended {
+            break;
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! How much is admitted in a window.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use stanchion_core::clock::Instant;
+use stanchion_core::{Limiter, Quota};
+
+use super::super::support::{TICK, join_all, now, pause, spawn, unique, within};
+use super::{client, slow};
+use crate::harness::Harness;
+
+/// An admitted cost, between the call and its return.
+type Admitted = (Instant, Instant, u64);
+
+/// Calls as fast as it can until `end`.
+async fn saturate(
+    limiter: Arc<dyn Limiter>,
+    cost: u64,
+    end: Instant,
+) -> (Vec<Admitted>, Vec<(Instant, Instant)>) {
+    let (mut admitted, mut refused) = (Vec::new(), Vec::new());
+    loop {
+        let before = now();
+        if before >= end {
+            return (admitted, refused);
+        }
+        let decision = limiter.allow_n(cost).await.expect("a decision");
+        let after = now();
+        match decision.retry_after {
+            None => admitted.push((before, after, cost)),
+            Some(wait) => {
+                refused.push((before, after));
+                // Mostly early, so that the demand does saturate.
+                pause(wait / 4).await;
+            }
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Tokens that the rate gives in a time, rounded up.
+fn refill(amount: u64, period: Duration, time: Duration) -> u64 {
+    let tokens = (u128::from(amount) * time.as_nanos()).div_ceil(period.as_nanos());
+    u64::try_from(tokens).expect("a short time")
+}
+
+/// L1 and, with the same evidence, L2: two clients, several tasks, a rate whose interval is no whole millisecond.
+async fn window_of(h: &dyn Harness, amount: u64, period: Duration, burst: u64, costs: [u64; 4]) {
+    let name = unique("limiter");
+    let quota = Quota::per(amount, period).burst(burst);
+    let end = now() + Duration::from_millis(1_500);
+    let mut tasks = Vec::new();
+    for cost in costs {
+        tasks.push(spawn(saturate(client(h, &name, quota).await, cost, end)));
+    }
+    let (mut admitted, mut refused) = (Vec::new(), Vec::new());
+    for (yes, no) in within(Duration::from_secs(20), "the demand ends", join_all(tasks)).await {
+        admitted.extend(yes);
+        refused.extend(no);
+    }
+    admitted.sort_unstable_by_key(|call| call.0);
+    for (index, first) in admitted.iter().enumerate() {
+        let (mut cost, mut last) = (0, first.1);
+        for call in &admitted[index..] {
+            cost += call.2;
+            last = last.max(call.1);
+            let most = burst + refill(amount, period, last - first.0 + TICK);
+            assert!(cost <= most, "{cost} admitted in {:?}, {most} allowed", last - first.0);
+        }
+    }
+    let last_refusal = refused.iter().max_by_key(|call| call.0).expect("the demand was over the rate");
+    let start = admitted.iter().map(|call| call.1).min().expect("the burst is admitted");
+    let given: u64 = admitted.iter().filter(|call| call.0 <= last_refusal.1).map(|call| call.2).sum();
+    let due = burst + refill(amount, period, last_refusal.0.saturating_duration_since(start));
+    // At a refusal less than the largest cost was left.
+    let largest = costs.into_iter().max().unwrap_or(1);
+    assert!((given + largest) * 1_000 >= due * 999, "{given} of {due} admitted");
+}
+
+pub(crate) async fn l1_l2_a_window_admits_burst_and_rate(h: &dyn Harness) {
+    window_of(h, 300, Duration::from_secs(1), 60, [1; 4]).await;
+}
+
+pub(crate) async fn l1_l2_a_window_of_mixed_costs(h: &dyn Harness) {
+    window_of(h, 700, Duration::from_millis(999), 100, [1, 2, 3, 7]).await;
+}
+
+/// L1: no rounded intervals. A rate of 700 a second has one of 1428.57 µs.
+pub(crate) async fn l1_intervals_are_not_rounded(h: &dyn Harness) {
+    let limiter = client(h, &unique("limiter"), Quota::per(7, Duration::from_millis(10)).burst(70)).await;
+    let decision = limiter.allow_n(70).await.expect("a decision");
+    assert!(decision.allowed && decision.reset_after == Duration::from_millis(100), "{decision:?}");
+    let before = now();
+    let decision = limiter.allow_n(70).await.expect("a decision");
+    let wait = decision.retry_after.expect("the bucket is empty");
+    assert!(wait <= Duration::from_millis(100), "{wait:?}");
+    assert!(wait + (now() - before) + TICK * 10 >= Duration::from_millis(90), "{wait:?}");
+}
+
+/// L2: the caller that comes exactly at `retry_after` is admitted, each time.
+pub(crate) async fn l2_retry_after_is_enough(h: &dyn Harness) {
+    let limiter = client(h, &unique("limiter"), Quota::per(300, Duration::from_secs(1)).burst(5)).await;
+    assert!(limiter.allow_n(5).await.expect("a decision").allowed);
+    for cost in [1, 2, 5, 1, 3, 1, 1, 4] {
+        let decision = loop {
+            let decision = limiter.allow_n(cost).await.expect("a decision");
+            if decision.retry_after.is_some() {
+                break decision;
+            }
+        };
+        let wait = decision.retry_after.expect("refused");
+        assert!(wait <= Duration::from_micros(cost * 3_334), "{wait:?} for a cost of {cost}");
+        pause(wait).await;
+        let again = limiter.allow_n(cost).await.expect("a decision");
+        assert!(again.allowed, "a cost of {cost} after {wait:?}: {again:?}");
+    }
+}
+
+/// L5: concurrent calls on one name each get a decision of their own.
+pub(crate) async fn l5_concurrent_calls_get_exact_decisions(h: &dyn Harness) {
+    const BURST: u64 = 60;
+    let name = unique("limiter");
+    let clients = [client(h, &name, slow(BURST)).await, client(h, &name, slow(BURST)).await];
+    let calls = (0..100_usize).map(|number| {
+        let limiter = Arc::clone(&clients[number % 2]);
+        spawn(async move { limiter.allow().await.expect("a decision") })
+    });
+    let decisions = join_all(calls.collect()).await;
+    let mut remaining: Vec<_> =
+        decisions.iter().filter(|decision| decision.allowed).map(|decision| decision.remaining).collect();
+    remaining.sort_unstable();
+    assert_eq!(remaining, (0..BURST).collect::<Vec<_>>(), "each token once");
+    assert!(decisions.iter().filter(|decision| !decision.allowed).all(|decision| decision.remaining == 0));
+}

@@ -1,0 +1,256 @@
+//! The cases, and the one list of them.
+//!
+//! A case is named after the clauses it asserts. It makes the names it uses, needs no other case, and waits for nothing
+//! but what the contract bounds. What a caller of the traits cannot see is shown elsewhere, with fault tools or by the
+//! counters of a store: retries after a lost reply (C2), the number of connections and commands (C15), outages, crashes
+//! and what connecting checks (C17, C18, C22), clocks that jump (C7, L4), identical decisions of all stores (L3), and
+//! the outage policies (L10).
+
+mod common;
+mod exclusive;
+mod limiter;
+mod mutex;
+mod semaphore;
+mod shape;
+mod support;
+mod wait_group;
+
+use std::sync::LazyLock;
+
+use crate::suite::Case;
+use shape::Shape;
+
+/// The one list of cases: groups, each a module of the generated tests, and the cases that run in each of them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_case {
+    ([$($callback:tt)+] $($arguments:tt)*) => {
+        $($callback)+! {
+            $($arguments)*
+            { as_mutex as_semaphore_of_one as_semaphore_of_five } [
+                c4_dropped_lock_leaves_nothing,
+                c4_dropped_waiter_leaves_the_queue,
+                c4_a_grant_to_a_dropped_waiter_is_given_back,
+                c5_a_dropped_head_costs_the_others_nothing,
+                c5_a_timed_out_head_costs_the_others_nothing,
+                c5_no_wake_up_is_lost_among_cancels,
+                c10_the_deadline_counts_from_the_sending,
+                c10_is_held_ends_at_the_deadline_exactly,
+                c10_a_holder_that_stood_still_does_not_believe,
+                c13_renewal_moves_the_deadline,
+                c13_a_blocked_worker_keeps_its_hold,
+                c1_every_acquisition_has_its_own_ticket,
+                c3_a_held_name_is_a_definite_no,
+                c6_a_grant_has_half_its_lease_ahead,
+                c7_the_lease_begins_with_the_grant,
+                c8_an_abandoned_hold_is_free_after_its_lease,
+                c8_max_hold_bounds_a_live_guard,
+                m1_critical_sections_never_overlap,
+                m1_an_expired_holder_stops_believing_first,
+                m2_fencing_token_grows,
+                m2_renewal_keeps_the_token,
+                m3_fencing_token_grows_after_data_loss,
+                m7_dead_holders_in_a_row_cost_a_lease_each,
+                m9_a_fenced_value_refuses_the_older_holder,
+                c23_inspect_tells_the_holder,
+                c23_inspect_counts_the_waiters,
+                c23_expired_holds_do_not_count,
+                c21_an_error_says_what_where_and_why,
+                c9_lost_resolves_at_the_deadline,
+                c9_lost_never_resolves_while_renewed,
+                c9_a_lost_guard_stays_lost,
+                c9_m8_a_forced_release_is_told_in_a_third_of_the_lease,
+                m8_force_tells_whether_somebody_held,
+                c9_a_holder_is_told_of_data_loss,
+                c18_clients_go_on_after_data_loss,
+                m4_run_gives_the_output,
+                m4_run_drops_the_future_at_the_deadline,
+                m4_run_drops_the_future_at_the_loss,
+                c9_lost_is_of_this_hold_alone,
+                c14_a_release_wakes_the_next_waiter,
+                m6_the_next_waiter_runs_within_milliseconds,
+                c15_many_waiters_are_all_served,
+                c16_first_come_first_served,
+                c16_try_lock_says_no_while_a_live_waiter_queues,
+                c17_a_time_limit_is_kept,
+                c17_limit_zero_is_one_attempt,
+                c17_a_huge_limit_waits,
+                c17_a_release_at_the_limit_is_not_lost,
+                c26_a_full_queue_refuses,
+                c11_a_stale_release_is_lost_and_frees_nobody,
+                c11_a_late_release_is_lost,
+                c11_the_same_object_locked_again_is_not_freed,
+                c12_release_frees_at_once,
+                c12_drop_queues_the_release,
+                c12_drop_works_without_a_runtime,
+                c12_drop_outlives_the_runtime,
+                c12_a_runtime_shutting_down_releases,
+                c12_close_releases_and_refuses,
+                c12_a_forgotten_guard_without_renewal_expires,
+                c24_attach_takes_the_hold_over,
+                c24_exclusion_is_unbroken,
+                c24_the_second_attach_is_lost,
+                c24_a_detached_hold_expires_by_its_lease,
+                c24_an_attached_hold_is_renewed,
+                c24_a_refused_detach_releases,
+                c4_c24_a_dropped_attach_keeps_no_hold,
+            ]
+            { mutex } [
+                m5_a_second_try_lock_by_the_same_task_is_a_no,
+                m5_the_last_of_reentered_guards_releases,
+                c9_m5_an_ordinary_release_is_no_loss,
+                c11_m5_reentered_guards_are_lost_together,
+                c24_m5_only_the_last_guard_detaches,
+                c7_m3_a_first_token_is_the_stores_time,
+                c10_a_hold_without_options_stays_held,
+            ]
+            { semaphore } [
+                s3_dead_holders_permits_come_back_once,
+                s3_a_late_release_gives_nothing_back_twice,
+                s4_permits_are_conserved,
+                c4_s7_a_dropped_grant_of_several_comes_back,
+                s1_live_permits_never_exceed_the_limit,
+                s1_exactly_the_limit_is_granted,
+                s2_two_of_two_never_deadlock,
+                s2_a_waiting_request_holds_nothing,
+                s2_more_than_the_limit_is_refused_at_once,
+                s6_resize_up_wakes_waiters,
+                s6_resize_down_revokes_nobody,
+                s8_permits_of_one_semaphore_have_their_own_tokens,
+                c24_s8_attach_keeps_the_weight,
+                s5_a_large_request_is_not_starved,
+                s5_c16_nobody_passes_the_head_of_the_queue,
+                c5_s5_a_dropped_large_head_lets_all_who_fit_run,
+                c14_a_large_release_wakes_all_who_fit,
+                c20_another_limit_is_refused_naming_both,
+                c20_adopt_uses_the_stores_limit,
+                c20_replace_changes_the_limit_once,
+                c20_a_queued_replace_replaces_once,
+                c20_a_used_handle_follows_the_store,
+                c20_a_queued_request_over_the_new_limit_ends,
+                c19_bad_counts_are_refused,
+            ]
+            { wait_group } [
+                c1_members_have_their_own_tickets,
+                w2_done_counts_once,
+                c11_w2_a_late_done_is_lost,
+                c12_a_dropped_member_is_abandoned,
+                c9_c13_a_live_member_is_renewed,
+                w8_done_by_ticket_from_another_client,
+                c24_w8_attach_takes_a_member_over,
+                c24_w4_a_detached_member_ends,
+                c4_dropped_add_leaves_nothing,
+                c23_inspect_tells_the_members,
+                m2_member_tokens_grow,
+                w7_add_waits_at_the_limit,
+                w7_the_limit_is_never_exceeded,
+                w7_s2_add_many_is_all_or_nothing,
+                c16_w7_adds_are_served_first_come_first_served,
+                c4_w7_a_dropped_add_leaves_the_queue,
+                c8_w7_a_dead_members_place_is_free_after_its_lease,
+                c26_w7_a_full_queue_refuses,
+                c20_another_member_limit_is_never_silent,
+                c19_bad_member_counts_are_refused,
+                w1_wait_returns_at_once_on_a_group_never_used,
+                w1_wait_returns_only_at_zero,
+                w3_every_waiter_returns_at_zero,
+                w4_wait_reports_how_the_members_ended,
+                w5_waiters_are_not_caught_by_the_next_generation,
+                w6_absent_is_not_zero,
+                w6_zero_is_a_record,
+                c4_dropped_wait_changes_nothing,
+                c17_a_wait_keeps_its_limit,
+                c12_close_abandons_the_members,
+            ]
+            { limiter } [
+                l8_a_decision_says_everything,
+                l9_a_cost_of_zero_takes_nothing,
+                l9_a_cost_over_the_burst_is_an_error,
+                l10_the_policy_is_silent_while_the_store_answers,
+                l8_reset_fills_the_bucket,
+                c17_l6_a_wait_beyond_the_limit_is_refused_at_once,
+                l6_wait_returns_at_its_time,
+                c20_another_quota_is_never_silent,
+                c20_quotas_are_compared_in_lowest_terms,
+                c20_set_quota_keeps_what_is_in_the_bucket,
+                l11_a_quota_is_exact_or_refused,
+                c12_close_ends_waits_for_tokens,
+                l1_l2_a_window_admits_burst_and_rate,
+                l1_l2_a_window_of_mixed_costs,
+                l1_intervals_are_not_rounded,
+                l2_retry_after_is_enough,
+                l5_concurrent_calls_get_exact_decisions,
+                l6_places_are_in_the_order_of_reservation,
+                l6_concurrent_reservations_share_nothing,
+                l6_a_place_too_late_is_refused_without_cost,
+                l7_cancel_gives_back_what_nobody_used,
+                l7_a_dropped_reservation_is_cancelled,
+                l7_a_due_reservation_gives_nothing_back,
+                c4_l7_a_dropped_wait_costs_nothing,
+            ]
+            { common } [
+                c19_every_legal_name_is_its_own_mutex,
+                c19_every_legal_name_is_its_own_semaphore,
+                c19_every_legal_name_is_its_own_wait_group,
+                c19_every_legal_name_is_its_own_limiter,
+                c19_a_bad_name_is_refused,
+                c19_kinds_do_not_see_each_other,
+                c19_a_lease_out_of_range_is_refused,
+                c19_a_bad_label_or_bound_is_refused,
+                c21_a_refusal_has_its_context,
+                c22_the_declaration_is_true,
+                c12_a_closed_store_refuses_every_call,
+                c12_close_drains_the_release_queue,
+                c25_idle_names_leave_nothing,
+            ]
+        }
+    };
+}
+
+macro_rules! all_cases {
+    (($all:ident) $({ $($group:ident)+ } $cases:tt)+) => {
+        $($(push_group! { $all $group $cases })+)+
+    };
+}
+
+macro_rules! push_group {
+    ($all:ident as_mutex $cases:tt) => {
+        push_cases! { $all as_mutex exclusive [, Shape::Mutex] $cases }
+    };
+    ($all:ident as_semaphore_of_one $cases:tt) => {
+        push_cases! { $all as_semaphore_of_one exclusive [, Shape::SemaphoreOfOne] $cases }
+    };
+    ($all:ident as_semaphore_of_five $cases:tt) => {
+        push_cases! { $all as_semaphore_of_five exclusive [, Shape::SemaphoreOfFive] $cases }
+    };
+    ($all:ident $group:ident $cases:tt) => {
+        push_cases! { $all $group $group [] $cases }
+    };
+}
+
+macro_rules! push_cases {
+    ($all:ident $group:ident $module:ident $shape:tt [$($case:ident,)+]) => {
+        $(push_case! { $all $group $module $shape $case })+
+    };
+}
+
+macro_rules! push_case {
+    ($all:ident $group:ident $module:ident [$($shape:tt)*] $case:ident) => {
+        $all.push(Case {
+            group: stringify!($group),
+            name: stringify!($case),
+            run: |harness| Box::pin($module::$case(harness $($shape)*)),
+        });
+    };
+}
+
+/// All cases, in the order of the list.
+pub static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
+    let mut cases = Vec::new();
+    list(&mut cases);
+    cases
+});
+
+fn list(cases: &mut Vec<Case>) {
+    for_each_case! { [all_cases] (cases) }
+}

@@ -1,0 +1,126 @@
+//! What a mutex alone does: guards of the same hold.
+
+use std::time::Duration;
+
+use stanchion_core::{ErrorKind, MutexGuard, MutexOptions};
+
+use super::support::{
+    CANCELLED, EPSILON, IDLE, belief, eventually, kind_of, now, on_bare_thread, poll_once, stays_pending,
+    unique, within,
+};
+use crate::harness::Harness;
+
+pub(crate) async fn m5_a_second_try_lock_by_the_same_task_is_a_no(h: &dyn Harness) {
+    let store = h.store().await;
+    let name = unique("mutex");
+    let mutex = store.mutex(&name, MutexOptions::default()).expect("a mutex");
+    let again = store.mutex(&name, MutexOptions::default()).expect("a mutex");
+    let guard = mutex.lock().await.expect("lock");
+    for mutex in [&mutex, &again] {
+        assert!(mutex.try_lock().await.expect("a definite answer").is_none());
+        let limit = Duration::from_millis(20);
+        assert!(mutex.try_lock_for(limit).await.expect("a definite answer").is_none());
+    }
+    let mut waiting = Box::pin(again.lock());
+    stays_pending(IDLE, "not re-entrant", &mut waiting).await;
+    drop(waiting);
+    guard.release().await.expect("release");
+}
+
+pub(crate) async fn m5_the_last_of_reentered_guards_releases(h: &dyn Harness) {
+    let (store, other) = (h.store().await, h.store().await);
+    let name = unique("mutex");
+    let mutex = store.mutex(&name, MutexOptions::default()).expect("a mutex");
+    let other = other.mutex(&name, MutexOptions::default()).expect("a mutex");
+    let first = mutex.lock().await.expect("lock");
+    let second = first.reenter();
+    let third = second.reenter();
+    assert_eq!(first.ticket(), third.ticket(), "one hold");
+    assert_eq!(first.fencing_token(), third.fencing_token(), "one grant");
+    first.release().await.expect("others are left");
+    assert!(other.try_lock().await.expect("a definite answer").is_none());
+    on_bare_thread(move || drop(third)).expect("no panic without a runtime");
+    assert!(second.is_held());
+    assert!(other.try_lock_for(IDLE).await.expect("a definite answer").is_none());
+    eventually(CANCELLED, "who timed out leaves the queue", || async {
+        other.inspect().await.expect("inspect").waiters == 0
+    })
+    .await;
+    second.release().await.expect("the last one");
+    let guard = other.try_lock().await.expect("a definite answer").expect("free");
+
+    let another = guard.reenter();
+    drop(guard);
+    assert!(mutex.try_lock_for(IDLE).await.expect("a definite answer").is_none());
+    drop(another);
+    drop(within(CANCELLED, "the last one dropped releases", mutex.lock()).await.expect("lock"));
+}
+
+/// C9: the release of one guard is no loss to another of the same hold.
+pub(crate) async fn c9_m5_an_ordinary_release_is_no_loss(h: &dyn Harness) {
+    let mutex = h.store().await.mutex(&unique("mutex"), MutexOptions::default()).expect("a mutex");
+    let kept = mutex.lock().await.expect("lock");
+    let released = kept.reenter();
+    let mut lost = Box::pin(kept.lost());
+    assert!(poll_once(&mut lost).await.is_none());
+    released.release().await.expect("release");
+    stays_pending(IDLE, "lost() after another guard's release", &mut lost).await;
+    drop(lost);
+    kept.release().await.expect("release");
+}
+
+/// M5: a loss is the loss of all guards of the hold.
+pub(crate) async fn c11_m5_reentered_guards_are_lost_together(h: &dyn Harness) {
+    let ttl = h.ttl();
+    let store = h.store().await;
+    let name = unique("mutex");
+    let options = MutexOptions::default().ttl(ttl).renew(false);
+    let mutex = store.mutex(&name, options).expect("a mutex");
+    let guard = mutex.lock().await.expect("lock");
+    let guards: [MutexGuard; 3] = [guard.reenter(), guard.reenter(), guard];
+    for guard in &guards {
+        within(belief(ttl) + EPSILON, "lost() at D", guard.lost()).await;
+    }
+    let other = store.mutex(&name, MutexOptions::default()).expect("a mutex");
+    let next = within(ttl + EPSILON, "the lease ends", other.lock()).await.expect("lock");
+    for guard in guards {
+        assert!(!guard.is_held());
+        assert_eq!(kind_of(guard.release().await), Some(ErrorKind::Lost));
+    }
+    assert!(next.is_held() && other.try_lock().await.expect("a definite answer").is_none());
+}
+
+/// C24: a hold that others still guard cannot change hands.
+pub(crate) async fn c24_m5_only_the_last_guard_detaches(h: &dyn Harness) {
+    let mutex = h.store().await.mutex(&unique("mutex"), MutexOptions::default()).expect("a mutex");
+    let kept = mutex.lock().await.expect("lock");
+    let refused = kept.reenter().detach(Duration::from_secs(10)).await;
+    assert_eq!(kind_of(refused), Some(ErrorKind::InvalidArgument));
+    assert!(kept.is_held());
+    let ticket = kept.detach(Duration::from_secs(10)).await.expect("the last one");
+    mutex.attach(ticket).await.expect("attach").release().await.expect("release");
+}
+
+/// M3: a token is never below the store's time in microseconds, which is what makes it grow after data loss.
+pub(crate) async fn c7_m3_a_first_token_is_the_stores_time(h: &dyn Harness) {
+    const DAY: u64 = 86_400_000_000;
+    let mutex = h.store().await.mutex(&unique("mutex"), MutexOptions::default()).expect("a mutex");
+    let guard = mutex.lock().await.expect("lock");
+    let token = guard.fencing_token().get();
+    let ours = stanchion_core::clock::wall_micros();
+    assert!(token.abs_diff(ours) < DAY, "{token} is no time in microseconds near {ours}");
+    assert!(token < stanchion_core::FencingToken::LIMIT);
+}
+
+/// The options of a hold without a TTL are usable on every store.
+pub(crate) async fn c10_a_hold_without_options_stays_held(h: &dyn Harness) {
+    let mutex = h.store().await.mutex(&unique("mutex"), MutexOptions::default()).expect("a mutex");
+    let guard = mutex.lock().await.expect("lock");
+    let end = now() + h.ttl();
+    while now() < end {
+        assert!(guard.is_held());
+        assert!(guard.deadline().is_none_or(|deadline| deadline > now().into_std()));
+        tokio::task::yield_now().await;
+    }
+    guard.release().await.expect("release");
+}

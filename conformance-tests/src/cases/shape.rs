@@ -1,0 +1,215 @@
+//! The three things that only one holder at a time has, behind one face: the clauses of the mutex hold for all (S8).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use stanchion_core::clock::Instant;
+use stanchion_core::{
+    FencingToken, HoldOptions, Inspection, Mutex, MutexGuard, MutexMode, MutexOptions, Permit, Result,
+    Semaphore, SemaphoreOptions, Store, Ticket,
+};
+
+use super::support::{CANCELLED, eventually, unique};
+use crate::harness::Harness;
+
+/// What is locked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    Mutex,
+    SemaphoreOfOne,
+    /// Four permits of it are taken.
+    SemaphoreOfFive,
+}
+
+/// A name to lock, prepared for its shape.
+pub(crate) struct Place<'h> {
+    h: &'h dyn Harness,
+    shape: Shape,
+    name: String,
+    taken: Arc<[Permit]>,
+}
+
+impl<'h> Place<'h> {
+    pub(crate) async fn new(h: &'h dyn Harness, shape: Shape) -> Self {
+        let name = unique("place");
+        let mut taken = Vec::new();
+        if matches!(shape, Shape::SemaphoreOfFive) {
+            let store = h.store().await;
+            let five = store.semaphore(&name, SemaphoreOptions::new(5)).expect("a semaphore of five");
+            for _ in 0..4 {
+                taken.push(five.acquire().await.expect("a permit of a fresh semaphore"));
+            }
+        }
+        Self { h, shape, name, taken: taken.into() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A client of its own, as of another process.
+    pub(crate) async fn client(&self, hold: HoldOptions) -> Lock {
+        self.open(&self.h.store().await, hold)
+    }
+
+    /// Whether holds end with this process, so that a renewed lease has no end of its own.
+    pub(crate) async fn is_kept_by_process(&self) -> bool {
+        self.h.store().await.capabilities().mutex_mode == MutexMode::Process
+    }
+
+    /// A further handle of a client.
+    pub(crate) fn open(&self, store: &Arc<dyn Store>, hold: HoldOptions) -> Lock {
+        let object = match self.shape {
+            Shape::Mutex => {
+                let mut options = MutexOptions::default();
+                options.hold = hold;
+                Object::Mutex(store.mutex(&self.name, options).expect("a mutex"))
+            }
+            Shape::SemaphoreOfOne | Shape::SemaphoreOfFive => {
+                let permits = if matches!(self.shape, Shape::SemaphoreOfFive) { 5 } else { 1 };
+                let mut options = SemaphoreOptions::new(permits);
+                options.hold = hold;
+                Object::Semaphore(store.semaphore(&self.name, options).expect("a semaphore"))
+            }
+        };
+        Lock { object, taken: Arc::clone(&self.taken) }
+    }
+
+    /// Asserts that within C4's second nobody but that holder holds, and nobody queues.
+    pub(crate) async fn settles(&self, witness: &Lock, holder: Option<Ticket>) {
+        eventually(CANCELLED, "nothing is left behind", || async {
+            let state = witness.inspect().await.expect("inspect");
+            state.waiters == 0 && state.holders.iter().map(|holder| holder.ticket).eq(holder)
+        })
+        .await;
+    }
+}
+
+#[derive(Clone)]
+enum Object {
+    Mutex(Arc<dyn Mutex>),
+    Semaphore(Arc<dyn Semaphore>),
+}
+
+/// A handle of what is locked.
+#[derive(Clone)]
+pub(crate) struct Lock {
+    object: Object,
+    /// Held for as long as anybody has the handle.
+    taken: Arc<[Permit]>,
+}
+
+impl Lock {
+    pub(crate) async fn lock(&self) -> Result<Guard> {
+        match &self.object {
+            Object::Mutex(mutex) => mutex.lock().await.map(Guard::Mutex),
+            Object::Semaphore(semaphore) => semaphore.acquire().await.map(Guard::Permit),
+        }
+    }
+
+    pub(crate) async fn try_lock(&self) -> Result<Option<Guard>> {
+        Ok(match &self.object {
+            Object::Mutex(mutex) => mutex.try_lock().await?.map(Guard::Mutex),
+            Object::Semaphore(semaphore) => semaphore.try_acquire().await?.map(Guard::Permit),
+        })
+    }
+
+    pub(crate) async fn try_lock_for(&self, limit: Duration) -> Result<Option<Guard>> {
+        Ok(match &self.object {
+            Object::Mutex(mutex) => mutex.try_lock_for(limit).await?.map(Guard::Mutex),
+            Object::Semaphore(semaphore) => {
+                semaphore.try_acquire_many_for(1, limit).await?.map(Guard::Permit)
+            }
+        })
+    }
+
+    pub(crate) async fn attach(&self, ticket: Ticket) -> Result<Guard> {
+        match &self.object {
+            Object::Mutex(mutex) => mutex.attach(ticket).await.map(Guard::Mutex),
+            Object::Semaphore(semaphore) => semaphore.attach(ticket).await.map(Guard::Permit),
+        }
+    }
+
+    /// The state without the permits that the shape itself took.
+    pub(crate) async fn inspect(&self) -> Result<Inspection> {
+        let mut state = match &self.object {
+            Object::Mutex(mutex) => mutex.inspect().await?,
+            Object::Semaphore(semaphore) => semaphore.inspect().await?,
+        };
+        state.holders.retain(|holder| self.taken.iter().all(|permit| permit.ticket() != holder.ticket));
+        Ok(state)
+    }
+
+    /// Frees it from that holder by force.
+    pub(crate) async fn force(&self, holder: Ticket) -> Result<bool> {
+        match &self.object {
+            Object::Mutex(mutex) => mutex.force_unlock().await,
+            Object::Semaphore(semaphore) => semaphore.force_release(holder).await,
+        }
+    }
+
+    /// Waits until that many acquisitions queue.
+    pub(crate) async fn queue_of(&self, waiters: u64) {
+        let what = format!("a queue of {waiters}");
+        eventually(Duration::from_secs(5), &what, || async {
+            self.inspect().await.expect("inspect").waiters == waiters
+        })
+        .await;
+    }
+}
+
+/// A hold of it.
+#[derive(Debug)]
+pub(crate) enum Guard {
+    Mutex(MutexGuard),
+    Permit(Permit),
+}
+
+macro_rules! either {
+    ($guard:expr, $inner:ident => $call:expr) => {
+        match $guard {
+            Guard::Mutex($inner) => $call,
+            Guard::Permit($inner) => $call,
+        }
+    };
+}
+
+impl Guard {
+    pub(crate) fn ticket(&self) -> Ticket {
+        either!(self, guard => guard.ticket())
+    }
+
+    pub(crate) fn fencing_token(&self) -> FencingToken {
+        either!(self, guard => guard.fencing_token())
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        either!(self, guard => guard.is_held())
+    }
+
+    /// The deadline of a hold whose lease is not renewed.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.renewed_deadline().expect("a lease that is not renewed has an end")
+    }
+
+    /// The deadline of a hold whose lease is renewed: none where the process itself keeps it.
+    pub(crate) fn renewed_deadline(&self) -> Option<Instant> {
+        either!(self, guard => guard.deadline()).map(Instant::from_std)
+    }
+
+    pub(crate) async fn lost(&self) {
+        either!(self, guard => guard.lost().await);
+    }
+
+    pub(crate) async fn run<F: Future>(&self, future: F) -> Result<F::Output> {
+        either!(self, guard => guard.run(future).await)
+    }
+
+    pub(crate) async fn detach(self, lease: Duration) -> Result<Ticket> {
+        either!(self, guard => guard.detach(lease).await)
+    }
+
+    pub(crate) async fn release(self) -> Result<()> {
+        either!(self, guard => guard.release().await)
+    }
+}

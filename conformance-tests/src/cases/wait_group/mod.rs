@@ -1,0 +1,37 @@
+//! The clauses of the wait group.
+
+mod members;
+mod parameters;
+mod waiting;
+
+pub(crate) use members::*;
+pub(crate) use parameters::*;
+pub(crate) use waiting::*;
+
+use std::sync::Arc;
+
+use stanchion_core::{HoldOptions, WaitGroup, WaitGroupOptions};
+
+use crate::harness::Harness;
+
+/// A wait group of a client of its own, as of another process.
+async fn client(h: &dyn Harness, name: &str, limit: Option<u32>, hold: HoldOptions) -> Arc<dyn WaitGroup> {
+    let mut options = WaitGroupOptions::default();
+    options.limit = limit;
+    options.hold = hold;
+    h.store().await.wait_group(name, options).expect("a wait group")
+}
+
+/// A group without limit and with the default options.
+async fn plain(h: &dyn Harness, name: &str) -> Arc<dyn WaitGroup> {
+    client(h, name, None, HoldOptions::default()).await
+}
+
+/// Waits until that many adds queue.
+async fn queue_of(group: &dyn WaitGroup, waiters: u64) {
+    let what = format!("a queue of {waiters}");
+    super::support::eventually(std::time::Duration::from_secs(5), &what, || async {
+        group.inspect().await.expect("inspect").waiters == waiters
+    })
+    .await;
+}

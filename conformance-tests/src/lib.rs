@@ -1,0 +1,20 @@
+//! The contract of the `stanchion` coordination library as tests, for the stores of this workspace and for anybody's own.
+//!
+//! A store brings a [`Harness`]; [`suite!`] makes one `#[test]` of each case. A case is named after the clauses of the
+//! contract that it asserts. The suite is itself tested: [`plant`] has stores with planted bugs, each of which a named
+//! case catches.
+//!
+//! ```ignore
+//! // tests/conformance.rs of a store
+//! stanchion_conformance::suite!(MyHarness::start().await);
+//! ```
+
+mod cases;
+pub mod gaps;
+mod harness;
+pub mod plant;
+pub mod servers;
+pub mod suite;
+
+pub use cases::CASES;
+pub use harness::Harness;

@@ -1,0 +1,91 @@
+//! A store with a bug.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use stanchion_core::{
+    Capabilities, Limiter, LimiterOptions, Mutex, MutexOptions, OnMismatch, Result, Semaphore,
+    SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
+};
+
+use super::Bug;
+use super::ledger::Ledger;
+use super::limiter::{PlantedLimiter, rounded};
+use super::mutex::PlantedMutex;
+use super::semaphore::PlantedSemaphore;
+use super::wait_group::PlantedWaitGroup;
+
+#[derive(Debug)]
+pub(super) struct PlantedStore {
+    inner: Arc<dyn Store>,
+    bug: Option<Bug>,
+    ledger: Arc<Ledger>,
+}
+
+impl PlantedStore {
+    pub(super) fn new(inner: Arc<dyn Store>, bug: Option<Bug>, ledger: &Arc<Ledger>) -> Self {
+        Self { inner, bug, ledger: Arc::clone(ledger) }
+    }
+
+    fn name(&self, name: &str) -> String {
+        if self.bug == Some(Bug::FoldedNames) { name.to_lowercase() } else { name.to_owned() }
+    }
+
+    /// Keeps an object beyond its use, where that is the bug.
+    fn used<T: Clone + Send + 'static>(&self, object: &T) {
+        if self.bug == Some(Bug::IdleNamesAreKept) {
+            self.ledger.keep(object.clone());
+        }
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Store for PlantedStore {
+    fn mutex(&self, name: &str, mut options: MutexOptions) -> Result<Arc<dyn Mutex>> {
+        let ttl = options.hold.ttl;
+        if self.bug == Some(Bug::HalfLease) {
+            options.hold.ttl = ttl.map(|ttl| ttl / 2);
+        }
+        let inner = self.inner.mutex(&self.name(name), options)?;
+        self.used(&inner);
+        Ok(Arc::new(PlantedMutex::new(inner, self.bug, &self.ledger, ttl)))
+    }
+
+    fn semaphore(&self, name: &str, mut options: SemaphoreOptions) -> Result<Arc<dyn Semaphore>> {
+        if self.bug == Some(Bug::SilentMismatch) {
+            options.on_mismatch = OnMismatch::Adopt;
+        }
+        let permits = options.permits;
+        let inner = self.inner.semaphore(&self.name(name), options)?;
+        self.used(&inner);
+        Ok(Arc::new(PlantedSemaphore::new(inner, self.bug, &self.ledger, permits)))
+    }
+
+    fn wait_group(&self, name: &str, options: WaitGroupOptions) -> Result<Arc<dyn WaitGroup>> {
+        let inner = self.inner.wait_group(&self.name(name), options)?;
+        self.used(&inner);
+        Ok(Arc::new(PlantedWaitGroup::new(inner, self.bug)))
+    }
+
+    fn limiter(&self, name: &str, mut options: LimiterOptions) -> Result<Arc<dyn Limiter>> {
+        if self.bug == Some(Bug::RoundedInterval) {
+            options.quota = rounded(options.quota);
+        }
+        let inner = self.inner.limiter(&self.name(name), options)?;
+        self.used(&inner);
+        Ok(Arc::new(PlantedLimiter::new(inner, self.bug)))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.inner.ping().await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.inner.close().await
+    }
+}

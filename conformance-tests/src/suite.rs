@@ -1,0 +1,276 @@
+//! The cases as data, and what runs them.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use stanchion_core::{Capabilities, ErrorKind, LimiterOptions, Quota, Store, WaitGroupOptions};
+
+use crate::gaps::Gap;
+use crate::harness::Harness;
+
+/// How long a case may take before it counts as stuck.
+pub const CASE_LIMIT: Duration = Duration::from_secs(60);
+
+/// A case under way. It needs no `Send`: it is driven by a thread of its own.
+pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// One case: the shortest piece of the contract that can hold or fail by itself.
+#[derive(Clone, Copy)]
+pub struct Case {
+    pub(crate) group: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) run: for<'a> fn(&'a dyn Harness) -> Running<'a>,
+}
+
+impl Case {
+    /// The group: a module of the generated tests.
+    #[must_use]
+    pub fn group(&self) -> &'static str {
+        self.group
+    }
+
+    /// The name: clauses in lower case, then what is asserted.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Group and name, as the test runner prints them.
+    #[must_use]
+    pub fn path(&self) -> String {
+        format!("{}::{}", self.group, self.name)
+    }
+
+    /// The clauses the case is named after, as in the contract: `C4`. Run on a semaphore, a mutex's case also shows S8.
+    #[must_use]
+    pub fn clauses(&self) -> Vec<String> {
+        let is_clause = |word: &&str| {
+            let digits = word.trim_start_matches(['c', 'm', 's', 'w', 'l']);
+            digits.len() + 1 == word.len() && digits.parse::<u8>().is_ok()
+        };
+        let mut clauses: Vec<_> = self.name.split('_').take_while(is_clause).map(str::to_uppercase).collect();
+        if self.group.starts_with("as_semaphore") {
+            clauses.push("S8".to_owned());
+        }
+        clauses
+    }
+
+    /// The reason of the first of these gaps that names a clause of this case, or its letter, for that store.
+    #[must_use]
+    pub fn gap_in(&self, gaps: &[Gap], store: &str) -> Option<String> {
+        let clauses = self.clauses();
+        let names =
+            |gap: &&Gap| clauses.iter().any(|clause| clause == gap.clause || clause[..1] == *gap.clause);
+        gaps.iter().filter(|gap| gap.store == store).find(names).map(|gap| gap.reason.to_owned())
+    }
+
+    /// Whether the case needs what the store declares that it does not have.
+    fn undeclared(&self, capabilities: &Capabilities) -> Option<&'static str> {
+        let is_of = |clause: &str| self.clauses().iter().any(|own| own == clause);
+        match self.group {
+            "wait_group" if !capabilities.wait_groups => Some("the store declares no wait groups"),
+            "limiter" if !capabilities.limiters => Some("the store declares no limiters"),
+            _ if is_of("C24") && !capabilities.detach => Some("the store declares no detach"),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Case").field("group", &self.group).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What became of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It held.
+    Passed,
+    /// It was not run, for this reason.
+    Gap(String),
+    /// It failed, with this message.
+    Failed(String),
+}
+
+/// The case of that path.
+#[must_use]
+pub fn find(path: &str) -> Option<Case> {
+    crate::cases::CASES.iter().find(|case| case.path() == path).copied()
+}
+
+/// Runs the case of that path; what [`suite!`](crate::suite) makes a test of.
+///
+/// # Panics
+/// If the case fails or takes longer than [`CASE_LIMIT`], or if there is none of that path.
+pub fn run<H, F>(path: &str, start: impl FnOnce() -> F + Send + 'static)
+where
+    H: Harness,
+    F: Future<Output = H>,
+{
+    let case = find(path).unwrap_or_else(|| panic!("there is no case {path}"));
+    match verdict(case, CASE_LIMIT, start) {
+        Verdict::Passed => {}
+        Verdict::Gap(reason) => println!("gap: {path}: {reason}"),
+        Verdict::Failed(message) => panic!("{path}: {message}"),
+    }
+}
+
+/// Runs a case on a runtime of its own and says what became of it. A case that is stuck beyond `limit` has failed; its
+/// thread is left behind.
+///
+/// # Panics
+/// If the system refuses a thread or a runtime.
+pub fn verdict<H, F>(case: Case, limit: Duration, start: impl FnOnce() -> F + Send + 'static) -> Verdict
+where
+    H: Harness,
+    F: Future<Output = H>,
+{
+    let (report, reported) = mpsc::channel();
+    let runner = thread::Builder::new().name(case.name.to_owned());
+    let runner = runner.spawn(move || {
+        let verdict = drive(case, start);
+        // The receiver has gone only if the case was given up.
+        let _ = report.send(verdict);
+    });
+    let runner = runner.expect("a thread for the case");
+    match reported.recv_timeout(limit) {
+        Ok(verdict) => {
+            let _ = runner.join();
+            verdict
+        }
+        Err(mpsc::RecvTimeoutError::Timeout) => Verdict::Failed(format!("stuck for {limit:?}")),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            let payload = runner.join().err();
+            Verdict::Failed(payload.map_or_else(String::new, |payload| message_of(payload.as_ref())))
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a case is driven from here, as a test is by its runner")]
+fn drive<H, F>(case: Case, start: impl FnOnce() -> F) -> Verdict
+where
+    H: Harness,
+    F: Future<Output = H>,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_all().build();
+    let runtime = runtime.expect("a runtime for the case");
+    let verdict = runtime.block_on(async {
+        let harness = start().await;
+        if let Some(reason) = harness.gap(&case) {
+            return Verdict::Gap(reason);
+        }
+        let store = harness.store().await;
+        let capabilities = store.capabilities();
+        if let Some(reason) = case.undeclared(&capabilities) {
+            check_refusals(store.as_ref(), &capabilities);
+            return Verdict::Gap(reason.to_owned());
+        }
+        drop(store);
+        (case.run)(&harness).await;
+        Verdict::Passed
+    });
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    verdict
+}
+
+/// What is declared missing must be refused, not half work.
+fn check_refusals(store: &dyn Store, capabilities: &Capabilities) {
+    if !capabilities.wait_groups {
+        let refusal = store.wait_group("w", WaitGroupOptions::default()).map(drop);
+        assert_eq!(refusal.map_err(|error| error.kind()), Err(ErrorKind::Unsupported), "wait groups");
+    }
+    if !capabilities.limiters {
+        let refusal = store.limiter("l", LimiterOptions::new(Quota::per_second(1))).map(drop);
+        assert_eq!(refusal.map_err(|error| error.kind()), Err(ErrorKind::Unsupported), "limiters");
+    }
+}
+
+fn message_of(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("panicked").to_owned()
+}
+
+/// Makes one `#[test]` of each case, so that no store can leave one out.
+///
+/// The argument is an expression for a [`Harness`](crate::Harness); it may await, and is evaluated anew for each case,
+/// on the runtime of that case.
+///
+/// ```ignore
+/// stanchion_conformance::suite!(MyHarness::start().await);
+/// ```
+#[macro_export]
+macro_rules! suite {
+    ($harness:expr) => {
+        $crate::for_each_case! { [$crate::suite_tests] ($harness) }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! suite_tests {
+    (($harness:expr) $({ $($group:ident)+ } $cases:tt)+) => {
+        $($($crate::suite_group! { ($harness) $group $cases })+)+
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! suite_group {
+    (($harness:expr) $group:ident [$($case:ident,)+]) => {
+        mod $group {
+            #[allow(unused_imports)]
+            use super::*;
+            $(
+                #[test]
+                fn $case() {
+                    let path = concat!(stringify!($group), "::", stringify!($case));
+                    $crate::suite::run(path, || async { $harness });
+                }
+            )+
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn case(group: &'static str, name: &'static str) -> Case {
+        Case { group, name, run: |_| Box::pin(async {}) }
+    }
+
+    #[test]
+    fn a_case_is_about_the_clauses_it_is_named_after() {
+        assert_eq!(case("mutex", "m2_fencing_token_grows").clauses(), ["M2"]);
+        assert_eq!(case("as_semaphore_of_one", "c9_m8_told").clauses(), ["C9", "M8", "S8"]);
+        assert_eq!(case("common", "close_c1").clauses(), [""; 0]);
+    }
+
+    #[test]
+    fn a_gap_names_a_clause_or_a_letter() {
+        let gaps = [
+            Gap { store: "ours", clause: "W", reason: "no groups" },
+            Gap { store: "ours", clause: "C2", reason: "no faults" },
+        ];
+        let gap = |name| case("any", name).gap_in(&gaps, "ours");
+        assert_eq!(gap("c4_w7_add").as_deref(), Some("no groups"));
+        assert_eq!(gap("c2_retry").as_deref(), Some("no faults"));
+        assert_eq!(gap("c20_limit"), None);
+        assert_eq!(case("any", "w1_wait").gap_in(&gaps, "another"), None);
+    }
+
+    #[test]
+    fn every_case_has_its_own_path_and_a_clause() {
+        let paths: HashSet<_> = crate::CASES.iter().map(Case::path).collect();
+        assert_eq!(paths.len(), crate::CASES.len());
+        assert!(crate::CASES.iter().all(|case| !case.clauses().is_empty()));
+    }
+}
