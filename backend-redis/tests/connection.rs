@@ -258,3 +258,14 @@ async fn c19_another_database_is_another_store() {
     let error = RedisStore::builder(&url).unwrap().steps().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error:?}");
 }
+
+#[tokio::test]
+async fn c19_a_unix_socket_leads_to_the_same_names() {
+    let (server, bed) = start(RedisOptions::default().config("unixsocket redis.sock"));
+    let request = ask(&mutex("m"));
+    granted(&bed.process().await, &request).await;
+    let path = server.dir().join("redis.sock");
+    let url = format!("redis+unix://{}?namespace={}", path.display(), bed.namespace);
+    let process = RedisStore::builder(&url).unwrap().steps().await.unwrap();
+    waits(&process, &ask(&mutex("m"))).await;
+}

@@ -61,7 +61,8 @@ async fn m6_hand_off_is_near_a_bare_one() {
     tokio::spawn(async move {
         loop {
             let mut blocked = redis::cmd("BLPOP");
-            let Ok(element) = blocked.arg("bare").arg(0.4).query_async::<Option<(String, i64)>>(&mut popper).await
+            let Ok(element) =
+                blocked.arg("bare").arg(0.4).query_async::<Option<(String, i64)>>(&mut popper).await
             else {
                 return;
             };
@@ -83,7 +84,9 @@ async fn m6_hand_off_is_near_a_bare_one() {
     let p99 = sorted[sorted.len() * 99 / 100];
     let (ours, bare, scripts) = (median(ours), median(bare), median(scripts));
     let ratio = ours.as_secs_f64() / (bare + scripts).as_secs_f64();
-    println!("hand-off p50 {ours:?}, p99 {p99:?}; bare BLPOP hand-off {bare:?} + script {scripts:?}: ratio {ratio:.2}");
+    println!(
+        "hand-off p50 {ours:?}, p99 {p99:?}; bare BLPOP hand-off {bare:?} + script {scripts:?}: ratio {ratio:.2}"
+    );
     assert!(ours <= Duration::from_millis(5), "M6: p50 {ours:?}");
     assert!(p99 <= Duration::from_millis(50), "M6: p99 {p99:?}");
     assert!(ratio <= 1.5, "ratio {ratio:.2}");

@@ -50,7 +50,8 @@ async fn c15_c16_256_waiters_are_served_in_order_at_few_commands() {
     let mut bed = Bed::start().await;
     let (near, far) = (bed.store().await, bed.store().await);
     let options = || MutexOptions::default().ttl(Duration::from_secs(10));
-    let mutexes = [near.mutex("busy", options()).expect("a mutex"), far.mutex("busy", options()).expect("a mutex")];
+    let mutexes =
+        [near.mutex("busy", options()).expect("a mutex"), far.mutex("busy", options()).expect("a mutex")];
     let guard = mutexes[0].lock().await.expect("a lock");
     let served = Arc::new(StdMutex::new(Vec::new()));
     let mut waiters = JoinSet::new();
@@ -62,7 +63,8 @@ async fn c15_c16_256_waiters_are_served_in_order_at_few_commands() {
             guard.release().await.expect("a release");
         });
         // One after the other, so that the order of arrival is known.
-        until(mutexes[0].as_ref(), SETTLING, "the next waiter", |inspection| inspection.waiters == index + 1).await;
+        until(mutexes[0].as_ref(), SETTLING, "the next waiter", |inspection| inspection.waiters == index + 1)
+            .await;
     }
     let before: u64 = bed.wire_commands().await.values().sum();
     let started = Instant::now();

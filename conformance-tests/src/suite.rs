@@ -104,7 +104,7 @@ pub fn find(path: &str) -> Option<Case> {
     crate::cases::CASES.iter().find(|case| case.path() == path).copied()
 }
 
-/// Runs the case of that path; what [`suite!`](crate::suite) makes a test of.
+/// Runs the case of that path; what [`suite!`](crate::suite!) makes a test of.
 ///
 /// # Panics
 /// If the case fails or takes longer than [`CASE_LIMIT`], or if there is none of that path.

@@ -1,6 +1,10 @@
 //! The engine over a model of a store, with faults to order.
 
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests wait in real time and fail by panics")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time and fail by panics"
+)]
 
 mod model;
 
@@ -124,7 +128,10 @@ async fn c3_a_lost_reply_of_a_try_is_unknown_and_leaves_nothing() {
     model.faults.lose_reply.store(1, SeqCst);
     let error = mutex.try_lock().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown);
-    assert_eq!((error.operation(), error.store(), error.name()), (Some("try_lock"), Some("model"), Some("m")));
+    assert_eq!(
+        (error.operation(), error.store(), error.name()),
+        (Some("try_lock"), Some("model"), Some("m"))
+    );
     empty(&model).await;
     assert!(mutex.try_lock().await.unwrap().is_some());
 }

@@ -39,7 +39,8 @@ impl Bed {
     pub async fn wire_commands(&mut self) -> HashMap<String, u64> {
         let info: String =
             redis::cmd("INFO").arg("commandstats").query_async(&mut self.raw).await.expect("commandstats");
-        let on_the_wire = ["eval", "evalsha", "blpop", "lpop", "ping", "script|load", "hello", "client|setinfo"];
+        let on_the_wire =
+            ["eval", "evalsha", "blpop", "lpop", "ping", "script|load", "hello", "client|setinfo"];
         info.lines()
             .filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="))
             .filter(|(command, _)| on_the_wire.contains(command))
@@ -49,7 +50,8 @@ impl Bed {
 
     /// Connections of others than this test's own client.
     pub async fn connections(&mut self) -> usize {
-        let list: String = redis::cmd("CLIENT").arg("LIST").query_async(&mut self.raw).await.expect("client list");
+        let list: String =
+            redis::cmd("CLIENT").arg("LIST").query_async(&mut self.raw).await.expect("client list");
         list.lines().count() - 1
     }
 }

@@ -1,7 +1,12 @@
 //! A sequential model of a lease store, with faults to order: what the engine is tested against.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, unreachable_pub, reason = "a store of its own, with real time")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "a store of its own, with real time"
+)]
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -11,7 +16,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::engine::Engine;
 use stanchion_core::engine::steps::{
-    Acquire, Acquired, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release, Renew, WakeSource,
+    Acquire, Acquired, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release, Renew,
+    WakeSource,
 };
 use stanchion_core::{
     Capabilities, Error, ErrorKind, FencingToken, Holder, Inspection, MutexMode, Result, Ticket,
@@ -203,7 +209,10 @@ impl Model {
 impl PermitSteps for Model {
     async fn acquire(&self, batch: &[Acquire]) -> Result<Vec<Acquired>> {
         self.step(|records| {
-            batch.iter().map(|ask| self.acquire_one(records.entry(ask.object.clone()).or_default(), ask)).collect()
+            batch
+                .iter()
+                .map(|ask| self.acquire_one(records.entry(ask.object.clone()).or_default(), ask))
+                .collect()
         })
         .await
     }
@@ -286,7 +295,8 @@ impl PermitSteps for Model {
             if record.tombstones.contains(&ask.to) {
                 return None;
             }
-            let hold = record.holds.iter_mut().find(|hold| hold.ticket == ask.from || hold.ticket == ask.to)?;
+            let hold =
+                record.holds.iter_mut().find(|hold| hold.ticket == ask.from || hold.ticket == ask.to)?;
             hold.ticket = ask.to;
             hold.expires = Instant::now() + ask.lease.get();
             record.tombstones.push(ask.from);
@@ -302,7 +312,11 @@ impl PermitSteps for Model {
                 let token = FencingToken::new(hold.token).unwrap();
                 Holder::new(hold.ticket, token, hold.weight, hold.granted.elapsed())
             };
-            Inspection::new(record.holds.iter().map(holder).collect(), record.queue.len() as u64, record.limit)
+            Inspection::new(
+                record.holds.iter().map(holder).collect(),
+                record.queue.len() as u64,
+                record.limit,
+            )
         })
         .await
     }
