@@ -25,6 +25,9 @@ use tokio::time::sleep;
 
 const STEPS: usize = 1_500;
 
+/// H, E and Q as they are.
+type Contents = (HashMap<String, String>, Vec<(String, f64)>, Vec<String>);
+
 /// The keys of the one object of a namespace.
 struct Keys {
     record: String,
@@ -41,17 +44,16 @@ impl Keys {
     }
 
     async fn check(&self, raw: &mut MultiplexedConnection) {
-        let (fields, expiries, queue): (HashMap<String, String>, Vec<(String, f64)>, Vec<String>) =
-            redis::pipe()
-                .atomic()
-                .hgetall(&self.record)
-                .cmd("ZRANGE")
-                .arg(&[&self.expiries, "0", "-1", "WITHSCORES"])
-                .cmd("ZRANGE")
-                .arg(&[&self.queue, "0", "-1"])
-                .query_async(raw)
-                .await
-                .unwrap();
+        let (fields, expiries, queue): Contents = redis::pipe()
+            .atomic()
+            .hgetall(&self.record)
+            .cmd("ZRANGE")
+            .arg(&[&self.expiries, "0", "-1", "WITHSCORES"])
+            .cmd("ZRANGE")
+            .arg(&[&self.queue, "0", "-1"])
+            .query_async(raw)
+            .await
+            .unwrap();
         let number = |field: &str| fields.get(field).map_or(0, |value| value.parse::<u64>().unwrap());
         let of_kind = |kind: char| -> BTreeSet<&str> {
             let long = fields.keys().filter(|field| field.len() == 33);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use stanchion_core::{Mutex, MutexOptions};
+use stanchion_core::MutexOptions;
 use support::{Bed, until};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};

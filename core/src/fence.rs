@@ -45,21 +45,20 @@ impl<T> Fenced<T> {
         Ok(write(&mut inner.value))
     }
 
-    /// Lets the new ticket of an attached hold write with the token it kept: a hold that changes hands by
-    /// [`attach`](crate::Mutex::attach) keeps its token and gets another ticket.
+    /// Lets the new ticket of an attached hold write with the token it kept, and no earlier ticket any more.
+    ///
+    /// A hold that changes hands by [`attach`](crate::Mutex::attach) keeps its token and gets another ticket, so the
+    /// process that attached it says so before its first write.
     ///
     /// # Errors
-    /// `Lost` unless the largest token seen is this one from that ticket; a token not seen yet needs no hand-over.
-    pub fn hand_over(&self, token: FencingToken, from: Ticket, to: Ticket) -> Result<()> {
+    /// `Lost` if a larger token was seen.
+    pub fn hand_over(&self, token: FencingToken, to: Ticket) -> Result<()> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut inner.seen {
-            Some((largest, owner)) if *largest == token && (*owner == from || *owner == to) => {
-                *owner = to;
-                Ok(())
-            }
-            Some((largest, _)) if *largest >= token => Err(Error::lost()),
-            _ => Ok(()),
+        if inner.seen.is_some_and(|(largest, _)| token < largest) {
+            return Err(Error::lost());
         }
+        inner.seen = Some((token, to));
+        Ok(())
     }
 
     /// Reads the value.

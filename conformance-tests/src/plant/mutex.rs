@@ -13,7 +13,7 @@ use super::guard::PlantedKeeper;
 use super::ledger::{Counter, Ledger};
 
 /// How long every other reply is under way, where that matters.
-const SLOW_REPLY: Duration = Duration::from_millis(200);
+const SLOW_REPLY: Duration = Duration::from_millis(300);
 /// When a waiter that was not woken asks again.
 const NEXT_POLL: Duration = Duration::from_secs(3);
 /// How often waiters ask that have no queue.

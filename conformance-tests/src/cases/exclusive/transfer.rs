@@ -52,7 +52,7 @@ pub(crate) async fn c24_exclusion_is_unbroken(h: &dyn Harness, shape: Shape) {
         resource.write(token, writer, |()| ()).expect("the holder writes");
         let detached = guard.detach(LEASE).await.expect("detach");
         guard = clients[round % 2].attach(detached).await.expect("attach");
-        resource.hand_over(token, writer, guard.ticket()).expect("the write right follows");
+        resource.hand_over(token, guard.ticket()).expect("the write right follows");
         assert!(!probing.is_finished() && !waiting.is_finished(), "exclusion is broken");
     }
     probing.cancel().await;
