@@ -35,6 +35,7 @@ pub(crate) struct LeaseHold {
     pub(crate) renew_until: Option<Instant>,
     /// A request of this ticket may still be under way, so that its release leaves a tombstone.
     pub(crate) ambiguous: bool,
+    granted: Instant,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -49,6 +50,7 @@ impl LeaseHold {
             lease,
             renew_until: None,
             ambiguous: false,
+            granted: sent,
             state: Mutex::new(State { phase: Phase::Live, deadline }),
             changed: Notify::new(),
         }
@@ -60,6 +62,7 @@ impl LeaseHold {
         if state.phase == Phase::Live && now() >= state.deadline {
             state.phase = Phase::Lost;
             self.changed.notify_waiters();
+            tracing::warn!(name = %self.object.name, ticket = %self.ticket, "hold lost: its deadline passed");
         }
         state
     }
@@ -97,6 +100,10 @@ impl LeaseHold {
             state.phase = phase;
         }
         drop(state);
+        if live && phase == Phase::Given {
+            let held = self.granted.elapsed();
+            tracing::debug!(name = %self.object.name, ticket = %self.ticket, ?held, "hold given up");
+        }
         self.changed.notify_waiters();
         live
     }

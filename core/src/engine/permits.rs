@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tracing::Instrument;
 
 use super::EngineHandle;
 use super::acquire::{Acquisition, Grant, Patience, own};
 use super::keeper::move_hold;
 use super::steps::{Acquire, Attach, Force, LimitCheck, Object};
+use crate::clock::now;
 use crate::options::check_count;
 use crate::{
     Error, Hold, HoldOptions, Inspection, Mutex, MutexGuard, OnMismatch, Permit, Result, Semaphore, Ticket,
@@ -51,6 +53,10 @@ impl Permits {
         self.compared.store(true, Ordering::Relaxed);
     }
 
+    fn known_limit(&self) -> u32 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
     fn context(&self, operation: &'static str, error: Error) -> Error {
         error.context(operation, self.engine.shared.store(), self.object.name.as_str())
     }
@@ -66,7 +72,7 @@ impl Permits {
             ticket: Ticket::random(),
             weight,
             lease: self.options.first_lease()?,
-            limit: self.limit.load(Ordering::Relaxed),
+            limit: self.known_limit(),
             check,
             queue,
             max_waiters: self.options.max_waiters,
@@ -77,7 +83,7 @@ impl Permits {
     async fn take(&self, operation: &'static str, weight: u32, patience: Patience) -> Result<Option<Hold>> {
         let taken = async {
             check_count("the number of permits", weight)?;
-            let limit = self.limit.load(Ordering::Relaxed);
+            let limit = self.known_limit();
             if weight > limit && !self.follows() {
                 let detail = format!("{weight} permits were asked for and the limit is {limit}");
                 return Err(Error::invalid_argument(detail));
@@ -85,12 +91,22 @@ impl Permits {
             let request = self.request(weight, !matches!(patience, Patience::None))?;
             let learn = |limit| self.learn(limit);
             let acquisition = Acquisition { engine: &self.engine, request, patience, learn: &learn };
-            match acquisition.run().await? {
+            let started = now();
+            let granted = acquisition.run().await?;
+            tracing::debug!(waited = ?started.elapsed(), granted = granted.is_some(), limit = self.known_limit());
+            match granted {
                 Some((grant, doubt)) => own(&grant, doubt, &self.options, weight).map(Some),
                 None => Ok(None),
             }
         };
-        taken.await.map_err(|error| self.context(operation, error))
+        let span = tracing::debug_span!(
+            "stanchion.acquire",
+            operation,
+            store = self.engine.shared.store(),
+            name = %self.object.name,
+            weight
+        );
+        taken.instrument(span).await.map_err(|error| self.context(operation, error))
     }
 
     /// Whether the store's limit may be another than the one this handle knows.
@@ -192,7 +208,7 @@ impl Semaphore for Permits {
 
     async fn available(&self) -> Result<u32> {
         let inspection = self.look("available").await?;
-        let limit = inspection.limit.unwrap_or_else(|| self.limit.load(Ordering::Relaxed));
+        let limit = inspection.limit.unwrap_or_else(|| self.known_limit());
         let used = inspection.holders.iter().fold(0_u32, |used, holder| used.saturating_add(holder.weight));
         Ok(limit.saturating_sub(used))
     }
