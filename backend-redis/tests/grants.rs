@@ -264,6 +264,9 @@ async fn m8_force_frees_and_wakes() {
     assert_eq!(steps.force(&object, Force::All).await.unwrap(), 2);
     assert_eq!(hint(&process).await, [waiter.ticket]);
     assert_eq!(process.own.renew(&[renewal(&requests[1])]).await.unwrap(), [Kept::No]);
+    for request in &requests {
+        assert_eq!(acquire(&process, request).await, Acquired::Cancelled, "a late copy of a freed acquire");
+    }
     granted(&process, &waiter).await;
     granted(&process, &ask_many(&object, 1, 3)).await;
 }

@@ -81,6 +81,8 @@ return run(8, function(o, at)
   if o.n > 0 and o.used == 0 and now - o.touch > STATE then walk(o, function() end) end
   if not o.lim or stale(o) then
     o.lim, o.brought = limit, true
+  elseif o.place then
+    -- A retry: the limits were compared when the ticket joined.
   elseif o.lim ~= limit and check == 'r' then
     return { 3, o.lim }
   elseif o.lim ~= limit and check == 'p' then

@@ -14,7 +14,7 @@ return run(4, function(o, at)
     if not hold then return { 0 } end
     call('ZREM', o.e, from)
     call('HDEL', o.h, 'h' .. from)
-    bury(o, from, lease)
+    bury(o, from, math.max(lease, string.match(hold, '^%d+') - now))
     o.hold = string.match(hold, '^%d+ %d+ %d+ %d+') .. ARGV[at + 4]
   end
   local weight, token = extend(o, lease)

@@ -1,5 +1,8 @@
 -- force: frees holds, whoever has them, and wakes whom that lets in.
 --
+-- A freed ticket leaves a tombstone for what was left of its lease: a late copy of its acquire must not give its holder
+-- another hold, with another token, that the holder's renewals would keep.
+--
 -- ARGV     for each entry: the ticket, or empty for all
 -- Returns  {count}: how many holds were freed
 -- Complexity  O(log E) for one, O(E · log E) for all.
@@ -10,16 +13,20 @@ return run(1, function(o, at)
   load(o, ticket)
   if ticket ~= '' then
     if not o.hold then return { 0 } end
+    local left = tonumber(string.match(o.hold, '^%d+')) - now
     free(o)
+    bury(o, ticket, left)
     return { 1 }
   end
   local tickets, count = {}, 0
-  for _, member in ipairs(call('ZRANGE', o.e, 0, -1)) do
-    if #member == 32 then tickets[#tickets + 1] = member end
+  local members = call('ZRANGE', o.e, 0, -1, 'WITHSCORES')
+  for i = 1, #members, 2 do
+    if #members[i] == 32 then tickets[members[i]] = members[i + 1] - now end
   end
-  for _, member in ipairs(tickets) do
+  for member, left in pairs(tickets) do
     call('ZREM', o.e, member)
     count = count + call('HDEL', o.h, 'h' .. member)
+    bury(o, member, left)
   end
   if count > 0 then
     o.used, o.touch, o.wake = 0, now, true

@@ -23,7 +23,8 @@
 
 local call = redis.call
 local PROCESS, TOKENS, STATE = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local LIVENESS, GRACE, SWEEP = 1000000, 2000000, 1000000
+-- Waiting processes are heard three times in `LIVENESS`: when nobody was for `UNHEARD`, it was not they who were silent.
+local LIVENESS, UNHEARD, GRACE, SWEEP = 1000000, 600000, 2000000, 1000000
 local LONGEST_LEASE = 86400000000
 local NEVER = 9007199254740992
 local BOX_MS, BOX_LENGTH = 10000, 10000
@@ -194,7 +195,7 @@ local function stripe_of(o)
     for _, process in ipairs(call('ZRANGEBYSCORE', o.live, '(' .. NOW, '+inf')) do
       call('ZADD', o.live, NOW, process)
     end
-  elseif last > 0 and last < now - LIVENESS and now >= s.start + GRACE then
+  elseif last > 0 and last < now - UNHEARD and now >= s.start + GRACE then
     if s.start > 0 then
       s.marked = s.start
       local silent = call('ZRANGEBYSCORE', o.live, 1, '(' .. int(s.start), 'WITHSCORES')
@@ -279,6 +280,11 @@ local function walk(o, visit, stop)
   if n ~= o.n then
     o.n = n
     put(o, 'n', n)
+    -- Who was removed may have been counted among the silent.
+    if gone > 0 then
+      o.swept = 0
+      put(o, 'swept', '0')
+    end
   end
   return not done
 end

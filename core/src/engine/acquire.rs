@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::EngineHandle;
-use super::board::Bell;
+use super::board::{Bell, Queued};
 use super::hold::{LeaseHold, sleep_until_some};
 use super::keeper::LeaseKeeper;
 use super::steps::{Acquire, Acquired, LimitCheck, Object};
@@ -53,20 +53,14 @@ pub(crate) struct Doubt {
     object: Object,
     ticket: Ticket,
     lease: Ttl,
-    waits: bool,
+    /// On the board, as an acquisition that may queue.
+    asks: bool,
     raised: bool,
 }
 
 impl Doubt {
     pub(crate) fn new(engine: &Arc<EngineHandle>, object: &Object, ticket: Ticket, lease: Ttl) -> Self {
-        Self {
-            engine: Arc::clone(engine),
-            object: object.clone(),
-            ticket,
-            lease,
-            waits: false,
-            raised: false,
-        }
+        Self { engine: Arc::clone(engine), object: object.clone(), ticket, lease, asks: false, raised: false }
     }
 
     /// A request is about to be sent.
@@ -80,16 +74,21 @@ impl Doubt {
     }
 
     /// The ticket queues at the store: its wake-ups arrive at the bell.
-    fn join(&mut self, born: u64) -> Bell {
-        self.waits = true;
-        self.engine.shared.board.join(&self.object, self.ticket, self.lease.get(), born)
+    fn join(&self, queued: Queued) -> Bell {
+        self.engine.shared.board.join(&self.object, self.ticket, self.lease.get(), queued)
+    }
+
+    /// The acquisition may queue from now on.
+    fn ask(&mut self) {
+        self.asks = true;
+        self.engine.shared.board.ask(self.ticket);
     }
 }
 
 impl Drop for Doubt {
     fn drop(&mut self) {
         let shared = &self.engine.shared;
-        if self.waits {
+        if self.asks {
             shared.board.leave(self.ticket);
         }
         if self.raised {
@@ -116,8 +115,8 @@ pub(crate) struct Acquisition<'a> {
 /// What one answer means for the waiting.
 enum Next {
     Done(Option<Grant>),
-    /// Wait in the queue of the record of that birth.
-    Wait(u64),
+    /// Wait in the queue.
+    Wait(Queued),
     Again,
 }
 
@@ -126,6 +125,9 @@ impl Acquisition<'_> {
     pub(crate) async fn run(mut self) -> Result<Option<(Grant, Doubt)>> {
         let mut doubt =
             Doubt::new(self.engine, &self.request.object, self.request.ticket, self.request.lease);
+        if self.request.queue {
+            doubt.ask();
+        }
         let mut bell: Option<Bell> = None;
         let mut ambiguous = false;
         let mut pause = FIRST_PAUSE;
@@ -139,9 +141,9 @@ impl Acquisition<'_> {
                     Next::Done(None) => return Ok(None),
                     Next::Done(Some(grant)) => return Ok(Some((grant, doubt))),
                     Next::Again => continue,
-                    Next::Wait(born) => {
+                    Next::Wait(queued) => {
                         pause = FIRST_PAUSE;
-                        let bell = bell.get_or_insert_with(|| doubt.join(born));
+                        let bell = bell.get_or_insert_with(|| doubt.join(queued));
                         if !self.wait(bell).await {
                             return Ok(None);
                         }
@@ -195,9 +197,10 @@ impl Acquisition<'_> {
             }
             Acquired::Waiting { limit, born } => {
                 (self.learn)(limit);
-                Ok(if self.request.queue { Next::Wait(born) } else { Next::Done(None) })
+                Ok(if self.request.queue { Next::Wait(Queued { sent, born }) } else { Next::Done(None) })
             }
-            Acquired::Cancelled => Err(Error::lost()),
+            // By `close`, which overtook this request; nobody else knows the ticket.
+            Acquired::Cancelled => Err(self.engine.shared.check_open().err().unwrap_or_else(Error::lost)),
             Acquired::Mismatch { stored } => Err(Error::new(
                 ErrorKind::ConfigMismatch,
                 format!("the store's limit is {stored}, this handle's is {}", self.request.limit),

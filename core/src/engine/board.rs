@@ -1,6 +1,6 @@
 //! Who waits in this process, and for what: where wake-ups are delivered.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,15 +21,37 @@ struct Watched {
     born: u64,
     /// The shortest lease among the waiters: unheard for so long, they may have lost their places.
     patience: Duration,
+    /// When the last request was sent that the store has heard.
     heard: Instant,
+    /// Tickets that the last answer named and nobody here knew.
+    strangers: Vec<Ticket>,
+}
+
+impl Watched {
+    /// Whether the store may have gone without hearing these waiters for as long as it keeps their places: the request
+    /// answered at `answered` was executed at that moment at the latest, and the one before not before it was sent.
+    fn may_have_lost_places(&self, answered: Instant) -> bool {
+        let kept = self.patience.max(KEPT) * 98 / 100;
+        answered.saturating_duration_since(self.heard) > kept
+    }
+}
+
+/// What an answer that says to wait tells about the queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queued {
+    /// When the request was sent.
+    pub(crate) sent: Instant,
+    /// The life of the record.
+    pub(crate) born: u64,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     bells: HashMap<Ticket, (Bell, Object)>,
     objects: HashMap<Object, Watched>,
-    /// Hints that came before their waiter had read that it waits.
-    early: VecDeque<Ticket>,
+    /// The acquisitions under way that may queue, and whether a hint came before they had read that they wait.
+    asking: HashMap<Ticket, bool>,
+    closed: bool,
 }
 
 /// The board of one store object.
@@ -48,20 +70,25 @@ impl Inner {
     }
 }
 
-/// How many early hints are remembered; an older one costs its waiter a poll.
-const EARLY: usize = 1024;
+/// No store takes a place away from a waiter that was heard within this time, however short its lease.
+const KEPT: Duration = Duration::from_secs(1);
 
 impl Board {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a waiter that the store has queued in the record of that birth.
-    pub(crate) fn join(&self, object: &Object, ticket: Ticket, patience: Duration, born: u64) -> Bell {
+    /// An acquisition begins that may queue; it ends with [`leave`](Self::leave).
+    pub(crate) fn ask(&self, ticket: Ticket) {
+        self.inner().asking.insert(ticket, false);
+    }
+
+    /// Adds a waiter that the store has queued, by a request sent at `sent`, in the record of that birth.
+    pub(crate) fn join(&self, object: &Object, ticket: Ticket, patience: Duration, queued: Queued) -> Bell {
+        let Queued { sent, born } = queued;
         let bell = Bell::default();
         let mut inner = self.inner();
-        if let Some(index) = inner.early.iter().position(|early| *early == ticket) {
-            inner.early.remove(index);
+        if inner.closed || inner.asking.get(&ticket) == Some(&true) {
             bell.notify_one();
         }
         let first = inner.bells.is_empty();
@@ -70,7 +97,8 @@ impl Board {
             tickets: HashSet::new(),
             born,
             patience,
-            heard: now(),
+            heard: sent,
+            strangers: Vec::new(),
         });
         let reborn = watched.born != born;
         watched.born = born;
@@ -88,6 +116,7 @@ impl Board {
 
     pub(crate) fn leave(&self, ticket: Ticket) {
         let mut inner = self.inner();
+        inner.asking.remove(&ticket);
         let Some((_, object)) = inner.bells.remove(&ticket) else { return };
         if let Some(watched) = inner.objects.get_mut(&object) {
             watched.tickets.remove(&ticket);
@@ -101,18 +130,20 @@ impl Board {
         self.inner().bells.is_empty()
     }
 
-    /// A hint arrived. A stranger's may be early.
+    /// A hint arrived. It may be early, or late.
     pub(crate) fn ring(&self, ticket: Ticket) {
         let mut inner = self.inner();
-        match inner.bells.get(&ticket) {
-            Some((bell, _)) => bell.notify_one(),
-            None => {
-                if inner.early.len() == EARLY {
-                    inner.early.pop_front();
-                }
-                inner.early.push_back(ticket);
-            }
+        if let Some((bell, _)) = inner.bells.get(&ticket) {
+            bell.notify_one();
+        } else if let Some(hinted) = inner.asking.get_mut(&ticket) {
+            *hinted = true;
         }
+    }
+
+    /// Rings everybody's bell, from now on also of those who come.
+    pub(crate) fn close(&self) -> Vec<(Object, Ticket)> {
+        self.inner().closed = true;
+        self.ring_all()
     }
 
     /// Rings everybody's bell and tells who they are.
@@ -133,16 +164,27 @@ impl Board {
         self.inner().objects.keys().cloned().collect()
     }
 
-    /// The store's answer about an object: rings those whose turn it is, or all if the queue may have been lost.
-    pub(crate) fn heard(&self, object: &Object, polled: &Polled, at: Instant) {
+    /// The store's answer about an object, to a poll sent at `sent`: rings those whose turn it is, or all if the queue
+    /// may have been lost.
+    ///
+    /// Returns the ghosts: places of acquisitions that have ended, which nobody would ever give up. A request that was
+    /// delayed for longer than its tombstone stays can leave one. Two answers in a row have to name it: a single one
+    /// may be older than the grant that ended the acquisition.
+    pub(crate) fn heard(&self, object: &Object, polled: &Polled, sent: Instant) -> Vec<Ticket> {
+        let answered = now();
         let mut inner = self.inner();
-        let Some(watched) = inner.objects.get_mut(object) else { return };
-        let silent = at.saturating_duration_since(watched.heard) > watched.patience;
-        let reborn = watched.born != polled.born;
+        let unknown =
+            |ticket: &&Ticket| !inner.bells.contains_key(ticket) && !inner.asking.contains_key(ticket);
+        let strangers: Vec<Ticket> = polled.ready.iter().filter(unknown).copied().collect();
+        let Some(watched) = inner.objects.get_mut(object) else { return Vec::new() };
+        let all = watched.may_have_lost_places(answered) || watched.born != polled.born;
         watched.born = polled.born;
-        watched.heard = at;
+        watched.heard = sent;
+        let ghosts = strangers.iter().filter(|ticket| watched.strangers.contains(ticket)).copied().collect();
+        watched.strangers = strangers;
         let ringing: Vec<Ticket> =
-            if silent || reborn { watched.tickets.iter().copied().collect() } else { polled.ready.clone() };
+            if all { watched.tickets.iter().copied().collect() } else { polled.ready.clone() };
         inner.ring(&ringing);
+        ghosts
     }
 }

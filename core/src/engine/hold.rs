@@ -35,7 +35,8 @@ pub(crate) struct LeaseHold {
     pub(crate) renew_until: Option<Instant>,
     /// A request of this ticket may still be under way, so that its release leaves a tombstone.
     pub(crate) ambiguous: bool,
-    granted: Instant,
+    /// When the request was sent that granted it.
+    pub(crate) sent: Instant,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -50,7 +51,7 @@ impl LeaseHold {
             lease,
             renew_until: None,
             ambiguous: false,
-            granted: sent,
+            sent,
             state: Mutex::new(State { phase: Phase::Live, deadline }),
             changed: Notify::new(),
         }
@@ -101,7 +102,7 @@ impl LeaseHold {
         }
         drop(state);
         if live && phase == Phase::Given {
-            let held = self.granted.elapsed();
+            let held = self.sent.elapsed();
             tracing::debug!(name = %self.object.name, ticket = %self.ticket, ?held, "hold given up");
         }
         self.changed.notify_waiters();

@@ -22,7 +22,7 @@ pub(crate) enum Message {
 struct Entry {
     message: Message,
     /// From here on the lease has freed what the message would.
-    give_up: Instant,
+    give_up: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -49,9 +49,10 @@ impl Outbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a message; never blocks and needs no runtime. It is given up when `lease` is over.
-    pub(crate) fn push(&self, message: Message, lease: Duration) {
-        self.queue().entries.push_back(Entry { message, give_up: now() + lease });
+    /// Queues a message; never blocks and needs no runtime. It is given up when `lease` is over, if it has one.
+    pub(crate) fn push(&self, message: Message, lease: Option<Duration>) {
+        let give_up = lease.map(|lease| now() + lease);
+        self.queue().entries.push_back(Entry { message, give_up });
         self.filled.notify_one();
     }
 
@@ -120,7 +121,7 @@ impl Outbox {
         let at = now();
         let mut queue = self.queue();
         queue.under_way = 0;
-        for entry in undelivered.into_iter().rev().filter(|entry| at < entry.give_up) {
+        for entry in undelivered.into_iter().rev().filter(|entry| entry.give_up.is_none_or(|end| at < end)) {
             queue.entries.push_front(entry);
         }
         if queue.entries.is_empty() {

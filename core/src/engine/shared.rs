@@ -11,7 +11,6 @@ use super::outbox::{Message, Outbox};
 use super::registry::Registry;
 use super::steps::{Cancel, Object, PermitSteps, Release};
 use super::thread::jittered;
-use crate::clock::now;
 use crate::{Capabilities, Error, Result, Ticket, Ttl};
 
 /// The state of one store object.
@@ -55,19 +54,19 @@ impl Shared {
     /// # Errors
     /// `Closed`, then the hold is the caller's to cancel.
     pub(crate) fn adopt(&self, hold: &Arc<LeaseHold>, renew: bool) -> Result<()> {
-        let renew_at = renew.then(|| now() + jittered(hold.lease));
+        let renew_at = renew.then(|| hold.sent + jittered(hold.lease));
         if self.registry.insert(hold, renew_at) { Ok(()) } else { Err(Error::closed()) }
     }
 
     /// Queues the release of a hold.
     pub(crate) fn send_release(&self, hold: &LeaseHold) {
-        self.outbox.push(Message::Release(release_of(hold)), hold.lease.get());
+        self.outbox.push(Message::Release(release_of(hold)), Some(hold.lease.get()));
     }
 
-    /// Queues a cancel.
+    /// Queues a cancel. It is never given up: the place of a waiter lasts for as long as its process lives.
     pub(crate) fn send_cancel(&self, object: &Object, ticket: Ticket, lease: Ttl) {
         let cancel = Cancel { object: object.clone(), ticket, lease };
-        self.outbox.push(Message::Cancel(cancel), lease.get());
+        self.outbox.push(Message::Cancel(cancel), None);
     }
 
     /// Refuses new calls, makes live guards lost and queues what they held (C12).
@@ -77,7 +76,7 @@ impl Shared {
             hold.lose();
             self.send_release(&hold);
         }
-        for (object, ticket) in self.board.ring_all() {
+        for (object, ticket) in self.board.close() {
             self.send_cancel(&object, ticket, Ttl::DEFAULT);
         }
     }

@@ -131,11 +131,13 @@ async fn poll(shared: &Shared, steps: &dyn PermitSteps) {
             continue;
         }
         for batch in objects.chunks(BATCH) {
+            let sent = now();
             match steps.poll(batch).await {
                 Ok(answers) => {
-                    let at = now();
                     for (object, polled) in batch.iter().zip(&answers) {
-                        shared.board.heard(object, polled, at);
+                        for ghost in shared.board.heard(object, polled, sent) {
+                            shared.send_cancel(object, ghost, Ttl::DEFAULT);
+                        }
                         pause = polled.next.map_or(pause, |next| pause.min(next + AFTER_EXPIRY));
                     }
                 }
