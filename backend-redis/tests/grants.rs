@@ -223,6 +223,11 @@ async fn c24_an_attach_takes_the_hold_over_once() {
     let inspection = first.callers.inspect(&object).await.unwrap();
     assert_eq!(inspection.holders.len(), 1);
     assert_eq!((inspection.holders[0].ticket, inspection.holders[0].label.as_deref()), (to.to, Some("new")));
+    let again = Attach { from: to.to, to: Ticket::random(), label: None, ..to.clone() };
+    second.callers.attach(&again).await.unwrap().unwrap();
+    let inspection = first.callers.inspect(&object).await.unwrap();
+    assert_eq!(inspection.holders[0].label.as_deref(), Some("new"), "kept where no other is given");
+    let to = again;
     waits(&first, &Acquire { queue: false, ..ask_many(&object, 2, 3) }).await;
     assert_eq!(release(&second, &Acquire { ticket: to.to, ..request.clone() }).await, Kept::Yes);
     granted(&first, &ask_many(&object, 3, 3)).await;

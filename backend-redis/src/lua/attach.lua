@@ -1,6 +1,6 @@
 -- attach: takes a detached hold over under another ticket. Token, weight and time of grant are kept.
 --
--- ARGV     for each entry: from, to, lease, label (a space and the text, or empty)
+-- ARGV     for each entry: from, to, lease, label (a space and the text, or empty to keep it)
 -- Returns  {1, token, weight} taken over   {0} it is gone
 -- Complexity  O(log E).
 -- Retry    finds the hold under the new ticket and gives the same answer with the lease anew.
@@ -15,7 +15,7 @@ return run(4, function(o, at)
     call('ZREM', o.e, from)
     call('HDEL', o.h, 'h' .. from)
     bury(o, from, math.max(lease, string.match(hold, '^%d+') - now))
-    o.hold = string.match(hold, '^%d+ %d+ %d+ %d+') .. ARGV[at + 4]
+    o.hold = ARGV[at + 4] == '' and hold or string.match(hold, '^%d+ %d+ %d+ %d+') .. ARGV[at + 4]
   end
   local weight, token = extend(o, lease)
   return { 1, token, weight }

@@ -41,14 +41,17 @@ impl Registry {
             return false;
         }
         inner.holds.insert(hold.ticket, (Arc::clone(hold), renew_at));
-        if let Some(at) = renew_at {
-            inner.schedule.insert((at, hold.ticket));
-            if inner.wakes_at.is_none_or(|wakes_at| at < wakes_at) {
-                inner.wakes_at = Some(at);
-                self.earlier.notify_one();
-            }
-        }
+        self.schedule(&mut inner, hold.ticket, renew_at);
         true
+    }
+
+    fn schedule(&self, inner: &mut RegistryInner, ticket: Ticket, at: Option<Instant>) {
+        let Some(at) = at else { return };
+        inner.schedule.insert((at, ticket));
+        if inner.wakes_at.is_none_or(|wakes_at| at < wakes_at) {
+            inner.wakes_at = Some(at);
+            self.earlier.notify_one();
+        }
     }
 
     pub(crate) fn remove(&self, ticket: Ticket) {
@@ -66,13 +69,7 @@ impl Registry {
         if let Some(before) = before {
             inner.schedule.remove(&(before, ticket));
         }
-        if let Some(at) = at {
-            inner.schedule.insert((at, ticket));
-            if inner.wakes_at.is_none_or(|wakes_at| at < wakes_at) {
-                inner.wakes_at = Some(at);
-                self.earlier.notify_one();
-            }
-        }
+        self.schedule(&mut inner, ticket, at);
     }
 
     /// Takes all holds that are due at `at` or, within a twelfth of their lease and 2 s, soon after: they are renewed together

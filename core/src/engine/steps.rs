@@ -155,7 +155,7 @@ pub struct Attach {
     pub to: Ticket,
     /// Its lease from now on.
     pub lease: Ttl,
-    /// Shown by `inspect`.
+    /// Shown by `inspect`; without one, the hold keeps the label it has.
     pub label: Option<Arc<str>>,
 }
 

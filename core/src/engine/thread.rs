@@ -13,6 +13,8 @@ use crate::{Error, ErrorKind, Result, Ttl};
 
 /// How often a process with waiters is heard by the store; a third of what makes it silent there.
 const POLL: Duration = Duration::from_millis(300);
+/// How soon after the first waiter came the first poll goes out, for those who came with it.
+const FIRST_POLL: Duration = Duration::from_millis(50);
 /// How much later than a lease's end its waiters ask.
 const AFTER_EXPIRY: Duration = Duration::from_millis(10);
 /// Holds renewed by one step call, and objects asked about by one.
@@ -127,7 +129,7 @@ async fn poll(shared: &Shared, steps: &dyn PermitSteps) {
         let objects = shared.board.objects();
         if objects.is_empty() {
             shared.board.to_poll.notified().await;
-            sleep(POLL.min(Duration::from_millis(50))).await;
+            sleep(FIRST_POLL).await;
             continue;
         }
         for batch in objects.chunks(BATCH) {
