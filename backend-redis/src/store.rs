@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use stanchion_core::engine::Engine;
-use stanchion_core::engine::steps::{PermitSteps, ProcessId, WakeSource};
+use stanchion_core::engine::steps::{PermitSteps, ProcessId, Steps, WakeSource};
 use stanchion_core::{
     Capabilities, Error, ErrorKind, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Name, Result,
     Semaphore, SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
@@ -73,8 +73,8 @@ impl RedisBuilder {
         let StepsOfStore { callers, own, wake, capabilities } = self.steps().await?;
         let engine = Engine::start(
             capabilities,
-            callers as Arc<dyn PermitSteps>,
-            own as Arc<dyn PermitSteps>,
+            engine_steps(callers),
+            engine_steps(own),
             Some(wake as Arc<dyn WakeSource>),
         );
         Ok(RedisStore { engine: engine.map_err(context)? })
@@ -102,6 +102,11 @@ impl RedisBuilder {
         capabilities.survives_restart = server.survives_restart;
         Ok(StepsOfStore { callers, own: steps(), wake, capabilities })
     }
+}
+
+fn engine_steps(steps: Arc<RedisSteps>) -> Steps {
+    let request_timeout = steps.link().limit();
+    Steps { permits: steps as Arc<dyn PermitSteps>, groups: None, limits: None, request_timeout }
 }
 
 fn context(error: Error) -> Error {

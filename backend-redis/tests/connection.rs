@@ -24,7 +24,7 @@ fn start(options: RedisOptions) -> (RedisServer, Bed) {
 }
 
 async fn refusal(process: &StepsOfStore, request: &Acquire) -> ErrorKind {
-    process.callers.acquire(std::slice::from_ref(request)).await.unwrap_err().kind()
+    process.callers.acquire(std::slice::from_ref(request)).await.remove(0).unwrap_err().kind()
 }
 
 async fn command(bed: &Bed, words: &[&str]) {
@@ -89,9 +89,9 @@ async fn c18_holds_survive_a_restart_and_clients_come_back() {
     let end = Instant::now() + Duration::from_secs(1);
     loop {
         // The scripts are gone with the server: they are sent again.
-        match process.callers.acquire(std::slice::from_ref(&request)).await {
-            Ok(answers) => {
-                assert_eq!(answers, [Acquired::Granted { token, limit: 1 }]);
+        match process.callers.acquire(std::slice::from_ref(&request)).await.remove(0) {
+            Ok(answer) => {
+                assert_eq!(answer, Acquired::Granted { token, limit: 1 });
                 break;
             }
             Err(error) => assert!(error.is_retryable() && Instant::now() < end, "{error}"),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use harness::*;
-use stanchion_core::engine::steps::{Acquire, Acquired, Attach, Force, Kept, PermitSteps, Release, Renew};
+use stanchion_core::engine::steps::{Acquire, Acquired, Attach, Force, Kept, PermitSteps, Renew};
 use stanchion_core::{ErrorKind, Ticket};
 use tokio::time::sleep;
 
@@ -81,9 +81,8 @@ async fn c4_a_release_in_doubt_refuses_a_late_copy_of_its_acquire() {
     let process = Bed::shared().process().await;
     let request = ask(&mutex("m"));
     granted(&process, &request).await;
-    let release =
-        Release { object: request.object.clone(), ticket: request.ticket, tombstone: Some(request.lease) };
-    assert_eq!(process.own.release(&[release.clone(), release]).await.unwrap(), [Kept::Yes, Kept::No]);
+    let release = freeing(&request, Some(request.lease));
+    assert_eq!(all(process.own.release(&[release.clone(), release]).await), [Kept::Yes, Kept::No]);
     assert_eq!(acquire(&process, &request).await, Acquired::Cancelled);
 }
 
@@ -95,7 +94,7 @@ async fn c8_an_expired_hold_is_grantable_and_stays_gone() {
     let token = granted(&process, &request).await;
     waits(&process, &Acquire { queue: false, ..ask(&object) }).await;
     sleep(Duration::from_millis(210)).await;
-    assert_eq!(process.own.renew(&[renewal(&request)]).await.unwrap(), [Kept::No]);
+    assert_eq!(all(process.own.renew(&[renewal(&request)]).await), [Kept::No]);
     assert_eq!(release(&process, &request).await, Kept::No);
     assert!(process.callers.inspect(&object).await.unwrap().holders.is_empty());
     assert!(granted(&process, &ask(&object)).await > token);
@@ -110,12 +109,12 @@ async fn c8_a_renewed_hold_lasts_from_its_renewal() {
     granted(&process, &request).await;
     for _ in 0..4 {
         sleep(Duration::from_millis(200)).await;
-        assert_eq!(process.own.renew(&[renewal(&request)]).await.unwrap(), [Kept::Yes]);
+        assert_eq!(all(process.own.renew(&[renewal(&request)]).await), [Kept::Yes]);
         waits(&process, &Acquire { queue: false, ..ask(&mutex("m")) }).await;
     }
     // A shorter lease counts at once.
     let shorter = Renew { lease: ttl(100), ..renewal(&request) };
-    assert_eq!(process.own.renew(&[shorter]).await.unwrap(), [Kept::Yes]);
+    assert_eq!(all(process.own.renew(&[shorter]).await), [Kept::Yes]);
     sleep(Duration::from_millis(110)).await;
     granted(&process, &ask(&mutex("m"))).await;
 }
@@ -139,10 +138,10 @@ async fn c13_many_holds_are_renewed_by_one_command() {
     let bed = Bed::shared();
     let process = bed.process().await;
     let requests: Vec<_> = (0..300).map(|index| ask(&mutex(&format!("m{index}")))).collect();
-    let answers = process.callers.acquire(&requests).await.unwrap();
+    let answers = all(process.callers.acquire(&requests).await);
     assert!(answers.iter().all(|answer| matches!(answer, Acquired::Granted { .. })));
     assert_eq!(release(&process, &requests[7]).await, Kept::Yes);
-    let kept = process.own.renew(&requests.iter().map(renewal).collect::<Vec<_>>()).await.unwrap();
+    let kept = all(process.own.renew(&requests.iter().map(renewal).collect::<Vec<_>>()).await);
     let gone: Vec<_> = (0..kept.len()).filter(|index| kept[*index] == Kept::No).collect();
     assert_eq!(gone, [7]);
 }
@@ -217,7 +216,7 @@ async fn c24_an_attach_takes_the_hold_over_once() {
     assert_eq!((attached.token, attached.weight), (token, 2));
     assert_eq!(second.callers.attach(&to).await.unwrap(), Some(attached), "a retry is answered as the first");
     assert_eq!(second.callers.attach(&other).await.unwrap(), None);
-    assert_eq!(first.own.renew(&[renewal(&request)]).await.unwrap(), [Kept::No]);
+    assert_eq!(all(first.own.renew(&[renewal(&request)]).await), [Kept::No]);
     assert_eq!(release(&first, &request).await, Kept::No);
     assert_eq!(acquire(&first, &request).await, Acquired::Cancelled);
     let inspection = first.callers.inspect(&object).await.unwrap();
@@ -268,7 +267,7 @@ async fn m8_force_frees_and_wakes() {
     assert_eq!(poll(&process, &object).await.ready, []);
     assert_eq!(steps.force(&object, Force::All).await.unwrap(), 2);
     assert_eq!(hint(&process).await, [waiter.ticket]);
-    assert_eq!(process.own.renew(&[renewal(&requests[1])]).await.unwrap(), [Kept::No]);
+    assert_eq!(all(process.own.renew(&[renewal(&requests[1])]).await), [Kept::No]);
     for request in &requests {
         assert_eq!(acquire(&process, request).await, Acquired::Cancelled, "a late copy of a freed acquire");
     }
@@ -326,7 +325,7 @@ async fn c21_a_foreign_value_under_a_key_is_told_and_left_alone() {
         let _: () = redis::cmd("SET").arg(key).arg("foreign").query_async(&mut raw).await.unwrap();
         let mut told = 0;
         for _ in 0..2 {
-            if let Err(error) = process.callers.acquire(&[ask(&object)]).await {
+            if let Err(error) = process.callers.acquire(&[ask(&object)]).await.remove(0) {
                 assert_eq!(error.kind(), ErrorKind::InvalidArgument);
                 assert!(error.to_string().contains(key) && error.to_string().contains("string"), "{error}");
                 told += 1;
@@ -337,7 +336,7 @@ async fn c21_a_foreign_value_under_a_key_is_told_and_left_alone() {
         let left = bed.keys().await.into_iter().filter(|key| key.ends_with(":m")).count();
         assert_eq!(left, if part == ":mq:m" { 3 } else { 1 }, "a refused step changes nothing");
         // The others of a batch do not suffer.
-        let kept = process.own.renew(&[renewal(&held), renewal(&other)]).await.unwrap();
+        let kept = all(process.own.renew(&[renewal(&held), renewal(&other)]).await);
         assert_eq!(kept, [Kept::No, Kept::Yes]);
         assert_eq!(release(&process, &held).await, Kept::No);
         cancel(&process, &held).await;

@@ -17,7 +17,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use redis::aio::MultiplexedConnection;
 use stanchion_core::engine::steps::{
-    Acquire, Acquired, Attach, Cancel, Force, LimitCheck, Object, PermitSteps, Release, Renew,
+    Acquire, Acquired, Attach, Cancel, Force, LimitCheck, Object, PermitSteps, Renew,
 };
 use stanchion_core::{OnMismatch, Ticket};
 use stanchion_redis::StepsOfStore;
@@ -99,16 +99,16 @@ async fn any(process: &StepsOfStore, known: &mut Vec<Acquire>, random: &mut StdR
     match random.random_range(0..20) {
         0..7 => {
             let new = request(&object, random);
-            steps.acquire(std::slice::from_ref(&new)).await.unwrap();
+            all(steps.acquire(std::slice::from_ref(&new)).await);
             known.push(new);
         }
-        7..11 => drop(steps.acquire(&[Acquire { queue: random.random_bool(0.8), ..old }]).await.unwrap()),
-        11 => drop(steps.renew(&[Renew { object, ticket, lease }]).await.unwrap()),
+        7..11 => drop(all(steps.acquire(&[Acquire { queue: random.random_bool(0.8), ..old }]).await)),
+        11 => drop(all(steps.renew(&[Renew { object, ticket, lease }]).await)),
         12..15 => {
             let tombstone = random.random_bool(0.3).then_some(lease);
-            steps.release(&[Release { object, ticket, tombstone }]).await.unwrap();
+            all(steps.release(&[freeing(&old, tombstone)]).await);
         }
-        15 => steps.cancel(&[Cancel { object, ticket, lease }]).await.unwrap(),
+        15 => drop(all(steps.cancel(&[Cancel { object, ticket, lease }]).await)),
         16 => {
             let to = Ticket::random();
             if steps.attach(&Attach { object, from: ticket, to, lease, label: None }).await.unwrap().is_some()
@@ -116,7 +116,7 @@ async fn any(process: &StepsOfStore, known: &mut Vec<Acquire>, random: &mut StdR
                 known.push(Acquire { ticket: to, ..old });
             }
         }
-        17 => drop(steps.poll(&[object]).await.unwrap()),
+        17 => drop(all(steps.poll(&[object]).await)),
         18 => steps.resize(&object, random.random_range(1..=6)).await.unwrap(),
         _ => {
             let force = if random.random_bool(0.1) { Force::All } else { Force::One(ticket) };

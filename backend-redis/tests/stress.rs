@@ -50,7 +50,7 @@ async fn round(process: &StepsOfStore, out: &AtomicU32, random: &mut StdRng) -> 
     assert!(before + weight <= LIMIT, "{before} and {weight} permits are out");
     assert_eq!(granted(process, &request).await, token);
     let renew = Renew { object: object.clone(), ticket: request.ticket, lease: request.lease };
-    assert_eq!(process.own.renew(&[renew]).await.unwrap(), [Kept::Yes]);
+    assert_eq!(all(process.own.renew(&[renew]).await), [Kept::Yes]);
     let mut held = request.clone();
     if random.random_bool(0.3) {
         let to = Ticket::random();

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redis::Cmd;
 use stanchion_core::engine::steps::{
-    Acquire, Acquired, Attach, Attached, Cancel, Force, Kept, LimitCheck, Object, PermitSteps, Polled,
-    ProcessId, Release, Renew,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, LimitCheck, Object, PermitSteps,
+    Polled, ProcessId, Release, Renew, refused,
 };
 use stanchion_core::{Inspection, OnMismatch, Result, Ttl};
 
@@ -58,9 +58,6 @@ impl RedisSteps {
         arguments: fn(&mut Cmd, &T),
         lease: Option<Ttl>,
     ) -> Result<Vec<Reply>> {
-        if batch.is_empty() {
-            return Ok(Vec::new());
-        }
         let keys = batch
             .iter()
             .map(|entry| self.context.keyspace.object(object(entry)))
@@ -96,6 +93,25 @@ impl RedisSteps {
         replies.into_iter().next().ok_or_else(unexpected)?.ours()
     }
 
+    /// As [`call`](Self::call), with an answer for each entry.
+    async fn call_each<T: Sync, A>(
+        &self,
+        script: &Script,
+        batch: &[T],
+        object: fn(&T) -> &Object,
+        arguments: fn(&mut Cmd, &T),
+        lease: Option<Ttl>,
+        read: fn(Reply) -> Result<A>,
+    ) -> Answers<A> {
+        if batch.is_empty() {
+            return Vec::new();
+        }
+        match self.call(script, batch, object, arguments, lease).await {
+            Ok(replies) => replies.into_iter().map(read).collect(),
+            Err(error) => refused(batch.len(), &error),
+        }
+    }
+
     fn scripts(&self) -> &Scripts {
         &self.context.scripts
     }
@@ -103,7 +119,11 @@ impl RedisSteps {
 
 #[async_trait]
 impl PermitSteps for RedisSteps {
-    async fn acquire(&self, batch: &[Acquire]) -> Result<Vec<Acquired>> {
+    fn lane(&self, _: &Object) -> usize {
+        0
+    }
+
+    async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
         let arguments = |command: &mut Cmd, entry: &Acquire| {
             let check = match entry.check {
                 LimitCheck::First(OnMismatch::Refuse) => "r",
@@ -120,45 +140,42 @@ impl PermitSteps for RedisSteps {
                 .arg(entry.max_waiters.map(|bound| bound.to_string()).unwrap_or_default())
                 .arg(label(entry.label.as_deref()));
         };
-        let lease = batch.iter().map(|entry| entry.lease).min();
-        let replies =
-            self.call(&self.scripts().acquire, batch, |entry| &entry.object, arguments, lease).await?;
-        replies.into_iter().map(|reply| reply.ours()?.acquired()).collect()
+        // Each caller has a time limit of its own; a short one is not the others'.
+        let lease = batch.iter().map(|entry| entry.lease).max();
+        let read = |reply: Reply| reply.ours()?.acquired();
+        self.call_each(&self.scripts().acquire, batch, |entry| &entry.object, arguments, lease, read).await
     }
 
-    async fn renew(&self, batch: &[Renew]) -> Result<Vec<Kept>> {
+    async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
         let arguments = |command: &mut Cmd, entry: &Renew| {
             command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
         };
         let lease = batch.iter().map(|entry| entry.lease).min();
-        let replies =
-            self.call(&self.scripts().renew, batch, |entry| &entry.object, arguments, lease).await?;
-        replies.iter().map(Reply::kept).collect()
+        let read = |reply: Reply| reply.kept();
+        self.call_each(&self.scripts().renew, batch, |entry| &entry.object, arguments, lease, read).await
     }
 
-    async fn release(&self, batch: &[Release]) -> Result<Vec<Kept>> {
+    async fn release(&self, batch: &[Release]) -> Answers<Kept> {
         let arguments = |command: &mut Cmd, entry: &Release| {
             let tombstone = entry.tombstone.map_or(0, |ttl| micros(ttl.get()));
             command.arg(entry.ticket.to_string()).arg(tombstone);
         };
-        let lease = batch.iter().filter_map(|entry| entry.tombstone).min();
-        let replies =
-            self.call(&self.scripts().release, batch, |entry| &entry.object, arguments, lease).await?;
-        replies.iter().map(Reply::kept).collect()
+        let read = |reply: Reply| reply.kept();
+        self.call_each(&self.scripts().release, batch, |entry| &entry.object, arguments, None, read).await
     }
 
-    async fn cancel(&self, batch: &[Cancel]) -> Result<()> {
+    async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
         let arguments = |command: &mut Cmd, entry: &Cancel| {
             command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
         };
         let lease = batch.iter().map(|entry| entry.lease).min();
-        self.call(&self.scripts().cancel, batch, |entry| &entry.object, arguments, lease).await?;
-        Ok(())
+        let script = &self.scripts().cancel;
+        self.call_each(script, batch, |entry| &entry.object, arguments, lease, |_| Ok(())).await
     }
 
-    async fn poll(&self, batch: &[Object]) -> Result<Vec<Polled>> {
-        let replies = self.call(&self.scripts().poll, batch, |object| object, |_, _| {}, None).await?;
-        replies.iter().map(Reply::polled).collect()
+    async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
+        let read = |reply: Reply| reply.polled();
+        self.call_each(&self.scripts().poll, batch, |object| object, |_, _| {}, None, read).await
     }
 
     async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use stanchion_conformance::servers;
 use stanchion_core::engine::steps::{
-    Acquire, Acquired, Cancel, Kept, LimitCheck, Object, PermitSteps, Polled, Release, WakeSource,
+    Acquire, Acquired, Answers, Cancel, Ending, Kept, LimitCheck, Object, PermitSteps, Polled, Release,
+    WakeSource,
 };
 use stanchion_core::{FencingToken, Kind, Name, Ticket, Ttl};
 use stanchion_redis::{RedisBuilder, RedisStore, StepsOfStore};
@@ -103,8 +104,24 @@ pub(crate) fn ask_many(object: &Object, weight: u32, limit: u32) -> Acquire {
     Acquire { weight, limit, ..ask(object) }
 }
 
+/// The answers to a batch in which none failed.
+pub(crate) fn all<T>(answers: Answers<T>) -> Vec<T> {
+    answers.into_iter().map(|answer| answer.expect("an answer")).collect()
+}
+
+/// The answer to a batch of one.
+pub(crate) fn one<T>(answers: Answers<T>) -> T {
+    all(answers).remove(0)
+}
+
+/// The release of what was asked for.
+pub(crate) fn freeing(request: &Acquire, tombstone: Option<Ttl>) -> Release {
+    let object = request.object.clone();
+    Release { object, ticket: request.ticket, ending: Ending::Finished, tombstone, call: None }
+}
+
 pub(crate) async fn acquire(process: &StepsOfStore, request: &Acquire) -> Acquired {
-    process.callers.acquire(std::slice::from_ref(request)).await.expect("an answer").remove(0)
+    one(process.callers.acquire(std::slice::from_ref(request)).await)
 }
 
 pub(crate) async fn granted(process: &StepsOfStore, request: &Acquire) -> FencingToken {
@@ -120,17 +137,17 @@ pub(crate) async fn waits(process: &StepsOfStore, request: &Acquire) {
 }
 
 pub(crate) async fn release(process: &StepsOfStore, request: &Acquire) -> Kept {
-    let release = Release { object: request.object.clone(), ticket: request.ticket, tombstone: None };
-    process.own.release(&[release]).await.expect("an answer").remove(0)
+    let release = freeing(request, None);
+    one(process.own.release(&[release]).await)
 }
 
 pub(crate) async fn cancel(process: &StepsOfStore, request: &Acquire) {
     let cancel = Cancel { object: request.object.clone(), ticket: request.ticket, lease: request.lease };
-    process.own.cancel(&[cancel]).await.expect("an answer");
+    one(process.own.cancel(&[cancel]).await);
 }
 
 pub(crate) async fn poll(process: &StepsOfStore, object: &Object) -> Polled {
-    process.own.poll(std::slice::from_ref(object)).await.expect("an answer").remove(0)
+    one(process.own.poll(std::slice::from_ref(object)).await)
 }
 
 /// The next hints to this process's waiters.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::EngineHandle;
 use super::board::{Bell, Queued};
@@ -163,18 +163,10 @@ impl Acquisition<'_> {
     }
 
     async fn ask(&self) -> Result<Acquired> {
-        let steps = &self.engine.shared.steps;
-        let step = steps.acquire(std::slice::from_ref(&self.request));
-        let answers = match self.patience.end() {
-            Some(end) => timeout_at(end + LAST_WORD, step).await.unwrap_or_else(|_| {
-                Err(Error::new(ErrorKind::Unknown, "the time limit came before the store's answer"))
-            })?,
-            None => step.await?,
-        };
-        answers
-            .into_iter()
-            .next()
-            .ok_or_else(|| Error::new(ErrorKind::Unknown, "the store's answer was empty"))
+        let shared = &self.engine.shared;
+        let limit = shared.request_end(Some(self.request.lease));
+        let end = self.patience.end().map_or(limit, |end| limit.min(end + LAST_WORD));
+        shared.acquires.ask(self.request.clone(), end).await
     }
 
     fn judge(&mut self, answer: Acquired, sent: Instant, ambiguous: bool, doubt: &mut Doubt) -> Result<Next> {

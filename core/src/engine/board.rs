@@ -159,6 +159,14 @@ impl Board {
             .collect()
     }
 
+    /// Rings the bells of an object's waiters.
+    pub(crate) fn ring_object(&self, object: &Object) {
+        let inner = self.inner();
+        if let Some(watched) = inner.objects.get(object) {
+            inner.ring(&watched.tickets.iter().copied().collect::<Vec<_>>());
+        }
+    }
+
     /// The objects waited for.
     pub(crate) fn objects(&self) -> Vec<Object> {
         self.inner().objects.keys().cloned().collect()

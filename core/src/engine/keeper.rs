@@ -37,12 +37,12 @@ impl LeaseKeeper {
     }
 
     async fn try_release(&self, was_live: bool, deadline: Instant) -> Result<()> {
-        let step = [release_of(&self.hold)];
+        let shared = &self.engine.shared;
         let mut doubt = false;
         for attempt in 1.. {
-            match self.engine.shared.steps.release(&step).await {
-                Ok(answers) => {
-                    let freed = answers.first() == Some(&Kept::Yes);
+            match shared.releases.ask(release_of(&self.hold), shared.request_end(None)).await {
+                Ok(kept) => {
+                    let freed = kept == Kept::Yes;
                     // Gone after an attempt in doubt, before anybody else could hold: it was that attempt.
                     return if was_live && (freed || (doubt && now() < deadline)) {
                         Ok(())
@@ -86,7 +86,7 @@ pub(crate) async fn move_hold(engine: &Arc<EngineHandle>, attach: &Attach) -> Re
     for attempt in 1.. {
         doubt.raise();
         let sent = now();
-        match engine.shared.steps.attach(attach).await {
+        match engine.shared.steps.permits.attach(attach).await {
             Ok(Some(_)) if now() > sent + attach.lease.handout() => {}
             Ok(Some(attached)) => return Ok(Some((Moved { attached, sent }, doubt))),
             Ok(None) => {

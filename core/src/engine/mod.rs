@@ -8,6 +8,7 @@
 mod acquire;
 mod board;
 mod hold;
+mod joint;
 mod keeper;
 mod outbox;
 mod permits;
@@ -23,7 +24,7 @@ use tokio::time::timeout;
 
 use self::permits::Permits;
 use self::shared::Shared;
-use self::steps::{Object, PermitSteps, WakeSource};
+use self::steps::{Object, Steps, WakeSource};
 use crate::{
     Capabilities, Error, ErrorKind, Kind, Mutex, MutexOptions, Name, OnMismatch, Result, Semaphore,
     SemaphoreOptions,
@@ -61,8 +62,8 @@ impl Engine {
     /// `Unavailable` if the system has no thread to give.
     pub fn start(
         capabilities: Capabilities,
-        callers: Arc<dyn PermitSteps>,
-        own: Arc<dyn PermitSteps>,
+        callers: Steps,
+        own: Steps,
         wake: Option<Arc<dyn WakeSource>>,
     ) -> Result<Self> {
         let shared = Arc::new(Shared::new(capabilities, callers));
@@ -123,7 +124,7 @@ impl Engine {
     pub async fn ping(&self) -> Result<()> {
         let shared = &self.handle.shared;
         let pinged = match shared.check_open() {
-            Ok(()) => shared.steps.ping().await,
+            Ok(()) => shared.steps.permits.ping().await,
             Err(error) => Err(error),
         };
         pinged.map_err(|error| self.context("ping", "", error))

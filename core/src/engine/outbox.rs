@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::steps::{Cancel, PermitSteps, Release};
-use crate::Result;
+use super::steps::{Answers, Cancel, Release, Steps};
+use crate::ErrorKind;
 use crate::clock::{now, sleep};
 
 /// One message. Both are idempotent by ticket, so that an attempt whose reply was lost is simply made again.
@@ -79,16 +79,13 @@ impl Outbox {
     }
 
     /// Delivers until stopped and empty.
-    pub(crate) async fn deliver(&self, steps: &dyn PermitSteps) {
+    pub(crate) async fn deliver(&self, steps: &Steps) {
         let mut pause = FIRST_PAUSE;
         loop {
             let Some(batch) = self.take().await else { return };
-            let delivered = send(steps, &batch).await;
-            let failed = delivered.is_err();
-            if let Err(error) = &delivered {
-                tracing::debug!(%error, messages = batch.len(), "releases not delivered yet");
-            }
-            self.settle(if failed { batch } else { Vec::new() });
+            let undelivered = send(steps, batch).await;
+            let failed = !undelivered.is_empty();
+            self.settle(undelivered);
             if failed {
                 sleep(pause).await;
                 pause = (pause * 2).min(LAST_PAUSE);
@@ -116,14 +113,14 @@ impl Outbox {
         }
     }
 
-    /// Confirms the batch under way; what is not delivered goes back to the front, unless its lease is over.
+    /// Confirms the batch under way; what is not delivered goes to the end, unless its lease is over.
     fn settle(&self, undelivered: Vec<Entry>) {
         let at = now();
         let mut queue = self.queue();
         queue.under_way = 0;
-        for entry in undelivered.into_iter().rev().filter(|entry| entry.give_up.is_none_or(|end| at < end)) {
-            queue.entries.push_front(entry);
-        }
+        queue
+            .entries
+            .extend(undelivered.into_iter().filter(|entry| entry.give_up.is_none_or(|end| at < end)));
         if queue.entries.is_empty() {
             drop(queue);
             self.emptied.notify_waiters();
@@ -134,20 +131,41 @@ impl Outbox {
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_millis(500);
 
-async fn send(steps: &dyn PermitSteps, batch: &[Entry]) -> Result<()> {
-    let mut releases = Vec::new();
-    let mut cancels = Vec::new();
+/// Sends a batch, one request for each step; gives back what has to be sent again.
+async fn send(steps: &Steps, batch: Vec<Entry>) -> Vec<Entry> {
+    let (mut releases, mut cancels) = (Vec::new(), Vec::new());
+    let (mut released, mut cancelled) = (Vec::new(), Vec::new());
     for entry in batch {
         match &entry.message {
-            Message::Release(release) => releases.push(release.clone()),
-            Message::Cancel(cancel) => cancels.push(cancel.clone()),
+            Message::Release(release) => {
+                releases.push(release.clone());
+                released.push(entry);
+            }
+            Message::Cancel(cancel) => {
+                cancels.push(cancel.clone());
+                cancelled.push(entry);
+            }
         }
     }
+    let mut undelivered = Vec::new();
     if !releases.is_empty() {
-        steps.release(&releases).await?;
+        undelivered.extend(failed(released, steps.permits.release(&releases).await));
     }
     if !cancels.is_empty() {
-        steps.cancel(&cancels).await?;
+        undelivered.extend(failed(cancelled, steps.permits.cancel(&cancels).await));
     }
-    Ok(())
+    undelivered
+}
+
+/// The entries whose answers are errors that may pass.
+fn failed<T>(entries: Vec<Entry>, answers: Answers<T>) -> impl Iterator<Item = Entry> {
+    let mut answers = answers.into_iter();
+    entries.into_iter().filter(move |_| match answers.next() {
+        Some(Ok(_)) => false,
+        Some(Err(error)) => {
+            tracing::debug!(%error, "release not delivered yet");
+            error.kind() != ErrorKind::InvalidArgument
+        }
+        None => true,
+    })
 }

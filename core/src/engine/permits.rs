@@ -9,13 +9,52 @@ use tracing::Instrument;
 
 use super::EngineHandle;
 use super::acquire::{Acquisition, Grant, Patience, own};
+use super::joint::Vessel;
 use super::keeper::move_hold;
-use super::steps::{Acquire, Attach, Force, LimitCheck, Object};
+use super::steps::{
+    Acquire, Acquired, Answers, Attach, Force, Kept, LimitCheck, Object, PermitSteps, Release,
+};
 use crate::clock::now;
 use crate::options::check_count;
 use crate::{
     Error, Hold, HoldOptions, Inspection, Mutex, MutexGuard, OnMismatch, Permit, Result, Semaphore, Ticket,
 };
+
+/// Acquires that leave together.
+#[derive(Debug)]
+pub(crate) struct Acquiring(pub(crate) Arc<dyn PermitSteps>);
+
+#[async_trait]
+impl Vessel for Acquiring {
+    type Ask = Acquire;
+    type Answer = Acquired;
+
+    fn lane(&self, ask: &Acquire) -> usize {
+        self.0.lane(&ask.object)
+    }
+
+    async fn carry(&self, asks: &[Acquire]) -> Answers<Acquired> {
+        self.0.acquire(asks).await
+    }
+}
+
+/// Releases that leave together.
+#[derive(Debug)]
+pub(crate) struct Releasing(pub(crate) Arc<dyn PermitSteps>);
+
+#[async_trait]
+impl Vessel for Releasing {
+    type Ask = Release;
+    type Answer = Kept;
+
+    fn lane(&self, ask: &Release) -> usize {
+        self.0.lane(&ask.object)
+    }
+
+    async fn carry(&self, asks: &[Release]) -> Answers<Kept> {
+        self.0.release(asks).await
+    }
+}
 
 /// A handle of an object of permits.
 #[derive(Debug)]
@@ -133,7 +172,7 @@ impl Permits {
 
     async fn look(&self, operation: &'static str) -> Result<Inspection> {
         let looked = match self.engine.shared.check_open() {
-            Ok(()) => self.engine.shared.steps.inspect(&self.object).await,
+            Ok(()) => self.engine.shared.steps.permits.inspect(&self.object).await,
             Err(error) => Err(error),
         };
         looked.map_err(|error| self.context(operation, error))
@@ -141,7 +180,7 @@ impl Permits {
 
     async fn force(&self, operation: &'static str, force: Force) -> Result<bool> {
         let forced = match self.engine.shared.check_open() {
-            Ok(()) => self.engine.shared.steps.force(&self.object, force).await,
+            Ok(()) => self.engine.shared.steps.permits.force(&self.object, force).await,
             Err(error) => Err(error),
         };
         forced.map(|freed| freed > 0).map_err(|error| self.context(operation, error))
@@ -217,7 +256,7 @@ impl Semaphore for Permits {
         let resized = async {
             check_count("permits", permits)?;
             self.engine.shared.check_open()?;
-            self.engine.shared.steps.resize(&self.object, permits).await
+            self.engine.shared.steps.permits.resize(&self.object, permits).await
         };
         resized.await.map_err(|error| self.context("resize", error))?;
         self.learn(permits);

@@ -2,23 +2,33 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::board::Board;
 use super::hold::LeaseHold;
+use super::joint::Joint;
 use super::outbox::{Message, Outbox};
+use super::permits::{Acquiring, Releasing};
 use super::registry::Registry;
-use super::steps::{Cancel, Object, PermitSteps, Release};
+use super::steps::{Cancel, Ending, Object, Release, Steps};
 use super::thread::jittered;
+use crate::clock::now;
 use crate::{Capabilities, Error, Result, Ticket, Ttl};
+
+/// How much later than the steps the engine calls a request overdue.
+const LATE: Duration = Duration::from_millis(50);
 
 /// The state of one store object.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) capabilities: Capabilities,
     /// The steps over the callers' connection.
-    pub(crate) steps: Arc<dyn PermitSteps>,
+    pub(crate) steps: Steps,
+    pub(crate) acquires: Joint<Acquiring>,
+    pub(crate) releases: Joint<Releasing>,
     pub(crate) registry: Registry,
     pub(crate) board: Board,
     pub(crate) outbox: Outbox,
@@ -27,9 +37,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(capabilities: Capabilities, steps: Arc<dyn PermitSteps>) -> Self {
+    pub(crate) fn new(capabilities: Capabilities, steps: Steps) -> Self {
         Self {
             capabilities,
+            acquires: Joint::new(Acquiring(Arc::clone(&steps.permits))),
+            releases: Joint::new(Releasing(Arc::clone(&steps.permits))),
             steps,
             registry: Registry::default(),
             board: Board::default(),
@@ -47,6 +59,13 @@ impl Shared {
     /// `Closed` after [`close`](Self::close).
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) { Err(Error::closed()) } else { Ok(()) }
+    }
+
+    /// When a request that begins now is over: the steps' own time limit, or a third of the lease if that is less (C17),
+    /// and a little more, so that the steps are the first to notice.
+    pub(crate) fn request_end(&self, lease: Option<Ttl>) -> Instant {
+        let limit = self.steps.request_timeout;
+        now() + lease.map_or(limit, |lease| limit.min(lease.renewal())) + LATE
     }
 
     /// Takes a granted hold into the care of the watchdog.
@@ -95,5 +114,6 @@ impl Shared {
 /// The release step of a hold.
 pub(crate) fn release_of(hold: &LeaseHold) -> Release {
     let tombstone = hold.ambiguous.then_some(hold.lease);
-    Release { object: hold.object.clone(), ticket: hold.ticket, tombstone }
+    let ending = Ending::default();
+    Release { object: hold.object.clone(), ticket: hold.ticket, ending, tombstone, call: None }
 }

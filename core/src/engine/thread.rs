@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::hold::{LeaseHold, sleep_until_some};
 use super::shared::Shared;
-use super::steps::{Kept, PermitSteps, Renew, WakeSource};
+use super::steps::{Kept, PermitSteps, Renew, Steps, WakeSource};
 use crate::clock::{now, sleep};
 use crate::{Error, ErrorKind, Result, Ttl};
 
@@ -27,11 +27,7 @@ const LAST_DRAIN: Duration = Duration::from_secs(2);
 /// # Errors
 /// `Unavailable` if the system has no thread or no runtime to give.
 #[expect(clippy::disallowed_methods, reason = "the engine's thread owns its runtime")]
-pub(crate) fn start(
-    shared: Arc<Shared>,
-    steps: Arc<dyn PermitSteps>,
-    wake: Option<Arc<dyn WakeSource>>,
-) -> Result<()> {
+pub(crate) fn start(shared: Arc<Shared>, steps: Steps, wake: Option<Arc<dyn WakeSource>>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Error::new(ErrorKind::Unavailable, "no runtime for the engine").with_source(error)
     })?;
@@ -42,11 +38,12 @@ pub(crate) fn start(
     Ok(())
 }
 
-async fn run(shared: &Arc<Shared>, steps: &Arc<dyn PermitSteps>, wake: Option<&dyn WakeSource>) {
+async fn run(shared: &Arc<Shared>, steps: &Steps, wake: Option<&dyn WakeSource>) {
     let work = async {
-        tokio::join!(watchdog(shared, steps), poll(shared, steps.as_ref()), listen(shared, wake));
+        let permits = &steps.permits;
+        tokio::join!(watchdog(shared, permits), poll(shared, permits.as_ref()), listen(shared, wake));
     };
-    let delivery = shared.outbox.deliver(steps.as_ref());
+    let delivery = shared.outbox.deliver(steps);
     let mut delivery = std::pin::pin!(delivery);
     tokio::select! {
         () = &mut delivery => return,
@@ -80,23 +77,24 @@ async fn renew(shared: &Shared, steps: &dyn PermitSteps, holds: &[Arc<LeaseHold>
     }
     let answers = steps.renew(&requests).await;
     let answered = now();
-    if let Err(error) = &answers {
-        tracing::debug!(%error, holds = live.len(), "renewal failed, trying again until the deadlines");
-    }
     for (index, (hold, request)) in live.iter().zip(&requests).enumerate() {
-        let answer = answers.as_ref().ok().and_then(|answers| answers.get(index));
-        let next = match answer {
-            Some(Kept::Yes) => {
+        let next = match answers.get(index) {
+            Some(Ok(Kept::Yes)) => {
                 hold.extend(sent, request.lease);
                 Some(sent + jittered(request.lease))
             }
-            Some(Kept::No) => {
+            Some(Ok(Kept::No)) => {
                 if hold.lose() {
                     tracing::warn!(name = %hold.object.name, ticket = %hold.ticket, "hold lost: the store says it is gone");
                 }
                 None
             }
-            None => Some(answered + hold.retry_after()),
+            failed => {
+                let error = failed.and_then(|failed| failed.as_ref().err());
+                tracing::debug!(name = %hold.object.name, error = error.map(tracing::field::display),
+                    "renewal failed, trying again until the deadline");
+                Some(answered + hold.retry_after())
+            }
         };
         shared.registry.reschedule(hold.ticket, next.filter(|_| hold.is_held()));
     }
@@ -134,18 +132,18 @@ async fn poll(shared: &Shared, steps: &dyn PermitSteps) {
         }
         for batch in objects.chunks(BATCH) {
             let sent = now();
-            match steps.poll(batch).await {
-                Ok(answers) => {
-                    for (object, polled) in batch.iter().zip(&answers) {
-                        for ghost in shared.board.heard(object, polled, sent) {
+            for (object, answer) in batch.iter().zip(steps.poll(batch).await) {
+                match answer {
+                    Ok(polled) => {
+                        for ghost in shared.board.heard(object, &polled, sent) {
                             shared.send_cancel(object, ghost, Ttl::DEFAULT);
                         }
                         pause = polled.next.map_or(pause, |next| pause.min(next + AFTER_EXPIRY));
                     }
+                    // The waiters ask for themselves and get the error.
+                    Err(error) if error.kind().is_final() => shared.board.ring_object(object),
+                    Err(error) => tracing::debug!(%error, name = %object.name, "poll failed"),
                 }
-                // The waiters ask for themselves and get the error.
-                Err(error) if error.kind().is_final() => drop(shared.board.ring_all()),
-                Err(error) => tracing::debug!(%error, "poll failed"),
             }
         }
         sleep(pause.max(AFTER_EXPIRY)).await;

@@ -16,8 +16,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::engine::Engine;
 use stanchion_core::engine::steps::{
-    Acquire, Acquired, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release, Renew,
-    WakeSource,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release,
+    Renew, Steps, WakeSource, refused,
 };
 use stanchion_core::{
     Capabilities, Error, ErrorKind, FencingToken, Holder, Inspection, MutexMode, Result, Ticket,
@@ -95,10 +95,11 @@ pub fn model() -> (Arc<Model>, Engine) {
         token: AtomicU64::new(0),
         wake,
     });
-    let steps = Arc::clone(&model) as Arc<dyn PermitSteps>;
+    let permits = Arc::clone(&model) as Arc<dyn PermitSteps>;
+    let steps = Steps { permits, groups: None, limits: None, request_timeout: Duration::from_secs(2) };
     let wakes = Arc::new(Wakes(tokio::sync::Mutex::new(wakes)));
     let capabilities = Capabilities::full("model", MutexMode::Lease);
-    let engine = Engine::start(capabilities, Arc::clone(&steps), steps, Some(wakes)).unwrap();
+    let engine = Engine::start(capabilities, steps.clone(), steps, Some(wakes)).unwrap();
     (model, engine)
 }
 
@@ -136,6 +137,18 @@ impl Model {
             return Err(Error::new(ErrorKind::Unknown, "the reply is lost"));
         }
         Ok(answer)
+    }
+
+    /// The same for a batch.
+    async fn each<T>(
+        &self,
+        count: usize,
+        run: impl FnOnce(&mut HashMap<Object, Record>) -> Vec<T>,
+    ) -> Answers<T> {
+        match self.step(run).await {
+            Ok(answers) => answers.into_iter().map(Ok).collect(),
+            Err(error) => refused(count, &error),
+        }
     }
 
     fn wake(&self, record: &Record, limit: u32) {
@@ -207,8 +220,12 @@ impl Model {
 
 #[async_trait]
 impl PermitSteps for Model {
-    async fn acquire(&self, batch: &[Acquire]) -> Result<Vec<Acquired>> {
-        self.step(|records| {
+    fn lane(&self, _: &Object) -> usize {
+        0
+    }
+
+    async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
+        self.each(batch.len(), |records| {
             batch
                 .iter()
                 .map(|ask| self.acquire_one(records.entry(ask.object.clone()).or_default(), ask))
@@ -217,12 +234,12 @@ impl PermitSteps for Model {
         .await
     }
 
-    async fn renew(&self, batch: &[Renew]) -> Result<Vec<Kept>> {
+    async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
         self.faults.renewals.fetch_add(1, SeqCst);
         if self.faults.no_renewal.load(SeqCst) {
-            return Err(Error::new(ErrorKind::Unavailable, "no renewal"));
+            return refused(batch.len(), &Error::new(ErrorKind::Unavailable, "no renewal"));
         }
-        self.step(|records| {
+        self.each(batch.len(), |records| {
             let renew = |ask: &Renew| {
                 let record = records.entry(ask.object.clone()).or_default();
                 match record.holds.iter_mut().find(|hold| hold.ticket == ask.ticket) {
@@ -238,8 +255,8 @@ impl PermitSteps for Model {
         .await
     }
 
-    async fn release(&self, batch: &[Release]) -> Result<Vec<Kept>> {
-        self.step(|records| {
+    async fn release(&self, batch: &[Release]) -> Answers<Kept> {
+        self.each(batch.len(), |records| {
             let release = |ask: &Release| {
                 let record = records.entry(ask.object.clone()).or_default();
                 if ask.tombstone.is_some() {
@@ -252,8 +269,8 @@ impl PermitSteps for Model {
         .await
     }
 
-    async fn cancel(&self, batch: &[Cancel]) -> Result<()> {
-        self.step(|records| {
+    async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
+        self.each(batch.len(), |records| {
             for ask in batch {
                 let record = records.entry(ask.object.clone()).or_default();
                 let queued = record.queue.len();
@@ -262,13 +279,14 @@ impl PermitSteps for Model {
                     record.tombstones.push(ask.ticket);
                 }
             }
+            vec![(); batch.len()]
         })
         .await
     }
 
-    async fn poll(&self, batch: &[Object]) -> Result<Vec<Polled>> {
+    async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
         self.faults.polls.fetch_add(1, SeqCst);
-        self.step(|records| {
+        self.each(batch.len(), |records| {
             let poll = |object: &Object| {
                 let record = records.entry(object.clone()).or_default();
                 let mut free = record.limit.unwrap_or(1).saturating_sub(record.used());

@@ -1,9 +1,4 @@
-//! What the author of a lease store writes: steps of one round trip each.
-//!
-//! Every step MUST be atomic, MUST be idempotent by ticket, MUST NOT wait for other callers, and MUST use the store's
-//! clock only, read after any lock wait (C7). It takes a batch and answers each entry, in order. An error of the whole
-//! step is `Unavailable` if the request was certainly not executed and `Unknown` if it may have been (C3); the engine
-//! retries with the same tickets.
+//! The steps of everything that is held.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -11,19 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{FencingToken, Inspection, Kind, Name, OnMismatch, Result, Ticket, Ttl};
-
-/// An object of a store.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Object {
-    /// Its kind.
-    pub kind: Kind,
-    /// Its name.
-    pub name: Name,
-}
-
-/// The identity of one store object of one process: whose waiters are live, and where their wake-ups go.
-pub type ProcessId = Ticket;
+use super::{Answers, Object};
+use crate::{FencingToken, Inspection, OnMismatch, Result, Ticket, Ttl};
 
 /// How the limit that a caller brings is compared with the stored one (C20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +85,16 @@ pub struct Renew {
     pub lease: Ttl,
 }
 
+/// How a member of a wait group ends (W4). Of other holds it says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// By `done`.
+    Finished,
+    /// By its guard's drop, or by force.
+    #[default]
+    Abandoned,
+}
+
 /// Ends a hold.
 #[derive(Clone, Debug)]
 pub struct Release {
@@ -108,8 +102,13 @@ pub struct Release {
     pub object: Object,
     /// The hold.
     pub ticket: Ticket,
+    /// How it ends, for a member of a wait group.
+    pub ending: Ending,
     /// Leave a tombstone for this long: a request of this ticket may still be under way.
     pub tombstone: Option<Ttl>,
+    /// Names this call, where another may end the hold too: a retry that finds the tombstone of the same call is
+    /// answered `Yes`, as the first. Needs a tombstone.
+    pub call: Option<Ticket>,
 }
 
 /// Withdraws an acquisition, whatever became of it: a hold is released, a place in the queue given up, and where there
@@ -177,38 +176,27 @@ pub enum Force {
     One(Ticket),
 }
 
-/// The steps of mutexes and semaphores: a mutex is a semaphore of one, with the same tokens.
+/// The steps of mutexes and semaphores: a mutex is a semaphore of one, with the same tokens. The members of a wait
+/// group are holds of weight 1, too, with no limit or one.
 #[async_trait]
 pub trait PermitSteps: Debug + Send + Sync {
+    /// Steps on objects of one lane can leave in one request; a store that is one server has one lane.
+    fn lane(&self, object: &Object) -> usize;
+
     /// Grants, queues or refuses, first come, first served among the live (C16).
-    ///
-    /// # Errors
-    /// As said for all steps.
-    async fn acquire(&self, batch: &[Acquire]) -> Result<Vec<Acquired>>;
+    async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired>;
 
     /// Renews leases.
-    ///
-    /// # Errors
-    /// As said for all steps.
-    async fn renew(&self, batch: &[Renew]) -> Result<Vec<Kept>>;
+    async fn renew(&self, batch: &[Renew]) -> Answers<Kept>;
 
     /// Releases holds and sends the wake-ups that follow.
-    ///
-    /// # Errors
-    /// As said for all steps.
-    async fn release(&self, batch: &[Release]) -> Result<Vec<Kept>>;
+    async fn release(&self, batch: &[Release]) -> Answers<Kept>;
 
     /// Withdraws acquisitions and sends the wake-ups that follow.
-    ///
-    /// # Errors
-    /// As said for all steps.
-    async fn cancel(&self, batch: &[Cancel]) -> Result<()>;
+    async fn cancel(&self, batch: &[Cancel]) -> Answers<()>;
 
     /// Tells the store that the process's waiters are live, and asks whose turn it is.
-    ///
-    /// # Errors
-    /// As said for all steps.
-    async fn poll(&self, batch: &[Object]) -> Result<Vec<Polled>>;
+    async fn poll(&self, batch: &[Object]) -> Answers<Polled>;
 
     /// Takes a detached hold over; `None` if it is gone.
     ///
@@ -239,14 +227,4 @@ pub trait PermitSteps: Debug + Send + Sync {
     /// # Errors
     /// As said for all steps.
     async fn ping(&self) -> Result<()>;
-}
-
-/// A source of wake-ups: hints only, which may be lost or doubled (C14).
-#[async_trait]
-pub trait WakeSource: Debug + Send + Sync {
-    /// Waits, for a bounded time, for hints to waiters of this process. Returns without any when the time is over.
-    ///
-    /// # Errors
-    /// `Unavailable` if the source has to be reached anew; the engine asks again after a pause.
-    async fn next(&self) -> Result<Vec<Ticket>>;
 }

@@ -1,0 +1,124 @@
+//! The steps of limiters.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+
+use super::{Answers, Object};
+use crate::limit::{ExactQuota, Reserved, Verdict};
+use crate::{OnMismatch, Result, Ticket};
+
+/// Names one request, the same in every retry of it. Flights of one lane never overlap: a store keeps, for each name
+/// and lane, what it answered last, for 60 s, and answers a retry from that (L5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlightId {
+    /// The lane, of one process.
+    pub lane: Ticket,
+    /// Its number in the lane, from 1, growing.
+    pub number: u64,
+}
+
+/// How the quota that a caller brings is compared with the stored one (C20).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuotaCheck {
+    /// The handle's first operation.
+    First(OnMismatch),
+    /// Later ones: the stored one is followed; the brought one is used only where none is stored.
+    Follow,
+}
+
+/// What a limiter is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitAsk {
+    /// [`Bucket::take`](crate::limit::Bucket::take).
+    Take {
+        /// Tokens; 0 only asks.
+        cost: u64,
+    },
+    /// [`Bucket::reserve`](crate::limit::Bucket::reserve), by the ticket of the call.
+    Reserve {
+        /// Tokens.
+        cost: u64,
+        /// The longest wait, in µs.
+        max_wait: u64,
+    },
+}
+
+/// One call of one caller.
+#[derive(Clone, Debug)]
+pub struct LimitCall {
+    /// The limiter.
+    pub object: Object,
+    /// Names the call. A reservation is cancelled by it.
+    pub ticket: Ticket,
+    /// The quota as the caller knows it.
+    pub quota: ExactQuota,
+    /// How it is compared.
+    pub check: QuotaCheck,
+    /// What is asked.
+    pub ask: LimitAsk,
+}
+
+/// The answer to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limited {
+    /// To a take.
+    Taken {
+        /// The decision.
+        verdict: Verdict,
+        /// No reservation is outstanding: a refusal holds until its time comes, unless somebody changes the quota or
+        /// resets the limiter.
+        settled: bool,
+    },
+    /// To a reserve; `None` if there is no place that soon.
+    Reserved(Option<Reserved>),
+    /// A refund of this ticket came first: it is refused for good (C4).
+    Cancelled,
+    /// The stored quota differs and the check refuses that.
+    Mismatch {
+        /// The stored quota.
+        stored: ExactQuota,
+    },
+    /// The cost is over the burst in force.
+    TooLarge {
+        /// The burst.
+        burst: u64,
+    },
+}
+
+/// Cancels a reservation: [`Bucket::cancel`](crate::limit::Bucket::cancel). One that is not known leaves a tombstone for
+/// 60 s, which refuses the reserve that the refund overtook (C4).
+#[derive(Clone, Debug)]
+pub struct Refund {
+    /// The limiter.
+    pub object: Object,
+    /// The reservation. A second refund of it is answered as the first, for 60 s (L7).
+    pub ticket: Ticket,
+}
+
+/// The steps of limiters: the arithmetic of [`Bucket`](crate::limit::Bucket), by the store's clock, read once for each
+/// request.
+#[async_trait]
+pub trait LimitSteps: Debug + Send + Sync {
+    /// Steps on objects of one lane can leave in one request.
+    fn lane(&self, object: &Object) -> usize;
+
+    /// Decides calls in order, all at one moment of store time. A retry of a flight is answered as the first, also with
+    /// calls that nobody waits for any more replaced by takes of 0; none comes later than 55 s after the first.
+    async fn decide(&self, flight: FlightId, calls: &[LimitCall]) -> Answers<Limited>;
+
+    /// Cancels reservations and tells how much each gave back.
+    async fn refund(&self, batch: &[Refund]) -> Answers<u64>;
+
+    /// [`Bucket::set_quota`](crate::limit::Bucket::set_quota); a name without a bucket gets a full one.
+    ///
+    /// # Errors
+    /// As said for all steps.
+    async fn set_quota(&self, object: &Object, quota: ExactQuota) -> Result<()>;
+
+    /// [`Bucket::reset`](crate::limit::Bucket::reset); a name without a bucket stays without.
+    ///
+    /// # Errors
+    /// As said for all steps.
+    async fn reset(&self, object: &Object) -> Result<()>;
+}

@@ -1,0 +1,17 @@
+//! Where wake-ups come from.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+
+use crate::{Result, Ticket};
+
+/// A source of wake-ups: hints only, which may be lost or doubled (C14).
+#[async_trait]
+pub trait WakeSource: Debug + Send + Sync {
+    /// Waits, for a bounded time, for hints to waiters of this process. Returns without any when the time is over.
+    ///
+    /// # Errors
+    /// `Unavailable` if the source has to be reached anew; the engine asks again after a pause.
+    async fn next(&self) -> Result<Vec<Ticket>>;
+}
