@@ -71,6 +71,11 @@ impl Keyspace {
         Ok([key(":"), key("e:"), key("q:"), stripe.live.clone(), stripe.grace.clone()])
     }
 
+    /// The key of an object's record.
+    pub(crate) fn record(&self, object: &Object) -> String {
+        format!("{}{}:{}", self.stripe(object).tag, object.kind.letter(), object.name)
+    }
+
     /// The mailboxes of a process, one for each stripe.
     pub(crate) fn boxes(&self, process: ProcessId) -> Vec<String> {
         self.stripes.iter().map(|stripe| format!("{}box:{process}", stripe.tag)).collect()

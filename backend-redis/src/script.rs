@@ -6,6 +6,9 @@ macro_rules! script {
     ($step:literal) => {
         Script::new(concat!(include_str!("lua/shared.lua"), include_str!(concat!("lua/", $step, ".lua"))))
     };
+    (alone $step:literal) => {
+        Script::new(include_str!(concat!("lua/", $step, ".lua")))
+    };
 }
 
 /// One script.
@@ -38,6 +41,8 @@ impl Script {
 /// All of them.
 #[derive(Debug)]
 pub(crate) struct Scripts {
+    pub(crate) lock: Script,
+    pub(crate) unlock: Script,
     pub(crate) acquire: Script,
     pub(crate) renew: Script,
     pub(crate) release: Script,
@@ -52,6 +57,8 @@ pub(crate) struct Scripts {
 impl Scripts {
     pub(crate) fn new() -> Self {
         Self {
+            lock: script!(alone "lock"),
+            unlock: script!(alone "unlock"),
             acquire: script!("acquire"),
             renew: script!("renew"),
             release: script!("release"),

@@ -14,7 +14,7 @@ use crate::check;
 use crate::config::RedisBuilder;
 use crate::link::Link;
 use crate::script::Scripts;
-use crate::steps::{Context, RedisSteps};
+use crate::steps::{Busy, Context, RedisSteps};
 use crate::wake::RedisWake;
 
 /// Mutexes and semaphores on a Redis server.
@@ -89,7 +89,8 @@ impl RedisBuilder {
         let keyspace = self.check().map_err(context)?;
         let process = ProcessId::random();
         let wake = Arc::new(RedisWake::new(client.clone(), &keyspace, process, request_timeout));
-        let shared = Arc::new(Context { keyspace, scripts: Scripts::new(), process, retention });
+        let shared =
+            Arc::new(Context { keyspace, scripts: Scripts::new(), process, retention, busy: Busy::new() });
         let steps = || {
             let link = Link::new(client.clone(), request_timeout);
             Arc::new(RedisSteps::new(Arc::clone(&shared), link))

@@ -19,7 +19,7 @@ use redis::aio::MultiplexedConnection;
 use stanchion_core::engine::steps::{
     Acquire, Acquired, Attach, Cancel, Force, LimitCheck, Object, PermitSteps, Renew,
 };
-use stanchion_core::{OnMismatch, Ticket};
+use stanchion_core::{Kind, OnMismatch, Ticket};
 use stanchion_redis::StepsOfStore;
 use tokio::time::sleep;
 
@@ -36,14 +36,19 @@ struct Keys {
 }
 
 impl Keys {
-    async fn of(bed: &Bed) -> Option<Self> {
+    async fn of(bed: &Bed, kind: char) -> Option<Self> {
         let keys = bed.keys().await;
-        let record = keys.into_iter().find(|key| key.contains("}:s:"))?;
-        let of_kind = |kind: &str| record.replace("}:s:", &format!("}}:{kind}:"));
-        Some(Self { expiries: of_kind("se"), queue: of_kind("sq"), record })
+        let mark = format!("}}:{kind}:");
+        let record = keys.into_iter().find(|key| key.contains(&mark))?;
+        let of_kind = |part: &str| record.replace(&mark, &format!("}}:{kind}{part}:"));
+        Some(Self { expiries: of_kind("e"), queue: of_kind("q"), record })
     }
 
     async fn check(&self, raw: &mut MultiplexedConnection) {
+        let kind: String = redis::cmd("TYPE").arg(&self.record).query_async(raw).await.unwrap();
+        if kind == "string" {
+            return self.check_plain(raw).await;
+        }
         let (fields, expiries, queue): Contents = redis::pipe()
             .atomic()
             .hgetall(&self.record)
@@ -79,6 +84,25 @@ impl Keys {
     }
 }
 
+impl Keys {
+    /// A mutex that nobody waits for: one string and nothing beside it.
+    async fn check_plain(&self, raw: &mut MultiplexedConnection) {
+        let (value, left, beside): (String, i64, u32) = redis::pipe()
+            .atomic()
+            .get(&self.record)
+            .pttl(&self.record)
+            .exists(&[&self.expiries, &self.queue])
+            .query_async(raw)
+            .await
+            .unwrap();
+        assert_eq!(beside, 0, "{value}");
+        assert!(left > 24 * 60 * 60 * 1000, "{value} stays for {left} ms");
+        let widths: Vec<_> = value.split(' ').map(str::len).collect();
+        let free = value.starts_with('=') && widths == [17, 16];
+        assert!(free || widths == [32, 16, 16, 16, 1, 16], "{value}");
+    }
+}
+
 fn request(object: &Object, random: &mut StdRng) -> Acquire {
     let checks = [LimitCheck::Follow, LimitCheck::Follow, LimitCheck::First(OnMismatch::Replace)];
     Acquire {
@@ -86,13 +110,16 @@ fn request(object: &Object, random: &mut StdRng) -> Acquire {
         check: *checks.choose(random).unwrap(),
         queue: random.random_bool(0.7),
         max_waiters: random.random_bool(0.3).then_some(6),
-        ..ask_many(object, random.random_range(1..=4), random.random_range(3..=6))
+        ..match object.kind {
+            Kind::Semaphore => ask_many(object, random.random_range(1..=4), random.random_range(3..=6)),
+            _ => ask(object),
+        }
     }
 }
 
 /// One step of any kind, on a ticket used before or a new one.
-async fn any(process: &StepsOfStore, known: &mut Vec<Acquire>, random: &mut StdRng) {
-    let object = semaphore("s");
+async fn any(object: &Object, process: &StepsOfStore, known: &mut Vec<Acquire>, random: &mut StdRng) {
+    let object = object.clone();
     let old = known.choose(random).cloned().unwrap_or_else(|| ask(&object));
     let Acquire { ticket, lease, .. } = old;
     let steps = &process.callers;
@@ -117,7 +144,9 @@ async fn any(process: &StepsOfStore, known: &mut Vec<Acquire>, random: &mut StdR
             }
         }
         17 => drop(all(steps.poll(&[object]).await)),
-        18 => steps.resize(&object, random.random_range(1..=6)).await.unwrap(),
+        18 if object.kind == Kind::Semaphore => {
+            steps.resize(&object, random.random_range(1..=6)).await.unwrap();
+        }
         _ => {
             let force = if random.random_bool(0.1) { Force::All } else { Force::One(ticket) };
             steps.force(&object, force).await.unwrap();
@@ -127,18 +156,27 @@ async fn any(process: &StepsOfStore, known: &mut Vec<Acquire>, random: &mut StdR
 
 #[tokio::test]
 async fn s4_record_expiries_and_queue_agree_whatever_is_done() {
+    agree(&semaphore("s"), 's').await;
+}
+
+#[tokio::test]
+async fn m1_record_expiries_and_queue_agree_whatever_is_done() {
+    agree(&mutex("m"), 'm').await;
+}
+
+async fn agree(object: &Object, kind: char) {
     let bed = Bed::shared();
     let processes = [bed.process().await, bed.process().await, bed.process().await];
     let mut random = StdRng::seed_from_u64(7);
     let (mut known, mut keys) = (Vec::new(), None);
     let mut raw = bed.raw().await;
     for step in 0..STEPS {
-        any(processes.choose(&mut random).unwrap(), &mut known, &mut random).await;
+        any(object, processes.choose(&mut random).unwrap(), &mut known, &mut random).await;
         if known.len() > 20 {
             known.remove(0);
         }
         if keys.is_none() {
-            keys = Keys::of(&bed).await;
+            keys = Keys::of(&bed, kind).await;
         }
         if let Some(keys) = &keys {
             keys.check(&mut raw).await;
@@ -148,12 +186,12 @@ async fn s4_record_expiries_and_queue_agree_whatever_is_done() {
         }
     }
     let other = bed.process().await;
-    let inspection = other.callers.inspect(&semaphore("s")).await.unwrap();
-    let limit = inspection.limit.unwrap();
+    let inspection = other.callers.inspect(object).await.unwrap();
+    let limit = inspection.limit.unwrap_or(1);
     // The last leases, and a grace, if nobody happened to poll.
     for _ in 0..8 {
-        heard(&[&other], &semaphore("s"), Duration::from_millis(400)).await;
-        let all = Acquire { queue: false, ..ask_many(&semaphore("s"), limit, limit) };
+        heard(&[&other], object, Duration::from_millis(400)).await;
+        let all = Acquire { queue: false, ..ask_many(object, limit, limit) };
         if matches!(acquire(&other, &all).await, Acquired::Waiting { .. }) {
             continue;
         }

@@ -45,7 +45,7 @@ local function grant(o, weight, lease, label)
     leave(o)
     o.wake = o.wake and o.used + weight < o.lim
   end
-  o.used = o.used + weight
+  o.used, o.tok = o.used + weight, token
   if o.brought then put(o, 'lim', o.lim) end
   put(o, 'tok', text)
   put(o, 'used', o.used)
@@ -61,6 +61,7 @@ local function join(o, weight, lease)
   call('ZADD', o.q, int(o.seq), o.ticket)
   o.n = o.n + 1
   put(o, 'seq', int(o.seq))
+  put(o, 'join', NOW)
   put(o, 'n', o.n)
   put(o, 'wl', int(o.wl))
   put(o, 'big', o.big)

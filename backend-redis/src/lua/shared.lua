@@ -1,7 +1,7 @@
 -- Shared by all steps: put in front of each step's own file.
 --
 -- KEYS     in groups of five, one group for each entry of the batch, all of one hash tag `{namespace/stripe}`:
---          1 H `m:NAME`   hash: the record       2 E `me:NAME`  zset: holds and tombstones by expiry
+--          1 H `m:NAME`   hash: the record, or a string, see `lock`   2 E `me:NAME`  zset: holds and tombstones by expiry
 --          3 Q `mq:NAME`  zset: waiters by arrival number
 --          4 `live`       zset: waiting processes by the time they were last heard, negative once judged dead
 --          5 `grace`      string: when the last grace began
@@ -14,7 +14,7 @@
 -- H fields: `lim` limit, `tok` last token, `used` weight of the recorded holds, `n` length of Q, `next` lower bound of
 -- the scores in E, `touch` last time a hold ended, `kill` when the keys expire, `born` when the record was made,
 -- `seq` last arrival number, `wl` and `big` upper bounds of the leases and weights in Q, `dead` and `swept` how many
--- waiters were silent at the last full count and when that was; `h<ticket>` a hold: "expiry granted weight token
+-- waiters were silent at the last full count and when that was, `join` when somebody queued last; `h<ticket>` a hold: "expiry granted weight token
 -- label", `w<ticket>` a waiter: "process weight lease enqueued", `x<ticket>` a tombstone.
 --
 -- Times are microseconds of this server's clock, read once; numbers stay below 2^53, and large ones are written by
@@ -28,6 +28,8 @@ local LIVENESS, UNHEARD, GRACE, SWEEP = 1000000, 600000, 2000000, 1000000
 local LONGEST_LEASE = 86400000000
 local NEVER = 9007199254740992
 local BOX_MS, BOX_LENGTH = 10000, 10000
+-- A mutex that nobody queued for in this time is kept as a string.
+local QUIET = 1000000
 
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -75,10 +77,46 @@ local function reap(o)
   put(o, 'next', int(o.next))
 end
 
+-- Makes a hash of the string that the step `lock` or `unlock` left. A string of anybody else's stays.
+local function expand(o, cause)
+  local value = redis.pcall('GET', o.h)
+  local text = type(value) == 'string' and value or ''
+  local free = #text == 34 and string.match(text, '^=(%d+) %d+$')
+  local ticket, hold = string.match(text, '^(%x+) %d+ (%d+ %d+ 1 %d+.*)$')
+  if not free and not (ticket and #ticket == 32) then error(cause) end
+  local fields = { 'lim', '1', 'touch', NOW, 'tok', free or string.match(hold, '^%d+ %d+ 1 (%d+)') }
+  call('ZADD', o.e, '+inf', '!')
+  if hold then
+    local expiry = string.match(hold, '^%d+')
+    call('ZADD', o.e, expiry, ticket)
+    for _, text in ipairs({ 'used', '1', 'next', expiry, 'h' .. ticket, hold }) do fields[#fields + 1] = text end
+  end
+  call('DEL', o.h)
+  call('HSET', o.h, unpack(fields))
+  o.keep, o.wake = true, true
+end
+
+-- The reverse, for a mutex that nobody holds, waits for, or queued for lately.
+local function compact(o)
+  if o.used > 0 or o.n > 0 or math.abs(now - o.join) < QUIET or not string.find(o.h, '^[^}]*}:m:') then return end
+  if call('ZCARD', o.e) > 1 then return end
+  call('DEL', o.h, o.e)
+  local kill = now + math.floor(TOKENS * 9 / 8)
+  call('SET', o.h, string.format('=%016.0f %016.0f', o.tok, kill), 'PXAT', int(math.ceil(kill / 1000)))
+end
+
+local function read(o, ticket)
+  return redis.pcall('HMGET', o.h, 'lim', 'tok', 'used', 'n', 'next', 'touch', 'kill', 'big',
+                     'h' .. ticket, 'x' .. ticket, 'w' .. ticket, 'join')
+end
+
 -- Reads the record and what it has on one ticket; afterwards every recorded hold is unexpired.
 local function load(o, ticket)
-  local r = call('HMGET', o.h, 'lim', 'tok', 'used', 'n', 'next', 'touch', 'kill', 'big',
-                 'h' .. ticket, 'x' .. ticket, 'w' .. ticket)
+  local r = read(o, ticket)
+  if r.err then
+    expand(o, r)
+    r = read(o, ticket)
+  end
   o.ticket = ticket
   o.lim = tonumber(r[1])
   o.tok = tonumber(r[2]) or 0
@@ -89,6 +127,7 @@ local function load(o, ticket)
   o.kill = tonumber(r[7]) or 0
   o.big = tonumber(r[8]) or 0
   o.hold, o.tomb, o.place = r[9], r[10], r[11]
+  o.join = tonumber(r[12]) or 0
   if o.next <= now then reap(o) end
 end
 
@@ -378,6 +417,8 @@ local function run(width, step)
     if o.n > 0 and o.lim then
       turn(o, nil, true)
       save(o)
+    else
+      compact(o)
     end
   end
   return answers

@@ -1,5 +1,6 @@
 //! The steps: each one script, one round trip for a whole batch.
 
+mod plain;
 mod reply;
 
 use std::sync::Arc;
@@ -13,6 +14,8 @@ use stanchion_core::engine::steps::{
 };
 use stanchion_core::{Inspection, OnMismatch, Result, Ttl};
 
+pub(crate) use self::plain::Busy;
+use self::plain::{fill, merge, only};
 use self::reply::{Reply, replies};
 use crate::config::Retention;
 use crate::error::unexpected;
@@ -27,6 +30,7 @@ pub(crate) struct Context {
     pub(crate) scripts: Scripts,
     pub(crate) process: ProcessId,
     pub(crate) retention: Retention,
+    pub(crate) busy: Busy,
 }
 
 /// The steps of mutexes and semaphores over one connection.
@@ -112,18 +116,7 @@ impl RedisSteps {
         }
     }
 
-    fn scripts(&self) -> &Scripts {
-        &self.context.scripts
-    }
-}
-
-#[async_trait]
-impl PermitSteps for RedisSteps {
-    fn lane(&self, _: &Object) -> usize {
-        0
-    }
-
-    async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
+    async fn acquire_full(&self, batch: &[Acquire]) -> Answers<Acquired> {
         let arguments = |command: &mut Cmd, entry: &Acquire| {
             let check = match entry.check {
                 LimitCheck::First(OnMismatch::Refuse) => "r",
@@ -146,6 +139,41 @@ impl PermitSteps for RedisSteps {
         self.call_each(&self.scripts().acquire, batch, |entry| &entry.object, arguments, lease, read).await
     }
 
+    async fn release_full(&self, batch: &[Release]) -> Answers<Kept> {
+        let arguments = |command: &mut Cmd, entry: &Release| {
+            let tombstone = entry.tombstone.map_or(0, |ttl| micros(ttl.get()));
+            command.arg(entry.ticket.to_string()).arg(tombstone);
+        };
+        let read = |reply: Reply| reply.kept();
+        self.call_each(&self.scripts().release, batch, |entry| &entry.object, arguments, None, read).await
+    }
+
+    fn scripts(&self) -> &Scripts {
+        &self.context.scripts
+    }
+}
+
+#[async_trait]
+impl PermitSteps for RedisSteps {
+    fn lane(&self, _: &Object) -> usize {
+        0
+    }
+
+    async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
+        let plain = self.plain(batch);
+        let first = match plain.iter().filter(|plain| **plain).count() {
+            0 => return self.acquire_full(batch).await,
+            count if count == batch.len() => self.lock(batch).await,
+            _ => {
+                let (short, long) = (only(batch, &plain, true), only(batch, &plain, false));
+                let (short, long) = tokio::join!(self.lock(&short), self.acquire_full(&long));
+                merge(&plain, short, long)
+            }
+        };
+        let rest = only(batch, &first.iter().map(Option::is_none).collect::<Vec<_>>(), true);
+        fill(first, if rest.is_empty() { Vec::new() } else { self.acquire_full(&rest).await })
+    }
+
     async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
         let arguments = |command: &mut Cmd, entry: &Renew| {
             command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
@@ -156,12 +184,18 @@ impl PermitSteps for RedisSteps {
     }
 
     async fn release(&self, batch: &[Release]) -> Answers<Kept> {
-        let arguments = |command: &mut Cmd, entry: &Release| {
-            let tombstone = entry.tombstone.map_or(0, |ttl| micros(ttl.get()));
-            command.arg(entry.ticket.to_string()).arg(tombstone);
+        let plain = self.plain(batch);
+        let first = match plain.iter().filter(|plain| **plain).count() {
+            0 => return self.release_full(batch).await,
+            count if count == batch.len() => self.unlock(batch).await,
+            _ => {
+                let (short, long) = (only(batch, &plain, true), only(batch, &plain, false));
+                let (short, long) = tokio::join!(self.unlock(&short), self.release_full(&long));
+                merge(&plain, short, long)
+            }
         };
-        let read = |reply: Reply| reply.kept();
-        self.call_each(&self.scripts().release, batch, |entry| &entry.object, arguments, None, read).await
+        let rest = only(batch, &first.iter().map(Option::is_none).collect::<Vec<_>>(), true);
+        fill(first, if rest.is_empty() { Vec::new() } else { self.release_full(&rest).await })
     }
 
     async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {

@@ -2,6 +2,7 @@
 //!
 //! One caller alone sends its request by itself, without a hop. Whoever finds a request under way queues; when it has
 //! landed, a task takes all who gathered, in the order of their arrival, and goes on for as long as there are more.
+//! After a request of several the next one lets those first ask who are ready to run; nobody waits for a time.
 //! Lanes are kept apart by runtime, so that nobody depends on a runtime that is blocked or has ended, and a request
 //! whose caller does not poll it keeps the others for [`STALE`] at most.
 
@@ -58,6 +59,8 @@ struct State<V: Vessel> {
     /// Requests started and callers queued so far.
     count: u64,
     queue: VecDeque<Queued<V>>,
+    /// The last request carried more than one: who comes now is likely not alone.
+    crowded: bool,
 }
 
 struct Queued<V: Vessel> {
@@ -141,14 +144,19 @@ impl<V: Vessel> Lane<V> {
 
     fn board(self: &Arc<Self>, ask: V::Ask) -> Boarding<V> {
         let mut state = self.state();
-        if state.under_way.is_none() {
-            let turn = state.start(self);
-            return Boarding::Alone(ask, turn);
-        }
+        let turn = state.under_way.is_none().then(|| state.start(self));
+        let turn = match turn {
+            Some(turn) if !state.crowded => return Boarding::Alone(ask, turn),
+            turn => turn,
+        };
         state.count += 1;
         let number = state.count;
         let (answer, answered) = oneshot::channel();
         state.queue.push_back(Queued { number, ask, answer });
+        drop(state);
+        if let Some(turn) = turn {
+            turn.go_on();
+        }
         Boarding::Queued(Place { lane: Arc::clone(self), number }, answered)
     }
 
@@ -174,7 +182,7 @@ impl<V: Vessel> State<V> {
 
 impl<V: Vessel> Default for State<V> {
     fn default() -> Self {
-        Self { under_way: None, count: 0, queue: VecDeque::new() }
+        Self { under_way: None, count: 0, queue: VecDeque::new(), crowded: false }
     }
 }
 
@@ -218,7 +226,10 @@ struct Voyage<V: Vessel> {
 
 impl<V: Vessel> Voyage<V> {
     async fn run(self) {
-        while let Some(batch) = self.next() {
+        loop {
+            // Those who are about to ask come first.
+            tokio::task::yield_now().await;
+            let Some(batch) = self.next() else { return };
             let (asks, waiting): (Vec<_>, Vec<_>) =
                 batch.into_iter().map(|queued| (queued.ask, queued.answer)).unzip();
             let mut answers = self.lane.vessel.carry(&asks).await.into_iter();
@@ -240,6 +251,7 @@ impl<V: Vessel> Voyage<V> {
         }
         state.under_way = Some((self.number, now()));
         let count = state.queue.len().min(BATCH);
+        state.crowded = count > 1;
         Some(state.queue.drain(..count).collect())
     }
 }

@@ -1,0 +1,182 @@
+//! The short way: mutexes that nobody waits for, granted and released by scripts that do nothing else.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use stanchion_core::clock::{Instant, now};
+use stanchion_core::engine::steps::{Acquire, Acquired, Answers, Kept, Object, Release, refused};
+use stanchion_core::{FencingToken, Kind, Result, Ttl};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{RedisSteps, label, micros};
+use crate::config::Retention;
+use crate::error::unexpected;
+use crate::script::Script;
+
+/// How long a mutex is taken for busy after the short way was closed; the scripts keep it a hash for as long.
+const QUIET: Duration = Duration::from_secs(1);
+const SLOTS: usize = 4096;
+
+/// Which mutexes are busy, as far as is known: for them the short way would be one request more. A hint only: two names
+/// can share a slot.
+#[derive(Debug)]
+pub(crate) struct Busy {
+    start: Instant,
+    /// Until when, in ms since `start`.
+    slots: Vec<AtomicU64>,
+}
+
+impl Busy {
+    pub(crate) fn new() -> Self {
+        Self { start: now(), slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    fn slot(&self, object: &Object) -> &AtomicU64 {
+        // The remainder is below the number of slots.
+        let index =
+            usize::try_from(xxh3_64(object.name.as_str().as_bytes()) % SLOTS as u64).unwrap_or_default();
+        &self.slots[index]
+    }
+
+    fn elapsed(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn is_busy(&self, object: &Object) -> bool {
+        let until = self.slot(object).load(Ordering::Relaxed);
+        until > 0 && self.elapsed() < until
+    }
+
+    fn note(&self, object: &Object) {
+        let until = self.elapsed() + u64::try_from(QUIET.as_millis()).unwrap_or(u64::MAX);
+        self.slot(object).store(until, Ordering::Relaxed);
+    }
+}
+
+/// A request that may go the short way.
+pub(super) trait Plain: Clone + Send + Sync {
+    fn object(&self) -> &Object;
+    fn is_plain(&self) -> bool;
+}
+
+impl Plain for Acquire {
+    fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// A mutex has one limit, so that there is nothing to compare.
+    fn is_plain(&self) -> bool {
+        self.object.kind == Kind::Mutex && self.weight == 1
+    }
+}
+
+impl Plain for Release {
+    fn object(&self) -> &Object {
+        &self.object
+    }
+
+    fn is_plain(&self) -> bool {
+        self.object.kind == Kind::Mutex && self.tombstone.is_none()
+    }
+}
+
+impl RedisSteps {
+    /// Which entries try the short way first.
+    pub(super) fn plain<T: Plain>(&self, batch: &[T]) -> Vec<bool> {
+        batch.iter().map(|entry| entry.is_plain() && !self.context.busy.is_busy(entry.object())).collect()
+    }
+
+    /// Locks; `None` for an entry that needs the long way.
+    pub(super) async fn lock(&self, batch: &[Acquire]) -> Vec<Option<Result<Acquired>>> {
+        let arguments = |command: &mut Cmd, entry: &Acquire| {
+            let queue = if entry.queue { 'q' } else { 't' };
+            command.arg(micros(entry.lease.get()));
+            command.arg(format!("{}{queue}{}", entry.ticket, label(entry.label.as_deref())));
+        };
+        let read = |number| match number {
+            0 => Ok(None),
+            -1 => Ok(Some(Acquired::Waiting { limit: 1, born: 0 })),
+            _ => {
+                let token = u64::try_from(number).ok().and_then(|token| FencingToken::new(token).ok());
+                Ok(Some(Acquired::Granted { token: token.ok_or_else(unexpected)?, limit: 1 }))
+            }
+        };
+        let lease = batch.iter().map(|entry| entry.lease).max();
+        let retention = |command: &mut Cmd, retention: &Retention| {
+            command.arg(micros(retention.tokens));
+        };
+        self.short(&self.scripts().lock, batch, retention, arguments, lease, read).await
+    }
+
+    /// Releases; `None` for an entry that needs the long way.
+    pub(super) async fn unlock(&self, batch: &[Release]) -> Vec<Option<Result<Kept>>> {
+        let arguments = |command: &mut Cmd, entry: &Release| {
+            command.arg(entry.ticket.to_string());
+        };
+        let read = |number| Ok((number == 1).then_some(Kept::Yes));
+        self.short(&self.scripts().unlock, batch, |_, _| {}, arguments, None, read).await
+    }
+
+    async fn short<T: Plain, A>(
+        &self,
+        script: &Script,
+        batch: &[T],
+        constants: fn(&mut Cmd, &Retention),
+        arguments: fn(&mut Cmd, &T),
+        lease: Option<Ttl>,
+        read: fn(i64) -> Result<Option<A>>,
+    ) -> Vec<Option<Result<A>>> {
+        let complete = |mut command: Cmd| {
+            command.arg(batch.len());
+            for entry in batch {
+                command.arg(self.context.keyspace.record(entry.object()));
+            }
+            constants(&mut command, &self.context.retention);
+            for entry in batch {
+                arguments(&mut command, entry);
+            }
+            command
+        };
+        let limit = lease.map_or(self.link.limit(), |lease| self.link.limit().min(lease.renewal()));
+        let answers: Answers<Option<A>> = match self.link.script(script, complete, limit).await {
+            Ok(Value::Array(numbers)) if numbers.len() == batch.len() => {
+                let number =
+                    |value| if let Value::Int(number) = value { read(number) } else { Err(unexpected()) };
+                numbers.into_iter().map(number).collect()
+            }
+            Ok(_) => refused(batch.len(), &unexpected()),
+            Err(error) => refused(batch.len(), &error),
+        };
+        for (entry, answer) in batch.iter().zip(&answers) {
+            if matches!(answer, Ok(None)) {
+                self.context.busy.note(entry.object());
+            }
+        }
+        answers.into_iter().map(Result::transpose).collect()
+    }
+}
+
+/// The entries for which `chosen` says so.
+pub(super) fn only<T: Clone>(batch: &[T], chosen: &[bool], yes: bool) -> Vec<T> {
+    batch.iter().zip(chosen).filter(|(_, chosen)| **chosen == yes).map(|(entry, _)| entry.clone()).collect()
+}
+
+/// Puts the answers of both back in order.
+pub(super) fn merge<A>(
+    chosen: &[bool],
+    plain: Vec<Option<Result<A>>>,
+    full: Answers<A>,
+) -> Vec<Option<Result<A>>> {
+    let (mut plain, mut full) = (plain.into_iter(), full.into_iter());
+    chosen.iter().map(|chosen| if *chosen { plain.next().flatten() } else { full.next() }).collect()
+}
+
+/// Fills the gaps that the short way left.
+pub(super) fn fill<A>(answers: Vec<Option<Result<A>>>, full: Answers<A>) -> Answers<A> {
+    let mut full = full.into_iter();
+    answers
+        .into_iter()
+        .map(|answer| answer.or_else(|| full.next()).unwrap_or_else(|| Err(unexpected())))
+        .collect()
+}
