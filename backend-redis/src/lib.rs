@@ -12,6 +12,7 @@
 mod check;
 mod config;
 mod error;
+mod fence;
 mod keys;
 mod link;
 mod script;
@@ -20,6 +21,7 @@ mod store;
 mod wake;
 
 pub use config::RedisBuilder;
+pub use fence::RedisFence;
 pub use steps::RedisSteps;
 pub use store::{RedisStore, StepsOfStore};
 pub use wake::RedisWake;

@@ -1,0 +1,89 @@
+//! The resource's side of fencing, for resources in a Redis (M9).
+
+use redis::aio::ConnectionLike;
+use redis::{RedisError, Script, ToRedisArgs, Value};
+use stanchion_core::{Error, FencingToken, Result, Ticket};
+
+use crate::error;
+
+/// A key of a Redis that only the newest holder of a mutex may write (M9). The Redis may be any, not only the one that
+/// keeps the mutex.
+///
+/// A write is refused with a token smaller than the largest seen, and with the same token from another ticket, atomically
+/// with the write. This is what stops a holder that was paused past its lease; no lock can.
+///
+/// What the largest token was stands under a key of its own, the *mark*, which never expires. Marks and data have to
+/// survive together: a server that loses the mark alone would let an older holder in. On a cluster both keys need the
+/// same hash tag.
+///
+/// For other writes than `SET`, put [`GUARD`](Self::GUARD) in front of a script of your own and call
+/// `fenced(mark, token, ticket)` in it before the first write.
+#[derive(Clone, Debug)]
+pub struct RedisFence {
+    mark: String,
+    set: Script,
+    hand_over: Script,
+}
+
+impl RedisFence {
+    /// The Lua function `fenced(mark, token, ticket)`, to put in front of a script: `false` forbids to write.
+    pub const GUARD: &'static str = include_str!("lua/fence.lua");
+
+    /// A fence whose mark is kept under that key.
+    #[must_use]
+    pub fn new(mark: impl Into<String>) -> Self {
+        Self {
+            mark: mark.into(),
+            set: Script::new(concat!(include_str!("lua/fence.lua"), include_str!("lua/fenced_set.lua"))),
+            hand_over: Script::new(include_str!("lua/hand_over.lua")),
+        }
+    }
+
+    /// Sets a key, if the token is not an older holder's.
+    ///
+    /// # Errors
+    /// `Lost` if a larger token was seen, or the same one from another ticket; then nothing was written. Otherwise as the
+    /// connection: `Unknown` where it broke, and the same call may then be made again.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have written.
+    pub async fn set(
+        &self,
+        connection: &mut (impl ConnectionLike + Send),
+        token: FencingToken,
+        ticket: Ticket,
+        key: impl ToRedisArgs,
+        value: impl ToRedisArgs,
+    ) -> Result<()> {
+        let mut call = self.set.key(&self.mark);
+        call.key(key).arg(token.get()).arg(ticket.to_string()).arg(value);
+        verdict(call.invoke_async(connection).await)
+    }
+
+    /// Lets the new ticket of an attached hold write with the token it kept, and no earlier ticket any more; see
+    /// [`Fenced::hand_over`](stanchion_core::Fenced::hand_over).
+    ///
+    /// # Errors
+    /// As [`set`](Self::set).
+    ///
+    /// # Cancel safety
+    /// A dropped call may have handed over.
+    pub async fn hand_over(
+        &self,
+        connection: &mut (impl ConnectionLike + Send),
+        token: FencingToken,
+        to: Ticket,
+    ) -> Result<()> {
+        let mut call = self.hand_over.key(&self.mark);
+        call.arg(token.get()).arg(to.to_string());
+        verdict(call.invoke_async(connection).await)
+    }
+}
+
+fn verdict(answer: std::result::Result<Value, RedisError>) -> Result<()> {
+    match answer.map_err(error::of_request)? {
+        Value::Int(1) => Ok(()),
+        Value::Int(0) => Err(Error::lost()),
+        _ => Err(error::unexpected()),
+    }
+}
