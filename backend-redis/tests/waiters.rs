@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use stanchion_core::MutexOptions;
+use stanchion_core::{MutexOptions, SemaphoreOptions, Store};
+use stanchion_redis::RedisStore;
 use support::{Bed, until};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -81,6 +82,45 @@ async fn c15_c16_256_waiters_are_served_in_order_at_few_commands() {
     let each = commands as f64 / 256.0;
     println!("256 waiters served in order in {took:?}, {each:.2} commands each");
     assert!(each <= 4.0, "{each:.2} commands an acquisition");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c25_100_000_idle_names_leave_nothing() {
+    const NAMES: u64 = 100_000;
+    let mut bed = Bed::start().await;
+    let retention = Duration::from_secs(1);
+    let builder = RedisStore::builder(&bed.server.url()).expect("a URL").retention(retention, retention);
+    let store = Arc::new(builder.connect().await.expect("a store"));
+    let mut tasks = JoinSet::new();
+    for task in 0..100 {
+        let store = Arc::clone(&store);
+        tasks.spawn(async move {
+            for index in 0..NAMES / 100 {
+                let name = format!("idle/{task}/{index}");
+                if index % 10 == 0 {
+                    let semaphore =
+                        store.semaphore(&name, SemaphoreOptions::new(2).ttl(retention)).expect("a semaphore");
+                    semaphore.acquire().await.expect("a permit").release().await.expect("a release");
+                } else {
+                    let mutex = store.mutex(&name, MutexOptions::default().ttl(retention)).expect("a mutex");
+                    mutex.lock().await.expect("a lock").release().await.expect("a release");
+                }
+            }
+        });
+    }
+    while let Some(task) = tasks.join_next().await {
+        task.expect("no panic");
+    }
+    // A key may stay for a lease and an eighth of the retention longer, and the server takes the expired away by and by.
+    let end = Instant::now() + retention * 3 + Duration::from_secs(10);
+    loop {
+        let left: usize = redis::cmd("DBSIZE").query_async(&mut bed.raw).await.expect("a size");
+        if left == 1 {
+            break;
+        }
+        assert!(Instant::now() < end, "{left} keys, not the layout alone");
+        sleep(Duration::from_millis(200)).await;
+    }
 }
 
 /// `cancels` waits that are dropped at a random moment among `steady` waiters that are not.

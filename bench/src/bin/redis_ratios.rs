@@ -5,7 +5,8 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client};
@@ -15,12 +16,15 @@ use stanchion_conformance::servers::{RedisOptions, RedisServer};
 use stanchion_core::{Mutex, MutexOptions, Store};
 use stanchion_redis::RedisStore;
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 const ROUNDS: usize = 21;
 /// Pairs of one slice, over all tasks.
 const PAIRS: u32 = 4096;
 const WAITERS: u32 = 16;
+const MANY: u64 = 256;
+const FAIRNESS: Duration = Duration::from_secs(8);
 const HOLD: Duration = Duration::from_millis(2);
 
 struct Bed {
@@ -43,6 +47,7 @@ fn main() -> Result<ExitCode, Failure> {
         within &= row(&comparison, bound, &bed.uncontended(tasks)?);
     }
     within &= row("16 waiters, hold 2 ms / BLPOP token queue", 0.9, &bed.contended()?);
+    within &= bed.fairness()?;
     Ok(if within { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -122,6 +127,53 @@ impl Bed {
             }))
         };
         Ok(measure(11, WAITERS * 8, ours, peer))
+    }
+
+    /// Many want one name and do nothing with it: how far the longest waits are from the usual one.
+    fn fairness(&self) -> Result<bool, Failure> {
+        let mutex = self.mutex("fair")?;
+        let mut waits = self.runtime.block_on(async {
+            let first = mutex.lock().await?;
+            let (stop, mut tasks) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
+            for _ in 0..MANY {
+                let (mutex, stop) = (Arc::clone(&mutex), Arc::clone(&stop));
+                tasks.spawn(async move {
+                    let mut waits = Vec::new();
+                    // The first wait is for the start.
+                    mutex.lock().await?.release().await?;
+                    while !stop.load(Ordering::Relaxed) {
+                        let began = Instant::now();
+                        let guard = mutex.lock().await?;
+                        if !stop.load(Ordering::Relaxed) {
+                            waits.push(began.elapsed());
+                        }
+                        guard.release().await?;
+                    }
+                    Ok::<_, Failure>(waits)
+                });
+            }
+            while mutex.inspect().await?.waiters < MANY {
+                sleep(Duration::from_millis(1)).await;
+            }
+            first.release().await?;
+            sleep(FAIRNESS).await;
+            stop.store(true, Ordering::Relaxed);
+            let mut all = Vec::new();
+            while let Some(waits) = tasks.join_next().await {
+                all.extend(waits??);
+            }
+            Ok::<_, Failure>(all)
+        })?;
+        waits.sort_unstable();
+        let count = u32::try_from(waits.len())?;
+        let mean = waits.iter().sum::<Duration>() / count.max(1);
+        let late = waits.get(waits.len() * 999 / 1000).copied().unwrap_or_default();
+        let ratio = late.as_secs_f64() / mean.as_secs_f64();
+        let verdict = if ratio <= 1.5 { "ok" } else { "MISSED" };
+        println!(
+            "| {MANY} waiters, hold 0: p99.9 / mean of {count} waits | {late:?} | {mean:?} | {ratio:.2} | at most 1.50 | {verdict} |"
+        );
+        Ok(ratio <= 1.5)
     }
 
     /// The time until all tasks have ended.
