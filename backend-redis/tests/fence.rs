@@ -1,6 +1,10 @@
 //! The resource-side guard: an older holder never writes after a newer one, whoever comes in whichever order.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
 
 mod harness;
 
