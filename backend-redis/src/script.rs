@@ -4,7 +4,11 @@ use redis::Cmd;
 
 macro_rules! script {
     ($step:literal) => {
-        Script::new(concat!(include_str!("lua/shared.lua"), include_str!(concat!("lua/", $step, ".lua"))))
+        Script::new(concat!(
+            include_str!("lua/shared.lua"),
+            include_str!("lua/group.lua"),
+            include_str!(concat!("lua/", $step, ".lua"))
+        ))
     };
 }
 
@@ -47,6 +51,8 @@ pub(crate) struct Scripts {
     pub(crate) inspect: Script,
     pub(crate) resize: Script,
     pub(crate) force: Script,
+    pub(crate) look: Script,
+    pub(crate) split: Script,
 }
 
 impl Scripts {
@@ -61,6 +67,8 @@ impl Scripts {
             inspect: script!("inspect"),
             resize: script!("resize"),
             force: script!("force"),
+            look: script!("look"),
+            split: script!("split"),
         }
     }
 }

@@ -171,7 +171,11 @@ impl Model {
         let expires = Instant::now() + ask.lease.get();
         if let Some(hold) = record.holds.iter_mut().find(|hold| hold.ticket == ask.ticket) {
             hold.expires = expires;
-            return Acquired::Granted { token: FencingToken::new(hold.token).unwrap(), limit };
+            return Acquired::Granted {
+                token: FencingToken::new(hold.token).unwrap(),
+                limit,
+                born: record.born,
+            };
         }
         let place = record.queue.iter().position(|(ticket, _)| *ticket == ask.ticket);
         let first = place.map_or(record.queue.is_empty(), |place| place == 0);
@@ -186,7 +190,7 @@ impl Model {
                 expires,
             });
             self.wake(record, limit);
-            return Acquired::Granted { token: FencingToken::new(token).unwrap(), limit };
+            return Acquired::Granted { token: FencingToken::new(token).unwrap(), limit, born: record.born };
         }
         if ask.queue && place.is_none() {
             if ask.max_waiters.is_some_and(|max| record.queue.len() >= max as usize) {
@@ -318,7 +322,8 @@ impl PermitSteps for Model {
             hold.ticket = ask.to;
             hold.expires = Instant::now() + ask.lease.get();
             record.tombstones.push(ask.from);
-            Some(Attached { token: FencingToken::new(hold.token).unwrap(), weight: hold.weight })
+            let token = FencingToken::new(hold.token).unwrap();
+            Some(Attached { token, weight: hold.weight, born: record.born })
         })
         .await
     }
