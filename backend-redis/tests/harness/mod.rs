@@ -80,6 +80,10 @@ pub(crate) fn semaphore(name: &str) -> Object {
     Object { kind: Kind::Semaphore, name: Name::new(name).expect("a name") }
 }
 
+pub(crate) fn wait_group(name: &str) -> Object {
+    Object { kind: Kind::WaitGroup, name: Name::new(name).expect("a name") }
+}
+
 pub(crate) fn ttl(milliseconds: u64) -> Ttl {
     Ttl::new(Duration::from_millis(milliseconds)).expect("a TTL")
 }
