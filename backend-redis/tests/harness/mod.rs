@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod groups;
+
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -78,10 +80,6 @@ pub(crate) fn mutex(name: &str) -> Object {
 
 pub(crate) fn semaphore(name: &str) -> Object {
     Object { kind: Kind::Semaphore, name: Name::new(name).expect("a name") }
-}
-
-pub(crate) fn wait_group(name: &str) -> Object {
-    Object { kind: Kind::WaitGroup, name: Name::new(name).expect("a name") }
 }
 
 pub(crate) fn ttl(milliseconds: u64) -> Ttl {

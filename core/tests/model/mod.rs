@@ -212,7 +212,7 @@ impl Model {
         }
         let place = record.queue.iter().position(|(ticket, _)| *ticket == ask.ticket);
         let first = place.map_or(record.queue.is_empty(), |place| place == 0);
-        if first && ask.weight <= limit - record.used() {
+        if first && u64::from(record.used()) + u64::from(ask.weight) <= u64::from(limit) {
             let token = self.token.fetch_add(1, SeqCst) + 1;
             record.queue.retain(|(ticket, _)| *ticket != ask.ticket);
             if ask.object.kind == Kind::WaitGroup {
