@@ -9,9 +9,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Over how many hash tags the objects are spread.
 pub(crate) const STRIPES: usize = 16;
-/// Keys of one entry of a batch.
-pub(crate) const KEYS_PER_ENTRY: usize = 5;
-
 /// The layout of keys and values this version writes.
 pub(crate) const LAYOUT: &str = "1";
 
@@ -55,20 +52,21 @@ impl Keyspace {
         format!("{{{}/0}}:layout", self.namespace)
     }
 
-    /// The keys of an object, in the order the scripts want them.
+    /// The keys of an object, in the order the scripts want them: five, of a wait group six.
     ///
     /// # Errors
     /// `Unsupported` for a kind this store does not offer.
-    pub(crate) fn object(&self, object: &Object) -> Result<[String; KEYS_PER_ENTRY]> {
-        let kind = match object.kind {
-            Kind::Mutex | Kind::Semaphore => object.kind.letter(),
-            Kind::WaitGroup | Kind::Limiter => {
-                return Err(Error::new(ErrorKind::Unsupported, "this store has mutexes and semaphores only"));
-            }
-        };
-        let stripe = self.stripe(object);
+    pub(crate) fn object(&self, object: &Object) -> Result<Vec<String>> {
+        if object.kind == Kind::Limiter {
+            return Err(Error::new(ErrorKind::Unsupported, "this store has no limiters"));
+        }
+        let (stripe, kind) = (self.stripe(object), object.kind.letter());
         let key = |part: &str| format!("{}{kind}{part}{}", stripe.tag, object.name);
-        Ok([key(":"), key("e:"), key("q:"), stripe.live.clone(), stripe.grace.clone()])
+        let mut keys = vec![key(":"), key("e:"), key("q:"), stripe.live.clone(), stripe.grace.clone()];
+        if object.kind == Kind::WaitGroup {
+            keys.push(key("v:"));
+        }
+        Ok(keys)
     }
 
     /// The key of an object's record.
@@ -99,7 +97,7 @@ mod tests {
 
     fn keys(kind: Kind, name: &str) -> Vec<String> {
         let object = Object { kind, name: Name::new(name).unwrap() };
-        Keyspace::new("ns").unwrap().object(&object).unwrap().into()
+        Keyspace::new("ns").unwrap().object(&object).unwrap()
     }
 
     #[test]
@@ -107,16 +105,20 @@ mod tests {
         let expected = ["{ns/12}:m:a", "{ns/12}:me:a", "{ns/12}:mq:a", "{ns/12}:live", "{ns/12}:grace"];
         assert_eq!(keys(Kind::Mutex, "a"), expected);
         assert_eq!(keys(Kind::Semaphore, "a")[0].split(':').skip(1).collect::<Vec<_>>(), ["s", "a"]);
+        let group = keys(Kind::WaitGroup, "a");
+        let stripe = group[3].strip_suffix("live").unwrap();
+        let expected = ["w:a", "we:a", "wq:a", "live", "grace", "wv:a"];
+        assert_eq!(group, expected.map(|key| format!("{stripe}{key}")));
     }
 
     #[test]
     fn c19_names_that_look_like_keys_do_not_alias() {
         let mut all = Vec::new();
-        for name in ["a", "e:a", "q:a", ":a", "me:a", "}:m:a", "live", "box:x"] {
-            for kind in [Kind::Mutex, Kind::Semaphore] {
-                all.extend(
-                    keys(kind, name).into_iter().take(3).map(|key| key.split_once(':').unwrap().1.to_owned()),
-                );
+        for name in ["a", "e:a", "q:a", "v:a", ":a", "me:a", "}:m:a", "live", "box:x"] {
+            for kind in [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup] {
+                let keys = keys(kind, name).into_iter();
+                let own = keys.filter(|key| !key.ends_with(":live") && !key.ends_with(":grace"));
+                all.extend(own.map(|key| key.split_once(':').unwrap().1.to_owned()));
             }
         }
         let count = all.len();

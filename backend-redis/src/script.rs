@@ -4,7 +4,11 @@ use redis::Cmd;
 
 macro_rules! script {
     ($step:literal) => {
-        Script::new(concat!(include_str!("lua/shared.lua"), include_str!(concat!("lua/", $step, ".lua"))))
+        Script::new(concat!(
+            include_str!("lua/shared.lua"),
+            include_str!("lua/group.lua"),
+            include_str!(concat!("lua/", $step, ".lua"))
+        ))
     };
     (alone $step:literal) => {
         Script::new(include_str!(concat!("lua/", $step, ".lua")))
@@ -52,6 +56,8 @@ pub(crate) struct Scripts {
     pub(crate) inspect: Script,
     pub(crate) resize: Script,
     pub(crate) force: Script,
+    pub(crate) look: Script,
+    pub(crate) split: Script,
 }
 
 impl Scripts {
@@ -68,6 +74,8 @@ impl Scripts {
             inspect: script!("inspect"),
             resize: script!("resize"),
             force: script!("force"),
+            look: script!("look"),
+            split: script!("split"),
         }
     }
 }

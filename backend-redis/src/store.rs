@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use stanchion_core::engine::Engine;
-use stanchion_core::engine::steps::{PermitSteps, ProcessId, Steps, WakeSource};
+use stanchion_core::engine::steps::{GroupSteps, PermitSteps, ProcessId, Steps, WakeSource};
 use stanchion_core::{
     Capabilities, Error, ErrorKind, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Name, Result,
     Semaphore, SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
@@ -17,7 +17,7 @@ use crate::script::Scripts;
 use crate::steps::{Busy, Context, RedisSteps};
 use crate::wake::RedisWake;
 
-/// Mutexes and semaphores on a Redis server.
+/// Mutexes, semaphores and wait groups on a Redis server.
 ///
 /// It uses three connections, whatever the number of holds and waiters: one for callers' requests, one for the engine's
 /// renewals, releases and polls, and one that waits for wake-ups. A connection that breaks is made anew by the next
@@ -98,7 +98,6 @@ impl RedisBuilder {
         let callers = steps();
         let server = check::server(callers.link(), &shared.keyspace).await.map_err(context)?;
         let mut capabilities = Capabilities::full("redis", MutexMode::Lease);
-        capabilities.wait_groups = false;
         capabilities.limiters = false;
         capabilities.survives_restart = server.survives_restart;
         Ok(StepsOfStore { callers, own: steps(), wake, capabilities })
@@ -107,7 +106,8 @@ impl RedisBuilder {
 
 fn engine_steps(steps: Arc<RedisSteps>) -> Steps {
     let request_timeout = steps.link().limit();
-    Steps { permits: steps as Arc<dyn PermitSteps>, groups: None, limits: None, request_timeout }
+    let groups = Some(Arc::clone(&steps) as Arc<dyn GroupSteps>);
+    Steps { permits: steps as Arc<dyn PermitSteps>, groups, limits: None, request_timeout }
 }
 
 fn context(error: Error) -> Error {
@@ -130,9 +130,7 @@ impl Store for RedisStore {
     }
 
     fn wait_group(&self, name: &str, options: WaitGroupOptions) -> Result<Arc<dyn WaitGroup>> {
-        let checked = Name::new(name).and_then(|_| options.check());
-        checked.map_err(|error| error.context("wait_group", "redis", name))?;
-        Err(unsupported("wait_group", name, "wait groups"))
+        self.engine.wait_group(name, options)
     }
 
     fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>> {

@@ -91,7 +91,7 @@ async fn c18_holds_survive_a_restart_and_clients_come_back() {
         // The scripts are gone with the server: they are sent again.
         match process.callers.acquire(std::slice::from_ref(&request)).await.remove(0) {
             Ok(answer) => {
-                assert_eq!(answer, Acquired::Granted { token, limit: 1 });
+                assert_eq!(answer, Acquired::Granted { token, limit: 1, born: 0 });
                 break;
             }
             Err(error) => assert!(error.is_retryable() && Instant::now() < end, "{error}"),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use stanchion_core::{MutexOptions, SemaphoreOptions, Store};
+use stanchion_core::{MutexOptions, SemaphoreOptions, Store, WaitGroupOptions};
 use stanchion_redis::RedisStore;
 use support::{Bed, until};
 use tokio::task::JoinSet;
@@ -44,6 +44,42 @@ async fn c15_idle_waiters_cost_few_commands_and_three_connections() {
     while let Some(waiter) = waiters.join_next().await {
         waiter.expect("no panic").expect("a release");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_w3_waiters_of_a_group_cost_few_commands_and_are_told_together() {
+    let mut bed = Bed::start().await;
+    let (near, far) = (bed.store().await, bed.store().await);
+    let group = near.wait_group("batch", WaitGroupOptions::default()).expect("a wait group");
+    let member = far.wait_group("batch", WaitGroupOptions::default()).expect("a wait group");
+    let member = member.add().await.expect("a member");
+    let mut waiters = JoinSet::new();
+    for _ in 0..100 {
+        let group = Arc::clone(&group);
+        waiters.spawn(async move { group.wait().await.map(|outcome| (outcome, Instant::now())) });
+    }
+    sleep(Duration::from_millis(500)).await;
+    let before: u64 = bed.wire_commands().await.values().sum();
+    let started = Instant::now();
+    sleep(Duration::from_secs(5)).await;
+    let commands = bed.wire_commands().await.values().sum::<u64>() - before;
+    let rate = commands as f64 / started.elapsed().as_secs_f64();
+    let connections = bed.connections().await;
+    println!("100 waiters of a group for 5 s: {rate:.1} commands a second, {connections} connections");
+    assert!(rate <= 10.0, "{rate:.1} commands a second");
+    assert!(connections <= 5, "{connections} connections of two stores, of which one waits");
+    let zero = Instant::now();
+    member.done().await.expect("done");
+    let mut last = zero;
+    while let Some(waiter) = waiters.join_next().await {
+        let (outcome, told) = waiter.expect("no panic").expect("zero");
+        assert_eq!((outcome.finished, outcome.is_success()), (1, true));
+        last = last.max(told);
+    }
+    let commands = bed.wire_commands().await.values().sum::<u64>() - before - commands;
+    println!("the last of 100 was told {:?} after zero, with {commands} commands", last - zero);
+    assert!(last - zero <= Duration::from_millis(50), "W3: {:?}", last - zero);
+    assert!(commands <= 8, "{commands} commands");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,7 +2,8 @@
 --
 -- ARGV     for each entry: ticket, weight, lease, limit, check (`r` refuse, `a` adopt or follow, `p` replace),
 --          queue (`1` or `0`), max_waiters (or empty), label (a space and the text, or empty)
--- Returns  {0, token, limit} granted   {1, limit, born} waiting, 0 if not queued   {2} cancelled before
+-- Returns  {0, token, limit} granted, of a wait group {0, token, limit, born}
+--          {1, limit, born} waiting, 0 if not queued   {2} cancelled before
 --          {3, stored} limits differ   {4, limit} too large  {5} the queue is at its bound
 -- Complexity  O(log E); with a queue O(log Q + waiters passed over).
 -- Retry    the ticket names the acquisition: one that holds gets its lease anew and the same token, one that queues
@@ -46,11 +47,12 @@ local function grant(o, weight, lease, label)
     o.wake = o.wake and o.used + weight < o.lim
   end
   o.used, o.tok = o.used + weight, token
+  if o.v then opened(o) end
   if o.brought then put(o, 'lim', o.lim) end
   put(o, 'tok', text)
   put(o, 'used', o.used)
   put(o, 'h' .. o.ticket, expiry .. ' ' .. NOW .. ' ' .. weight .. ' ' .. text .. label)
-  return { 0, token, o.lim }
+  return { 0, token, o.lim, birth(o) }
 end
 
 local function join(o, weight, lease)
@@ -76,7 +78,7 @@ return run(8, function(o, at)
   o.lease, o.asking = lease, PROCESS
   if o.hold then
     local _, token = extend(o, lease)
-    return { 0, token, o.lim }
+    return { 0, token, o.lim, birth(o) }
   end
   -- Of a queue of the dead alone nothing may be left.
   if o.n > 0 and o.used == 0 and now - o.touch > STATE then walk(o, function() end) end

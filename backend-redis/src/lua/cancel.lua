@@ -1,7 +1,7 @@
 -- cancel: withdraws acquisitions, whatever became of them.
 --
 -- A hold is ended, a place in the queue given up, and a tombstone left in every case: a copy of the acquire that a
--- retry overtook may still be under way.
+-- retry overtook may still be under way. A cancelled member of a wait group counts as none.
 --
 -- ARGV     for each entry: ticket, lease of the tombstone
 -- Returns  {} for each entry

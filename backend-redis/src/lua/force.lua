@@ -14,24 +14,25 @@ return run(1, function(o, at)
   if ticket ~= '' then
     if not o.hold then return { 0 } end
     local left = tonumber(string.match(o.hold, '^%d+')) - now
-    free(o)
+    free(o, 'abandoned')
     bury(o, ticket, left)
     return { 1 }
   end
-  local tickets, count = {}, 0
+  local tickets, freed = {}, 0
   local members = call('ZRANGE', o.e, 0, -1, 'WITHSCORES')
   for i = 1, #members, 2 do
     if #members[i] == 32 then tickets[members[i]] = members[i + 1] - now end
   end
   for member, left in pairs(tickets) do
     call('ZREM', o.e, member)
-    count = count + call('HDEL', o.h, 'h' .. member)
+    freed = freed + call('HDEL', o.h, 'h' .. member)
     bury(o, member, left)
   end
-  if count > 0 then
+  if freed > 0 then
+    if o.v then count(o, 'abandoned', o.used) end
     o.used, o.touch, o.wake = 0, now, true
     put(o, 'used', '0')
     put(o, 'touch', NOW)
   end
-  return { count }
+  return { freed }
 end)

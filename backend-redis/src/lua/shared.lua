@@ -1,11 +1,13 @@
--- Shared by all steps: put in front of each step's own file.
+-- Shared by all steps: put in front of each step's own file, with `group.lua` between them.
 --
--- KEYS     in groups of five, one group for each entry of the batch, all of one hash tag `{namespace/stripe}`:
---          1 H `m:NAME`   hash: the record, or a string, see `lock`   2 E `me:NAME`  zset: holds and tombstones by expiry
+-- KEYS     five for each entry of the batch, of a wait group six, all of one hash tag `{namespace/stripe}`:
+--          1 H `m:NAME`   hash: the record; of a mutex also a string, see `lock`
+--          2 E `me:NAME`  zset: holds and tombstones by expiry
 --          3 Q `mq:NAME`  zset: waiters by arrival number
 --          4 `live`       zset: waiting processes by the time they were last heard, negative once judged dead
 --          5 `grace`      string: when the last grace began
---          (semaphores: `s`, `se`, `sq`.) The mailboxes `box:PROCESS` of the waiters that are woken cannot be declared:
+--          6 V `wv:NAME`  zset: who waits for a wait group's end, see `group.lua`
+--          (semaphores: `s`, `se`, `sq`; wait groups: `w`, `we`, `wq`.) The mailboxes `box:PROCESS` of the waiters that are woken cannot be declared:
 --          whose they are is known only here. They have the same hash tag, hence the same slot.
 -- ARGV     1 process  2 retention of tokens  3 retention of the rest, then a group for each entry, as the step says.
 -- Returns  an array with an array for each entry. An entry one of whose keys holds a foreign type is answered
@@ -14,12 +16,12 @@
 -- H fields: `lim` limit, `tok` last token, `used` weight of the recorded holds, `n` length of Q, `next` lower bound of
 -- the scores in E, `touch` last time a hold ended, `kill` when the keys expire, `born` when the record was made,
 -- `seq` last arrival number, `wl` and `big` upper bounds of the leases and weights in Q, `dead` and `swept` how many
--- waiters were silent at the last full count and when that was, `join` when somebody queued last; `h<ticket>` a hold: "expiry granted weight token
--- label", `w<ticket>` a waiter: "process weight lease enqueued", `x<ticket>` a tombstone.
+-- waiters were silent at the last full count and when that was, `join` when somebody queued last; `h<ticket>` a hold:
+-- "expiry granted weight token label", `w<ticket>` a waiter: "process weight lease enqueued", `x<ticket>` a tombstone:
+-- `1`, or the call that left it.
 --
 -- Times are microseconds of this server's clock, read once; numbers stay below 2^53, and large ones are written by
--- `int`. E is
--- written before H, so that a foreign type stops the step before it has changed anything.
+-- `int`. E is written before H, so that a foreign type stops the step before it has changed anything.
 
 local call = redis.call
 local PROCESS, TOKENS, STATE = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -39,6 +41,9 @@ local function int(number)
 end
 
 local NOW = int(now)
+
+-- Of wait groups, where `o.v` is set; `group.lua` defines them.
+local recall, count, settle
 
 local function put(o, field, value)
   local set = o.set
@@ -64,6 +69,7 @@ local function reap(o)
           o.used = o.used - weight
           o.touch = math.max(o.touch, tonumber(expiry))
           o.wake = true
+          if o.v then count(o, 'expired', weight) end
         end
         if member == o.ticket then o.hold = false end
         if member == 'x' .. o.ticket then o.tomb = false end
@@ -75,6 +81,7 @@ local function reap(o)
   put(o, 'used', o.used)
   put(o, 'touch', int(o.touch))
   put(o, 'next', int(o.next))
+  if o.v then settle(o) end
 end
 
 -- Makes a hash of the string that the step `lock` or `unlock` left. A string of anybody else's stays.
@@ -128,6 +135,7 @@ local function load(o, ticket)
   o.big = tonumber(r[8]) or 0
   o.hold, o.tomb, o.place = r[9], r[10], r[11]
   o.join = tonumber(r[12]) or 0
+  if o.v then recall(o) end
   if o.next <= now then reap(o) end
 end
 
@@ -182,11 +190,13 @@ local function extend(o, lease)
   return tonumber(weight), tonumber(token)
 end
 
--- Ends the loaded hold.
-local function free(o)
+-- Ends the loaded hold; as a member it counts as `ending` says, without one not at all.
+local function free(o, ending)
   call('ZREM', o.e, o.ticket)
   call('HDEL', o.h, 'h' .. o.ticket)
-  o.used = o.used - string.match(o.hold, '^%d+ %d+ (%d+)')
+  local weight = string.match(o.hold, '^%d+ %d+ (%d+)')
+  o.used = o.used - weight
+  if o.v and ending then count(o, ending, weight) end
   o.touch = now
   o.hold = false
   o.wake = true
@@ -194,11 +204,11 @@ local function free(o)
   put(o, 'touch', NOW)
 end
 
--- Leaves a tombstone: an acquire of this ticket is refused for that long.
-local function bury(o, ticket, ttl)
+-- Leaves a tombstone, of a call if one is given: an acquire of this ticket is refused for that long.
+local function bury(o, ticket, ttl, by)
   o.lease = math.max(o.lease, ttl)
   expire(o, 'x' .. ticket, now + ttl)
-  put(o, 'x' .. ticket, '1')
+  put(o, 'x' .. ticket, by or '1')
 end
 
 -- Takes the loaded ticket out of the queue, if it is in it. Those behind may fit now.
@@ -386,32 +396,42 @@ local function refusal(cause)
   return redis.error_reply(string.find(text, '^%u+ ') and text or 'ERR ' .. text)
 end
 
-local KINDS = { 'hash', 'zset', 'zset', 'zset', 'string' }
+local KINDS = { 'hash', 'zset', 'zset', 'zset', 'string', 'zset' }
+
+-- The entry whose keys begin behind `k`.
+local function entry(k)
+  local o = { h = KEYS[k + 1], e = KEYS[k + 2], q = KEYS[k + 3], live = KEYS[k + 4], grace = KEYS[k + 5],
+              set = {}, lease = 0 }
+  -- The letter of the kind stands where `live` begins in the other.
+  if string.byte(o.h, #o.live - 3) == 119 then o.v = KEYS[k + 6] end
+  return o, o.v and 6 or 5
+end
 
 -- Runs the step for each entry, with `width` arguments each, and wakes afterwards, once for each object.
 local function run(width, step)
   local answers, waking = {}, {}
   local function one(o, at)
     local answer = step(o, at)
+    if o.v then settle(o) end
     save(o)
     return answer
   end
-  for i = 1, #KEYS / 5 do
-    local k = 5 * i
-    local o = { h = KEYS[k - 4], e = KEYS[k - 3], q = KEYS[k - 2], live = KEYS[k - 1], grace = KEYS[k],
-                set = {}, lease = 0 }
-    local ok, answer = pcall(one, o, 3 + (i - 1) * width)
+  local k, at = 0, 3
+  while k < #KEYS do
+    local o, keys = entry(k)
+    local ok, answer = pcall(one, o, at)
     if not ok then
       local cause = answer
-      for j = 1, 5 do
-        local kind = call('TYPE', KEYS[k - 5 + j])['ok']
-        if kind ~= 'none' and kind ~= KINDS[j] then answer = { -1, KEYS[k - 5 + j], kind } end
+      for j = 1, keys do
+        local kind = call('TYPE', KEYS[k + j])['ok']
+        if kind ~= 'none' and kind ~= KINDS[j] then answer = { -1, KEYS[k + j], kind } end
       end
       if answer == cause then return refusal(cause) end
     elseif o.wake or waking[o.h] then
       waking[o.h] = o
     end
-    answers[i] = answer
+    answers[#answers + 1] = answer
+    k, at = k + keys, at + width
   end
   for _, o in pairs(waking) do
     if o.n > 0 and o.lim then

@@ -1,5 +1,6 @@
 //! The steps: each one script, one round trip for a whole batch.
 
+mod groups;
 mod plain;
 mod reply;
 
@@ -9,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redis::Cmd;
 use stanchion_core::engine::steps::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, LimitCheck, Object, PermitSteps,
-    Polled, ProcessId, Release, Renew, refused,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, LimitCheck, Object,
+    PermitSteps, Polled, ProcessId, Release, Renew, refused,
 };
 use stanchion_core::{Inspection, OnMismatch, Result, Ttl};
 
@@ -19,7 +20,7 @@ use self::plain::{fill, merge, only};
 use self::reply::{Reply, replies};
 use crate::config::Retention;
 use crate::error::unexpected;
-use crate::keys::{KEYS_PER_ENTRY, Keyspace};
+use crate::keys::Keyspace;
 use crate::link::Link;
 use crate::script::{Script, Scripts};
 
@@ -33,7 +34,7 @@ pub(crate) struct Context {
     pub(crate) busy: Busy,
 }
 
-/// The steps of mutexes and semaphores over one connection.
+/// The steps of mutexes, semaphores and wait groups over one connection.
 ///
 /// An error of the whole step is `Unavailable` or `Unknown` as for all steps. A name one of whose keys holds a value of
 /// another type is `InvalidArgument` naming the key, where the step is about that name alone or acquires; in batches of
@@ -67,7 +68,7 @@ impl RedisSteps {
             .map(|entry| self.context.keyspace.object(object(entry)))
             .collect::<Result<Vec<_>>>()?;
         let complete = |mut command: Cmd| {
-            command.arg(keys.len() * KEYS_PER_ENTRY);
+            command.arg(keys.iter().map(Vec::len).sum::<usize>());
             for key in keys.iter().flatten() {
                 command.arg(key);
             }
@@ -142,7 +143,12 @@ impl RedisSteps {
     async fn release_full(&self, batch: &[Release]) -> Answers<Kept> {
         let arguments = |command: &mut Cmd, entry: &Release| {
             let tombstone = entry.tombstone.map_or(0, |ttl| micros(ttl.get()));
-            command.arg(entry.ticket.to_string()).arg(tombstone);
+            let ending = match entry.ending {
+                Ending::Finished => "finished",
+                Ending::Abandoned => "abandoned",
+            };
+            let call = entry.call.map(|call| call.to_string()).unwrap_or_default();
+            command.arg(entry.ticket.to_string()).arg(tombstone).arg(ending).arg(call);
         };
         let read = |reply: Reply| reply.kept();
         self.call_each(&self.scripts().release, batch, |entry| &entry.object, arguments, None, read).await

@@ -99,7 +99,7 @@ impl RedisSteps {
             -1 => Ok(Some(Acquired::Waiting { limit: 1, born: 0 })),
             _ => {
                 let token = u64::try_from(number).ok().and_then(|token| FencingToken::new(token).ok());
-                Ok(Some(Acquired::Granted { token: token.ok_or_else(unexpected)?, limit: 1 }))
+                Ok(Some(Acquired::Granted { token: token.ok_or_else(unexpected)?, limit: 1, born: 0 }))
             }
         };
         let lease = batch.iter().map(|entry| entry.lease).max();

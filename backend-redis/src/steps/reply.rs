@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use redis::Value;
-use stanchion_core::engine::steps::{Acquired, Attached, Kept, Polled};
-use stanchion_core::{Error, ErrorKind, FencingToken, Holder, Inspection, Result, Ticket};
+use stanchion_core::engine::steps::{Acquired, Attached, Kept, Looked, Polled};
+use stanchion_core::{Error, ErrorKind, FencingToken, Holder, Inspection, Outcome, Result, Ticket};
 
 use crate::error::unexpected;
 
@@ -61,13 +61,26 @@ impl Reply {
         u32::try_from(self.number(index)?).map_err(|_| unexpected())
     }
 
+    /// The birth of a wait group's record; of other objects it is not told.
+    fn born(&self, index: usize) -> Result<u64> {
+        if index < self.0.len() { self.number(index) } else { Ok(0) }
+    }
+
+    /// A time that may be none.
+    fn time(&self, index: usize) -> Result<Option<Duration>> {
+        match self.0.get(index) {
+            Some(Value::Int(-1)) => Ok(None),
+            _ => self.number(index).map(|micros| Some(Duration::from_micros(micros))),
+        }
+    }
+
     fn token(&self, index: usize) -> Result<FencingToken> {
         FencingToken::new(self.number(index)?).map_err(|_| unexpected())
     }
 
     pub(super) fn acquired(&self) -> Result<Acquired> {
         Ok(match self.number(0)? {
-            0 => Acquired::Granted { token: self.token(1)?, limit: self.count(2)? },
+            0 => Acquired::Granted { token: self.token(1)?, limit: self.count(2)?, born: self.born(3)? },
             1 => Acquired::Waiting { limit: self.count(1)?, born: self.number(2)? },
             2 => Acquired::Cancelled,
             3 => Acquired::Mismatch { stored: self.count(1)? },
@@ -86,19 +99,33 @@ impl Reply {
         if self.is_foreign() {
             return Ok(Polled::default());
         }
-        let next = match self.0.get(1) {
-            Some(Value::Int(-1)) => None,
-            _ => Some(Duration::from_micros(self.number(1)?)),
-        };
         let ready = self.0.iter().skip(2).map(ticket).collect::<Result<_>>()?;
-        Ok(Polled { ready, next, born: self.number(0)? })
+        Ok(Polled { ready, next: self.time(1)?, born: self.number(0)? })
     }
 
     pub(super) fn attached(&self) -> Result<Option<Attached>> {
         Ok(match self.number(0)? {
             0 => None,
-            _ => Some(Attached { token: self.token(1)?, weight: self.count(2)? }),
+            _ => Some(Attached { token: self.token(1)?, weight: self.count(2)?, born: self.born(3)? }),
         })
+    }
+
+    pub(super) fn looked(&self) -> Result<Looked> {
+        let ended = if self.0.len() > 4 {
+            let mut outcome = Outcome::default();
+            outcome.finished = self.number(4)?;
+            outcome.abandoned = self.number(5)?;
+            outcome.expired = self.number(6)?;
+            Some(outcome)
+        } else {
+            None
+        };
+        let (born, count, generation) = (self.number(0)?, self.number(1)?, self.number(2)?);
+        Ok(Looked { born, count, generation, ended, next: self.time(3)? })
+    }
+
+    pub(super) fn split(&self) -> Result<bool> {
+        Ok(self.number(0)? == 1)
     }
 
     pub(super) fn forced(&self) -> Result<u32> {

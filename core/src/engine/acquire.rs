@@ -9,7 +9,8 @@ use super::EngineHandle;
 use super::board::{Bell, Queued};
 use super::hold::{LeaseHold, sleep_until_some};
 use super::keeper::LeaseKeeper;
-use super::steps::{Acquire, Acquired, LimitCheck, Object};
+use super::outbox::Message;
+use super::steps::{Acquire, Acquired, Ending, LimitCheck, NO_LIMIT, Object, Release};
 use crate::clock::{now, sleep};
 use crate::{Error, ErrorKind, FencingToken, Hold, HoldOptions, Result, Ticket, Ttl};
 
@@ -33,26 +34,60 @@ impl Patience {
         now().checked_add(limit).map_or(Self::Forever, Self::Until)
     }
 
-    fn end(self) -> Option<Instant> {
+    pub(crate) fn end(self) -> Option<Instant> {
         match self {
             Self::Until(end) => Some(end),
             Self::None | Self::Forever => None,
+        }
+    }
+
+    /// When a request is over that could run until `limit`.
+    pub(crate) fn request_end(self, limit: Instant) -> Instant {
+        self.end().map_or(limit, |end| limit.min(end + LAST_WORD))
+    }
+
+    /// Waits a little while the store is away, or ends with its error.
+    pub(crate) async fn ride_out(self, error: Error, pause: &mut Duration) -> Result<()> {
+        let over = match self {
+            Self::None => true,
+            Self::Until(end) => now() >= end,
+            Self::Forever => false,
+        };
+        if over || error.kind().is_final() {
+            return Err(error);
+        }
+        let jittered = pause.mul_f64(rand::random_range(0.5..=1.0));
+        *pause = (*pause * 2).min(LAST_PAUSE);
+        match self.end() {
+            // At the end one more attempt would overrun: the error is the last word.
+            Some(end) if now() + jittered >= end => {
+                tokio::time::sleep_until(end).await;
+                Err(error)
+            }
+            _ => {
+                sleep(jittered).await;
+                Ok(())
+            }
         }
     }
 }
 
 /// A request at its time limit gets so much longer for its answer, before the outcome is called unknown.
 const LAST_WORD: Duration = Duration::from_millis(200);
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// Between the first two attempts while the store is away; it doubles up to the last.
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_millis(400);
 
 /// An acquisition that may have left something at the store. Dropped in doubt, it queues the cancel (C4).
 #[derive(Debug)]
 pub(crate) struct Doubt {
     engine: Arc<EngineHandle>,
-    object: Object,
-    ticket: Ticket,
-    lease: Ttl,
+    pub(crate) object: Object,
+    pub(crate) ticket: Ticket,
+    pub(crate) lease: Ttl,
+    /// It takes a hold over that somebody had before: in doubt it is released, so that a member of a wait group does
+    /// not end uncounted.
+    moves: bool,
     /// On the board, as an acquisition that may queue.
     asks: bool,
     raised: bool,
@@ -60,7 +95,22 @@ pub(crate) struct Doubt {
 
 impl Doubt {
     pub(crate) fn new(engine: &Arc<EngineHandle>, object: &Object, ticket: Ticket, lease: Ttl) -> Self {
-        Self { engine: Arc::clone(engine), object: object.clone(), ticket, lease, asks: false, raised: false }
+        Self {
+            engine: Arc::clone(engine),
+            object: object.clone(),
+            ticket,
+            lease,
+            moves: false,
+            asks: false,
+            raised: false,
+        }
+    }
+
+    /// The doubt about a hold that is moved to a ticket.
+    pub(crate) fn of_move(engine: &Arc<EngineHandle>, object: &Object, ticket: Ticket, lease: Ttl) -> Self {
+        let mut doubt = Self::new(engine, object, ticket, lease);
+        doubt.moves = true;
+        doubt
     }
 
     /// A request is about to be sent.
@@ -91,7 +141,12 @@ impl Drop for Doubt {
         if self.asks {
             shared.board.leave(self.ticket);
         }
-        if self.raised {
+        if self.raised && self.moves {
+            let object = self.object.clone();
+            let (ending, tombstone) = (Ending::Abandoned, Some(self.lease));
+            let release = Release { object, ticket: self.ticket, ending, tombstone, call: None };
+            shared.outbox.push(Message::Release(release), Some(self.lease.get()));
+        } else if self.raised {
             shared.send_cancel(&self.object, self.ticket, self.lease);
         }
     }
@@ -102,6 +157,8 @@ pub(crate) struct Grant {
     pub(crate) token: FencingToken,
     pub(crate) sent: Instant,
     pub(crate) ambiguous: bool,
+    /// Names the life of a wait group's record.
+    pub(crate) born: u64,
 }
 
 /// Runs one acquisition. `learn` is told the limit in force with every answer that has one.
@@ -157,15 +214,13 @@ impl Acquisition<'_> {
             } else if !before {
                 doubt.settle();
             }
-            self.ride_out(error, pause).await?;
-            pause = (pause * 2).min(LAST_PAUSE);
+            self.patience.ride_out(error, &mut pause).await?;
         }
     }
 
     async fn ask(&self) -> Result<Acquired> {
         let shared = &self.engine.shared;
-        let limit = shared.request_end(Some(self.request.lease));
-        let end = self.patience.end().map_or(limit, |end| limit.min(end + LAST_WORD));
+        let end = self.patience.request_end(shared.request_end(Some(self.request.lease)));
         shared.acquires.ask(self.request.clone(), end).await
     }
 
@@ -179,13 +234,13 @@ impl Acquisition<'_> {
             doubt.settle();
         }
         match answer {
-            Acquired::Granted { token, limit } => {
+            Acquired::Granted { token, limit, born } => {
                 (self.learn)(limit);
                 // Too old to hand out (C6): asked again, the same ticket gets a lease of full length.
                 if now() > sent + self.request.lease.handout() {
                     return Ok(Next::Again);
                 }
-                Ok(Next::Done(Some(Grant { token, sent, ambiguous })))
+                Ok(Next::Done(Some(Grant { token, sent, ambiguous, born })))
             }
             Acquired::Waiting { limit, born } => {
                 (self.learn)(limit);
@@ -195,14 +250,11 @@ impl Acquisition<'_> {
             Acquired::Cancelled => Err(self.engine.shared.check_open().err().unwrap_or_else(Error::lost)),
             Acquired::Mismatch { stored } => Err(Error::new(
                 ErrorKind::ConfigMismatch,
-                format!("the store's limit is {stored}, this handle's is {}", self.request.limit),
+                format!("the store has {}, this handle {}", told(stored), told(self.request.limit)),
             )),
             Acquired::TooLarge { limit } => {
                 (self.learn)(limit);
-                let asked = self.request.weight;
-                Err(Error::invalid_argument(format!(
-                    "{asked} permits were asked for and the limit is {limit}"
-                )))
+                Err(over_limit(self.request.weight, limit))
             }
             Acquired::Overloaded => Err(Error::new(ErrorKind::Overloaded, "the queue is at max_waiters")),
         }
@@ -216,30 +268,15 @@ impl Acquisition<'_> {
             () = sleep_until_some(self.patience.end()) => false,
         }
     }
+}
 
-    /// Waits a little while the store is away, or ends with its error.
-    async fn ride_out(&mut self, error: Error, pause: Duration) -> Result<()> {
-        let over = match self.patience {
-            Patience::None => true,
-            Patience::Until(end) => now() >= end,
-            Patience::Forever => false,
-        };
-        if over || error.kind().is_final() {
-            return Err(error);
-        }
-        let pause = pause.mul_f64(rand::random_range(0.5..=1.0));
-        match self.patience.end() {
-            // At the end one more attempt would overrun: the error is the last word.
-            Some(end) if now() + pause >= end => {
-                tokio::time::sleep_until(end).await;
-                Err(error)
-            }
-            _ => {
-                sleep(pause).await;
-                Ok(())
-            }
-        }
-    }
+/// What was asked for can never be had.
+pub(crate) fn over_limit(weight: u32, limit: u32) -> Error {
+    Error::invalid_argument(format!("{weight} at once is over the limit of {limit}"))
+}
+
+fn told(limit: u32) -> String {
+    if limit == NO_LIMIT { "no limit".to_owned() } else { format!("a limit of {limit}") }
 }
 
 /// Makes the hold of a grant and gives it to the watchdog and a keeper.

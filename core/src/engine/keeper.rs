@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use super::EngineHandle;
 use super::acquire::Doubt;
 use super::hold::LeaseHold;
-use super::shared::release_of;
-use super::steps::{Attach, Attached, Kept};
+use super::shared::{Shared, release_of};
+use super::steps::{Attach, Attached, Ending, Kept, Release};
 use crate::clock::{now, sleep};
 use crate::{Error, ErrorKind, Keeper, Result, Ticket, Ttl};
 
@@ -37,25 +37,14 @@ impl LeaseKeeper {
     }
 
     async fn try_release(&self, was_live: bool, deadline: Instant) -> Result<()> {
-        let shared = &self.engine.shared;
-        let mut doubt = false;
-        for attempt in 1.. {
-            match shared.releases.ask(release_of(&self.hold), shared.request_end(None)).await {
-                Ok(kept) => {
-                    let freed = kept == Kept::Yes;
-                    // Gone after an attempt in doubt, before anybody else could hold: it was that attempt.
-                    return if was_live && (freed || (doubt && now() < deadline)) {
-                        Ok(())
-                    } else {
-                        Err(Error::lost())
-                    };
-                }
-                Err(error) if error.kind().is_final() || attempt == ATTEMPTS => return Err(error),
-                Err(error) => doubt |= error.kind() == ErrorKind::Unknown,
-            }
-            sleep(PAUSE).await;
+        let release = release_of(&self.hold, Ending::Finished);
+        let (kept, doubt) = insist(&self.engine.shared, &release).await?;
+        // Gone after an attempt in doubt, before anybody else could hold: it was that attempt.
+        if was_live && (kept == Kept::Yes || (doubt && now() < deadline)) {
+            Ok(())
+        } else {
+            Err(Error::lost())
         }
-        unreachable!("the loop ends at the last attempt")
     }
 
     /// Moves the hold to a fresh ticket, so that no renewal of the old one which is still under way can shorten the
@@ -70,6 +59,25 @@ impl LeaseKeeper {
     }
 }
 
+/// Sends a release until it is answered, a few times at most; also tells whether an attempt before was in doubt.
+///
+/// # Errors
+/// As the step: `Unknown` if any attempt may have been executed.
+pub(crate) async fn insist(shared: &Shared, release: &Release) -> Result<(Kept, bool)> {
+    let mut doubt = None;
+    for attempt in 1.. {
+        match shared.releases.ask(release.clone(), shared.request_end(None)).await {
+            Ok(kept) => return Ok((kept, doubt.is_some())),
+            Err(error) if error.kind().is_final() => return Err(error),
+            Err(error) if attempt == ATTEMPTS => return Err(doubt.unwrap_or(error)),
+            Err(error) if error.kind() == ErrorKind::Unknown => doubt = Some(error),
+            Err(_) => {}
+        }
+        sleep(PAUSE).await;
+    }
+    unreachable!("the loop ends at the last attempt")
+}
+
 /// What a move took over and when the request that did it was sent.
 pub(crate) struct Moved {
     pub(crate) attached: Attached,
@@ -77,12 +85,12 @@ pub(crate) struct Moved {
 }
 
 /// Moves a hold to another ticket; `None` if it is gone. What is in doubt after the last attempt, or when the call is
-/// dropped, is cancelled; so is a moved hold until the caller settles the doubt.
+/// dropped, is released; so is a moved hold until the caller settles the doubt.
 ///
 /// # Errors
 /// As the step.
 pub(crate) async fn move_hold(engine: &Arc<EngineHandle>, attach: &Attach) -> Result<Option<(Moved, Doubt)>> {
-    let mut doubt = Doubt::new(engine, &attach.object, attach.to, attach.lease);
+    let mut doubt = Doubt::of_move(engine, &attach.object, attach.to, attach.lease);
     for attempt in 1.. {
         doubt.raise();
         let sent = now();

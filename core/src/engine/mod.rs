@@ -1,33 +1,40 @@
 //! The engine: what waits, renews, releases and gives up, written once for all lease stores.
 //!
 //! A backend brings its [`steps`] twice, over a connection for the callers and over one for the engine, and a source of
-//! wake-ups; [`Engine`] makes mutexes and semaphores of them. Callers' steps run on the callers' runtime; renewals,
+//! wake-ups; [`Engine`] makes mutexes, semaphores and wait groups of them. Callers' steps run on the callers' runtime; renewals,
 //! releases that `Drop` queued, polls and wake-ups run on one thread of the engine's own, so that neither a blocked
 //! worker nor the end of the caller's runtime stops them.
 
 mod acquire;
 mod board;
+mod group;
+mod handle;
 mod hold;
 mod joint;
 mod keeper;
 mod outbox;
 mod permits;
+mod point;
 mod registry;
+mod seen;
 mod shared;
 pub mod steps;
 mod thread;
+mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
+use self::group::Group;
+use self::handle::Handle;
 use self::permits::Permits;
 use self::shared::Shared;
-use self::steps::{Object, Steps, WakeSource};
+use self::steps::{NO_LIMIT, Object, Steps, WakeSource};
 use crate::{
     Capabilities, Error, ErrorKind, Kind, Mutex, MutexOptions, Name, OnMismatch, Result, Semaphore,
-    SemaphoreOptions,
+    SemaphoreOptions, WaitGroup, WaitGroupOptions,
 };
 
 /// How long [`Engine::close`] waits for the store to take the last releases.
@@ -81,8 +88,8 @@ impl Engine {
             .and_then(|()| self.object(Kind::Mutex, name))
             .map(|object| {
                 // The limit of a mutex is no parameter: there is nothing to compare.
-                Arc::new(Permits::new(&self.handle, object, 1, OnMismatch::Adopt, options.hold))
-                    as Arc<dyn Mutex>
+                let handle = Handle::new(&self.handle, object, 1, OnMismatch::Adopt, options.hold);
+                Arc::new(Permits(handle)) as Arc<dyn Mutex>
             })
             .map_err(|error| self.context("mutex", name, error))
     }
@@ -97,9 +104,27 @@ impl Engine {
             .and_then(|()| self.object(Kind::Semaphore, name))
             .map(|object| {
                 let SemaphoreOptions { permits, on_mismatch, hold } = options;
-                Arc::new(Permits::new(&self.handle, object, permits, on_mismatch, hold)) as Arc<dyn Semaphore>
+                let handle = Handle::new(&self.handle, object, permits, on_mismatch, hold);
+                Arc::new(Permits(handle)) as Arc<dyn Semaphore>
             })
             .map_err(|error| self.context("semaphore", name, error))
+    }
+
+    /// A wait group, without I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `Closed`; `Unsupported` if the store has no steps of wait groups.
+    pub fn wait_group(&self, name: &str, options: WaitGroupOptions) -> Result<Arc<dyn WaitGroup>> {
+        options
+            .check()
+            .and_then(|()| self.object(Kind::WaitGroup, name))
+            .and_then(|object| {
+                let WaitGroupOptions { limit, on_mismatch, hold } = options;
+                let limit = limit.unwrap_or(NO_LIMIT);
+                let group = Group::new(Handle::new(&self.handle, object, limit, on_mismatch, hold))?;
+                Ok(Arc::new(group) as Arc<dyn WaitGroup>)
+            })
+            .map_err(|error| self.context("wait_group", name, error))
     }
 
     fn object(&self, kind: Kind, name: &str) -> Result<Object> {

@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::board::Board;
+use super::group::Looking;
 use super::hold::LeaseHold;
 use super::joint::Joint;
 use super::outbox::{Message, Outbox};
@@ -15,6 +16,7 @@ use super::permits::{Acquiring, Releasing};
 use super::registry::Registry;
 use super::steps::{Cancel, Ending, Object, Release, Steps};
 use super::thread::jittered;
+use super::watch::Watches;
 use crate::clock::now;
 use crate::{Capabilities, Error, Result, Ticket, Ttl};
 
@@ -29,8 +31,11 @@ pub(crate) struct Shared {
     pub(crate) steps: Steps,
     pub(crate) acquires: Joint<Acquiring>,
     pub(crate) releases: Joint<Releasing>,
+    /// Where the store offers wait groups.
+    pub(crate) looks: Option<Arc<Joint<Looking>>>,
     pub(crate) registry: Registry,
     pub(crate) board: Board,
+    pub(crate) watches: Watches,
     pub(crate) outbox: Outbox,
     closed: AtomicBool,
     stop: Notify,
@@ -42,9 +47,11 @@ impl Shared {
             capabilities,
             acquires: Joint::new(Acquiring(Arc::clone(&steps.permits))),
             releases: Joint::new(Releasing(Arc::clone(&steps.permits))),
+            looks: steps.groups.as_ref().map(|groups| Arc::new(Joint::new(Looking(Arc::clone(groups))))),
             steps,
             registry: Registry::default(),
             board: Board::default(),
+            watches: Watches::default(),
             outbox: Outbox::default(),
             closed: AtomicBool::new(false),
             stop: Notify::new(),
@@ -77,9 +84,10 @@ impl Shared {
         if self.registry.insert(hold, renew_at) { Ok(()) } else { Err(Error::closed()) }
     }
 
-    /// Queues the release of a hold.
+    /// Queues the release of a hold that its guard gave up without a word.
     pub(crate) fn send_release(&self, hold: &LeaseHold) {
-        self.outbox.push(Message::Release(release_of(hold)), Some(hold.lease.get()));
+        let release = release_of(hold, Ending::Abandoned);
+        self.outbox.push(Message::Release(release), Some(hold.lease.get()));
     }
 
     /// Queues a cancel. It is never given up: the place of a waiter lasts for as long as its process lives.
@@ -98,6 +106,7 @@ impl Shared {
         for (object, ticket) in self.board.close() {
             self.send_cancel(&object, ticket, Ttl::DEFAULT);
         }
+        self.watches.close();
     }
 
     /// Ends the engine's thread once the outbox is drained.
@@ -112,8 +121,7 @@ impl Shared {
 }
 
 /// The release step of a hold.
-pub(crate) fn release_of(hold: &LeaseHold) -> Release {
+pub(crate) fn release_of(hold: &LeaseHold, ending: Ending) -> Release {
     let tombstone = hold.ambiguous.then_some(hold.lease);
-    let ending = Ending::default();
     Release { object: hold.object.clone(), ticket: hold.ticket, ending, tombstone, call: None }
 }

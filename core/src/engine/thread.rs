@@ -7,16 +7,16 @@ use tokio::time::{Instant, timeout};
 
 use super::hold::{LeaseHold, sleep_until_some};
 use super::shared::Shared;
-use super::steps::{Kept, PermitSteps, Renew, Steps, WakeSource};
+use super::steps::{GroupSteps, Kept, Look, PermitSteps, Renew, Steps, WakeSource};
 use crate::clock::{now, sleep};
 use crate::{Error, ErrorKind, Result, Ttl};
 
 /// How often a process with waiters is heard by the store; a third of what makes it silent there.
-const POLL: Duration = Duration::from_millis(300);
+pub(crate) const POLL: Duration = Duration::from_millis(300);
 /// How soon after the first waiter came the first poll goes out, for those who came with it.
 const FIRST_POLL: Duration = Duration::from_millis(50);
 /// How much later than a lease's end its waiters ask.
-const AFTER_EXPIRY: Duration = Duration::from_millis(10);
+pub(crate) const AFTER_EXPIRY: Duration = Duration::from_millis(10);
 /// Holds renewed by one step call, and objects asked about by one.
 const BATCH: usize = 500;
 /// How long the last releases may take once the last user of the engine has gone.
@@ -41,7 +41,12 @@ pub(crate) fn start(shared: Arc<Shared>, steps: Steps, wake: Option<Arc<dyn Wake
 async fn run(shared: &Arc<Shared>, steps: &Steps, wake: Option<&dyn WakeSource>) {
     let work = async {
         let permits = &steps.permits;
-        tokio::join!(watchdog(shared, permits), poll(shared, permits.as_ref()), listen(shared, wake));
+        tokio::join!(
+            watchdog(shared, permits),
+            poll(shared, permits.as_ref()),
+            look_out(shared, steps.groups.as_deref()),
+            listen(shared, wake)
+        );
     };
     let delivery = shared.outbox.deliver(steps);
     let mut delivery = std::pin::pin!(delivery);
@@ -150,15 +155,43 @@ async fn poll(shared: &Shared, steps: &dyn PermitSteps) {
     }
 }
 
+/// One batched question for all groups whose end is waited for, and one at once for those that a hint names.
+async fn look_out(shared: &Shared, groups: Option<&dyn GroupSteps>) {
+    let Some(groups) = groups else { return std::future::pending().await };
+    loop {
+        let due = shared.watches.take_due();
+        for batch in due.chunks(BATCH) {
+            let looks: Vec<Look> = batch.iter().map(|asked| asked.look.clone()).collect();
+            let sent = now();
+            for (asked, answer) in batch.iter().zip(groups.look(&looks).await) {
+                shared.watches.heard(asked, answer, sent);
+            }
+        }
+        tokio::select! {
+            () = sleep_until_some(shared.watches.looks_at()) => {}
+            () = shared.watches.stirred.notified() => {}
+        }
+    }
+}
+
 /// Hands wake-ups to the waiters.
 async fn listen(shared: &Shared, wake: Option<&dyn WakeSource>) {
     let Some(wake) = wake else { return std::future::pending().await };
     loop {
-        if shared.board.is_empty() {
-            shared.board.to_listen.notified().await;
+        if shared.board.is_empty() && shared.watches.is_empty() {
+            tokio::select! {
+                () = shared.board.to_listen.notified() => {}
+                () = shared.watches.to_listen.notified() => {}
+            }
         }
         match wake.next().await {
-            Ok(tickets) => tickets.into_iter().for_each(|ticket| shared.board.ring(ticket)),
+            Ok(tickets) => {
+                for ticket in tickets {
+                    if !shared.watches.ring(ticket) {
+                        shared.board.ring(ticket);
+                    }
+                }
+            }
             Err(error) => {
                 tracing::debug!(%error, "no wake-ups for now, the poll floor serves");
                 sleep(POLL).await;

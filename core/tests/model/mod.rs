@@ -8,6 +8,8 @@
     reason = "a store of its own, with real time"
 )]
 
+mod groups;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -16,14 +18,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::engine::Engine;
 use stanchion_core::engine::steps::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release,
-    Renew, Steps, WakeSource, refused,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, GroupSteps, Kept, LimitCheck,
+    Object, PermitSteps, Polled, Release, Renew, Steps, WakeSource, refused,
 };
 use stanchion_core::{
-    Capabilities, Error, ErrorKind, FencingToken, Holder, Inspection, MutexMode, Result, Ticket,
+    Capabilities, Error, ErrorKind, FencingToken, Holder, Inspection, Kind, MutexMode, OnMismatch, Result,
+    Ticket,
 };
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
+
+use self::groups::{Cause, Generations};
 
 #[derive(Debug)]
 pub struct ModelHold {
@@ -40,7 +45,10 @@ pub struct Record {
     pub holds: Vec<ModelHold>,
     pub queue: Vec<(Ticket, u32)>,
     pub tombstones: Vec<Ticket>,
+    /// The calls that ended holds, by ticket.
+    pub calls: HashMap<Ticket, Ticket>,
     pub born: u64,
+    pub generations: Generations,
 }
 
 /// What happens to calls of steps, counted from 1 over all of them.
@@ -52,12 +60,15 @@ pub struct Faults {
     pub lose_reply: AtomicU64,
     /// All calls fail before they are executed.
     pub away: AtomicBool,
+    /// All calls are refused for want of a right.
+    pub forbidden: AtomicBool,
     /// All calls take so many milliseconds, half of them before they are executed.
     pub delay_ms: AtomicU64,
     /// Renewals fail.
     pub no_renewal: AtomicBool,
     /// Wake-ups are dropped.
     pub no_wake: AtomicBool,
+    pub looks: AtomicU32,
     pub acquires: AtomicU32,
     pub polls: AtomicU32,
     pub renewals: AtomicU32,
@@ -96,7 +107,8 @@ pub fn model() -> (Arc<Model>, Engine) {
         wake,
     });
     let permits = Arc::clone(&model) as Arc<dyn PermitSteps>;
-    let steps = Steps { permits, groups: None, limits: None, request_timeout: Duration::from_secs(2) };
+    let groups = Some(Arc::clone(&model) as Arc<dyn GroupSteps>);
+    let steps = Steps { permits, groups, limits: None, request_timeout: Duration::from_secs(2) };
     let wakes = Arc::new(Wakes(tokio::sync::Mutex::new(wakes)));
     let capabilities = Capabilities::full("model", MutexMode::Lease);
     let engine = Engine::start(capabilities, steps.clone(), steps, Some(wakes)).unwrap();
@@ -110,7 +122,16 @@ impl Record {
 
     fn reap(&mut self) {
         let now = Instant::now();
-        self.holds.retain(|hold| hold.expires > now);
+        self.end(Some(Cause::Expired), |hold| hold.expires <= now);
+    }
+
+    /// Ends holds and tells how many.
+    fn end(&mut self, cause: Option<Cause>, ends: impl Fn(&ModelHold) -> bool) -> u32 {
+        let before = self.holds.len();
+        let weight = self.holds.iter().filter(|hold| ends(hold)).map(|hold| hold.weight).sum();
+        self.holds.retain(|hold| !ends(hold));
+        self.generations.ended(cause, weight, self.holds.is_empty());
+        u32::try_from(before - self.holds.len()).unwrap()
     }
 }
 
@@ -122,13 +143,22 @@ impl Model {
         if self.faults.away.load(SeqCst) {
             return Err(Error::new(ErrorKind::Unavailable, "away"));
         }
+        if self.faults.forbidden.load(SeqCst) {
+            return Err(Error::new(ErrorKind::Unauthorized, "forbidden"));
+        }
         if !half.is_zero() {
             sleep(half).await;
         }
         let answer = {
             let mut records = self.records.lock().unwrap();
             records.values_mut().for_each(Record::reap);
-            run(&mut records)
+            let answer = run(&mut records);
+            for hint in records.values_mut().flat_map(|record| record.generations.hints()) {
+                if !self.faults.no_wake.load(SeqCst) {
+                    let _ = self.wake.send(hint);
+                }
+            }
+            answer
         };
         if !half.is_zero() {
             sleep(half).await;
@@ -168,16 +198,27 @@ impl Model {
             return Acquired::Cancelled;
         }
         let limit = *record.limit.get_or_insert(ask.limit);
+        if limit != ask.limit && ask.check == LimitCheck::First(OnMismatch::Refuse) {
+            return Acquired::Mismatch { stored: limit };
+        }
         let expires = Instant::now() + ask.lease.get();
         if let Some(hold) = record.holds.iter_mut().find(|hold| hold.ticket == ask.ticket) {
             hold.expires = expires;
-            return Acquired::Granted { token: FencingToken::new(hold.token).unwrap(), limit };
+            return Acquired::Granted {
+                token: FencingToken::new(hold.token).unwrap(),
+                limit,
+                born: record.born,
+            };
         }
         let place = record.queue.iter().position(|(ticket, _)| *ticket == ask.ticket);
         let first = place.map_or(record.queue.is_empty(), |place| place == 0);
-        if first && record.used() + ask.weight <= limit {
+        if first && u64::from(record.used()) + u64::from(ask.weight) <= u64::from(limit) {
             let token = self.token.fetch_add(1, SeqCst) + 1;
             record.queue.retain(|(ticket, _)| *ticket != ask.ticket);
+            if ask.object.kind == Kind::WaitGroup {
+                record.generations.open();
+                record.born = if record.born == 0 { token } else { record.born };
+            }
             record.holds.push(ModelHold {
                 ticket: ask.ticket,
                 weight: ask.weight,
@@ -186,7 +227,7 @@ impl Model {
                 expires,
             });
             self.wake(record, limit);
-            return Acquired::Granted { token: FencingToken::new(token).unwrap(), limit };
+            return Acquired::Granted { token: FencingToken::new(token).unwrap(), limit, born: record.born };
         }
         if ask.queue && place.is_none() {
             if ask.max_waiters.is_some_and(|max| record.queue.len() >= max as usize) {
@@ -199,13 +240,12 @@ impl Model {
         Acquired::Waiting { limit, born: record.born }
     }
 
-    fn free(&self, record: &mut Record, freed: impl Fn(Ticket) -> bool) -> u32 {
-        let before = record.holds.len();
-        record.holds.retain(|hold| !freed(hold.ticket));
+    fn free(&self, record: &mut Record, cause: Option<Cause>, freed: impl Fn(Ticket) -> bool) -> u32 {
+        let count = record.end(cause, |hold| freed(hold.ticket));
         if let Some(limit) = record.limit {
             self.wake(record, limit);
         }
-        u32::try_from(before - record.holds.len()).unwrap()
+        count
     }
 
     /// Everything held and queued, over all objects.
@@ -259,10 +299,21 @@ impl PermitSteps for Model {
         self.each(batch.len(), |records| {
             let release = |ask: &Release| {
                 let record = records.entry(ask.object.clone()).or_default();
+                if ask.call.is_some() && record.calls.get(&ask.ticket) == ask.call.as_ref() {
+                    return Kept::Yes;
+                }
                 if ask.tombstone.is_some() {
                     record.tombstones.push(ask.ticket);
                 }
-                if self.free(record, |ticket| ticket == ask.ticket) > 0 { Kept::Yes } else { Kept::No }
+                let cause = match ask.ending {
+                    Ending::Finished => Cause::Finished,
+                    Ending::Abandoned => Cause::Abandoned,
+                };
+                if self.free(record, Some(cause), |ticket| ticket == ask.ticket) == 0 {
+                    return Kept::No;
+                }
+                record.calls.extend(ask.call.map(|call| (ask.ticket, call)));
+                Kept::Yes
             };
             batch.iter().map(release).collect()
         })
@@ -275,7 +326,8 @@ impl PermitSteps for Model {
                 let record = records.entry(ask.object.clone()).or_default();
                 let queued = record.queue.len();
                 record.queue.retain(|(ticket, _)| *ticket != ask.ticket);
-                if self.free(record, |ticket| ticket == ask.ticket) == 0 && queued == record.queue.len() {
+                if self.free(record, None, |ticket| ticket == ask.ticket) == 0 && queued == record.queue.len()
+                {
                     record.tombstones.push(ask.ticket);
                 }
             }
@@ -318,7 +370,8 @@ impl PermitSteps for Model {
             hold.ticket = ask.to;
             hold.expires = Instant::now() + ask.lease.get();
             record.tombstones.push(ask.from);
-            Some(Attached { token: FencingToken::new(hold.token).unwrap(), weight: hold.weight })
+            let token = FencingToken::new(hold.token).unwrap();
+            Some(Attached { token, weight: hold.weight, born: record.born })
         })
         .await
     }
@@ -351,7 +404,9 @@ impl PermitSteps for Model {
     async fn force(&self, object: &Object, force: Force) -> Result<u32> {
         self.step(|records| {
             let record = records.entry(object.clone()).or_default();
-            self.free(record, |ticket| force == Force::All || force == Force::One(ticket))
+            self.free(record, Some(Cause::Abandoned), |ticket| {
+                force == Force::All || force == Force::One(ticket)
+            })
         })
         .await
     }

@@ -8,6 +8,9 @@ use async_trait::async_trait;
 use super::{Answers, Object};
 use crate::{Outcome, Result, Ticket, Ttl};
 
+/// The limit of a wait group that has none.
+pub const NO_LIMIT: u32 = u32::MAX;
+
 /// Asks how a group stands.
 #[derive(Clone, Debug)]
 pub struct Look {

@@ -13,7 +13,7 @@ mod wake;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::groups::{GroupSteps, Look, Looked, Split};
+pub use self::groups::{GroupSteps, Look, Looked, NO_LIMIT, Split};
 pub use self::limits::{FlightId, LimitAsk, LimitCall, LimitSteps, Limited, QuotaCheck, Refund};
 pub use self::permits::{
     Acquire, Acquired, Attach, Attached, Cancel, Ending, Force, Kept, LimitCheck, PermitSteps, Polled,

@@ -29,7 +29,7 @@ pub struct Acquire {
     pub weight: u32,
     /// The lease of the grant, and how long a silent waiter keeps its place.
     pub lease: Ttl,
-    /// The limit as the caller knows it.
+    /// The limit as the caller knows it; [`NO_LIMIT`](super::NO_LIMIT) for a wait group without one.
     pub limit: u32,
     /// How it is compared.
     pub check: LimitCheck,
@@ -50,6 +50,8 @@ pub enum Acquired {
         token: FencingToken,
         /// The limit in force.
         limit: u32,
+        /// Names the life of a wait group's record, as [`Looked::born`](super::Looked::born); 0 for other objects.
+        born: u64,
     },
     /// The ticket queues, or, if it was not asked to, did not get the permits.
     Waiting {
@@ -165,6 +167,8 @@ pub struct Attached {
     pub token: FencingToken,
     /// Its permits.
     pub weight: u32,
+    /// As in [`Acquired::Granted`].
+    pub born: u64,
 }
 
 /// Frees holds by force.

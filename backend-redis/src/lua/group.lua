@@ -1,0 +1,107 @@
+-- The generations of wait groups: put between `shared.lua` and each step's own file.
+--
+-- A generation opens with the first member after zero and ends with the last one, whatever ends it. V notes who waits
+-- for that: "process:hint", by the time it was noted last. The end pushes each hint into its process's mailbox, and V
+-- goes. A watcher notes itself anew while it asks, so that V disappears with the watchers.
+--
+-- H fields: `gen` number of the open generation or of the last one; `ends` how the members of the open one ended so far:
+-- "finished abandoned expired"; `past` the outcomes of the last `KEPT` generations, oldest first, each as `ends` and
+-- behind it a `;`; `old` the sum of the outcomes before those. A generation of cancelled acquisitions never had a member:
+-- the outcome before it stands, with `=` in front, and is summed once.
+
+local KEPT = 16
+local WATCH, WATCH_MS = 1000000, 10000
+local COLUMN = { finished = 1, abandoned = 2, expired = 3 }
+
+-- The counts in a text, where there are any.
+local function counts(text)
+  local finished, abandoned, expired = string.match(text or '', '(%d+) (%d+) (%d+)')
+  return { tonumber(finished) or 0, tonumber(abandoned) or 0, tonumber(expired) or 0 }
+end
+
+local function written(c)
+  return string.format('%.0f %.0f %.0f', c[1], c[2], c[3])
+end
+
+local function sum(a, b)
+  return { a[1] + b[1], a[2] + b[2], a[3] + b[3] }
+end
+
+-- Reads what a group has beside its members.
+recall = function(o)
+  local r = call('HMGET', o.h, 'gen', 'ends', 'past', 'old', 'born')
+  o.gen = tonumber(r[1]) or 0
+  o.ends = counts(r[2])
+  o.past = r[3] or ''
+  o.old = r[4]
+  o.born = tonumber(r[5]) or 0
+  o.open = o.used > 0
+end
+
+-- The life of the record that the step leaves, of a group.
+local function birth(o)
+  if not o.v then return nil end
+  return o.kill == 0 and now or o.born
+end
+
+-- Counts ended members, of that weight together.
+count = function(o, ending, weight)
+  local column = COLUMN[ending]
+  o.ends[column] = o.ends[column] + weight
+  o.counted = true
+end
+
+-- Notes that there are members.
+local function opened(o)
+  if o.open then return end
+  o.open = true
+  o.gen = o.gen + 1
+  put(o, 'gen', int(o.gen))
+end
+
+-- Tells those who wait for the end. What somebody else keeps under that key costs the hints only.
+local function tell(o)
+  local watchers = redis.pcall('ZRANGE', o.v, 0, -1)
+  if watchers.err or not watchers[1] then return end
+  for _, watcher in ipairs(watchers) do
+    local process, hint = string.match(watcher, '^(%x+):(%x+)$')
+    if process then push(o, { process = process, ticket = hint }) end
+  end
+  call('DEL', o.v)
+end
+
+-- Writes what was counted; at zero, ends the generation.
+settle = function(o)
+  if o.open and o.used == 0 then
+    o.open = false
+    local outcome = written(o.ends)
+    if outcome == '0 0 0' then outcome = '=' .. (string.match(o.past, '(%d+ %d+ %d+);$') or outcome) end
+    o.past = o.past .. outcome .. ';'
+    local _, kept = string.gsub(o.past, ';', '')
+    if kept > KEPT then
+      local first, rest = string.match(o.past, '^([^;]*);(.*)$')
+      o.past = rest
+      if string.byte(first) ~= 61 then
+        o.old = written(sum(counts(o.old), counts(first)))
+        put(o, 'old', o.old)
+      end
+    end
+    o.ends, o.counted = { 0, 0, 0 }, true
+    put(o, 'past', o.past)
+    tell(o)
+  end
+  if o.counted then
+    o.counted = false
+    put(o, 'ends', written(o.ends))
+  end
+end
+
+-- How the ended generation `asked` ended. One that is forgotten is in the sum of all that are and the oldest known.
+local function outcome_of(o, asked)
+  local outcomes = {}
+  for outcome in string.gmatch(o.past, '[^;]+') do outcomes[#outcomes + 1] = outcome end
+  local last = o.open and o.gen - 1 or o.gen
+  local at = #outcomes - (last - asked)
+  if at >= 1 then return counts(outcomes[at]) end
+  return sum(counts(o.old), counts(outcomes[1]))
+end

@@ -1,0 +1,36 @@
+//! The steps of wait groups, beside those of their members.
+
+use async_trait::async_trait;
+use redis::Cmd;
+use stanchion_core::Result;
+use stanchion_core::engine::steps::{Answers, GroupSteps, Look, Looked, Object, PermitSteps, Split};
+
+use super::reply::Reply;
+use super::{RedisSteps, micros};
+
+#[async_trait]
+impl GroupSteps for RedisSteps {
+    fn lane(&self, object: &Object) -> usize {
+        PermitSteps::lane(self, object)
+    }
+
+    async fn look(&self, batch: &[Look]) -> Answers<Looked> {
+        let arguments = |command: &mut Cmd, entry: &Look| {
+            let watch = entry.watch.map(|generation| generation.to_string()).unwrap_or_default();
+            command.arg(watch).arg(entry.hint.to_string());
+        };
+        let read = |reply: Reply| reply.ours()?.looked();
+        self.call_each(&self.scripts().look, batch, |entry| &entry.object, arguments, None, read).await
+    }
+
+    async fn split(&self, split: &Split) -> Result<bool> {
+        let arguments = |command: &mut Cmd, entry: &Split| {
+            command.arg(entry.from.to_string()).arg(micros(entry.lease.get()));
+            for ticket in &entry.into {
+                command.arg(ticket.to_string());
+            }
+        };
+        let script = &self.scripts().split;
+        self.call_one(script, split, |entry| &entry.object, arguments, Some(split.lease)).await?.split()
+    }
+}
