@@ -9,8 +9,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Over how many hash tags the objects are spread.
 pub(crate) const STRIPES: usize = 16;
-/// Keys of one entry of a batch.
-pub(crate) const KEYS_PER_ENTRY: usize = 5;
 
 /// The layout of keys and values this version writes.
 pub(crate) const LAYOUT: &str = "1";
@@ -59,16 +57,16 @@ impl Keyspace {
     ///
     /// # Errors
     /// `Unsupported` for a kind this store does not offer.
-    pub(crate) fn object(&self, object: &Object) -> Result<[String; KEYS_PER_ENTRY]> {
-        let kind = match object.kind {
-            Kind::Mutex | Kind::Semaphore => object.kind.letter(),
-            Kind::WaitGroup | Kind::Limiter => {
-                return Err(Error::new(ErrorKind::Unsupported, "this store has mutexes and semaphores only"));
-            }
-        };
-        let stripe = self.stripe(object);
+    pub(crate) fn object(&self, object: &Object) -> Result<Vec<String>> {
+        let (kind, stripe) = (object.kind.letter(), self.stripe(object));
         let key = |part: &str| format!("{}{kind}{part}{}", stripe.tag, object.name);
-        Ok([key(":"), key("e:"), key("q:"), stripe.live.clone(), stripe.grace.clone()])
+        match object.kind {
+            Kind::Mutex | Kind::Semaphore => {
+                Ok(vec![key(":"), key("e:"), key("q:"), stripe.live.clone(), stripe.grace.clone()])
+            }
+            Kind::Limiter => Ok(vec![key(":"), key("r:"), key("z:")]),
+            Kind::WaitGroup => Err(Error::new(ErrorKind::Unsupported, "this store has no wait groups")),
+        }
     }
 
     /// The mailboxes of a process, one for each stripe.
@@ -94,7 +92,7 @@ mod tests {
 
     fn keys(kind: Kind, name: &str) -> Vec<String> {
         let object = Object { kind, name: Name::new(name).unwrap() };
-        Keyspace::new("ns").unwrap().object(&object).unwrap().into()
+        Keyspace::new("ns").unwrap().object(&object).unwrap()
     }
 
     #[test]
@@ -102,13 +100,14 @@ mod tests {
         let expected = ["{ns/12}:m:a", "{ns/12}:me:a", "{ns/12}:mq:a", "{ns/12}:live", "{ns/12}:grace"];
         assert_eq!(keys(Kind::Mutex, "a"), expected);
         assert_eq!(keys(Kind::Semaphore, "a")[0].split(':').skip(1).collect::<Vec<_>>(), ["s", "a"]);
+        assert_eq!(keys(Kind::Limiter, "a"), ["{ns/2}:l:a", "{ns/2}:lr:a", "{ns/2}:lz:a"]);
     }
 
     #[test]
     fn c19_names_that_look_like_keys_do_not_alias() {
         let mut all = Vec::new();
         for name in ["a", "e:a", "q:a", ":a", "me:a", "}:m:a", "live", "box:x"] {
-            for kind in [Kind::Mutex, Kind::Semaphore] {
+            for kind in [Kind::Mutex, Kind::Semaphore, Kind::Limiter] {
                 all.extend(
                     keys(kind, name).into_iter().take(3).map(|key| key.split_once(':').unwrap().1.to_owned()),
                 );

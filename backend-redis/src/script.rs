@@ -8,6 +8,15 @@ macro_rules! script {
     };
 }
 
+macro_rules! limit_script {
+    ($step:literal) => {
+        Script::new(concat!(
+            include_str!("lua/limit_shared.lua"),
+            include_str!(concat!("lua/limit_", $step, ".lua"))
+        ))
+    };
+}
+
 /// One script.
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -16,7 +25,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    fn new(text: &'static str) -> Self {
+    pub(crate) fn new(text: &'static str) -> Self {
         Self { text, hash: redis::Script::new(text).get_hash().to_owned() }
     }
 
@@ -47,6 +56,10 @@ pub(crate) struct Scripts {
     pub(crate) inspect: Script,
     pub(crate) resize: Script,
     pub(crate) force: Script,
+    pub(crate) limit_decide: Script,
+    pub(crate) limit_refund: Script,
+    pub(crate) limit_set_quota: Script,
+    pub(crate) limit_reset: Script,
 }
 
 impl Scripts {
@@ -61,6 +74,10 @@ impl Scripts {
             inspect: script!("inspect"),
             resize: script!("resize"),
             force: script!("force"),
+            limit_decide: limit_script!("decide"),
+            limit_refund: limit_script!("refund"),
+            limit_set_quota: limit_script!("set_quota"),
+            limit_reset: limit_script!("reset"),
         }
     }
 }

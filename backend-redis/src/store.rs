@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use stanchion_core::engine::Engine;
-use stanchion_core::engine::steps::{PermitSteps, ProcessId, Steps, WakeSource};
+use stanchion_core::engine::steps::{LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
 use stanchion_core::{
     Capabilities, Error, ErrorKind, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Name, Result,
     Semaphore, SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
@@ -17,7 +17,7 @@ use crate::script::Scripts;
 use crate::steps::{Context, RedisSteps};
 use crate::wake::RedisWake;
 
-/// Mutexes and semaphores on a Redis server.
+/// Mutexes, semaphores and limiters on a Redis server.
 ///
 /// It uses three connections, whatever the number of holds and waiters: one for callers' requests, one for the engine's
 /// renewals, releases and polls, and one that waits for wake-ups. A connection that breaks is made anew by the next
@@ -98,7 +98,6 @@ impl RedisBuilder {
         let server = check::server(callers.link(), &shared.keyspace).await.map_err(context)?;
         let mut capabilities = Capabilities::full("redis", MutexMode::Lease);
         capabilities.wait_groups = false;
-        capabilities.limiters = false;
         capabilities.survives_restart = server.survives_restart;
         Ok(StepsOfStore { callers, own: steps(), wake, capabilities })
     }
@@ -106,7 +105,8 @@ impl RedisBuilder {
 
 fn engine_steps(steps: Arc<RedisSteps>) -> Steps {
     let request_timeout = steps.link().limit();
-    Steps { permits: steps as Arc<dyn PermitSteps>, groups: None, limits: None, request_timeout }
+    let limits = Some(Arc::clone(&steps) as Arc<dyn LimitSteps>);
+    Steps { permits: steps as Arc<dyn PermitSteps>, groups: None, limits, request_timeout }
 }
 
 fn context(error: Error) -> Error {
@@ -135,9 +135,7 @@ impl Store for RedisStore {
     }
 
     fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>> {
-        let checked = Name::new(name).and_then(|_| options.check());
-        checked.map_err(|error| error.context("limiter", "redis", name))?;
-        Err(unsupported("limiter", name, "limiters"))
+        self.engine.limiter(name, options)
     }
 
     fn capabilities(&self) -> Capabilities {

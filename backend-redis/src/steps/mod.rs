@@ -1,5 +1,6 @@
 //! The steps: each one script, one round trip for a whole batch.
 
+mod limits;
 mod reply;
 
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use stanchion_core::{Inspection, OnMismatch, Result, Ttl};
 use self::reply::{Reply, replies};
 use crate::config::Retention;
 use crate::error::unexpected;
-use crate::keys::{KEYS_PER_ENTRY, Keyspace};
+use crate::keys::Keyspace;
 use crate::link::Link;
 use crate::script::{Script, Scripts};
 
@@ -29,7 +30,7 @@ pub(crate) struct Context {
     pub(crate) retention: Retention,
 }
 
-/// The steps of mutexes and semaphores over one connection.
+/// The steps of mutexes, semaphores and limiters over one connection.
 ///
 /// An error of the whole step is `Unavailable` or `Unknown` as for all steps. A name one of whose keys holds a value of
 /// another type is `InvalidArgument` naming the key, where the step is about that name alone or acquires; in batches of
@@ -63,7 +64,7 @@ impl RedisSteps {
             .map(|entry| self.context.keyspace.object(object(entry)))
             .collect::<Result<Vec<_>>>()?;
         let complete = |mut command: Cmd| {
-            command.arg(keys.len() * KEYS_PER_ENTRY);
+            command.arg(keys.iter().map(Vec::len).sum::<usize>());
             for key in keys.iter().flatten() {
                 command.arg(key);
             }

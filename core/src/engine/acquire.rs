@@ -33,7 +33,7 @@ impl Patience {
         now().checked_add(limit).map_or(Self::Forever, Self::Until)
     }
 
-    fn end(self) -> Option<Instant> {
+    pub(crate) fn end(self) -> Option<Instant> {
         match self {
             Self::Until(end) => Some(end),
             Self::None | Self::Forever => None,
@@ -42,9 +42,9 @@ impl Patience {
 }
 
 /// A request at its time limit gets so much longer for its answer, before the outcome is called unknown.
-const LAST_WORD: Duration = Duration::from_millis(200);
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LAST_PAUSE: Duration = Duration::from_millis(400);
+pub(crate) const LAST_WORD: Duration = Duration::from_millis(200);
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const LAST_PAUSE: Duration = Duration::from_millis(400);
 
 /// An acquisition that may have left something at the store. Dropped in doubt, it queues the cancel (C4).
 #[derive(Debug)]

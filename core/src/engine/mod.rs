@@ -10,6 +10,7 @@ mod board;
 mod hold;
 mod joint;
 mod keeper;
+mod limit;
 mod outbox;
 mod permits;
 mod registry;
@@ -22,12 +23,13 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use self::limit::Limits;
 use self::permits::Permits;
 use self::shared::Shared;
 use self::steps::{Object, Steps, WakeSource};
 use crate::{
-    Capabilities, Error, ErrorKind, Kind, Mutex, MutexOptions, Name, OnMismatch, Result, Semaphore,
-    SemaphoreOptions,
+    Capabilities, Error, ErrorKind, Kind, Limiter, LimiterOptions, Mutex, MutexOptions, Name, OnMismatch,
+    Result, Semaphore, SemaphoreOptions,
 };
 
 /// How long [`Engine::close`] waits for the store to take the last releases.
@@ -100,6 +102,20 @@ impl Engine {
                 Arc::new(Permits::new(&self.handle, object, permits, on_mismatch, hold)) as Arc<dyn Semaphore>
             })
             .map_err(|error| self.context("semaphore", name, error))
+    }
+
+    /// A limiter, without I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `Closed`; `Unsupported` on a store without limiters.
+    pub fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>> {
+        let made = options.check().and_then(|()| self.object(Kind::Limiter, name)).and_then(|object| {
+            let offered = self.handle.shared.limits.as_ref();
+            let limits = offered
+                .ok_or_else(|| Error::new(ErrorKind::Unsupported, "this store does not offer limiters"))?;
+            Ok(Arc::new(Limits::new(&self.handle, limits, object, options)?) as Arc<dyn Limiter>)
+        });
+        made.map_err(|error| self.context("limiter", name, error))
     }
 
     fn object(&self, kind: Kind, name: &str) -> Result<Object> {

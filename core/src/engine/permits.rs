@@ -9,7 +9,7 @@ use tracing::Instrument;
 
 use super::EngineHandle;
 use super::acquire::{Acquisition, Grant, Patience, own};
-use super::joint::Vessel;
+use super::joint::{Passage, Vessel};
 use super::keeper::move_hold;
 use super::steps::{
     Acquire, Acquired, Answers, Attach, Force, Kept, LimitCheck, Object, PermitSteps, Release,
@@ -29,11 +29,14 @@ impl Vessel for Acquiring {
     type Ask = Acquire;
     type Answer = Acquired;
 
+    const BATCH: usize = 128;
+    const IN_TURN: bool = false;
+
     fn lane(&self, ask: &Acquire) -> usize {
         self.0.lane(&ask.object)
     }
 
-    async fn carry(&self, asks: &[Acquire]) -> Answers<Acquired> {
+    async fn carry(&self, _: Passage<'_>, asks: &[Acquire]) -> Answers<Acquired> {
         self.0.acquire(asks).await
     }
 }
@@ -47,11 +50,14 @@ impl Vessel for Releasing {
     type Ask = Release;
     type Answer = Kept;
 
+    const BATCH: usize = 128;
+    const IN_TURN: bool = false;
+
     fn lane(&self, ask: &Release) -> usize {
         self.0.lane(&ask.object)
     }
 
-    async fn carry(&self, asks: &[Release]) -> Answers<Kept> {
+    async fn carry(&self, _: Passage<'_>, asks: &[Release]) -> Answers<Kept> {
         self.0.release(asks).await
     }
 }

@@ -10,16 +10,20 @@ use tokio::time::Instant;
 use super::board::Board;
 use super::hold::LeaseHold;
 use super::joint::Joint;
+use super::limit::Limiting;
 use super::outbox::{Message, Outbox};
 use super::permits::{Acquiring, Releasing};
 use super::registry::Registry;
-use super::steps::{Cancel, Ending, Object, Release, Steps};
+use super::steps::{Cancel, Ending, Object, Refund, Release, Steps};
 use super::thread::jittered;
 use crate::clock::now;
 use crate::{Capabilities, Error, Result, Ticket, Ttl};
 
 /// How much later than the steps the engine calls a request overdue.
 const LATE: Duration = Duration::from_millis(50);
+
+/// How long a refund is tried, and remembered by a store.
+const REFUNDABLE: Duration = Duration::from_secs(60);
 
 /// The state of one store object.
 #[derive(Debug)]
@@ -29,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) steps: Steps,
     pub(crate) acquires: Joint<Acquiring>,
     pub(crate) releases: Joint<Releasing>,
+    pub(crate) limits: Option<Arc<Limiting>>,
     pub(crate) registry: Registry,
     pub(crate) board: Board,
     pub(crate) outbox: Outbox,
@@ -42,6 +47,7 @@ impl Shared {
             capabilities,
             acquires: Joint::new(Acquiring(Arc::clone(&steps.permits))),
             releases: Joint::new(Releasing(Arc::clone(&steps.permits))),
+            limits: steps.limits.as_ref().map(|limits| Arc::new(Limiting::new(Arc::clone(limits)))),
             steps,
             registry: Registry::default(),
             board: Board::default(),
@@ -88,6 +94,11 @@ impl Shared {
         self.outbox.push(Message::Cancel(cancel), None);
     }
 
+    /// Queues the cancel of a reservation. A store that was away for so long no longer knows the ticket.
+    pub(crate) fn send_refund(&self, object: &Object, ticket: Ticket) {
+        self.outbox.push(Message::Refund(Refund { object: object.clone(), ticket }), Some(REFUNDABLE));
+    }
+
     /// Refuses new calls, makes live guards lost and queues what they held (C12).
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
@@ -97,6 +108,9 @@ impl Shared {
         }
         for (object, ticket) in self.board.close() {
             self.send_cancel(&object, ticket, Ttl::DEFAULT);
+        }
+        for (object, ticket) in self.limits.iter().flat_map(|limits| limits.close()) {
+            self.send_refund(&object, ticket);
         }
     }
 
