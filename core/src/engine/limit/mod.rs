@@ -26,10 +26,16 @@ pub(crate) struct Limiting {
     steps: Arc<dyn LimitSteps>,
     flights: Joint<Flights>,
     locals: Locals,
-    /// The reservations that calls under way have made, or may have made.
-    claims: Mutex<HashMap<Ticket, Object>>,
+    claims: Mutex<Claims>,
     /// Told when the store object closes.
     closing: Notify,
+}
+
+/// The reservations that calls under way have made, or may have made, in their order.
+#[derive(Debug, Default)]
+struct Claims {
+    count: u64,
+    by_ticket: HashMap<Ticket, (u64, Object)>,
 }
 
 impl Limiting {
@@ -43,13 +49,23 @@ impl Limiting {
         }
     }
 
-    /// Ends those who wait, and tells which reservations are theirs. New calls are refused already.
+    /// Ends those who wait, and tells which reservations are theirs, the last first: so that nobody stands behind one
+    /// that is cancelled, and all of it is given back. New calls are refused already.
     pub(crate) fn close(&self) -> Vec<(Object, Ticket)> {
         self.closing.notify_waiters();
-        self.claims().drain().map(|(ticket, object)| (object, ticket)).collect()
+        let mut claims: Vec<_> = self.claims().by_ticket.drain().collect();
+        claims.sort_unstable_by_key(|(_, (number, _))| std::cmp::Reverse(*number));
+        claims.into_iter().map(|(ticket, (_, object))| (object, ticket)).collect()
     }
 
-    fn claims(&self) -> MutexGuard<'_, HashMap<Ticket, Object>> {
+    fn claim(&self, ticket: Ticket, object: &Object) {
+        let mut claims = self.claims();
+        claims.count += 1;
+        let number = claims.count;
+        claims.by_ticket.insert(ticket, (number, object.clone()));
+    }
+
+    fn claims(&self) -> MutexGuard<'_, Claims> {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

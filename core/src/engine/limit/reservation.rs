@@ -31,7 +31,7 @@ impl<'a> Claim<'a> {
     /// A request is about to be sent.
     pub(super) fn raise(handle: &'a Handle, ticket: Ticket) -> Self {
         let Handle { engine, limiting, object, .. } = handle;
-        limiting.claims().insert(ticket, object.clone());
+        limiting.claim(ticket, object);
         Self { engine, limiting, object, ticket, raised: true }
     }
 
@@ -43,7 +43,7 @@ impl<'a> Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        self.limiting.claims().remove(&self.ticket);
+        self.limiting.claims().by_ticket.remove(&self.ticket);
         if self.raised {
             self.engine.shared.send_refund(self.object, self.ticket);
         }
