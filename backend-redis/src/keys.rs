@@ -4,7 +4,7 @@
 //! so one slot. What a key is for stands before the name, so that no name can be made to look like another key.
 
 use stanchion_core::engine::steps::{Object, ProcessId};
-use stanchion_core::{Error, ErrorKind, Kind, Result};
+use stanchion_core::{Error, Kind, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Over how many hash tags the objects are spread.
@@ -57,11 +57,11 @@ impl Keyspace {
     /// # Errors
     /// `Unsupported` for a kind this store does not offer.
     pub(crate) fn object(&self, object: &Object) -> Result<Vec<String>> {
-        if object.kind == Kind::Limiter {
-            return Err(Error::new(ErrorKind::Unsupported, "this store has no limiters"));
-        }
         let (stripe, kind) = (self.stripe(object), object.kind.letter());
         let key = |part: &str| format!("{}{kind}{part}{}", stripe.tag, object.name);
+        if object.kind == Kind::Limiter {
+            return Ok(vec![key(":"), key("r:"), key("z:")]);
+        }
         let mut keys = vec![key(":"), key("e:"), key("q:"), stripe.live.clone(), stripe.grace.clone()];
         if object.kind == Kind::WaitGroup {
             keys.push(key("v:"));
@@ -109,13 +109,14 @@ mod tests {
         let stripe = group[3].strip_suffix("live").unwrap();
         let expected = ["w:a", "we:a", "wq:a", "live", "grace", "wv:a"];
         assert_eq!(group, expected.map(|key| format!("{stripe}{key}")));
+        assert_eq!(keys(Kind::Limiter, "a"), ["{ns/2}:l:a", "{ns/2}:lr:a", "{ns/2}:lz:a"]);
     }
 
     #[test]
     fn c19_names_that_look_like_keys_do_not_alias() {
         let mut all = Vec::new();
-        for name in ["a", "e:a", "q:a", "v:a", ":a", "me:a", "}:m:a", "live", "box:x"] {
-            for kind in [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup] {
+        for name in ["a", "e:a", "q:a", "v:a", "r:a", "z:a", ":a", "me:a", "}:m:a", "live", "box:x"] {
+            for kind in [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup, Kind::Limiter] {
                 let keys = keys(kind, name).into_iter();
                 let own = keys.filter(|key| !key.ends_with(":live") && !key.ends_with(":grace"));
                 all.extend(own.map(|key| key.split_once(':').unwrap().1.to_owned()));

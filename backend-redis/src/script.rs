@@ -15,6 +15,15 @@ macro_rules! script {
     };
 }
 
+macro_rules! limit_script {
+    ($step:literal) => {
+        Script::new(concat!(
+            include_str!("lua/limit_shared.lua"),
+            include_str!(concat!("lua/limit_", $step, ".lua"))
+        ))
+    };
+}
+
 /// One script.
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -23,7 +32,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    fn new(text: &'static str) -> Self {
+    pub(crate) fn new(text: &'static str) -> Self {
         Self { text, hash: redis::Script::new(text).get_hash().to_owned() }
     }
 
@@ -58,6 +67,10 @@ pub(crate) struct Scripts {
     pub(crate) force: Script,
     pub(crate) look: Script,
     pub(crate) split: Script,
+    pub(crate) limit_decide: Script,
+    pub(crate) limit_refund: Script,
+    pub(crate) limit_set_quota: Script,
+    pub(crate) limit_reset: Script,
 }
 
 impl Scripts {
@@ -76,6 +89,10 @@ impl Scripts {
             force: script!("force"),
             look: script!("look"),
             split: script!("split"),
+            limit_decide: limit_script!("decide"),
+            limit_refund: limit_script!("refund"),
+            limit_set_quota: limit_script!("set_quota"),
+            limit_reset: limit_script!("reset"),
         }
     }
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use stanchion_core::engine::Engine;
-use stanchion_core::engine::steps::{GroupSteps, PermitSteps, ProcessId, Steps, WakeSource};
+use stanchion_core::engine::steps::{GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
 use stanchion_core::{
-    Capabilities, Error, ErrorKind, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Name, Result,
-    Semaphore, SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
+    Capabilities, Error, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
+    SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
 };
 
 use crate::check;
@@ -17,7 +17,7 @@ use crate::script::Scripts;
 use crate::steps::{Busy, Context, RedisSteps};
 use crate::wake::RedisWake;
 
-/// Mutexes, semaphores and wait groups on a Redis server.
+/// All four primitives on a Redis server.
 ///
 /// It uses three connections, whatever the number of holds and waiters: one for callers' requests, one for the engine's
 /// renewals, releases and polls, and one that waits for wake-ups. A connection that breaks is made anew by the next
@@ -98,7 +98,6 @@ impl RedisBuilder {
         let callers = steps();
         let server = check::server(callers.link(), &shared.keyspace).await.map_err(context)?;
         let mut capabilities = Capabilities::full("redis", MutexMode::Lease);
-        capabilities.limiters = false;
         capabilities.survives_restart = server.survives_restart;
         Ok(StepsOfStore { callers, own: steps(), wake, capabilities })
     }
@@ -107,16 +106,12 @@ impl RedisBuilder {
 fn engine_steps(steps: Arc<RedisSteps>) -> Steps {
     let request_timeout = steps.link().limit();
     let groups = Some(Arc::clone(&steps) as Arc<dyn GroupSteps>);
-    Steps { permits: steps as Arc<dyn PermitSteps>, groups, limits: None, request_timeout }
+    let limits = Some(Arc::clone(&steps) as Arc<dyn LimitSteps>);
+    Steps { permits: steps as Arc<dyn PermitSteps>, groups, limits, request_timeout }
 }
 
 fn context(error: Error) -> Error {
     error.context("connect", "redis", "")
-}
-
-fn unsupported(operation: &'static str, name: &str, what: &str) -> Error {
-    let detail = format!("the Redis store does not offer {what} yet");
-    Error::new(ErrorKind::Unsupported, detail).context(operation, "redis", name)
 }
 
 #[async_trait]
@@ -134,9 +129,7 @@ impl Store for RedisStore {
     }
 
     fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>> {
-        let checked = Name::new(name).and_then(|_| options.check());
-        checked.map_err(|error| error.context("limiter", "redis", name))?;
-        Err(unsupported("limiter", name, "limiters"))
+        self.engine.limiter(name, options)
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -7,7 +7,7 @@ mod limit_model;
 use limit_model::{Call, any_quota, apply, quota, small_quota};
 use proptest::prelude::*;
 use stanchion_core::ErrorKind;
-use stanchion_core::limit::{Bucket, ExactQuota, MAX};
+use stanchion_core::limit::{Bucket, ExactQuota, MAX, Snapshot};
 
 /// An admission: when, how much.
 type Admitted = (u64, u64);
@@ -187,6 +187,25 @@ proptest! {
             prop_assert_eq!(&bucket, &before);
         }
         prop_assert!(bucket.reserve(0, 1, cost, place.wait).unwrap().is_some());
+    }
+}
+
+#[test]
+fn l5_a_snapshot_says_what_the_bucket_would() {
+    let terms = quota(3, 1_000_000, 7);
+    let mut bucket = Bucket::new(terms, 0);
+    bucket.take(0, 7).unwrap();
+    // 2 000 001 µs later: 6 tokens and 3 parts of a million.
+    let mut snapshot = Snapshot::new(terms, 6, 3, 0).unwrap();
+    for cost in [2, 0, 3, 2, 1, 7] {
+        assert_eq!(snapshot.take(cost), bucket.take(2_000_001, cost).unwrap());
+    }
+    let mut behind = Snapshot::new(terms, 0, 3, 1).unwrap();
+    assert_eq!(behind.take(1), bucket.take(2_000_000, 1).unwrap(), "on a clock that went back");
+    for (tokens, fraction, behind) in
+        [(8, 0, 0), (7, 1, 0), (0, 1_000_000, 0), (i64::MIN, 0, 0), (0, 0, MAX + 1)]
+    {
+        assert!(Snapshot::new(terms, tokens, fraction, behind).is_err());
     }
 }
 

@@ -1,6 +1,7 @@
 //! The steps: each one script, one round trip for a whole batch.
 
 mod groups;
+mod limits;
 mod plain;
 mod reply;
 
@@ -34,7 +35,7 @@ pub(crate) struct Context {
     pub(crate) busy: Busy,
 }
 
-/// The steps of mutexes, semaphores and wait groups over one connection.
+/// The steps of all four primitives over one connection.
 ///
 /// An error of the whole step is `Unavailable` or `Unknown` as for all steps. A name one of whose keys holds a value of
 /// another type is `InvalidArgument` naming the key, where the step is about that name alone or acquires; in batches of

@@ -50,11 +50,15 @@ impl Reply {
         matches!(self.0.as_slice(), [Value::Int(-1), ..])
     }
 
-    fn number(&self, index: usize) -> Result<u64> {
+    pub(super) fn number(&self, index: usize) -> Result<u64> {
         match self.0.get(index) {
             Some(Value::Int(number)) => u64::try_from(*number).map_err(|_| unexpected()),
             _ => Err(unexpected()),
         }
+    }
+
+    pub(super) fn text(&self, index: usize) -> Result<String> {
+        self.0.get(index).ok_or_else(unexpected).and_then(text)
     }
 
     fn count(&self, index: usize) -> Result<u32> {

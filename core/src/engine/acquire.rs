@@ -73,10 +73,10 @@ impl Patience {
 }
 
 /// A request at its time limit gets so much longer for its answer, before the outcome is called unknown.
-const LAST_WORD: Duration = Duration::from_millis(200);
+pub(crate) const LAST_WORD: Duration = Duration::from_millis(200);
 /// Between the first two attempts while the store is away; it doubles up to the last.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LAST_PAUSE: Duration = Duration::from_millis(400);
+pub(crate) const LAST_PAUSE: Duration = Duration::from_millis(400);
 
 /// An acquisition that may have left something at the store. Dropped in doubt, it queues the cancel (C4).
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use super::acquire::{Doubt, FIRST_PAUSE, Grant, Patience};
 use super::handle::Handle;
 use super::hold::sleep_until_some;
-use super::joint::{Joint, Vessel};
+use super::joint::{Joint, Passage, Vessel};
 use super::keeper::insist;
 use super::permits::granted;
 use super::point::End;
@@ -28,11 +28,14 @@ impl Vessel for Looking {
     type Ask = Look;
     type Answer = Looked;
 
+    const BATCH: usize = 128;
+    const IN_TURN: bool = false;
+
     fn lane(&self, ask: &Look) -> usize {
         self.0.lane(&ask.object)
     }
 
-    async fn carry(&self, asks: &[Look]) -> Answers<Looked> {
+    async fn carry(&self, _: Passage<'_>, asks: &[Look]) -> Answers<Looked> {
         self.0.look(asks).await
     }
 }

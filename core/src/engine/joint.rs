@@ -16,9 +16,9 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use super::steps::Answers;
+use super::steps::{Answers, FlightId};
 use crate::clock::now;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Ticket};
 
 /// A step that can carry many callers' requests at once.
 #[async_trait]
@@ -26,15 +26,33 @@ pub(crate) trait Vessel: fmt::Debug + Send + Sync + 'static {
     type Ask: Send + Sync + 'static;
     type Answer: Send + 'static;
 
+    /// Requests of one call at most, so that other clients of the store are not kept waiting for long.
+    const BATCH: usize;
+    /// A lane has one request under way at a time, however long it takes; only that of a caller who may not poll it is
+    /// overtaken.
+    const IN_TURN: bool;
+
     /// Requests of one lane can leave together.
     fn lane(&self, ask: &Self::Ask) -> usize;
 
     /// One request for all; an answer for each, in order.
-    async fn carry(&self, asks: &[Self::Ask]) -> Answers<Self::Answer>;
+    async fn carry(&self, passage: Passage<'_>, asks: &[Self::Ask]) -> Answers<Self::Answer>;
 }
 
-/// Requests of one call at most, so that other clients of the store are not kept waiting for long.
-const BATCH: usize = 128;
+/// What a vessel may know of one request.
+pub(crate) struct Passage<'a> {
+    /// Names it. The requests of one lane of that name do not overlap: one that overtakes begins another.
+    pub(crate) flight: FlightId,
+    waiting: &'a (dyn Fn(usize) -> bool + Send + Sync),
+}
+
+impl Passage<'_> {
+    /// Whether the caller of that ask still waits for its answer.
+    pub(crate) fn waits(&self, index: usize) -> bool {
+        (self.waiting)(index)
+    }
+}
+
 /// After this time a request that is still under way keeps nobody any more.
 const STALE: Duration = Duration::from_millis(25);
 /// Lanes without a request under way are forgotten when there are so many.
@@ -57,13 +75,23 @@ struct Lane<V: Vessel> {
 }
 
 struct State<V: Vessel> {
-    /// The request under way: its number, and since when.
-    under_way: Option<(u64, Instant)>,
+    under_way: Option<UnderWay>,
+    /// The last one that left.
+    flight: FlightId,
     /// Requests started and callers queued so far.
     count: u64,
     queue: VecDeque<Queued<V>>,
     /// The last request carried more than one: who comes now is likely not alone.
     crowded: bool,
+}
+
+/// The request under way.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    number: u64,
+    since: Instant,
+    /// It is polled by its only caller, or not.
+    alone: bool,
 }
 
 struct Queued<V: Vessel> {
@@ -84,7 +112,7 @@ impl<V: Vessel> Joint<V> {
     pub(crate) async fn ask(&self, ask: V::Ask, end: Instant) -> Result<V::Answer> {
         let lane = self.lane(&ask)?;
         let (place, mut answer) = match lane.board(ask) {
-            Boarding::Alone(ask, turn) => return alone(&lane, &ask, turn, end).await,
+            Boarding::Alone(ask, flight, turn) => return alone(&lane, &ask, flight, turn, end).await,
             Boarding::Queued(place, answer) => (place, answer),
         };
         loop {
@@ -116,8 +144,15 @@ impl<V: Vessel> Joint<V> {
     }
 }
 
-async fn alone<V: Vessel>(lane: &Lane<V>, ask: &V::Ask, turn: Turn<V>, end: Instant) -> Result<V::Answer> {
-    let answers = timeout_at(end, lane.vessel.carry(std::slice::from_ref(ask))).await;
+async fn alone<V: Vessel>(
+    lane: &Lane<V>,
+    ask: &V::Ask,
+    flight: FlightId,
+    turn: Turn<V>,
+    end: Instant,
+) -> Result<V::Answer> {
+    let passage = Passage { flight, waiting: &|_| true };
+    let answers = timeout_at(end, lane.vessel.carry(passage, std::slice::from_ref(ask))).await;
     drop(turn);
     answers
         .map_or_else(|_| Err(unanswered(false)), |mut answers| answers.pop().unwrap_or_else(|| Err(short())))
@@ -136,7 +171,7 @@ fn short() -> Error {
 }
 
 enum Boarding<V: Vessel> {
-    Alone(V::Ask, Turn<V>),
+    Alone(V::Ask, FlightId, Turn<V>),
     Queued(Place<V>, oneshot::Receiver<Result<V::Answer>>),
 }
 
@@ -147,9 +182,12 @@ impl<V: Vessel> Lane<V> {
 
     fn board(self: &Arc<Self>, ask: V::Ask) -> Boarding<V> {
         let mut state = self.state();
-        let turn = state.under_way.is_none().then(|| state.start(self));
+        let turn = state.under_way.is_none().then(|| {
+            let alone = !state.crowded;
+            state.start(self, alone)
+        });
         let turn = match turn {
-            Some(turn) if !state.crowded => return Boarding::Alone(ask, turn),
+            Some(turn) if !state.crowded => return Boarding::Alone(ask, state.next_flight(), turn),
             turn => turn,
         };
         state.count += 1;
@@ -166,9 +204,9 @@ impl<V: Vessel> Lane<V> {
     /// Starts the next request although one is under way, if that one takes too long.
     fn overtake(self: &Arc<Self>) {
         let mut state = self.state();
-        let stale = state.under_way.is_some_and(|(_, since)| now() >= since + STALE);
+        let stale = state.stale_at().is_some_and(|stale| now() >= stale);
         if stale && !state.queue.is_empty() {
-            let turn = state.start(self);
+            let turn = state.start(self, false);
             drop(state);
             turn.go_on();
         }
@@ -176,16 +214,38 @@ impl<V: Vessel> Lane<V> {
 }
 
 impl<V: Vessel> State<V> {
-    fn start(&mut self, lane: &Arc<Lane<V>>) -> Turn<V> {
+    fn start(&mut self, lane: &Arc<Lane<V>>, alone: bool) -> Turn<V> {
+        if self.under_way.is_some() {
+            self.flight = first_flight();
+        }
         self.count += 1;
-        self.under_way = Some((self.count, now()));
+        self.under_way = Some(UnderWay { number: self.count, since: now(), alone });
         Turn { lane: Some(Arc::clone(lane)), number: self.count }
     }
+
+    fn next_flight(&mut self) -> FlightId {
+        self.flight.number += 1;
+        self.flight
+    }
+
+    fn is_under_way(&self, number: u64) -> bool {
+        self.under_way.is_some_and(|under_way| under_way.number == number)
+    }
+
+    /// When the request under way has kept the others for long enough.
+    fn stale_at(&self) -> Option<Instant> {
+        let under_way = self.under_way.filter(|under_way| under_way.alone || !V::IN_TURN)?;
+        Some(under_way.since + STALE)
+    }
+}
+
+fn first_flight() -> FlightId {
+    FlightId { lane: Ticket::random(), number: 0 }
 }
 
 impl<V: Vessel> Default for State<V> {
     fn default() -> Self {
-        Self { under_way: None, count: 0, queue: VecDeque::new(), crowded: false }
+        Self { under_way: None, flight: first_flight(), count: 0, queue: VecDeque::new(), crowded: false }
     }
 }
 
@@ -208,7 +268,7 @@ impl<V: Vessel> Drop for Turn<V> {
     fn drop(&mut self) {
         let Some(lane) = self.lane.take() else { return };
         let mut state = lane.state();
-        if state.under_way.is_none_or(|(number, _)| number != self.number) {
+        if !state.is_under_way(self.number) {
             return;
         }
         if state.queue.is_empty() {
@@ -231,10 +291,12 @@ impl<V: Vessel> Voyage<V> {
         loop {
             // Those who are about to ask come first.
             tokio::task::yield_now().await;
-            let Some(batch) = self.next() else { return };
+            let Some((flight, batch)) = self.next() else { return };
             let (asks, waiting): (Vec<_>, Vec<_>) =
                 batch.into_iter().map(|queued| (queued.ask, queued.answer)).unzip();
-            let mut answers = self.lane.vessel.carry(&asks).await.into_iter();
+            let waits = |index: usize| waiting.get(index).is_some_and(|caller| !caller.is_closed());
+            let passage = Passage { flight, waiting: &waits };
+            let mut answers = self.lane.vessel.carry(passage, &asks).await.into_iter();
             for caller in waiting {
                 // A caller that has gone has no use for its answer.
                 drop(caller.send(answers.next().unwrap_or_else(|| Err(short()))));
@@ -242,26 +304,26 @@ impl<V: Vessel> Voyage<V> {
         }
     }
 
-    fn next(&self) -> Option<Vec<Queued<V>>> {
+    fn next(&self) -> Option<(FlightId, Vec<Queued<V>>)> {
         let mut state = self.lane.state();
-        if state.under_way.is_none_or(|(number, _)| number != self.number) {
+        if !state.is_under_way(self.number) {
             return None;
         }
         if state.queue.is_empty() {
             state.under_way = None;
             return None;
         }
-        state.under_way = Some((self.number, now()));
-        let count = state.queue.len().min(BATCH);
+        state.under_way = Some(UnderWay { number: self.number, since: now(), alone: false });
+        let count = state.queue.len().min(V::BATCH);
         state.crowded = count > 1;
-        Some(state.queue.drain(..count).collect())
+        Some((state.next_flight(), state.queue.drain(..count).collect()))
     }
 }
 
 impl<V: Vessel> Drop for Voyage<V> {
     fn drop(&mut self) {
         let mut state = self.lane.state();
-        if state.under_way.is_some_and(|(number, _)| number == self.number) {
+        if state.is_under_way(self.number) {
             state.under_way = None;
             state.queue.clear();
         }
@@ -283,7 +345,7 @@ impl<V: Vessel> Place<V> {
     fn stale_at(&self) -> Option<Instant> {
         let state = self.lane.state();
         self.find(&state)?;
-        state.under_way.map(|(_, since)| since + STALE)
+        state.stale_at()
     }
 
     /// `true` if it was still queued.

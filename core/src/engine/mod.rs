@@ -12,6 +12,7 @@ mod handle;
 mod hold;
 mod joint;
 mod keeper;
+mod limit;
 mod outbox;
 mod permits;
 mod point;
@@ -29,12 +30,13 @@ use tokio::time::timeout;
 
 use self::group::Group;
 use self::handle::Handle;
+use self::limit::Limits;
 use self::permits::Permits;
 use self::shared::Shared;
 use self::steps::{NO_LIMIT, Object, Steps, WakeSource};
 use crate::{
-    Capabilities, Error, ErrorKind, Kind, Mutex, MutexOptions, Name, OnMismatch, Result, Semaphore,
-    SemaphoreOptions, WaitGroup, WaitGroupOptions,
+    Capabilities, Error, ErrorKind, Kind, Limiter, LimiterOptions, Mutex, MutexOptions, Name, OnMismatch,
+    Result, Semaphore, SemaphoreOptions, WaitGroup, WaitGroupOptions,
 };
 
 /// How long [`Engine::close`] waits for the store to take the last releases.
@@ -125,6 +127,20 @@ impl Engine {
                 Ok(Arc::new(group) as Arc<dyn WaitGroup>)
             })
             .map_err(|error| self.context("wait_group", name, error))
+    }
+
+    /// A limiter, without I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `Closed`; `Unsupported` on a store without limiters.
+    pub fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>> {
+        let made = options.check().and_then(|()| self.object(Kind::Limiter, name)).and_then(|object| {
+            let offered = self.handle.shared.limits.as_ref();
+            let limits = offered
+                .ok_or_else(|| Error::new(ErrorKind::Unsupported, "this store does not offer limiters"))?;
+            Ok(Arc::new(Limits::new(&self.handle, limits, object, options)?) as Arc<dyn Limiter>)
+        });
+        made.map_err(|error| self.context("limiter", name, error))
     }
 
     fn object(&self, kind: Kind, name: &str) -> Result<Object> {

@@ -7,15 +7,16 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::steps::{Answers, Cancel, Release, Steps};
+use super::steps::{Answers, Cancel, Refund, Release, Steps};
 use crate::ErrorKind;
 use crate::clock::{now, sleep};
 
-/// One message. Both are idempotent by ticket, so that an attempt whose reply was lost is simply made again.
+/// One message. All are idempotent by ticket, so that an attempt whose reply was lost is simply made again.
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
     Release(Release),
     Cancel(Cancel),
+    Refund(Refund),
 }
 
 #[derive(Debug)]
@@ -133,8 +134,8 @@ const LAST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Sends a batch, one request for each step; gives back what has to be sent again.
 async fn send(steps: &Steps, batch: Vec<Entry>) -> Vec<Entry> {
-    let (mut releases, mut cancels) = (Vec::new(), Vec::new());
-    let (mut released, mut cancelled) = (Vec::new(), Vec::new());
+    let (mut releases, mut cancels, mut refunds) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut released, mut cancelled, mut refunded) = (Vec::new(), Vec::new(), Vec::new());
     for entry in batch {
         match &entry.message {
             Message::Release(release) => {
@@ -145,6 +146,10 @@ async fn send(steps: &Steps, batch: Vec<Entry>) -> Vec<Entry> {
                 cancels.push(cancel.clone());
                 cancelled.push(entry);
             }
+            Message::Refund(refund) => {
+                refunds.push(refund.clone());
+                refunded.push(entry);
+            }
         }
     }
     let mut undelivered = Vec::new();
@@ -153,6 +158,9 @@ async fn send(steps: &Steps, batch: Vec<Entry>) -> Vec<Entry> {
     }
     if !cancels.is_empty() {
         undelivered.extend(failed(cancelled, steps.permits.cancel(&cancels).await));
+    }
+    if let Some(limits) = steps.limits.as_ref().filter(|_| !refunds.is_empty()) {
+        undelivered.extend(failed(refunded, limits.refund(&refunds).await));
     }
     undelivered
 }

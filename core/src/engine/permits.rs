@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::acquire::Patience;
 use super::handle::Handle;
-use super::joint::Vessel;
+use super::joint::{Passage, Vessel};
 use super::steps::{Acquire, Acquired, Answers, Force, Kept, PermitSteps, Release};
 use crate::options::check_count;
 use crate::{Error, Inspection, Mutex, MutexGuard, Permit, Result, Semaphore, Ticket};
@@ -21,11 +21,14 @@ impl Vessel for Acquiring {
     type Ask = Acquire;
     type Answer = Acquired;
 
+    const BATCH: usize = 128;
+    const IN_TURN: bool = false;
+
     fn lane(&self, ask: &Acquire) -> usize {
         self.0.lane(&ask.object)
     }
 
-    async fn carry(&self, asks: &[Acquire]) -> Answers<Acquired> {
+    async fn carry(&self, _: Passage<'_>, asks: &[Acquire]) -> Answers<Acquired> {
         self.0.acquire(asks).await
     }
 }
@@ -39,11 +42,14 @@ impl Vessel for Releasing {
     type Ask = Release;
     type Answer = Kept;
 
+    const BATCH: usize = 128;
+    const IN_TURN: bool = false;
+
     fn lane(&self, ask: &Release) -> usize {
         self.0.lane(&ask.object)
     }
 
-    async fn carry(&self, asks: &[Release]) -> Answers<Kept> {
+    async fn carry(&self, _: Passage<'_>, asks: &[Release]) -> Answers<Kept> {
         self.0.release(asks).await
     }
 }

@@ -11,10 +11,11 @@ use super::board::Board;
 use super::group::Looking;
 use super::hold::LeaseHold;
 use super::joint::Joint;
+use super::limit::Limiting;
 use super::outbox::{Message, Outbox};
 use super::permits::{Acquiring, Releasing};
 use super::registry::Registry;
-use super::steps::{Cancel, Ending, Object, Release, Steps};
+use super::steps::{Cancel, Ending, Object, Refund, Release, Steps};
 use super::thread::jittered;
 use super::watch::Watches;
 use crate::clock::now;
@@ -22,6 +23,9 @@ use crate::{Capabilities, Error, Result, Ticket, Ttl};
 
 /// How much later than the steps the engine calls a request overdue.
 const LATE: Duration = Duration::from_millis(50);
+
+/// How long a refund is tried, and remembered by a store.
+const REFUNDABLE: Duration = Duration::from_secs(60);
 
 /// The state of one store object.
 #[derive(Debug)]
@@ -33,6 +37,7 @@ pub(crate) struct Shared {
     pub(crate) releases: Joint<Releasing>,
     /// Where the store offers wait groups.
     pub(crate) looks: Option<Arc<Joint<Looking>>>,
+    pub(crate) limits: Option<Arc<Limiting>>,
     pub(crate) registry: Registry,
     pub(crate) board: Board,
     pub(crate) watches: Watches,
@@ -48,6 +53,7 @@ impl Shared {
             acquires: Joint::new(Acquiring(Arc::clone(&steps.permits))),
             releases: Joint::new(Releasing(Arc::clone(&steps.permits))),
             looks: steps.groups.as_ref().map(|groups| Arc::new(Joint::new(Looking(Arc::clone(groups))))),
+            limits: steps.limits.as_ref().map(|limits| Arc::new(Limiting::new(Arc::clone(limits)))),
             steps,
             registry: Registry::default(),
             board: Board::default(),
@@ -96,6 +102,11 @@ impl Shared {
         self.outbox.push(Message::Cancel(cancel), None);
     }
 
+    /// Queues the cancel of a reservation. A store that was away for so long no longer knows the ticket.
+    pub(crate) fn send_refund(&self, object: &Object, ticket: Ticket) {
+        self.outbox.push(Message::Refund(Refund { object: object.clone(), ticket }), Some(REFUNDABLE));
+    }
+
     /// Refuses new calls, makes live guards lost and queues what they held (C12).
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
@@ -107,6 +118,9 @@ impl Shared {
             self.send_cancel(&object, ticket, Ttl::DEFAULT);
         }
         self.watches.close();
+        for (object, ticket) in self.limits.iter().flat_map(|limits| limits.close()) {
+            self.send_refund(&object, ticket);
+        }
     }
 
     /// Ends the engine's thread once the outbox is drained.

@@ -71,6 +71,11 @@ impl Reservation {
         self.keeper.is_due(self.ready_at)
     }
 
+    /// Whether there is anything to give back.
+    fn can_refund(&self) -> bool {
+        self.cost > 0 && !self.keeper.is_due(self.ready_at)
+    }
+
     /// Waits until its time has come.
     ///
     /// # Cancel safety
@@ -88,6 +93,10 @@ impl Reservation {
     /// # Cancel safety
     /// A dropped call leaves the cancel to the queue.
     pub async fn cancel(mut self) -> Result<u64> {
+        if !self.can_refund() {
+            self.armed = false;
+            return Ok(0);
+        }
         let refunded = self.keeper.cancel(self.ticket).await;
         self.armed = refunded.is_err();
         refunded
@@ -96,7 +105,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if self.armed && !self.keeper.is_due(self.ready_at) {
+        if self.armed && self.can_refund() {
             self.keeper.abandon(self.ticket);
         }
     }

@@ -2,6 +2,7 @@
 
 use super::level::Level;
 use super::reservations::Reservations;
+use super::snapshot::{Snapshot, counted};
 use super::{ExactQuota, MAX};
 use crate::Result;
 
@@ -23,7 +24,7 @@ pub struct Verdict {
 }
 
 /// A place in the future.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reserved {
     /// The time of the place on the clock of the calls, in µs.
@@ -219,23 +220,11 @@ impl Bucket {
     }
 
     fn reserved(&self, now: u64, ready_at: u64) -> Reserved {
-        Reserved { ready_at, wait: self.counted(now, ready_at - self.last) }
+        Reserved { ready_at, wait: counted(self.last.saturating_sub(now), ready_at - self.last) }
     }
 
     #[inline]
     fn verdict(&self, level: Level, now: u64, cost: u64, allowed: bool) -> Verdict {
-        Verdict {
-            allowed,
-            limit: self.quota.burst(),
-            remaining: level.available(),
-            retry_after: (!allowed).then(|| self.counted(now, level.wait_for(&self.quota, cost))),
-            reset_after: self.counted(now, level.wait_for(&self.quota, self.quota.burst())),
-        }
-    }
-
-    /// A wait after the latest time seen as a wait after `now`, which may be earlier.
-    #[inline]
-    fn counted(&self, now: u64, wait: u64) -> u64 {
-        if wait == 0 { 0 } else { (self.last.saturating_sub(now) + wait).min(MAX) }
+        Snapshot::of(self.quota, level, self.last.saturating_sub(now)).verdict(cost, allowed)
     }
 }

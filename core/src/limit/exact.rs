@@ -1,6 +1,7 @@
 //! The quota in lowest terms, and the bound below which it is exact.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use super::{MAX, Quota};
 use crate::{Error, Result};
@@ -58,6 +59,22 @@ impl ExactQuota {
         self.burst
     }
 
+    /// The `n`-th part of the rate and of the burst, as each of `n` processes may take (L10): the nearest exact rate not
+    /// above it, at least one token in 2⁵³ − 1 µs, and a burst of at least 1.
+    #[must_use]
+    pub fn share(&self, n: NonZeroU32) -> Self {
+        let n = u64::from(n.get());
+        let (amount, period) = (u128::from(self.amount), u128::from(self.period) * u128::from(n));
+        let divisor = gcd(amount, period);
+        let target = (amount / divisor, period / divisor);
+        let ratio = if within(target, MAX) { target } else { neighbours(target, MAX).0 };
+        let (amount, period) = match (u64::try_from(ratio.0), u64::try_from(ratio.1)) {
+            (Ok(amount @ 1..), Ok(period)) => (amount, period),
+            _ => (1, MAX),
+        };
+        Self { amount, period, burst: (self.burst / n).max(1) }
+    }
+
     /// Checks that a cost can ever be admitted: at most the burst (L9).
     ///
     /// # Errors
@@ -102,11 +119,26 @@ fn inexact(quota: &Quota, reduced: Ratio) -> Error {
 }
 
 /// The ratio nearest to `target` among those whose terms multiply to at most `largest`; the smaller of two.
+fn nearest(target: Ratio, largest: u64) -> Ratio {
+    let (low, high) = neighbours(target, largest);
+    if low.0 == 0 {
+        return high;
+    }
+    if high.1 == 0 {
+        return low;
+    }
+    // Distances from the target, both times `target.1 · low.1 · high.1`; each is at most `target.1`.
+    let below = (target.0 * low.1 - low.0 * target.1) * high.1;
+    let above = (high.0 * target.1 - target.0 * high.1) * low.1;
+    if above < below { high } else { low }
+}
+
+/// The nearest ratios below and above `target`, which is itself over the bound; 0 / 1 and 1 / 0 where there is none.
 ///
 /// Walks down the Stern–Brocot tree. Every ratio between the two neighbours `low` and `high` has terms at least as
 /// large as their mediant's, so once the mediant is over the bound, one of the two is the nearest. The bound on the
 /// product takes the place of the usual one on the denominator (Graham, Knuth, Patashnik: Concrete Mathematics, 4.5).
-fn nearest(target: Ratio, largest: u64) -> Ratio {
+fn neighbours(target: Ratio, largest: u64) -> (Ratio, Ratio) {
     let (mut low, mut high) = ((0, 1), (1, 0));
     let mut rest = target;
     let mut rising = true;
@@ -121,16 +153,7 @@ fn nearest(target: Ratio, largest: u64) -> Ratio {
         rest = (rest.1, rest.0 % rest.1);
         rising = !rising;
     }
-    if low.0 == 0 {
-        return high;
-    }
-    if high.1 == 0 {
-        return low;
-    }
-    // Distances from the target, both times `target.1 · low.1 · high.1`; each is at most `target.1`.
-    let below = (target.0 * low.1 - low.0 * target.1) * high.1;
-    let above = (high.0 * target.1 - target.0 * high.1) * low.1;
-    if above < below { high } else { low }
+    (low, high)
 }
 
 fn step(from: Ratio, by: Ratio, times: u128) -> Ratio {
@@ -162,6 +185,31 @@ mod tests {
     }
 
     #[test]
+    fn l10_a_share_is_never_more_than_its_part() {
+        let shared = |amount, micros, burst, n: u32| {
+            let quota = Quota::per(amount, std::time::Duration::from_micros(micros)).burst(burst);
+            let share = quota.validate().unwrap().share(NonZeroU32::new(n).unwrap());
+            (share.amount, share.period, share.burst)
+        };
+        assert_eq!(shared(10, 1_000_000, 20, 4), (1, 400_000, 5));
+        assert_eq!(shared(10, 1_000_000, 3, 4), (1, 400_000, 1));
+        assert_eq!(shared(7, 10, 7, 1), (7, 10, 7));
+        assert_eq!(shared(1, MAX, 1, 2), (1, MAX, 1), "the slowest there is");
+        for (amount, period) in [(94_906_265, 94_906_265 - 2), (MAX - 1, 1), (3, 7_777_777_777_777)] {
+            for n in [2, 3, 1_000, u32::MAX] {
+                let quota = Quota::per(amount, std::time::Duration::from_micros(period)).burst(1);
+                let Ok(quota) = quota.validate() else { continue };
+                let share = quota.share(NonZeroU32::new(n).unwrap());
+                let (a, p) = (u128::from(quota.amount), u128::from(quota.period) * u128::from(n));
+                assert!(within((share.amount.into(), share.period.into()), MAX));
+                let slowest = (share.amount, share.period) == (1, MAX);
+                let below = u128::from(share.amount) * p <= a * u128::from(share.period);
+                assert!(below || slowest, "{share} of {quota}");
+            }
+        }
+    }
+
+    #[test]
     fn l11_nearest_agrees_with_a_search_of_all_ratios() {
         for largest in [1_u64, 2, 7, 30, 64] {
             let all: Vec<Ratio> = (1..=u128::from(largest))
@@ -178,6 +226,11 @@ mod tests {
                     assert!(within(found, largest) && found.0 > 0 && found.1 > 0);
                     let better = all.iter().find(|&&r| nearer(r, found, target));
                     assert_eq!(better, None, "{target:?} within {largest}: {found:?}");
+                    let below = neighbours(target, largest).0;
+                    let under = |r: &Ratio| r.0 * target.1 < target.0 * r.1;
+                    assert!(below.0 == 0 || under(&below));
+                    let better = all.iter().find(|&r| under(r) && r.0 * below.1 > below.0 * r.1);
+                    assert_eq!(better, None, "{target:?} from below within {largest}: {below:?}");
                 }
             }
         }

@@ -18,6 +18,15 @@ impl Level {
         Self { tokens: tokens.min(MAX).cast_signed(), fraction: 0 }
     }
 
+    /// A content as a store keeps it; `None` outside the invariants.
+    pub(super) fn stored(quota: &ExactQuota, tokens: i64, fraction: u64) -> Option<Self> {
+        let full = tokens >= 0 && tokens.unsigned_abs() >= quota.burst();
+        let legal = tokens.unsigned_abs() <= MAX
+            && fraction < quota.period()
+            && (!full || tokens.unsigned_abs() == quota.burst() && fraction == 0);
+        legal.then_some(Self { tokens, fraction })
+    }
+
     /// What could be taken now.
     #[inline]
     pub(super) fn available(self) -> u64 {

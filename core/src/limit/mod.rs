@@ -19,10 +19,12 @@ mod exact;
 mod level;
 mod quota;
 mod reservations;
+mod snapshot;
 
 pub use bucket::{Bucket, Reserved, Verdict};
 pub use exact::ExactQuota;
 pub use quota::Quota;
+pub use snapshot::Snapshot;
 
 /// The largest cost, time and waiting time: 2⁵³ − 1. Longer waiting times are reported as this one (285 years).
 pub const MAX: u64 = (1 << 53) - 1;

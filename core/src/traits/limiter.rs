@@ -71,13 +71,20 @@ pub struct LimiterOptions {
     pub on_mismatch: OnMismatch,
     /// What decides when the store is away.
     pub outage: OutagePolicy,
+    /// Whether a refusal is remembered in this process while it holds.
+    pub refusal_cache: bool,
 }
 
 impl LimiterOptions {
     /// A limiter of that quota.
     #[must_use]
     pub fn new(quota: Quota) -> Self {
-        Self { quota, on_mismatch: OnMismatch::default(), outage: OutagePolicy::default() }
+        Self {
+            quota,
+            on_mismatch: OnMismatch::default(),
+            outage: OutagePolicy::default(),
+            refusal_cache: true,
+        }
     }
 
     /// What to do where the store's quota differs (C20).
@@ -91,6 +98,15 @@ impl LimiterOptions {
     #[must_use]
     pub fn outage(mut self, outage: OutagePolicy) -> Self {
         self.outage = outage;
+        self
+    }
+
+    /// Whether a refusal is remembered in this process while it holds, at most 100 ms (default: yes), so that asking
+    /// again for the same cost needs no request. Another process's reset, refund or new quota takes effect within that
+    /// time; this process's does at once. A store in this process has nothing to remember.
+    #[must_use]
+    pub fn refusal_cache(mut self, refusal_cache: bool) -> Self {
+        self.refusal_cache = refusal_cache;
         self
     }
 

@@ -9,6 +9,7 @@
 )]
 
 mod groups;
+mod limits;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -19,7 +20,7 @@ use async_trait::async_trait;
 use stanchion_core::engine::Engine;
 use stanchion_core::engine::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, GroupSteps, Kept, LimitCheck,
-    Object, PermitSteps, Polled, Release, Renew, Steps, WakeSource, refused,
+    LimitSteps, Object, PermitSteps, Polled, Release, Renew, Steps, WakeSource, refused,
 };
 use stanchion_core::{
     Capabilities, Error, ErrorKind, FencingToken, Holder, Inspection, Kind, MutexMode, OnMismatch, Result,
@@ -58,6 +59,10 @@ pub struct Faults {
     pub calls: AtomicU64,
     /// The reply of this call is lost after it was executed.
     pub lose_reply: AtomicU64,
+    /// The replies of all calls are lost after they were executed.
+    pub lose_replies: AtomicBool,
+    /// All calls are lost on their way.
+    pub lose_requests: AtomicBool,
     /// All calls fail before they are executed.
     pub away: AtomicBool,
     /// All calls are refused for want of a right.
@@ -77,6 +82,7 @@ pub struct Faults {
 #[derive(Debug)]
 pub struct Model {
     pub records: Mutex<HashMap<Object, Record>>,
+    pub limits: limits::Limits,
     pub faults: Faults,
     token: AtomicU64,
     wake: mpsc::UnboundedSender<Ticket>,
@@ -99,16 +105,23 @@ impl WakeSource for Wakes {
 
 /// A model and an engine over it.
 pub fn model() -> (Arc<Model>, Engine) {
+    model_within(Duration::from_secs(2))
+}
+
+/// The same with a time limit of one request.
+pub fn model_within(request_timeout: Duration) -> (Arc<Model>, Engine) {
     let (wake, wakes) = mpsc::unbounded_channel();
     let model = Arc::new(Model {
         records: Mutex::default(),
+        limits: limits::Limits::new(),
         faults: Faults::default(),
         token: AtomicU64::new(0),
         wake,
     });
     let permits = Arc::clone(&model) as Arc<dyn PermitSteps>;
     let groups = Some(Arc::clone(&model) as Arc<dyn GroupSteps>);
-    let steps = Steps { permits, groups, limits: None, request_timeout: Duration::from_secs(2) };
+    let limits = Some(Arc::clone(&model) as Arc<dyn LimitSteps>);
+    let steps = Steps { permits, groups, limits, request_timeout };
     let wakes = Arc::new(Wakes(tokio::sync::Mutex::new(wakes)));
     let capabilities = Capabilities::full("model", MutexMode::Lease);
     let engine = Engine::start(capabilities, steps.clone(), steps, Some(wakes)).unwrap();
@@ -149,6 +162,9 @@ impl Model {
         if !half.is_zero() {
             sleep(half).await;
         }
+        if self.faults.lose_requests.load(SeqCst) {
+            return Err(Error::new(ErrorKind::Unknown, "the request is lost"));
+        }
         let answer = {
             let mut records = self.records.lock().unwrap();
             records.values_mut().for_each(Record::reap);
@@ -163,7 +179,7 @@ impl Model {
         if !half.is_zero() {
             sleep(half).await;
         }
-        if self.faults.lose_reply.load(SeqCst) == call {
+        if self.faults.lose_reply.load(SeqCst) == call || self.faults.lose_replies.load(SeqCst) {
             return Err(Error::new(ErrorKind::Unknown, "the reply is lost"));
         }
         Ok(answer)

@@ -9,7 +9,8 @@ use crate::limit::{ExactQuota, Reserved, Verdict};
 use crate::{OnMismatch, Result, Ticket};
 
 /// Names one request, the same in every retry of it. Flights of one lane never overlap: a store keeps, for each name
-/// and lane, what it answered last, for 60 s, and answers a retry from that (L5).
+/// and lane, what it answered last, for 60 s, and answers a retry from that (L5). A flight that comes after a later one
+/// of its lane is refused as `Unknown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlightId {
     /// The lane, of one process.
@@ -35,8 +36,10 @@ pub enum LimitAsk {
         /// Tokens; 0 only asks.
         cost: u64,
     },
-    /// [`Bucket::reserve`](crate::limit::Bucket::reserve), by the ticket of the call.
+    /// [`Bucket::reserve`](crate::limit::Bucket::reserve).
     Reserve {
+        /// Names the reservation, which is cancelled by it.
+        ticket: Ticket,
         /// Tokens.
         cost: u64,
         /// The longest wait, in µs.
@@ -45,12 +48,10 @@ pub enum LimitAsk {
 }
 
 /// One call of one caller.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitCall {
     /// The limiter.
     pub object: Object,
-    /// Names the call. A reservation is cancelled by it.
-    pub ticket: Ticket,
     /// The quota as the caller knows it.
     pub quota: ExactQuota,
     /// How it is compared.
@@ -66,12 +67,19 @@ pub enum Limited {
     Taken {
         /// The decision.
         verdict: Verdict,
+        /// The quota in force.
+        quota: ExactQuota,
         /// No reservation is outstanding: a refusal holds until its time comes, unless somebody changes the quota or
         /// resets the limiter.
         settled: bool,
     },
-    /// To a reserve; `None` if there is no place that soon.
-    Reserved(Option<Reserved>),
+    /// To a reserve.
+    Reserved {
+        /// The place; `None` if there is none that soon.
+        place: Option<Reserved>,
+        /// The quota in force.
+        quota: ExactQuota,
+    },
     /// A refund of this ticket came first: it is refused for good (C4).
     Cancelled,
     /// The stored quota differs and the check refuses that.
@@ -81,8 +89,8 @@ pub enum Limited {
     },
     /// The cost is over the burst in force.
     TooLarge {
-        /// The burst.
-        burst: u64,
+        /// The quota in force.
+        quota: ExactQuota,
     },
 }
 

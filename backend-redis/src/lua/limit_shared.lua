@@ -1,0 +1,336 @@
+-- Shared by the steps of limiters: put in front of each step's own file.
+--
+-- KEYS     in groups of three, one group for each limiter of the batch, all of one hash tag `{namespace/stripe}`:
+--          1 H `l:NAME`   hash: the bucket and what was answered last
+--          2 R `lr:NAME`  hash: reservations and refunds by ticket   3 Z `lz:NAME`  zset: the same tickets by time
+--          R and Z exist only while a reservation is ahead, or for 60 s after one was cancelled.
+-- ARGV     1 and 2 not used  3 retention, then a group for each limiter, as the step says.
+-- Returns  an array with an array for each limiter. One of whose keys holds a foreign type is answered
+--          {-1, key, type}; nothing of it was changed.
+--
+-- H fields: `s` the bucket: "amount period burst tokens fraction last kill lanes sweep", where `kill` is when the keys
+-- expire, `lanes` how many fields `a` there are and `sweep` how many there may be before the old ones are taken out;
+-- `r` a summary of R and Z, absent with them: "live taken latest due", where `due` is a lower bound of the next time at
+-- which something leaves them; `a<lane>` the last answer to a lane, as the step `limit_decide` says.
+-- R fields: a ticket: "ready_at cost mark" while its time is ahead, or "refund" after it was cancelled.
+-- Z scores: when its time comes, or minus when the refund is forgotten.
+--
+-- The arithmetic is that of `stanchion_core::limit::Bucket`, function by function: there is why it is right. Times are
+-- microseconds of this server's clock, read once. Every number is whole and below 2^53 or only compared with a smaller
+-- one; of such numbers `floor(a / b)`, `ceil(a / b)` and `a % b` are exact in doubles.
+
+local call, floor, ceil, min, max = redis.call, math.floor, math.ceil, math.min, math.max
+local MAX, NEVER = 9007199254740991, 9007199254740992
+local ANSWERS = 60000000
+local KEEP = max(tonumber(ARGV[3]), ANSWERS)
+local CHUNK = 500
+
+local clock = call('TIME')
+local now = min(clock[1] * 1000000 + clock[2], MAX)
+
+local function int(number)
+  return string.format('%.0f', number)
+end
+
+-- `t + periods * amount`, or nil if that is over `cap`.
+local function raise(t, amount, periods, cap)
+  if periods == 0 then return t end
+  if t < 0 then
+    local paid = min(periods, floor(-t / amount))
+    t = t + paid * amount
+    periods = periods - paid
+    if periods == 0 then return t end
+    t = t + amount
+    periods = periods - 1
+  end
+  local room = cap - t
+  if room < 0 or periods > floor(room / amount) then return nil end
+  return t + periods * amount
+end
+
+-- What `t` tokens and `f` parts of one have become `elapsed` later, at most `cap` tokens.
+local function after(q, t, f, elapsed, cap)
+  if t >= cap then return cap, 0 end
+  local amount, period = q.amount, q.period
+  local periods, rest = 0, elapsed
+  if elapsed >= period then periods, rest = floor(elapsed / period), elapsed % period end
+  local parts = rest * amount
+  local gain, part = floor(parts / period), parts % period
+  local missing = period - f
+  if part >= missing then
+    gain, f = gain + 1, part - missing
+  else
+    f = part + f
+  end
+  t = raise(t, amount, periods, cap)
+  if not t or t + gain >= cap then return cap, 0 end
+  return t + gain, f
+end
+
+-- How long until `target` tokens are there, rounded up, at most MAX.
+local function wait_for(q, t, f, target)
+  local amount, period = q.amount, q.period
+  local periods, rest
+  if t >= 0 then
+    local missing = max(target - t, 0)
+    periods, rest = floor(missing / amount), missing % amount
+  else
+    periods = floor(-t / amount) + floor(target / amount)
+    local x, y = -t % amount, target % amount
+    if x >= amount - y then
+      periods, rest = periods + 1, x - (amount - y)
+    else
+      rest = x + y
+    end
+  end
+  if rest == 0 then
+    if periods == 0 then return 0 end
+    periods, rest = periods - 1, amount
+  end
+  if periods > floor(MAX / period) then return MAX end
+  return min(periods * period + ceil((rest * period - f) / amount), MAX)
+end
+
+-- `t - cost`, or nil if the debt would be over MAX.
+local function debit(t, cost)
+  if t < 0 and cost > MAX + t then return nil end
+  return t - cost
+end
+
+-- Lowered so that after `wait` it is at most `room` tokens; nil as for `debit`.
+local function trimmed(q, t, f, wait, room)
+  local then_t, then_f = after(q, t, f, wait, MAX)
+  if then_t < room then return t, f end
+  t = debit(t, then_t - room)
+  if not t then return nil end
+  if then_f <= f then return t, f - then_f end
+  return debit(t, 1), q.period - then_f + f
+end
+
+-- `floor(f * new / old)` for `f < old`, by doubling and adding over the bits of `new`, remainder kept apart.
+local function scaled(f, old, new)
+  local quotient, rest, bit = 0, 0, 4503599627370496
+  while bit >= 1 do
+    quotient = 2 * quotient
+    if rest >= old - rest then
+      quotient, rest = quotient + 1, rest - (old - rest)
+    else
+      rest = 2 * rest
+    end
+    if new >= bit then
+      new = new - bit
+      if rest >= old - f then
+        quotient, rest = quotient + 1, rest - (old - f)
+      else
+        rest = rest + f
+      end
+    end
+    bit = bit / 2
+  end
+  return quotient
+end
+
+local function same(a, b)
+  return a.amount == b.amount and a.period == b.period and a.burst == b.burst
+end
+
+-- Changes the quota: the fraction is rounded down to the new unit.
+local function convert(o, q)
+  if o.t >= q.burst then
+    o.t, o.f = q.burst, 0
+  else
+    o.f = scaled(o.f, o.q.period, q.period)
+  end
+  o.q = q
+end
+
+-- Takes the tickets with scores in a range out of R and Z; how many there were.
+local function forget(o, from, to)
+  local count = 0
+  repeat
+    local gone = call('ZRANGEBYSCORE', o.z, from, to, 'LIMIT', 0, CHUNK)
+    if gone[1] then
+      call('ZREM', o.z, unpack(gone))
+      call('HDEL', o.r, unpack(gone))
+      count = count + #gone
+    end
+  until #gone < CHUNK
+  return count
+end
+
+-- Notes how many reservations are ahead, and when the next ticket leaves.
+local function recount(o, live)
+  local first = call('ZRANGEBYSCORE', o.z, '(0', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  local refund = call('ZREVRANGEBYSCORE', o.z, '(0', '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  o.due = min(tonumber(first[2]) or NEVER, -(tonumber(refund[2]) or -NEVER))
+  o.live = live
+  if live == 0 then o.taken, o.latest = 0, 0 end
+  if o.due == NEVER then o.summary, o.dropped = false, true end
+  o.noted = true
+end
+
+-- Reads the bucket and, if there is one, brings it to this moment. `memory` is a lane whose last answer is wanted.
+local function load(o, memory)
+  local r = call('HMGET', o.h, 's', 'r', memory)
+  o.memory = r[3]
+  local amount, period, burst, t, f, last, kill, lanes, sweep =
+    string.match(r[1] or '', '^(%d+) (%d+) (%d+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  o.last, o.kill, o.lanes, o.sweep = now, 0, 0, 8
+  if amount then
+    o.q = { amount = tonumber(amount), period = tonumber(period), burst = tonumber(burst) }
+    o.t, o.f, o.last, o.kill = tonumber(t), tonumber(f), tonumber(last), tonumber(kill)
+    o.lanes, o.sweep = tonumber(lanes), tonumber(sweep)
+    if now > o.last then
+      o.t, o.f = after(o.q, o.t, o.f, now - o.last, o.q.burst)
+      o.last = now
+    end
+  end
+  o.live, o.taken, o.latest, o.due = 0, 0, 0, NEVER
+  local live, taken, latest, due = string.match(r[2] or '', '^(%d+) (%d+) (%d+) (%d+)$')
+  if live then
+    o.summary = true
+    o.live, o.taken, o.latest, o.due = tonumber(live), tonumber(taken), tonumber(latest), tonumber(due)
+    if o.due <= o.last then
+      local at = int(o.last)
+      local ended = forget(o, '(0', at)
+      forget(o, '-' .. at, '(0')
+      recount(o, max(o.live - ended, 0))
+    end
+  end
+end
+
+-- A bucket for a name without one: full.
+local function fill(o, q)
+  o.q, o.t, o.f = q, q.burst, 0
+end
+
+-- Reads what R has on tickets: `{ready_at, cost, mark}` or `{refund}`.
+local function look(o, tickets)
+  o.entries = o.entries or {}
+  if not o.summary then return end
+  for i, record in ipairs(call('HMGET', o.r, unpack(tickets))) do
+    local a, b, c = string.match(record or '', '^(%d+) ?(%d*) ?(%d*)$')
+    if a then o.entries[tickets[i]] = { tonumber(a), tonumber(b), tonumber(c) } end
+  end
+end
+
+-- Notes a ticket in Z. Before anything else of its step: a foreign type under R or Z stops it there.
+local function mark(o, ticket, score)
+  if not o.summary and not o.opened then
+    call('HLEN', o.r)
+    o.opened = true
+  end
+  call('ZADD', o.z, int(score), ticket)
+  o.due = min(o.due, math.abs(score))
+  o.noted = true
+end
+
+-- Notes what R has on a ticket from now on.
+local function put(o, ticket, entry)
+  o.entries[ticket], o.changed = entry, o.changed or {}
+  o.changed[ticket] = true
+end
+
+-- Lowers `taken` and all marks together, so that they stay below 2^53.
+local function rebase(o, shift)
+  local all = call('HGETALL', o.r)
+  for i = 1, #all, 2 do
+    if not o.entries[all[i]] then
+      local a, b, c = string.match(all[i + 1], '^(%d+) (%d+) (%d+)$')
+      if a then o.entries[all[i]] = { tonumber(a), tonumber(b), tonumber(c) } end
+    end
+  end
+  o.taken = o.taken - shift
+  for ticket, entry in pairs(o.entries) do
+    if entry[2] then
+      put(o, ticket, entry)
+      if entry[3] >= shift then entry[3] = entry[3] - shift else entry[2], entry[3] = 0, 0 end
+    end
+  end
+end
+
+-- Counts a cost taken behind all reservations that are ahead.
+local function charge(o, cost)
+  local shift = cost - (MAX - o.taken)
+  if shift > 0 then
+    o.entries = o.entries or {}
+    rebase(o, shift)
+  end
+  o.taken = o.taken + cost
+  o.noted = true
+end
+
+-- Writes what has changed. The keys outlive the time at which the bucket is full by the retention; their expiry is set
+-- anew only when an eighth of that is over.
+local function save(o, answer)
+  if o.changed then
+    local set = {}
+    for ticket in pairs(o.changed) do
+      local e = o.entries[ticket]
+      set[#set + 1] = ticket
+      set[#set + 1] = e[2] and string.format('%.0f %.0f %.0f', e[1], e[2], e[3]) or int(e[1])
+      if #set >= 2 * CHUNK then
+        call('HSET', o.r, unpack(set))
+        set = {}
+      end
+    end
+    if set[1] then call('HSET', o.r, unpack(set)) end
+  end
+  local set, need = {}, o.last + KEEP
+  if o.q then
+    local full = o.last + wait_for(o.q, o.t, o.f, o.q.burst)
+    need = min(max(min(full, MAX), o.latest) + KEEP, MAX)
+  end
+  local moved = o.kill < need
+  if moved then o.kill = min(need + floor(KEEP / 8), MAX) end
+  if o.q then
+    set = { 's', string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f %d %d', o.q.amount, o.q.period, o.q.burst, o.t,
+                               o.f, o.last, o.kill, o.lanes, o.sweep) }
+  end
+  local kept = o.due < NEVER
+  if o.noted and kept then
+    set[#set + 1] = 'r'
+    set[#set + 1] = string.format('%d %.0f %.0f %.0f', o.live, o.taken, o.latest, o.due)
+  end
+  for _, part in ipairs(answer or {}) do set[#set + 1] = part end
+  if set[1] then call('HSET', o.h, unpack(set)) end
+  if o.dropped and not kept then call('HDEL', o.h, 'r') end
+  local at = int(ceil(o.kill / 1000))
+  if moved then call('PEXPIREAT', o.h, at) end
+  if kept and (moved or not o.summary) then
+    call('PEXPIREAT', o.r, at)
+    call('PEXPIREAT', o.z, at)
+  end
+end
+
+-- What stopped an entry, with its code in front, whichever way this version of the server hands it to `pcall`. Refusals
+-- come at a script's first write: no earlier entry has changed anything either.
+local function refusal(cause)
+  local text = type(cause) == 'table' and cause.err or tostring(cause)
+  text = string.gsub(text, '^@user_script: ?%d+: ', '')
+  text = string.gsub(text, '^%-', '')
+  return redis.error_reply(string.find(text, '^%u+ ') and text or 'ERR ' .. text)
+end
+
+local KINDS = { 'hash', 'hash', 'zset' }
+
+-- Runs the step for each limiter; `width` tells how many arguments one has whose first is at a place.
+local function run(width, step)
+  local answers, at = {}, 4
+  for i = 1, #KEYS / 3 do
+    local k = 3 * i
+    local o = { h = KEYS[k - 2], r = KEYS[k - 1], z = KEYS[k] }
+    local ok, answer = pcall(step, o, at)
+    at = at + width(at)
+    if not ok then
+      local cause = answer
+      for j = 1, 3 do
+        local kind = call('TYPE', KEYS[k - 3 + j])['ok']
+        if kind ~= 'none' and kind ~= KINDS[j] then answer = { -1, KEYS[k - 3 + j], kind } end
+      end
+      if answer == cause then return refusal(cause) end
+    end
+    answers[i] = answer
+  end
+  return answers
+end

@@ -1,0 +1,395 @@
+//! The scripts beside core's bucket: the same calls at the same times, the same answers (L3).
+//!
+//! A test needs a clock of its own. It takes the scripts with the one line that reads the server's clock replaced, and
+//! without the expiry of keys, which counts by the server's; everything else is what users run.
+
+#![allow(clippy::disallowed_methods, reason = "tests run their own runtime")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use redis::aio::MultiplexedConnection;
+use stanchion_conformance::servers;
+use stanchion_core::engine::steps::{
+    FlightId, LimitAsk, LimitCall, LimitSteps, Limited, Object, ProcessId, QuotaCheck, Refund,
+};
+use stanchion_core::limit::{Bucket, ExactQuota, MAX, Reserved, Verdict};
+use stanchion_core::{Kind, Name, OnMismatch, Quota, Ticket};
+use tokio::runtime::Runtime;
+
+use crate::config::{RedisBuilder, Retention};
+use crate::keys::Keyspace;
+use crate::link::Link;
+use crate::script::{Script, Scripts};
+use crate::steps::{Busy, Context, RedisSteps};
+
+const TABLE: &str = include_str!("../../../../core/tests/golden/limiter.txt");
+const REMEMBERED: u64 = 60_000_000;
+
+macro_rules! timed {
+    ($clock:expr, $step:literal) => {
+        timed(
+            $clock,
+            concat!(
+                include_str!("../../lua/limit_shared.lua"),
+                include_str!(concat!("../../lua/limit_", $step, ".lua"))
+            ),
+        )
+    };
+}
+
+fn timed(clock: &str, text: &'static str) -> Script {
+    let read = "local clock = call('TIME')";
+    assert_eq!(text.matches(read).count(), 1, "the line that reads the clock");
+    assert_eq!(text.matches("call('TIME')").count(), 1, "no other reads it");
+    let text = text.replace(read, &format!("local clock = {{ 0, call('GET', '{clock}') }}"));
+    Script::new(text.replace("call('PEXPIREAT',", "type(").leak())
+}
+
+/// A limiter on a server whose clock is a key.
+struct Rig {
+    steps: RedisSteps,
+    raw: MultiplexedConnection,
+    clock: String,
+    object: Object,
+    flight: FlightId,
+}
+
+impl Rig {
+    async fn new() -> Self {
+        let namespace = format!("t{}", Ticket::random());
+        let clock = format!("{namespace}:clock");
+        let client = RedisBuilder::new(servers::redis().expect("a redis-server").url()).unwrap().client;
+        let raw = client.get_multiplexed_async_connection().await.unwrap();
+        let mut scripts = Scripts::new();
+        scripts.limit_decide = timed!(&clock, "decide");
+        scripts.limit_refund = timed!(&clock, "refund");
+        scripts.limit_set_quota = timed!(&clock, "set_quota");
+        scripts.limit_reset = timed!(&clock, "reset");
+        let hour = Duration::from_secs(3_600);
+        let context = Context {
+            keyspace: Keyspace::new(&namespace).unwrap(),
+            scripts,
+            process: ProcessId::random(),
+            retention: Retention { tokens: hour, state: hour },
+            busy: Busy::new(),
+        };
+        let steps = RedisSteps::new(Arc::new(context), Link::new(client, Duration::from_secs(10)));
+        let flight = FlightId { lane: Ticket::random(), number: 0 };
+        Self { steps, raw, clock, object: object(0), flight }
+    }
+
+    /// Another limiter, which has no bucket yet.
+    fn next(&mut self) {
+        let number: u64 = self.object.name.as_str().parse().unwrap();
+        self.object = object(number + 1);
+    }
+
+    async fn at(&mut self, now: u64) {
+        let mut set = redis::cmd("SET");
+        let () = set.arg(&self.clock).arg(now).query_async(&mut self.raw).await.unwrap();
+    }
+
+    async fn decide(&mut self, calls: &[(ExactQuota, QuotaCheck, LimitAsk)]) -> Vec<Limited> {
+        self.flight.number += 1;
+        let call = |&(quota, check, ask)| LimitCall { object: self.object.clone(), quota, check, ask };
+        let calls: Vec<_> = calls.iter().map(call).collect();
+        let answers: Vec<_> = answers(self.steps.decide(self.flight, &calls).await);
+        assert_eq!(answers, self::answers(self.steps.decide(self.flight, &calls).await), "a retry");
+        answers
+    }
+
+    async fn one(&mut self, quota: ExactQuota, ask: LimitAsk) -> Limited {
+        self.decide(&[(quota, QuotaCheck::Follow, ask)]).await.remove(0)
+    }
+
+    async fn refund(&mut self, id: u128) -> u64 {
+        let refund = Refund { object: self.object.clone(), ticket: Ticket::from(id) };
+        answers(self.steps.refund(&[refund]).await).remove(0)
+    }
+}
+
+fn answers<T>(answers: Vec<stanchion_core::Result<T>>) -> Vec<T> {
+    answers.into_iter().map(|answer| answer.expect("an answer")).collect()
+}
+
+fn object(number: u64) -> Object {
+    Object { kind: Kind::Limiter, name: Name::new(&number.to_string()).unwrap() }
+}
+
+fn quota(amount: u64, period: u64, burst: u64) -> ExactQuota {
+    Quota::per(amount, Duration::from_micros(period)).burst(burst).validate().unwrap()
+}
+
+fn told(limited: &Limited) -> String {
+    match limited {
+        Limited::Taken { verdict, .. } => {
+            let Verdict { allowed, remaining, retry_after, reset_after, .. } = verdict;
+            let retry_after = retry_after.map_or("-".to_owned(), |wait| wait.to_string());
+            format!("{} {remaining} {retry_after} {reset_after}", if *allowed { "yes" } else { "no" })
+        }
+        Limited::Reserved { place: Some(place), .. } => format!("{} {}", place.ready_at, place.wait),
+        Limited::Reserved { place: None, .. } => "never".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn l3_the_scripts_agree_with_the_table() {
+    let mut rig = Rig::new().await;
+    let (mut text, mut terms) = (String::new(), quota(1, 1, 1));
+    let mut refunds = HashMap::new();
+    for line in TABLE.lines() {
+        let asked = line.split("=>").next().unwrap().trim_end();
+        let words: Vec<&str> = asked.split_whitespace().collect();
+        let numbers: Vec<u64> = words.iter().skip(2).filter_map(|word| word.parse().ok()).collect();
+        match words.as_slice() {
+            ["quota", amount, period, burst] => {
+                terms = quota(amount.parse().unwrap(), period.parse().unwrap(), burst.parse().unwrap());
+                rig.next();
+                refunds.clear();
+                rig.at(0).await;
+                rig.one(terms, LimitAsk::Take { cost: 0 }).await;
+                text += line;
+            }
+            [time, verb, ..] if !time.starts_with('#') => {
+                rig.at(time.parse().unwrap()).await;
+                let said = match (*verb, numbers.as_slice()) {
+                    ("take", &[cost]) => told(&rig.one(terms, LimitAsk::Take { cost }).await),
+                    ("reserve", &[id, cost, max_wait]) => {
+                        let ticket = Ticket::from(u128::from(id));
+                        told(&rig.one(terms, LimitAsk::Reserve { ticket, cost, max_wait }).await)
+                    }
+                    ("cancel", &[id]) => match (refunds.get(&id), rig.refund(id.into()).await) {
+                        // Here the bucket gives nothing back, and a store says again what it gave (L7).
+                        (Some(before), again) if *before == again => "0".to_owned(),
+                        (_, refund) => refunds.entry(id).insert_entry(refund).get().to_string(),
+                    },
+                    ("peek" | "set" | "reset", numbers) => {
+                        if let [amount, period, burst] = *numbers {
+                            terms = quota(amount, period, burst);
+                            rig.steps.set_quota(&rig.object, terms).await.unwrap();
+                        } else if *verb == "reset" {
+                            rig.steps.reset(&rig.object).await.unwrap();
+                        }
+                        told(&rig.one(terms, LimitAsk::Take { cost: 0 }).await)
+                    }
+                    _ => panic!("unknown call: {line}"),
+                };
+                text += &format!("{asked:<34} => {said}");
+            }
+            _ => text += line,
+        }
+        text.push('\n');
+    }
+    for (said, expected) in text.lines().zip(TABLE.lines()) {
+        assert_eq!(said, expected);
+    }
+}
+
+/// One call, as drawn.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Take(u64),
+    Reserve {
+        id: u8,
+        cost: u64,
+        max_wait: u64,
+    },
+    /// A take of 1 of a handle that brings this quota.
+    Bring(ExactQuota, OnMismatch),
+}
+
+/// What happens at one moment.
+#[derive(Clone, Debug)]
+enum Deed {
+    Flight(Vec<Call>),
+    Refund(u8),
+    SetQuota(ExactQuota),
+    Reset,
+}
+
+fn any_quota() -> impl Strategy<Value = ExactQuota> {
+    let bits =
+        |most: u32| (0..=most).prop_flat_map(|bits| (1_u64 << bits >> 1).max(1)..=(1 << bits).min(MAX));
+    let any = (bits(52), bits(53)).prop_flat_map(move |(amount, burst)| {
+        let longest = MAX / amount;
+        (bits(longest.ilog2() + 1), Just(amount), Just(burst))
+            .prop_map(move |(period, amount, burst)| quota(amount, period.min(longest), burst))
+    });
+    let small = (1_u64..12, 1_u64..30, 1_u64..12);
+    prop_oneof![any, small.prop_map(|(amount, period, burst)| quota(amount, period, burst))]
+}
+
+fn deeds() -> impl Strategy<Value = Vec<(i64, Deed)>> {
+    let cost = || prop_oneof![Just(u64::MAX), 0_u64..12, any::<u64>()];
+    let check = prop_oneof![Just(OnMismatch::Refuse), Just(OnMismatch::Adopt), Just(OnMismatch::Replace)];
+    let longest = || prop_oneof![Just(MAX), 0_u64..1_000];
+    let call = prop_oneof![
+        6 => cost().prop_map(Call::Take),
+        6 => (0_u8..16, cost(), longest()).prop_map(|(id, cost, max_wait)| Call::Reserve { id, cost, max_wait }),
+        1 => (any_quota(), check).prop_map(|(quota, check)| Call::Bring(quota, check)),
+    ];
+    let run = (call, 1_usize..4).prop_map(|(call, times)| vec![call; times]);
+    let flight = prop::collection::vec(run, 1..5).prop_map(|runs| runs.concat());
+    let deed = prop_oneof![
+        10 => flight.prop_map(Deed::Flight),
+        5 => (0_u8..16).prop_map(Deed::Refund),
+        1 => any_quota().prop_map(Deed::SetQuota),
+        1 => Just(Deed::Reset),
+    ];
+    let eighth = i64::try_from(MAX / 8).unwrap();
+    let gap = prop_oneof![Just(0), 0_i64..30, 0_i64..100_000_000, 0..eighth, -500_i64..0];
+    prop::collection::vec((gap, deed), 1..40)
+}
+
+/// The bucket, with what a store keeps beside it.
+struct Reference {
+    bucket: Bucket,
+    now: u64,
+    last: u64,
+    /// What cancelled tickets gave back, and until when that is known.
+    refunds: HashMap<u8, (u64, u64)>,
+    ready: HashMap<u8, u64>,
+}
+
+impl Reference {
+    /// The store has seen this time.
+    fn advance(&mut self) {
+        self.last = self.last.max(self.now);
+        self.bucket.take(self.now, 0).expect("a cost of 0");
+        self.refunds.retain(|_, refund| refund.1 > self.last);
+        self.ready.retain(|_, ready_at| *ready_at > self.last);
+    }
+
+    fn cost(&self, cost: u64) -> u64 {
+        // A few costs are over the burst.
+        if cost.is_multiple_of(17) { cost } else { cost % (self.bucket.quota().burst().saturating_add(1)) }
+    }
+
+    /// The call as a store is asked, and its answer.
+    fn call(&mut self, call: Call) -> ((ExactQuota, QuotaCheck, LimitAsk), Limited) {
+        let (brought, check, ask) = match call {
+            Call::Take(cost) => (*self.bucket.quota(), None, LimitAsk::Take { cost: self.cost(cost) }),
+            Call::Reserve { id, cost, max_wait } => {
+                let ticket = Ticket::from(u128::from(id));
+                let ask = LimitAsk::Reserve { ticket, cost: self.cost(cost), max_wait };
+                (*self.bucket.quota(), None, ask)
+            }
+            Call::Bring(quota, check) => (quota, Some(check), LimitAsk::Take { cost: 1 }),
+        };
+        let stored = *self.bucket.quota();
+        let answer = match check {
+            Some(OnMismatch::Refuse) if brought != stored => Limited::Mismatch { stored },
+            check => {
+                if check == Some(OnMismatch::Replace) && brought != stored {
+                    self.bucket.set_quota(self.now, brought);
+                }
+                self.ask(ask)
+            }
+        };
+        let check = check.map_or(QuotaCheck::Follow, QuotaCheck::First);
+        ((brought, check, ask), answer)
+    }
+
+    fn ask(&mut self, ask: LimitAsk) -> Limited {
+        let quota = *self.bucket.quota();
+        match ask {
+            LimitAsk::Take { cost } => {
+                let settled = self.ready.is_empty();
+                let taken = self.bucket.take(self.now, cost);
+                taken.map_or(Limited::TooLarge { quota }, |verdict| Limited::Taken {
+                    verdict,
+                    quota,
+                    settled,
+                })
+            }
+            LimitAsk::Reserve { ticket, cost, .. } if cost <= quota.burst() && self.is_cancelled(ticket) => {
+                Limited::Cancelled
+            }
+            LimitAsk::Reserve { ticket, cost, max_wait } => {
+                let id = u8::try_from(ticket.as_u128()).unwrap();
+                match self.bucket.reserve(self.now, ticket.as_u128(), cost, max_wait) {
+                    Ok(place) => {
+                        let ahead = |place: &Reserved| place.ready_at > self.last && cost > 0;
+                        if let Some(place) = place.filter(ahead) {
+                            self.ready.entry(id).or_insert(place.ready_at);
+                        }
+                        Limited::Reserved { place, quota }
+                    }
+                    Err(_) => Limited::TooLarge { quota },
+                }
+            }
+        }
+    }
+
+    fn is_cancelled(&self, ticket: Ticket) -> bool {
+        self.refunds.contains_key(&u8::try_from(ticket.as_u128()).unwrap())
+    }
+
+    fn refund(&mut self, id: u8) -> u64 {
+        if let Some((refund, _)) = self.refunds.get(&id) {
+            return *refund;
+        }
+        let refund = self.bucket.cancel(self.now, id.into());
+        self.ready.remove(&id);
+        self.refunds.insert(id, (refund, self.last + REMEMBERED));
+        refund
+    }
+}
+
+async fn compare(
+    rig: &mut Rig,
+    terms: ExactQuota,
+    start: u64,
+    deeds: Vec<(i64, Deed)>,
+) -> Result<(), TestCaseError> {
+    rig.next();
+    rig.at(start).await;
+    rig.one(terms, LimitAsk::Take { cost: 0 }).await;
+    let (refunds, ready) = (HashMap::new(), HashMap::new());
+    let bucket = Bucket::new(terms, start);
+    let mut reference = Reference { bucket, now: start, last: start, refunds, ready };
+    for (gap, deed) in deeds {
+        let now = reference.now.saturating_add_signed(gap).min(MAX - REMEMBERED);
+        reference.now = now;
+        rig.at(now).await;
+        // Also by what cannot be done.
+        reference.advance();
+        match deed {
+            Deed::Flight(calls) => {
+                let (asked, expected): (Vec<_>, Vec<_>) =
+                    calls.into_iter().map(|call| reference.call(call)).unzip();
+                prop_assert_eq!(rig.decide(&asked).await, expected, "{:?} at {}", asked, now);
+            }
+            Deed::Refund(id) => {
+                for _ in 0..2 {
+                    prop_assert_eq!(rig.refund(id.into()).await, reference.refund(id), "refund at {}", now);
+                }
+            }
+            Deed::SetQuota(quota) => {
+                reference.bucket.set_quota(now, quota);
+                rig.steps.set_quota(&rig.object, quota).await.unwrap();
+            }
+            Deed::Reset => {
+                reference.bucket.reset(now);
+                reference.ready.clear();
+                rig.steps.reset(&rig.object).await.unwrap();
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn l3_the_scripts_agree_with_the_bucket() {
+    let runtime = Runtime::new().unwrap();
+    let rig = std::cell::RefCell::new(runtime.block_on(Rig::new()));
+    let config = ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() };
+    let start = prop_oneof![Just(0), Just(1_750_000_000_000_000), 0..=MAX / 4];
+    proptest!(config, |(terms in any_quota(), start in start, deeds in deeds())| {
+        runtime.block_on(compare(&mut rig.borrow_mut(), terms, start, deeds))?;
+    });
+}

@@ -1,0 +1,70 @@
+//! The steps of limiters.
+
+#[cfg(test)]
+mod arithmetic_tests;
+mod flight;
+
+use async_trait::async_trait;
+use redis::Cmd;
+use stanchion_core::Result;
+use stanchion_core::engine::steps::{
+    Answers, FlightId, LimitCall, LimitSteps, Limited, Object, Refund, refused,
+};
+use stanchion_core::limit::ExactQuota;
+
+use self::flight::{Cargo, by_name};
+use super::RedisSteps;
+use super::reply::Reply;
+use crate::error::unexpected;
+
+#[async_trait]
+impl LimitSteps for RedisSteps {
+    fn lane(&self, _: &Object) -> usize {
+        0
+    }
+
+    async fn decide(&self, flight: FlightId, calls: &[LimitCall]) -> Answers<Limited> {
+        let cargo = by_name(flight, calls);
+        let script = &self.scripts().limit_decide;
+        let replies = match self.call(script, &cargo, |cargo| cargo.object, Cargo::arguments, None).await {
+            Ok(replies) => replies,
+            Err(error) => return refused(calls.len(), &error),
+        };
+        let mut answers: Vec<Option<Result<Limited>>> = calls.iter().map(|_| None).collect();
+        for (cargo, reply) in cargo.iter().zip(replies) {
+            match reply.ours().and_then(|reply| cargo.unload(&reply)) {
+                Ok(limited) => {
+                    for (index, limited) in cargo.calls.iter().zip(limited) {
+                        answers[*index] = Some(Ok(limited));
+                    }
+                }
+                Err(error) => cargo.calls.iter().for_each(|i| answers[*i] = Some(Err(error.replicate()))),
+            }
+        }
+        answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(unexpected()))).collect()
+    }
+
+    async fn refund(&self, batch: &[Refund]) -> Answers<u64> {
+        let arguments = |command: &mut Cmd, refund: &Refund| {
+            command.arg(refund.ticket.to_string());
+        };
+        let read = |reply: Reply| reply.ours()?.number(0);
+        let script = &self.scripts().limit_refund;
+        self.call_each(script, batch, |refund| &refund.object, arguments, None, read).await
+    }
+
+    async fn set_quota(&self, object: &Object, quota: ExactQuota) -> Result<()> {
+        let arguments = |command: &mut Cmd, entry: &(Object, ExactQuota)| {
+            let quota = entry.1;
+            command.arg(quota.amount()).arg(quota.period()).arg(quota.burst());
+        };
+        let entry = (object.clone(), quota);
+        self.call_one(&self.scripts().limit_set_quota, &entry, |entry| &entry.0, arguments, None).await?;
+        Ok(())
+    }
+
+    async fn reset(&self, object: &Object) -> Result<()> {
+        self.call_one(&self.scripts().limit_reset, object, |object| object, |_, _| {}, None).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! What stands behind reservations, and what cancels those whose caller did not wait for the answer.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::Limiting;
+use super::handle::Handle;
+use super::local::Local;
+use crate::clock::{now, sleep};
+use crate::engine::EngineHandle;
+use crate::engine::steps::{Object, Refund};
+use crate::{Error, ErrorKind, ReservationKeeper, Result, Ticket};
+
+/// Between two attempts of a cancel.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A reservation that a call under way makes. Dropped in doubt, it queues the refund (C4); while it is there, closing
+/// the store object does.
+#[derive(Debug)]
+pub(super) struct Claim<'a> {
+    engine: &'a EngineHandle,
+    limiting: &'a Limiting,
+    object: &'a Object,
+    ticket: Ticket,
+    raised: bool,
+}
+
+impl<'a> Claim<'a> {
+    /// A request is about to be sent.
+    pub(super) fn raise(handle: &'a Handle, ticket: Ticket) -> Self {
+        let Handle { engine, limiting, object, .. } = handle;
+        limiting.claim(ticket, object);
+        Self { engine, limiting, object, ticket, raised: true }
+    }
+
+    /// Nothing is left at the store, or what is left has an owner.
+    pub(super) fn settle(&mut self) {
+        self.raised = false;
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.limiting.claims().by_ticket.remove(&self.ticket);
+        if self.raised {
+            self.engine.shared.send_refund(self.object, self.ticket);
+        }
+    }
+}
+
+/// Reservations of the store.
+#[async_trait]
+impl ReservationKeeper for Handle {
+    fn is_due(&self, ready_at: Instant) -> bool {
+        now() >= ready_at
+    }
+
+    async fn due(&self, ready_at: Instant) {
+        sleep_until(ready_at).await;
+    }
+
+    async fn cancel(&self, ticket: Ticket) -> Result<u64> {
+        self.local.forget();
+        let end = self.engine.shared.request_end(None);
+        let refund = [Refund { object: self.object.clone(), ticket }];
+        let mut last = Error::new(ErrorKind::Unknown, "no answer within the request's time limit");
+        loop {
+            let Ok(mut answers) = timeout_at(end, self.limiting.steps.refund(&refund)).await else { break };
+            match answers.pop() {
+                Some(Ok(refunded)) => return Ok(refunded),
+                Some(Err(error)) => last = error,
+                None => {}
+            }
+            if last.kind().is_final() || now() + PAUSE >= end {
+                break;
+            }
+            sleep(PAUSE).await;
+        }
+        Err(self.context("cancel", last))
+    }
+
+    fn abandon(&self, ticket: Ticket) {
+        self.local.forget();
+        self.engine.shared.send_refund(&self.object, ticket);
+    }
+}
+
+/// Reservations of this process's share, and those that an outage policy just allowed.
+#[async_trait]
+impl ReservationKeeper for Local {
+    fn is_due(&self, ready_at: Instant) -> bool {
+        now() >= ready_at
+    }
+
+    async fn due(&self, ready_at: Instant) {
+        sleep_until(ready_at).await;
+    }
+
+    async fn cancel(&self, ticket: Ticket) -> Result<u64> {
+        Ok(self.cancel_share(ticket))
+    }
+
+    fn abandon(&self, ticket: Ticket) {
+        self.cancel_share(ticket);
+    }
+}
