@@ -99,6 +99,37 @@ async fn c2_a_retry_of_a_grant_finds_it() {
 }
 
 #[tokio::test]
+async fn c18_a_waiter_that_made_the_record_notices_when_it_is_gone() {
+    let bed = Bed::shared();
+    let process = bed.process().await;
+    granted(&process, &ask(&mutex("m"))).await;
+    let queued = acquire(&process, &ask(&mutex("m"))).await;
+    let Acquired::Waiting { born, .. } = queued else { panic!("{queued:?}") };
+    let polled = poll(&process, &mutex("m")).await.born;
+    assert!(born > 0 && polled == born, "{born} and then {polled}");
+    let (key, _) = record(&bed).await;
+    let (mut raw, parts) = (bed.raw().await, ["}:m:", "}:me:", "}:mq:"]);
+    for part in parts {
+        let _: () = raw.del(key.replace("}:m:", part)).await.unwrap();
+    }
+    assert_eq!(poll(&process, &mutex("m")).await.born, 0);
+}
+
+#[tokio::test]
+async fn c25_whoever_makes_the_record_sets_its_expiry() {
+    let bed = Bed::shared();
+    let process = bed.process().await;
+    let request = ask(&mutex("m"));
+    granted(&process, &request).await;
+    poll(&process, &mutex("m")).await;
+    assert_eq!(kind(&bed).await, "hash");
+    for key in bed.keys().await {
+        let left: i64 = bed.raw().await.pttl(&key).await.unwrap();
+        assert!(left > 0, "{key} stays for ever");
+    }
+}
+
+#[tokio::test]
 async fn c5_entries_of_one_batch_meet_each_other() {
     let bed = Bed::shared();
     let process = bed.process().await;

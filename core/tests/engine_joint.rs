@@ -152,7 +152,8 @@ fn c13_a_blocked_runtime_keeps_only_its_own_callers() {
     runtime.block_on(async {
         let before = model.faults.calls.load(SeqCst);
         let locked = timeout(Duration::from_millis(STEP + 200), mutex.try_lock()).await;
-        assert!(locked.unwrap().unwrap().is_some());
+        let guard = locked.unwrap().unwrap();
+        assert!(guard.is_some());
         assert_eq!(model.faults.calls.load(SeqCst), before + 1);
     });
     drop(end);

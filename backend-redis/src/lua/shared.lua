@@ -91,16 +91,20 @@ local function expand(o, cause)
   local free = #text == 34 and string.match(text, '^=(%d+) %d+$')
   local ticket, hold = string.match(text, '^(%x+) %d+ (%d+ %d+ 1 %d+.*)$')
   if not free and not (ticket and #ticket == 32) then error(cause) end
-  local fields = { 'lim', '1', 'touch', NOW, 'tok', free or string.match(hold, '^%d+ %d+ 1 (%d+)') }
+  local expiry = hold and string.match(hold, '^%d+')
+  local kill = math.max(now, tonumber(expiry) or 0) + math.floor(TOKENS * 9 / 8)
+  local fields = { 'lim', '1', 'touch', NOW, 'born', NOW, 'kill', int(kill),
+                   'tok', free or string.match(hold, '^%d+ %d+ 1 (%d+)') }
   call('ZADD', o.e, '+inf', '!')
   if hold then
-    local expiry = string.match(hold, '^%d+')
     call('ZADD', o.e, expiry, ticket)
     for _, text in ipairs({ 'used', '1', 'next', expiry, 'h' .. ticket, hold }) do fields[#fields + 1] = text end
   end
   call('DEL', o.h)
   call('HSET', o.h, unpack(fields))
-  o.keep, o.wake = true, true
+  call('PEXPIREAT', o.h, int(math.ceil(kill / 1000)))
+  call('PEXPIREAT', o.e, int(math.ceil(kill / 1000)))
+  o.wake = true
 end
 
 -- The reverse, for a mutex that nobody holds, waits for, or queued for lately.
