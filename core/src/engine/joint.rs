@@ -61,8 +61,11 @@ const LANES: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Joint<V: Vessel> {
     vessel: Arc<V>,
-    lanes: Mutex<HashMap<(Id, usize), Arc<Lane<V>>>>,
+    lanes: Mutex<Lanes<V>>,
 }
+
+/// By runtime, and by the step's own lane.
+type Lanes<V> = HashMap<(Id, usize), Arc<Lane<V>>>;
 
 struct Lane<V: Vessel> {
     runtime: Handle,
@@ -243,7 +246,6 @@ struct Turn<V: Vessel> {
 
 impl<V: Vessel> Turn<V> {
     /// Carries those who gathered, until there are none.
-    #[expect(clippy::disallowed_methods, reason = "a task of the callers' runtime carries their requests")]
     fn go_on(mut self) {
         let Some(lane) = self.lane.take() else { return };
         let voyage = Voyage { lane: Arc::clone(&lane), number: self.number };
