@@ -100,7 +100,7 @@ mod tests {
         let expected = ["{ns/12}:m:a", "{ns/12}:me:a", "{ns/12}:mq:a", "{ns/12}:live", "{ns/12}:grace"];
         assert_eq!(keys(Kind::Mutex, "a"), expected);
         assert_eq!(keys(Kind::Semaphore, "a")[0].split(':').skip(1).collect::<Vec<_>>(), ["s", "a"]);
-        assert_eq!(keys(Kind::Limiter, "a"), ["{ns/2}:l:a", "{ns/2}:lr:a", "{ns/2}:lz:a"]);
+        assert_eq!(keys(Kind::Limiter, "a"), ["{ns/1}:l:a", "{ns/1}:lr:a", "{ns/1}:lz:a"]);
     }
 
     #[test]
