@@ -109,7 +109,7 @@ mod tests {
         let stripe = group[3].strip_suffix("live").unwrap();
         let expected = ["w:a", "we:a", "wq:a", "live", "grace", "wv:a"];
         assert_eq!(group, expected.map(|key| format!("{stripe}{key}")));
-        assert_eq!(keys(Kind::Limiter, "a"), ["{ns/2}:l:a", "{ns/2}:lr:a", "{ns/2}:lz:a"]);
+        assert_eq!(keys(Kind::Limiter, "a"), ["{ns/1}:l:a", "{ns/1}:lr:a", "{ns/1}:lz:a"]);
     }
 
     #[test]

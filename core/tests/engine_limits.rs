@@ -33,7 +33,7 @@ fn limiter(engine: &Engine, quota: Quota) -> Arc<dyn Limiter> {
     engine.limiter("l", LimiterOptions::new(quota).refusal_cache(false)).unwrap()
 }
 
-async fn until(what: &str, limit: Duration, seen: impl Fn() -> bool) {
+async fn until(what: &str, limit: Duration, seen: impl Fn() -> bool + Send + Sync) {
     let wait = async {
         while !seen() {
             sleep(Duration::from_millis(2)).await;

@@ -326,7 +326,8 @@ local function run(width, step)
       local cause = answer
       for j = 1, 3 do
         local kind = call('TYPE', KEYS[k - 3 + j])['ok']
-        if kind ~= 'none' and kind ~= KINDS[j] then answer = { -1, KEYS[k - 3 + j], kind } end
+        local foreign = kind ~= 'none' and kind ~= KINDS[j]
+        if foreign and answer == cause then answer = { -1, KEYS[k - 3 + j], kind } end
       end
       if answer == cause then return refusal(cause) end
     end

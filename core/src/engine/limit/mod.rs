@@ -6,6 +6,7 @@ mod handle;
 mod local;
 mod policy;
 mod reservation;
+mod waiting;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
