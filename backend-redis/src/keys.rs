@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Over how many hash tags the objects are spread.
 pub(crate) const STRIPES: usize = 16;
 /// Keys of one entry of a batch.
-pub(crate) const KEYS_PER_ENTRY: usize = 5;
+const KEYS_PER_ENTRY: usize = 5;
 
 /// The layout of keys and values this version writes.
 pub(crate) const LAYOUT: &str = "1";
@@ -71,19 +71,28 @@ impl Keyspace {
         Ok([key(":"), key("e:"), key("q:"), stripe.live.clone(), stripe.grace.clone()])
     }
 
+    /// The hash tag of a stripe, without its braces.
+    pub(crate) fn tag(&self, stripe: usize) -> String {
+        format!("{}/{stripe}", self.namespace)
+    }
+
     /// The mailboxes of a process, one for each stripe.
     pub(crate) fn boxes(&self, process: ProcessId) -> Vec<String> {
         self.stripes.iter().map(|stripe| format!("{}box:{process}", stripe.tag)).collect()
     }
 
     fn stripe(&self, object: &Object) -> &Stripe {
-        let mut bytes = Vec::with_capacity(1 + object.name.as_str().len());
-        bytes.extend(object.kind.letter().encode_utf8(&mut [0; 4]).bytes());
-        bytes.extend(object.name.as_str().bytes());
-        // The remainder is below 16.
-        let index = usize::try_from(xxh3_64(&bytes) % STRIPES as u64).unwrap_or_default();
-        &self.stripes[index]
+        &self.stripes[stripe_of(object)]
     }
+}
+
+/// The stripe of an object.
+pub(crate) fn stripe_of(object: &Object) -> usize {
+    let mut bytes = Vec::with_capacity(1 + object.name.as_str().len());
+    bytes.extend(object.kind.letter().encode_utf8(&mut [0; 4]).bytes());
+    bytes.extend(object.name.as_str().bytes());
+    // The remainder is below 16.
+    usize::try_from(xxh3_64(&bytes) % STRIPES as u64).unwrap_or_default()
 }
 
 #[cfg(test)]

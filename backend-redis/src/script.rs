@@ -13,11 +13,17 @@ macro_rules! script {
 pub(crate) struct Script {
     text: &'static str,
     hash: String,
+    /// What it writes is not to be handed out before replicas have it, if the store asks for that.
+    pub(crate) grants: bool,
 }
 
 impl Script {
     fn new(text: &'static str) -> Self {
-        Self { text, hash: redis::Script::new(text).get_hash().to_owned() }
+        Self { text, hash: redis::Script::new(text).get_hash().to_owned(), grants: false }
+    }
+
+    fn granting(self) -> Self {
+        Self { grants: true, ..self }
     }
 
     /// The start of the command that calls the script by its hash.
@@ -52,12 +58,12 @@ pub(crate) struct Scripts {
 impl Scripts {
     pub(crate) fn new() -> Self {
         Self {
-            acquire: script!("acquire"),
+            acquire: script!("acquire").granting(),
             renew: script!("renew"),
             release: script!("release"),
             cancel: script!("cancel"),
             poll: script!("poll"),
-            attach: script!("attach"),
+            attach: script!("attach").granting(),
             inspect: script!("inspect"),
             resize: script!("resize"),
             force: script!("force"),

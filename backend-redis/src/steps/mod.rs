@@ -1,24 +1,28 @@
 //! The steps: each one script, one round trip for a whole batch.
 
+mod replicas;
 mod reply;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use redis::Cmd;
+use stanchion_core::clock::now;
 use stanchion_core::engine::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, LimitCheck, Object, PermitSteps,
     Polled, ProcessId, Release, Renew, refused,
 };
-use stanchion_core::{Inspection, OnMismatch, Result, Ttl};
+use stanchion_core::{Error, Inspection, OnMismatch, Result, Ttl};
 
 use self::reply::{Reply, replies};
 use crate::config::Retention;
 use crate::error::unexpected;
-use crate::keys::{KEYS_PER_ENTRY, Keyspace};
-use crate::link::Link;
+use crate::keys::{Keyspace, stripe_of};
+use crate::route::Route;
 use crate::script::{Script, Scripts};
+use crate::unit::{Call, Quorum, Unit};
 
 /// What the steps of one process share, whichever connection they use.
 #[derive(Debug)]
@@ -27,6 +31,15 @@ pub(crate) struct Context {
     pub(crate) scripts: Scripts,
     pub(crate) process: ProcessId,
     pub(crate) retention: Retention,
+    /// How many have to acknowledge a grant.
+    pub(crate) replicas: u32,
+}
+
+/// A reply, and what is missing until what was written may be handed out.
+#[derive(Debug)]
+struct Written {
+    reply: Reply,
+    short: Option<Error>,
 }
 
 /// The steps of mutexes and semaphores over one connection.
@@ -37,19 +50,24 @@ pub(crate) struct Context {
 #[derive(Debug)]
 pub struct RedisSteps {
     context: Arc<Context>,
-    link: Link,
+    route: Route,
 }
 
 impl RedisSteps {
-    pub(crate) fn new(context: Arc<Context>, link: Link) -> Self {
-        Self { context, link }
+    pub(crate) fn new(context: Arc<Context>, route: Route) -> Self {
+        Self { context, route }
     }
 
-    pub(crate) fn link(&self) -> &Link {
-        &self.link
+    pub(crate) fn route(&self) -> &Route {
+        &self.route
     }
 
-    /// Calls a script for a batch: the keys of each entry's object, then what `arguments` adds for it.
+    /// Steps on objects of one lane can leave in one request: all of them, or those of one stripe.
+    pub(crate) fn lane_of(&self, object: &Object) -> usize {
+        self.route.lane(stripe_of(object))
+    }
+
+    /// As [`written`](Self::written), for what need not be on any replica.
     async fn call<T: Sync>(
         &self,
         script: &Script,
@@ -57,13 +75,57 @@ impl RedisSteps {
         object: fn(&T) -> &Object,
         arguments: fn(&mut Cmd, &T),
         lease: Option<Ttl>,
-    ) -> Result<Vec<Reply>> {
+    ) -> Answers<Reply> {
+        let written = self.written(script, batch, object, arguments, lease).await;
+        written.into_iter().map(|written| written.map(|written| written.reply)).collect()
+    }
+
+    /// Calls a script for a batch: the keys of each entry's object, then what `arguments` adds for it. The entries of
+    /// each lane leave in one request, all requests at once; one that fails is the answer to its own entries.
+    async fn written<T: Sync>(
+        &self,
+        script: &Script,
+        batch: &[T],
+        object: fn(&T) -> &Object,
+        arguments: fn(&mut Cmd, &T),
+        lease: Option<Ttl>,
+    ) -> Answers<Written> {
+        let mut lanes: Vec<(usize, Vec<usize>)> = Vec::new();
+        for (index, entry) in batch.iter().enumerate() {
+            let lane = self.lane_of(object(entry));
+            match lanes.iter_mut().find(|(known, _)| *known == lane) {
+                Some((_, entries)) => entries.push(index),
+                None => lanes.push((lane, vec![index])),
+            }
+        }
+        let requests = lanes.into_iter().map(async |(_, entries)| {
+            let part: Vec<&T> = entries.iter().map(|&index| &batch[index]).collect();
+            let answers = match self.request(script, &part, object, arguments, lease).await {
+                Ok(written) => written.into_iter().map(Ok).collect(),
+                Err(error) => refused(part.len(), &error),
+            };
+            entries.into_iter().zip(answers)
+        });
+        let mut answers: Vec<_> = join_all(requests).await.into_iter().flatten().collect();
+        answers.sort_unstable_by_key(|(index, _)| *index);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    /// One request, for entries of one lane.
+    async fn request<T: Sync>(
+        &self,
+        script: &Script,
+        batch: &[&T],
+        object: fn(&T) -> &Object,
+        arguments: fn(&mut Cmd, &T),
+        lease: Option<Ttl>,
+    ) -> Result<Vec<Written>> {
         let keys = batch
             .iter()
             .map(|entry| self.context.keyspace.object(object(entry)))
             .collect::<Result<Vec<_>>>()?;
         let complete = |mut command: Cmd| {
-            command.arg(keys.len() * KEYS_PER_ENTRY);
+            command.arg(keys.iter().flatten().count());
             for key in keys.iter().flatten() {
                 command.arg(key);
             }
@@ -75,9 +137,15 @@ impl RedisSteps {
             command
         };
         // A third of the shortest lease, so that an unanswered request can be made again in time.
-        let limit = lease.map_or(self.link.limit(), |lease| self.link.limit().min(lease.renewal()));
-        let answer = self.link.script(script, complete, limit).await?;
-        replies(answer, batch.len())
+        let limit = lease.map_or(self.route.limit(), |lease| self.route.limit().min(lease.renewal()));
+        let replicas = self.context.replicas;
+        let quorum = (script.grants && replicas > 0).then(|| Quorum::within(replicas, limit / 2));
+        let call = Call { script, complete: &complete, quorum };
+        let stripe = batch.first().map_or(0, |entry| stripe_of(object(entry)));
+        let answered = self.route.carry(stripe, Unit::Script(&call), now() + limit).await?;
+        let short = answered.acknowledged.and_then(|count| replicas::shortfall(count, replicas));
+        let written = |reply| Written { reply, short: short.as_ref().map(Error::replicate) };
+        Ok(replies(answered.value, batch.len())?.into_iter().map(written).collect())
     }
 
     /// As [`call`](Self::call) for one entry; a foreign key is an error.
@@ -89,11 +157,11 @@ impl RedisSteps {
         arguments: fn(&mut Cmd, &T),
         lease: Option<Ttl>,
     ) -> Result<Reply> {
-        let replies = self.call(script, std::slice::from_ref(entry), object, arguments, lease).await?;
-        replies.into_iter().next().ok_or_else(unexpected)?.ours()
+        let replies = self.call(script, std::slice::from_ref(entry), object, arguments, lease).await;
+        replies.into_iter().next().ok_or_else(unexpected)??.ours()
     }
 
-    /// As [`call`](Self::call), with an answer for each entry.
+    /// As [`call`](Self::call), with each reply read.
     async fn call_each<T: Sync, A>(
         &self,
         script: &Script,
@@ -103,13 +171,8 @@ impl RedisSteps {
         lease: Option<Ttl>,
         read: fn(Reply) -> Result<A>,
     ) -> Answers<A> {
-        if batch.is_empty() {
-            return Vec::new();
-        }
-        match self.call(script, batch, object, arguments, lease).await {
-            Ok(replies) => replies.into_iter().map(read).collect(),
-            Err(error) => refused(batch.len(), &error),
-        }
+        let replies = self.call(script, batch, object, arguments, lease).await;
+        replies.into_iter().map(|reply| reply.and_then(read)).collect()
     }
 
     fn scripts(&self) -> &Scripts {
@@ -119,8 +182,8 @@ impl RedisSteps {
 
 #[async_trait]
 impl PermitSteps for RedisSteps {
-    fn lane(&self, _: &Object) -> usize {
-        0
+    fn lane(&self, object: &Object) -> usize {
+        self.lane_of(object)
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
@@ -142,8 +205,9 @@ impl PermitSteps for RedisSteps {
         };
         // Each caller has a time limit of its own; a short one is not the others'.
         let lease = batch.iter().map(|entry| entry.lease).max();
-        let read = |reply: Reply| reply.ours()?.acquired();
-        self.call_each(&self.scripts().acquire, batch, |entry| &entry.object, arguments, lease, read).await
+        let script = &self.scripts().acquire;
+        let written = self.written(script, batch, |entry| &entry.object, arguments, lease).await;
+        self.granted(batch, written).await
     }
 
     async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
@@ -186,8 +250,14 @@ impl PermitSteps for RedisSteps {
                 .arg(micros(entry.lease.get()))
                 .arg(label(entry.label.as_deref()));
         };
-        let script = &self.scripts().attach;
-        self.call_one(script, attach, |entry| &entry.object, arguments, Some(attach.lease)).await?.attached()
+        let (script, batch) = (&self.scripts().attach, std::slice::from_ref(attach));
+        let written = self.written(script, batch, |entry| &entry.object, arguments, Some(attach.lease)).await;
+        let Written { reply, short } = written.into_iter().next().ok_or_else(unexpected)??;
+        match (reply.ours()?.attached()?, short) {
+            // The engine asks again, and in the end withdraws the hold.
+            (Some(_), Some(short)) => Err(short),
+            (attached, _) => Ok(attached),
+        }
     }
 
     async fn inspect(&self, object: &Object) -> Result<Inspection> {
@@ -216,7 +286,7 @@ impl PermitSteps for RedisSteps {
     }
 
     async fn ping(&self) -> Result<()> {
-        self.link.send(&redis::cmd("PING"), self.link.limit()).await.map(drop)
+        self.route.send(0, &redis::cmd("PING")).await.map(drop)
     }
 }
 

@@ -13,7 +13,7 @@ use super::joint::Joint;
 use super::outbox::{Message, Outbox};
 use super::permits::{Acquiring, Releasing};
 use super::registry::Registry;
-use super::steps::{Cancel, Ending, Object, Release, Steps};
+use super::steps::{Cancel, Ending, Object, Release, Steps, WakeSource};
 use super::thread::jittered;
 use crate::clock::now;
 use crate::{Capabilities, Error, Result, Ticket, Ttl};
@@ -37,14 +37,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(capabilities: Capabilities, steps: Steps) -> Self {
+    pub(crate) fn new(capabilities: Capabilities, steps: Steps, wake: Option<Arc<dyn WakeSource>>) -> Self {
         Self {
             capabilities,
             acquires: Joint::new(Acquiring(Arc::clone(&steps.permits))),
             releases: Joint::new(Releasing(Arc::clone(&steps.permits))),
             steps,
             registry: Registry::default(),
-            board: Board::default(),
+            board: Board::new(wake),
             outbox: Outbox::default(),
             closed: AtomicBool::new(false),
             stop: Notify::new(),
