@@ -39,9 +39,7 @@ pub(crate) async fn servers(route: &Route, keyspace: &Keyspace) -> Result<Server
     let mut all: Option<Server> = None;
     for (node, answer) in route.each(&redis::cmd("INFO")).await? {
         let server = match answer {
-            Ok(answer) => {
-                text(answer).and_then(|info| facts(&info, striped)).map_err(|error| at(&node, error))?
-            }
+            Ok(answer) => facts(&text(answer)?, &node, striped)?,
             Err(error) if error.kind() == ErrorKind::Unauthorized => {
                 tracing::warn!(
                     node,
@@ -76,22 +74,16 @@ pub(crate) async fn same(one: &Route, other: &Route, keyspace: &Keyspace, proces
     Err(Error::invalid_argument("the wake client does not lead to the database of the connection"))
 }
 
-/// The same error, saying which of several nodes it is about.
-fn at(node: &str, error: Error) -> Error {
-    if node.is_empty() {
-        return error;
-    }
-    Error::new(error.kind(), format!("node {node} of the cluster is not fit")).with_source(error)
-}
-
-fn facts(info: &str, striped: bool) -> Result<Server> {
+/// Judges what a node says of itself; it has a name where there are several.
+fn facts(info: &str, node: &str, striped: bool) -> Result<Server> {
+    let who = if node.is_empty() { "the server".to_owned() } else { format!("node {node}") };
     let field = |name: &str| {
         info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':').map(str::to_owned))
     };
     if let Some(version) = field("redis_version")
         && older(&version)
     {
-        let detail = format!("Redis {}.{} or later is needed, this is {version}", OLDEST.0, OLDEST.1);
+        let detail = format!("Redis {}.{} or later is needed, {who} is {version}", OLDEST.0, OLDEST.1);
         return Err(Error::new(ErrorKind::Unsupported, detail));
     }
     if !striped && field("cluster_enabled").is_some_and(|enabled| enabled == "1") {
@@ -103,21 +95,21 @@ fn facts(info: &str, striped: bool) -> Result<Server> {
         Some(role) if role != "master" => {
             return Err(Error::new(
                 ErrorKind::UnsafeStore,
-                format!("the server's role is {role}, not master"),
+                format!("the role of {who} is {role}, not master"),
             ));
         }
         Some(_) => {}
-        None => tracing::warn!("unverified: the server does not tell its role"),
+        None => tracing::warn!("unverified: {who} does not tell its role"),
     }
     let evicts = field("maxmemory").is_none_or(|maxmemory| maxmemory != "0");
     match field("maxmemory_policy") {
         Some(policy) if evicts && policy != "noeviction" => {
             let detail =
-                format!("maxmemory-policy is {policy}: the server may evict holds; it must be noeviction");
+                format!("maxmemory-policy of {who} is {policy}: it may evict holds; it must be noeviction");
             return Err(Error::new(ErrorKind::UnsafeStore, detail));
         }
         Some(_) => {}
-        None => tracing::warn!("unverified: the server does not tell its maxmemory-policy"),
+        None => tracing::warn!("unverified: {who} does not tell its maxmemory-policy"),
     }
     Ok(Server { survives_restart: field("aof_enabled").map(|enabled| enabled == "1") })
 }
@@ -158,7 +150,9 @@ mod tests {
     use super::*;
 
     fn judged(lines: &[&str]) -> std::result::Result<Option<bool>, ErrorKind> {
-        facts(&lines.join("\r\n"), false).map(|server| server.survives_restart).map_err(|error| error.kind())
+        facts(&lines.join("\r\n"), "", false)
+            .map(|server| server.survives_restart)
+            .map_err(|error| error.kind())
     }
 
     #[test]
@@ -173,6 +167,6 @@ mod tests {
         assert_eq!(judged(&["redis_version:6.2.0", "role:master", "aof_enabled:1"]), Ok(Some(true)));
         assert_eq!(judged(&["redis_version:10.0", "aof_enabled:0"]), Ok(Some(false)));
         assert_eq!(judged(&["cluster_enabled:1"]), Err(ErrorKind::InvalidArgument));
-        assert!(facts("cluster_enabled:1", true).is_ok());
+        assert!(facts("cluster_enabled:1", "a:1", true).is_ok());
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Quorum {
 }
 
 impl Quorum {
-    /// A time of nothing would be waited without end.
+    /// At least 1 ms: a time of nothing would be waited without end.
     pub(crate) fn within(replicas: u32, time: Duration) -> Self {
         Self { replicas, milliseconds: u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1) }
     }

@@ -71,6 +71,8 @@ impl Cluster {
     /// `Unavailable` if it was not executed, `Unknown` if it may have been.
     pub(crate) async fn carry(&self, stripe: usize, unit: Unit<'_>, end: Instant) -> Result<Answered> {
         let (mut pause, mut followed) = (FIRST_PAUSE, 0);
+        // An attempt that could hardly be answered in time would only make a certain refusal uncertain.
+        let last_start = end - end.saturating_duration_since(now()) / 4;
         loop {
             let (owner, version) = self.topology.owner(stripe);
             let next = match owner {
@@ -93,14 +95,17 @@ impl Cluster {
                 Next::Follow => (unreached(), true),
                 Next::Again { error, read } => (error, read),
             };
-            if now() + pause >= end {
+            if now() + pause >= last_start {
                 return Err(error);
             }
             sleep(pause).await;
             pause = (pause * 2).min(LAST_PAUSE);
             if read {
                 // Without an answer the old table serves, and the next attempt says what is wrong.
-                let _ = timeout_at(end, self.topology.read(version)).await;
+                let _ = timeout_at(last_start, self.topology.read(version)).await;
+            }
+            if now() >= last_start {
+                return Err(error);
             }
         }
     }

@@ -132,7 +132,7 @@ impl RedisBuilder {
     }
 
     /// How many replicas have to acknowledge a grant, by `WAIT`, before it is handed out (default 0, at most 1000).
-    /// Where too few do within half of the request's time limit, the grant is undone and the call gets `Unavailable`.
+    /// Where too few do within a third of the request's time limit, the grant is undone and the call gets `Unavailable`.
     ///
     /// It makes it less likely that a failover forgets a grant, and no more: renewals and releases are not waited for,
     /// a replica that has not acknowledged can be the one that is promoted, and one that has can lose it in a restart.

@@ -139,7 +139,7 @@ impl RedisSteps {
         // A third of the shortest lease, so that an unanswered request can be made again in time.
         let limit = lease.map_or(self.route.limit(), |lease| self.route.limit().min(lease.renewal()));
         let replicas = self.context.replicas;
-        let quorum = (script.grants && replicas > 0).then(|| Quorum::within(replicas, limit / 2));
+        let quorum = (script.grants && replicas > 0).then(|| Quorum::within(replicas, limit / 3));
         let call = Call { script, complete: &complete, quorum };
         let stripe = batch.first().map_or(0, |entry| stripe_of(object(entry)));
         let answered = self.route.carry(stripe, Unit::Script(&call), now() + limit).await?;

@@ -11,6 +11,7 @@ use super::redis_wire::{Door, ask, quoted, says_its_pid, url_escaped};
 use super::server::Server;
 use super::supervisor::Supervisor;
 use super::tls::{CA, CERTIFICATE, Certificates, KEY};
+use super::wait::wait_until;
 
 const PROGRAM: &str = "redis-server";
 const SOCKET: &str = "redis.sock";
@@ -172,6 +173,22 @@ impl RedisServer {
     pub fn command(&self, words: &[&str]) -> Result<String, ServerError> {
         let door = door(&self.options, self.port(), self.dir());
         ask(&door, self.options.secret(), &[words]).map_err(ServerError::io("ask the server"))
+    }
+
+    /// Whether some replica has said that it has all that was written here, which it does once a second. Before anything
+    /// was written, nothing is known.
+    pub fn is_followed(&self) -> bool {
+        let info = self.command(&["INFO", "replication"]).unwrap_or_default();
+        let offset = info.lines().find_map(|line| line.trim_end().strip_prefix("master_repl_offset:"));
+        offset.is_some_and(|offset| offset != "0" && info.contains(&format!(",offset={offset},")))
+    }
+
+    /// Writes to a server that is still empty and waits until a replica has it: only then is everything sent there at
+    /// once.
+    pub(super) fn await_replica(&self) -> Result<(), ServerError> {
+        self.command(&["FLUSHALL"])?;
+        let followed = wait_until(launch::READY_LIMIT, || self.is_followed().then_some(()));
+        followed.ok_or_else(|| ServerError::Silent { program: PROGRAM, log: "the replica".to_owned() })
     }
 
     pub(super) fn userinfo(&self) -> String {

@@ -43,6 +43,7 @@ impl RedisCluster {
         let cluster = Self { nodes, ids };
         cluster.join()?;
         cluster.await_ready()?;
+        cluster.nodes[..PRIMARIES].iter().try_for_each(RedisServer::await_replica)?;
         Ok(cluster)
     }
 
