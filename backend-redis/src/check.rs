@@ -1,13 +1,12 @@
 //! What is looked at when a store connects: whatever would break safety (C22).
 
-use std::time::Duration;
-
 use redis::Value;
+use stanchion_core::engine::steps::ProcessId;
 use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::error;
 use crate::keys::{Keyspace, LAYOUT};
-use crate::link::Link;
+use crate::route::Route;
 
 const OLDEST: (u32, u32) = (6, 2);
 
@@ -18,58 +17,99 @@ pub(crate) struct Server {
     pub(crate) survives_restart: Option<bool>,
 }
 
-/// Checks the server and the namespace's layout.
-///
-/// # Errors
-/// `UnsafeStore`, `ConfigMismatch`, `Unsupported`, or why the server could not be asked.
-pub(crate) async fn server(link: &Link, keyspace: &Keyspace) -> Result<Server> {
-    let limit = link.limit();
-    link.send(&redis::cmd("PING"), limit).await?;
-    let server = match link.send(&redis::cmd("INFO"), limit).await {
-        Ok(answer) => facts(&text(answer)?)?,
-        Err(error) if error.kind() == ErrorKind::Unauthorized => {
-            tracing::warn!("unverified: role, version and maxmemory-policy, for want of the right to INFO");
-            Server::default()
-        }
-        Err(error) => return Err(error),
-    };
-    layout(link, keyspace, limit).await?;
-    Ok(server)
+impl Server {
+    /// What holds of both.
+    fn and(self, other: Self) -> Self {
+        let survives_restart = match (self.survives_restart, other.survives_restart) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (one, other) => one.and(other),
+        };
+        Self { survives_restart }
+    }
 }
 
-fn facts(info: &str) -> Result<Server> {
+/// Checks every primary, and the namespace's layout.
+///
+/// # Errors
+/// `UnsafeStore`, `ConfigMismatch`, `Unsupported`, `InvalidArgument` where the deployment is not what it was said to be,
+/// or why a server could not be asked.
+pub(crate) async fn servers(route: &Route, keyspace: &Keyspace) -> Result<Server> {
+    route.send(0, &redis::cmd("PING")).await?;
+    let striped = route.lane(1) != route.lane(0);
+    let mut all: Option<Server> = None;
+    for (node, answer) in route.each(&redis::cmd("INFO")).await? {
+        let server = match answer {
+            Ok(answer) => facts(&text(answer)?, &node, striped)?,
+            Err(error) if error.kind() == ErrorKind::Unauthorized => {
+                tracing::warn!(
+                    node,
+                    "unverified: role, version and maxmemory-policy, for want of the right to INFO"
+                );
+                Server::default()
+            }
+            Err(error) => return Err(error),
+        };
+        all = Some(all.map_or(server, |all| all.and(server)));
+    }
+    layout(route, keyspace).await?;
+    Ok(all.unwrap_or_default())
+}
+
+/// Checks that two ways lead to the same database.
+///
+/// # Errors
+/// `InvalidArgument` if they do not, or why one of them could not be asked.
+pub(crate) async fn same(one: &Route, other: &Route, keyspace: &Keyspace, process: ProcessId) -> Result<()> {
+    // Nobody waits for this process yet, so its mailbox is not used.
+    let (key, value) = (keyspace.boxes(process).swap_remove(0), process.to_string());
+    let mut set = redis::cmd("SET");
+    one.send(0, set.arg(&key).arg(&value).arg("PX").arg(10_000)).await?;
+    let mut get = redis::cmd("GET");
+    let found = other.send(0, get.arg(&key)).await?;
+    let mut delete = redis::cmd("DEL");
+    one.send(0, delete.arg(&key)).await?;
+    if matches!(found, Value::BulkString(found) if found == value.as_bytes()) {
+        return Ok(());
+    }
+    Err(Error::invalid_argument("the wake client does not lead to the database of the connection"))
+}
+
+/// Judges what a node says of itself; it has a name where there are several.
+fn facts(info: &str, node: &str, striped: bool) -> Result<Server> {
+    let who = if node.is_empty() { "the server".to_owned() } else { format!("node {node}") };
     let field = |name: &str| {
         info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':').map(str::to_owned))
     };
     if let Some(version) = field("redis_version")
         && older(&version)
     {
-        let detail = format!("Redis {}.{} or later is needed, this is {version}", OLDEST.0, OLDEST.1);
+        let detail = format!("Redis {}.{} or later is needed, {who} is {version}", OLDEST.0, OLDEST.1);
         return Err(Error::new(ErrorKind::Unsupported, detail));
     }
-    if field("cluster_enabled").is_some_and(|enabled| enabled == "1") {
-        let detail = "the server is a node of a cluster, which this store does not offer yet";
-        return Err(Error::new(ErrorKind::Unsupported, detail));
+    if !striped && field("cluster_enabled").is_some_and(|enabled| enabled == "1") {
+        return Err(Error::invalid_argument(
+            "the server is a node of a cluster: its URL begins with redis+cluster:// or rediss+cluster://",
+        ));
     }
     match field("role") {
         Some(role) if role != "master" => {
             return Err(Error::new(
                 ErrorKind::UnsafeStore,
-                format!("the server's role is {role}, not master"),
+                format!("the role of {who} is {role}, not master"),
             ));
         }
         Some(_) => {}
-        None => tracing::warn!("unverified: the server does not tell its role"),
+        None => tracing::warn!("unverified: {who} does not tell its role"),
     }
     let evicts = field("maxmemory").is_none_or(|maxmemory| maxmemory != "0");
     match field("maxmemory_policy") {
         Some(policy) if evicts && policy != "noeviction" => {
             let detail =
-                format!("maxmemory-policy is {policy}: the server may evict holds; it must be noeviction");
+                format!("maxmemory-policy of {who} is {policy}: it may evict holds; it must be noeviction");
             return Err(Error::new(ErrorKind::UnsafeStore, detail));
         }
         Some(_) => {}
-        None => tracing::warn!("unverified: the server does not tell its maxmemory-policy"),
+        None => tracing::warn!("unverified: {who} does not tell its maxmemory-policy"),
     }
     Ok(Server { survives_restart: field("aof_enabled").map(|enabled| enabled == "1") })
 }
@@ -83,12 +123,12 @@ fn older(version: &str) -> bool {
     }
 }
 
-async fn layout(link: &Link, keyspace: &Keyspace, limit: Duration) -> Result<()> {
+async fn layout(route: &Route, keyspace: &Keyspace) -> Result<()> {
     let key = keyspace.layout();
     let mut set = redis::cmd("SETNX");
-    link.send(set.arg(&key).arg(LAYOUT), limit).await?;
+    route.send(0, set.arg(&key).arg(LAYOUT)).await?;
     let mut get = redis::cmd("GET");
-    let found = text(link.send(get.arg(&key), limit).await?)?;
+    let found = text(route.send(0, get.arg(&key)).await?)?;
     if found == LAYOUT {
         return Ok(());
     }
@@ -110,7 +150,9 @@ mod tests {
     use super::*;
 
     fn judged(lines: &[&str]) -> std::result::Result<Option<bool>, ErrorKind> {
-        facts(&lines.join("\r\n")).map(|server| server.survives_restart).map_err(|error| error.kind())
+        facts(&lines.join("\r\n"), "", false)
+            .map(|server| server.survives_restart)
+            .map_err(|error| error.kind())
     }
 
     #[test]
@@ -124,6 +166,7 @@ mod tests {
         assert_eq!(judged(&["redis_version:6.0.16"]), Err(ErrorKind::Unsupported));
         assert_eq!(judged(&["redis_version:6.2.0", "role:master", "aof_enabled:1"]), Ok(Some(true)));
         assert_eq!(judged(&["redis_version:10.0", "aof_enabled:0"]), Ok(Some(false)));
-        assert_eq!(judged(&["cluster_enabled:1"]), Err(ErrorKind::Unsupported));
+        assert_eq!(judged(&["cluster_enabled:1"]), Err(ErrorKind::InvalidArgument));
+        assert!(facts("cluster_enabled:1", "a:1", true).is_ok());
     }
 }

@@ -1,79 +1,146 @@
 //! What the client's errors mean: whether a request was certainly not executed, or may have been (C3, C21).
+//!
+//! | the server says | what happened | what the caller gets |
+//! | --- | --- | --- |
+//! | `NOSCRIPT` | not executed | nothing: the script's text is sent |
+//! | `LOADING` | not executed: it reads its data | `Unavailable` |
+//! | `BUSY` | not executed: another's script runs | `Unavailable` |
+//! | `READONLY` | stopped at the first write: it is a replica now | `Unavailable`; the connection is made anew, to the primary that the sentinels announce |
+//! | `MASTERDOWN` | not executed: it is a replica without its primary | the same |
+//! | `OOM` | stopped at the first write: `maxmemory` | `Unavailable` |
+//! | `MISCONF` | stopped at the first write: it cannot save | `Unavailable` |
+//! | `NOREPLICAS` | stopped at the first write: `min-replicas-to-write` | `Unavailable` |
+//! | `UNBLOCKED` | the wait for wake-ups was ended | nothing: it is begun again, the poll floor serves meanwhile |
+//! | `MOVED`, `ASK` | not executed: another node has the slot | nothing: the node is asked; `Unsupported` from a server that was not said to be a cluster |
+//! | `TRYAGAIN` | not executed: the slot is on its way | nothing: it is asked again; `Unavailable` at the time limit |
+//! | `CLUSTERDOWN` | not executed: no node has the slot | the same |
+//! | `NOAUTH`, `WRONGPASS` | not executed | `Unauthorized`; the connection is made anew, with the credentials |
+//! | `NOPERM`, and what a script says instead | the command was not executed | `Unauthorized` with the server's words, which name the command and in later versions the key |
+//! | `max number of clients reached` | not connected | `Unavailable` |
+//! | anything else | it may have been executed | `Unknown` |
+//!
+//! A connection that was not made is `Unavailable`, one that broke, or a reply that did not come in time, `Unknown`.
 
 use redis::{ConnectionAddr, ErrorKind as RedisKind, RedisError, ServerErrorKind};
 use stanchion_core::{Error, ErrorKind};
 
 /// Refusals that come before a command is executed, or at a script's first write: nothing was changed.
-const REFUSALS: [&str; 9] =
-    ["LOADING", "READONLY", "BUSY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"];
+const REFUSALS: [&str; 10] = [
+    "LOADING",
+    "READONLY",
+    "BUSY",
+    "OOM",
+    "MISCONF",
+    "NOREPLICAS",
+    "MASTERDOWN",
+    "UNBLOCKED",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+];
+
+/// As much of the server's own words as is told.
+const WORDS: usize = 160;
 
 /// An error of a request that was sent.
 pub(crate) fn of_request(error: RedisError) -> Error {
     let (kind, detail) = match error.kind() {
         RedisKind::Io | RedisKind::Parse => {
-            (ErrorKind::Unknown, "the connection broke before the answer came")
+            (ErrorKind::Unknown, "the connection broke before the answer came".to_owned())
         }
-        _ => of_server(&error).unwrap_or((ErrorKind::Unknown, "the server answered with an error")),
+        _ => of_server(&error)
+            .unwrap_or_else(|| (ErrorKind::Unknown, "the server answered with an error".to_owned())),
     };
     Error::new(kind, detail).with_source(error)
 }
 
-/// An error of a connection to `address` that was not made: nothing was sent.
-pub(crate) fn of_connect(error: RedisError, address: &ConnectionAddr) -> Error {
-    let (kind, detail) = match error.kind() {
-        RedisKind::AuthenticationFailed => (ErrorKind::Unauthorized, "the server refused the credentials"),
-        RedisKind::RESP3NotSupported => (ErrorKind::Unsupported, "Redis 6.2 or later is needed"),
-        RedisKind::Io | RedisKind::Parse => (ErrorKind::Unavailable, "the server could not be reached"),
-        _ if says(&error, "DB index is out of range") => {
-            (ErrorKind::InvalidArgument, "the server has no database of that number")
-        }
-        _ => of_server(&error).unwrap_or((ErrorKind::Unavailable, "the server refused the connection")),
-    };
-    Error::new(kind, format!("{detail}: {address}")).with_source(error)
+/// An error of a request to a node of a cluster, that was sent.
+pub(crate) fn of_node(error: RedisError) -> Error {
+    if error.is_cluster_error() {
+        let detail = "the cluster has no node for the slot at the moment";
+        return Error::new(ErrorKind::Unavailable, detail).with_source(error);
+    }
+    of_request(error)
 }
 
-/// An error of the source of wake-ups, which is asked again.
-pub(crate) fn of_wake(error: RedisError) -> Error {
-    let error = of_request(error);
+/// An error of a question about the deployment, which changes nothing.
+pub(crate) fn of_question(error: RedisError) -> Error {
+    if says(&error, "cluster support disabled") {
+        let detail = "the server is not a cluster: its URL begins with redis:// or rediss://";
+        return Error::invalid_argument(detail).with_source(error);
+    }
+    certain(of_request(error))
+}
+
+/// The error of what changes nothing and is asked again: it was certainly not carried out.
+pub(crate) fn certain(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Unknown => {
-            Error::new(ErrorKind::Unavailable, "the connection for wake-ups broke").with_source(error)
+            Error::new(ErrorKind::Unavailable, "the server did not answer as it should").with_source(error)
         }
         _ => error,
     }
 }
 
-fn of_server(error: &RedisError) -> Option<(ErrorKind, &'static str)> {
-    match error.kind() {
-        RedisKind::AuthenticationFailed => {
-            return Some((ErrorKind::Unauthorized, "the server refused the credentials"));
+/// An error of a connection to `address` that was not made: nothing was sent.
+pub(crate) fn of_connect(error: RedisError, address: &ConnectionAddr) -> Error {
+    let (kind, detail) = match error.kind() {
+        RedisKind::RESP3NotSupported => (ErrorKind::Unsupported, "Redis 6.2 or later is needed".to_owned()),
+        RedisKind::InvalidClientConfig => {
+            (ErrorKind::InvalidArgument, "the client library refuses the settings".to_owned())
         }
-        RedisKind::Server(ServerErrorKind::NoPerm) => return Some(NO_RIGHT),
-        RedisKind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot) => {
-            return Some((
-                ErrorKind::Unsupported,
-                "the server is a cluster, which this store does not offer yet",
-            ));
+        RedisKind::Io | RedisKind::Parse => {
+            (ErrorKind::Unavailable, "the server could not be reached".to_owned())
         }
-        _ => {}
-    }
-    let code = error.code().unwrap_or_default();
-    if ["NOAUTH", "WRONGPASS"].contains(&code) || says(error, "AUTH <password> called without") {
-        return Some((ErrorKind::Unauthorized, "the server refused the credentials"));
-    }
-    // A right that a script lacks is reported without a code of its own.
-    if code == "NOPERM" || says(error, "The user executing the script can't") {
-        return Some(NO_RIGHT);
-    }
-    // Redis 6.2 wraps what stopped a script into one more error.
-    if REFUSALS.iter().any(|refusal| code == *refusal || says(error, &format!(" -{refusal} "))) {
-        return Some((ErrorKind::Unavailable, "the server refuses requests for now"));
-    }
-    says(error, "unknown command").then_some((ErrorKind::Unsupported, "the server lacks a command"))
+        _ if says(&error, "DB index is out of range") => {
+            (ErrorKind::InvalidArgument, "the server has no database of that number".to_owned())
+        }
+        _ if says(&error, "max number of clients") => {
+            (ErrorKind::Unavailable, "the server takes no more clients".to_owned())
+        }
+        _ => of_server(&error)
+            .unwrap_or_else(|| (ErrorKind::Unavailable, "the server refused the connection".to_owned())),
+    };
+    Error::new(kind, format!("{detail}: {address}")).with_source(error)
 }
 
-const NO_RIGHT: (ErrorKind, &str) =
-    (ErrorKind::Unauthorized, "the user lacks the right to a command or a key");
+fn of_server(error: &RedisError) -> Option<(ErrorKind, String)> {
+    let told = |kind, detail: &str| Some((kind, detail.to_owned()));
+    if let RedisKind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot) =
+        error.kind()
+    {
+        return told(
+            ErrorKind::Unsupported,
+            "the server is a node of a cluster: its URL begins with redis+cluster:// or rediss+cluster://",
+        );
+    }
+    let code = error.code().unwrap_or_default();
+    if error.kind() == RedisKind::AuthenticationFailed
+        || ["NOAUTH", "WRONGPASS"].contains(&code)
+        || says(error, "AUTH <password> called without")
+    {
+        return told(ErrorKind::Unauthorized, "the server refused the credentials");
+    }
+    // A right that a script lacks is reported without a code of its own.
+    if code == "NOPERM"
+        || says(error, "The user executing the script can't")
+        || says(error, "ACL failure in script")
+    {
+        let words: String = error.detail().unwrap_or_default().chars().take(WORDS).collect();
+        return Some((ErrorKind::Unauthorized, format!("the user lacks a right: {words}")));
+    }
+    if let Some(refusal) = REFUSALS.iter().find(|refusal| is(error, refusal)) {
+        return Some((ErrorKind::Unavailable, format!("the server refuses requests for now: {refusal}")));
+    }
+    if says(error, "unknown command") {
+        return told(ErrorKind::Unsupported, "the server lacks a command");
+    }
+    None
+}
+
+/// Whether it is this refusal. Redis 6.2 wraps what stopped a script into one more error.
+fn is(error: &RedisError, refusal: &str) -> bool {
+    error.code() == Some(refusal) || says(error, &format!(" -{refusal} "))
+}
 
 fn says(error: &RedisError, text: &str) -> bool {
     error.detail().is_some_and(|detail| detail.contains(text))
@@ -88,10 +155,8 @@ pub(crate) fn unexpected() -> Error {
 mod tests {
     use super::*;
 
-    fn kind(line: &str) -> ErrorKind {
-        let error =
-            redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap().extract_error().unwrap_err();
-        of_request(error).kind()
+    fn answer(line: &str) -> RedisError {
+        redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap().extract_error().unwrap_err()
     }
 
     #[test]
@@ -105,27 +170,40 @@ mod tests {
             "NOREPLICAS Not enough good replicas to write.",
             "MASTERDOWN Link with MASTER is down",
             "CLUSTERDOWN The cluster is down",
+            "UNBLOCKED client unblocked via CLIENT UNBLOCK",
             "ERR Error running script (call to f_1): @user_script:1: @user_script: 1: -OOM command not allowed",
         ] {
-            assert_eq!(kind(line), ErrorKind::Unavailable, "{line}");
+            assert_eq!(of_request(answer(line)).kind(), ErrorKind::Unavailable, "{line}");
         }
-        assert_eq!(kind("ERR something new"), ErrorKind::Unknown);
-        assert_eq!(
-            of_request(std::io::Error::from(std::io::ErrorKind::BrokenPipe).into()).kind(),
-            ErrorKind::Unknown
-        );
+        let broken = || RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
+        for unknown in [answer("ERR something new"), broken()] {
+            assert_eq!(of_request(unknown).kind(), ErrorKind::Unknown);
+        }
+        assert_eq!(of_question(broken()).kind(), ErrorKind::Unavailable);
     }
 
     #[test]
-    fn c21_missing_rights_are_told() {
-        for line in [
-            "NOAUTH Authentication required.",
-            "WRONGPASS invalid username-password pair or user is disabled.",
-            "NOPERM this user has no permissions to run the 'evalsha' command",
-            "ERR The user executing the script can't run this command or subcommand script: x",
-        ] {
-            assert_eq!(kind(line), ErrorKind::Unauthorized, "{line}");
+    fn c21_missing_rights_are_told_and_named() {
+        for line in ["NOAUTH Authentication required.", "WRONGPASS invalid username-password pair"] {
+            assert_eq!(of_request(answer(line)).kind(), ErrorKind::Unauthorized, "{line}");
         }
-        assert_eq!(kind("MOVED 1 127.0.0.1:7001"), ErrorKind::Unsupported);
+        for line in [
+            "NOPERM this user has no permissions to run the 'zadd' command",
+            "ERR The user executing the script can't run the 'zadd' command or subcommand script: x",
+        ] {
+            let error = of_request(answer(line));
+            assert_eq!(error.kind(), ErrorKind::Unauthorized, "{line}");
+            assert!(error.to_string().contains("'zadd'"), "{error}");
+        }
+    }
+
+    #[test]
+    fn c3_a_redirection_is_followed_on_a_cluster_and_unsupported_elsewhere() {
+        for line in ["MOVED 1 127.0.0.1:7001", "ASK 1 127.0.0.1:7001"] {
+            assert_eq!(of_request(answer(line)).kind(), ErrorKind::Unsupported, "{line}");
+            assert_eq!(of_node(answer(line)).kind(), ErrorKind::Unavailable, "{line}");
+        }
+        let disabled = answer("ERR This instance has cluster support disabled");
+        assert_eq!(of_question(disabled).kind(), ErrorKind::InvalidArgument);
     }
 }

@@ -52,26 +52,28 @@ impl Keyspace {
         format!("{{{}/0}}:layout", self.namespace)
     }
 
-    /// The keys of an object, in the order the scripts want them: five, of a wait group six.
-    ///
-    /// # Errors
-    /// `Unsupported` for a kind this store does not offer.
-    pub(crate) fn object(&self, object: &Object) -> Result<Vec<String>> {
+    /// The keys of an object, in the order the scripts want them: five, of a wait group six, of a limiter three.
+    pub(crate) fn object(&self, object: &Object) -> Vec<String> {
         let (stripe, kind) = (self.stripe(object), object.kind.letter());
         let key = |part: &str| format!("{}{kind}{part}{}", stripe.tag, object.name);
         if object.kind == Kind::Limiter {
-            return Ok(vec![key(":"), key("r:"), key("z:")]);
+            return vec![key(":"), key("r:"), key("z:")];
         }
         let mut keys = vec![key(":"), key("e:"), key("q:"), stripe.live.clone(), stripe.grace.clone()];
         if object.kind == Kind::WaitGroup {
             keys.push(key("v:"));
         }
-        Ok(keys)
+        keys
     }
 
     /// The key of an object's record.
     pub(crate) fn record(&self, object: &Object) -> String {
         format!("{}{}:{}", self.stripe(object).tag, object.kind.letter(), object.name)
+    }
+
+    /// The hash tag of a stripe, without its braces.
+    pub(crate) fn tag(&self, stripe: usize) -> String {
+        format!("{}/{stripe}", self.namespace)
     }
 
     /// The mailboxes of a process, one for each stripe.
@@ -80,13 +82,17 @@ impl Keyspace {
     }
 
     fn stripe(&self, object: &Object) -> &Stripe {
-        let mut bytes = Vec::with_capacity(1 + object.name.as_str().len());
-        bytes.extend(object.kind.letter().encode_utf8(&mut [0; 4]).bytes());
-        bytes.extend(object.name.as_str().bytes());
-        // The remainder is below 16.
-        let index = usize::try_from(xxh3_64(&bytes) % STRIPES as u64).unwrap_or_default();
-        &self.stripes[index]
+        &self.stripes[stripe_of(object)]
     }
+}
+
+/// The stripe of an object.
+pub(crate) fn stripe_of(object: &Object) -> usize {
+    let mut bytes = Vec::with_capacity(1 + object.name.as_str().len());
+    bytes.extend(object.kind.letter().encode_utf8(&mut [0; 4]).bytes());
+    bytes.extend(object.name.as_str().bytes());
+    // The remainder is below 16.
+    usize::try_from(xxh3_64(&bytes) % STRIPES as u64).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -97,7 +103,7 @@ mod tests {
 
     fn keys(kind: Kind, name: &str) -> Vec<String> {
         let object = Object { kind, name: Name::new(name).unwrap() };
-        Keyspace::new("ns").unwrap().object(&object).unwrap()
+        Keyspace::new("ns").unwrap().object(&object)
     }
 
     #[test]

@@ -9,15 +9,21 @@
 //! (connecting refuses that), and a failover to a replica can lose what the old primary had acknowledged. Fencing
 //! tokens grow through all of these.
 
+mod access;
 mod check;
+mod cluster;
 mod config;
 mod error;
 mod fence;
+mod given;
 mod keys;
 mod link;
+mod route;
 mod script;
+mod sentinel;
 mod steps;
 mod store;
+mod unit;
 mod wake;
 
 pub use config::RedisBuilder;

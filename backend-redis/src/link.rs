@@ -5,20 +5,50 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, PushInfo, RedisResult, ServerErrorKind, Value};
-use stanchion_core::clock::{Instant, now};
+use redis::{Cmd, RedisError, RedisResult, ServerErrorKind, Value};
+use stanchion_core::clock::Instant;
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
 use tokio::time::{timeout, timeout_at};
 
+use crate::access::Access;
 use crate::error;
-use crate::script::Script;
+use crate::given::{Given, exchange};
+use crate::sentinel::Sentinels;
+use crate::unit::{Answered, Answers, Unit};
 
 /// Connections kept at most: one for each runtime that asks.
 const RUNTIMES: usize = 4;
 
 /// How long an attempt to connect may take at least.
 const SHORTEST_ATTEMPT: Duration = Duration::from_secs(1);
+
+/// Where a link leads.
+#[derive(Clone, Debug)]
+pub(crate) enum Endpoint {
+    /// To one server.
+    Server(Access),
+    /// To whichever server the sentinels announce.
+    Sentinel(Arc<Sentinels>),
+    /// To where the user's connection leads.
+    Given(Given),
+}
+
+impl Endpoint {
+    /// Makes a connection; see [`Access::connect`].
+    ///
+    /// # Errors
+    /// Why there is none. Nothing was sent.
+    pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Weak<()>)> {
+        match self {
+            Self::Server(access) => access.connect().await,
+            Self::Sentinel(sentinels) => sentinels.connect().await,
+            Self::Given(_) => {
+                Err(Error::new(ErrorKind::Unsupported, "the user's connection is the only one"))
+            }
+        }
+    }
+}
 
 /// A connection, and what tells whether its driver still runs. The driver is a task of the runtime that connected,
 /// and only that one can be relied on to run it.
@@ -31,7 +61,7 @@ struct Open {
 /// A connection to one server. Requests of many callers share it; a caller that stops waiting leaves the others'
 /// answers in order.
 pub(crate) struct Link {
-    client: Client,
+    endpoint: Endpoint,
     limit: Duration,
     open: Mutex<Vec<Open>>,
     /// One attempt to connect at a time: those who wait for it use its connection.
@@ -40,8 +70,8 @@ pub(crate) struct Link {
 
 impl Link {
     /// A link that has not connected yet. `limit` bounds each request.
-    pub(crate) fn new(client: Client, limit: Duration) -> Self {
-        Self { client, limit, open: Mutex::new(Vec::new()), connecting: tokio::sync::Mutex::new(()) }
+    pub(crate) fn new(endpoint: Endpoint, limit: Duration) -> Self {
+        Self { endpoint, limit, open: Mutex::new(Vec::new()), connecting: tokio::sync::Mutex::new(()) }
     }
 
     /// The time limit of a request.
@@ -49,47 +79,83 @@ impl Link {
         self.limit
     }
 
-    /// Sends a command and waits for its answer, at most `limit`, connecting included.
+    /// Whether it leads to all nodes of a cluster, by a connection that finds the right one.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(&self.endpoint, Endpoint::Given(given) if given.is_cluster)
+    }
+
+    /// Sends a unit and waits for its answer until `end`, connecting included. A server that does not know a script has
+    /// not executed it and is sent the text. The inner error is what the server answered.
     ///
     /// # Errors
     /// `Unavailable` if it was not sent, `Unknown` if it was and no answer came.
-    pub(crate) async fn send(&self, command: &Cmd, limit: Duration) -> Result<Value> {
-        self.request(command, now() + limit).await?.map_err(error::of_request)
+    pub(crate) async fn carry(
+        &self,
+        unit: Unit<'_>,
+        asking: bool,
+        end: Instant,
+    ) -> Result<RedisResult<Answered>> {
+        let mut answers = self.exchange(&unit.commands(asking, false), end).await?;
+        if asking {
+            answers.next();
+        }
+        let first = answers.next().ok_or_else(error::unexpected)?;
+        let value = match first {
+            Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
+                answers = self.exchange(&unit.commands(asking, true), end).await?;
+                if asking {
+                    answers.next();
+                }
+                answers.next().ok_or_else(error::unexpected)?
+            }
+            first => first,
+        };
+        let read = |answer| match answer {
+            Ok(Value::Int(count)) => u32::try_from(count).map_err(|_| error::unexpected()),
+            Ok(_) => Err(error::unexpected()),
+            Err(error) => Err(error::of_request(error)),
+        };
+        Ok(value.map(|value| Answered { value, acknowledged: answers.next().map(read) }))
     }
 
-    /// The outer error is of a request that was not sent or not answered, the inner one the answer.
-    async fn request(&self, command: &Cmd, end: Instant) -> Result<RedisResult<Value>> {
+    /// What an answer that is an error means, of this connection.
+    pub(crate) fn judge(&self, error: RedisError) -> Error {
+        let error = error::of_request(error);
+        if self.is_cluster() && error.kind() == ErrorKind::Unavailable {
+            // It may be the answer to a second attempt of the client library's, after one whose reply was lost.
+            return Error::new(ErrorKind::Unknown, "the last attempt was refused").with_source(error);
+        }
+        error
+    }
+
+    async fn exchange(&self, commands: &[Cmd], end: Instant) -> Result<Answers> {
+        let late = |_| Error::new(ErrorKind::Unknown, "no answer within the request's time limit");
+        if let Endpoint::Given(given) = &self.endpoint {
+            let answers = timeout_at(end, given.exchange(commands)).await.map_err(late)?;
+            return Ok(answers.map_err(|error| self.judge(error))?.into_iter());
+        }
         let connected = timeout_at(end, self.connection()).await;
         let (mut connection, driver) = connected.map_err(|_| {
             Error::new(ErrorKind::Unavailable, "no connection within the request's time limit")
         })??;
-        let Ok(answer) = timeout_at(end, command.query_async(&mut connection)).await else {
-            self.discard(&driver);
-            return Err(Error::new(ErrorKind::Unknown, "no answer within the request's time limit"));
-        };
-        if answer.as_ref().is_err_and(|error| error.is_io_error() || error.is_unrecoverable_error()) {
-            self.discard(&driver);
-        }
-        Ok(answer)
-    }
-
-    /// Calls a script; `complete` adds keys and arguments to the start of a command. A server that does not know the
-    /// script has not executed it and is sent the text.
-    ///
-    /// # Errors
-    /// As [`send`](Self::send).
-    pub(crate) async fn script(
-        &self,
-        script: &Script,
-        complete: impl Fn(Cmd) -> Cmd + Send + Sync,
-        limit: Duration,
-    ) -> Result<Value> {
-        let end = now() + limit;
-        match self.request(&complete(script.by_hash()), end).await? {
-            Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.request(&complete(script.by_text()), end).await?.map_err(error::of_request)
+        let answers = match timeout_at(end, exchange(&mut connection, commands)).await {
+            Ok(answers) => answers,
+            Err(elapsed) => {
+                self.discard(&driver);
+                return Err(late(elapsed));
             }
-            answer => answer.map_err(error::of_request),
+        };
+        match answers {
+            Ok(answers) => {
+                if answers.iter().any(|answer| answer.as_ref().is_err_and(is_of_another)) {
+                    self.discard(&driver);
+                }
+                Ok(answers.into_iter())
+            }
+            Err(error) => {
+                self.discard(&driver);
+                Err(error::of_request(error))
+            }
         }
     }
 
@@ -105,7 +171,7 @@ impl Link {
             return Ok(open);
         }
         // Shorter than a request: an attempt that met an outage must not keep those that come after it.
-        let attempt = timeout(SHORTEST_ATTEMPT.max(self.limit / 2), connect(&self.client)).await;
+        let attempt = timeout(SHORTEST_ATTEMPT.max(self.limit / 2), self.endpoint.connect()).await;
         let (connection, driver) =
             attempt.map_err(|_| Error::new(ErrorKind::Unavailable, "the server does not answer"))??;
         let mut open = self.open();
@@ -134,25 +200,12 @@ impl Link {
     }
 }
 
-/// Connects. The second part is upgradable for as long as the connection's driver runs.
-///
-/// # Errors
-/// As [`error::of_connect`].
-pub(crate) async fn connect(client: &Client) -> Result<(MultiplexedConnection, Weak<()>)> {
-    let alive = Arc::new(());
-    let driver = Arc::downgrade(&alive);
-    // The driver owns the receiver of pushed messages and drops it with itself, whatever ends it.
-    let keep = move |_: PushInfo| -> std::result::Result<(), ()> {
-        let _ = &alive;
-        Ok(())
-    };
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(None)
-        .set_response_timeout(None)
-        .set_push_sender(keep);
-    let connection = client.get_multiplexed_async_connection_with_config(&config).await;
-    let address = client.get_connection_info().addr();
-    Ok((connection.map_err(|error| error::of_connect(error, address))?, driver))
+/// Whether a new connection may do better: to the server that is the primary now, or with rights that this one has lost.
+fn is_of_another(error: &RedisError) -> bool {
+    error.kind() == redis::ErrorKind::Server(ServerErrorKind::ReadOnly)
+        || error.kind() == redis::ErrorKind::Server(ServerErrorKind::MasterDown)
+        || error.kind() == redis::ErrorKind::AuthenticationFailed
+        || error.code() == Some("NOAUTH")
 }
 
 impl fmt::Debug for Link {

@@ -29,11 +29,24 @@ macro_rules! limit_script {
 pub(crate) struct Script {
     text: &'static str,
     hash: String,
+    /// What it writes is not to be handed out before replicas have it, if the store asks for that.
+    pub(crate) grants: bool,
+    /// It is about records alone: it takes one key of each object and answers with one number for each.
+    pub(crate) short: bool,
 }
 
 impl Script {
     pub(crate) fn new(text: &'static str) -> Self {
-        Self { text, hash: redis::Script::new(text).get_hash().to_owned() }
+        let hash = redis::Script::new(text).get_hash().to_owned();
+        Self { text, hash, grants: false, short: false }
+    }
+
+    fn granting(self) -> Self {
+        Self { grants: true, ..self }
+    }
+
+    fn short(self) -> Self {
+        Self { short: true, ..self }
     }
 
     /// The start of the command that calls the script by its hash.
@@ -76,14 +89,14 @@ pub(crate) struct Scripts {
 impl Scripts {
     pub(crate) fn new() -> Self {
         Self {
-            lock: script!(alone "lock"),
-            unlock: script!(alone "unlock"),
-            acquire: script!("acquire"),
+            lock: script!(alone "lock").short(),
+            unlock: script!(alone "unlock").short(),
+            acquire: script!("acquire").granting(),
             renew: script!("renew"),
             release: script!("release"),
             cancel: script!("cancel"),
             poll: script!("poll"),
-            attach: script!("attach"),
+            attach: script!("attach").granting(),
             inspect: script!("inspect"),
             resize: script!("resize"),
             force: script!("force"),

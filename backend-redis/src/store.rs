@@ -11,17 +11,20 @@ use stanchion_core::{
 };
 
 use crate::check;
-use crate::config::RedisBuilder;
-use crate::link::Link;
+use crate::config::{Deployment, RedisBuilder, Routes};
 use crate::script::Scripts;
 use crate::steps::{Busy, Context, RedisSteps};
 use crate::wake::RedisWake;
 
-/// All four primitives on a Redis server.
+/// All four primitives on a Redis server, on the primary that sentinels announce, or on a cluster.
 ///
 /// It uses three connections, whatever the number of holds and waiters: one for callers' requests, one for the engine's
-/// renewals, releases and polls, and one that waits for wake-ups. A connection that breaks is made anew by the next
-/// request; callers of several runtimes use a connection each.
+/// renewals, releases and polls, and one that waits for wake-ups; of a cluster, the first two to each primary and the
+/// last for each of the 16 stripes that has waiters. A connection that breaks is made anew by the next request; callers
+/// of several runtimes use a connection each.
+///
+/// While the slot of a stripe is moved to another node of a cluster, nothing on that stripe is executed (the server
+/// answers `TRYAGAIN`); requests wait for the end of it within their time limit.
 ///
 /// # Drop
 /// The last handle, guard or clone gone, queued releases are sent for up to 2 s; the leases free the rest.
@@ -67,16 +70,13 @@ impl RedisBuilder {
     /// # Errors
     /// `InvalidArgument` for an option out of range; `Unavailable`, `Unknown` or `Unauthorized` where the server cannot
     /// be asked; `UnsafeStore` if it may evict keys or is a replica; `ConfigMismatch` if the namespace has another
-    /// layout; `Unsupported` for a Redis before 6.2 or a cluster. What the user has no right to look at is logged as
-    /// `unverified` (C22).
+    /// layout; `Unsupported` for a Redis before 6.2; `InvalidArgument` if a cluster was said to be a server or the other
+    /// way round. Of a cluster every primary is checked. What the user has no right to look at is logged as `unverified`
+    /// (C22).
     pub async fn connect(self) -> Result<RedisStore> {
         let StepsOfStore { callers, own, wake, capabilities } = self.steps().await?;
-        let engine = Engine::start(
-            capabilities,
-            engine_steps(callers),
-            engine_steps(own),
-            Some(wake as Arc<dyn WakeSource>),
-        );
+        let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
+        let engine = Engine::start(capabilities, engine_steps(callers), engine_steps(own), wake);
         Ok(RedisStore { engine: engine.map_err(context)? })
     }
 
@@ -85,26 +85,27 @@ impl RedisBuilder {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub async fn steps(self) -> Result<StepsOfStore> {
-        let Self { client, request_timeout, retention, .. } = self.clone();
         let keyspace = self.check().map_err(context)?;
         let process = ProcessId::random();
-        let wake = Arc::new(RedisWake::new(client.clone(), &keyspace, process, request_timeout));
-        let shared =
-            Arc::new(Context { keyspace, scripts: Scripts::new(), process, retention, busy: Busy::new() });
-        let steps = || {
-            let link = Link::new(client.clone(), request_timeout);
-            Arc::new(RedisSteps::new(Arc::clone(&shared), link))
-        };
-        let callers = steps();
-        let server = check::server(callers.link(), &shared.keyspace).await.map_err(context)?;
+        let Self { deployment, request_timeout, retention, replicas, .. } = self;
+        let routes = deployment.routes(&keyspace, keyspace.boxes(process), request_timeout);
+        let Routes { callers, own, wake, wakes } = routes.map_err(context)?;
+        let server = check::servers(&callers, &keyspace).await.map_err(context)?;
+        if wakes && matches!(deployment, Deployment::Given { .. }) {
+            check::same(&callers, &own, &keyspace, process).await.map_err(context)?;
+        }
+        let (scripts, busy) = (Scripts::new(), Busy::new());
+        let shared = Arc::new(Context { keyspace, scripts, process, retention, replicas, busy });
+        let steps = |route| Arc::new(RedisSteps::new(Arc::clone(&shared), route));
         let mut capabilities = Capabilities::full("redis", MutexMode::Lease);
+        capabilities.wake_ups = wakes;
         capabilities.survives_restart = server.survives_restart;
-        Ok(StepsOfStore { callers, own: steps(), wake, capabilities })
+        Ok(StepsOfStore { callers: steps(callers), own: steps(own), wake: Arc::new(wake), capabilities })
     }
 }
 
 fn engine_steps(steps: Arc<RedisSteps>) -> Steps {
-    let request_timeout = steps.link().limit();
+    let request_timeout = steps.route().limit();
     let groups = Some(Arc::clone(&steps) as Arc<dyn GroupSteps>);
     let limits = Some(Arc::clone(&steps) as Arc<dyn LimitSteps>);
     Steps { permits: steps as Arc<dyn PermitSteps>, groups, limits, request_timeout }

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use stanchion_conformance::servers::{
-    self, PostgresOptions, PostgresServer, RedisOptions, RedisServer, wait_until,
+    self, PostgresOptions, PostgresServer, RedisCluster, RedisOptions, RedisSentinel, RedisServer, wait_until,
 };
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -117,7 +117,46 @@ fn many_servers_start_at_once() {
             (0..8).map(|_| scope.spawn(|| RedisServer::start(RedisOptions::default()).unwrap())).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert!(servers.iter().all(RedisServer::answers));
+    assert!(servers.iter().all(|server| server.answers()));
+}
+
+#[test]
+fn redis_with_tls_answers_nobody_without() {
+    let server = RedisServer::start(RedisOptions::default().tls(true).password("pw")).unwrap();
+    assert!(server.answers());
+    assert_eq!(server.command(&["PING"]).unwrap(), "+PONG\r\n");
+    assert!(!redis_says(&server, "PING", LIMIT).unwrap_or_default().contains("PONG"));
+    let ca = std::fs::read_to_string(server.ca().unwrap()).unwrap();
+    assert!(ca.starts_with("-----BEGIN CERTIFICATE-----"), "{ca}");
+    assert!(server.url().starts_with("rediss://:pw@127.0.0.1:") && server.url().contains("/?ca="));
+}
+
+#[test]
+fn a_cluster_serves_all_slots_and_moves_them() {
+    let cluster = RedisCluster::start(RedisOptions::default().config("cluster-node-timeout 1000")).unwrap();
+    assert_eq!(cluster.url().matches("127.0.0.1:").count(), 6);
+    assert_eq!([0, 5_461, 16_383].map(|slot| cluster.owner(slot).unwrap()), [0, 1, 2]);
+    assert_eq!(cluster.replica(1), Some(4));
+    // The slot of `a`.
+    assert_eq!(cluster.owner(15_495).unwrap(), 2);
+    assert_eq!(cluster.nodes()[2].command(&["SET", "a", "kept"]).unwrap(), "+OK\r\n");
+    cluster.move_slot(15_495, 0).unwrap();
+    assert_eq!(cluster.owner(15_495).unwrap(), 0);
+    assert_eq!(cluster.nodes()[0].command(&["GET", "a"]).unwrap(), "$4\r\nkept\r\n");
+    cluster.nodes()[1].kill().unwrap();
+    assert_eq!(cluster.owner(5_461).unwrap(), 4);
+    cluster.await_ready().unwrap();
+}
+
+#[test]
+fn sentinels_announce_the_replica_of_a_dead_primary() {
+    let sentinel = RedisSentinel::start(RedisOptions::default().password("p w")).unwrap();
+    assert!(sentinel.url().starts_with("redis+sentinel://:p%20w@127.0.0.1:"), "{}", sentinel.url());
+    assert!(sentinel.url().ends_with("/test?sentinel_password=p%20w"), "{}", sentinel.url());
+    assert_eq!(sentinel.primary().unwrap(), 0);
+    sentinel.servers()[0].kill().unwrap();
+    let promoted = wait_until(LIMIT * 2, || (sentinel.primary().ok() == Some(1)).then_some(()));
+    assert_eq!(promoted, Some(()));
 }
 
 fn query(server: &PostgresServer, sql: &str) -> String {

@@ -1,7 +1,7 @@
 -- unlock: releases mutexes that nobody waits for. See `lock` for what stands under H.
 --
 -- KEYS     H of each entry
--- ARGV     for each entry: ticket
+-- ARGV     1 retention of tokens, unused; then for each entry: ticket
 -- Returns  for each entry: 1 the hold was there; 0 the entry needs the step `release`
 -- Complexity  O(1) for each entry.
 -- Retry    finds the hold gone, which the step `release` answers.
@@ -15,7 +15,7 @@ local values = call('MGET', unpack(KEYS))
 for i = 1, #KEYS do
   local key, value = KEYS[i], values[i]
   local answer = 0
-  if value and not seen[key] and sub(value, 1, 32) == ARGV[i] and sub(value, 51, 66) > NOW then
+  if value and not seen[key] and sub(value, 1, 32) == ARGV[i + 1] and sub(value, 51, 66) > NOW then
     call('SET', key, '=' .. sub(value, 87, 102) .. ' ' .. sub(value, 34, 49), 'KEEPTTL')
     answer = 1
   end

@@ -1,8 +1,10 @@
 //! The steps: each one script, one round trip for a whole batch.
 
+mod call;
 mod groups;
 mod limits;
 mod plain;
+mod replicas;
 mod reply;
 
 use std::sync::Arc;
@@ -12,18 +14,19 @@ use async_trait::async_trait;
 use redis::Cmd;
 use stanchion_core::engine::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, LimitCheck, Object,
-    PermitSteps, Polled, ProcessId, Release, Renew, refused,
+    PermitSteps, Polled, ProcessId, Release, Renew,
 };
-use stanchion_core::{Inspection, OnMismatch, Result, Ttl};
+use stanchion_core::{Inspection, OnMismatch, Result};
 
+use self::call::Written;
 pub(crate) use self::plain::Busy;
 use self::plain::{fill, merge, only};
-use self::reply::{Reply, replies};
+use self::reply::Reply;
 use crate::config::Retention;
 use crate::error::unexpected;
-use crate::keys::Keyspace;
-use crate::link::Link;
-use crate::script::{Script, Scripts};
+use crate::keys::{Keyspace, stripe_of};
+use crate::route::Route;
+use crate::script::Scripts;
 
 /// What the steps of one process share, whichever connection they use.
 #[derive(Debug)]
@@ -33,6 +36,8 @@ pub(crate) struct Context {
     pub(crate) process: ProcessId,
     pub(crate) retention: Retention,
     pub(crate) busy: Busy,
+    /// How many have to acknowledge a grant.
+    pub(crate) replicas: u32,
 }
 
 /// The steps of all four primitives over one connection.
@@ -43,79 +48,21 @@ pub(crate) struct Context {
 #[derive(Debug)]
 pub struct RedisSteps {
     context: Arc<Context>,
-    link: Link,
+    route: Route,
 }
 
 impl RedisSteps {
-    pub(crate) fn new(context: Arc<Context>, link: Link) -> Self {
-        Self { context, link }
+    pub(crate) fn new(context: Arc<Context>, route: Route) -> Self {
+        Self { context, route }
     }
 
-    pub(crate) fn link(&self) -> &Link {
-        &self.link
+    pub(crate) fn route(&self) -> &Route {
+        &self.route
     }
 
-    /// Calls a script for a batch: the keys of each entry's object, then what `arguments` adds for it.
-    async fn call<T: Sync>(
-        &self,
-        script: &Script,
-        batch: &[T],
-        object: fn(&T) -> &Object,
-        arguments: fn(&mut Cmd, &T),
-        lease: Option<Ttl>,
-    ) -> Result<Vec<Reply>> {
-        let keys = batch
-            .iter()
-            .map(|entry| self.context.keyspace.object(object(entry)))
-            .collect::<Result<Vec<_>>>()?;
-        let complete = |mut command: Cmd| {
-            command.arg(keys.iter().map(Vec::len).sum::<usize>());
-            for key in keys.iter().flatten() {
-                command.arg(key);
-            }
-            let Context { process, retention, .. } = &*self.context;
-            command.arg(process.to_string()).arg(micros(retention.tokens)).arg(micros(retention.state));
-            for entry in batch {
-                arguments(&mut command, entry);
-            }
-            command
-        };
-        // A third of the shortest lease, so that an unanswered request can be made again in time.
-        let limit = lease.map_or(self.link.limit(), |lease| self.link.limit().min(lease.renewal()));
-        let answer = self.link.script(script, complete, limit).await?;
-        replies(answer, batch.len())
-    }
-
-    /// As [`call`](Self::call) for one entry; a foreign key is an error.
-    async fn call_one<T: Sync>(
-        &self,
-        script: &Script,
-        entry: &T,
-        object: fn(&T) -> &Object,
-        arguments: fn(&mut Cmd, &T),
-        lease: Option<Ttl>,
-    ) -> Result<Reply> {
-        let replies = self.call(script, std::slice::from_ref(entry), object, arguments, lease).await?;
-        replies.into_iter().next().ok_or_else(unexpected)?.ours()
-    }
-
-    /// As [`call`](Self::call), with an answer for each entry.
-    async fn call_each<T: Sync, A>(
-        &self,
-        script: &Script,
-        batch: &[T],
-        object: fn(&T) -> &Object,
-        arguments: fn(&mut Cmd, &T),
-        lease: Option<Ttl>,
-        read: fn(Reply) -> Result<A>,
-    ) -> Answers<A> {
-        if batch.is_empty() {
-            return Vec::new();
-        }
-        match self.call(script, batch, object, arguments, lease).await {
-            Ok(replies) => replies.into_iter().map(read).collect(),
-            Err(error) => refused(batch.len(), &error),
-        }
+    /// Steps on objects of one lane can leave in one request: all of them, or those of one stripe.
+    pub(crate) fn lane_of(&self, object: &Object) -> usize {
+        self.route.lane(stripe_of(object))
     }
 
     async fn acquire_full(&self, batch: &[Acquire]) -> Answers<Acquired> {
@@ -137,8 +84,9 @@ impl RedisSteps {
         };
         // Each caller has a time limit of its own; a short one is not the others'.
         let lease = batch.iter().map(|entry| entry.lease).max();
-        let read = |reply: Reply| reply.ours()?.acquired();
-        self.call_each(&self.scripts().acquire, batch, |entry| &entry.object, arguments, lease, read).await
+        let script = &self.scripts().acquire;
+        let written = self.written(script, batch, |entry| &entry.object, arguments, lease).await;
+        self.granted(batch, written).await
     }
 
     async fn release_full(&self, batch: &[Release]) -> Answers<Kept> {
@@ -162,8 +110,8 @@ impl RedisSteps {
 
 #[async_trait]
 impl PermitSteps for RedisSteps {
-    fn lane(&self, _: &Object) -> usize {
-        0
+    fn lane(&self, object: &Object) -> usize {
+        self.lane_of(object)
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
@@ -227,8 +175,14 @@ impl PermitSteps for RedisSteps {
                 .arg(micros(entry.lease.get()))
                 .arg(label(entry.label.as_deref()));
         };
-        let script = &self.scripts().attach;
-        self.call_one(script, attach, |entry| &entry.object, arguments, Some(attach.lease)).await?.attached()
+        let (script, batch) = (&self.scripts().attach, std::slice::from_ref(attach));
+        let written = self.written(script, batch, |entry| &entry.object, arguments, Some(attach.lease)).await;
+        let Written { reply, short } = written.into_iter().next().ok_or_else(unexpected)??;
+        match (reply.ours()?.attached()?, short) {
+            // The engine asks again, and in the end withdraws the hold.
+            (Some(_), Some(short)) => Err(short),
+            (attached, _) => Ok(attached),
+        }
     }
 
     async fn inspect(&self, object: &Object) -> Result<Inspection> {
@@ -257,7 +211,7 @@ impl PermitSteps for RedisSteps {
     }
 
     async fn ping(&self) -> Result<()> {
-        self.link.send(&redis::cmd("PING"), self.link.limit()).await.map(drop)
+        self.route.send(0, &redis::cmd("PING")).await.map(drop)
     }
 }
 

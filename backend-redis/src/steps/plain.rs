@@ -3,14 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::Cmd;
 use stanchion_core::clock::{Instant, now};
-use stanchion_core::engine::steps::{Acquire, Acquired, Answers, Kept, Object, Release, refused};
+use stanchion_core::engine::steps::{Acquire, Acquired, Answers, Kept, Object, Release};
 use stanchion_core::{FencingToken, Kind, Result, Ttl};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{RedisSteps, label, micros};
-use crate::config::Retention;
 use crate::error::unexpected;
 use crate::script::Script;
 
@@ -57,7 +56,7 @@ impl Busy {
 /// A request that may go the short way.
 pub(super) trait Plain: Clone + Send + Sync {
     fn object(&self) -> &Object;
-    fn is_plain(&self) -> bool;
+    fn is_plain(&self, replicas: u32) -> bool;
 }
 
 impl Plain for Acquire {
@@ -66,8 +65,8 @@ impl Plain for Acquire {
     }
 
     /// A mutex has one limit, so that there is nothing to compare.
-    fn is_plain(&self) -> bool {
-        self.object.kind == Kind::Mutex && self.weight == 1
+    fn is_plain(&self, replicas: u32) -> bool {
+        self.object.kind == Kind::Mutex && self.weight == 1 && replicas == 0
     }
 }
 
@@ -76,7 +75,7 @@ impl Plain for Release {
         &self.object
     }
 
-    fn is_plain(&self) -> bool {
+    fn is_plain(&self, _: u32) -> bool {
         self.object.kind == Kind::Mutex && self.tombstone.is_none()
     }
 }
@@ -84,7 +83,9 @@ impl Plain for Release {
 impl RedisSteps {
     /// Which entries try the short way first.
     pub(super) fn plain<T: Plain>(&self, batch: &[T]) -> Vec<bool> {
-        batch.iter().map(|entry| entry.is_plain() && !self.context.busy.is_busy(entry.object())).collect()
+        let context = &self.context;
+        let is_plain = |entry: &T| entry.is_plain(context.replicas) && !context.busy.is_busy(entry.object());
+        batch.iter().map(is_plain).collect()
     }
 
     /// Locks; `None` for an entry that needs the long way.
@@ -103,10 +104,7 @@ impl RedisSteps {
             }
         };
         let lease = batch.iter().map(|entry| entry.lease).max();
-        let retention = |command: &mut Cmd, retention: &Retention| {
-            command.arg(micros(retention.tokens));
-        };
-        self.short(&self.scripts().lock, batch, retention, arguments, lease, read).await
+        self.short(&self.scripts().lock, batch, arguments, lease, read).await
     }
 
     /// Releases; `None` for an entry that needs the long way.
@@ -115,45 +113,24 @@ impl RedisSteps {
             command.arg(entry.ticket.to_string());
         };
         let read = |number| Ok((number == 1).then_some(Kept::Yes));
-        self.short(&self.scripts().unlock, batch, |_, _| {}, arguments, None, read).await
+        self.short(&self.scripts().unlock, batch, arguments, None, read).await
     }
 
     async fn short<T: Plain, A>(
         &self,
         script: &Script,
         batch: &[T],
-        constants: fn(&mut Cmd, &Retention),
         arguments: fn(&mut Cmd, &T),
         lease: Option<Ttl>,
         read: fn(i64) -> Result<Option<A>>,
     ) -> Vec<Option<Result<A>>> {
-        let complete = |mut command: Cmd| {
-            command.arg(batch.len());
-            for entry in batch {
-                command.arg(self.context.keyspace.record(entry.object()));
-            }
-            constants(&mut command, &self.context.retention);
-            for entry in batch {
-                arguments(&mut command, entry);
-            }
-            command
-        };
-        let limit = lease.map_or(self.link.limit(), |lease| self.link.limit().min(lease.renewal()));
-        let answers: Answers<Option<A>> = match self.link.script(script, complete, limit).await {
-            Ok(Value::Array(numbers)) if numbers.len() == batch.len() => {
-                let number =
-                    |value| if let Value::Int(number) = value { read(number) } else { Err(unexpected()) };
-                numbers.into_iter().map(number).collect()
-            }
-            Ok(_) => refused(batch.len(), &unexpected()),
-            Err(error) => refused(batch.len(), &error),
-        };
-        for (entry, answer) in batch.iter().zip(&answers) {
-            if matches!(answer, Ok(None)) {
-                self.context.busy.note(entry.object());
-            }
+        let replies = self.call(script, batch, T::object, arguments, lease).await;
+        let answers = replies.into_iter().map(|reply| read(reply?.sole()?));
+        let answers: Vec<Option<Result<A>>> = answers.map(Result::transpose).collect();
+        for (entry, _) in batch.iter().zip(&answers).filter(|(_, answer)| answer.is_none()) {
+            self.context.busy.note(entry.object());
         }
-        answers.into_iter().map(Result::transpose).collect()
+        answers
     }
 }
 

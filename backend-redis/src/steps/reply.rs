@@ -25,6 +25,7 @@ pub(super) fn replies(answer: Value, count: usize) -> Result<Vec<Reply>> {
         .into_iter()
         .map(|entry| match entry {
             Value::Array(parts) => Ok(Reply(parts)),
+            number @ Value::Int(_) => Ok(Reply(vec![number])),
             _ => Err(unexpected()),
         })
         .collect()
@@ -59,6 +60,14 @@ impl Reply {
 
     pub(super) fn text(&self, index: usize) -> Result<String> {
         self.0.get(index).ok_or_else(unexpected).and_then(text)
+    }
+
+    /// The one number of a short answer.
+    pub(super) fn sole(&self) -> Result<i64> {
+        match self.0.as_slice() {
+            [Value::Int(number)] => Ok(*number),
+            _ => Err(unexpected()),
+        }
     }
 
     fn count(&self, index: usize) -> Result<u32> {

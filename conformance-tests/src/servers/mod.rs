@@ -1,7 +1,8 @@
 //! Real servers for tests: found on this machine, private to one process, and gone when that process is.
 //!
 //! [`redis()`] and [`postgres()`] give the server that all tests of a process share; [`RedisServer`] and
-//! [`PostgresServer`] are for a test that kills, stops or fills one. Nothing here is asynchronous: starting a server
+//! [`PostgresServer`] are for a test that kills, stops or fills one, [`RedisCluster`] and [`RedisSentinel`] for one that
+//! needs several. Nothing here is asynchronous: starting a server
 //! blocks its thread, for some 50 ms with Redis and a second with Postgres.
 //!
 //! Each server has a small shell as its parent, which holds the reading end of a pipe. When this process ends, in
@@ -25,13 +26,21 @@ mod launch;
 mod postgres;
 mod postgres_data;
 mod redis;
+mod redis_cluster;
+mod redis_sentinel;
+mod redis_wire;
+mod server;
 mod shared;
 mod supervisor;
+mod tls;
 mod wait;
 
 pub use error::ServerError;
 pub use find::{postgres_folder, redis_server};
 pub use postgres::{PostgresOptions, PostgresServer};
 pub use redis::{RedisOptions, RedisServer};
+pub use redis_cluster::RedisCluster;
+pub use redis_sentinel::RedisSentinel;
+pub use server::Server;
 pub use shared::{POSTGRES_URL_VARIABLE, REDIS_URL_VARIABLE, SharedServer, postgres, redis};
 pub use wait::wait_until;

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use super::account::Account;
@@ -10,6 +11,7 @@ use super::error::ServerError;
 use super::find;
 use super::launch;
 use super::postgres_data;
+use super::server::Server;
 use super::supervisor::Supervisor;
 
 const PROGRAM: &str = "postgres";
@@ -58,19 +60,14 @@ impl PostgresOptions {
     }
 }
 
-/// A Postgres server of this process alone, on a free port of 127.0.0.1, with its data in a temporary folder.
+/// A Postgres server of this process alone, on a free port of 127.0.0.1, with its data (in `data`) in a temporary folder.
 ///
 /// Its superuser is `postgres`, without a password. When the tests run as root, it runs as `postgres` or `nobody`.
-/// It dies with this process, however that ends.
-///
-/// # Drop
-///
-/// Kills the server, waits for its end and removes its folder.
+/// It dies with this process, however that ends. It can be killed, paused and restarted as any [`Server`].
 #[derive(Debug)]
 pub struct PostgresServer {
-    supervisor: Supervisor,
+    server: Server,
     programs: PathBuf,
-    port: u16,
 }
 
 impl PostgresServer {
@@ -88,87 +85,31 @@ impl PostgresServer {
             let folder = postgres_data::folder(account)?;
             let data = postgres_data::copy(&programs, account, folder.path())?;
             let command = options.command(&programs, &data, port);
+            let path = folder.path().to_owned();
             let supervisor = Supervisor::new(folder, account, &command)?;
-            let server = Self { supervisor, programs: programs.clone(), port };
-            server.launch()?;
-            Ok(server)
+            // Without the postmaster's own word it could be another server, if that one was faster to take the port.
+            let probe = move |pid| Ok(postgres_data::is_ready(&path, pid)? && log_in(port)?);
+            let server = Server::start(PROGRAM, supervisor, port, Box::new(probe))?;
+            Ok(Self { server, programs: programs.clone() })
         })
     }
 
     /// The URL: `postgres://postgres@127.0.0.1:PORT/postgres`.
     pub fn url(&self) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
-    }
-
-    /// The port on 127.0.0.1; a restart keeps it.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// The process id of the postmaster; `None` after [`kill`](Self::kill). A restart changes it.
-    pub fn pid(&self) -> Option<u32> {
-        self.supervisor.pid()
-    }
-
-    /// The folder with its data (in `data`) and its `server.log`.
-    pub fn dir(&self) -> &Path {
-        self.supervisor.folder()
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port())
     }
 
     /// The folder of the server's own programs, like `pg_isready` and `psql` where they are installed.
     pub fn programs(&self) -> &Path {
         &self.programs
     }
+}
 
-    /// Whether it lets a client log in now. Takes at most 2 s a message.
-    pub fn answers(&self) -> bool {
-        self.pid().is_some_and(|pid| self.ask(pid).unwrap_or(false))
-    }
+impl Deref for PostgresServer {
+    type Target = Server;
 
-    /// Kills the postmaster and all its processes (`SIGKILL`); returns when they are gone.
-    ///
-    /// # Errors
-    ///
-    /// [`ServerError::Io`] when the supervising shell is gone.
-    pub fn kill(&self) -> Result<(), ServerError> {
-        self.supervisor.kill()
-    }
-
-    /// Stops the postmaster and all its processes where they are (`SIGSTOP`): nothing is answered.
-    ///
-    /// # Errors
-    ///
-    /// [`ServerError::Io`] when the supervising shell is gone.
-    pub fn pause(&self) -> Result<(), ServerError> {
-        self.supervisor.pause()
-    }
-
-    /// Lets a paused server go on (`SIGCONT`).
-    ///
-    /// # Errors
-    ///
-    /// [`ServerError::Io`] when the supervising shell is gone.
-    pub fn resume(&self) -> Result<(), ServerError> {
-        self.supervisor.resume()
-    }
-
-    /// Kills the server if it runs, and starts it again on the same port and data; returns when it answers.
-    ///
-    /// # Errors
-    ///
-    /// What kept it from starting.
-    pub fn restart(&self) -> Result<(), ServerError> {
-        self.launch()
-    }
-
-    fn launch(&self) -> Result<(), ServerError> {
-        launch::start(PROGRAM, &self.supervisor, |pid| self.ask(pid))
-    }
-
-    /// Whether the postmaster with this id is ready, by its own word, and lets a client log in on our port. Without
-    /// its word it could be another server, if that one was faster to take the port.
-    fn ask(&self, pid: u32) -> io::Result<bool> {
-        Ok(postgres_data::is_ready(self.dir(), pid)? && log_in(self.port)?)
+    fn deref(&self) -> &Server {
+        &self.server
     }
 }
 

@@ -1,27 +1,33 @@
 //! A private Redis.
 
 use std::fs;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::Path;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 
 use super::error::ServerError;
 use super::find;
 use super::launch;
+use super::redis_wire::{Door, ask, quoted, says_its_pid, url_escaped};
+use super::server::Server;
 use super::supervisor::Supervisor;
+use super::tls::{CA, CERTIFICATE, Certificates, KEY};
+use super::wait::wait_until;
 
 const PROGRAM: &str = "redis-server";
+const SOCKET: &str = "redis.sock";
 
-/// How a [`RedisServer`] is set up. By default: no password, nothing on disk, `noeviction`.
+/// How a [`RedisServer`] is set up. By default: no password, no TLS, nothing on disk, `noeviction`.
 #[derive(Debug, Clone, Default)]
 pub struct RedisOptions {
     password: Option<String>,
     append_only: bool,
+    tls: bool,
+    sentinel: bool,
     config: Vec<String>,
 }
 
 impl RedisOptions {
-    /// Clients must authenticate with this password.
+    /// Clients must authenticate with this password; replicas and cluster nodes have it too.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
@@ -29,11 +35,25 @@ impl RedisOptions {
     }
 
     /// Every write is on disk before it is answered (`appendonly yes`, `appendfsync always`), so that
-    /// [`RedisServer::restart`] keeps the data.
+    /// [`restart`](Server::restart) keeps the data.
     #[must_use]
     pub fn append_only(mut self, on: bool) -> Self {
         self.append_only = on;
         self
+    }
+
+    /// The port speaks TLS only. The certificate, for `127.0.0.1` and `localhost`, is signed by an authority made for this
+    /// server; [`RedisServer::ca`] is where it is.
+    #[must_use]
+    pub fn tls(mut self, on: bool) -> Self {
+        self.tls = on;
+        self
+    }
+
+    /// One more user, by its ACL rules, like `>password ~* +@all`.
+    #[must_use]
+    pub fn user(self, name: &str, rules: &str) -> Self {
+        self.config(format!("user {name} on {rules}"))
     }
 
     /// One more line of `redis.conf`, after ours and so stronger, like `maxmemory 1mb`.
@@ -43,16 +63,52 @@ impl RedisOptions {
         self
     }
 
+    /// It is a sentinel, not a server of data.
+    pub(super) fn sentinel(mut self) -> Self {
+        self.sentinel = true;
+        self
+    }
+
+    /// These options, with the lines of `base` in front of their own.
+    pub(super) fn over(mut self, base: Self) -> Self {
+        self.config = base.config.into_iter().chain(self.config).collect();
+        self
+    }
+
+    pub(super) fn secret(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
     fn file(&self, port: u16, folder: &Path) -> String {
         let mut lines = vec![
             "bind 127.0.0.1".to_owned(),
-            format!("port {port}"),
             format!("dir {}", quoted(&folder.to_string_lossy())),
             "daemonize no".to_owned(),
-            "save \"\"".to_owned(),
-            "appendfsync always".to_owned(),
-            format!("appendonly {}", if self.append_only { "yes" } else { "no" }),
         ];
+        if self.tls {
+            lines.extend([
+                "port 0".to_owned(),
+                format!("tls-port {port}"),
+                format!("tls-cert-file {CERTIFICATE}"),
+                format!("tls-key-file {KEY}"),
+                format!("tls-ca-cert-file {CA}"),
+                "tls-auth-clients no".to_owned(),
+                format!("unixsocket {SOCKET}"),
+            ]);
+        } else {
+            lines.push(format!("port {port}"));
+        }
+        if !self.sentinel {
+            let append_only = if self.append_only { "yes" } else { "no" };
+            lines.extend([
+                "save \"\"".to_owned(),
+                "appendfsync always".to_owned(),
+                format!("appendonly {append_only}"),
+                // A replica is in step within moments instead of seconds.
+                "repl-diskless-sync-delay 0".to_owned(),
+            ]);
+            lines.extend(self.password.iter().map(|password| format!("masterauth {}", quoted(password))));
+        }
         lines.extend(self.password.iter().map(|password| format!("requirepass {}", quoted(password))));
         lines.extend(self.config.iter().cloned());
         lines.join("\n") + "\n"
@@ -61,16 +117,11 @@ impl RedisOptions {
 
 /// A Redis server of this process alone, on a free port of 127.0.0.1, with its data in a temporary folder.
 ///
-/// It dies with this process, however that ends.
-///
-/// # Drop
-///
-/// Kills the server, waits for its end and removes its folder.
+/// It dies with this process, however that ends. It can be killed, paused and restarted as any [`Server`].
 #[derive(Debug)]
 pub struct RedisServer {
-    supervisor: Supervisor,
-    port: u16,
-    password: Option<String>,
+    server: Server,
+    options: RedisOptions,
 }
 
 impl RedisServer {
@@ -83,130 +134,78 @@ impl RedisServer {
         let program = find::redis_server()?;
         launch::on_free_port(|port| {
             let folder = launch::folder("redis")?;
+            if options.tls {
+                Certificates::write(folder.path())?;
+            }
             let file = folder.path().join("redis.conf");
             fs::write(&file, options.file(port, folder.path()))
                 .map_err(ServerError::io("write redis.conf"))?;
-            let command = [program.clone().into_os_string(), file.into_os_string()];
+            let mut command = vec![program.clone().into_os_string(), file.into_os_string()];
+            command.extend(options.sentinel.then(|| "--sentinel".into()));
+            let door = door(&options, port, folder.path());
+            let password = options.password.clone();
             let supervisor = Supervisor::new(folder, None, &command)?;
-            let server = Self { supervisor, port, password: options.password.clone() };
-            server.launch()?;
-            Ok(server)
+            let probe = move |pid| says_its_pid(&door, password.as_deref(), pid);
+            let server = Server::start(PROGRAM, supervisor, port, Box::new(probe))?;
+            Ok(Self { server, options: options.clone() })
         })
     }
 
-    /// The URL, with the password: `redis://127.0.0.1:PORT/`.
+    /// The URL, with the password and the path of the authority: `redis://127.0.0.1:PORT/`.
     pub fn url(&self) -> String {
-        let user =
-            self.password.as_ref().map(|password| format!(":{}@", escaped(password))).unwrap_or_default();
-        format!("redis://{user}127.0.0.1:{}/", self.port)
+        let (scheme, ca) = match self.ca() {
+            Some(ca) => ("rediss", format!("?ca={}", url_escaped(&ca.to_string_lossy()))),
+            None => ("redis", String::new()),
+        };
+        format!("{scheme}://{}127.0.0.1:{}/{ca}", self.userinfo(), self.port())
     }
 
-    /// The port on 127.0.0.1; a restart keeps it.
-    pub fn port(&self) -> u16 {
-        self.port
+    /// The certificate of the authority that signed the server's, where the port speaks TLS.
+    pub fn ca(&self) -> Option<PathBuf> {
+        self.options.tls.then(|| self.dir().join(CA))
     }
 
-    /// The server's process id; `None` after [`kill`](Self::kill). A restart changes it.
-    pub fn pid(&self) -> Option<u32> {
-        self.supervisor.pid()
-    }
-
-    /// The folder with its data, its `redis.conf` and its `server.log`.
-    pub fn dir(&self) -> &Path {
-        self.supervisor.folder()
-    }
-
-    /// Whether it answers a `PING` now. Takes at most 2 s.
-    pub fn answers(&self) -> bool {
-        self.pid().is_some_and(|pid| self.ask(pid).unwrap_or(false))
-    }
-
-    /// Kills the server (`SIGKILL`); returns when it is gone.
+    /// Sends a command and returns the answer as it is on the wire, like `+PONG`. Takes at most 2 s.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Io`] when the supervising shell is gone.
-    pub fn kill(&self) -> Result<(), ServerError> {
-        self.supervisor.kill()
+    /// [`ServerError::Io`] when the server does not answer.
+    pub fn command(&self, words: &[&str]) -> Result<String, ServerError> {
+        let door = door(&self.options, self.port(), self.dir());
+        ask(&door, self.options.secret(), &[words]).map_err(ServerError::io("ask the server"))
     }
 
-    /// Stops the server where it is (`SIGSTOP`): connections stay open, nothing is answered.
-    ///
-    /// # Errors
-    ///
-    /// [`ServerError::Io`] when the supervising shell is gone.
-    pub fn pause(&self) -> Result<(), ServerError> {
-        self.supervisor.pause()
+    /// Whether some replica has said that it has all that was written here, which it does once a second. Before anything
+    /// was written, nothing is known.
+    pub fn is_followed(&self) -> bool {
+        let info = self.command(&["INFO", "replication"]).unwrap_or_default();
+        let offset = info.lines().find_map(|line| line.trim_end().strip_prefix("master_repl_offset:"));
+        offset.is_some_and(|offset| offset != "0" && info.contains(&format!(",offset={offset},")))
     }
 
-    /// Lets a paused server go on (`SIGCONT`).
-    ///
-    /// # Errors
-    ///
-    /// [`ServerError::Io`] when the supervising shell is gone.
-    pub fn resume(&self) -> Result<(), ServerError> {
-        self.supervisor.resume()
+    /// Writes to a server that is still empty and waits until a replica has it: only then is everything sent there at
+    /// once.
+    pub(super) fn await_replica(&self) -> Result<(), ServerError> {
+        self.command(&["FLUSHALL"])?;
+        let followed = wait_until(launch::READY_LIMIT, || self.is_followed().then_some(()));
+        followed.ok_or_else(|| ServerError::Silent { program: PROGRAM, log: "the replica".to_owned() })
     }
 
-    /// Kills the server if it runs, and starts it again on the same port and data; returns when it answers.
-    ///
-    /// # Errors
-    ///
-    /// What kept it from starting.
-    pub fn restart(&self) -> Result<(), ServerError> {
-        self.launch()
-    }
-
-    fn launch(&self) -> Result<(), ServerError> {
-        launch::start(PROGRAM, &self.supervisor, |pid| self.ask(pid))
-    }
-
-    /// Whether the process with this id answers on our port: another server may sit there, if it was faster.
-    fn ask(&self, pid: u32) -> io::Result<bool> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        let mut stream = TcpStream::connect_timeout(&address, launch::ANSWER_LIMIT)?;
-        stream.set_read_timeout(Some(launch::ANSWER_LIMIT))?;
-        let mut request = Vec::new();
-        if let Some(password) = &self.password {
-            request.extend(encoded(&["AUTH", password]));
-        }
-        for command in [&["PING"][..], &["INFO", "server"], &["QUIT"]] {
-            request.extend(encoded(command));
-        }
-        stream.write_all(&request)?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer)?;
-        let answer = String::from_utf8_lossy(&answer);
-        Ok(answer.contains("+PONG\r\n") && answer.contains(&format!("process_id:{pid}\r\n")))
+    pub(super) fn userinfo(&self) -> String {
+        let password = self.options.secret();
+        password.map(|password| format!(":{}@", url_escaped(password))).unwrap_or_default()
     }
 }
 
-/// A command in the Redis protocol.
-fn encoded(words: &[&str]) -> Vec<u8> {
-    let count = words.len();
-    let words: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
-    format!("*{count}\r\n{words}").into_bytes()
+/// Where a plain client gets in.
+fn door(options: &RedisOptions, port: u16, folder: &Path) -> Door {
+    if options.tls { Door::Socket(folder.join(SOCKET)) } else { Door::Port(port) }
 }
 
-/// A value in `redis.conf`.
-fn quoted(value: &str) -> String {
-    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
-}
+impl Deref for RedisServer {
+    type Target = Server;
 
-/// A password in a URL.
-fn escaped(password: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let escape = |byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    password.bytes().map(escape).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{escaped, quoted};
-
-    #[test]
-    fn any_password_survives_the_url_and_the_file() {
-        assert_eq!(escaped("a b@c:é"), "a%20b%40c%3A%C3%A9");
-        assert_eq!(quoted(r#"a "b\c"#), r#""a \"b\\c""#);
+    fn deref(&self) -> &Server {
+        &self.server
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::steps::{Object, Polled};
+use super::steps::{Object, Polled, WakeSource};
 use crate::Ticket;
 use crate::clock::now;
 
@@ -58,6 +58,8 @@ struct Inner {
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     inner: Mutex<Inner>,
+    /// Told which objects are waited for.
+    wake: Option<Arc<dyn WakeSource>>,
     /// Told when the first waiter comes: one bell for each of the two that sleep while there is none.
     pub(crate) to_poll: Notify,
     pub(crate) to_listen: Notify,
@@ -74,6 +76,17 @@ impl Inner {
 const KEPT: Duration = Duration::from_secs(1);
 
 impl Board {
+    pub(crate) fn new(wake: Option<Arc<dyn WakeSource>>) -> Self {
+        Self { wake, ..Self::default() }
+    }
+
+    /// Tells the source of wake-ups; with the lock held, so that it hears of changes in their order.
+    fn watch(&self, object: &Object, waited_for: bool) {
+        if let Some(wake) = &self.wake {
+            wake.watch(object, waited_for);
+        }
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,12 +106,9 @@ impl Board {
         }
         let first = inner.bells.is_empty();
         inner.bells.insert(ticket, (Arc::clone(&bell), object.clone()));
-        let watched = inner.objects.entry(object.clone()).or_insert_with(|| Watched {
-            tickets: HashSet::new(),
-            born,
-            patience,
-            heard: sent,
-            strangers: Vec::new(),
+        let watched = inner.objects.entry(object.clone()).or_insert_with(|| {
+            self.watch(object, true);
+            Watched { tickets: HashSet::new(), born, patience, heard: sent, strangers: Vec::new() }
         });
         let reborn = watched.born != born;
         watched.born = born;
@@ -122,6 +132,7 @@ impl Board {
             watched.tickets.remove(&ticket);
             if watched.tickets.is_empty() {
                 inner.objects.remove(&object);
+                self.watch(&object, false);
             }
         }
     }

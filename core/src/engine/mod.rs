@@ -75,7 +75,7 @@ impl Engine {
         own: Steps,
         wake: Option<Arc<dyn WakeSource>>,
     ) -> Result<Self> {
-        let shared = Arc::new(Shared::new(capabilities, callers));
+        let shared = Arc::new(Shared::new(capabilities, callers, wake.clone()));
         thread::start(Arc::clone(&shared), own, wake)?;
         Ok(Self { handle: Arc::new(EngineHandle { shared }) })
     }

@@ -15,7 +15,7 @@ use super::limit::Limiting;
 use super::outbox::{Message, Outbox};
 use super::permits::{Acquiring, Releasing};
 use super::registry::Registry;
-use super::steps::{Cancel, Ending, Object, Refund, Release, Steps};
+use super::steps::{Cancel, Ending, Object, Refund, Release, Steps, WakeSource};
 use super::thread::jittered;
 use super::watch::Watches;
 use crate::clock::now;
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(capabilities: Capabilities, steps: Steps) -> Self {
+    pub(crate) fn new(capabilities: Capabilities, steps: Steps, wake: Option<Arc<dyn WakeSource>>) -> Self {
         Self {
             capabilities,
             acquires: Joint::new(Acquiring(Arc::clone(&steps.permits))),
@@ -56,8 +56,8 @@ impl Shared {
             limits: steps.limits.as_ref().map(|limits| Arc::new(Limiting::new(Arc::clone(limits)))),
             steps,
             registry: Registry::default(),
-            board: Board::default(),
-            watches: Watches::default(),
+            board: Board::new(wake.clone()),
+            watches: Watches::new(wake),
             outbox: Outbox::default(),
             closed: AtomicBool::new(false),
             stop: Notify::new(),

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::point::{End, Point};
-use super::steps::{Look, Looked, Object};
+use super::steps::{Look, Looked, Object, WakeSource};
 use super::thread::{AFTER_EXPIRY, POLL};
 use crate::clock::now;
 use crate::{Result, Ticket};
@@ -75,6 +75,7 @@ impl Inner {
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     inner: Mutex<Inner>,
+    wake: Option<Arc<dyn WakeSource>>,
     /// What hints are made of: the same for a group whenever it is waited for.
     hints: RandomState,
     /// Told when somebody is to be asked for sooner.
@@ -84,12 +85,20 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
+    /// Tells `wake` which groups are waited for.
+    pub(crate) fn new(wake: Option<Arc<dyn WakeSource>>) -> Self {
+        Self { wake, ..Self::default() }
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on somebody of this process waits for the group, or nobody any more.
-    fn waited_for(&self, _: &Object, waited_for: bool) {
+    fn waited_for(&self, object: &Object, waited_for: bool) {
+        if let Some(wake) = &self.wake {
+            wake.watch(object, waited_for);
+        }
         if waited_for {
             self.to_listen.notify_one();
         }

@@ -93,6 +93,8 @@ struct Wakes(tokio::sync::Mutex<mpsc::UnboundedReceiver<Ticket>>);
 
 #[async_trait]
 impl WakeSource for Wakes {
+    fn watch(&self, _: &Object, _: bool) {}
+
     async fn next(&self) -> Result<Vec<Ticket>> {
         let mut wakes = self.0.lock().await;
         match tokio::time::timeout(Duration::from_millis(500), wakes.recv()).await {

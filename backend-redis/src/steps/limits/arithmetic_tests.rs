@@ -19,9 +19,11 @@ use stanchion_core::limit::{Bucket, ExactQuota, MAX, Reserved, Verdict};
 use stanchion_core::{Kind, Name, OnMismatch, Quota, Ticket};
 use tokio::runtime::Runtime;
 
-use crate::config::{RedisBuilder, Retention};
+use crate::access::Access;
+use crate::config::Retention;
 use crate::keys::Keyspace;
-use crate::link::Link;
+use crate::link::{Endpoint, Link};
+use crate::route::Route;
 use crate::script::{Script, Scripts};
 use crate::steps::{Busy, Context, RedisSteps};
 
@@ -61,7 +63,8 @@ impl Rig {
     async fn new() -> Self {
         let namespace = format!("t{}", Ticket::random());
         let clock = format!("{namespace}:clock");
-        let client = RedisBuilder::new(servers::redis().expect("a redis-server").url()).unwrap().client;
+        let client = redis::Client::open(servers::redis().expect("a redis-server").url()).unwrap();
+        let access = Access::new(client.get_connection_info().clone());
         let raw = client.get_multiplexed_async_connection().await.unwrap();
         let mut scripts = Scripts::new();
         scripts.limit_decide = timed!(&clock, "decide");
@@ -75,8 +78,10 @@ impl Rig {
             process: ProcessId::random(),
             retention: Retention { tokens: hour, state: hour },
             busy: Busy::new(),
+            replicas: 0,
         };
-        let steps = RedisSteps::new(Arc::new(context), Link::new(client, Duration::from_secs(10)));
+        let link = Link::new(Endpoint::Server(access), Duration::from_secs(10));
+        let steps = RedisSteps::new(Arc::new(context), Route::One(link));
         let flight = FlightId { lane: Ticket::random(), number: 0 };
         Self { steps, raw, clock, object: object(0), flight }
     }

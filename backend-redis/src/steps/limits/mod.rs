@@ -7,9 +7,7 @@ mod flight;
 use async_trait::async_trait;
 use redis::Cmd;
 use stanchion_core::Result;
-use stanchion_core::engine::steps::{
-    Answers, FlightId, LimitCall, LimitSteps, Limited, Object, Refund, refused,
-};
+use stanchion_core::engine::steps::{Answers, FlightId, LimitCall, LimitSteps, Limited, Object, Refund};
 use stanchion_core::limit::ExactQuota;
 
 use self::flight::{Cargo, by_name};
@@ -19,20 +17,17 @@ use crate::error::unexpected;
 
 #[async_trait]
 impl LimitSteps for RedisSteps {
-    fn lane(&self, _: &Object) -> usize {
-        0
+    fn lane(&self, object: &Object) -> usize {
+        self.lane_of(object)
     }
 
     async fn decide(&self, flight: FlightId, calls: &[LimitCall]) -> Answers<Limited> {
         let cargo = by_name(flight, calls);
         let script = &self.scripts().limit_decide;
-        let replies = match self.call(script, &cargo, |cargo| cargo.object, Cargo::arguments, None).await {
-            Ok(replies) => replies,
-            Err(error) => return refused(calls.len(), &error),
-        };
+        let replies = self.call(script, &cargo, |cargo| cargo.object, Cargo::arguments, None).await;
         let mut answers: Vec<Option<Result<Limited>>> = calls.iter().map(|_| None).collect();
         for (cargo, reply) in cargo.iter().zip(replies) {
-            match reply.ours().and_then(|reply| cargo.unload(&reply)) {
+            match reply.and_then(Reply::ours).and_then(|reply| cargo.unload(&reply)) {
                 Ok(limited) => {
                     for (index, limited) in cargo.calls.iter().zip(limited) {
                         answers[*index] = Some(Ok(limited));

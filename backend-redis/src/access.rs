@@ -1,0 +1,123 @@
+//! The nodes of a deployment: where they are and how they let us in.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
+    PushInfo, RedisConnectionInfo,
+};
+use stanchion_core::Result;
+
+use crate::error;
+
+/// Host and port of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Address {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl Address {
+    /// Reads `host:port` as in a redirection, where an empty host, or `?`, is that of the node which sent it.
+    pub(crate) fn parse(text: &str, sender: &Self) -> Option<Self> {
+        let (host, port) = text.rsplit_once(':')?;
+        let host = if matches!(host, "" | "?") { &sender.host } else { host };
+        Some(Self { host: host.to_owned(), port: port.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+/// Credentials, database and TLS: the same for all nodes. The address in it is that of one of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Access(ConnectionInfo);
+
+impl Access {
+    /// As `info` has it, but in RESP3, because only that tells at once that a connection has ended.
+    pub(crate) fn new(info: ConnectionInfo) -> Self {
+        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        Self(info.set_redis_settings(settings).set_tcp_settings(TcpSettings::default().set_nodelay(true)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn settings(&self) -> &RedisConnectionInfo {
+        self.0.redis_settings()
+    }
+
+    /// The same node with other credentials.
+    pub(crate) fn with(&self, settings: RedisConnectionInfo) -> Self {
+        Self::new(self.0.clone().set_redis_settings(settings))
+    }
+
+    /// The node that the address in it leads to; `None` for a socket.
+    pub(crate) fn address(&self) -> Option<Address> {
+        match self.0.addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                Some(Address { host: host.clone(), port: *port })
+            }
+            _ => None,
+        }
+    }
+
+    /// The same access to another node.
+    pub(crate) fn at(&self, address: &Address) -> Self {
+        let Address { host, port } = address.clone();
+        let addr = match self.0.addr() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host, port, insecure: *insecure, tls_params: tls_params.clone() }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        Self(self.0.clone().set_addr(addr))
+    }
+
+    #[cfg(all(test, feature = "tls"))]
+    pub(crate) fn into_info(self) -> ConnectionInfo {
+        self.0
+    }
+
+    /// Connects. The second part is upgradable for as long as the connection's driver runs.
+    ///
+    /// # Errors
+    /// As [`error::of_connect`].
+    pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Weak<()>)> {
+        let failed = |error| error::of_connect(error, self.0.addr());
+        let client = self.0.clone().into_connection_info().and_then(Client::open).map_err(failed)?;
+        let alive = Arc::new(());
+        let driver = Arc::downgrade(&alive);
+        // The driver owns the receiver of pushed messages and drops it with itself, whatever ends it.
+        let keep = move |_: PushInfo| -> std::result::Result<(), ()> {
+            let _ = &alive;
+            Ok(())
+        };
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None)
+            .set_push_sender(keep);
+        let connection = client.get_multiplexed_async_connection_with_config(&config).await;
+        Ok((connection.map_err(failed)?, driver))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_redirections_are_read() {
+        let sender = Address { host: "10.0.0.1".to_owned(), port: 7000 };
+        let read = |text| Address::parse(text, &sender).map(|address| address.to_string());
+        assert_eq!(read("10.0.0.2:7001").as_deref(), Some("10.0.0.2:7001"));
+        assert_eq!(read("::1:7001").as_deref(), Some("::1:7001"));
+        assert_eq!(read(":7001").as_deref(), Some("10.0.0.1:7001"));
+        assert_eq!(read("?:7001").as_deref(), Some("10.0.0.1:7001"));
+        assert_eq!(read("10.0.0.2").as_deref(), None);
+    }
+}

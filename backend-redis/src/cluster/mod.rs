@@ -1,0 +1,211 @@
+//! Requests to a cluster: each to the node that holds its stripe, wherever that is now.
+//!
+//! There are 16 slots to know of, one for each stripe, so the routing is a table of 16 addresses. The client library's own
+//! cluster connection is not used: it sends a request again whose reply was lost, and then tells only what became of
+//! the last attempt, so that a refusal of the second would hide that the first may have been executed (C3); and it has
+//! no connection that could block on one node.
+
+mod slots;
+mod topology;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::{RedisError, ServerErrorKind};
+use stanchion_core::clock::{Instant, now, sleep};
+use stanchion_core::{Error, ErrorKind, Result};
+use tokio::time::timeout_at;
+
+pub(crate) use self::topology::Topology;
+use crate::access::Address;
+use crate::error;
+use crate::link::{Endpoint, Link};
+use crate::unit::{Answered, Unit};
+
+/// Between two attempts of one request while the cluster finds a node for it.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LAST_PAUSE: Duration = Duration::from_millis(160);
+/// Redirections in a row that are followed without a pause.
+const HASTE: u32 = 3;
+
+/// One connection to each node that is asked.
+pub(crate) struct Cluster {
+    topology: Arc<Topology>,
+    limit: Duration,
+    links: Mutex<HashMap<Address, Arc<Link>>>,
+}
+
+/// What is to be done about an answer or a failure that says that nothing was executed.
+enum Next {
+    /// Ask the stripe's node, which is known better now.
+    Follow,
+    /// Ask again after a pause, and, if `read`, after asking the nodes who holds what.
+    Again { error: Error, read: bool },
+}
+
+impl Next {
+    fn pause(error: Error) -> Self {
+        Self::Again { error, read: false }
+    }
+
+    fn read(error: Error) -> Self {
+        Self::Again { error, read: true }
+    }
+}
+
+impl Cluster {
+    pub(crate) fn new(topology: Arc<Topology>, limit: Duration) -> Self {
+        Self { topology, limit, links: Mutex::default() }
+    }
+
+    pub(crate) fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// Sends a unit to the node of a stripe. What was certainly not executed is sent again, to where the cluster says,
+    /// until `end`; what may have been is not.
+    ///
+    /// # Errors
+    /// `Unavailable` if it was not executed, `Unknown` if it may have been.
+    pub(crate) async fn carry(&self, stripe: usize, unit: Unit<'_>, end: Instant) -> Result<Answered> {
+        let (mut pause, mut followed) = (FIRST_PAUSE, 0);
+        // An attempt that could hardly be answered in time would only make a certain refusal uncertain.
+        let last_start = end - end.saturating_duration_since(now()) / 4;
+        loop {
+            let (owner, version) = self.topology.owner(stripe);
+            let next = match owner {
+                Some(owner) => match self.attempt(stripe, &owner, unit, end).await? {
+                    Ok(answered) => return Ok(answered),
+                    Err(next) => next,
+                },
+                None if version == 0 => {
+                    let read = timeout_at(end, self.topology.read(version)).await;
+                    read.map_err(|_| unreached())??;
+                    Next::Follow
+                }
+                None => Next::read(Error::new(ErrorKind::Unavailable, "no node of the cluster has the slot")),
+            };
+            let (error, read) = match next {
+                Next::Follow if followed < HASTE => {
+                    followed += 1;
+                    continue;
+                }
+                Next::Follow => (unreached(), true),
+                Next::Again { error, read } => (error, read),
+            };
+            if now() + pause >= last_start {
+                return Err(error);
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LAST_PAUSE);
+            if read {
+                // Without an answer the old table serves, and the next attempt says what is wrong.
+                let _ = timeout_at(last_start, self.topology.read(version)).await;
+            }
+            if now() >= last_start {
+                return Err(error);
+            }
+        }
+    }
+
+    async fn attempt(
+        &self,
+        stripe: usize,
+        owner: &Address,
+        unit: Unit<'_>,
+        end: Instant,
+    ) -> Result<std::result::Result<Answered, Next>> {
+        let answer = match self.link(owner).carry(unit, false, end).await {
+            Ok(answer) => answer,
+            Err(error) if error.kind() == ErrorKind::Unavailable => return Ok(Err(Next::read(error))),
+            Err(error) => return Err(error),
+        };
+        let failed = match answer {
+            Ok(answered) => return Ok(Ok(answered)),
+            Err(failed) => failed,
+        };
+        match failed.kind() {
+            redis::ErrorKind::Server(ServerErrorKind::Moved) => Ok(Err(match redirection(&failed, owner) {
+                Some(to) if to != *owner => {
+                    self.topology.moved(stripe, to);
+                    Next::Follow
+                }
+                _ => Next::read(error::of_node(failed)),
+            })),
+            redis::ErrorKind::Server(ServerErrorKind::Ask) => self.ask(&failed, owner, unit, end).await,
+            redis::ErrorKind::Server(ServerErrorKind::TryAgain) => {
+                Ok(Err(Next::pause(error::of_node(failed))))
+            }
+            redis::ErrorKind::Server(ServerErrorKind::ClusterDown | ServerErrorKind::ReadOnly) => {
+                Ok(Err(Next::read(error::of_node(failed))))
+            }
+            _ => Err(error::of_node(failed)),
+        }
+    }
+
+    /// Sends the unit to the node that is getting the slot, as `failed` says.
+    async fn ask(
+        &self,
+        failed: &RedisError,
+        owner: &Address,
+        unit: Unit<'_>,
+        end: Instant,
+    ) -> Result<std::result::Result<Answered, Next>> {
+        let Some(to) = redirection(failed, owner) else { return Err(error::of_node(failed.clone())) };
+        match self.link(&to).carry(unit, true, end).await {
+            Ok(Ok(answered)) => Ok(Ok(answered)),
+            // While the slot is moved, neither node has all keys.
+            Ok(Err(failed)) if failed.is_cluster_error() => Ok(Err(Next::pause(error::of_node(failed)))),
+            Ok(Err(failed)) => Err(error::of_node(failed)),
+            Err(error) if error.kind() == ErrorKind::Unavailable => Ok(Err(Next::read(error))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a unit to every primary.
+    ///
+    /// # Errors
+    /// Why the primaries are not known.
+    pub(crate) async fn each(
+        &self,
+        unit: Unit<'_>,
+        end: Instant,
+    ) -> Result<Vec<(Address, Result<Answered>)>> {
+        self.topology.read(self.topology.owner(0).1).await?;
+        let mut answers = Vec::new();
+        for address in self.topology.primaries() {
+            let answer = self.link(&address).carry(unit, false, end).await;
+            let answer = answer.and_then(|answer| answer.map_err(error::of_node));
+            answers.push((address, answer));
+        }
+        Ok(answers)
+    }
+
+    /// The connection to a node. Those to nodes that hold nothing any more are let go.
+    fn link(&self, address: &Address) -> Arc<Link> {
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(link) = links.get(address) {
+            return Arc::clone(link);
+        }
+        links.retain(|address, _| self.topology.holds_any(address));
+        let link = Arc::new(Link::new(Endpoint::Server(self.topology.access(address)), self.limit));
+        links.insert(address.clone(), Arc::clone(&link));
+        link
+    }
+}
+
+fn unreached() -> Error {
+    Error::new(ErrorKind::Unavailable, "the cluster was not found in order within the request's time limit")
+}
+
+fn redirection(error: &RedisError, sender: &Address) -> Option<Address> {
+    Address::parse(error.redirect_node()?.0, sender)
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("topology", &self.topology).finish_non_exhaustive()
+    }
+}

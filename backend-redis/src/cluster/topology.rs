@@ -1,0 +1,209 @@
+//! Which node holds which stripe: what all connections of a store to a cluster know together.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use redis::Value;
+use stanchion_core::clock::now;
+use stanchion_core::{Error, ErrorKind, Result};
+use tokio::time::{timeout, timeout_at};
+
+use super::slots::slot;
+use crate::access::{Access, Address};
+use crate::error;
+use crate::given::exchange;
+use crate::keys::{Keyspace, STRIPES};
+
+/// How long one node may take to say what it knows.
+const ANSWER: Duration = Duration::from_secs(1);
+/// How long the others have to object after the first one has answered.
+const OBJECTION: Duration = Duration::from_millis(100);
+/// Nodes asked at once.
+const ASKED: usize = 8;
+
+/// A node and the slots it holds.
+type Range = (u16, u16, Address);
+
+#[derive(Debug)]
+struct Table {
+    owners: [Option<Address>; STRIPES],
+    /// All primaries, the fewest of which may hold a stripe.
+    primaries: Vec<Address>,
+    /// How often it was read.
+    version: u64,
+}
+
+/// The stripes' nodes.
+#[derive(Debug)]
+pub(crate) struct Topology {
+    access: Access,
+    seeds: Vec<Address>,
+    slots: [u16; STRIPES],
+    table: Mutex<Table>,
+    /// One reads at a time: those who wait for it use what it has read.
+    reading: tokio::sync::Mutex<()>,
+}
+
+impl Topology {
+    pub(crate) fn new(access: Access, seeds: Vec<Address>, keyspace: &Keyspace) -> Self {
+        let slots = std::array::from_fn(|stripe| slot(&keyspace.tag(stripe)));
+        let table = Table { owners: Default::default(), primaries: Vec::new(), version: 0 };
+        Self { access, seeds, slots, table: Mutex::new(table), reading: tokio::sync::Mutex::default() }
+    }
+
+    /// How a node is reached.
+    pub(crate) fn access(&self, address: &Address) -> Access {
+        self.access.at(address)
+    }
+
+    /// The node of a stripe, where one is known, and the version of what is known.
+    pub(crate) fn owner(&self, stripe: usize) -> (Option<Address>, u64) {
+        let table = self.table();
+        (table.owners[stripe].clone(), table.version)
+    }
+
+    pub(crate) fn primaries(&self) -> Vec<Address> {
+        self.table().primaries.clone()
+    }
+
+    pub(crate) fn holds_any(&self, address: &Address) -> bool {
+        self.table().primaries.contains(address)
+    }
+
+    /// A node has said where the stripe is now.
+    pub(crate) fn moved(&self, stripe: usize, to: Address) {
+        let mut table = self.table();
+        if !table.primaries.contains(&to) {
+            table.primaries.push(to.clone());
+        }
+        table.owners[stripe] = Some(to);
+    }
+
+    /// Asks the nodes anew, unless somebody did since version `seen`.
+    ///
+    /// # Errors
+    /// That of the last node asked, if none answered.
+    pub(crate) async fn read(&self, seen: u64) -> Result<()> {
+        let _turn = self.reading.lock().await;
+        if self.table().version != seen {
+            return Ok(());
+        }
+        let views = self.ask().await?;
+        let mut table = self.table();
+        table.owners = std::array::from_fn(|stripe| majority(&views, self.slots[stripe]));
+        table.primaries.clear();
+        for (_, _, address) in views.into_iter().flatten() {
+            if !table.primaries.contains(&address) {
+                table.primaries.push(address);
+            }
+        }
+        table.version += 1;
+        Ok(())
+    }
+
+    /// What the nodes see. One of them may have been cut off from the others and not know.
+    async fn ask(&self) -> Result<Vec<Vec<Range>>> {
+        let mut nodes = self.primaries();
+        let known = self.seeds.iter().filter(|seed| !nodes.contains(seed)).cloned().collect::<Vec<_>>();
+        nodes.extend(known);
+        // Another part of many each time.
+        let first = usize::try_from(self.table().version).unwrap_or_default() % nodes.len().max(1);
+        nodes.rotate_left(first);
+        let mut asked: FuturesUnordered<_> = nodes.iter().take(ASKED).map(|node| self.view(node)).collect();
+        let mut failed = Error::new(ErrorKind::Unavailable, "no node of the cluster is known");
+        let mut views = Vec::new();
+        while let Some(view) = asked.next().await {
+            match view {
+                Ok(view) => {
+                    views.push(view);
+                    break;
+                }
+                Err(error) if failed.kind().is_final() => drop(error),
+                Err(error) => failed = error,
+            }
+        }
+        let end = now() + OBJECTION;
+        while let Ok(Some(view)) = timeout_at(end, asked.next()).await {
+            views.extend(view);
+        }
+        if views.is_empty() { Err(failed) } else { Ok(views) }
+    }
+
+    async fn view(&self, node: &Address) -> Result<Vec<Range>> {
+        let asked = async {
+            let (mut connection, _) = self.access(node).connect().await?;
+            let mut slots = redis::cmd("CLUSTER");
+            slots.arg("SLOTS");
+            let answers = exchange(&mut connection, &[slots]).await.map_err(error::of_question)?;
+            answers.into_iter().next().ok_or_else(error::unexpected)?.map_err(error::of_question)
+        };
+        let late = |_| Error::new(ErrorKind::Unavailable, format!("the node does not answer: {node}"));
+        let answer = timeout(ANSWER, asked).await.map_err(late)?.map_err(error::certain)?;
+        ranges(answer, node).ok_or_else(|| error::certain(error::unexpected()))
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The node that most say holds the slot.
+fn majority(views: &[Vec<Range>], slot: u16) -> Option<Address> {
+    let holds = |range: &&Range| (range.0..=range.1).contains(&slot);
+    let mut votes: HashMap<&Address, usize> = HashMap::new();
+    for (_, _, address) in views.iter().filter_map(|view| view.iter().find(holds)) {
+        *votes.entry(address).or_default() += 1;
+    }
+    votes.into_iter().max_by_key(|(_, count)| *count).map(|(address, _)| address.clone())
+}
+
+/// Reads the answer to `CLUSTER SLOTS`: from, to, the primary, its replicas. A host that is null is that of the node asked.
+fn ranges(answer: Value, asked: &Address) -> Option<Vec<Range>> {
+    let Value::Array(entries) = answer else { return None };
+    let slot = |value: &Value| match value {
+        Value::Int(number) => u16::try_from(*number).ok(),
+        _ => None,
+    };
+    let read = |entry: &Value| {
+        let Value::Array(parts) = entry else { return None };
+        let Value::Array(primary) = parts.get(2)? else { return None };
+        let host = match primary.first()? {
+            Value::BulkString(host) if !host.is_empty() => String::from_utf8_lossy(host).into_owned(),
+            _ => asked.host.clone(),
+        };
+        let address = Address { host, port: slot(primary.get(1)?)? };
+        Some((slot(parts.first()?)?, slot(parts.get(1)?)?, address))
+    };
+    entries.iter().map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(port: u16) -> Address {
+        Address { host: "h".to_owned(), port }
+    }
+
+    #[test]
+    fn the_answer_of_a_node_is_read() {
+        let text = "*2\r\n*4\r\n:0\r\n:5460\r\n*4\r\n$1\r\nh\r\n:7000\r\n$2\r\nid\r\n*0\r\n*3\r\n$1\r\nh\r\n:7003\r\n$2\r\nix\r\n\
+                    *3\r\n:5461\r\n:16383\r\n*3\r\n$-1\r\n:7001\r\n$2\r\niy\r\n";
+        let answer = redis::parse_redis_value(text.as_bytes()).unwrap();
+        let expected = [(0, 5_460, address(7_000)), (5_461, 16_383, address(7_001))];
+        assert_eq!(ranges(answer, &address(9)).unwrap(), expected);
+        assert_eq!(ranges(Value::Okay, &address(9)), None);
+    }
+
+    #[test]
+    fn a_node_that_was_cut_off_is_outvoted() {
+        let old = vec![(0, 16_383, address(1))];
+        let new = vec![(0, 16_383, address(2))];
+        assert_eq!(majority(&[old.clone(), new.clone(), new], 7), Some(address(2)));
+        assert_eq!(majority(&[vec![(0, 6, address(1))]], 7), None);
+        assert_eq!(majority(&[old], 7), Some(address(1)));
+    }
+}

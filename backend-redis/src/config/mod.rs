@@ -1,0 +1,11 @@
+//! What a store is made from: the URL and the builder.
+
+mod builder;
+mod deployment;
+mod parameters;
+mod tls;
+mod url;
+
+pub use self::builder::RedisBuilder;
+pub(crate) use self::builder::Retention;
+pub(crate) use self::deployment::{Deployment, Routes};

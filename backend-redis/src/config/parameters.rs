@@ -1,0 +1,65 @@
+//! The parameters of a URL.
+
+use std::time::Duration;
+
+use stanchion_core::{Error, Result};
+use url::Url;
+
+/// Ours, and those of a socket's URL, which are the client library's.
+#[derive(Default)]
+pub(crate) struct Parameters {
+    pub(crate) namespace: Option<String>,
+    pub(crate) request_timeout: Option<Duration>,
+    pub(crate) replicas: Option<u32>,
+    pub(super) ca: Option<String>,
+    pub(super) sentinel_user: Option<String>,
+    pub(super) sentinel_password: Option<String>,
+    pub(super) socket: Vec<(String, String)>,
+}
+
+impl Parameters {
+    /// Reads the parameters of a URL of this scheme.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for one that is unknown, twice there or malformed.
+    pub(super) fn read(scheme: &str, url: &Url) -> Result<Self> {
+        let mut read = Self::default();
+        for (key, value) in url.query_pairs() {
+            let value = value.into_owned();
+            let twice = match key.as_ref() {
+                "namespace" => read.namespace.replace(value).is_some(),
+                "request_timeout_ms" => {
+                    let timeout = Duration::from_millis(number(&key, &value)?);
+                    read.request_timeout.replace(timeout).is_some()
+                }
+                "replicas" => read.replicas.replace(number(&key, &value)?).is_some(),
+                "ca" if scheme.starts_with("rediss") => read.ca.replace(value).is_some(),
+                "sentinel_user" if scheme.ends_with("+sentinel") => {
+                    read.sentinel_user.replace(value).is_some()
+                }
+                "sentinel_password" if scheme.ends_with("+sentinel") => {
+                    read.sentinel_password.replace(value).is_some()
+                }
+                "db" | "user" | "pass" if scheme == "redis+unix" => {
+                    let twice = read.socket.iter().any(|(known, _)| *known == key);
+                    read.socket.push((key.clone().into_owned(), value));
+                    twice
+                }
+                // It may be the end of a password that was not escaped.
+                _ if key.contains('@') => return Err(Error::invalid_argument("the URL does not parse")),
+                _ => {
+                    let detail = format!("unknown URL parameter `{key}` of {scheme}://");
+                    return Err(Error::invalid_argument(detail));
+                }
+            };
+            if twice {
+                return Err(Error::invalid_argument(format!("URL parameter `{key}` is given twice")));
+            }
+        }
+        Ok(read)
+    }
+}
+
+fn number<T: std::str::FromStr>(key: &str, value: &str) -> Result<T> {
+    value.parse().map_err(|_| Error::invalid_argument(format!("{key} is a whole number")))
+}

@@ -1,0 +1,112 @@
+//! The primary that sentinels announce, asked for at every connection.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, ServerErrorKind, Value};
+use stanchion_core::clock::sleep;
+use stanchion_core::{Error, ErrorKind, Result};
+
+use crate::access::{Access, Address};
+use crate::error;
+use crate::given::exchange;
+
+/// After so long without a connection the sentinels are asked once more, beside the attempts under way: what they
+/// announced first may have been the primary that is about to be replaced.
+const ROUND: Duration = Duration::from_millis(250);
+
+/// The sentinels of a service.
+#[derive(Debug)]
+pub(crate) struct Sentinels {
+    /// How each is reached.
+    pub(crate) sentinels: Vec<Access>,
+    pub(crate) service: String,
+    /// How the servers are reached.
+    pub(crate) servers: Access,
+}
+
+impl Sentinels {
+    /// Connects to the server that some sentinel announces and that says itself that it is the primary. All sentinels are
+    /// asked at once, so that those which are away cost nothing.
+    ///
+    /// # Errors
+    /// That of the last attempt, if all fail; one that no further attempt would mend comes first.
+    pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Weak<()>)> {
+        let mut attempts = FuturesUnordered::new();
+        let mut failed: Option<Error> = None;
+        loop {
+            attempts.extend(
+                self.sentinels
+                    .iter()
+                    .map(|sentinel| async move { self.through(sentinel).await.map_err(error::certain) }),
+            );
+            let mut round = std::pin::pin!(sleep(ROUND));
+            loop {
+                tokio::select! {
+                    attempt = attempts.next() => match attempt {
+                        Some(Ok(connected)) => return Ok(connected),
+                        Some(Err(error)) => if failed.as_ref().is_none_or(|failed| !failed.kind().is_final()) {
+                            failed = Some(error);
+                        },
+                        None => return Err(failed.take().unwrap_or_else(|| {
+                            Error::new(ErrorKind::Unavailable, "no sentinel is known")
+                        })),
+                    },
+                    () = &mut round => break,
+                }
+            }
+        }
+    }
+
+    async fn through(&self, sentinel: &Access) -> Result<(MultiplexedConnection, Weak<()>)> {
+        let announced = self.announced(sentinel).await?;
+        let (mut connection, driver) = self.servers.at(&announced).connect().await?;
+        let role = match ask(&mut connection, redis::cmd("ROLE")).await {
+            Ok(Value::Array(parts)) => parts.into_iter().next(),
+            Ok(_) => None,
+            // Whoever may not ask goes by the sentinels' word.
+            Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoPerm) => {
+                return Ok((connection, driver));
+            }
+            Err(error) => return Err(error::of_question(error)),
+        };
+        match role {
+            Some(Value::BulkString(role)) if role == b"master" => Ok((connection, driver)),
+            _ => {
+                let detail = format!("the announced server is not the primary yet: {announced}");
+                Err(Error::new(ErrorKind::Unavailable, detail))
+            }
+        }
+    }
+
+    async fn announced(&self, sentinel: &Access) -> Result<Address> {
+        let (mut connection, _) = sentinel.connect().await?;
+        let mut command = redis::cmd("SENTINEL");
+        command.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
+        let answer = ask(&mut connection, command).await.map_err(error::of_question)?;
+        let text = |value: &Value| match value {
+            Value::BulkString(text) => Some(String::from_utf8_lossy(text).into_owned()),
+            _ => None,
+        };
+        match answer {
+            Value::Nil => {
+                let detail = format!("the sentinel knows no service {:?}", self.service);
+                Err(Error::new(ErrorKind::Unavailable, detail))
+            }
+            Value::Array(parts) => match parts.as_slice() {
+                [host, port] => text(host).zip(text(port).and_then(|port| port.parse().ok())),
+                _ => None,
+            }
+            .map(|(host, port)| Address { host, port })
+            .ok_or_else(error::unexpected),
+            _ => Err(error::unexpected()),
+        }
+    }
+}
+
+async fn ask(connection: &mut MultiplexedConnection, command: Cmd) -> redis::RedisResult<Value> {
+    exchange(connection, &[command]).await?.pop().unwrap_or(Ok(Value::Nil))
+}

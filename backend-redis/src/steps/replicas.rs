@@ -1,0 +1,62 @@
+//! Grants that too few replicas have acknowledged are not handed out.
+
+use stanchion_core::engine::steps::{Acquire, Acquired, Answers, Cancel, Ending, PermitSteps, Release};
+use stanchion_core::{Error, ErrorKind, Kind, Result};
+
+use super::RedisSteps;
+use super::call::Written;
+
+/// The error of a grant that `wanted` replicas should have and `count` have, if that is fewer.
+pub(super) fn shortfall(count: Result<u32>, wanted: u32) -> Option<Error> {
+    match count {
+        Ok(count) if count >= wanted => None,
+        Ok(count) => {
+            let detail = format!("{count} of {wanted} replicas acknowledged the grant, which was undone");
+            Some(Error::new(ErrorKind::Unavailable, detail))
+        }
+        Err(error) => Some(error),
+    }
+}
+
+impl RedisSteps {
+    /// Reads the answers to a batch of acquires, and undoes the grants that too few replicas have.
+    pub(super) async fn granted(&self, batch: &[Acquire], written: Answers<Written>) -> Answers<Acquired> {
+        let mut short = Vec::new();
+        let mut answers = Vec::with_capacity(batch.len());
+        for (index, written) in written.into_iter().enumerate() {
+            let read = written.and_then(|written| Ok((written.reply.ours()?.acquired()?, written.short)));
+            if let Ok((Acquired::Granted { .. }, Some(error))) = &read {
+                short.push((index, error.replicate()));
+            }
+            answers.push(read.map(|(acquired, _)| acquired));
+        }
+        let undone = self.undo(short.iter().filter_map(|(index, _)| batch.get(*index))).await;
+        for ((index, error), undone) in short.into_iter().zip(undone) {
+            answers[index] = Err(match undone {
+                Ok(()) => error,
+                Err(failed) => {
+                    let detail = "too few replicas acknowledged the grant, and undoing it failed";
+                    Error::new(ErrorKind::Unknown, detail).with_source(failed)
+                }
+            });
+        }
+        answers
+    }
+
+    /// Frees what was granted, so that the same ticket may ask again; a member of a wait group is withdrawn for good,
+    /// because one that ends otherwise is counted.
+    async fn undo(&self, granted: impl Iterator<Item = &Acquire> + Send) -> Vec<Result<()>> {
+        let mut undone = Vec::new();
+        for Acquire { object, ticket, lease, .. } in granted {
+            let (object, ticket) = (object.clone(), *ticket);
+            undone.extend(if object.kind == Kind::WaitGroup {
+                self.cancel(&[Cancel { object, ticket, lease: *lease }]).await
+            } else {
+                let ending = Ending::Abandoned;
+                let release = Release { object, ticket, ending, tombstone: None, call: None };
+                self.release(&[release]).await.into_iter().map(|kept| kept.map(drop)).collect()
+            });
+        }
+        undone
+    }
+}

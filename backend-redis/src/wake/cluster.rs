@@ -1,0 +1,176 @@
+//! Wake-ups on a cluster: a blocking pop for each stripe that has waiters, on the node that holds it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use redis::aio::MultiplexedConnection;
+use redis::{ErrorKind as RedisKind, ServerErrorKind};
+use stanchion_core::clock::{now, sleep};
+use stanchion_core::engine::steps::Object;
+use stanchion_core::{Error, ErrorKind, Result, Ticket};
+use tokio::sync::Notify;
+use tokio::time::timeout_at;
+
+use super::{WAIT, pop, popped};
+use crate::access::Address;
+use crate::cluster::Topology;
+use crate::error;
+use crate::keys::{STRIPES, stripe_of};
+
+/// Connections kept at most for stripes that have no waiters.
+const IDLE: usize = 4;
+/// After a pop that failed.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A connection that nothing blocks, and what tells whether its driver still runs.
+struct Idle {
+    node: Address,
+    connection: MultiplexedConnection,
+    driver: Weak<()>,
+}
+
+/// What became of a pop: the hint, and the connection, unless it broke.
+type Popped = (usize, Option<Ticket>, Option<Idle>);
+
+/// The pops under way. They outlive the call that began them, so that the hint for one stripe does not end the others.
+struct Pops {
+    under_way: FuturesUnordered<BoxFuture<'static, Popped>>,
+    blocked: [bool; STRIPES],
+    idle: [Option<Idle>; STRIPES],
+}
+
+struct Shared {
+    topology: Arc<Topology>,
+    /// The mailbox of each stripe.
+    boxes: Vec<String>,
+    limit: Duration,
+}
+
+/// The wake-ups of a cluster.
+pub(crate) struct ClusterWake {
+    shared: Arc<Shared>,
+    /// How many objects of each stripe are waited for.
+    watched: Mutex<[usize; STRIPES]>,
+    more: Notify,
+    pops: tokio::sync::Mutex<Pops>,
+}
+
+impl ClusterWake {
+    pub(crate) fn new(topology: Arc<Topology>, boxes: Vec<String>, limit: Duration) -> Self {
+        Self {
+            shared: Arc::new(Shared { topology, boxes, limit }),
+            watched: Mutex::new([0; STRIPES]),
+            more: Notify::new(),
+            pops: tokio::sync::Mutex::new(Pops {
+                under_way: FuturesUnordered::new(),
+                blocked: [false; STRIPES],
+                idle: Default::default(),
+            }),
+        }
+    }
+
+    pub(super) fn watch(&self, object: &Object, waited_for: bool) {
+        let mut watched = self.watched();
+        let count = &mut watched[stripe_of(object)];
+        *count = if waited_for { *count + 1 } else { count.saturating_sub(1) };
+        if waited_for && *count == 1 {
+            self.more.notify_one();
+        }
+    }
+
+    /// The next hint, if one comes in time. A stripe whose node is away does not keep the others'.
+    pub(super) async fn next(&self) -> Option<Ticket> {
+        let mut pops = self.pops.lock().await;
+        let mut over = std::pin::pin!(sleep(WAIT));
+        loop {
+            pops.block(&self.shared, &self.watched());
+            tokio::select! {
+                Some((stripe, ticket, connection)) = pops.under_way.next() => {
+                    pops.blocked[stripe] = false;
+                    pops.idle[stripe] = connection;
+                    if ticket.is_some() {
+                        return ticket;
+                    }
+                }
+                () = self.more.notified() => {}
+                () = &mut over => return None,
+            }
+        }
+    }
+
+    fn watched(&self) -> MutexGuard<'_, [usize; STRIPES]> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pops {
+    /// Begins a pop for each stripe that has waiters and none under way.
+    fn block(&mut self, shared: &Arc<Shared>, watched: &[usize; STRIPES]) {
+        let mut spare = 0;
+        for (stripe, count) in watched.iter().enumerate() {
+            if *count == 0 {
+                spare += usize::from(self.idle[stripe].is_some());
+                if spare > IDLE {
+                    self.idle[stripe] = None;
+                }
+            } else if !self.blocked[stripe] {
+                self.blocked[stripe] = true;
+                let idle = self.idle[stripe].take();
+                self.under_way.push(Box::pin(Arc::clone(shared).wait(stripe, idle)));
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Waits for a hint to a waiter of the stripe. A failure is only noted: the poll floor serves meanwhile.
+    async fn wait(self: Arc<Self>, stripe: usize, idle: Option<Idle>) -> Popped {
+        let (owner, version) = self.topology.owner(stripe);
+        let failed = match owner {
+            Some(owner) => match self.pop(stripe, owner, idle).await {
+                Ok((ticket, idle)) => return (stripe, ticket, idle),
+                Err(error) => error,
+            },
+            None => Error::new(ErrorKind::Unavailable, "no node of the cluster has the slot"),
+        };
+        tracing::debug!(error = %failed, stripe, "no wake-ups for now, the poll floor serves");
+        sleep(PAUSE).await;
+        // Who fails again asks again; the table may still be the old one.
+        let _ = timeout_at(now() + self.limit, self.topology.read(version)).await;
+        (stripe, None, None)
+    }
+
+    async fn pop(
+        &self,
+        stripe: usize,
+        owner: Address,
+        idle: Option<Idle>,
+    ) -> Result<(Option<Ticket>, Option<Idle>)> {
+        let usable = idle.filter(|idle| idle.node == owner && idle.driver.strong_count() > 0);
+        let mut idle = match usable {
+            Some(idle) => idle,
+            None => {
+                let access = self.topology.access(&owner);
+                let late = |_| Error::new(ErrorKind::Unavailable, "no connection within the time limit");
+                let connected = timeout_at(now() + self.limit, access.connect()).await;
+                let (connection, driver) = connected.map_err(late)??;
+                Idle { node: owner, connection, driver }
+            }
+        };
+        let command = pop(std::slice::from_ref(&self.boxes[stripe]));
+        match popped(&mut idle.connection, &command, self.limit).await? {
+            Ok(ticket) => Ok((ticket, Some(idle))),
+            Err(failed) if failed.kind() == RedisKind::Server(ServerErrorKind::Moved) => {
+                let to = failed.redirect_node().and_then(|(node, _)| Address::parse(node, &idle.node));
+                self.topology.moved(stripe, to.ok_or_else(error::unexpected)?);
+                // Two nodes that do not agree yet send to each other.
+                sleep(PAUSE / 10).await;
+                Ok((None, None))
+            }
+            Err(failed) => Err(error::certain(error::of_node(failed))),
+        }
+    }
+}

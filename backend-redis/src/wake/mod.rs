@@ -1,0 +1,161 @@
+//! The sources of wake-ups: blocking pops over the process's mailboxes.
+
+mod cluster;
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, RedisError, Value};
+use stanchion_core::clock::{now, sleep};
+use stanchion_core::engine::steps::{Object, WakeSource};
+use stanchion_core::{Error, ErrorKind, Result, Ticket};
+use tokio::time::timeout_at;
+
+pub(crate) use self::cluster::ClusterWake;
+use crate::error;
+use crate::link::Endpoint;
+
+/// How long the server waits for a hint.
+const WAIT: Duration = Duration::from_millis(1500);
+
+/// Hints to the waiters of one process, popped on connections of their own: one connection to a server, whatever the
+/// number of waiters; to a cluster one for each stripe that has waiters.
+pub struct RedisWake {
+    source: Source,
+}
+
+enum Source {
+    /// There is nothing to pop on: the poll floor serves.
+    None,
+    One(ServerWake),
+    Cluster(ClusterWake),
+}
+
+impl RedisWake {
+    /// Without any hints.
+    pub(crate) fn none() -> Self {
+        Self { source: Source::None }
+    }
+
+    /// Over all mailboxes of a process, on one server. `limit` is how late an answer may be.
+    pub(crate) fn of_server(endpoint: Endpoint, boxes: &[String], limit: Duration) -> Self {
+        Self {
+            source: Source::One(ServerWake { endpoint, command: pop(boxes), limit, idle: Mutex::new(None) }),
+        }
+    }
+
+    /// Over the mailboxes of a process on the nodes of a cluster.
+    pub(crate) fn of_cluster(source: ClusterWake) -> Self {
+        Self { source: Source::Cluster(source) }
+    }
+}
+
+#[async_trait]
+impl WakeSource for RedisWake {
+    fn watch(&self, object: &Object, waited_for: bool) {
+        if let Source::Cluster(cluster) = &self.source {
+            cluster.watch(object, waited_for);
+        }
+    }
+
+    async fn next(&self) -> Result<Vec<Ticket>> {
+        let ticket = match &self.source {
+            Source::None => {
+                sleep(WAIT).await;
+                None
+            }
+            Source::One(server) => server.next().await?,
+            Source::Cluster(cluster) => cluster.next().await,
+        };
+        Ok(ticket.into_iter().collect())
+    }
+}
+
+/// The wake-ups of one server.
+struct ServerWake {
+    endpoint: Endpoint,
+    command: Cmd,
+    limit: Duration,
+    idle: Mutex<Option<MultiplexedConnection>>,
+}
+
+impl ServerWake {
+    async fn next(&self) -> Result<Option<Ticket>> {
+        // Taken out while in use: a call dropped half way takes its connection, and the pop that blocks it, along.
+        let connection = self.idle().take();
+        let mut connection = match connection {
+            Some(connection) => connection,
+            None => {
+                let connected = timeout_at(now() + self.limit, self.endpoint.connect()).await;
+                let late = |_| Error::new(ErrorKind::Unavailable, "no connection within the time limit");
+                connected.map_err(late)??.0
+            }
+        };
+        let ticket = popped(&mut connection, &self.command, self.limit).await;
+        let ticket = ticket?.map_err(|error| error::certain(error::of_request(error)))?;
+        *self.idle() = Some(connection);
+        Ok(ticket)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Option<MultiplexedConnection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The command that waits for an element in any of these lists.
+fn pop(boxes: &[String]) -> Cmd {
+    let mut command = redis::cmd("BLPOP");
+    command.arg(boxes).arg(WAIT.as_secs_f64());
+    command
+}
+
+/// Waits for a hint; the inner error is what the server answered.
+async fn popped(
+    connection: &mut MultiplexedConnection,
+    command: &Cmd,
+    limit: Duration,
+) -> Result<std::result::Result<Option<Ticket>, RedisError>> {
+    let answer = timeout_at(now() + WAIT + limit, command.query_async(connection)).await;
+    let late = |_| Error::new(ErrorKind::Unavailable, "no answer within the time limit");
+    Ok(answer.map_err(late)?.map(|answer| ticket(&answer)))
+}
+
+/// The ticket in an answer; what is no ticket was not pushed by a step and is ignored.
+fn ticket(answer: &Value) -> Option<Ticket> {
+    let Value::Array(parts) = answer else { return None };
+    let Value::BulkString(element) = parts.get(1)? else { return None };
+    std::str::from_utf8(element).ok()?.parse().ok()
+}
+
+impl fmt::Debug for RedisWake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let source = match &self.source {
+            Source::None => "none",
+            Source::One(_) => "server",
+            Source::Cluster(_) => "cluster",
+        };
+        f.debug_struct("RedisWake").field("source", &source).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn popped(element: &[u8]) -> Option<Ticket> {
+        ticket(&Value::Array(vec![Value::BulkString(b"box".to_vec()), Value::BulkString(element.to_vec())]))
+    }
+
+    #[test]
+    fn c14_forged_hints_are_ignored() {
+        let ticket = Ticket::random();
+        assert_eq!(popped(ticket.to_string().as_bytes()), Some(ticket));
+        for forged in [&b""[..], b"hello", b"\xff\xfe", &[b'0'; 33]] {
+            assert_eq!(popped(forged), None);
+        }
+        assert_eq!(super::ticket(&Value::Nil), None);
+    }
+}

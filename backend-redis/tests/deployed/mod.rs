@@ -1,0 +1,146 @@
+//! A namespace on a deployment that all cases of a test binary share.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::aio::MultiplexedConnection;
+use stanchion_conformance::Harness;
+use stanchion_conformance::gaps::GAPS;
+use stanchion_conformance::servers::{self, RedisCluster, RedisOptions, RedisSentinel, RedisServer};
+use stanchion_conformance::suite::Case;
+use stanchion_core::{Store, Ticket};
+use stanchion_redis::{RedisBuilder, RedisStore};
+
+/// The URL of the deployment, and where a plain client finds its primaries.
+struct Deployment {
+    url: String,
+    primaries: Vec<String>,
+}
+
+static SERVER: LazyLock<Deployment> = LazyLock::new(|| {
+    let url = servers::redis().expect("a redis-server").url().to_owned();
+    Deployment { primaries: vec![url.clone()], url }
+});
+
+static TLS: LazyLock<Deployment> = LazyLock::new(|| {
+    let server =
+        RedisServer::start(RedisOptions::default().tls(true).password("pw")).expect("a redis-server");
+    let server = Box::leak(Box::new(server));
+    let socket = format!("redis+unix://{}?pass=pw", server.dir().join("redis.sock").display());
+    Deployment { url: server.url(), primaries: vec![socket] }
+});
+
+static SENTINEL: LazyLock<Deployment> = LazyLock::new(|| {
+    let sentinel = RedisSentinel::start(RedisOptions::default().password("pw")).expect("sentinels");
+    let sentinel = Box::leak(Box::new(sentinel));
+    Deployment { url: sentinel.url(), primaries: vec![sentinel.servers()[0].url()] }
+});
+
+static CLUSTER: LazyLock<Deployment> = LazyLock::new(|| {
+    let cluster = RedisCluster::start(RedisOptions::default().password("pw")).expect("a cluster");
+    let cluster = Box::leak(Box::new(cluster));
+    Deployment { url: cluster.url(), primaries: cluster.nodes()[..3].iter().map(|node| node.url()).collect() }
+});
+
+/// A namespace of its own on the deployment.
+pub(crate) struct Deployed {
+    deployment: &'static Deployment,
+    namespace: String,
+}
+
+impl Deployed {
+    /// One server.
+    pub(crate) fn server() -> Self {
+        Self::on(&SERVER)
+    }
+
+    /// One server that speaks TLS and wants a password.
+    pub(crate) fn tls() -> Self {
+        Self::on(&TLS)
+    }
+
+    /// A primary under the watch of sentinels, all of which want a password.
+    pub(crate) fn sentinel() -> Self {
+        Self::on(&SENTINEL)
+    }
+
+    /// A cluster that wants a password.
+    pub(crate) fn cluster() -> Self {
+        Self::on(&CLUSTER)
+    }
+
+    fn on(deployment: &'static Deployment) -> Self {
+        Self { deployment, namespace: format!("t{}", Ticket::random()) }
+    }
+
+    fn builder(&self) -> RedisBuilder {
+        RedisStore::builder(&self.deployment.url).expect("a URL").namespace(&self.namespace)
+    }
+
+    async fn primaries(&self) -> Vec<MultiplexedConnection> {
+        let mut primaries = Vec::new();
+        for url in &self.deployment.primaries {
+            let client = redis::Client::open(url.as_str()).expect("a URL");
+            primaries.push(client.get_multiplexed_async_connection().await.expect("a connection"));
+        }
+        primaries
+    }
+
+    /// The keys of the namespace on a server but for its layout.
+    async fn keys(&self, raw: &mut MultiplexedConnection) -> Vec<Vec<u8>> {
+        let (mut cursor, mut keys) = (0_u64, Vec::new());
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(cursor).arg("MATCH").arg(format!("{{{}/*", self.namespace)).arg("COUNT").arg(1_000);
+            let (next, page): (u64, Vec<Vec<u8>>) = scan.query_async(raw).await.expect("a page of keys");
+            keys.extend(page.into_iter().filter(|key| !key.ends_with(b"}:layout")));
+            cursor = next;
+            if cursor == 0 {
+                return keys;
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Harness for Deployed {
+    async fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.builder().connect().await.expect("a store"))
+    }
+
+    async fn forgetful_store(&self, retention: Duration) -> Option<Arc<dyn Store>> {
+        // A second is the shortest there is.
+        let retention = retention.max(Duration::from_secs(1));
+        let store = self.builder().retention(retention, retention).connect().await;
+        Some(Arc::new(store.expect("a store")))
+    }
+
+    async fn leftover(&self) -> Option<usize> {
+        let mut leftover = 0;
+        for mut primary in self.primaries().await {
+            leftover += self.keys(&mut primary).await.len();
+        }
+        Some(leftover)
+    }
+
+    fn ttl(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    async fn lose_data(&self) -> bool {
+        for mut primary in self.primaries().await {
+            for key in self.keys(&mut primary).await {
+                let _: u64 =
+                    redis::cmd("UNLINK").arg(key).query_async(&mut primary).await.expect("it is gone");
+            }
+        }
+        true
+    }
+
+    fn gap(&self, case: &Case) -> Option<String> {
+        case.gap_in(GAPS, "redis")
+    }
+}

@@ -1,0 +1,117 @@
+//! A private Redis under the watch of sentinels.
+
+use super::error::ServerError;
+use super::launch::READY_LIMIT;
+use super::redis::{RedisOptions, RedisServer};
+use super::redis_cluster::start_all;
+use super::redis_wire::quoted;
+use super::wait::wait_until;
+
+const SENTINELS: usize = 3;
+/// The name the sentinels know the service by.
+const SERVICE: &str = "test";
+
+/// A primary, a replica and three sentinels with a quorum of two, of this process alone, on 127.0.0.1.
+///
+/// A primary that does not answer for a second is taken for failed.
+#[derive(Debug)]
+pub struct RedisSentinel {
+    servers: [RedisServer; 2],
+    sentinels: Vec<RedisServer>,
+}
+
+impl RedisSentinel {
+    /// Starts all of them and waits until the replica is in step and the sentinels know it and each other.
+    ///
+    /// A password of the options is that of the servers and of the sentinels.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisServer::start`]; [`ServerError::Silent`] if they do not come together.
+    pub fn start(options: RedisOptions) -> Result<Self, ServerError> {
+        let primary = RedisServer::start(options.clone())?;
+        let port = primary.port();
+        let replica = RedisServer::start(options.clone().config(format!("replicaof 127.0.0.1 {port}")))?;
+        let mut sentinel = RedisOptions::default()
+            .sentinel()
+            .config(format!("sentinel monitor {SERVICE} 127.0.0.1 {port} 2"))
+            .config(format!("sentinel down-after-milliseconds {SERVICE} 1000"))
+            .config(format!("sentinel failover-timeout {SERVICE} 6000"));
+        if let Some(password) = options.secret() {
+            sentinel = sentinel
+                .password(password)
+                .config(format!("sentinel auth-pass {SERVICE} {}", quoted(password)))
+                .config(format!("sentinel sentinel-pass {}", quoted(password)));
+        }
+        let sentinels = start_all(SENTINELS, &sentinel)?;
+        let all = Self { servers: [primary, replica], sentinels };
+        all.wait(|| all.sentinels.iter().all(|sentinel| is_ready(sentinel)).then_some(()))?;
+        all.servers[0].await_replica()?;
+        Ok(all)
+    }
+
+    /// The servers; at first, the first one is the primary.
+    pub fn servers(&self) -> &[RedisServer] {
+        &self.servers
+    }
+
+    /// The sentinels.
+    pub fn sentinels(&self) -> &[RedisServer] {
+        &self.sentinels
+    }
+
+    /// The URL, with all sentinels: `redis+sentinel://127.0.0.1:PORT,127.0.0.1:PORT…/test`.
+    pub fn url(&self) -> String {
+        let hosts: Vec<_> = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port())).collect();
+        let userinfo = self.servers[0].userinfo();
+        let password = userinfo.trim_matches([':', '@']);
+        let own = if password.is_empty() { String::new() } else { format!("?sentinel_password={password}") };
+        format!("redis+sentinel://{userinfo}{}/{SERVICE}{own}", hosts.join(","))
+    }
+
+    /// The server that a majority of the sentinels announces.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Silent`] if they do not agree within a time that is long enough for a failover.
+    pub fn primary(&self) -> Result<usize, ServerError> {
+        self.wait(|| {
+            let announced = |index: &usize| {
+                let port = self.servers[*index].port().to_string();
+                let says = |one: &&RedisServer| {
+                    let asked = one.command(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]);
+                    asked.is_ok_and(|answer| answer.lines().any(|line| line == port))
+                };
+                self.sentinels.iter().filter(says).count() > SENTINELS / 2
+            };
+            (0..self.servers.len()).find(announced)
+        })
+    }
+
+    /// Lets a sentinel promote the replica although the primary is well.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Silent`] if the sentinels refuse for too long.
+    pub fn promote(&self) -> Result<(), ServerError> {
+        self.wait(|| {
+            let answer = self.sentinels[0].command(&["SENTINEL", "FAILOVER", SERVICE]);
+            answer.is_ok_and(|answer| answer.starts_with('+')).then_some(())
+        })
+    }
+
+    fn wait<T>(&self, probe: impl FnMut() -> Option<T>) -> Result<T, ServerError> {
+        wait_until(READY_LIMIT, probe).ok_or_else(|| {
+            let view = self.sentinels[0].command(&["SENTINEL", "MASTER", SERVICE]).unwrap_or_default();
+            ServerError::Silent { program: "redis-server", log: view.replace("\r\n", " ") }
+        })
+    }
+}
+
+fn is_ready(sentinel: &RedisServer) -> bool {
+    let info = sentinel.command(&["INFO", "sentinel"]).unwrap_or_default();
+    let replicas = sentinel.command(&["SENTINEL", "REPLICAS", SERVICE]).unwrap_or_default();
+    info.contains("status=ok")
+        && info.contains(&format!("slaves=1,sentinels={SENTINELS}"))
+        && replicas.contains("master-link-status\r\n$2\r\nok")
+}
