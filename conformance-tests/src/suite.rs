@@ -14,7 +14,7 @@ use crate::gaps::Gap;
 use crate::harness::Harness;
 
 /// How long a case may take before it counts as stuck.
-pub const CASE_LIMIT: Duration = Duration::from_secs(60);
+pub const CASE_LIMIT: Duration = Duration::from_secs(120);
 
 /// A case under way. It needs no `Send`: it is driven by a thread of its own.
 pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
