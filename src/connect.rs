@@ -15,7 +15,9 @@ const KNOWN_SCHEMES: &str = "memory:, redis://, rediss://, redis+unix://, redis+
 /// | `memory:NAME` | in this process, shared by everyone who connects to the same `NAME` |
 /// | `redis://[[USER]:PASSWORD@]HOST[:PORT][/DB]` | one Redis or Valkey server |
 /// | `redis+unix:///PATH` | the same, through a Unix socket |
-/// | `rediss://`, `redis+cluster://`, `redis+sentinel://` | Redis with TLS, Cluster, Sentinel: not offered yet |
+/// | `redis+cluster://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]` | a Redis Cluster, from any of its nodes |
+/// | `redis+sentinel://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]/SERVICE[/DB]` | the primary that these sentinels announce |
+/// | `rediss://`, `rediss+cluster://`, `rediss+sentinel://` | the same with TLS, always with verification; the parameter `ca` is a PEM file |
 /// | `postgres://`, `postgresql://` | not written yet |
 ///
 /// Parameters of the store follow a `?`, as in `redis://127.0.0.1/?namespace=billing`; each store documents its own.

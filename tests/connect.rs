@@ -132,7 +132,7 @@ async fn without_its_feature_the_redis_store_is_unsupported() {
 #[cfg(feature = "redis")]
 mod redis {
     use stanchion::{ErrorKind, connect};
-    use stanchion_conformance::servers::{self, RedisOptions, RedisServer};
+    use stanchion_conformance::servers::{self, RedisCluster, RedisOptions, RedisSentinel, RedisServer};
 
     use super::{assert_hidden, refused, texts};
 
@@ -209,13 +209,31 @@ mod redis {
         }
     }
 
+    /// Nobody answers there; the URL itself is understood.
     #[tokio::test]
-    async fn what_this_version_does_not_offer_is_unsupported() {
-        for scheme in ["rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"] {
-            let error = refused(&format!("{scheme}://:{PASSWORD}@127.0.0.1:1/")).await;
-            assert_eq!((error.kind(), error.store()), (ErrorKind::Unsupported, Some("redis")), "{error}");
-            assert!(error.to_string().contains("redis://"), "{error} does not say what is offered");
+    async fn every_deployment_has_a_scheme() {
+        for (scheme, path) in [
+            ("rediss", ""),
+            ("redis+cluster", ""),
+            ("rediss+cluster", ""),
+            ("redis+sentinel", "service"),
+            ("rediss+sentinel", "service"),
+        ] {
+            let error = refused(&format!("{scheme}://:{PASSWORD}@127.0.0.1:1/{path}")).await;
+            assert_eq!((error.kind(), error.store()), (ErrorKind::Unavailable, Some("redis")), "{error}");
             assert_hidden(PASSWORD, &texts(&error));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cluster_and_a_primary_of_sentinels_are_opened_by_url() {
+        let cluster = RedisCluster::start(RedisOptions::default().password(PASSWORD)).unwrap();
+        let sentinel = RedisSentinel::start(RedisOptions::default().password(PASSWORD)).unwrap();
+        for url in [cluster.url(), sentinel.url()] {
+            let store = connect(&url).await.unwrap();
+            store.ping().await.unwrap();
+            assert_hidden(PASSWORD, &[format!("{store:?}"), format!("{store:#?}")]);
+            store.close().await.unwrap();
         }
     }
 }

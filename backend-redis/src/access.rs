@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
-    PushInfo, RedisConnectionInfo,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ProtocolVersion, PushInfo,
+    RedisConnectionInfo,
 };
 use stanchion_core::Result;
 
@@ -37,13 +37,14 @@ impl fmt::Display for Address {
 
 /// Credentials, database and TLS: the same for all nodes. The address in it is that of one of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Access(ConnectionInfo);
+pub(crate) struct Access(Arc<ConnectionInfo>);
 
 impl Access {
     /// As `info` has it, but in RESP3, because only that tells at once that a connection has ended.
     pub(crate) fn new(info: ConnectionInfo) -> Self {
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        Self(info.set_redis_settings(settings).set_tcp_settings(TcpSettings::default().set_nodelay(true)))
+        let tcp = TcpSettings::default().set_nodelay(true);
+        Self(Arc::new(info.set_redis_settings(settings).set_tcp_settings(tcp)))
     }
 
     #[cfg(test)]
@@ -53,7 +54,7 @@ impl Access {
 
     /// The same node with other credentials.
     pub(crate) fn with(&self, settings: RedisConnectionInfo) -> Self {
-        Self::new(self.0.clone().set_redis_settings(settings))
+        Self::new(ConnectionInfo::clone(&self.0).set_redis_settings(settings))
     }
 
     /// The node that the address in it leads to; `None` for a socket.
@@ -75,12 +76,12 @@ impl Access {
             }
             _ => ConnectionAddr::Tcp(host, port),
         };
-        Self(self.0.clone().set_addr(addr))
+        Self(Arc::new(ConnectionInfo::clone(&self.0).set_addr(addr)))
     }
 
     #[cfg(all(test, feature = "tls"))]
-    pub(crate) fn into_info(self) -> ConnectionInfo {
-        self.0
+    pub(crate) fn info(&self) -> &ConnectionInfo {
+        &self.0
     }
 
     /// Connects. The second part is upgradable for as long as the connection's driver runs.
@@ -89,7 +90,7 @@ impl Access {
     /// As [`error::of_connect`].
     pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Weak<()>)> {
         let failed = |error| error::of_connect(error, self.0.addr());
-        let client = self.0.clone().into_connection_info().and_then(Client::open).map_err(failed)?;
+        let client = Client::open(ConnectionInfo::clone(&self.0)).map_err(failed)?;
         let alive = Arc::new(());
         let driver = Arc::downgrade(&alive);
         // The driver owns the receiver of pushed messages and drops it with itself, whatever ends it.

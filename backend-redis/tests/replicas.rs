@@ -1,6 +1,10 @@
 //! Grants that wait for replicas.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
 
 mod harness;
 

@@ -18,7 +18,7 @@ use stanchion_redis::RedisStore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-async fn start(options: RedisOptions) -> (Arc<RedisSentinel>, Bed) {
+fn start(options: RedisOptions) -> (Arc<RedisSentinel>, Bed) {
     let sentinel = Arc::new(RedisSentinel::start(options).unwrap());
     let bed = Bed::on(&sentinel.url());
     (sentinel, bed)
@@ -80,7 +80,7 @@ async fn works_again(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c18_clients_follow_a_failover() {
-    let (sentinel, bed) = start(RedisOptions::default()).await;
+    let (sentinel, bed) = start(RedisOptions::default());
     let store: Arc<dyn Store> = Arc::new(bed.builder().connect().await.unwrap());
     let (mutex, guard, waiters) = held_with_waiters(&store).await;
     followed(&sentinel.servers()[0]).await;
@@ -91,7 +91,7 @@ async fn c18_clients_follow_a_failover() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c18_clients_leave_a_primary_that_is_demoted() {
-    let (sentinel, bed) = start(RedisOptions::default()).await;
+    let (sentinel, bed) = start(RedisOptions::default());
     let store: Arc<dyn Store> = Arc::new(bed.builder().connect().await.unwrap());
     let (mutex, guard, waiters) = held_with_waiters(&store).await;
     sentinel.promote().unwrap();
@@ -101,7 +101,7 @@ async fn c18_clients_leave_a_primary_that_is_demoted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c18_clients_leave_a_primary_that_hangs() {
-    let (sentinel, bed) = start(RedisOptions::default()).await;
+    let (sentinel, bed) = start(RedisOptions::default());
     let store: Arc<dyn Store> =
         Arc::new(bed.builder().request_timeout(Duration::from_millis(500)).connect().await.unwrap());
     let (mutex, guard, waiters) = held_with_waiters(&store).await;
@@ -114,7 +114,7 @@ async fn c18_clients_leave_a_primary_that_hangs() {
 
 #[tokio::test]
 async fn c18_one_sentinel_is_enough() {
-    let (sentinel, bed) = start(RedisOptions::default().password("p w")).await;
+    let (sentinel, bed) = start(RedisOptions::default().password("p w"));
     sentinel.sentinels()[0].kill().unwrap();
     sentinel.sentinels()[1].pause().unwrap();
     let start = Instant::now();
@@ -130,7 +130,7 @@ async fn c18_one_sentinel_is_enough() {
 
 #[tokio::test]
 async fn c21_wrong_credentials_and_services_are_told() {
-    let (sentinel, _) = start(RedisOptions::default().password("s3cret")).await;
+    let (sentinel, _) = start(RedisOptions::default().password("s3cret"));
     let url = sentinel.url();
     for (wrong, kind) in [
         (url.replace("sentinel_password=s3cret", "sentinel_password=wr0ng"), ErrorKind::Unauthorized),

@@ -1,6 +1,10 @@
 //! TLS: who does not prove to be the server is refused, and nothing falls back.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
 #![cfg(feature = "tls")]
 
 mod harness;

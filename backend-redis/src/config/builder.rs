@@ -8,6 +8,7 @@ use stanchion_core::{Error, Result};
 
 use super::deployment::Deployment;
 use super::url;
+use crate::access::Access;
 use crate::given::Given;
 use crate::keys::Keyspace;
 
@@ -103,7 +104,7 @@ impl RedisBuilder {
     #[must_use]
     pub fn wake_client(mut self, client: Client) -> Self {
         if let Deployment::Given { wake, .. } = &mut self.deployment {
-            *wake = Some(client);
+            *wake = Some(Access::new(client.get_connection_info().clone()));
         }
         self
     }

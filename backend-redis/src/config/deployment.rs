@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Client;
 use stanchion_core::{Error, Result};
 
 use crate::access::{Access, Address};
@@ -24,8 +23,8 @@ pub(crate) enum Deployment {
     Sentinel(Arc<Sentinels>),
     /// A cluster, some of whose nodes are known.
     Cluster { access: Access, seeds: Vec<Address> },
-    /// Wherever the user's connection leads, and a client that leads there, too.
-    Given { given: Given, wake: Option<Client> },
+    /// Wherever the user's connection leads, and another way there.
+    Given { given: Given, wake: Option<Access> },
 }
 
 /// What the steps of one process go through.
@@ -63,9 +62,9 @@ impl Deployment {
                 let (callers, own) = (one(&endpoint), one(&endpoint));
                 Routes { callers, own, wake: RedisWake::none(), wakes: false }
             }
-            Self::Given { given, wake: Some(client) } => {
+            Self::Given { given, wake: Some(access) } => {
                 let callers = one(&Endpoint::Given(given.clone()));
-                let access = Access::new(client.get_connection_info().clone());
+                let access = access.clone();
                 let through = if given.is_cluster {
                     let seed = access.address().ok_or_else(no_socket)?;
                     Self::Cluster { access, seeds: vec![seed] }

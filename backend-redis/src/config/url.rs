@@ -225,8 +225,8 @@ mod tests {
             assert_eq!(kind(&format!("{url}?ca=/dev/null")), Some(ErrorKind::InvalidArgument), "{url}");
             assert_eq!(kind(&format!("{url}#insecure")), Some(ErrorKind::InvalidArgument), "{url}");
         }
-        let info = server("rediss://a").into_info();
-        assert!(matches!(info.addr(), redis::ConnectionAddr::TcpTls { insecure: false, .. }));
+        let access = server("rediss://a");
+        assert!(matches!(access.info().addr(), redis::ConnectionAddr::TcpTls { insecure: false, .. }));
         assert_eq!(kind("redis://a?ca=/nowhere/ca.pem"), Some(ErrorKind::InvalidArgument));
     }
 

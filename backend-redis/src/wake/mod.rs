@@ -30,8 +30,8 @@ pub struct RedisWake {
 enum Source {
     /// There is nothing to pop on: the poll floor serves.
     None,
-    One(ServerWake),
-    Cluster(ClusterWake),
+    One(Box<ServerWake>),
+    Cluster(Box<ClusterWake>),
 }
 
 impl RedisWake {
@@ -42,14 +42,13 @@ impl RedisWake {
 
     /// Over all mailboxes of a process, on one server. `limit` is how late an answer may be.
     pub(crate) fn of_server(endpoint: Endpoint, boxes: &[String], limit: Duration) -> Self {
-        Self {
-            source: Source::One(ServerWake { endpoint, command: pop(boxes), limit, idle: Mutex::new(None) }),
-        }
+        let server = ServerWake { endpoint, command: pop(boxes), limit, idle: Mutex::new(None) };
+        Self { source: Source::One(Box::new(server)) }
     }
 
     /// Over the mailboxes of a process on the nodes of a cluster.
     pub(crate) fn of_cluster(source: ClusterWake) -> Self {
-        Self { source: Source::Cluster(source) }
+        Self { source: Source::Cluster(Box::new(source)) }
     }
 }
 

@@ -45,7 +45,7 @@ impl RedisSentinel {
         }
         let sentinels = start_all(SENTINELS, &sentinel)?;
         let all = Self { servers: [primary, replica], sentinels };
-        all.wait(|| all.sentinels.iter().all(|sentinel| is_ready(sentinel)).then_some(()))?;
+        all.wait(|| all.sentinels.iter().all(is_ready).then_some(()))?;
         all.servers[0].await_replica()?;
         Ok(all)
     }
