@@ -81,6 +81,7 @@ impl RedisSteps {
         };
         let keys: Vec<_> = batch.iter().map(keys_of).collect();
         let complete = |mut command: Cmd| {
+            command.arg(keys.iter().map(Vec::len).sum::<usize>());
             for key in keys.iter().flatten() {
                 command.arg(key);
             }
