@@ -12,6 +12,8 @@ use crate::stage::Stages;
 use crate::workspace::cargo;
 
 const TEST: [&str; 3] = ["test", "--locked", "--all-features"];
+/// Most tests wait for leases and servers most of the time.
+const THREADS: &str = "6";
 const BUILD: [&str; 2] = ["--no-run", "--message-format=json-render-diagnostics"];
 
 /// What stands on the command line.
@@ -46,6 +48,9 @@ impl Options {
     fn command(&self) -> Command {
         let (ours, _) = self.split();
         let mut command = cargo(&TEST);
+        if std::env::var_os("RUST_TEST_THREADS").is_none() {
+            command.env("RUST_TEST_THREADS", THREADS);
+        }
         if !ours.iter().any(|argument| argument == "-p" || argument.starts_with("--package")) {
             command.arg("--workspace");
         }

@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn c3_an_answer_of_no_step_is_an_unknown_outcome() {
-        for answer in [Value::Nil, Value::Array(vec![]), Value::Array(vec![Value::Int(1)])] {
+        for answer in [Value::Nil, Value::Array(vec![]), Value::Array(vec![Value::Okay])] {
             assert_eq!(replies(answer, 1).unwrap_err().kind(), ErrorKind::Unknown);
         }
         let reply = Reply(vec![Value::Int(9)]);

@@ -45,6 +45,24 @@ fn refill(amount: u64, period: Duration, time: Duration) -> u64 {
     u64::try_from(tokens).expect("a short time")
 }
 
+/// Half the time in which an empty bucket fills.
+fn full_after(amount: u64, period: Duration, burst: u64) -> Duration {
+    period.mul_f64(burst as f64 / amount as f64 / 2.0)
+}
+
+/// How long nobody asked, in pauses long enough for the bucket to fill: on a busy machine all tasks may stand still.
+fn idle(calls: impl Iterator<Item = (Instant, Instant)>, long: Duration) -> Duration {
+    let mut calls: Vec<_> = calls.collect();
+    calls.sort_unstable();
+    let (mut idle, mut asked) = (Duration::ZERO, calls.first().map(|call| call.1));
+    for (before, after) in calls {
+        let pause = asked.map_or(Duration::ZERO, |asked| before.saturating_duration_since(asked));
+        idle += if pause > long { pause } else { Duration::ZERO };
+        asked = asked.max(Some(after));
+    }
+    idle
+}
+
 /// L1 and, with the same evidence, L2: two clients, several tasks, a rate whose interval is no whole millisecond.
 async fn window_of(h: &dyn Harness, amount: u64, period: Duration, burst: u64, costs: [u64; 4]) {
     let name = unique("limiter");
@@ -72,7 +90,10 @@ async fn window_of(h: &dyn Harness, amount: u64, period: Duration, burst: u64, c
     let last_refusal = refused.iter().max_by_key(|call| call.0).expect("the demand was over the rate");
     let start = admitted.iter().map(|call| call.1).min().expect("the burst is admitted");
     let given: u64 = admitted.iter().filter(|call| call.0 <= last_refusal.1).map(|call| call.2).sum();
-    let due = burst + refill(amount, period, last_refusal.0.saturating_duration_since(start));
+    let demanded = last_refusal.0.saturating_duration_since(start);
+    let idle =
+        idle(admitted.iter().map(|call| (call.0, call.1)).chain(refused), full_after(amount, period, burst));
+    let due = burst + refill(amount, period, demanded.saturating_sub(idle));
     // At a refusal less than the largest cost was left.
     let largest = costs.into_iter().max().unwrap_or(1);
     assert!((given + largest) * 1_000 >= due * 999, "{given} of {due} admitted");
