@@ -10,8 +10,9 @@
 mod harness;
 
 use harness::*;
-use stanchion_conformance::servers::{RedisOptions, RedisServer};
+use stanchion_conformance::servers::{RedisCluster, RedisOptions, RedisSentinel, RedisServer};
 use stanchion_core::ErrorKind;
+use stanchion_core::engine::steps::{PermitSteps, WakeSource};
 use stanchion_redis::RedisStore;
 
 fn start() -> RedisServer {
@@ -73,4 +74,25 @@ async fn c22_plain_and_tls_do_not_mix() {
     assert_eq!(refused(&bare.replace("rediss:", "redis:")).await, ErrorKind::Unavailable);
     let url = format!("rediss://127.0.0.1:{}/?{parameters}", plain.port());
     assert_eq!(refused(&url).await, ErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn c22_a_cluster_and_sentinels_speak_it_too() {
+    let options = || RedisOptions::default().tls(true).password("s3cret");
+    let (cluster, sentinel) =
+        (RedisCluster::start(options()).unwrap(), RedisSentinel::start(options()).unwrap());
+    for (url, scheme) in [(cluster.url(), "rediss+cluster:"), (sentinel.url(), "rediss+sentinel:")] {
+        assert!(url.starts_with(scheme), "{url}");
+        let process = Bed::on(&url).process().await;
+        let requests: Vec<_> = (0..30).map(|index| ask(&mutex(&format!("m{index}")))).collect();
+        all(PermitSteps::acquire(process.callers.as_ref(), &requests).await);
+        waits(&process, &ask(&mutex("m0"))).await;
+        WakeSource::watch(process.wake.as_ref(), &mutex("m0"), true);
+        release(&process, &requests[0]).await;
+        assert_eq!(hint(&process).await.len(), 1);
+        let (bare, parameters) = url.split_once('?').unwrap();
+        let without = parameters.split('&').filter(|parameter| !parameter.starts_with("ca="));
+        let without: Vec<_> = without.collect();
+        assert_eq!(refused(&format!("{bare}?{}", without.join("&"))).await, ErrorKind::Unavailable);
+    }
 }

@@ -5,6 +5,7 @@ use stanchion_core::{Error, ErrorKind, Kind, Result};
 
 use super::RedisSteps;
 use super::call::Written;
+use crate::error::unexpected;
 
 /// The error of a grant that `wanted` replicas should have and `count` have, if that is fewer.
 pub(super) fn shortfall(count: Result<u32>, wanted: u32) -> Option<Error> {
@@ -30,7 +31,11 @@ impl RedisSteps {
             }
             answers.push(read.map(|(acquired, _)| acquired));
         }
-        let undone = self.undo(short.iter().filter_map(|(index, _)| batch.get(*index))).await;
+        if short.is_empty() {
+            return answers;
+        }
+        let granted: Vec<_> = short.iter().filter_map(|(index, _)| batch.get(*index)).collect();
+        let undone = self.undo(granted.into_iter()).await;
         for ((index, error), undone) in short.into_iter().zip(undone) {
             answers[index] = Err(match undone {
                 Ok(()) => error,
@@ -45,18 +50,24 @@ impl RedisSteps {
 
     /// Frees what was granted, so that the same ticket may ask again; a member of a wait group is withdrawn for good,
     /// because one that ends otherwise is counted.
-    async fn undo(&self, granted: impl Iterator<Item = &Acquire> + Send) -> Vec<Result<()>> {
-        let mut undone = Vec::new();
+    async fn undo(&self, granted: impl Iterator<Item = &Acquire>) -> Vec<Result<()>> {
+        let (mut releases, mut cancels, mut is_cancelled) = (Vec::new(), Vec::new(), Vec::new());
         for Acquire { object, ticket, lease, .. } in granted {
             let (object, ticket) = (object.clone(), *ticket);
-            undone.extend(if object.kind == Kind::WaitGroup {
-                self.cancel(&[Cancel { object, ticket, lease: *lease }]).await
+            is_cancelled.push(object.kind == Kind::WaitGroup);
+            if object.kind == Kind::WaitGroup {
+                cancels.push(Cancel { object, ticket, lease: *lease });
             } else {
                 let ending = Ending::Abandoned;
-                let release = Release { object, ticket, ending, tombstone: None, call: None };
-                self.release(&[release]).await.into_iter().map(|kept| kept.map(drop)).collect()
-            });
+                releases.push(Release { object, ticket, ending, tombstone: None, call: None });
+            }
         }
-        undone
+        let mut released = self.release(&releases).await.into_iter();
+        let mut cancelled = self.cancel(&cancels).await.into_iter();
+        let undone = is_cancelled.into_iter().map(|is_cancelled| match is_cancelled {
+            true => cancelled.next().unwrap_or_else(|| Err(unexpected())),
+            false => released.next().map_or_else(|| Err(unexpected()), |kept| kept.map(drop)),
+        });
+        undone.collect()
     }
 }

@@ -22,6 +22,7 @@ pub struct RedisOptions {
     password: Option<String>,
     append_only: bool,
     tls: bool,
+    certificates: Option<Certificates>,
     sentinel: bool,
     config: Vec<String>,
 }
@@ -63,6 +64,25 @@ impl RedisOptions {
         self
     }
 
+    /// The same authority for all servers that are started with these options, if they speak TLS.
+    pub(super) fn certified(mut self) -> Result<Self, ServerError> {
+        if self.tls && self.certificates.is_none() {
+            self.certificates = Some(Certificates::new()?);
+        }
+        Ok(self)
+    }
+
+    pub(super) fn speaks_tls(&self) -> bool {
+        self.tls
+    }
+
+    /// Other options with TLS as these have it.
+    pub(super) fn tls_of(&self, mut other: Self) -> Self {
+        other.tls = self.tls;
+        other.certificates.clone_from(&self.certificates);
+        other
+    }
+
     /// It is a sentinel, not a server of data.
     pub(super) fn sentinel(mut self) -> Self {
         self.sentinel = true;
@@ -93,6 +113,7 @@ impl RedisOptions {
                 format!("tls-key-file {KEY}"),
                 format!("tls-ca-cert-file {CA}"),
                 "tls-auth-clients no".to_owned(),
+                "tls-replication yes".to_owned(),
                 format!("unixsocket {SOCKET}"),
             ]);
         } else {
@@ -132,10 +153,11 @@ impl RedisServer {
     /// [`ServerError::NotInstalled`] when there is no `redis-server`, else what kept it from starting.
     pub fn start(options: RedisOptions) -> Result<Self, ServerError> {
         let program = find::redis_server()?;
+        let options = options.certified()?;
         launch::on_free_port(|port| {
             let folder = launch::folder("redis")?;
-            if options.tls {
-                Certificates::write(folder.path())?;
+            if let Some(certificates) = &options.certificates {
+                certificates.write(folder.path())?;
             }
             let file = folder.path().join("redis.conf");
             fs::write(&file, options.file(port, folder.path()))
@@ -153,11 +175,23 @@ impl RedisServer {
 
     /// The URL, with the password and the path of the authority: `redis://127.0.0.1:PORT/`.
     pub fn url(&self) -> String {
-        let (scheme, ca) = match self.ca() {
-            Some(ca) => ("rediss", format!("?ca={}", url_escaped(&ca.to_string_lossy()))),
-            None => ("redis", String::new()),
-        };
-        format!("{scheme}://{}127.0.0.1:{}/{ca}", self.userinfo(), self.port())
+        let host = format!("127.0.0.1:{}", self.port());
+        let parameters: Vec<_> = self.trust().into_iter().collect();
+        self.url_of("", &host, "", &parameters)
+    }
+
+    /// A URL of hosts with the password, TLS and the authority of this server.
+    pub(super) fn url_of(&self, kind: &str, hosts: &str, path: &str, parameters: &[String]) -> String {
+        let scheme = if self.options.tls { "rediss" } else { "redis" };
+        let query = if parameters.is_empty() { String::new() } else { format!("?{}", parameters.join("&")) };
+        let password = self.options.secret().map(url_escaped);
+        let userinfo = password.map(|password| format!(":{password}@")).unwrap_or_default();
+        format!("{scheme}{kind}://{userinfo}{hosts}/{path}{query}")
+    }
+
+    /// The URL parameter that names the authority.
+    pub(super) fn trust(&self) -> Option<String> {
+        self.ca().map(|ca| format!("ca={}", url_escaped(&ca.to_string_lossy())))
     }
 
     /// The certificate of the authority that signed the server's, where the port speaks TLS.
@@ -189,11 +223,6 @@ impl RedisServer {
         self.command(&["FLUSHALL"])?;
         let followed = wait_until(launch::READY_LIMIT, || self.is_followed().then_some(()));
         followed.ok_or_else(|| ServerError::Silent { program: PROGRAM, log: "the replica".to_owned() })
-    }
-
-    pub(super) fn userinfo(&self) -> String {
-        let password = self.options.secret();
-        password.map(|password| format!(":{}@", url_escaped(password))).unwrap_or_default()
     }
 }
 

@@ -37,7 +37,9 @@ impl RedisCluster {
             // A failover takes place however old the replica's data is, and replicas stay where they are.
             .config("cluster-replica-validity-factor 0")
             .config("cluster-allow-replica-migration no");
-        let nodes = start_all(2 * PRIMARIES, &options.over(node))?;
+        let node = options.certified()?.over(node);
+        let node = if node.speaks_tls() { node.config("tls-cluster yes") } else { node };
+        let nodes = start_all(2 * PRIMARIES, &node)?;
         let ids = nodes.iter().map(|node| Ok(body(&node.command(&["CLUSTER", "MYID"])?)));
         let ids = ids.collect::<Result<_, ServerError>>()?;
         let cluster = Self { nodes, ids };
@@ -55,7 +57,8 @@ impl RedisCluster {
     /// The URL, with all nodes: `redis+cluster://127.0.0.1:PORT,127.0.0.1:PORT…/`.
     pub fn url(&self) -> String {
         let hosts: Vec<_> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
-        format!("redis+cluster://{}{}/", self.nodes[0].userinfo(), hosts.join(","))
+        let parameters: Vec<_> = self.nodes[0].trust().into_iter().collect();
+        self.nodes[0].url_of("+cluster", &hosts.join(","), "", &parameters)
     }
 
     /// The node that holds a slot, as itself and the others see it.

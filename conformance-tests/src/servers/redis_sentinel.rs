@@ -4,7 +4,7 @@ use super::error::ServerError;
 use super::launch::READY_LIMIT;
 use super::redis::{RedisOptions, RedisServer};
 use super::redis_cluster::start_all;
-use super::redis_wire::quoted;
+use super::redis_wire::{quoted, url_escaped};
 use super::wait::wait_until;
 
 const SENTINELS: usize = 3;
@@ -18,6 +18,7 @@ const SERVICE: &str = "test";
 pub struct RedisSentinel {
     servers: [RedisServer; 2],
     sentinels: Vec<RedisServer>,
+    password: Option<String>,
 }
 
 impl RedisSentinel {
@@ -29,10 +30,12 @@ impl RedisSentinel {
     ///
     /// As [`RedisServer::start`]; [`ServerError::Silent`] if they do not come together.
     pub fn start(options: RedisOptions) -> Result<Self, ServerError> {
+        let options = options.certified()?;
         let primary = RedisServer::start(options.clone())?;
         let port = primary.port();
         let replica = RedisServer::start(options.clone().config(format!("replicaof 127.0.0.1 {port}")))?;
-        let mut sentinel = RedisOptions::default()
+        let mut sentinel = options
+            .tls_of(RedisOptions::default())
             .sentinel()
             .config(format!("sentinel monitor {SERVICE} 127.0.0.1 {port} 2"))
             .config(format!("sentinel down-after-milliseconds {SERVICE} 1000"))
@@ -44,7 +47,8 @@ impl RedisSentinel {
                 .config(format!("sentinel sentinel-pass {}", quoted(password)));
         }
         let sentinels = start_all(SENTINELS, &sentinel)?;
-        let all = Self { servers: [primary, replica], sentinels };
+        let password = options.secret().map(str::to_owned);
+        let all = Self { servers: [primary, replica], sentinels, password };
         all.wait(|| all.sentinels.iter().all(is_ready).then_some(()))?;
         all.servers[0].await_replica()?;
         Ok(all)
@@ -63,10 +67,9 @@ impl RedisSentinel {
     /// The URL, with all sentinels: `redis+sentinel://127.0.0.1:PORT,127.0.0.1:PORT…/test`.
     pub fn url(&self) -> String {
         let hosts: Vec<_> = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port())).collect();
-        let userinfo = self.servers[0].userinfo();
-        let password = userinfo.trim_matches([':', '@']);
-        let own = if password.is_empty() { String::new() } else { format!("?sentinel_password={password}") };
-        format!("redis+sentinel://{userinfo}{}/{SERVICE}{own}", hosts.join(","))
+        let mut parameters: Vec<_> = self.servers[0].trust().into_iter().collect();
+        parameters.extend(self.password.as_ref().map(|it| format!("sentinel_password={}", url_escaped(it))));
+        self.servers[0].url_of("+sentinel", &hosts.join(","), SERVICE, &parameters)
     }
 
     /// The server that a majority of the sentinels announces.

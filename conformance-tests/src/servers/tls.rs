@@ -13,8 +13,8 @@ pub(super) const CA: &str = "ca.pem";
 pub(super) const CERTIFICATE: &str = "server.pem";
 pub(super) const KEY: &str = "server.key";
 
-/// What is written for a server with TLS.
-#[derive(Debug)]
+/// What is written for servers with TLS. Those that talk to each other have the same.
+#[derive(Clone, Debug)]
 pub(super) struct Certificates {
     ca: String,
     certificate: String,
@@ -22,11 +22,14 @@ pub(super) struct Certificates {
 }
 
 impl Certificates {
-    /// Makes an authority and a certificate signed by it, and writes them into a folder.
-    pub(super) fn write(folder: &Path) -> Result<(), ServerError> {
-        let made =
-            Self::make().map_err(|error| ServerError::io("make a certificate")(io::Error::other(error)))?;
-        for (file, text) in [(CA, &made.ca), (CERTIFICATE, &made.certificate), (KEY, &made.key)] {
+    /// Makes an authority and a certificate signed by it.
+    pub(super) fn new() -> Result<Self, ServerError> {
+        Self::make().map_err(|error| ServerError::io("make a certificate")(io::Error::other(error)))
+    }
+
+    /// Writes them into a server's folder.
+    pub(super) fn write(&self, folder: &Path) -> Result<(), ServerError> {
+        for (file, text) in [(CA, &self.ca), (CERTIFICATE, &self.certificate), (KEY, &self.key)] {
             fs::write(folder.join(file), text).map_err(ServerError::io("write a certificate"))?;
         }
         Ok(())
