@@ -1,8 +1,10 @@
 //! A namespace on a deployment that all cases of a test binary share.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::disallowed_methods, reason = "a thread of its own flushes in real time")]
 
 use std::sync::{Arc, LazyLock};
+use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -30,8 +32,33 @@ static TLS: LazyLock<Deployment> = LazyLock::new(|| {
         RedisServer::start(RedisOptions::default().tls(true).password("pw")).expect("a redis-server");
     let server = Box::leak(Box::new(server));
     let socket = format!("redis+unix://{}?pass=pw", server.dir().join("redis.sock").display());
-    Deployment { url: server.url(), primaries: vec![socket] }
+    let url = server.url().replace(":pw@", "stanchion:pw@");
+    thread::spawn({
+        let client = redis::Client::open(socket.as_str()).expect("a URL");
+        let mut raw = client.get_connection().expect("a connection");
+        redis::cmd("ACL").arg(least_rights("stanchion", "pw", "t*")).exec(&mut raw).expect("a user");
+        move || {
+            // Until the test program ends.
+            while redis::cmd("SCRIPT").arg("FLUSH").exec(&mut raw).is_ok() {
+                thread::sleep(Duration::from_millis(50));
+            }
+        }
+    });
+    Deployment { url, primaries: vec![socket] }
 });
+
+/// The rule in the manual, word for word.
+fn least_rights(user: &str, password: &str, namespace: &str) -> Vec<String> {
+    let manual = include_str!("../../README.md");
+    let rule = manual.lines().find_map(|line| line.strip_prefix("ACL ")).expect("a rule in the manual");
+    let words = rule
+        .split_whitespace()
+        .map(|word| word.replace("USER", user).replace("PASSWORD", password).replace("NAMESPACE", namespace));
+    let mut words: Vec<_> = words.collect();
+    // `SETUSER` holds the placeholder too.
+    words[0] = "SETUSER".to_owned();
+    words
+}
 
 static SENTINEL: LazyLock<Deployment> = LazyLock::new(|| {
     let sentinel = RedisSentinel::start(RedisOptions::default().password("pw")).expect("sentinels");
@@ -57,7 +84,7 @@ impl Deployed {
         Self::on(&SERVER)
     }
 
-    /// One server that speaks TLS and wants a password.
+    /// One server that speaks TLS, to a user with the least rights, while somebody flushes its scripts every 50 ms.
     pub(crate) fn tls() -> Self {
         Self::on(&TLS)
     }

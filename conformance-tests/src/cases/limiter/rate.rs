@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::clock::Instant;
-use stanchion_core::{Limiter, Quota};
+use stanchion_core::{DecidedBy, Limiter, Quota};
 
 use super::super::support::{TICK, join_all, now, pause, spawn, unique, within};
 use super::{client, slow};
@@ -30,7 +30,9 @@ async fn saturate(
         match decision.retry_after {
             None => admitted.push((before, after, cost)),
             Some(wait) => {
-                refused.push((before, after));
+                if decision.decided_by == DecidedBy::Store {
+                    refused.push((before, after));
+                }
                 // Mostly early, so that the demand does saturate.
                 pause(wait / 4).await;
             }
@@ -50,17 +52,13 @@ fn full_after(amount: u64, period: Duration, burst: u64) -> Duration {
     period.mul_f64(burst as f64 / amount as f64 / 2.0)
 }
 
-/// How long nobody asked, in pauses long enough for the bucket to fill: on a busy machine all tasks may stand still.
-fn idle(calls: impl Iterator<Item = (Instant, Instant)>, long: Duration) -> Duration {
-    let mut calls: Vec<_> = calls.collect();
-    calls.sort_unstable();
-    let (mut idle, mut asked) = (Duration::ZERO, calls.first().map(|call| call.1));
-    for (before, after) in calls {
-        let pause = asked.map_or(Duration::ZERO, |asked| before.saturating_duration_since(asked));
-        idle += if pause > long { pause } else { Duration::ZERO };
-        asked = asked.max(Some(after));
-    }
-    idle
+/// How long nobody began to ask, in pauses long enough for the bucket to fill: on a busy machine all tasks may stand
+/// still, with their calls under way or not.
+fn idle(begins: impl Iterator<Item = Instant>, long: Duration) -> Duration {
+    let mut begins: Vec<_> = begins.collect();
+    begins.sort_unstable();
+    let pauses = begins.windows(2).map(|pair| pair[1] - pair[0]);
+    pauses.filter(|pause| *pause > long).sum()
 }
 
 /// L1 and, with the same evidence, L2: two clients, several tasks, a rate whose interval is no whole millisecond.
@@ -91,8 +89,8 @@ async fn window_of(h: &dyn Harness, amount: u64, period: Duration, burst: u64, c
     let start = admitted.iter().map(|call| call.1).min().expect("the burst is admitted");
     let given: u64 = admitted.iter().filter(|call| call.0 <= last_refusal.1).map(|call| call.2).sum();
     let demanded = last_refusal.0.saturating_duration_since(start);
-    let idle =
-        idle(admitted.iter().map(|call| (call.0, call.1)).chain(refused), full_after(amount, period, burst));
+    let begins = admitted.iter().map(|call| call.0).chain(refused.iter().map(|call| call.0));
+    let idle = idle(begins, full_after(amount, period, burst));
     let due = burst + refill(amount, period, demanded.saturating_sub(idle));
     // At a refusal less than the largest cost was left.
     let largest = costs.into_iter().max().unwrap_or(1);
