@@ -31,9 +31,11 @@ async fn refusal(process: &StepsOfStore, name: &str) -> Error {
 /// The refusal is this one, it is certain, and nothing is there that was not there before.
 async fn refused_for_now(bed: &Bed, process: &StepsOfStore, code: &str) {
     let before = bed.keys().await.len();
-    let error = refusal(process, "refused").await;
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
-    assert!(error.to_string().contains(code), "{error}");
+    for name in ["refused", "held"] {
+        let error = refusal(process, name).await;
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{name}: {error:?}");
+        assert!(error.to_string().contains(code), "{name}: {error}");
+    }
     assert_eq!(bed.keys().await.len(), before);
 }
 

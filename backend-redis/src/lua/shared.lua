@@ -426,7 +426,9 @@ local function run(width, step)
     local ok, answer = pcall(one, o, at)
     if not ok then
       local cause = answer
-      for j = 1, keys do
+      local text = type(cause) == 'table' and cause.err or tostring(cause)
+      -- Another refusal may come while a mutex of ours is a string.
+      for j = 1, string.find(text, 'WRONGTYPE', 1, true) and keys or 0 do
         local kind = call('TYPE', KEYS[k + j])['ok']
         if kind ~= 'none' and kind ~= KINDS[j] then answer = { -1, KEYS[k + j], kind } end
       end

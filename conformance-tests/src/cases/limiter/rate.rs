@@ -47,18 +47,19 @@ fn refill(amount: u64, period: Duration, time: Duration) -> u64 {
     u64::try_from(tokens).expect("a short time")
 }
 
-/// Half the time in which an empty bucket fills.
-fn full_after(amount: u64, period: Duration, burst: u64) -> Duration {
-    period.mul_f64(burst as f64 / amount as f64 / 2.0)
-}
-
-/// How long nobody began to ask, in pauses long enough for the bucket to fill: on a busy machine all tasks may stand
-/// still, with their calls under way or not.
-fn idle(begins: impl Iterator<Item = Instant>, long: Duration) -> Duration {
-    let mut begins: Vec<_> = begins.collect();
-    begins.sort_unstable();
-    let pauses = begins.windows(2).map(|pair| pair[1] - pair[0]);
-    pauses.filter(|pause| *pause > long).sum()
+/// The time in which tokens may have run over: stretches without a refusal that are long enough for the bucket to fill. On
+/// a busy machine all tasks may stand still, with their calls under way or not.
+fn unproven(start: Instant, refused: &[(Instant, Instant)], fill: Duration) -> Duration {
+    let mut refused = refused.to_vec();
+    refused.sort_unstable();
+    let (mut unproven, mut last) = (Duration::ZERO, None);
+    for (before, after) in refused {
+        // The bucket is full at first.
+        let stretch = after.saturating_duration_since(last.unwrap_or(start));
+        unproven += if last.is_none() || stretch >= fill { stretch } else { Duration::ZERO };
+        last = Some(before);
+    }
+    unproven
 }
 
 /// L1 and, with the same evidence, L2: two clients, several tasks, a rate whose interval is no whole millisecond.
@@ -89,11 +90,11 @@ async fn window_of(h: &dyn Harness, amount: u64, period: Duration, burst: u64, c
     let start = admitted.iter().map(|call| call.1).min().expect("the burst is admitted");
     let given: u64 = admitted.iter().filter(|call| call.0 <= last_refusal.1).map(|call| call.2).sum();
     let demanded = last_refusal.0.saturating_duration_since(start);
-    let begins = admitted.iter().map(|call| call.0).chain(refused.iter().map(|call| call.0));
-    let idle = idle(begins, full_after(amount, period, burst));
-    let due = burst + refill(amount, period, demanded.saturating_sub(idle));
     // At a refusal less than the largest cost was left.
     let largest = costs.into_iter().max().unwrap_or(1);
+    let fill = period.mul_f64((burst - largest) as f64 / amount as f64);
+    let unproven = unproven(start, &refused, fill);
+    let due = burst + refill(amount, period, demanded.saturating_sub(unproven));
     assert!((given + largest) * 1_000 >= due * 999, "{given} of {due} admitted");
 }
 

@@ -34,8 +34,8 @@ impl Handle {
         let flown = match self.limiting.flights.ask(call, end).await {
             Ok(flown) => flown,
             Err(error) => {
-                // What was certainly not executed leaves nothing.
-                if error.kind() != ErrorKind::Unknown {
+                // Only what was certainly not executed leaves nothing: any other refusal may be that of a retry.
+                if error.kind() == ErrorKind::Unavailable {
                     claim.settle();
                 }
                 return Err(error);
