@@ -5,6 +5,7 @@ use redis::Cmd;
 macro_rules! script {
     ($step:literal) => {
         Script::new(concat!(
+            include_str!("lua/common.lua"),
             include_str!("lua/shared.lua"),
             include_str!("lua/group.lua"),
             include_str!(concat!("lua/", $step, ".lua"))
@@ -18,6 +19,7 @@ macro_rules! script {
 macro_rules! limit_script {
     ($step:literal) => {
         Script::new(concat!(
+            include_str!("lua/common.lua"),
             include_str!("lua/limit_shared.lua"),
             include_str!(concat!("lua/limit_", $step, ".lua"))
         ))

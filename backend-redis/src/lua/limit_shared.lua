@@ -28,10 +28,6 @@ local CHUNK = 500
 local clock = call('TIME')
 local now = min(clock[1] * 1000000 + clock[2], MAX)
 
-local function int(number)
-  return string.format('%.0f', number)
-end
-
 -- `t + periods * amount`, or nil if that is over `cap`.
 local function raise(t, amount, periods, cap)
   if periods == 0 then return t end
@@ -303,35 +299,21 @@ local function save(o, answer)
   end
 end
 
--- What stopped an entry, with its code in front, whichever way this version of the server hands it to `pcall`. Refusals
--- come at a script's first write: no earlier entry has changed anything either.
-local function refusal(cause)
-  local text = type(cause) == 'table' and cause.err or tostring(cause)
-  text = string.gsub(text, '^@user_script: ?%d+: ', '')
-  text = string.gsub(text, '^%-', '')
-  return redis.error_reply(string.find(text, '^%u+ ') and text or 'ERR ' .. text)
-end
-
 local KINDS = { 'hash', 'hash', 'zset' }
 
 -- Runs the step for each limiter; `width` tells how many arguments one has whose first is at a place.
 local function run(width, step)
   local answers, at = {}, 4
-  for i = 1, #KEYS / 3 do
-    local k = 3 * i
-    local o = { h = KEYS[k - 2], r = KEYS[k - 1], z = KEYS[k] }
+  for k = 0, #KEYS - 3, 3 do
+    local o = { h = KEYS[k + 1], r = KEYS[k + 2], z = KEYS[k + 3] }
     local ok, answer = pcall(step, o, at)
     at = at + width(at)
     if not ok then
-      local cause = answer
-      for j = 1, 3 do
-        local kind = call('TYPE', KEYS[k - 3 + j])['ok']
-        local foreign = kind ~= 'none' and kind ~= KINDS[j]
-        if foreign and answer == cause then answer = { -1, KEYS[k - 3 + j], kind } end
-      end
-      if answer == cause then return refusal(cause) end
+      local refusal
+      answer, refusal = stopped(answer, k, KINDS, 3)
+      if refusal then return refusal end
     end
-    answers[i] = answer
+    answers[#answers + 1] = answer
   end
   return answers
 end

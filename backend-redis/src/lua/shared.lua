@@ -36,10 +36,6 @@ local QUIET = 1000000
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
-local function int(number)
-  return string.format('%.0f', number)
-end
-
 local NOW = int(now)
 
 -- Of wait groups, where `o.v` is set; `group.lua` defines them.
@@ -391,15 +387,6 @@ local function turn(o, own, tell)
   return ready, soon
 end
 
--- What stopped an entry, with its code in front, whichever way this version of the server hands it to `pcall`. Refusals
--- come at a script's first write: no earlier entry has changed anything either.
-local function refusal(cause)
-  local text = type(cause) == 'table' and cause.err or tostring(cause)
-  text = string.gsub(text, '^@user_script: ?%d+: ', '')
-  text = string.gsub(text, '^%-', '')
-  return redis.error_reply(string.find(text, '^%u+ ') and text or 'ERR ' .. text)
-end
-
 local KINDS = { 'hash', 'zset', 'zset', 'zset', 'string', 'zset' }
 
 -- The entry whose keys begin behind `k`.
@@ -425,14 +412,9 @@ local function run(width, step)
     local o, keys = entry(k)
     local ok, answer = pcall(one, o, at)
     if not ok then
-      local cause = answer
-      local text = type(cause) == 'table' and cause.err or tostring(cause)
-      -- Another refusal may come while a mutex of ours is a string.
-      for j = 1, string.find(text, 'WRONGTYPE', 1, true) and keys or 0 do
-        local kind = call('TYPE', KEYS[k + j])['ok']
-        if kind ~= 'none' and kind ~= KINDS[j] then answer = { -1, KEYS[k + j], kind } end
-      end
-      if answer == cause then return refusal(cause) end
+      local refusal
+      answer, refusal = stopped(answer, k, KINDS, keys)
+      if refusal then return refusal end
     elseif o.wake or waking[o.h] then
       waking[o.h] = o
     end

@@ -66,7 +66,7 @@ impl RedisSteps {
     }
 
     /// One request, for entries of one lane.
-    pub(super) async fn request<T: Sync>(
+    async fn request<T: Sync>(
         &self,
         script: &Script,
         batch: &[&T],

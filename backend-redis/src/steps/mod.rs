@@ -20,7 +20,6 @@ use stanchion_core::{Inspection, OnMismatch, Result};
 
 use self::call::Written;
 pub(crate) use self::plain::Busy;
-use self::plain::{fill, merge, only};
 use self::reply::Reply;
 use crate::config::Retention;
 use crate::error::unexpected;
@@ -115,18 +114,7 @@ impl PermitSteps for RedisSteps {
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
-        let plain = self.plain(batch);
-        let first = match plain.iter().filter(|plain| **plain).count() {
-            0 => return self.acquire_full(batch).await,
-            count if count == batch.len() => self.lock(batch).await,
-            _ => {
-                let (short, long) = (only(batch, &plain, true), only(batch, &plain, false));
-                let (short, long) = tokio::join!(self.lock(&short), self.acquire_full(&long));
-                merge(&plain, short, long)
-            }
-        };
-        let rest = only(batch, &first.iter().map(Option::is_none).collect::<Vec<_>>(), true);
-        fill(first, if rest.is_empty() { Vec::new() } else { self.acquire_full(&rest).await })
+        self.both_ways(batch).await
     }
 
     async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
@@ -139,18 +127,7 @@ impl PermitSteps for RedisSteps {
     }
 
     async fn release(&self, batch: &[Release]) -> Answers<Kept> {
-        let plain = self.plain(batch);
-        let first = match plain.iter().filter(|plain| **plain).count() {
-            0 => return self.release_full(batch).await,
-            count if count == batch.len() => self.unlock(batch).await,
-            _ => {
-                let (short, long) = (only(batch, &plain, true), only(batch, &plain, false));
-                let (short, long) = tokio::join!(self.unlock(&short), self.release_full(&long));
-                merge(&plain, short, long)
-            }
-        };
-        let rest = only(batch, &first.iter().map(Option::is_none).collect::<Vec<_>>(), true);
-        fill(first, if rest.is_empty() { Vec::new() } else { self.release_full(&rest).await })
+        self.both_ways(batch).await
     }
 
     async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {

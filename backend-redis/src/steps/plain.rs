@@ -9,7 +9,7 @@ use stanchion_core::engine::steps::{Acquire, Acquired, Answers, Kept, Object, Re
 use stanchion_core::{FencingToken, Kind, Result, Ttl};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{RedisSteps, label, micros};
+use super::{Context, RedisSteps, label, micros};
 use crate::error::unexpected;
 use crate::script::Script;
 
@@ -55,11 +55,23 @@ impl Busy {
 
 /// A request that may go the short way.
 pub(super) trait Plain: Clone + Send + Sync {
+    type Answer: Send;
+
     fn object(&self) -> &Object;
+
     fn is_plain(&self, replicas: u32) -> bool;
+
+    /// `None` for an entry that needs the long way.
+    fn short(steps: &RedisSteps, batch: &[Self]) -> impl Future<Output = Shortly<Self::Answer>> + Send;
+
+    fn long(steps: &RedisSteps, batch: &[Self]) -> impl Future<Output = Answers<Self::Answer>> + Send;
 }
 
+type Shortly<A> = Vec<Option<Result<A>>>;
+
 impl Plain for Acquire {
+    type Answer = Acquired;
+
     fn object(&self) -> &Object {
         &self.object
     }
@@ -68,9 +80,19 @@ impl Plain for Acquire {
     fn is_plain(&self, replicas: u32) -> bool {
         self.object.kind == Kind::Mutex && self.weight == 1 && replicas == 0
     }
+
+    async fn short(steps: &RedisSteps, batch: &[Self]) -> Shortly<Acquired> {
+        steps.lock(batch).await
+    }
+
+    async fn long(steps: &RedisSteps, batch: &[Self]) -> Answers<Acquired> {
+        steps.acquire_full(batch).await
+    }
 }
 
 impl Plain for Release {
+    type Answer = Kept;
+
     fn object(&self) -> &Object {
         &self.object
     }
@@ -78,18 +100,39 @@ impl Plain for Release {
     fn is_plain(&self, _: u32) -> bool {
         self.object.kind == Kind::Mutex && self.tombstone.is_none()
     }
+
+    async fn short(steps: &RedisSteps, batch: &[Self]) -> Shortly<Kept> {
+        steps.unlock(batch).await
+    }
+
+    async fn long(steps: &RedisSteps, batch: &[Self]) -> Answers<Kept> {
+        steps.release_full(batch).await
+    }
 }
 
 impl RedisSteps {
-    /// Which entries try the short way first.
-    pub(super) fn plain<T: Plain>(&self, batch: &[T]) -> Vec<bool> {
-        let context = &self.context;
-        let is_plain = |entry: &T| entry.is_plain(context.replicas) && !context.busy.is_busy(entry.object());
-        batch.iter().map(is_plain).collect()
+    /// Sends what may go the short way that way and everything else, at once, the long way; then the long way those to
+    /// whom the short one was closed.
+    pub(super) async fn both_ways<T: Plain>(&self, batch: &[T]) -> Answers<T::Answer> {
+        let Context { busy, replicas, .. } = &*self.context;
+        let is_plain = |entry: &T| entry.is_plain(*replicas) && !busy.is_busy(entry.object());
+        let plain: Vec<bool> = batch.iter().map(is_plain).collect();
+        let first = if plain.iter().all(|plain| *plain) {
+            T::short(self, batch).await
+        } else if plain.contains(&true) {
+            let (short, long) = (only(batch, &plain, true), only(batch, &plain, false));
+            let (short, long) = tokio::join!(T::short(self, &short), T::long(self, &long));
+            merge(&plain, short, long)
+        } else {
+            return T::long(self, batch).await;
+        };
+        let closed: Vec<bool> = first.iter().map(Option::is_none).collect();
+        let rest = only(batch, &closed, true);
+        fill(first, if rest.is_empty() { Vec::new() } else { T::long(self, &rest).await })
     }
 
     /// Locks; `None` for an entry that needs the long way.
-    pub(super) async fn lock(&self, batch: &[Acquire]) -> Vec<Option<Result<Acquired>>> {
+    async fn lock(&self, batch: &[Acquire]) -> Vec<Option<Result<Acquired>>> {
         let arguments = |command: &mut Cmd, entry: &Acquire| {
             let queue = if entry.queue { 'q' } else { 't' };
             command.arg(micros(entry.lease.get()));
@@ -104,19 +147,19 @@ impl RedisSteps {
             }
         };
         let lease = batch.iter().map(|entry| entry.lease).max();
-        self.short(&self.scripts().lock, batch, arguments, lease, read).await
+        self.brief(&self.scripts().lock, batch, arguments, lease, read).await
     }
 
     /// Releases; `None` for an entry that needs the long way.
-    pub(super) async fn unlock(&self, batch: &[Release]) -> Vec<Option<Result<Kept>>> {
+    async fn unlock(&self, batch: &[Release]) -> Vec<Option<Result<Kept>>> {
         let arguments = |command: &mut Cmd, entry: &Release| {
             command.arg(entry.ticket.to_string());
         };
         let read = |number| Ok((number == 1).then_some(Kept::Yes));
-        self.short(&self.scripts().unlock, batch, arguments, None, read).await
+        self.brief(&self.scripts().unlock, batch, arguments, None, read).await
     }
 
-    async fn short<T: Plain, A>(
+    async fn brief<T: Plain, A>(
         &self,
         script: &Script,
         batch: &[T],
@@ -135,12 +178,12 @@ impl RedisSteps {
 }
 
 /// The entries for which `chosen` says so.
-pub(super) fn only<T: Clone>(batch: &[T], chosen: &[bool], yes: bool) -> Vec<T> {
+fn only<T: Clone>(batch: &[T], chosen: &[bool], yes: bool) -> Vec<T> {
     batch.iter().zip(chosen).filter(|(_, chosen)| **chosen == yes).map(|(entry, _)| entry.clone()).collect()
 }
 
 /// Puts the answers of both back in order.
-pub(super) fn merge<A>(
+fn merge<A>(
     chosen: &[bool],
     plain: Vec<Option<Result<A>>>,
     full: Answers<A>,
@@ -150,7 +193,7 @@ pub(super) fn merge<A>(
 }
 
 /// Fills the gaps that the short way left.
-pub(super) fn fill<A>(answers: Vec<Option<Result<A>>>, full: Answers<A>) -> Answers<A> {
+fn fill<A>(answers: Vec<Option<Result<A>>>, full: Answers<A>) -> Answers<A> {
     let mut full = full.into_iter();
     answers
         .into_iter()

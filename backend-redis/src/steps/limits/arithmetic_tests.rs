@@ -35,6 +35,7 @@ macro_rules! timed {
         timed(
             $clock,
             concat!(
+                include_str!("../../lua/common.lua"),
                 include_str!("../../lua/limit_shared.lua"),
                 include_str!(concat!("../../lua/limit_", $step, ".lua"))
             ),
