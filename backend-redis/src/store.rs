@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use stanchion_core::engine::Engine;
 use stanchion_core::engine::steps::{GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
+use stanchion_core::engine::{Engine, Own};
 use stanchion_core::{
     Capabilities, Error, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
     SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
@@ -76,7 +76,8 @@ impl RedisBuilder {
     pub async fn connect(self) -> Result<RedisStore> {
         let StepsOfStore { callers, own, wake, capabilities } = self.steps().await?;
         let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
-        let engine = Engine::start(capabilities, engine_steps(callers), engine_steps(own), wake);
+        let own = Own { steps: engine_steps(own), wake, chores: Vec::new() };
+        let engine = Engine::start(capabilities, engine_steps(callers), own);
         Ok(RedisStore { engine: engine.map_err(context)? })
     }
 

@@ -33,7 +33,7 @@ use self::handle::Handle;
 use self::limit::Limits;
 use self::permits::Permits;
 use self::shared::Shared;
-use self::steps::{NO_LIMIT, Object, Steps, WakeSource};
+use self::steps::{Chore, NO_LIMIT, Object, Steps, WakeSource};
 use crate::{
     Capabilities, Error, ErrorKind, Kind, Limiter, LimiterOptions, Mutex, MutexOptions, Name, OnMismatch,
     Result, Semaphore, SemaphoreOptions, WaitGroup, WaitGroupOptions,
@@ -41,6 +41,17 @@ use crate::{
 
 /// How long [`Engine::close`] waits for the store to take the last releases.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
+
+/// What the engine's thread works with.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// The steps over the engine's connection.
+    pub steps: Steps,
+    /// Without a source of wake-ups waiters proceed by the poll floor.
+    pub wake: Option<Arc<dyn WakeSource>>,
+    /// What the backend does by itself.
+    pub chores: Vec<Arc<dyn Chore>>,
+}
 
 /// The engine of one store object. Clones share it; its thread ends, after the last releases, when the last clone,
 /// handle and guard is gone.
@@ -64,19 +75,13 @@ impl Drop for EngineHandle {
 impl Engine {
     /// Starts the engine's thread.
     ///
-    /// `callers` are the steps over the callers' connection, `own` over the engine's. Without a source of wake-ups
-    /// waiters proceed by the poll floor.
+    /// `callers` are the steps over the callers' connection.
     ///
     /// # Errors
     /// `Unavailable` if the system has no thread to give.
-    pub fn start(
-        capabilities: Capabilities,
-        callers: Steps,
-        own: Steps,
-        wake: Option<Arc<dyn WakeSource>>,
-    ) -> Result<Self> {
-        let shared = Arc::new(Shared::new(capabilities, callers, wake.clone()));
-        thread::start(Arc::clone(&shared), own, wake)?;
+    pub fn start(capabilities: Capabilities, callers: Steps, own: Own) -> Result<Self> {
+        let shared = Arc::new(Shared::new(capabilities, callers, own.wake.clone()));
+        thread::start(Arc::clone(&shared), own)?;
         Ok(Self { handle: Arc::new(EngineHandle { shared }) })
     }
 

@@ -54,6 +54,10 @@ impl Registry {
         }
     }
 
+    pub(crate) fn find(&self, ticket: Ticket) -> Option<Arc<LeaseHold>> {
+        self.inner().holds.get(&ticket).map(|(hold, _)| Arc::clone(hold))
+    }
+
     pub(crate) fn remove(&self, ticket: Ticket) {
         let mut inner = self.inner();
         if let Some((_, Some(at))) = inner.holds.remove(&ticket) {

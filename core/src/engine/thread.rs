@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use super::Own;
 use super::hold::{LeaseHold, sleep_until_some};
 use super::shared::Shared;
-use super::steps::{GroupSteps, Kept, Look, PermitSteps, Renew, Steps, WakeSource};
+use super::steps::{GroupSteps, Kept, Look, PermitSteps, Renew, Reports, Steps, WakeSource};
 use crate::clock::{now, sleep};
 use crate::{Error, ErrorKind, Result, Ttl};
 
@@ -27,18 +29,28 @@ const LAST_DRAIN: Duration = Duration::from_secs(2);
 /// # Errors
 /// `Unavailable` if the system has no thread or no runtime to give.
 #[expect(clippy::disallowed_methods, reason = "the engine's thread owns its runtime")]
-pub(crate) fn start(shared: Arc<Shared>, steps: Steps, wake: Option<Arc<dyn WakeSource>>) -> Result<()> {
+pub(crate) fn start(shared: Arc<Shared>, own: Own) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Error::new(ErrorKind::Unavailable, "no runtime for the engine").with_source(error)
     })?;
     std::thread::Builder::new()
         .name("stanchion".into())
-        .spawn(move || runtime.block_on(run(&shared, &steps, wake.as_deref())))
+        .spawn(move || runtime.block_on(run(&shared, &own)))
         .map_err(|error| Error::new(ErrorKind::Unavailable, "no thread for the engine").with_source(error))?;
     Ok(())
 }
 
-async fn run(shared: &Arc<Shared>, steps: &Steps, wake: Option<&dyn WakeSource>) {
+async fn run(shared: &Arc<Shared>, Own { steps, wake, chores }: &Own) {
+    // Dropped at the end, with all chores.
+    let mut busy = JoinSet::new();
+    for chore in chores {
+        let (chore, reports) = (Arc::clone(chore), Reports(Arc::clone(shared)));
+        busy.spawn(async move { chore.run(&reports).await });
+    }
+    engine(shared, steps, wake.as_deref()).await;
+}
+
+async fn engine(shared: &Arc<Shared>, steps: &Steps, wake: Option<&dyn WakeSource>) {
     let work = async {
         let permits = &steps.permits;
         tokio::join!(
@@ -175,8 +187,9 @@ async fn look_out(shared: &Shared, groups: Option<&dyn GroupSteps>) {
 }
 
 /// Hands wake-ups to the waiters.
-async fn listen(shared: &Shared, wake: Option<&dyn WakeSource>) {
+async fn listen(shared: &Arc<Shared>, wake: Option<&dyn WakeSource>) {
     let Some(wake) = wake else { return std::future::pending().await };
+    let reports = Reports(Arc::clone(shared));
     loop {
         if shared.board.is_empty() && shared.watches.is_empty() {
             tokio::select! {
@@ -186,11 +199,7 @@ async fn listen(shared: &Shared, wake: Option<&dyn WakeSource>) {
         }
         match wake.next().await {
             Ok(tickets) => {
-                for ticket in tickets {
-                    if !shared.watches.ring(ticket) {
-                        shared.board.ring(ticket);
-                    }
-                }
+                tickets.into_iter().for_each(|ticket| reports.ring(ticket));
             }
             Err(error) => {
                 tracing::debug!(%error, "no wake-ups for now, the poll floor serves");

@@ -17,11 +17,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::engine::Engine;
 use stanchion_core::engine::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, GroupSteps, Kept, LimitCheck,
     LimitSteps, Object, PermitSteps, Polled, Release, Renew, Steps, WakeSource, refused,
 };
+use stanchion_core::engine::{Engine, Own};
 use stanchion_core::{
     Capabilities, Error, ErrorKind, FencingToken, Holder, Inspection, Kind, MutexMode, OnMismatch, Result,
     Ticket,
@@ -126,7 +126,9 @@ pub fn model_within(request_timeout: Duration) -> (Arc<Model>, Engine) {
     let steps = Steps { permits, groups, limits, request_timeout };
     let wakes = Arc::new(Wakes(tokio::sync::Mutex::new(wakes)));
     let capabilities = Capabilities::full("model", MutexMode::Lease);
-    let engine = Engine::start(capabilities, steps.clone(), steps, Some(wakes)).unwrap();
+    let engine =
+        Engine::start(capabilities, steps.clone(), Own { steps, wake: Some(wakes), chores: Vec::new() })
+            .unwrap();
     (model, engine)
 }
 

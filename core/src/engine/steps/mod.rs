@@ -5,6 +5,7 @@
 //! each on its own, in order: an entry that fails does not harm the others. The error of an entry is `Unavailable` if it
 //! was certainly not executed and `Unknown` if it may have been (C3); the engine retries with the same tickets.
 
+mod chore;
 mod groups;
 mod limits;
 mod permits;
@@ -13,6 +14,7 @@ mod wake;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::chore::{Chore, Reports};
 pub use self::groups::{GroupSteps, Look, Looked, NO_LIMIT, Split};
 pub use self::limits::{FlightId, LimitAsk, LimitCall, LimitSteps, Limited, QuotaCheck, Refund};
 pub use self::permits::{
