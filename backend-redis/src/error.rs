@@ -7,7 +7,7 @@
 //! | `BUSY` | not executed: another's script runs | `Unavailable` |
 //! | `READONLY` | stopped at the first write: it is a replica now | `Unavailable`; the connection is made anew, to the primary that the sentinels announce |
 //! | `MASTERDOWN` | not executed: it is a replica without its primary | the same |
-//! | `OOM` | stopped at the first write: `maxmemory` | `Unavailable` |
+//! | `OOM` | stopped at the first write: `maxmemory` | `Unavailable`; releases and cancels are not stopped |
 //! | `MISCONF` | stopped at the first write: it cannot save | `Unavailable` |
 //! | `NOREPLICAS` | stopped at the first write: `min-replicas-to-write` | `Unavailable` |
 //! | `UNBLOCKED` | the wait for wake-ups was ended | nothing: it is begun again, the poll floor serves meanwhile |
