@@ -80,16 +80,17 @@ local function reap(o)
   if o.v then settle(o) end
 end
 
--- Makes a hash of the string that the step `lock` or `unlock` left. A string of anybody else's stays.
+-- Makes a hash of the string that the step `lock` or `unlock` left. A string of anybody else's stays. It expires when
+-- the string would have, and nothing else is noted as its use: who only looks does not make it stay (C25).
 local function expand(o, cause)
   local value = redis.pcall('GET', o.h)
   local text = type(value) == 'string' and value or ''
-  local free = #text == 34 and string.match(text, '^=(%d+) %d+$')
-  local ticket, hold = string.match(text, '^(%x+) %d+ (%d+ %d+ 1 %d+.*)$')
+  local free, kill, ticket, hold
+  if #text == 34 then free, kill = string.match(text, '^=(%d+) (%d+)$') end
+  if not free then ticket, kill, hold = string.match(text, '^(%x+) (%d+) (%d+ %d+ 1 %d+.*)$') end
   if not free and not (ticket and #ticket == 32) then error(cause) end
   local expiry = hold and string.match(hold, '^%d+')
-  local kill = math.max(now, tonumber(expiry) or 0) + math.floor(TOKENS * 9 / 8)
-  local fields = { 'lim', '1', 'touch', NOW, 'born', NOW, 'kill', int(kill),
+  local fields = { 'lim', '1', 'touch', int(math.min(now, kill - TOKENS)), 'born', NOW, 'kill', int(kill),
                    'tok', free or string.match(hold, '^%d+ %d+ 1 (%d+)') }
   call('ZADD', o.e, '+inf', '!')
   if hold then
@@ -103,13 +104,12 @@ local function expand(o, cause)
   o.wake = true
 end
 
--- The reverse, for a mutex that nobody holds, waits for, or queued for lately.
+-- The reverse, for a mutex that nobody holds, waits for, or queued for lately. The expiry stays.
 local function compact(o)
   if o.used > 0 or o.n > 0 or math.abs(now - o.join) < QUIET or not string.find(o.h, '^[^}]*}:m:') then return end
   if call('ZCARD', o.e) > 1 then return end
   call('DEL', o.h, o.e)
-  local kill = now + math.floor(TOKENS * 9 / 8)
-  call('SET', o.h, string.format('=%016.0f %016.0f', o.tok, kill), 'PXAT', int(math.ceil(kill / 1000)))
+  call('SET', o.h, string.format('=%016.0f %016.0f', o.tok, o.kill), 'PXAT', int(math.ceil(o.kill / 1000)))
 end
 
 local function read(o, ticket)
