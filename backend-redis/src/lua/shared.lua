@@ -83,8 +83,9 @@ end
 -- Makes a hash of the string that the step `lock` or `unlock` left. A string of anybody else's stays. It expires when
 -- the string would have, and nothing else is noted as its use: who only looks does not make it stay (C25).
 local function expand(o, cause)
-  local value = redis.pcall('GET', o.h)
-  local text = type(value) == 'string' and value or ''
+  -- A right that is missing says nothing about what is there.
+  if not string.find(words(cause), 'WRONGTYPE', 1, true) then error(cause) end
+  local text = call('GET', o.h) or ''
   local free, kill, ticket, hold
   if #text == 34 then free, kill = string.match(text, '^=(%d+) (%d+)$') end
   if not free then ticket, kill, hold = string.match(text, '^(%x+) (%d+) (%d+ %d+ 1 %d+.*)$') end
