@@ -9,6 +9,8 @@ macro_rules! script {
         Script::new(concat!(
             include_str!("lua/common.lua"),
             include_str!("lua/shared.lua"),
+            include_str!("lua/queue.lua"),
+            include_str!("lua/batch.lua"),
             include_str!("lua/group.lua"),
             include_str!(concat!("lua/", $step, ".lua"))
         ))

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness::*;
-use stanchion_conformance::servers::{RedisOptions, RedisServer};
+use stanchion_conformance::servers::RedisOptions;
 use stanchion_core::engine::steps::{
     FlightId, LimitAsk, LimitCall, LimitSteps, Limited, Object, QuotaCheck, Refund,
 };
@@ -286,8 +286,7 @@ async fn c19_a_foreign_key_is_named_and_left_alone() {
 
 #[tokio::test]
 async fn l5_a_flight_of_any_size_is_four_calls_of_the_server() {
-    let server = RedisServer::start(RedisOptions::default()).unwrap();
-    let bed = Bed::on(&server.url());
+    let (_server, bed) = start(RedisOptions::default());
     let (process, mut lane) = (bed.process().await, Lane::new());
     decide(&process, lane.next(), &[take("l", 1)]).await;
     let idle = bed.calls().await;
@@ -302,8 +301,7 @@ async fn l5_a_flight_of_any_size_is_four_calls_of_the_server() {
 
 #[tokio::test]
 async fn l5_concurrent_callers_share_round_trips() {
-    let server = RedisServer::start(RedisOptions::default()).unwrap();
-    let bed = Bed::on(&server.url());
+    let (_server, bed) = start(RedisOptions::default());
     let store = bed.builder().connect().await.unwrap();
     let options = LimiterOptions::new(Quota::per_hour(1).burst(2_000)).refusal_cache(false);
     let limiter = store.limiter("l", options).unwrap();
@@ -326,8 +324,7 @@ async fn l5_concurrent_callers_share_round_trips() {
 
 #[tokio::test]
 async fn l10_c18_without_its_server_the_policy_decides_and_then_the_server_again() {
-    let server = RedisServer::start(RedisOptions::default().append_only(true)).unwrap();
-    let bed = Bed::on(&server.url());
+    let (server, bed) = start(RedisOptions::default().append_only(true));
     let store = bed.builder().connect().await.unwrap();
     let options = LimiterOptions::new(Quota::per_hour(1).burst(5));
     let closed = store.limiter("l", options.clone()).unwrap();
