@@ -7,7 +7,7 @@
 //! | `BUSY` | not executed: another's script runs | `Unavailable` |
 //! | `READONLY` | stopped at the first write: it is a replica now | `Unavailable`; the connection is made anew, to the primary that the sentinels announce |
 //! | `MASTERDOWN` | not executed: it is a replica without its primary | the same |
-//! | `OOM` | stopped at the first write: `maxmemory` | `Unavailable` |
+//! | `OOM` | stopped at the first write: `maxmemory` | `Unavailable`; releases and cancels are not stopped |
 //! | `MISCONF` | stopped at the first write: it cannot save | `Unavailable` |
 //! | `NOREPLICAS` | stopped at the first write: `min-replicas-to-write` | `Unavailable` |
 //! | `UNBLOCKED` | the wait for wake-ups was ended | nothing: it is begun again, the poll floor serves meanwhile |
@@ -15,7 +15,7 @@
 //! | `TRYAGAIN` | not executed: the slot is on its way | nothing: it is asked again; `Unavailable` at the time limit |
 //! | `CLUSTERDOWN` | not executed: no node has the slot | the same |
 //! | `NOAUTH`, `WRONGPASS` | not executed | `Unauthorized`; the connection is made anew, with the credentials |
-//! | `NOPERM`, and what a script says instead | the command was not executed | `Unauthorized` with the server's words, which name the command and in later versions the key |
+//! | `NOPERM`, and what a script says instead | the command was not executed | `Unauthorized` with the server's words, which name the command and in later versions the key; where a script's refusal does not name it, the server is asked |
 //! | `max number of clients reached` | not connected | `Unavailable` |
 //! | anything else | it may have been executed | `Unknown` |
 //!
@@ -37,6 +37,9 @@ const REFUSALS: [&str; 10] = [
     "CLUSTERDOWN",
     "TRYAGAIN",
 ];
+
+/// What a server before 7.2 says of a command in a script that the user may not run.
+const UNNAMED: &str = "can't run this command";
 
 /// As much of the server's own words as is told.
 const WORDS: usize = 160;
@@ -101,6 +104,29 @@ pub(crate) fn of_connect(error: RedisError, address: &ConnectionAddr) -> Error {
             .unwrap_or_else(|| (ErrorKind::Unavailable, "the server refused the connection".to_owned())),
     };
     Error::new(kind, format!("{detail}: {address}")).with_source(error)
+}
+
+/// Whether a script lacked a right and the server does not say which (before Redis 7.2).
+pub(crate) fn is_unnamed(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unauthorized && error.to_string().contains(UNNAMED)
+}
+
+/// The same refusal with the commands that may not be run, or, where that is not known, those that had to be.
+pub(crate) fn naming<'a>(
+    error: Error,
+    missing: &[String],
+    needed: impl IntoIterator<Item = &'a str>,
+) -> Error {
+    let list = |commands: Vec<String>| commands.join(", ");
+    let quoted = |command: &str| format!("'{}'", command.to_lowercase());
+    let detail = if missing.is_empty() {
+        let needed = list(needed.into_iter().map(quoted).collect());
+        format!("the user lacks the right to run a command of a script, one of {needed}")
+    } else {
+        let missing = list(missing.iter().map(|command| quoted(command)).collect());
+        format!("the user lacks the right to run, in a script, {missing}")
+    };
+    Error::new(ErrorKind::Unauthorized, detail).with_source(error)
 }
 
 fn of_server(error: &RedisError) -> Option<(ErrorKind, String)> {
@@ -189,11 +215,20 @@ mod tests {
         }
         for line in [
             "NOPERM this user has no permissions to run the 'zadd' command",
-            "ERR The user executing the script can't run the 'zadd' command or subcommand script: x",
+            "ERR ACL failure in script: User me has no permissions to run the 'zadd' command script: x",
         ] {
             let error = of_request(answer(line));
             assert_eq!(error.kind(), ErrorKind::Unauthorized, "{line}");
-            assert!(error.to_string().contains("'zadd'"), "{error}");
+            assert!(error.to_string().contains("'zadd'") && !is_unnamed(&error), "{error}");
+        }
+        let unnamed =
+            || of_request(answer("ERR The user executing the script can't run this command or subcommand"));
+        assert!(is_unnamed(&unnamed()));
+        for (missing, told) in
+            [(&["ZADD".to_owned()][..], "run, in a script, 'zadd'"), (&[], "one of 'set', 'zadd'")]
+        {
+            let error = naming(unnamed(), missing, ["SET", "ZADD"]);
+            assert!(error.kind() == ErrorKind::Unauthorized && error.to_string().ends_with(told), "{error}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! The scripts, by their hash; the text is sent only to a server that does not know it.
 
+use std::collections::BTreeSet;
+
 use redis::Cmd;
 
 macro_rules! script {
@@ -7,6 +9,8 @@ macro_rules! script {
         Script::new(concat!(
             include_str!("lua/common.lua"),
             include_str!("lua/shared.lua"),
+            include_str!("lua/queue.lua"),
+            include_str!("lua/batch.lua"),
             include_str!("lua/group.lua"),
             include_str!(concat!("lua/", $step, ".lua"))
         ))
@@ -51,6 +55,12 @@ impl Script {
         Self { short: true, ..self }
     }
 
+    /// The commands that its text calls.
+    pub(crate) fn commands(&self) -> BTreeSet<&'static str> {
+        let calls = self.text.split("call('").skip(1);
+        calls.filter_map(|call| call.split('\'').next()).collect()
+    }
+
     /// The start of the command that calls the script by its hash.
     pub(crate) fn by_hash(&self) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
@@ -86,6 +96,7 @@ pub(crate) struct Scripts {
     pub(crate) limit_refund: Script,
     pub(crate) limit_set_quota: Script,
     pub(crate) limit_reset: Script,
+    pub(crate) rights: Script,
 }
 
 impl Scripts {
@@ -108,6 +119,30 @@ impl Scripts {
             limit_refund: limit_script!("refund"),
             limit_set_quota: limit_script!("set_quota"),
             limit_reset: limit_script!("reset"),
+            rights: script!(alone "rights"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is sent outside of scripts.
+    const SENT: [&str; 9] = ["PING", "INFO", "EVALSHA", "EVAL", "BLPOP", "SETNX", "SET", "GET", "DEL"];
+
+    #[test]
+    fn the_rule_in_the_manual_grants_what_is_used_and_nothing_else() {
+        let manual = include_str!("../README.md");
+        let rule = manual.lines().find(|line| line.starts_with("ACL SETUSER")).unwrap();
+        let granted = rule.split(' ').filter_map(|word| word.strip_prefix('+'));
+        let granted: BTreeSet<_> = granted.map(str::to_uppercase).collect();
+        let s = Scripts::new();
+        let permits = [&s.lock, &s.unlock, &s.acquire, &s.renew, &s.release, &s.cancel, &s.poll, &s.attach];
+        let others = [&s.inspect, &s.resize, &s.force, &s.look, &s.split, &s.rights];
+        let limits = [&s.limit_decide, &s.limit_refund, &s.limit_set_quota, &s.limit_reset];
+        let scripts = permits.into_iter().chain(others).chain(limits);
+        let used = scripts.flat_map(Script::commands).chain(SENT).map(str::to_owned).collect();
+        assert_eq!(granted, used);
     }
 }

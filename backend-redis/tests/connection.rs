@@ -11,17 +11,11 @@ mod harness;
 use std::time::Duration;
 
 use harness::*;
-use stanchion_conformance::servers::{RedisOptions, RedisServer};
+use stanchion_conformance::servers::RedisOptions;
 use stanchion_core::engine::steps::{Acquire, Acquired, PermitSteps, WakeSource};
 use stanchion_core::{ErrorKind, Ttl};
 use stanchion_redis::{RedisStore, StepsOfStore};
 use tokio::time::{Instant, sleep, timeout};
-
-fn start(options: RedisOptions) -> (RedisServer, Bed) {
-    let server = RedisServer::start(options).unwrap();
-    let bed = Bed::on(&server.url());
-    (server, bed)
-}
 
 async fn refusal(process: &StepsOfStore, request: &Acquire) -> ErrorKind {
     process.callers.acquire(std::slice::from_ref(request)).await.remove(0).unwrap_err().kind()

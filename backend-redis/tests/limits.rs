@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness::*;
-use stanchion_conformance::servers::{RedisOptions, RedisServer};
+use stanchion_conformance::servers::RedisOptions;
 use stanchion_core::engine::steps::{
     FlightId, LimitAsk, LimitCall, LimitSteps, Limited, Object, QuotaCheck, Refund,
 };
@@ -67,6 +67,16 @@ async fn decide(process: &StepsOfStore, flight: FlightId, calls: &[LimitCall]) -
     all(process.callers.decide(flight, calls).await)
 }
 
+/// What was decided, without the waits, which get shorter.
+fn decided(answers: &[Limited]) -> Vec<(bool, u64, Option<u64>)> {
+    let decided = |limited: &Limited| match limited {
+        Limited::Taken { verdict, .. } => (verdict.allowed, verdict.remaining, None),
+        Limited::Reserved { place, .. } => (place.is_some(), 0, place.map(|place| place.ready_at)),
+        other => panic!("no decision but {other:?}"),
+    };
+    answers.iter().map(decided).collect()
+}
+
 async fn refund(process: &StepsOfStore, name: &str, ticket: Ticket) -> u64 {
     one(process.own.refund(&[Refund { object: object(name), ticket }]).await)
 }
@@ -79,21 +89,64 @@ async fn l5_a_flight_is_charged_once_whatever_its_retry_asks() {
     let calls = [take("a", 2), take("b", 1), take("a", 2), reserve("a", Ticket::random(), 8), take("b", 1)];
     let first = decide(&process, flight, &calls).await;
     assert_eq!([0, 1, 2, 4].map(|i| remaining(&first[i])), [(true, 8), (true, 9), (true, 6), (true, 8)]);
-    assert_eq!(decide(&process, flight, &calls).await, first);
+    assert_eq!(decided(&decide(&process, flight, &calls).await), decided(&first));
     // Half of the callers have gone: their calls ask for nothing any more.
     let mut fewer = calls.clone();
     fewer[2] = take("a", 0);
     fewer[3] = take("a", 0);
-    assert_eq!(decide(&process, flight, &fewer).await, first, "from memory, over the same places");
+    assert_eq!(
+        decided(&decide(&process, flight, &fewer).await),
+        decided(&first),
+        "from memory, over the same places"
+    );
     // Another lane does not disturb, another flight of this one goes on from there.
     let other = decide(&process, Lane::new().next(), &[take("b", 1)]).await;
     assert_eq!(remaining(&other[0]), (true, 7));
-    assert_eq!(decide(&process, flight, &calls).await, first);
+    assert_eq!(decided(&decide(&process, flight, &calls).await), decided(&first));
     let next = decide(&process, lane.next(), &[take("b", 7), take("b", 1)]).await;
     assert_eq!([remaining(&next[0]), remaining(&next[1])], [(true, 0), (false, 0)]);
     // A late copy of the first is not charged where it would be seen.
     let late = process.callers.decide(flight, &[take("b", 1)]).await.remove(0);
     assert_eq!(late.unwrap_err().kind(), ErrorKind::Unknown);
+}
+
+#[tokio::test]
+async fn l5_l6_the_waits_of_a_remembered_answer_count_from_its_retry() {
+    const LATER: Duration = Duration::from_millis(300);
+    let bed = Bed::shared();
+    let (process, flight) = (bed.process().await, Lane::new().next());
+    // 1 token is missing for 100 ms, 10 for a second.
+    let quota = Quota::per(10, Duration::from_secs(1)).burst(10).validate().unwrap();
+    let ticket = Ticket::random();
+    let place = LimitAsk::Reserve { ticket, cost: 10, max_wait: 1_000_000 };
+    let asks = [LimitAsk::Take { cost: 10 }, LimitAsk::Take { cost: 1 }, place];
+    let calls = asks.map(|ask| LimitCall { quota, ..call("l", ask) });
+    let waits = |answers: &[Limited]| match answers {
+        [Limited::Taken { verdict: taken, .. }, Limited::Taken { verdict: refused, .. }, reserved] => {
+            let Limited::Reserved { place: Some(place), .. } = reserved else { panic!("{reserved:?}") };
+            assert!(taken.allowed && !refused.allowed);
+            let waits = [refused.retry_after.unwrap(), refused.reset_after, place.wait];
+            (taken.retry_after, place.ready_at, waits)
+        }
+        other => panic!("{other:?}"),
+    };
+    let sent = Instant::now();
+    let first = waits(&decide(&process, flight, &calls).await);
+    let answered = Instant::now();
+    assert_eq!((first.0, first.2), (None, [100_000, 1_000_000, 1_000_000]));
+    sleep(LATER).await;
+    let least = answered.elapsed();
+    let again = waits(&decide(&process, flight, &calls).await);
+    let most = sent.elapsed();
+    assert_eq!(
+        (again.0, again.1, again.2[0]),
+        (None, first.1, 0),
+        "it comes at the same time, which is nearer"
+    );
+    for wait in &again.2[1..] {
+        let passed = Duration::from_micros(1_000_000 - wait);
+        assert!(passed >= least && passed <= most, "{passed:?}, not between {least:?} and {most:?}");
+    }
 }
 
 #[tokio::test]
@@ -233,8 +286,7 @@ async fn c19_a_foreign_key_is_named_and_left_alone() {
 
 #[tokio::test]
 async fn l5_a_flight_of_any_size_is_four_calls_of_the_server() {
-    let server = RedisServer::start(RedisOptions::default()).unwrap();
-    let bed = Bed::on(&server.url());
+    let (_server, bed) = start(RedisOptions::default());
     let (process, mut lane) = (bed.process().await, Lane::new());
     decide(&process, lane.next(), &[take("l", 1)]).await;
     let idle = bed.calls().await;
@@ -249,8 +301,7 @@ async fn l5_a_flight_of_any_size_is_four_calls_of_the_server() {
 
 #[tokio::test]
 async fn l5_concurrent_callers_share_round_trips() {
-    let server = RedisServer::start(RedisOptions::default()).unwrap();
-    let bed = Bed::on(&server.url());
+    let (_server, bed) = start(RedisOptions::default());
     let store = bed.builder().connect().await.unwrap();
     let options = LimiterOptions::new(Quota::per_hour(1).burst(2_000)).refusal_cache(false);
     let limiter = store.limiter("l", options).unwrap();
@@ -273,8 +324,7 @@ async fn l5_concurrent_callers_share_round_trips() {
 
 #[tokio::test]
 async fn l10_c18_without_its_server_the_policy_decides_and_then_the_server_again() {
-    let server = RedisServer::start(RedisOptions::default().append_only(true)).unwrap();
-    let bed = Bed::on(&server.url());
+    let (server, bed) = start(RedisOptions::default().append_only(true));
     let store = bed.builder().connect().await.unwrap();
     let options = LimiterOptions::new(Quota::per_hour(1).burst(5));
     let closed = store.limiter("l", options.clone()).unwrap();

@@ -7,7 +7,7 @@ mod harness;
 use std::time::Duration;
 
 use harness::*;
-use stanchion_conformance::servers::{RedisOptions, RedisServer};
+use stanchion_conformance::servers::RedisOptions;
 use stanchion_core::engine::steps::{Acquire, Acquired, Kept, LimitCheck, PermitSteps, WakeSource};
 use stanchion_core::{OnMismatch, Ticket};
 use tokio::time::{Instant, sleep, timeout};
@@ -312,8 +312,7 @@ async fn c5_c26_silent_waiters_do_not_fill_the_queue() {
 
 #[tokio::test]
 async fn c15_a_release_costs_the_same_whatever_the_number_of_waiters() {
-    let server = RedisServer::start(RedisOptions::default()).unwrap();
-    let bed = Bed::on(&server.url());
+    let (_server, bed) = start(RedisOptions::default());
     let process = bed.process().await;
     let mut costs = Vec::new();
     // The first one brings the script along.
@@ -333,8 +332,7 @@ async fn c15_a_release_costs_the_same_whatever_the_number_of_waiters() {
 
 #[tokio::test]
 async fn c15_an_uncontended_lock_costs_three_commands_inside_and_its_release_three() {
-    let server = RedisServer::start(RedisOptions::default()).unwrap();
-    let bed = Bed::on(&server.url());
+    let (_server, bed) = start(RedisOptions::default());
     let process = bed.process().await;
     let mut costs = Vec::new();
     for _ in 0..3 {

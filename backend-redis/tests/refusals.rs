@@ -11,18 +11,13 @@ mod harness;
 
 use std::time::Duration;
 
+use harness::groups::wait_group;
 use harness::*;
 use stanchion_conformance::servers::{RedisOptions, RedisServer};
-use stanchion_core::engine::steps::{PermitSteps, WakeSource};
+use stanchion_core::engine::steps::{Acquired, Force, Kept, PermitSteps, WakeSource};
 use stanchion_core::{Error, ErrorKind, MutexOptions, Store};
 use stanchion_redis::{RedisStore, StepsOfStore};
 use tokio::time::{Instant, sleep, timeout};
-
-fn start(options: RedisOptions) -> (RedisServer, Bed) {
-    let server = RedisServer::start(options).unwrap();
-    let bed = Bed::on(&server.url());
-    (server, bed)
-}
 
 async fn refusal(process: &StepsOfStore, name: &str) -> Error {
     process.callers.acquire(&[ask(&mutex(name))]).await.remove(0).unwrap_err()
@@ -70,6 +65,55 @@ async fn oom_readonly_and_noreplicas_change_nothing() {
     refused_for_now(&bed, &process, "READONLY").await;
     server.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
     granted(&process, &ask(&mutex("READONLY"))).await;
+}
+
+#[tokio::test]
+async fn what_frees_needs_no_memory() {
+    let (server, bed) = start(RedisOptions::default());
+    let (process, mut raw) = (bed.process().await, bed.raw().await);
+    let group = wait_group("g");
+    let [plain, doubted, forced] = ["plain", "doubted", "forced"].map(|name| ask(&mutex(name)));
+    let [held, cancelled] = [1, 2].map(|_| ask_many(&semaphore("s"), 2, 4));
+    let (member, waiter, gone) = (ask_many(&group, 1, 9), ask(&semaphore("s")), ask(&semaphore("s")));
+    for request in [&plain, &doubted, &forced, &held, &cancelled, &member] {
+        granted(&process, request).await;
+    }
+    waits(&process, &gone).await;
+    waits(&process, &waiter).await;
+    let key = bed.keys().await.into_iter().find(|key| key.ends_with(":m:plain")).unwrap();
+    // As if the clock had gone back by some years since the grant.
+    let record: String = redis::cmd("GET").arg(&key).query_async(&mut raw).await.unwrap();
+    let ahead = format!("{}3{}", &record[..86], &record[87..]);
+    let () = redis::cmd("SET").arg(&key).arg(ahead).arg("KEEPTTL").query_async(&mut raw).await.unwrap();
+    set(&server, "maxmemory", "1");
+    assert_eq!(refusal(&process, "new").await.kind(), ErrorKind::Unavailable);
+    assert_eq!(release(&process, &plain).await, Kept::Yes);
+    let left: u64 = redis::cmd("PTTL").arg(&key).query_async(&mut raw).await.unwrap();
+    assert!(left > 24 * 60 * 60 * 1000, "{left} ms");
+    let in_doubt = freeing(&doubted, Some(doubted.lease));
+    assert_eq!(one(process.own.release(&[in_doubt]).await), Kept::Yes);
+    assert_eq!(process.callers.force(&forced.object, Force::All).await.unwrap(), 1);
+    assert_eq!(release(&process, &member).await, Kept::Yes);
+    cancel(&process, &gone).await;
+    cancel(&process, &cancelled).await;
+    assert_eq!(hint(&process).await, [waiter.ticket]);
+    assert_eq!(release(&process, &held).await, Kept::Yes);
+    // Also where there is nothing to free: the acquire may be under way.
+    let late = ask(&mutex("late"));
+    cancel(&process, &late).await;
+    assert_eq!(refusal(&process, "new").await.kind(), ErrorKind::Unavailable);
+    set(&server, "maxmemory", "0");
+    for request in [&doubted, &forced, &cancelled, &gone, &late] {
+        assert_eq!(acquire(&process, request).await, Acquired::Cancelled);
+    }
+    assert!(
+        granted(&process, &ask(&plain.object)).await.get() >= 3_000_000_000_000_000,
+        "the token of before"
+    );
+    cancel(&process, &waiter).await;
+    for request in [&ask_many(&semaphore("s"), 4, 4), &ask(&doubted.object), &ask(&forced.object)] {
+        granted(&process, request).await;
+    }
 }
 
 #[tokio::test]
@@ -211,8 +255,7 @@ async fn noauth_and_wrongpass_are_unauthorized() {
 
 #[tokio::test]
 async fn noperm_names_what_is_missing() {
-    for (right, words) in [("-evalsha", "evalsha"), ("-set", "script can't run"), ("resetkeys ~other", "key")]
-    {
+    for (right, words) in [("-evalsha", "evalsha"), ("-set", "'set'"), ("resetkeys ~other", "key")] {
         let (server, bed) = start(RedisOptions::default().user("me", ">pw ~* +@all"));
         let url = format!("redis://me:pw@127.0.0.1:{}/?namespace={}", server.port(), bed.namespace);
         let process = RedisStore::builder(&url).unwrap().steps().await.unwrap();

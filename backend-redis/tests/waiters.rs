@@ -19,6 +19,17 @@ use tokio::time::{Instant, sleep, timeout};
 /// Long enough for hundreds of waiters to join or leave on a busy machine.
 const SETTLING: Duration = Duration::from_secs(10);
 
+/// For 5 s waiters cost few commands, and at most so many connections.
+async fn quiet(bed: &mut Bed, who: &str, most: usize) {
+    let (before, started) = (bed.commands().await, Instant::now());
+    sleep(Duration::from_secs(5)).await;
+    let rate = (bed.commands().await - before) as f64 / started.elapsed().as_secs_f64();
+    let connections = bed.connections().await;
+    println!("{who} for 5 s: {rate:.1} commands a second, {connections} connections");
+    assert!(rate <= 10.0, "{rate:.1} commands a second");
+    assert!(connections <= most, "{connections} connections");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_idle_waiters_cost_few_commands_and_three_connections() {
     let mut bed = Bed::start().await;
@@ -26,20 +37,12 @@ async fn c15_idle_waiters_cost_few_commands_and_three_connections() {
     let mutex = store.mutex("held", MutexOptions::default()).expect("a mutex");
     let guard = mutex.lock().await.expect("a lock");
     let mut waiters = JoinSet::new();
-    for _ in 0..100 {
+    for _ in 0..256 {
         let mutex = Arc::clone(&mutex);
         waiters.spawn(async move { mutex.lock().await.expect("a lock").release().await });
     }
-    until(mutex.as_ref(), SETTLING, "100 waiters", |inspection| inspection.waiters == 100).await;
-    let before: u64 = bed.wire_commands().await.values().sum();
-    let started = Instant::now();
-    sleep(Duration::from_secs(5)).await;
-    let commands = bed.wire_commands().await.values().sum::<u64>() - before;
-    let rate = commands as f64 / started.elapsed().as_secs_f64();
-    let connections = bed.connections().await;
-    println!("100 waiters, held for 5 s: {rate:.1} commands a second, {connections} connections");
-    assert!(rate <= 10.0, "{rate:.1} commands a second");
-    assert!(connections <= 3, "{connections} connections");
+    until(mutex.as_ref(), SETTLING, "256 waiters", |inspection| inspection.waiters == 256).await;
+    quiet(&mut bed, "256 waiters", 3).await;
     guard.release().await.expect("a release");
     while let Some(waiter) = waiters.join_next().await {
         waiter.expect("no panic").expect("a release");
@@ -59,15 +62,9 @@ async fn c15_w3_waiters_of_a_group_cost_few_commands_and_are_told_together() {
         waiters.spawn(async move { group.wait().await.map(|outcome| (outcome, Instant::now())) });
     }
     sleep(Duration::from_millis(500)).await;
-    let before: u64 = bed.wire_commands().await.values().sum();
-    let started = Instant::now();
-    sleep(Duration::from_secs(5)).await;
-    let commands = bed.wire_commands().await.values().sum::<u64>() - before;
-    let rate = commands as f64 / started.elapsed().as_secs_f64();
-    let connections = bed.connections().await;
-    println!("100 waiters of a group for 5 s: {rate:.1} commands a second, {connections} connections");
-    assert!(rate <= 10.0, "{rate:.1} commands a second");
-    assert!(connections <= 5, "{connections} connections of two stores, of which one waits");
+    // Of two stores, of which one waits.
+    quiet(&mut bed, "100 waiters of a group", 5).await;
+    let before = bed.commands().await;
     let zero = Instant::now();
     member.done().await.expect("done");
     let mut last = zero;
@@ -76,7 +73,7 @@ async fn c15_w3_waiters_of_a_group_cost_few_commands_and_are_told_together() {
         assert_eq!((outcome.finished, outcome.is_success()), (1, true));
         last = last.max(told);
     }
-    let commands = bed.wire_commands().await.values().sum::<u64>() - before - commands;
+    let commands = bed.commands().await - before;
     println!("the last of 100 was told {:?} after zero, with {commands} commands", last - zero);
     assert!(last - zero <= Duration::from_millis(50), "W3: {:?}", last - zero);
     assert!(commands <= 8, "{commands} commands");
@@ -103,14 +100,14 @@ async fn c15_c16_256_waiters_are_served_in_order_at_few_commands() {
         until(mutexes[0].as_ref(), SETTLING, "the next waiter", |inspection| inspection.waiters == index + 1)
             .await;
     }
-    let before: u64 = bed.wire_commands().await.values().sum();
+    let before = bed.commands().await;
     let started = Instant::now();
     guard.release().await.expect("a release");
     while let Some(waiter) = waiters.join_next().await {
         waiter.expect("no panic");
     }
     let took = started.elapsed();
-    let commands = bed.wire_commands().await.values().sum::<u64>() - before;
+    let commands = bed.commands().await - before;
     let mut served = served.lock().expect("no panic").clone();
     served.sort_unstable();
     let order: Vec<u64> = served.iter().map(|(_, index)| *index).collect();
@@ -133,13 +130,23 @@ async fn c25_100_000_idle_names_leave_nothing() {
         tasks.spawn(async move {
             for index in 0..NAMES / 100 {
                 let name = format!("idle/{task}/{index}");
-                if index % 10 == 0 {
-                    let semaphore =
-                        store.semaphore(&name, SemaphoreOptions::new(2).ttl(retention)).expect("a semaphore");
-                    semaphore.acquire().await.expect("a permit").release().await.expect("a release");
-                } else {
-                    let mutex = store.mutex(&name, MutexOptions::default().ttl(retention)).expect("a mutex");
-                    mutex.lock().await.expect("a lock").release().await.expect("a release");
+                match index % 10 {
+                    0 => {
+                        let options = SemaphoreOptions::new(2).ttl(retention);
+                        let semaphore = store.semaphore(&name, options).expect("a semaphore");
+                        semaphore.acquire().await.expect("a permit").release().await.expect("a release");
+                    }
+                    1 => {
+                        let options = WaitGroupOptions::default().ttl(retention);
+                        let group = store.wait_group(&name, options).expect("a wait group");
+                        group.add().await.expect("a member").done().await.expect("done");
+                        assert_eq!(group.wait().await.expect("zero").finished, 1);
+                    }
+                    _ => {
+                        let options = MutexOptions::default().ttl(retention);
+                        let mutex = store.mutex(&name, options).expect("a mutex");
+                        mutex.lock().await.expect("a lock").release().await.expect("a release");
+                    }
                 }
             }
         });

@@ -14,4 +14,4 @@ return run(2, function(o, at)
   if o.hold then free(o) else leave(o) end
   bury(o, ticket, tonumber(ARGV[at + 2]))
   return {}
-end)
+end, true)

@@ -4,11 +4,15 @@ local function int(number)
   return string.format('%.0f', number)
 end
 
+local function words(cause)
+  return type(cause) == 'table' and cause.err or tostring(cause)
+end
+
 -- What a step that failed for `cause` is answered with: that one of the `count` keys behind `k` is not of its type in
 -- `kinds`, or, in place of the whole batch, the cause with its code in front, whichever way this version of the server
 -- hands it to `pcall`. Such refusals come at a script's first write: no earlier entry has changed anything either.
 local function stopped(cause, k, kinds, count)
-  local text = type(cause) == 'table' and cause.err or tostring(cause)
+  local text = words(cause)
   -- Another refusal may come while a mutex of ours is a string, which is not the type of its key here.
   for j = 1, string.find(text, 'WRONGTYPE', 1, true) and count or 0 do
     local kind = redis.call('TYPE', KEYS[k + j])['ok']

@@ -35,4 +35,4 @@ return run(1, function(o, at)
     put(o, 'touch', NOW)
   end
   return { freed }
-end)
+end, true)

@@ -1,4 +1,4 @@
--- The generations of wait groups: put between `shared.lua` and each step's own file.
+-- The generations of wait groups: put between `batch.lua` and each step's own file.
 --
 -- A generation opens with the first member after zero and ends with the last one, whatever ends it. V notes who waits
 -- for that: "process:hint", by the time it was noted last. The end pushes each hint into its process's mailbox, and V

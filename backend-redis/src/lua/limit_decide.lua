@@ -6,7 +6,8 @@
 -- ARGV     for each limiter: lane, number of the flight, number of groups; then for each group
 --          check (`r` refuse, `a` adopt or follow, `p` replace), amount, period, burst, cost, ticket or empty for takes,
 --          the longest wait or how many takes
--- Returns  {1, answer}   {0} if a later flight of the lane was answered before.
+-- Returns  {1, answer}   {1, answer, elapsed} from memory: decided so long ago, 0 where the clock has gone back since
+--          {0} if a later flight of the lane was answered before.
 --          The answer, also kept as `a<lane>`: "number time behind", where `behind` is by how much the clock has gone
 --          back, then, each after a `;`, for each group
 --          "t COUNT ADMITTED COST TOKENS FRACTION SETTLED"  the content before the first; 1 if no reservation is ahead
@@ -14,7 +15,8 @@
 --          "m COUNT" the quotas differ   "l COUNT" larger than the burst
 --          and "q AMOUNT PERIOD BURST" before the first group and where it was replaced.
 -- Complexity  O(groups); for reservations O(log Z) each. New lanes O(1) on average.
--- Retry    the lane and number name the flight: it gets the answer of the first time, for 60 s.
+-- Retry    the lane and number name the flight: it gets the answer of the first time, for 60 s. Its waits count from
+--          then: `elapsed` is what the asker takes off.
 
 local WIDTH = 7
 
@@ -120,10 +122,11 @@ return run(function(at) return 3 + ARGV[at + 2] * WIDTH end, function(o, at)
   local lane, number = 'a' .. ARGV[at], tonumber(ARGV[at + 1])
   load(o, lane)
   if o.memory then
-    local before = tonumber(string.match(o.memory, '^%d+'))
+    local before, decided = string.match(o.memory, '^(%d+) (%d+)')
+    before = tonumber(before)
     if before >= number then
       if o.noted then save(o) end
-      return before == number and { 1, o.memory } or { 0 }
+      return before == number and { 1, o.memory, max(now - decided, 0) } or { 0 }
     end
   end
   o.groups = tonumber(ARGV[at + 2])

@@ -19,4 +19,4 @@ return run(4, function(o, at)
   if not o.hold then return { 0 } end
   free(o, ARGV[at + 3])
   return { 1 }
-end)
+end, true)

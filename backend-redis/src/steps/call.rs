@@ -104,7 +104,14 @@ impl RedisSteps {
         let quorum = (script.grants && replicas > 0).then(|| Quorum::within(replicas, limit / 3));
         let call = Call { script, complete: &complete, quorum };
         let stripe = batch.first().map_or(0, |entry| stripe_of(object(entry)));
-        let answered = self.route.carry(stripe, Unit::Script(&call), now() + limit).await?;
+        let end = now() + limit;
+        let answered = match self.route.carry(stripe, Unit::Script(&call), end).await {
+            Ok(answered) => answered,
+            Err(error) => {
+                let key = keys.iter().flatten().next().map_or("", String::as_str);
+                return Err(self.named(error, script, (stripe, key), end).await);
+            }
+        };
         let short = answered.acknowledged.and_then(|count| replicas::shortfall(count, replicas));
         let written = |reply| Written { reply, short: short.as_ref().map(Error::replicate) };
         Ok(replies(answered.value, batch.len())?.into_iter().map(written).collect())

@@ -6,6 +6,7 @@ mod limits;
 mod plain;
 mod replicas;
 mod reply;
+mod rights;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -58,6 +58,11 @@ impl Reply {
         }
     }
 
+    /// A number that only some answers have.
+    pub(super) fn further(&self, index: usize) -> Result<Option<u64>> {
+        (index < self.0.len()).then(|| self.number(index)).transpose()
+    }
+
     pub(super) fn text(&self, index: usize) -> Result<String> {
         self.0.get(index).ok_or_else(unexpected).and_then(text)
     }
@@ -76,7 +81,7 @@ impl Reply {
 
     /// The birth of a wait group's record; of other objects it is not told.
     fn born(&self, index: usize) -> Result<u64> {
-        if index < self.0.len() { self.number(index) } else { Ok(0) }
+        Ok(self.further(index)?.unwrap_or_default())
     }
 
     /// A time that may be none.

@@ -48,7 +48,7 @@ static TLS: LazyLock<Deployment> = LazyLock::new(|| {
 });
 
 /// The rule in the manual, word for word.
-fn least_rights(user: &str, password: &str, namespace: &str) -> Vec<String> {
+pub(crate) fn least_rights(user: &str, password: &str, namespace: &str) -> Vec<String> {
     let manual = include_str!("../../README.md");
     let rule = manual.lines().find_map(|line| line.strip_prefix("ACL ")).expect("a rule in the manual");
     let words = rule

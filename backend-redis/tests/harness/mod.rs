@@ -7,7 +7,7 @@ pub(crate) mod groups;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use stanchion_conformance::servers;
+use stanchion_conformance::servers::{self, RedisOptions, RedisServer};
 use stanchion_core::engine::steps::{
     Acquire, Acquired, Answers, Cancel, Ending, Kept, LimitCheck, Object, PermitSteps, Polled, Release,
     WakeSource,
@@ -72,6 +72,13 @@ impl Bed {
         let keys: Vec<String> = redis::cmd("KEYS").arg(pattern).query_async(&mut raw).await.expect("keys");
         keys.into_iter().filter(|key| !key.ends_with("}:layout")).collect()
     }
+}
+
+/// A private server, and a namespace on it.
+pub(crate) fn start(options: RedisOptions) -> (RedisServer, Bed) {
+    let server = RedisServer::start(options).expect("a redis-server");
+    let bed = Bed::on(&server.url());
+    (server, bed)
 }
 
 pub(crate) fn mutex(name: &str) -> Object {

@@ -48,6 +48,11 @@ impl Bed {
             .collect()
     }
 
+    /// Requests on the wire so far.
+    pub async fn commands(&mut self) -> u64 {
+        self.wire_commands().await.values().sum()
+    }
+
     /// Connections of others than this test's own client.
     pub async fn connections(&mut self) -> usize {
         let list: String =

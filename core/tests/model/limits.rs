@@ -17,8 +17,8 @@ use super::Model;
 #[derive(Debug, Default)]
 pub struct Limit {
     pub bucket: Option<Bucket>,
-    /// The last answers to each lane.
-    pub memory: HashMap<Ticket, (u64, Vec<Limited>)>,
+    /// The last answers to each lane, and when they were given.
+    pub memory: HashMap<Ticket, (u64, u64, Vec<Limited>)>,
     pub refunds: HashMap<Ticket, u64>,
     /// When the reservations come due.
     ahead: HashMap<Ticket, u64>,
@@ -58,14 +58,19 @@ impl Limits {
 impl Limit {
     fn decide(&mut self, now: u64, flight: FlightId, calls: &[&LimitCall]) -> Result<Vec<Limited>> {
         match self.memory.get(&flight.lane) {
-            Some((number, answers)) if *number == flight.number => return Ok(answers.clone()),
-            Some((number, _)) if *number > flight.number => {
+            Some((number, decided, answers)) if *number == flight.number => {
+                return Ok(answers
+                    .iter()
+                    .map(|answer| aged(*answer, now.saturating_sub(*decided)))
+                    .collect());
+            }
+            Some((number, ..)) if *number > flight.number => {
                 return Err(Error::new(ErrorKind::Unknown, "a later flight came before"));
             }
             _ => {}
         }
         let answers: Vec<_> = calls.iter().map(|call| self.answer(now, call)).collect();
-        self.memory.insert(flight.lane, (flight.number, answers.clone()));
+        self.memory.insert(flight.lane, (flight.number, now, answers.clone()));
         Ok(answers)
     }
 
@@ -99,6 +104,19 @@ impl Limit {
         };
         answered.unwrap_or(Limited::TooLarge { quota })
     }
+}
+
+/// The answer of so long ago, with what is left of its waits.
+fn aged(mut answer: Limited, elapsed: u64) -> Limited {
+    match &mut answer {
+        Limited::Taken { verdict, .. } => {
+            verdict.retry_after = verdict.retry_after.map(|wait| wait.saturating_sub(elapsed));
+            verdict.reset_after = verdict.reset_after.saturating_sub(elapsed);
+        }
+        Limited::Reserved { place: Some(place), .. } => place.wait = place.wait.saturating_sub(elapsed),
+        _ => {}
+    }
+    answer
 }
 
 #[async_trait]

@@ -1,129 +1,20 @@
 //! The scripts beside core's bucket: the same calls at the same times, the same answers (L3).
-//!
-//! A test needs a clock of its own. It takes the scripts with the one line that reads the server's clock replaced, and
-//! without the expiry of keys, which counts by the server's; everything else is what users run.
 
 #![allow(clippy::disallowed_methods, reason = "tests run their own runtime")]
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use redis::aio::MultiplexedConnection;
-use stanchion_conformance::servers;
-use stanchion_core::engine::steps::{
-    FlightId, LimitAsk, LimitCall, LimitSteps, Limited, Object, ProcessId, QuotaCheck, Refund,
-};
+use stanchion_core::engine::steps::{FlightId, LimitAsk, LimitCall, LimitSteps, Limited, QuotaCheck};
 use stanchion_core::limit::{Bucket, ExactQuota, MAX, Reserved, Verdict};
-use stanchion_core::{Kind, Name, OnMismatch, Quota, Ticket};
+use stanchion_core::{OnMismatch, Quota, Ticket};
 use tokio::runtime::Runtime;
 
-use crate::access::Access;
-use crate::config::Retention;
-use crate::keys::Keyspace;
-use crate::link::{Endpoint, Link};
-use crate::route::Route;
-use crate::script::{Script, Scripts};
-use crate::steps::{Busy, Context, RedisSteps};
+use super::rig::{Rig, answers};
 
 const TABLE: &str = include_str!("../../../../core/tests/golden/limiter.txt");
 const REMEMBERED: u64 = 60_000_000;
-
-macro_rules! timed {
-    ($clock:expr, $step:literal) => {
-        timed(
-            $clock,
-            concat!(
-                include_str!("../../lua/common.lua"),
-                include_str!("../../lua/limit_shared.lua"),
-                include_str!(concat!("../../lua/limit_", $step, ".lua"))
-            ),
-        )
-    };
-}
-
-fn timed(clock: &str, text: &'static str) -> Script {
-    let read = "local clock = call('TIME')";
-    assert_eq!(text.matches(read).count(), 1, "the line that reads the clock");
-    assert_eq!(text.matches("call('TIME')").count(), 1, "no other reads it");
-    let text = text.replace(read, &format!("local clock = {{ 0, call('GET', '{clock}') }}"));
-    Script::new(text.replace("call('PEXPIREAT',", "type(").leak())
-}
-
-/// A limiter on a server whose clock is a key.
-struct Rig {
-    steps: RedisSteps,
-    raw: MultiplexedConnection,
-    clock: String,
-    object: Object,
-    flight: FlightId,
-}
-
-impl Rig {
-    async fn new() -> Self {
-        let namespace = format!("t{}", Ticket::random());
-        let clock = format!("{namespace}:clock");
-        let client = redis::Client::open(servers::redis().expect("a redis-server").url()).unwrap();
-        let access = Access::new(client.get_connection_info().clone());
-        let raw = client.get_multiplexed_async_connection().await.unwrap();
-        let mut scripts = Scripts::new();
-        scripts.limit_decide = timed!(&clock, "decide");
-        scripts.limit_refund = timed!(&clock, "refund");
-        scripts.limit_set_quota = timed!(&clock, "set_quota");
-        scripts.limit_reset = timed!(&clock, "reset");
-        let hour = Duration::from_secs(3_600);
-        let context = Context {
-            keyspace: Keyspace::new(&namespace).unwrap(),
-            scripts,
-            process: ProcessId::random(),
-            retention: Retention { tokens: hour, state: hour },
-            busy: Busy::new(),
-            replicas: 0,
-        };
-        let link = Link::new(Endpoint::Server(access), Duration::from_secs(10));
-        let steps = RedisSteps::new(Arc::new(context), Route::One(link));
-        let flight = FlightId { lane: Ticket::random(), number: 0 };
-        Self { steps, raw, clock, object: object(0), flight }
-    }
-
-    /// Another limiter, which has no bucket yet.
-    fn next(&mut self) {
-        let number: u64 = self.object.name.as_str().parse().unwrap();
-        self.object = object(number + 1);
-    }
-
-    async fn at(&mut self, now: u64) {
-        let mut set = redis::cmd("SET");
-        let () = set.arg(&self.clock).arg(now).query_async(&mut self.raw).await.unwrap();
-    }
-
-    async fn decide(&mut self, calls: &[(ExactQuota, QuotaCheck, LimitAsk)]) -> Vec<Limited> {
-        self.flight.number += 1;
-        let call = |&(quota, check, ask)| LimitCall { object: self.object.clone(), quota, check, ask };
-        let calls: Vec<_> = calls.iter().map(call).collect();
-        let answers: Vec<_> = answers(self.steps.decide(self.flight, &calls).await);
-        assert_eq!(answers, self::answers(self.steps.decide(self.flight, &calls).await), "a retry");
-        answers
-    }
-
-    async fn one(&mut self, quota: ExactQuota, ask: LimitAsk) -> Limited {
-        self.decide(&[(quota, QuotaCheck::Follow, ask)]).await.remove(0)
-    }
-
-    async fn refund(&mut self, id: u128) -> u64 {
-        let refund = Refund { object: self.object.clone(), ticket: Ticket::from(id) };
-        answers(self.steps.refund(&[refund]).await).remove(0)
-    }
-}
-
-fn answers<T>(answers: Vec<stanchion_core::Result<T>>) -> Vec<T> {
-    answers.into_iter().map(|answer| answer.expect("an answer")).collect()
-}
-
-fn object(number: u64) -> Object {
-    Object { kind: Kind::Limiter, name: Name::new(&number.to_string()).unwrap() }
-}
 
 fn quota(amount: u64, period: u64, burst: u64) -> ExactQuota {
     Quota::per(amount, Duration::from_micros(period)).burst(burst).validate().unwrap()
@@ -192,6 +83,30 @@ async fn l3_the_scripts_agree_with_the_table() {
     }
     for (said, expected) in text.lines().zip(TABLE.lines()) {
         assert_eq!(said, expected);
+    }
+}
+
+#[tokio::test]
+async fn l5_a_retry_counts_its_waits_from_its_own_time() {
+    let mut rig = Rig::new().await;
+    let terms = quota(1, 1_000_000, 2);
+    let asks = [2, 1].map(|cost| LimitAsk::Take { cost });
+    let place = LimitAsk::Reserve { ticket: Ticket::from(1), cost: 1, max_wait: MAX };
+    let call = |ask| LimitCall { object: rig.object.clone(), quota: terms, check: QuotaCheck::Follow, ask };
+    let calls: Vec<_> = asks.into_iter().chain([place]).map(call).collect();
+    let flight = FlightId { lane: Ticket::random(), number: 1 };
+    let start = 1_750_000_000_000_000_u64;
+    // On a clock that has gone back since, the waits are no longer than they were.
+    for (now, passed) in [(0, 0), (0, 0), (300_000, 300_000), (-700_000, 0), (1_200_000, 1_200_000)] {
+        rig.at(start.checked_add_signed(now).unwrap()).await;
+        let told: Vec<_> = answers(rig.steps.decide(flight, &calls).await).iter().map(told).collect();
+        let left = |wait: u64| wait.saturating_sub(passed);
+        let expected = [
+            format!("yes 0 - {}", left(2_000_000)),
+            format!("no 0 {} {}", left(1_000_000), left(2_000_000)),
+            format!("{} {}", start + 1_000_000, left(1_000_000)),
+        ];
+        assert_eq!(told, expected, "{now}");
     }
 }
 

@@ -81,7 +81,7 @@ impl<'a> Cargo<'a> {
         }
     }
 
-    /// What each call is told, in order.
+    /// What each call is told, in order; waits count from now, also where the answer is that of an earlier copy.
     ///
     /// # Errors
     /// `Unknown` for what the script does not answer, and where a later flight of the lane came before.
@@ -90,7 +90,10 @@ impl<'a> Cargo<'a> {
             return Err(unexpected());
         }
         let known = self.groups.iter().map(|group| group.call.quota);
-        let limited = told(&reply.text(1)?, known).ok_or_else(unexpected)?;
+        let mut limited = told(&reply.text(1)?, known).ok_or_else(unexpected)?;
+        if let Some(elapsed) = reply.further(2)? {
+            limited.iter_mut().for_each(|limited| age(limited, elapsed));
+        }
         if limited.len() == self.calls.len() { Ok(limited) } else { Err(unexpected()) }
     }
 }
@@ -140,6 +143,19 @@ fn takes(limited: &mut Vec<Limited>, words: &mut Words<'_>, quota: ExactQuota, b
         limited.push(Limited::Taken { verdict, quota, settled });
     }
     Some(())
+}
+
+/// What was decided so long ago, as it is now; a wait that is over is one of nothing.
+fn age(limited: &mut Limited, elapsed: u64) {
+    let less = |wait: &mut u64| *wait = wait.saturating_sub(elapsed);
+    match limited {
+        Limited::Taken { verdict, .. } => {
+            verdict.retry_after.iter_mut().for_each(less);
+            less(&mut verdict.reset_after);
+        }
+        Limited::Reserved { place: Some(place), .. } => less(&mut place.wait),
+        _ => {}
+    }
 }
 
 fn repeat(limited: &mut Vec<Limited>, count: usize, answer: Limited) {

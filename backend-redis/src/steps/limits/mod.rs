@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod arithmetic_tests;
 mod flight;
+#[cfg(test)]
+mod rig;
 
 use async_trait::async_trait;
 use redis::Cmd;

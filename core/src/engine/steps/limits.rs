@@ -113,6 +113,10 @@ pub trait LimitSteps: Debug + Send + Sync {
 
     /// Decides calls in order, all at one moment of store time. A retry of a flight is answered as the first, also with
     /// calls that nobody waits for any more replaced by takes of 0; none comes later than 55 s after the first.
+    ///
+    /// Waits in an answer count from the attempt that is answered: those of a retry are shorter than the first
+    /// decision's by the store time since, at least 0, and never longer. Counted from the first they would make a place
+    /// look later than it is, and a caller with a time limit would give up one that comes in time.
     async fn decide(&self, flight: FlightId, calls: &[LimitCall]) -> Answers<Limited>;
 
     /// Cancels reservations and tells how much each gave back.

@@ -1,0 +1,54 @@
+-- A step for each entry of a batch: put behind `queue.lua`.
+
+local KINDS = { 'hash', 'zset', 'zset', 'zset', 'string', 'zset' }
+
+-- The entry whose keys begin behind `k`.
+local function entry(k)
+  local o = { h = KEYS[k + 1], e = KEYS[k + 2], q = KEYS[k + 3], live = KEYS[k + 4], grace = KEYS[k + 5],
+              set = {}, lease = 0 }
+  -- The letter of the kind stands where `live` begins in the other.
+  if string.byte(o.h, #o.live - 3) == 119 then o.v = KEYS[k + 6] end
+  return o, o.v and 6 or 5
+end
+
+-- Runs the step for each entry, with `width` arguments each, and wakes afterwards, once for each object. A step that
+-- `frees` is not refused for want of memory.
+local function run(width, step, frees)
+  local answers, waking = {}, {}
+  local function one(o, at)
+    local answer = step(o, at)
+    if o.v then settle(o) end
+    save(o)
+    return answer
+  end
+  local k, at = 0, 3
+  while k < #KEYS do
+    local o, keys = entry(k)
+    local ok, answer = pcall(one, o, at)
+    if not ok and frees and string.find(words(answer), 'OOM ', 1, true) then
+      -- That was the script's first write. After one that cannot need memory, the server lets any other pass.
+      redis.pcall('ZREM', o.e, '')
+      o = entry(k)
+      ok, answer = pcall(one, o, at)
+    end
+    if not ok then
+      local refusal
+      answer, refusal = stopped(answer, k, KINDS, keys)
+      if refusal then return refusal end
+    elseif o.wake or waking[o.h] then
+      waking[o.h] = o
+    end
+    answers[#answers + 1] = answer
+    k, at = k + keys, at + width
+  end
+  for _, o in pairs(waking) do
+    if o.n > 0 and o.lim then
+      turn(o, nil, true)
+      save(o)
+    else
+      compact(o)
+    end
+  end
+  return answers
+end
+

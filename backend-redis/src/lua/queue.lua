@@ -1,0 +1,167 @@
+-- Who waits, who of them lives, and whose turn it is: put behind `shared.lua`.
+
+-- Waiting processes are heard three times in `LIVENESS`: when nobody was for `UNHEARD`, it was not they who were silent.
+local LIVENESS, UNHEARD, GRACE, SWEEP = 1000000, 600000, 2000000, 1000000
+local LONGEST_LEASE = 86400000000
+local BOX_MS, BOX_LENGTH = 10000, 10000
+
+local stripes = {}
+
+-- What is known of the stripe's liveness. If nobody at all was heard within the last second, the store may have
+-- been stalled or restarted, and a grace begins during which nobody is judged dead. Who was silent all through an
+-- earlier grace has had his and is marked, so that the dead alone start no other.
+local function stripe_of(o)
+  local s = stripes[o.live]
+  if s then return s end
+  s = { start = tonumber(call('GET', o.grace)) or 0, marked = 0 }
+  stripes[o.live] = s
+  -- After a step back of the clock what lies ahead counts as now.
+  if s.start > now then s.start = 0 end
+  local last = tonumber(call('ZREVRANGE', o.live, 0, 0, 'WITHSCORES')[2]) or 0
+  if last > now + LIVENESS then
+    for _, process in ipairs(call('ZRANGEBYSCORE', o.live, '(' .. NOW, '+inf')) do
+      call('ZADD', o.live, NOW, process)
+    end
+  elseif last > 0 and last < now - UNHEARD and now >= s.start + GRACE then
+    if s.start > 0 then
+      s.marked = s.start
+      local silent = call('ZRANGEBYSCORE', o.live, 1, '(' .. int(s.start), 'WITHSCORES')
+      for i = 1, #silent, 2 do call('ZADD', o.live, '-' .. silent[i + 1], silent[i]) end
+    end
+    if last >= s.start then
+      s.start = now
+      call('SET', o.grace, NOW, 'PX', math.max(GRACE / 1000, call('PTTL', o.live)))
+    end
+  end
+  return s
+end
+
+-- Notes that the asking process lives, and keeps that note as long as its waiters keep their places.
+local function hear(o, lease)
+  local s = stripe_of(o)
+  if not s.heard then
+    s.heard = true
+    call('ZADD', o.live, NOW, PROCESS)
+  end
+  local keep = lease + STATE
+  if keep > (s.kept or 0) then
+    s.kept = keep
+    if call('PTTL', o.live) * 1000 < keep then
+      call('PEXPIRE', o.live, int(math.ceil(keep * 9 / 8000)))
+      call('ZREMRANGEBYSCORE', o.live, int(LONGEST_LEASE - now), int(now - LONGEST_LEASE))
+    end
+  end
+end
+
+-- Until when the waiter counts as live. The stripe is only asked where the process was not heard within the last
+-- second.
+local function alive(o, w, score)
+  if w.process == o.asking then return now + LIVENESS end
+  w.heard = tonumber(score) or w.since
+  local till = w.heard + LIVENESS
+  if till > now and till <= now + 2 * LIVENESS then return till end
+  local s = stripe_of(o)
+  -- The score may have been read before the mark was made.
+  if w.heard < s.marked then return 0 end
+  return math.max(math.min(w.heard, now) + LIVENESS, s.start + GRACE)
+end
+
+-- Shows the waiters to `visit` in order of arrival, until it returns true or the ticket `stop` is reached. A waiter
+-- counts as live up to `till`. Who was unheard for his lease is removed for good. Returns whether it came to the end.
+-- O(log Q + visited).
+local function walk(o, visit, stop)
+  local at, chunk, gone, done = 0, 1, 0, false
+  while not done and o.n > 0 do
+    local tickets = call('ZRANGE', o.q, at, at + chunk - 1)
+    if #tickets == 0 then break end
+    if tickets[1] == stop then
+      done = true
+      break
+    end
+    local fields, processes, waiters = {}, {}, {}
+    for i, ticket in ipairs(tickets) do fields[i] = 'w' .. ticket end
+    for i, record in ipairs(call('HMGET', o.h, unpack(fields))) do
+      local process, weight, lease, since = string.match(record or '', '^(%x+) (%d+) (%d+) (%d+)')
+      processes[i] = process or ''
+      waiters[i] = { ticket = tickets[i], process = process, weight = tonumber(weight),
+                     lease = tonumber(lease), since = tonumber(since) }
+    end
+    local scores = call('ZMSCORE', o.live, unpack(processes))
+    for i, w in ipairs(waiters) do
+      w.till = w.process and alive(o, w, scores[i]) or 0
+      if not w.process or (w.till <= now and math.max(w.since, math.abs(w.heard)) + w.lease < now) then
+        call('ZREM', o.q, w.ticket)
+        call('HDEL', o.h, fields[i])
+        gone = gone + 1
+      else
+        at = at + 1
+        if w.ticket == stop or visit(w) then
+          done = true
+          break
+        end
+      end
+    end
+    chunk = math.min(chunk * 4, 256)
+  end
+  local n = done and o.n - gone or at
+  if n ~= o.n then
+    o.n = n
+    put(o, 'n', n)
+    -- Who was removed may have been counted among the silent.
+    if gone > 0 then
+      o.swept = 0
+      put(o, 'swept', '0')
+    end
+  end
+  return not done
+end
+
+-- Puts a hint into the mailbox of the waiter's process. What somebody else keeps under that key is left alone.
+local function push(o, w)
+  local box = string.sub(o.live, 1, -5) .. 'box:' .. w.process
+  local length = redis.pcall('RPUSH', box, w.ticket)
+  if type(length) ~= 'number' then return end
+  if length > BOX_LENGTH then call('LTRIM', box, -BOX_LENGTH, -1) end
+  call('PEXPIRE', box, BOX_MS)
+end
+
+-- Whose turn it is: the first live waiters that fit together, up to the first live one that does not fit. Waiters
+-- larger than the limit are told too, and passed over. For `own`, the asking process, it returns its tickets that
+-- nobody else stands in front of, and when the liveness of another's waiter in front ends; `tell` says whether the
+-- others get hints. O(front); O(Q) while a waiter larger than the limit may queue.
+local function turn(o, own, tell)
+  local ready, soon = {}, NEVER
+  local room, heaviest, others = o.lim - o.used, 0, false
+  if o.n == 0 or (room <= 0 and o.big <= o.lim) then return ready, soon end
+  local open = room > 0
+  local all = walk(o, function(w)
+    heaviest = math.max(heaviest, w.weight)
+    local mine, live = w.process == own, w.till > now
+    local large = w.weight > o.lim
+    if live and (large or open) then
+      if not large then
+        if not mine then soon = math.min(soon, w.till) end
+        open = w.weight <= room
+        if open then
+          room = room - w.weight
+          others = others or not mine
+        end
+      end
+      if large or open then
+        if not mine then
+          if tell then push(o, w) end
+        elseif large or not others then
+          ready[#ready + 1] = w.ticket
+        end
+      end
+      open = open and room > 0
+    end
+    return not open and o.big <= o.lim
+  end)
+  if all and heaviest < o.big then
+    o.big = heaviest
+    put(o, 'big', heaviest)
+  end
+  return ready, soon
+end
+

@@ -1,0 +1,37 @@
+//! Which right a script lacked, where the server does not say.
+
+use redis::{Cmd, FromRedisValue};
+use stanchion_core::Error;
+use stanchion_core::clock::Instant;
+
+use super::RedisSteps;
+use crate::error;
+use crate::script::Script;
+use crate::unit::{Call, Unit};
+
+impl RedisSteps {
+    /// The refusal of a script, naming what is missing (C21). `key` is one that the script was called with.
+    pub(super) async fn named(
+        &self,
+        refusal: Error,
+        script: &Script,
+        (stripe, key): (usize, &str),
+        end: Instant,
+    ) -> Error {
+        if !error::is_unnamed(&refusal) {
+            return refusal;
+        }
+        let needed = script.commands();
+        let complete = |mut command: Cmd| {
+            command.arg(1).arg(key);
+            for needed in &needed {
+                command.arg(needed);
+            }
+            command
+        };
+        let call = Call { script: &self.scripts().rights, complete: &complete, quorum: None };
+        let answer = self.route.carry(stripe, Unit::Script(&call), end).await.ok();
+        let missing = answer.and_then(|answer| Vec::<String>::from_redis_value(answer.value).ok());
+        error::naming(refusal, &missing.unwrap_or_default(), needed)
+    }
+}
