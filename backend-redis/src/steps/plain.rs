@@ -183,11 +183,7 @@ fn only<T: Clone>(batch: &[T], chosen: &[bool], yes: bool) -> Vec<T> {
 }
 
 /// Puts the answers of both back in order.
-fn merge<A>(
-    chosen: &[bool],
-    plain: Vec<Option<Result<A>>>,
-    full: Answers<A>,
-) -> Vec<Option<Result<A>>> {
+fn merge<A>(chosen: &[bool], plain: Vec<Option<Result<A>>>, full: Answers<A>) -> Vec<Option<Result<A>>> {
     let (mut plain, mut full) = (plain.into_iter(), full.into_iter());
     chosen.iter().map(|chosen| if *chosen { plain.next().flatten() } else { full.next() }).collect()
 }

@@ -22,7 +22,7 @@ pub(crate) enum Message {
 #[derive(Debug)]
 struct Entry {
     message: Message,
-    /// From here on the lease has freed what the message would.
+    /// From here on what the message would free is free.
     give_up: Option<Instant>,
 }
 
@@ -50,9 +50,8 @@ impl Outbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a message; never blocks and needs no runtime. It is given up when `lease` is over, if it has one.
-    pub(crate) fn push(&self, message: Message, lease: Option<Duration>) {
-        let give_up = lease.map(|lease| now() + lease);
+    /// Queues a message; never blocks and needs no runtime. It is given up at that moment, if there is one.
+    pub(crate) fn push(&self, message: Message, give_up: Option<Instant>) {
         self.queue().entries.push_back(Entry { message, give_up });
         self.filled.notify_one();
     }

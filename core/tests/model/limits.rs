@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::engine::steps::{
@@ -11,7 +13,7 @@ use stanchion_core::limit::{Bucket, ExactQuota};
 use stanchion_core::{Error, ErrorKind, OnMismatch, Result, Ticket};
 use tokio::time::Instant;
 
-use super::Model;
+use super::{Faults, Model};
 
 /// The state of one name.
 #[derive(Debug, Default)]
@@ -101,6 +103,17 @@ impl Limit {
     }
 }
 
+impl Faults {
+    async fn leap(&self) {
+        let leap = Duration::from_secs(self.leap_secs.swap(0, SeqCst));
+        if !leap.is_zero() {
+            tokio::time::pause();
+            tokio::time::advance(leap).await;
+            tokio::time::resume();
+        }
+    }
+}
+
 #[async_trait]
 impl LimitSteps for Model {
     fn lane(&self, _: &Object) -> usize {
@@ -133,6 +146,7 @@ impl LimitSteps for Model {
     }
 
     async fn refund(&self, batch: &[Refund]) -> Answers<u64> {
+        self.faults.leap().await;
         self.each(batch.len(), |_| {
             let (mut names, now) = (self.limits.names.lock().unwrap(), self.limits.now());
             let refund = |refund: &Refund| {

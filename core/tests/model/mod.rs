@@ -69,6 +69,8 @@ pub struct Faults {
     pub forbidden: AtomicBool,
     /// All calls take so many milliseconds, half of them before they are executed.
     pub delay_ms: AtomicU64,
+    /// The next refund finds the clock of the thread that sends it so many seconds ahead, once.
+    pub leap_secs: AtomicU64,
     /// Renewals fail.
     pub no_renewal: AtomicBool,
     /// Wake-ups are dropped.

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use self::flight::Flights;
 pub(crate) use self::handle::Limits;
@@ -36,7 +37,16 @@ pub(crate) struct Limiting {
 #[derive(Debug, Default)]
 struct Claims {
     count: u64,
-    by_ticket: HashMap<Ticket, (u64, Object)>,
+    by_ticket: HashMap<Ticket, Claimed>,
+}
+
+/// A reservation that a call under way has made, or may have made.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    number: u64,
+    pub(crate) object: Object,
+    /// When its time comes at the latest; `None` is later than the clock reaches.
+    pub(crate) ready_by: Option<Instant>,
 }
 
 impl Limiting {
@@ -52,18 +62,18 @@ impl Limiting {
 
     /// Ends those who wait, and tells which reservations are theirs, the last first: so that nobody stands behind one
     /// that is cancelled, and all of it is given back. New calls are refused already.
-    pub(crate) fn close(&self) -> Vec<(Object, Ticket)> {
+    pub(crate) fn close(&self) -> Vec<(Ticket, Claimed)> {
         self.closing.notify_waiters();
         let mut claims: Vec<_> = self.claims().by_ticket.drain().collect();
-        claims.sort_unstable_by_key(|(_, (number, _))| std::cmp::Reverse(*number));
-        claims.into_iter().map(|(ticket, (_, object))| (object, ticket)).collect()
+        claims.sort_unstable_by_key(|(_, claimed)| std::cmp::Reverse(claimed.number));
+        claims
     }
 
-    fn claim(&self, ticket: Ticket, object: &Object) {
+    fn claim(&self, ticket: Ticket, object: &Object, ready_by: Option<Instant>) {
         let mut claims = self.claims();
         claims.count += 1;
         let number = claims.count;
-        claims.by_ticket.insert(ticket, (number, object.clone()));
+        claims.by_ticket.insert(ticket, Claimed { number, object: object.clone(), ready_by });
     }
 
     fn claims(&self) -> MutexGuard<'_, Claims> {

@@ -29,8 +29,9 @@ impl Handle {
         let known = self.known();
         self.check_cost(cost, known)?;
         let ticket = Ticket::random();
-        let mut claim = Claim::raise(self, ticket);
-        let call = self.call(known, LimitAsk::Reserve { ticket, cost, max_wait: max_wait.min(MAX) });
+        let max_wait = max_wait.min(MAX);
+        let mut claim = Claim::raise(self, ticket, max_wait, end);
+        let call = self.call(known, LimitAsk::Reserve { ticket, cost, max_wait });
         let flown = match self.limiting.flights.ask(call, end).await {
             Ok(flown) => flown,
             Err(error) => {
