@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::engine::steps::{
@@ -13,7 +11,7 @@ use stanchion_core::limit::{Bucket, ExactQuota};
 use stanchion_core::{Error, ErrorKind, OnMismatch, Result, Ticket};
 use tokio::time::Instant;
 
-use super::{Faults, Model};
+use super::Model;
 
 /// The state of one name.
 #[derive(Debug, Default)]
@@ -100,17 +98,6 @@ impl Limit {
             }
         };
         answered.unwrap_or(Limited::TooLarge { quota })
-    }
-}
-
-impl Faults {
-    async fn leap(&self) {
-        let leap = Duration::from_secs(self.leap_secs.swap(0, SeqCst));
-        if !leap.is_zero() {
-            tokio::time::pause();
-            tokio::time::advance(leap).await;
-            tokio::time::resume();
-        }
     }
 }
 
