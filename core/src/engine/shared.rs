@@ -54,11 +54,11 @@ impl Shared {
             releases: Joint::new(Releasing(Arc::clone(&steps.permits))),
             looks: steps.groups.as_ref().map(|groups| Arc::new(Joint::new(Looking(Arc::clone(groups))))),
             limits: steps.limits.as_ref().map(|limits| Arc::new(Limiting::new(Arc::clone(limits)))),
+            outbox: Outbox::new(steps.clone()),
             steps,
             registry: Registry::default(),
             board: Board::new(wake.clone()),
             watches: Watches::new(wake),
-            outbox: Outbox::default(),
             closed: AtomicBool::new(false),
             stop: Notify::new(),
         }

@@ -1,7 +1,20 @@
 //! What can be ordered to go wrong.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
+
+use stanchion_core::engine::steps::Object;
+use stanchion_core::{Error, ErrorKind, Result};
+use tokio::time::sleep;
+
+/// A step that can be stuck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stuck {
+    Release,
+    Cancel,
+    Refund,
+}
 
 /// What happens to calls of steps, counted from 1 over all of them.
 #[derive(Debug, Default)]
@@ -22,6 +35,8 @@ pub struct Faults {
     pub delay_ms: AtomicU64,
     /// The next refund finds the clock of the thread that sends it so many seconds ahead, once.
     pub leap_secs: AtomicU64,
+    /// A request of that step with an entry of that lane takes a second and is lost.
+    pub stuck: Mutex<Option<(Stuck, usize)>>,
     /// Renewals fail.
     pub no_renewal: AtomicBool,
     /// Wake-ups are dropped.
@@ -33,6 +48,19 @@ pub struct Faults {
 }
 
 impl Faults {
+    /// Takes its time where that is ordered.
+    ///
+    /// # Errors
+    /// `Unknown`, then.
+    pub async fn pass<'a>(&self, step: Stuck, mut objects: impl Iterator<Item = &'a Object>) -> Result<()> {
+        let stuck = *self.stuck.lock().unwrap();
+        if stuck.is_some_and(|(stuck, lane)| stuck == step && objects.any(|object| lane_of(object) == lane)) {
+            sleep(Duration::from_secs(1)).await;
+            return Err(Error::new(ErrorKind::Unknown, "stuck"));
+        }
+        Ok(())
+    }
+
     /// Sets the clock of this thread's runtime ahead, if that is ordered.
     pub async fn leap(&self) {
         let leap = Duration::from_secs(self.leap_secs.swap(0, SeqCst));
@@ -42,4 +70,10 @@ impl Faults {
             tokio::time::resume();
         }
     }
+}
+
+/// The number that a name begins with, before a slash.
+pub fn lane_of(object: &Object) -> usize {
+    let lane = object.name.as_str().split_once('/').map(|(lane, _)| lane.parse());
+    lane.map_or(0, std::result::Result::unwrap)
 }

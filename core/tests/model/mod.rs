@@ -9,7 +9,7 @@
 )]
 
 pub mod drop_after;
-mod faults;
+pub mod faults;
 mod groups;
 mod limits;
 mod permits;

@@ -10,6 +10,7 @@ use stanchion_core::engine::steps::{
 use stanchion_core::{Error, ErrorKind, FencingToken, Holder, Inspection, Kind, OnMismatch, Result, Ticket};
 use tokio::time::Instant;
 
+use super::faults::{Stuck, lane_of};
 use super::groups::Cause;
 use super::{Model, ModelHold, Record};
 
@@ -104,8 +105,8 @@ impl Model {
 
 #[async_trait]
 impl PermitSteps for Model {
-    fn lane(&self, _: &Object) -> usize {
-        0
+    fn lane(&self, object: &Object) -> usize {
+        lane_of(object)
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
@@ -140,6 +141,9 @@ impl PermitSteps for Model {
     }
 
     async fn release(&self, batch: &[Release]) -> Answers<Kept> {
+        if let Err(error) = self.faults.pass(Stuck::Release, batch.iter().map(|ask| &ask.object)).await {
+            return refused(batch.len(), &error);
+        }
         self.each(batch.len(), |records| {
             let release = |ask: &Release| {
                 let record = records.entry(ask.object.clone()).or_default();
@@ -165,6 +169,9 @@ impl PermitSteps for Model {
     }
 
     async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
+        if let Err(error) = self.faults.pass(Stuck::Cancel, batch.iter().map(|ask| &ask.object)).await {
+            return refused(batch.len(), &error);
+        }
         self.each(batch.len(), |records| {
             for ask in batch {
                 let record = records.entry(ask.object.clone()).or_default();
