@@ -120,9 +120,11 @@ impl Shared {
             self.send_cancel(&object, ticket, Ttl::DEFAULT);
         }
         self.watches.close();
-        for (ticket, Claimed { object, ready_by, .. }) in self.limits.iter().flat_map(|limits| limits.close())
-        {
-            self.send_refund(&object, ticket, ready_by);
+        if let Some(limits) = &self.limits {
+            for (ticket, Claimed { object, ready_by, .. }) in limits.close() {
+                self.send_refund(&object, ticket, ready_by);
+            }
+            limits.dismiss();
         }
     }
 

@@ -30,11 +30,14 @@ pub(super) struct Claim<'a> {
 
 impl<'a> Claim<'a> {
     /// A request is about to be sent, for a place that is at most `max_wait` µs ahead when the store decides, by `end`.
-    pub(super) fn raise(handle: &'a Handle, ticket: Ticket, max_wait: u64, end: Instant) -> Self {
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub(super) fn raise(handle: &'a Handle, ticket: Ticket, max_wait: u64, end: Instant) -> Result<Self> {
         let Handle { engine, limiting, object, .. } = handle;
         let ready_by = end.checked_add(Duration::from_micros(max_wait));
-        limiting.claim(ticket, object, ready_by);
-        Self { engine, limiting, object, ticket, ready_by, raised: true }
+        limiting.claim(ticket, object, ready_by)?;
+        Ok(Self { engine, limiting, object, ticket, ready_by, raised: true })
     }
 
     /// Nothing is left at the store, or what is left has an owner.
@@ -45,10 +48,11 @@ impl<'a> Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        self.limiting.claims().by_ticket.remove(&self.ticket);
+        // Before the claim is forgotten: `close` finds one or the other.
         if self.raised {
             self.engine.shared.send_refund(self.object, self.ticket, self.ready_by);
         }
+        self.limiting.claims().by_ticket.remove(&self.ticket);
     }
 }
 

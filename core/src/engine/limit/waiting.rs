@@ -30,7 +30,7 @@ impl Handle {
         self.check_cost(cost, known)?;
         let ticket = Ticket::random();
         let max_wait = max_wait.min(MAX);
-        let mut claim = Claim::raise(self, ticket, max_wait, end);
+        let mut claim = Claim::raise(self, ticket, max_wait, end)?;
         let call = self.call(known, LimitAsk::Reserve { ticket, cost, max_wait });
         let flown = match self.limiting.flights.ask(call, end).await {
             Ok(flown) => flown,
