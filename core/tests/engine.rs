@@ -8,12 +8,11 @@
 
 mod model;
 
-use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::task::Poll;
 use std::time::Duration;
 
+use model::drop_after::drop_after;
 use model::{Model, model};
 use stanchion_core::engine::Engine;
 use stanchion_core::{ErrorKind, Mutex, MutexGuard, MutexOptions, SemaphoreOptions};
@@ -143,19 +142,6 @@ async fn c11_a_release_whose_reply_was_lost_is_not_reported_lost() {
     model.faults.lose_reply.store(model.faults.calls.load(SeqCst) + 1, SeqCst);
     guard.release().await.unwrap();
     empty(&model).await;
-}
-
-/// Polls a future `polls` times at most and drops it; `true` if it was ready.
-async fn drop_after<F: Future>(polls: usize, future: F) -> bool {
-    let mut future = Box::pin(future);
-    for _ in 0..polls {
-        let ready = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await;
-        if ready {
-            return true;
-        }
-        sleep(Duration::from_millis(3)).await;
-    }
-    false
 }
 
 #[tokio::test]

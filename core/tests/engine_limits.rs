@@ -8,12 +8,13 @@
 
 mod model;
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::Poll;
 use std::time::Duration;
 
+use model::drop_after::drop_after;
 use model::{Model, model, model_within};
 use stanchion_core::engine::Engine;
 use stanchion_core::engine::steps::LimitAsk;
@@ -213,19 +214,6 @@ async fn l5_an_outcome_unknown_for_long_ends_as_unknown() {
     assert!(waited > Duration::from_secs(50) && waited <= Duration::from_secs(56), "{waited:?}");
 }
 
-/// Polls a future `polls` times at most and drops it; `true` if it was ready.
-async fn drop_after<F: Future>(polls: usize, future: F) -> bool {
-    let mut future = Box::pin(future);
-    for _ in 0..polls {
-        let ready = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await;
-        if ready {
-            return true;
-        }
-        sleep(Duration::from_millis(3)).await;
-    }
-    false
-}
-
 #[tokio::test]
 async fn c4_dropped_at_any_poll_nothing_is_left() {
     for (polls, lost) in (0..10).flat_map(|polls| [(polls, false), (polls, true)]) {
@@ -236,10 +224,10 @@ async fn c4_dropped_at_any_poll_nothing_is_left() {
         for call in 0..3 {
             model.faults.lose_replies.store(lost, SeqCst);
             match call {
-                0 => drop_after(polls, limiter.wait_n(4)).await,
-                1 => drop_after(polls, limiter.wait_n_for(4, TOKEN * 100)).await,
-                _ => drop_after(polls, limiter.reserve_n(4, TOKEN * 100)).await,
-            };
+                0 => drop(drop_after(polls, limiter.wait_n(4)).await),
+                1 => drop(drop_after(polls, limiter.wait_n_for(4, TOKEN * 100)).await),
+                _ => drop(drop_after(polls, limiter.reserve_n(4, TOKEN * 100)).await),
+            }
             model.faults.lose_replies.store(false, SeqCst);
             until("nothing is left", Duration::from_secs(1), || missing(&model) <= 10).await;
         }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use model::{Model, model_within};
 use stanchion_core::engine::Engine;
 use stanchion_core::{DecidedBy, ErrorKind, Limiter, LimiterOptions, OutagePolicy, Quota};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 const SHORT: Duration = Duration::from_millis(200);
 const EPSILON: Duration = Duration::from_millis(500);
@@ -90,6 +90,31 @@ async fn l10_a_share_starts_empty_is_shared_and_kept() {
     sleep(Duration::from_millis(250)).await;
     model.faults.away.store(true, SeqCst);
     assert!(two.allow_n(2).await.unwrap().allowed, "kept across outages");
+}
+
+#[tokio::test]
+async fn c17_l10_a_wait_for_more_than_the_share_has_rides_out_an_outage() {
+    let (model, engine) = model_within(SHORT);
+    let limiter = limiter(&engine, Quota::per(40, Duration::from_secs(1)).burst(8), share(4));
+    for fault in [&model.faults.away, &model.faults.lose_requests, &model.faults.lose_replies] {
+        limiter.reset().await.unwrap();
+        fault.store(true, SeqCst);
+        let waiting = tokio::spawn({
+            let limiter = Arc::clone(&limiter);
+            async move { limiter.wait_n(3).await }
+        });
+        let before = Instant::now();
+        assert!(limiter.wait_n_for(3, SHORT).await.unwrap_err().is_retryable());
+        assert!(limiter.wait_n_for(3, Duration::ZERO).await.unwrap_err().is_retryable());
+        assert!(before.elapsed() <= (SHORT + EPSILON) * 2);
+        sleep(SHORT * 2).await;
+        assert!(!waiting.is_finished(), "{:?}", waiting.await);
+        fault.store(false, SeqCst);
+        timeout(Duration::from_secs(1), waiting).await.expect("works within 1 s").unwrap().unwrap();
+    }
+    model.faults.away.store(true, SeqCst);
+    let over = limiter.wait_n(9).await.unwrap_err();
+    assert_eq!(over.kind(), ErrorKind::InvalidArgument, "more than the quota ever has");
 }
 
 #[tokio::test]

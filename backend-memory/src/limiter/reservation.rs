@@ -20,7 +20,7 @@ impl ReservationKeeper for LimiterHandle {
         Ok(self.refund(ticket))
     }
 
-    fn abandon(&self, ticket: Ticket) {
+    fn abandon(&self, ticket: Ticket, _: Instant) {
         self.refund(ticket);
     }
 }

@@ -56,7 +56,7 @@ impl ReservationKeeper for Kept {
         reservation.ok_or_else(Error::lost)?.cancel().await
     }
 
-    fn abandon(&self, _ticket: Ticket) {
+    fn abandon(&self, _ticket: Ticket, _ready_at: Instant) {
         forget(self.take());
     }
 }

@@ -145,7 +145,7 @@ impl Drop for Doubt {
             let object = self.object.clone();
             let (ending, tombstone) = (Ending::Abandoned, Some(self.lease));
             let release = Release { object, ticket: self.ticket, ending, tombstone, call: None };
-            shared.outbox.push(Message::Release(release), Some(self.lease.get()));
+            shared.outbox.push(Message::Release(release), now().checked_add(self.lease.get()));
         } else if self.raised {
             shared.send_cancel(&self.object, self.ticket, self.lease);
         }

@@ -165,10 +165,18 @@ impl Handle {
     }
 
     pub(crate) async fn force(&self, operation: &'static str, force: Force) -> Result<bool> {
-        let forced = match self.engine.shared.check_open() {
-            Ok(()) => self.engine.shared.steps.permits.force(&self.object, force).await,
-            Err(error) => Err(error),
+        let shared = &self.engine.shared;
+        let forced = async {
+            shared.check_open()?;
+            // Granted before the request is sent: if it is executed, these are gone.
+            let meant = shared.registry.meant_by(&self.object, force);
+            meant.iter().for_each(|hold| hold.suspect());
+            let freed = shared.steps.permits.force(&self.object, force).await?;
+            for hold in meant.iter().filter(|hold| hold.lose()) {
+                tracing::warn!(name = %self.object.name, ticket = %hold.ticket, "hold lost: freed by force");
+            }
+            Ok(freed > 0)
         };
-        forced.map(|freed| freed > 0).map_err(|error| self.context(operation, error))
+        forced.await.map_err(|error| self.context(operation, error))
     }
 }

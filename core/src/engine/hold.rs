@@ -1,6 +1,7 @@
 //! The life of one lease: believed until its deadline, renewed, lost or given back.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub(crate) struct LeaseHold {
     pub(crate) ambiguous: bool,
     /// When the request was sent that granted it.
     pub(crate) sent: Instant,
+    /// This process asked the store to free it by force.
+    suspect: AtomicBool,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -52,6 +55,7 @@ impl LeaseHold {
             renew_until: None,
             ambiguous: false,
             sent,
+            suspect: AtomicBool::new(false),
             state: Mutex::new(State { phase: Phase::Live, deadline }),
             changed: Notify::new(),
         }
@@ -87,6 +91,16 @@ impl LeaseHold {
     /// The store says the hold is gone, or the store object was closed. `true` if it was live.
     pub(crate) fn lose(&self) -> bool {
         self.leave(Phase::Lost)
+    }
+
+    /// Somebody of this process asks to have it freed by force.
+    pub(crate) fn suspect(&self) {
+        self.suspect.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it may have been freed by force.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.suspect.load(Ordering::Relaxed)
     }
 
     /// The guard gives the hold up. `true` if it was live until now.

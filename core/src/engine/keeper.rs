@@ -37,13 +37,16 @@ impl LeaseKeeper {
     }
 
     async fn try_release(&self, was_live: bool, deadline: Instant) -> Result<()> {
-        let release = release_of(&self.hold, Ending::Finished);
-        let (kept, doubt) = insist(&self.engine.shared, &release).await?;
-        // Gone after an attempt in doubt, before anybody else could hold: it was that attempt.
-        if was_live && (kept == Kept::Yes || (doubt && now() < deadline)) {
-            Ok(())
-        } else {
-            Err(Error::lost())
+        let mut release = release_of(&self.hold, Ending::Finished);
+        // A tombstone that is left anyway can tell whose it is.
+        release.call = release.tombstone.filter(|_| was_live).map(|_| Ticket::random());
+        match insist(&self.engine.shared, &release).await? {
+            (Kept::Yes, _) if was_live => Ok(()),
+            (Kept::No, Some(doubt)) if was_live && release.call.is_none() => {
+                // Gone after an attempt in doubt: by that attempt, unless the lease has ended or somebody used force.
+                if now() < deadline && !self.hold.is_suspect() { Ok(()) } else { Err(doubt) }
+            }
+            _ => Err(Error::lost()),
         }
     }
 
@@ -59,15 +62,15 @@ impl LeaseKeeper {
     }
 }
 
-/// Sends a release until it is answered, a few times at most; also tells whether an attempt before was in doubt.
+/// Sends a release until it is answered, a few times at most; also tells why an attempt before is in doubt, if one is.
 ///
 /// # Errors
 /// As the step: `Unknown` if any attempt may have been executed.
-pub(crate) async fn insist(shared: &Shared, release: &Release) -> Result<(Kept, bool)> {
+pub(crate) async fn insist(shared: &Shared, release: &Release) -> Result<(Kept, Option<Error>)> {
     let mut doubt = None;
     for attempt in 1.. {
         match shared.releases.ask(release.clone(), shared.request_end(None)).await {
-            Ok(kept) => return Ok((kept, doubt.is_some())),
+            Ok(kept) => return Ok((kept, doubt)),
             Err(error) if error.kind().is_final() => return Err(error),
             Err(error) if attempt == ATTEMPTS => return Err(doubt.unwrap_or(error)),
             Err(error) if error.kind() == ErrorKind::Unknown => doubt = Some(error),

@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::hold::LeaseHold;
+use super::steps::{Force, Object};
 use crate::Ticket;
 
 /// How much sooner than due a hold may be renewed in the company of others.
@@ -95,6 +96,15 @@ impl Registry {
         }
         inner.wakes_at = inner.schedule.first().map(|(first, _)| *first);
         (due, inner.wakes_at)
+    }
+
+    /// The holds that a use of force is about.
+    pub(crate) fn meant_by(&self, object: &Object, force: Force) -> Vec<Arc<LeaseHold>> {
+        let inner = self.inner();
+        let meant = |hold: &&Arc<LeaseHold>| {
+            hold.object == *object && (force == Force::All || force == Force::One(hold.ticket))
+        };
+        inner.holds.values().map(|(hold, _)| hold).filter(meant).cloned().collect()
     }
 
     /// Refuses further holds and gives back all that are there.

@@ -11,7 +11,7 @@ use super::board::Board;
 use super::group::Looking;
 use super::hold::LeaseHold;
 use super::joint::Joint;
-use super::limit::Limiting;
+use super::limit::{Claimed, Limiting};
 use super::outbox::{Message, Outbox};
 use super::permits::{Acquiring, Releasing};
 use super::registry::Registry;
@@ -24,7 +24,7 @@ use crate::{Capabilities, Error, Result, Ticket, Ttl};
 /// How much later than the steps the engine calls a request overdue.
 const LATE: Duration = Duration::from_millis(50);
 
-/// How long a refund is tried, and remembered by a store.
+/// How long a refund is tried at least, and beyond the reservation's time: clocks run at different speeds.
 const REFUNDABLE: Duration = Duration::from_secs(60);
 
 /// The state of one store object.
@@ -54,11 +54,11 @@ impl Shared {
             releases: Joint::new(Releasing(Arc::clone(&steps.permits))),
             looks: steps.groups.as_ref().map(|groups| Arc::new(Joint::new(Looking(Arc::clone(groups))))),
             limits: steps.limits.as_ref().map(|limits| Arc::new(Limiting::new(Arc::clone(limits)))),
+            outbox: Outbox::new(steps.clone()),
             steps,
             registry: Registry::default(),
             board: Board::new(wake.clone()),
             watches: Watches::new(wake),
-            outbox: Outbox::default(),
             closed: AtomicBool::new(false),
             stop: Notify::new(),
         }
@@ -93,7 +93,7 @@ impl Shared {
     /// Queues the release of a hold that its guard gave up without a word.
     pub(crate) fn send_release(&self, hold: &LeaseHold) {
         let release = release_of(hold, Ending::Abandoned);
-        self.outbox.push(Message::Release(release), Some(hold.lease.get()));
+        self.outbox.push(Message::Release(release), now().checked_add(hold.lease.get()));
     }
 
     /// Queues a cancel. It is never given up: the place of a waiter lasts for as long as its process lives.
@@ -102,9 +102,11 @@ impl Shared {
         self.outbox.push(Message::Cancel(cancel), None);
     }
 
-    /// Queues the cancel of a reservation. A store that was away for so long no longer knows the ticket.
-    pub(crate) fn send_refund(&self, object: &Object, ticket: Ticket) {
-        self.outbox.push(Message::Refund(Refund { object: object.clone(), ticket }), Some(REFUNDABLE));
+    /// Queues the cancel of a reservation that is ready at `ready_at`, at the latest; `None` is later than the clock
+    /// reaches. Until then its cost keeps others waiting.
+    pub(crate) fn send_refund(&self, object: &Object, ticket: Ticket, ready_at: Option<Instant>) {
+        let give_up = ready_at.and_then(|ready_at| ready_at.max(now()).checked_add(REFUNDABLE));
+        self.outbox.push(Message::Refund(Refund { object: object.clone(), ticket }), give_up);
     }
 
     /// Refuses new calls, makes live guards lost and queues what they held (C12).
@@ -118,8 +120,11 @@ impl Shared {
             self.send_cancel(&object, ticket, Ttl::DEFAULT);
         }
         self.watches.close();
-        for (object, ticket) in self.limits.iter().flat_map(|limits| limits.close()) {
-            self.send_refund(&object, ticket);
+        if let Some(limits) = &self.limits {
+            for (ticket, Claimed { object, ready_by, .. }) in limits.close() {
+                self.send_refund(&object, ticket, ready_by);
+            }
+            limits.dismiss();
         }
     }
 

@@ -25,9 +25,14 @@ impl Permit {
 
     /// Gives the permits back now and reports.
     ///
+    /// If a reply is lost and the hold is gone when the store is asked again, before the
+    /// [`deadline`](Self::deadline), it was this release. What is *not* guaranteed: that another process which freed the
+    /// hold by force, so shortly before that its holder had not been told, is told apart from that.
+    ///
     /// # Errors
     /// `Lost` if the hold was gone already; nobody else is freed by that (C11). `Unavailable` or `Unknown` if the
-    /// store did not answer in time; then the release stays queued.
+    /// store did not answer in time, or if it cannot be known whether the hold lasted until now; then the release stays
+    /// queued.
     ///
     /// # Cancel safety
     /// A dropped call leaves the release to the queue, as [`Drop`].

@@ -23,8 +23,8 @@ pub trait ReservationKeeper: fmt::Debug + Send + Sync {
     /// `Unavailable` or `Unknown` if the store did not answer.
     async fn cancel(&self, ticket: Ticket) -> Result<u64>;
 
-    /// Queues the cancel. Must not block, panic or need a runtime.
-    fn abandon(&self, ticket: Ticket);
+    /// Queues the cancel, which is worth trying until `ready_at`. Must not block, panic or need a runtime.
+    fn abandon(&self, ticket: Ticket, ready_at: Instant);
 }
 
 /// A place in the future of a limiter, paid for (L6).
@@ -106,7 +106,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if self.armed && self.can_refund() {
-            self.keeper.abandon(self.ticket);
+            self.keeper.abandon(self.ticket, self.ready_at);
         }
     }
 }

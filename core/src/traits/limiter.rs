@@ -57,7 +57,8 @@ pub enum OutagePolicy {
     FailClosed,
     /// Allowed.
     FailOpen,
-    /// A bucket of this process with the `n`-th part of the rate and of the burst, starting empty.
+    /// A bucket of this process with the `n`-th part of the rate and of the burst, starting empty. A cost over its
+    /// burst is for the store alone, as with [`FailClosed`](Self::FailClosed).
     LocalShare(NonZeroU32),
 }
 

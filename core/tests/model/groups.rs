@@ -8,6 +8,7 @@ use stanchion_core::engine::steps::{Answers, GroupSteps, Look, Looked, Object, S
 use stanchion_core::{Outcome, Result, Ticket};
 use tokio::time::Instant;
 
+use super::faults::lane_of;
 use super::{Model, ModelHold, Record};
 
 /// How a member ends.
@@ -81,8 +82,8 @@ impl Record {
 
 #[async_trait]
 impl GroupSteps for Model {
-    fn lane(&self, _: &Object) -> usize {
-        0
+    fn lane(&self, object: &Object) -> usize {
+        lane_of(object)
     }
 
     async fn look(&self, batch: &[Look]) -> Answers<Looked> {

@@ -12,6 +12,7 @@ use stanchion_core::{Error, ErrorKind, OnMismatch, Result, Ticket};
 use tokio::time::Instant;
 
 use super::Model;
+use super::faults::{Stuck, lane_of};
 
 /// The state of one name.
 #[derive(Debug, Default)]
@@ -121,8 +122,8 @@ fn aged(mut answer: Limited, elapsed: u64) -> Limited {
 
 #[async_trait]
 impl LimitSteps for Model {
-    fn lane(&self, _: &Object) -> usize {
-        0
+    fn lane(&self, object: &Object) -> usize {
+        lane_of(object)
     }
 
     async fn decide(&self, flight: FlightId, calls: &[LimitCall]) -> Answers<Limited> {
@@ -151,6 +152,10 @@ impl LimitSteps for Model {
     }
 
     async fn refund(&self, batch: &[Refund]) -> Answers<u64> {
+        self.faults.leap().await;
+        if let Err(error) = self.faults.pass(Stuck::Refund, batch.iter().map(|ask| &ask.object)).await {
+            return refused(batch.len(), &error);
+        }
         self.each(batch.len(), |_| {
             let (mut names, now) = (self.limits.names.lock().unwrap(), self.limits.now());
             let refund = |refund: &Refund| {

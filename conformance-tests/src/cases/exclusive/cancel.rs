@@ -41,20 +41,24 @@ pub(crate) async fn c4_dropped_lock_leaves_nothing(h: &dyn Harness, shape: Shape
                 }
                 Cut::Dropped | Cut::Waiting => false,
             };
-            // A dropped request may still reach a networked store, for as long as its cancel has not.
-            eventually(CANCELLED, "free again", || async {
-                match witness.try_lock().await.expect("a definite answer") {
-                    Some(guard) => guard.release().await.map(|()| true).expect("release"),
-                    None => false,
-                }
-            })
-            .await;
+            free_again(&witness).await;
             place.settles(&witness, None).await;
             if ended {
                 break;
             }
         }
     }
+}
+
+/// Waits until it can be locked. A dropped request may still reach a networked store, for as long as its cancel has not.
+async fn free_again(witness: &Lock) {
+    eventually(CANCELLED, "free again", || async {
+        match witness.try_lock().await.expect("a definite answer") {
+            Some(guard) => guard.release().await.map(|()| true).expect("release"),
+            None => false,
+        }
+    })
+    .await;
 }
 
 /// C4: on a held name, dropped at its k-th poll until it waits for the holder, and there.
@@ -69,8 +73,7 @@ pub(crate) async fn c4_dropped_waiter_leaves_the_queue(h: &dyn Harness, shape: S
             assert!(!matches!(cut, Cut::Ended(Ok(Some(_)))), "granted while another holds");
             place.settles(&witness, Some(guard.ticket())).await;
             guard.release().await.expect("release");
-            let guard = witness.try_lock().await.expect("a definite answer").expect("nobody queues");
-            guard.release().await.expect("release");
+            free_again(&witness).await;
             if !matches!(cut, Cut::Dropped) {
                 break;
             }
@@ -98,8 +101,7 @@ pub(crate) async fn c4_a_grant_to_a_dropped_waiter_is_given_back(h: &dyn Harness
             }
             drop(waiting);
             place.settles(&witness, None).await;
-            let guard = witness.try_lock().await.expect("a definite answer").expect("free again at once");
-            guard.release().await.expect("release");
+            free_again(&witness).await;
         }
     }
 }

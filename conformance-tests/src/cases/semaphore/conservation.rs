@@ -114,6 +114,11 @@ pub(crate) async fn c4_s7_a_dropped_grant_of_several_comes_back(h: &dyn Harness)
         let permit = holder.acquire_many(2).await.expect("acquire");
         let mut waiting = Box::pin(other.acquire_many(3));
         stays_pending(Duration::from_millis(20), "two of three are out", &mut waiting).await;
+        // Nothing of it is under way when it is dropped.
+        eventually(CANCELLED, "it queues", || async {
+            holder.inspect().await.expect("inspect").waiters == 1
+        })
+        .await;
         permit.release().await.expect("release");
         pause(Duration::from_micros(micros)).await;
         drop(waiting);

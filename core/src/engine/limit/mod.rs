@@ -12,13 +12,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use self::flight::Flights;
 pub(crate) use self::handle::Limits;
 use self::local::Locals;
 use super::joint::Joint;
 use super::steps::{LimitSteps, Object};
-use crate::Ticket;
+use crate::{Error, Result, Ticket};
 
 /// What all limiters of one store object share.
 #[derive(Debug)]
@@ -36,7 +37,17 @@ pub(crate) struct Limiting {
 #[derive(Debug, Default)]
 struct Claims {
     count: u64,
-    by_ticket: HashMap<Ticket, (u64, Object)>,
+    by_ticket: HashMap<Ticket, Claimed>,
+    closed: bool,
+}
+
+/// A reservation that a call under way has made, or may have made.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    number: u64,
+    pub(crate) object: Object,
+    /// When its time comes at the latest; `None` is later than the clock reaches.
+    pub(crate) ready_by: Option<Instant>,
 }
 
 impl Limiting {
@@ -50,20 +61,31 @@ impl Limiting {
         }
     }
 
-    /// Ends those who wait, and tells which reservations are theirs, the last first: so that nobody stands behind one
-    /// that is cancelled, and all of it is given back. New calls are refused already.
-    pub(crate) fn close(&self) -> Vec<(Object, Ticket)> {
-        self.closing.notify_waiters();
-        let mut claims: Vec<_> = self.claims().by_ticket.drain().collect();
-        claims.sort_unstable_by_key(|(_, (number, _))| std::cmp::Reverse(*number));
-        claims.into_iter().map(|(ticket, (_, object))| (object, ticket)).collect()
+    /// Tells which reservations are those of calls under way, the last first: so that nobody stands behind one that is
+    /// cancelled, and all of it is given back. From now on there are no new ones.
+    pub(crate) fn close(&self) -> Vec<(Ticket, Claimed)> {
+        let mut claims = self.claims();
+        claims.closed = true;
+        let mut claims: Vec<_> = claims.by_ticket.drain().collect();
+        claims.sort_unstable_by_key(|(_, claimed)| std::cmp::Reverse(claimed.number));
+        claims
     }
 
-    fn claim(&self, ticket: Ticket, object: &Object) {
+    /// Ends those who wait. What they reserved has to be on its way back already: they would give it back each by
+    /// itself, in any order and after [`close`](Self::close) was told that nothing is left.
+    pub(crate) fn dismiss(&self) {
+        self.closing.notify_waiters();
+    }
+
+    fn claim(&self, ticket: Ticket, object: &Object, ready_by: Option<Instant>) -> Result<()> {
         let mut claims = self.claims();
+        if claims.closed {
+            return Err(Error::closed());
+        }
         claims.count += 1;
         let number = claims.count;
-        claims.by_ticket.insert(ticket, (number, object.clone()));
+        claims.by_ticket.insert(ticket, Claimed { number, object: object.clone(), ready_by });
+        Ok(())
     }
 
     fn claims(&self) -> MutexGuard<'_, Claims> {

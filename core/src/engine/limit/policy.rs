@@ -14,9 +14,16 @@ pub(super) fn is_outage(error: &Error) -> bool {
 }
 
 impl Handle {
-    /// Whether the store's errors are the last word.
-    pub(super) fn fails_closed(&self) -> bool {
-        self.options.outage == OutagePolicy::FailClosed
+    /// Whether only the store can ever admit that cost: the policy is to fail, or the share never has so much.
+    pub(super) fn needs_store(&self, cost: u64) -> bool {
+        match self.options.outage {
+            OutagePolicy::FailClosed => true,
+            OutagePolicy::FailOpen => false,
+            OutagePolicy::LocalShare(n) => {
+                let quota = self.known().quota;
+                cost <= quota.burst() && cost > quota.share(n).burst()
+            }
+        }
     }
 
     /// The policy's decision in place of the store's.

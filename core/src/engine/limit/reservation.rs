@@ -24,15 +24,20 @@ pub(super) struct Claim<'a> {
     limiting: &'a Limiting,
     object: &'a Object,
     ticket: Ticket,
+    ready_by: Option<Instant>,
     raised: bool,
 }
 
 impl<'a> Claim<'a> {
-    /// A request is about to be sent.
-    pub(super) fn raise(handle: &'a Handle, ticket: Ticket) -> Self {
+    /// A request is about to be sent, for a place that is at most `max_wait` µs ahead when the store decides, by `end`.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub(super) fn raise(handle: &'a Handle, ticket: Ticket, max_wait: u64, end: Instant) -> Result<Self> {
         let Handle { engine, limiting, object, .. } = handle;
-        limiting.claim(ticket, object);
-        Self { engine, limiting, object, ticket, raised: true }
+        let ready_by = end.checked_add(Duration::from_micros(max_wait));
+        limiting.claim(ticket, object, ready_by)?;
+        Ok(Self { engine, limiting, object, ticket, ready_by, raised: true })
     }
 
     /// Nothing is left at the store, or what is left has an owner.
@@ -43,10 +48,11 @@ impl<'a> Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        self.limiting.claims().by_ticket.remove(&self.ticket);
+        // Before the claim is forgotten: `close` finds one or the other.
         if self.raised {
-            self.engine.shared.send_refund(self.object, self.ticket);
+            self.engine.shared.send_refund(self.object, self.ticket, self.ready_by);
         }
+        self.limiting.claims().by_ticket.remove(&self.ticket);
     }
 }
 
@@ -81,9 +87,9 @@ impl ReservationKeeper for Handle {
         Err(self.context("cancel", last))
     }
 
-    fn abandon(&self, ticket: Ticket) {
+    fn abandon(&self, ticket: Ticket, ready_at: Instant) {
         self.local.forget();
-        self.engine.shared.send_refund(&self.object, ticket);
+        self.engine.shared.send_refund(&self.object, ticket, Some(ready_at));
     }
 }
 
@@ -102,7 +108,7 @@ impl ReservationKeeper for Local {
         Ok(self.cancel_share(ticket))
     }
 
-    fn abandon(&self, ticket: Ticket) {
+    fn abandon(&self, ticket: Ticket, _: Instant) {
         self.cancel_share(ticket);
     }
 }

@@ -29,8 +29,9 @@ impl Handle {
         let known = self.known();
         self.check_cost(cost, known)?;
         let ticket = Ticket::random();
-        let mut claim = Claim::raise(self, ticket);
-        let call = self.call(known, LimitAsk::Reserve { ticket, cost, max_wait: max_wait.min(MAX) });
+        let max_wait = max_wait.min(MAX);
+        let mut claim = Claim::raise(self, ticket, max_wait, end)?;
+        let call = self.call(known, LimitAsk::Reserve { ticket, cost, max_wait });
         let flown = match self.limiting.flights.ask(call, end).await {
             Ok(flown) => flown,
             Err(error) => {
@@ -65,7 +66,7 @@ impl Handle {
         let mut max_wait = limit.map_or(MAX, micros);
         let mut pause = FIRST_PAUSE;
         loop {
-            let error = match self.place(cost, max_wait, self.request_end(patience)).await {
+            let error = match self.place(cost, max_wait, self.request_end(cost, patience)).await {
                 Ok((None, _)) => return Ok(false),
                 Ok((Some(reservation), _claim)) => {
                     let late = patience.end().map(|end| (end + LAST_WORD).into_std());
@@ -79,7 +80,7 @@ impl Handle {
             };
             let left = |end: Instant| micros(end.saturating_duration_since(now()));
             max_wait = patience.end().map_or(max_wait, left);
-            if !self.fails_closed() {
+            if !self.needs_store(cost) {
                 let Some(reservation) = self.reserve_without(cost, max_wait, error)? else {
                     return Ok(false);
                 };
@@ -92,14 +93,14 @@ impl Handle {
     }
 
     /// When the store's time to answer a wait is over: where a policy decides without it, after one request's limit.
-    fn request_end(&self, patience: Patience) -> Instant {
+    fn request_end(&self, cost: u64, patience: Patience) -> Instant {
         let one = self.engine.shared.request_end(None);
         let all = match patience {
             Patience::None => one,
             Patience::Until(end) => end + LAST_WORD,
             Patience::Forever => now() + FOR_EVER,
         };
-        if self.fails_closed() { all } else { all.min(one) }
+        if self.needs_store(cost) { all } else { all.min(one) }
     }
 
     /// Waits a little while the store cannot be asked, or ends with its error. A reservation in doubt is not made

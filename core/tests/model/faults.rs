@@ -1,0 +1,79 @@
+//! What can be ordered to go wrong.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use stanchion_core::engine::steps::Object;
+use stanchion_core::{Error, ErrorKind, Result};
+use tokio::time::sleep;
+
+/// A step that can be stuck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stuck {
+    Release,
+    Cancel,
+    Refund,
+}
+
+/// What happens to calls of steps, counted from 1 over all of them.
+#[derive(Debug, Default)]
+pub struct Faults {
+    /// Calls made.
+    pub calls: AtomicU64,
+    /// The reply of this call is lost after it was executed.
+    pub lose_reply: AtomicU64,
+    /// The replies of all calls are lost after they were executed.
+    pub lose_replies: AtomicBool,
+    /// All calls are lost on their way.
+    pub lose_requests: AtomicBool,
+    /// All calls fail before they are executed.
+    pub away: AtomicBool,
+    /// All calls are refused for want of a right.
+    pub forbidden: AtomicBool,
+    /// All calls take so many milliseconds, half of them before they are executed.
+    pub delay_ms: AtomicU64,
+    /// The next refund finds the clock of the thread that sends it so many seconds ahead, once.
+    pub leap_secs: AtomicU64,
+    /// A request of that step with an entry of that lane takes a second and is lost.
+    pub stuck: Mutex<Option<(Stuck, usize)>>,
+    /// Renewals fail.
+    pub no_renewal: AtomicBool,
+    /// Wake-ups are dropped.
+    pub no_wake: AtomicBool,
+    pub looks: AtomicU32,
+    pub acquires: AtomicU32,
+    pub polls: AtomicU32,
+    pub renewals: AtomicU32,
+}
+
+impl Faults {
+    /// Takes its time where that is ordered.
+    ///
+    /// # Errors
+    /// `Unknown`, then.
+    pub async fn pass<'a>(&self, step: Stuck, mut objects: impl Iterator<Item = &'a Object>) -> Result<()> {
+        let stuck = *self.stuck.lock().unwrap();
+        if stuck.is_some_and(|(stuck, lane)| stuck == step && objects.any(|object| lane_of(object) == lane)) {
+            sleep(Duration::from_secs(1)).await;
+            return Err(Error::new(ErrorKind::Unknown, "stuck"));
+        }
+        Ok(())
+    }
+
+    /// Sets the clock of this thread's runtime ahead, if that is ordered.
+    pub async fn leap(&self) {
+        let leap = Duration::from_secs(self.leap_secs.swap(0, SeqCst));
+        if !leap.is_zero() {
+            tokio::time::pause();
+            tokio::time::advance(leap).await;
+            tokio::time::resume();
+        }
+    }
+}
+
+/// The number that a name begins with, before a slash.
+pub fn lane_of(object: &Object) -> usize {
+    let lane = object.name.as_str().split_once('/').map(|(lane, _)| lane.parse());
+    lane.map_or(0, std::result::Result::unwrap)
+}

@@ -1,0 +1,268 @@
+//! The holds and queues of the model.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use async_trait::async_trait;
+use stanchion_core::engine::steps::{
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, LimitCheck, Object,
+    PermitSteps, Polled, Release, Renew, refused,
+};
+use stanchion_core::{Error, ErrorKind, FencingToken, Holder, Inspection, Kind, OnMismatch, Result, Ticket};
+use tokio::time::Instant;
+
+use super::faults::{Stuck, lane_of};
+use super::groups::Cause;
+use super::{Model, ModelHold, Record};
+
+impl Record {
+    pub fn used(&self) -> u32 {
+        self.holds.iter().map(|hold| hold.weight).sum()
+    }
+
+    pub fn reap(&mut self) {
+        let now = Instant::now();
+        self.end(Some(Cause::Expired), |hold| hold.expires <= now);
+    }
+
+    /// Ends holds and tells how many.
+    fn end(&mut self, cause: Option<Cause>, ends: impl Fn(&ModelHold) -> bool) -> u32 {
+        let before = self.holds.len();
+        let weight = self.holds.iter().filter(|hold| ends(hold)).map(|hold| hold.weight).sum();
+        self.holds.retain(|hold| !ends(hold));
+        self.generations.ended(cause, weight, self.holds.is_empty());
+        u32::try_from(before - self.holds.len()).unwrap()
+    }
+}
+
+impl Model {
+    fn wake(&self, record: &Record, limit: u32) {
+        let mut free = limit.saturating_sub(record.used());
+        for (ticket, weight) in &record.queue {
+            if *weight > free || self.faults.no_wake.load(SeqCst) {
+                return;
+            }
+            free -= weight;
+            let _ = self.wake.send(*ticket);
+        }
+    }
+
+    fn acquire_one(&self, record: &mut Record, ask: &Acquire) -> Acquired {
+        self.faults.acquires.fetch_add(1, SeqCst);
+        if record.tombstones.contains(&ask.ticket) {
+            return Acquired::Cancelled;
+        }
+        let limit = *record.limit.get_or_insert(ask.limit);
+        if limit != ask.limit && ask.check == LimitCheck::First(OnMismatch::Refuse) {
+            return Acquired::Mismatch { stored: limit };
+        }
+        let expires = Instant::now() + ask.lease.get();
+        if let Some(hold) = record.holds.iter_mut().find(|hold| hold.ticket == ask.ticket) {
+            hold.expires = expires;
+            return Acquired::Granted {
+                token: FencingToken::new(hold.token).unwrap(),
+                limit,
+                born: record.born,
+            };
+        }
+        let place = record.queue.iter().position(|(ticket, _)| *ticket == ask.ticket);
+        let first = place.map_or(record.queue.is_empty(), |place| place == 0);
+        if first && u64::from(record.used()) + u64::from(ask.weight) <= u64::from(limit) {
+            let token = self.token.fetch_add(1, SeqCst) + 1;
+            record.queue.retain(|(ticket, _)| *ticket != ask.ticket);
+            if ask.object.kind == Kind::WaitGroup {
+                record.generations.open();
+                record.born = if record.born == 0 { token } else { record.born };
+            }
+            record.holds.push(ModelHold {
+                ticket: ask.ticket,
+                weight: ask.weight,
+                token,
+                granted: Instant::now(),
+                expires,
+            });
+            self.wake(record, limit);
+            return Acquired::Granted { token: FencingToken::new(token).unwrap(), limit, born: record.born };
+        }
+        if ask.queue && place.is_none() {
+            if ask.max_waiters.is_some_and(|max| record.queue.len() >= max as usize) {
+                return Acquired::Overloaded;
+            }
+            record.queue.push((ask.ticket, ask.weight));
+        } else if !ask.queue {
+            record.queue.retain(|(ticket, _)| *ticket != ask.ticket);
+        }
+        Acquired::Waiting { limit, born: record.born }
+    }
+
+    fn free(&self, record: &mut Record, cause: Option<Cause>, freed: impl Fn(Ticket) -> bool) -> u32 {
+        let count = record.end(cause, |hold| freed(hold.ticket));
+        if let Some(limit) = record.limit {
+            self.wake(record, limit);
+        }
+        count
+    }
+}
+
+#[async_trait]
+impl PermitSteps for Model {
+    fn lane(&self, object: &Object) -> usize {
+        lane_of(object)
+    }
+
+    async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
+        self.each(batch.len(), |records| {
+            batch
+                .iter()
+                .map(|ask| self.acquire_one(records.entry(ask.object.clone()).or_default(), ask))
+                .collect()
+        })
+        .await
+    }
+
+    async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
+        self.faults.renewals.fetch_add(1, SeqCst);
+        if self.faults.no_renewal.load(SeqCst) {
+            return refused(batch.len(), &Error::new(ErrorKind::Unavailable, "no renewal"));
+        }
+        self.each(batch.len(), |records| {
+            let renew = |ask: &Renew| {
+                let record = records.entry(ask.object.clone()).or_default();
+                match record.holds.iter_mut().find(|hold| hold.ticket == ask.ticket) {
+                    Some(hold) => {
+                        hold.expires = Instant::now() + ask.lease.get();
+                        Kept::Yes
+                    }
+                    None => Kept::No,
+                }
+            };
+            batch.iter().map(renew).collect()
+        })
+        .await
+    }
+
+    async fn release(&self, batch: &[Release]) -> Answers<Kept> {
+        if let Err(error) = self.faults.pass(Stuck::Release, batch.iter().map(|ask| &ask.object)).await {
+            return refused(batch.len(), &error);
+        }
+        self.each(batch.len(), |records| {
+            let release = |ask: &Release| {
+                let record = records.entry(ask.object.clone()).or_default();
+                if ask.call.is_some() && record.calls.get(&ask.ticket) == ask.call.as_ref() {
+                    return Kept::Yes;
+                }
+                if ask.tombstone.is_some() {
+                    record.tombstones.push(ask.ticket);
+                }
+                let cause = match ask.ending {
+                    Ending::Finished => Cause::Finished,
+                    Ending::Abandoned => Cause::Abandoned,
+                };
+                if self.free(record, Some(cause), |ticket| ticket == ask.ticket) == 0 {
+                    return Kept::No;
+                }
+                record.calls.extend(ask.call.map(|call| (ask.ticket, call)));
+                Kept::Yes
+            };
+            batch.iter().map(release).collect()
+        })
+        .await
+    }
+
+    async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
+        if let Err(error) = self.faults.pass(Stuck::Cancel, batch.iter().map(|ask| &ask.object)).await {
+            return refused(batch.len(), &error);
+        }
+        self.each(batch.len(), |records| {
+            for ask in batch {
+                let record = records.entry(ask.object.clone()).or_default();
+                let queued = record.queue.len();
+                record.queue.retain(|(ticket, _)| *ticket != ask.ticket);
+                if self.free(record, None, |ticket| ticket == ask.ticket) == 0 && queued == record.queue.len()
+                {
+                    record.tombstones.push(ask.ticket);
+                }
+            }
+            vec![(); batch.len()]
+        })
+        .await
+    }
+
+    async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
+        self.faults.polls.fetch_add(1, SeqCst);
+        self.each(batch.len(), |records| {
+            let poll = |object: &Object| {
+                let record = records.entry(object.clone()).or_default();
+                let mut free = record.limit.unwrap_or(1).saturating_sub(record.used());
+                let mut ready = Vec::new();
+                for (ticket, weight) in &record.queue {
+                    if *weight > free {
+                        break;
+                    }
+                    free -= weight;
+                    ready.push(*ticket);
+                }
+                let next = record.holds.iter().map(|hold| hold.expires).min();
+                let next = next.map(|next| next.saturating_duration_since(Instant::now()));
+                Polled { ready, next, born: record.born }
+            };
+            batch.iter().map(poll).collect()
+        })
+        .await
+    }
+
+    async fn attach(&self, ask: &Attach) -> Result<Option<Attached>> {
+        self.step(|records| {
+            let record = records.entry(ask.object.clone()).or_default();
+            if record.tombstones.contains(&ask.to) {
+                return None;
+            }
+            let hold =
+                record.holds.iter_mut().find(|hold| hold.ticket == ask.from || hold.ticket == ask.to)?;
+            hold.ticket = ask.to;
+            hold.expires = Instant::now() + ask.lease.get();
+            record.tombstones.push(ask.from);
+            let token = FencingToken::new(hold.token).unwrap();
+            Some(Attached { token, weight: hold.weight, born: record.born })
+        })
+        .await
+    }
+
+    async fn inspect(&self, object: &Object) -> Result<Inspection> {
+        self.step(|records| {
+            let record = records.entry(object.clone()).or_default();
+            let holder = |hold: &ModelHold| {
+                let token = FencingToken::new(hold.token).unwrap();
+                Holder::new(hold.ticket, token, hold.weight, hold.granted.elapsed())
+            };
+            Inspection::new(
+                record.holds.iter().map(holder).collect(),
+                record.queue.len() as u64,
+                record.limit,
+            )
+        })
+        .await
+    }
+
+    async fn resize(&self, object: &Object, limit: u32) -> Result<()> {
+        self.step(|records| {
+            let record = records.entry(object.clone()).or_default();
+            record.limit = Some(limit);
+            self.wake(record, limit);
+        })
+        .await
+    }
+
+    async fn force(&self, object: &Object, force: Force) -> Result<u32> {
+        self.step(|records| {
+            let record = records.entry(object.clone()).or_default();
+            self.free(record, Some(Cause::Abandoned), |ticket| {
+                force == Force::All || force == Force::One(ticket)
+            })
+        })
+        .await
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.step(|_| ()).await
+    }
+}
