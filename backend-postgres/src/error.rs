@@ -1,36 +1,162 @@
 //! What the client's errors mean: whether a request was certainly not executed, or may have been (C3, C21).
+//!
+//! A request is a transaction. What the server refuses with severity `ERROR` is rolled back, so it was certainly not
+//! executed; a session that ends (`FATAL`, `PANIC`), a connection that breaks and an answer that does not come leave it
+//! open whether the commit came first.
+//!
+//! | `SQLSTATE` | what happened | what the caller gets |
+//! | --- | --- | --- |
+//! | `42501` | rolled back: the role lacks a right | `Unauthorized` with the server's words, which name the table or function |
+//! | `28…` | not connected: credentials | `Unauthorized` |
+//! | `3D000` | not connected: no such database | `InvalidArgument` |
+//! | `3F000`, `42P01`, `42883`, `42703`, `42704` | rolled back: the schema is missing or another version's | `ConfigMismatch` that says what makes it |
+//! | `25006` | rolled back: it is a standby now, or takes no writes | `Unavailable`; the connection is made anew |
+//! | `57014`, `55P03`, `40001`, `40P01` | rolled back: a time limit, a lock, a conflict | `Unavailable` |
+//! | `53…` | not connected, or rolled back: connections, memory or disk are used up | `Unavailable` |
+//! | `0A000`, `26000`, `42P05` | not executed: a prepared statement is out of date | `Unavailable`; the connection is made anew |
+//! | any other of severity `ERROR` | rolled back | `Unavailable` with its code and words |
+//! | `57P03`, any other when connecting | not connected: it starts or stops | `Unavailable` |
+//! | `57P05`, `25P03` | not executed: the session had ended before, being idle | `Unavailable`; the connection is made anew |
+//! | `57P01`, `57P02`, any other `FATAL` or `PANIC` | the session ended | `Unknown`; the connection is made anew |
+//!
+//! A connection that was not made is `Unavailable`, one that broke, or an answer that did not come in time, `Unknown`.
+//! Where each request is a transaction of several messages, behind a pooler, only its commit can be `Unknown`. A pool
+//! that the user closed is `Closed`.
 
+use sqlx::migrate::MigrateError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use stanchion_core::{Error, ErrorKind};
+
+/// As much of the server's own words as is told.
+const WORDS: usize = 160;
+/// What makes the schema.
+const MAKE: &str =
+    "run the SQL of `cargo xtask postgres-schema` as an administrator, or connect with migrate=on";
 
 fn of_server(error: &sqlx::Error) -> Option<&PgDatabaseError> {
     error.as_database_error()?.try_downcast_ref()
 }
 
+/// The server's code, if the error is its own.
+pub(crate) fn code(error: &sqlx::Error) -> Option<&str> {
+    of_server(error).map(PgDatabaseError::code)
+}
+
 /// Whether the connection is as good as before: the server refused the statement, and nothing else.
 pub(crate) fn leaves_connection(error: &sqlx::Error) -> bool {
-    of_server(error).is_some_and(|error| error.severity() == PgSeverity::Error)
+    of_server(error).is_some_and(|error| {
+        error.severity() == PgSeverity::Error && !["25006", "0A000", "26000", "42P05"].contains(&error.code())
+    })
 }
 
 /// An error of a request that was sent.
 pub(crate) fn of_request(error: sqlx::Error) -> Error {
-    let told =
-        of_server(&error).map(|told| (told.severity(), told.code().to_owned(), told.message().to_owned()));
-    let (kind, detail) = match told {
-        Some((PgSeverity::Error, code, message)) if code == "42501" => {
-            (ErrorKind::Unauthorized, format!("the role lacks a right: {message}"))
-        }
-        Some((PgSeverity::Error, code, message)) => {
-            (ErrorKind::Unavailable, format!("the server refused the statement: {code}: {message}"))
-        }
-        _ => (ErrorKind::Unknown, "the connection broke before the answer came".to_owned()),
+    let (kind, detail) = match of_server(&error) {
+        Some(told) => of_code(told),
+        None => match &error {
+            sqlx::Error::PoolClosed => (ErrorKind::Closed, "the pool was closed".to_owned()),
+            sqlx::Error::PoolTimedOut => {
+                (ErrorKind::Unavailable, "the pool had no connection in time".to_owned())
+            }
+            sqlx::Error::Encode(_) => {
+                (ErrorKind::InvalidArgument, "an argument cannot be sent to the server".to_owned())
+            }
+            _ => (ErrorKind::Unknown, "the connection broke before the answer came".to_owned()),
+        },
     };
     Error::new(kind, detail).with_source(error)
 }
 
-/// An error of a connection that was not made: nothing was sent.
-pub(crate) fn of_connect(error: sqlx::Error) -> Error {
-    Error::new(ErrorKind::Unavailable, "the server could not be reached").with_source(error)
+fn of_code(error: &PgDatabaseError) -> (ErrorKind, String) {
+    let words: String = error.message().chars().take(WORDS).collect();
+    let code = error.code();
+    let certain = error.severity() == PgSeverity::Error || ["57P05", "25P03"].contains(&code);
+    match code {
+        "42501" => (ErrorKind::Unauthorized, format!("the role lacks a right: {words}")),
+        "3F000" | "42P01" | "42883" | "42703" | "42704" => (
+            ErrorKind::ConfigMismatch,
+            format!("the schema is missing or another version's: {words}; {MAKE}"),
+        ),
+        "25006" => (ErrorKind::Unavailable, format!("the server takes no writes: {words}")),
+        _ if code.starts_with("28") => {
+            (ErrorKind::Unauthorized, format!("the server refused the credentials: {words}"))
+        }
+        _ if certain => {
+            (ErrorKind::Unavailable, format!("the server refused the statement: {code}: {words}"))
+        }
+        _ => (ErrorKind::Unknown, format!("the server ended the session: {code}: {words}")),
+    }
+}
+
+/// The error of what changes nothing, or was not committed: it was certainly not carried out.
+pub(crate) fn certain(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Unknown => {
+            Error::new(ErrorKind::Unavailable, "the server did not answer as it should").with_source(error)
+        }
+        _ => error,
+    }
+}
+
+/// An error of a connection to `address` that was not made: nothing was sent.
+pub(crate) fn of_connect(error: sqlx::Error, address: &str) -> Error {
+    let unavailable = |detail: &str| (ErrorKind::Unavailable, detail.to_owned());
+    let (kind, detail) = match of_server(&error) {
+        Some(told) if told.code() == "3D000" => {
+            (ErrorKind::InvalidArgument, "the server has no database of that name".to_owned())
+        }
+        Some(told) if told.code() == "53300" => unavailable("the server takes no more connections"),
+        Some(told) => match of_code(told) {
+            told @ (ErrorKind::Unauthorized, _) => told,
+            _ => unavailable(&format!("the server refused the connection: {}", told.message())),
+        },
+        None => match &error {
+            sqlx::Error::PoolClosed => (ErrorKind::Closed, "the pool was closed".to_owned()),
+            sqlx::Error::PoolTimedOut => unavailable("the pool had no connection in time"),
+            sqlx::Error::Tls(why) => unavailable(&format!("no secure connection was made: {why}")),
+            sqlx::Error::Configuration(_) => {
+                (ErrorKind::InvalidArgument, "the client library refuses the settings".to_owned())
+            }
+            _ => unavailable("the server could not be reached"),
+        },
+    };
+    Error::new(kind, format!("{detail}: {address}")).with_source(error)
+}
+
+/// Whether a server refused parameters of the start-up, as poolers do.
+pub(crate) fn refuses_settings(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<sqlx::Error>());
+    source.and_then(of_server).is_some_and(|told| {
+        told.code() == "08P01" && told.message().contains("unsupported startup parameter")
+    })
+}
+
+/// An error of making the schema, which is one transaction.
+pub(crate) fn of_migration(error: MigrateError) -> Error {
+    match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
+            let lacks = code(&error) == Some("42501");
+            let error = certain(of_request(error));
+            if !lacks {
+                return error;
+            }
+            let detail = format!("{}: it may not make the schema; {MAKE} by a role that may", text(&error));
+            Error::new(ErrorKind::Unauthorized, detail).with_source(error)
+        }
+        other => Error::new(ErrorKind::ConfigMismatch, "the schema cannot be brought up to date")
+            .with_source(other),
+    }
+}
+
+/// The schema is not there, or not as this version has it.
+pub(crate) fn of_schema(state: &str) -> Error {
+    Error::new(ErrorKind::ConfigMismatch, format!("{state}: {MAKE}"))
+}
+
+/// An error's text without its kind, which is told once.
+fn text(error: &Error) -> String {
+    let text = error.to_string();
+    text.split_once(": ").map_or(text.clone(), |(_, detail)| detail.to_owned())
 }
 
 /// An answer that no function gives: something else changed the schema. The step was executed.

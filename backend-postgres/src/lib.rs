@@ -1,7 +1,21 @@
-//! The Postgres store of the `stanchion` coordination library.
+#![doc = include_str!("../README.md")]
 
+mod access;
+mod check;
+mod config;
 mod context;
 mod error;
+mod given;
 mod link;
+mod migrate;
 mod schema;
 mod steps;
+mod store;
+mod sweep;
+mod wake;
+
+pub use config::PostgresBuilder;
+pub use migrate::schema_sql;
+pub use steps::PostgresSteps;
+pub use store::{PostgresStore, StepsOfStore};
+pub use wake::PostgresWake;

@@ -1,41 +1,103 @@
 //! A few connections of many callers, made when needed and given up when in doubt.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
-use sqlx::{Connection, PgConnection};
-use stanchion_core::clock::Instant;
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgPool, PgRow};
+use sqlx::{Connection, PgConnection, SqlStr, raw_sql};
+use stanchion_core::clock::{Instant, now};
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Semaphore;
-use tokio::time::timeout_at;
+use tokio::time::{timeout, timeout_at};
 
+use crate::access::{Access, Sessions, Settings, Way};
 use crate::error;
+use crate::given::Given;
 use crate::schema::Statement;
 
-/// Connections to one database, each for one request at a time.
-pub(crate) struct Link {
-    options: PgConnectOptions,
-    limit: Duration,
-    /// Connections that wait for a request. A connection is driven by the runtime that made it, and only there can it be
-    /// relied on.
-    idle: Mutex<Vec<(Id, PgConnection)>>,
-    /// How many more may be in use.
-    room: Semaphore,
+/// Runtimes whose connections are kept.
+const RUNTIMES: usize = 4;
+/// A connection that was idle for longer is asked whether it still works before it is sent anything that matters.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Where a link's connections come from.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// They are our own.
+    Own(Sessions),
+    /// They are the user's.
+    Given(PgPool),
 }
 
-impl fmt::Debug for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("limit", &self.limit).finish_non_exhaustive()
+impl From<PgConnectOptions> for Source {
+    /// Our own, to a server that is reached directly.
+    fn from(options: PgConnectOptions) -> Self {
+        let settings = Settings { way: Way::Direct, limit: Duration::from_secs(2), raise: false };
+        Self::Own(Sessions { access: Access::Own(Box::new(options)), settings })
     }
 }
 
+/// Connections to one database, each for one request at a time.
+///
+/// A connection of ours is driven by the runtime that made it, and only there can it be relied on: each runtime has its
+/// own.
+pub(crate) struct Link {
+    source: Source,
+    connections: usize,
+    limit: Duration,
+    /// Begins each transaction where the session cannot be set up.
+    begin: Option<SqlStr>,
+    /// Statements are prepared once for each connection; not where connections remember none.
+    remembers: AtomicBool,
+    lanes: Mutex<Vec<(Id, Arc<Lane>)>>,
+}
+
+/// The connections of one runtime.
+struct Lane {
+    /// How many more may be in use.
+    room: Semaphore,
+    idle: Mutex<Vec<Idle>>,
+}
+
+struct Idle {
+    connection: PgConnection,
+    since: Instant,
+}
+
+/// A connection in use. Dropped, it is closed.
+enum Open {
+    Own(PgConnection),
+    Given(Given),
+}
+
+/// Why a request failed, and whether its connection is as good as before.
+struct Failed {
+    error: Error,
+    intact: bool,
+}
+
 impl Link {
-    /// A link of at most `connections` that has not connected yet. `limit` bounds each request.
-    pub(crate) fn new(options: PgConnectOptions, connections: usize, limit: Duration) -> Self {
-        Self { options, limit, idle: Mutex::default(), room: Semaphore::new(connections) }
+    /// A link of at most `connections` of one runtime, that has not connected yet. `limit` bounds each request.
+    pub(crate) fn new(source: impl Into<Source>, connections: usize, limit: Duration) -> Self {
+        Self {
+            source: source.into(),
+            connections,
+            limit,
+            begin: None,
+            remembers: AtomicBool::new(true),
+            lanes: Mutex::default(),
+        }
+    }
+
+    /// Each request is a transaction that begins with this statement, because the next one may meet another session.
+    #[must_use]
+    pub(crate) fn through_pooler(mut self, begin: &Statement) -> Self {
+        self.begin = Some(begin.sql());
+        self.remembers = AtomicBool::new(false);
+        self
     }
 
     /// The time limit of a request.
@@ -43,8 +105,13 @@ impl Link {
         self.limit
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<(Id, PgConnection)>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Takes over connections that this runtime made and that are idle.
+    pub(crate) fn take_over(&self, connections: impl IntoIterator<Item = PgConnection>) {
+        if let (Source::Own(_), Ok(lane)) = (&self.source, self.lane()) {
+            let since = now();
+            let taken = connections.into_iter().take(self.connections);
+            lane.idle().extend(taken.map(|connection| Idle { connection, since }));
+        }
     }
 
     /// Runs one statement, which is a transaction of its own, within the link's limit. The answer is given once the
@@ -54,7 +121,7 @@ impl Link {
     /// # Errors
     /// `Unavailable` if it was certainly not executed, `Unknown` if it may have been.
     pub(crate) async fn rows(&self, statement: &Statement, arguments: PgArguments) -> Result<Vec<PgRow>> {
-        self.rows_by(statement, arguments, stanchion_core::clock::now() + self.limit).await
+        self.rows_by(statement, arguments, now() + self.limit).await
     }
 
     /// As [`rows`](Self::rows), until `end`.
@@ -67,27 +134,154 @@ impl Link {
         arguments: PgArguments,
         end: Instant,
     ) -> Result<Vec<PgRow>> {
+        let lane = self.lane()?;
         let late = |_| Error::new(ErrorKind::Unavailable, "no connection within the request's time limit");
-        let _room = timeout_at(end, self.room.acquire()).await.map_err(late)?;
-        let runtime = Handle::current().id();
-        let found = {
-            let mut idle = self.idle();
-            idle.iter().rposition(|(id, _)| *id == runtime).map(|at| idle.swap_remove(at).1)
-        };
-        let mut connection = match found {
-            Some(connection) => connection,
-            None => timeout_at(end, PgConnection::connect_with(&self.options))
-                .await
-                .map_err(late)?
-                .map_err(error::of_connect)?,
-        };
-        let query = sqlx::query_with(statement.sql(), arguments).fetch_all(&mut connection);
-        let answer = timeout_at(end, query).await;
-        let answer = answer
-            .map_err(|_| Error::new(ErrorKind::Unknown, "no answer within the request's time limit"))?;
-        if answer.as_ref().err().is_none_or(error::leaves_connection) {
-            self.idle().push((runtime, connection));
+        let _room = timeout_at(end, lane.room.acquire()).await.map_err(late)?;
+        let mut open = timeout_at(end, self.open(&lane)).await.map_err(late)??;
+        let mut sent = false;
+        let answer = timeout_at(end, self.send(&mut open, statement, arguments, &mut sent)).await;
+        match answer {
+            Ok(Ok(rows)) => {
+                self.settle(&lane, open);
+                Ok(rows)
+            }
+            Ok(Err(Failed { error, intact })) => {
+                if intact {
+                    self.settle(&lane, open);
+                } else {
+                    lane.idle().clear();
+                }
+                Err(error)
+            }
+            Err(_) => {
+                lane.idle().clear();
+                let kind = if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable };
+                Err(Error::new(kind, "no answer within the request's time limit"))
+            }
         }
-        answer.map_err(error::of_request)
+    }
+
+    /// Sends a statement. `sent` tells from when on it may be executed.
+    async fn send(
+        &self,
+        open: &mut Open,
+        statement: &Statement,
+        arguments: PgArguments,
+        sent: &mut bool,
+    ) -> std::result::Result<Vec<PgRow>, Failed> {
+        let Some(connection) = open.connection() else { return Err(Failed::gone()) };
+        let query = sqlx::query_with(statement.sql(), arguments);
+        if let Some(begin) = &self.begin {
+            raw_sql(begin.clone()).execute(&mut *connection).await.map_err(Failed::uncommitted)?;
+            let rows = query.persistent(false).fetch_all(&mut *connection).await;
+            let rows = match rows {
+                Ok(rows) => rows,
+                Err(error) => {
+                    let intact = error::leaves_connection(&error)
+                        && raw_sql("ROLLBACK").execute(&mut *connection).await.is_ok();
+                    return Err(Failed { intact, ..Failed::uncommitted(error) });
+                }
+            };
+            *sent = true;
+            raw_sql("COMMIT").execute(connection).await.map_err(Failed::sent)?;
+            return Ok(rows);
+        }
+        *sent = true;
+        let persistent = self.remembers.load(Ordering::Relaxed);
+        let rows = query.persistent(persistent).fetch_all(&mut *connection).await.map_err(Failed::sent)?;
+        if persistent && connection.cached_statements_size() == 0 {
+            // Prepared by name all the same, each would stay on the server.
+            self.remembers.store(false, Ordering::Relaxed);
+        }
+        Ok(rows)
+    }
+
+    async fn open(&self, lane: &Lane) -> Result<Open> {
+        let sessions = match &self.source {
+            Source::Given(pool) => return Ok(Open::Given(Given::acquire(pool).await?)),
+            Source::Own(sessions) => sessions,
+        };
+        let idle = lane.idle().pop();
+        if let Some(Idle { mut connection, since }) = idle {
+            if now() - since < FRESH {
+                return Ok(Open::Own(connection));
+            }
+            if let Ok(Ok(())) = timeout(self.limit / 4, connection.ping()).await {
+                return Ok(Open::Own(connection));
+            }
+            // What broke it has likely broken the others.
+            lane.idle().clear();
+        }
+        Ok(Open::Own(sessions.connect().await?))
+    }
+
+    /// Puts a connection back whose request came to its end.
+    fn settle(&self, lane: &Lane, open: Open) {
+        match open {
+            Open::Own(connection) => {
+                let mut idle = lane.idle();
+                if idle.len() < self.connections {
+                    idle.push(Idle { connection, since: now() });
+                }
+            }
+            Open::Given(given) => given.give_back(),
+        }
+    }
+
+    fn lane(&self) -> Result<Arc<Lane>> {
+        let runtime = Handle::try_current()
+            .map_err(|error| Error::new(ErrorKind::Unavailable, "there is no runtime").with_source(error))?
+            .id();
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, lane)) = lanes.iter().find(|(id, _)| *id == runtime) {
+            return Ok(Arc::clone(lane));
+        }
+        if lanes.len() >= RUNTIMES {
+            lanes.remove(0);
+        }
+        let lane = Arc::new(Lane { room: Semaphore::new(self.connections), idle: Mutex::default() });
+        lanes.push((runtime, Arc::clone(&lane)));
+        Ok(lane)
+    }
+}
+
+impl Lane {
+    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    fn connection(&mut self) -> Option<&mut PgConnection> {
+        match self {
+            Self::Own(connection) => Some(connection),
+            Self::Given(given) => given.connection(),
+        }
+    }
+}
+
+impl Failed {
+    /// Of a statement that may have been executed.
+    fn sent(error: sqlx::Error) -> Self {
+        let intact = error::leaves_connection(&error);
+        Self { error: error::of_request(error), intact }
+    }
+
+    /// Of a transaction whose commit was not sent: whatever became of the connection, it has changed nothing.
+    fn uncommitted(error: sqlx::Error) -> Self {
+        Self { error: error::certain(error::of_request(error)), intact: false }
+    }
+
+    fn gone() -> Self {
+        Self { error: Error::new(ErrorKind::Unavailable, "the connection is gone"), intact: false }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("source", &self.source)
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
     }
 }

@@ -13,7 +13,14 @@ const DEFAULT: &str = "stanchion";
 const LONGEST: usize = 63;
 
 /// What makes the schema, in order: version, what it makes, and how.
-const MIGRATIONS: &[(i64, &str, &str)] = &[];
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (1, "namespaces", include_str!("../migrations/0001_namespaces.sql")),
+    (2, "now", include_str!("../migrations/0002_now.sql")),
+    (3, "open namespace", include_str!("../migrations/0003_open_namespace.sql")),
+];
+
+/// How the rows of a namespace are to be read.
+pub(crate) const LAYOUT: i32 = 1;
 
 /// A checked schema name.
 #[derive(Clone, Debug)]
@@ -43,6 +50,11 @@ impl Schema {
         &self.0
     }
 
+    /// The name as an identifier.
+    pub(crate) fn quoted(&self) -> String {
+        format!("\"{}\"", self.0)
+    }
+
     fn text(&self, text: &'static str) -> Cow<'static, str> {
         if &*self.0 == DEFAULT {
             return Cow::Borrowed(text);
@@ -56,6 +68,23 @@ impl Schema {
             Cow::Borrowed(text) => text.into_sql_str(),
             Cow::Owned(text) => AssertSqlSafe(text).into_sql_str(),
         })
+    }
+
+    /// A statement in this schema with values that are part of its text: numbers of ours and checked names.
+    pub(crate) fn filled(&self, text: &'static str, values: &[(&str, &str)]) -> Statement {
+        let text =
+            values.iter().fold(self.text(text).into_owned(), |text, (name, value)| text.replace(name, value));
+        Statement(AssertSqlSafe(text).into_sql_str())
+    }
+
+    /// The table of applied migrations, as the client library wants it.
+    pub(crate) fn migrations_table(&self) -> String {
+        self.text("stanchion.migrations").into_owned()
+    }
+
+    /// What makes the table of applied migrations, as the client library does.
+    pub(crate) fn bookkeeping(&self) -> SqlStr {
+        self.statement(include_str!("sql/bookkeeping.sql")).sql()
     }
 
     /// What makes the schema, in order.

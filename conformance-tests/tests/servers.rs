@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use stanchion_conformance::servers::{
-    self, PostgresOptions, PostgresServer, RedisCluster, RedisOptions, RedisSentinel, RedisServer, wait_until,
+    self, PgBouncer, PostgresOptions, PostgresServer, RedisCluster, RedisOptions, RedisSentinel, RedisServer,
+    Server, wait_until,
 };
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -160,12 +161,17 @@ fn sentinels_announce_the_replica_of_a_dead_primary() {
 }
 
 fn query(server: &PostgresServer, sql: &str) -> String {
+    server.sql(sql).unwrap()
+}
+
+/// What `psql` says about a statement at a URL, good or bad.
+fn said(server: &PostgresServer, url: &str, sql: &str) -> Result<String, String> {
     let psql = Command::new(server.programs().join("psql"))
-        .args(["--no-psqlrc", "--tuples-only", "--no-align", "--command", sql, &server.url()])
+        .args(["--no-psqlrc", "--tuples-only", "--no-align", "--no-password", "--command", sql, url])
         .output()
         .unwrap();
-    assert!(psql.status.success(), "{}", String::from_utf8_lossy(&psql.stderr));
-    String::from_utf8_lossy(&psql.stdout).trim().to_owned()
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if psql.status.success() { Ok(text(&psql.stdout)) } else { Err(text(&psql.stderr)) }
 }
 
 #[test]
@@ -211,6 +217,84 @@ fn a_paused_postgres_is_silent_until_resumed() {
 }
 
 #[test]
+fn postgres_with_tls_answers_nobody_without() {
+    let server = PostgresServer::start(PostgresOptions::default().tls(true)).unwrap();
+    assert!(server.answers());
+    assert_eq!(query(&server, "show ssl"), "on");
+    let ca = std::fs::read_to_string(server.ca().unwrap()).unwrap();
+    assert!(ca.starts_with("-----BEGIN CERTIFICATE-----"), "{ca}");
+    // Before version 15, libpq knows no addresses in certificates.
+    let verified = server.url().replace("127.0.0.1", "localhost");
+    let encrypted = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
+    assert_eq!(said(&server, &verified, encrypted).as_deref(), Ok("t"));
+    let (plain, _) = server.url().split_once('?').map(|(url, rest)| (url.to_owned(), rest)).unwrap();
+    assert!(said(&server, &format!("{plain}?sslmode=disable"), "select 1").is_err());
+    server.restart().unwrap();
+    assert_eq!(said(&server, &verified, encrypted).as_deref(), Ok("t"));
+}
+
+#[test]
+fn postgres_has_roles_with_passwords_and_rights() {
+    let server = PostgresServer::start(PostgresOptions::default().passwords(true)).unwrap();
+    query(&server, "create table a as select 1 as value; create table b as select 2 as value");
+    let url = server.role("reader", "p 'w@", "grant select on a to reader").unwrap();
+    assert!(url.starts_with("postgres://reader:p%20%27w%40@127.0.0.1:"), "{url}");
+    assert_eq!(said(&server, &url, "select value from a").as_deref(), Ok("1"));
+    assert!(said(&server, &url, "select value from b").unwrap_err().contains("permission denied"));
+    let wrong = url.replace("%20", "");
+    assert!(said(&server, &wrong, "select 1").unwrap_err().contains("password authentication failed"));
+    let error = server.role("nobody", "pw", "grant select on c to nobody").unwrap_err();
+    assert!(error.to_string().contains("\"c\" does not exist"), "{error}");
+    assert_eq!(query(&server, "select count(*) from pg_roles where rolname = 'nobody'"), "0");
+}
+
+#[test]
+fn pgbouncer_pools_transactions() {
+    let server = PostgresServer::start(PostgresOptions::default()).unwrap();
+    let url = server.role("app", "pw", "").unwrap();
+    let pooler = PgBouncer::start(&server, 1, &["app"]).unwrap();
+    assert!(pooler.answers() && pooler.url().starts_with("postgres://postgres@127.0.0.1:"));
+    let (_, behind) = url.split_once('@').unwrap();
+    assert!(!pooler.url().ends_with(behind));
+    let mut clients: Vec<_> = (0..2)
+        .map(|_| {
+            Command::new(server.programs().join("psql"))
+                .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", &pooler.url()])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let mut readers: Vec<_> =
+        clients.iter_mut().map(|client| BufReader::new(client.stdout.take().unwrap())).collect();
+    // With a single connection to the server, both clients are served in turn by the same backend.
+    let backends: Vec<_> = [0, 1, 0]
+        .map(|index| {
+            let client = &mut clients[index];
+            writeln!(client.stdin.as_mut().unwrap(), "select pg_backend_pid();").unwrap();
+            let mut line = String::new();
+            readers[index].read_line(&mut line).unwrap();
+            line
+        })
+        .to_vec();
+    assert!(backends[0] == backends[1] && backends[1] == backends[2], "{backends:?}");
+    for mut client in clients {
+        drop(client.stdin.take());
+        assert!(client.wait().unwrap().success());
+    }
+    let app = pooler.url().replace("postgres@", "app@");
+    assert_eq!(said(&server, &app, "select current_user").as_deref(), Ok("app"));
+    let (pid, folder) = (pooler.pid().unwrap(), pooler.dir().to_owned());
+    pooler.kill().unwrap();
+    assert!(!pooler.answers() && server.answers());
+    pooler.restart().unwrap();
+    assert!(pooler.answers() && pooler.pid() != Some(pid));
+    drop(pooler);
+    assert!(!folder.exists());
+}
+
+#[test]
 fn the_shared_server_is_one() {
     let first = servers::redis().unwrap();
     assert_eq!(first, servers::redis().unwrap());
@@ -226,10 +310,10 @@ fn be_killed() {
     let paused = RedisServer::start(RedisOptions::default()).unwrap();
     paused.pause().unwrap();
     let postgres = PostgresServer::start(PostgresOptions::default()).unwrap();
+    let pooler = PgBouncer::start(&postgres, 5, &[]).unwrap();
     println!();
-    for (pid, folder) in
-        [(redis.pid(), redis.dir()), (paused.pid(), paused.dir()), (postgres.pid(), postgres.dir())]
-    {
+    let servers: [&Server; 4] = [&redis, &paused, &postgres, &pooler];
+    for (pid, folder) in servers.map(|server| (server.pid(), server.dir())) {
         println!("server {} {}", pid.unwrap(), folder.display());
     }
     println!("ready");
@@ -256,7 +340,7 @@ fn a_killed_process_takes_its_servers_with_it() {
         .filter_map(|line| line.strip_prefix("server ")?.split_once(' '))
         .map(|(pid, folder)| (pid.parse().unwrap(), Path::new(folder)))
         .collect();
-    assert_eq!(servers.len(), 3, "{lines:?}");
+    assert_eq!(servers.len(), 4, "{lines:?}");
     assert!(servers.iter().all(|(pid, folder)| is_alive(*pid) && folder.exists()));
     child.kill().unwrap();
     child.wait().unwrap();

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 Usage: cargo xtask <command>
 
-  test [--no-install] [-- ARGS]  provide Redis and Postgres, then run every test; ARGS are added to `cargo test`
+  test [--no-install] [-- ARGS]  provide Redis, Postgres and PgBouncer, then run every test; ARGS are added to `cargo test`
   check                          formatting, lints, documentation and the length of files
   coverage                       the contract's clauses and their test cases, store by store
   servers                        run a Redis and a Postgres until Ctrl-C or the end of input

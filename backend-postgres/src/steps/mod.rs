@@ -1,5 +1,8 @@
 //! The steps: each one function of the schema, one round trip for a whole batch.
 
+pub(crate) mod dispatch;
+mod pending;
+
 use std::sync::Arc;
 
 use crate::context::Context;
@@ -15,5 +18,10 @@ pub struct PostgresSteps {
 impl PostgresSteps {
     pub(crate) fn new(context: Arc<Context>, link: Arc<Link>) -> Self {
         Self { context, link }
+    }
+
+    /// What they go through.
+    pub(crate) fn link(&self) -> &Arc<Link> {
+        &self.link
     }
 }

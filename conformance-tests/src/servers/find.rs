@@ -13,6 +13,7 @@ type Version = (u32, u32);
 
 const OLDEST_REDIS: Version = (6, 2);
 const OLDEST_POSTGRES: Version = (14, 0);
+const OLDEST_PGBOUNCER: Version = (1, 16);
 const SYSTEM_FOLDERS: [&str; 4] = ["/usr/local/bin", "/usr/bin", "/usr/local/sbin", "/usr/sbin"];
 const DEBIAN_POSTGRES: &str = "/usr/lib/postgresql";
 
@@ -35,6 +36,15 @@ pub fn postgres_folder() -> Result<PathBuf, ServerError> {
     let installed = fs::read_dir(DEBIAN_POSTGRES).into_iter().flatten().flatten();
     folders.extend(installed.map(|entry| entry.path().join("bin")));
     postgres_folder_in(&folders)
+}
+
+/// The path of `pgbouncer` 1.16 or later, the newest there is.
+///
+/// # Errors
+///
+/// [`ServerError::NotInstalled`], naming the command that installs it.
+pub fn pgbouncer() -> Result<PathBuf, ServerError> {
+    pgbouncer_in(&search_folders())
 }
 
 fn search_folders() -> Vec<PathBuf> {
@@ -62,6 +72,15 @@ fn postgres_folder_in(folders: &[PathBuf]) -> Result<PathBuf, ServerError> {
         program: "postgres",
         version: "14",
         install: command(&[Package::Postgres]),
+    })
+}
+
+fn pgbouncer_in(folders: &[PathBuf]) -> Result<PathBuf, ServerError> {
+    let found = folders.iter().map(|folder| folder.join("pgbouncer"));
+    newest(found, OLDEST_PGBOUNCER).ok_or_else(|| ServerError::NotInstalled {
+        program: "pgbouncer",
+        version: "1.16",
+        install: command(&[Package::PgBouncer]),
     })
 }
 
@@ -99,7 +118,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
 
-    use super::{parse_version, postgres_folder_in, redis_server_in};
+    use super::{parse_version, pgbouncer_in, postgres_folder_in, redis_server_in};
 
     fn folder_with(program: &str, version: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -115,6 +134,7 @@ mod tests {
         assert_eq!(parse_version("Valkey server v=8.1.3 sha=0"), Some((8, 1)));
         assert_eq!(parse_version("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)"), Some((15, 18)));
         assert_eq!(parse_version("postgres (PostgreSQL) 19beta1"), Some((19, 0)));
+        assert_eq!(parse_version("PgBouncer 1.18.0\nlibevent 2.1.12-stable\n"), Some((1, 18)));
         assert_eq!(parse_version("nothing"), None);
     }
 
@@ -138,5 +158,15 @@ mod tests {
         fs::write(folder.path().join("initdb"), "").unwrap();
         let found = postgres_folder_in(&[folder.path().to_owned()]).unwrap();
         assert_eq!(found, fs::canonicalize(folder.path()).unwrap());
+    }
+
+    #[test]
+    fn an_old_pgbouncer_is_refused() {
+        let old = folder_with("pgbouncer", "PgBouncer 1.15.0");
+        let good = folder_with("pgbouncer", "PgBouncer 1.25.0");
+        let paths: Vec<PathBuf> = [&old, &good].map(|folder| folder.path().to_owned()).to_vec();
+        assert_eq!(pgbouncer_in(&paths).unwrap(), good.path().join("pgbouncer"));
+        let error = pgbouncer_in(&paths[..1]).unwrap_err().to_string();
+        assert!(error.contains("apt-get install pgbouncer"), "{error}");
     }
 }

@@ -1,11 +1,12 @@
 //! Installing what is missing, on a Debian machine and as root only.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::account::is_root;
 use super::error::ServerError;
-use super::find::{postgres_folder, redis_server};
+use super::find::{pgbouncer, postgres_folder, redis_server};
 
 const SCRIPT: &str = include_str!("install.sh");
 
@@ -17,7 +18,11 @@ pub enum Package {
     Redis,
     /// `postgresql`.
     Postgres,
+    /// `pgbouncer`.
+    PgBouncer,
 }
+
+const ALL: [Package; 3] = [Package::Redis, Package::Postgres, Package::PgBouncer];
 
 impl Package {
     /// The name that `apt-get` knows it by.
@@ -25,6 +30,16 @@ impl Package {
         match self {
             Self::Redis => "redis-server",
             Self::Postgres => "postgresql",
+            Self::PgBouncer => "pgbouncer",
+        }
+    }
+
+    /// Looks for what is in it.
+    fn find(self) -> Result<PathBuf, ServerError> {
+        match self {
+            Self::Redis => redis_server(),
+            Self::Postgres => postgres_folder(),
+            Self::PgBouncer => pgbouncer(),
         }
     }
 }
@@ -40,9 +55,7 @@ pub enum Permission {
 
 /// The packages whose server is not on this machine, or is too old.
 pub fn missing() -> Vec<Package> {
-    let redis = redis_server().err().map(|_| Package::Redis);
-    let postgres = postgres_folder().err().map(|_| Package::Postgres);
-    redis.into_iter().chain(postgres).collect()
+    ALL.into_iter().filter(|package| package.find().is_err()).collect()
 }
 
 /// The one command that installs `packages`, to be shown to a human.
@@ -85,10 +98,10 @@ pub fn ensure(permission: Permission, announce: impl FnOnce(&str)) -> Result<Vec
 
 /// The first missing server's error, with the command that installs all of them.
 fn not_installed(packages: &[Package]) -> ServerError {
-    let (program, version) = match packages {
-        [Package::Postgres] => ("postgres", "14"),
-        [Package::Redis] => ("redis-server", "6.2"),
-        _ => ("redis-server 6.2 and postgres", "14"),
+    let first = packages.iter().find_map(|package| package.find().err());
+    let (program, version) = match first {
+        Some(ServerError::NotInstalled { program, version, .. }) => (program, version),
+        _ => ("a server", "any version"),
     };
     ServerError::NotInstalled { program, version, install: command(packages) }
 }
@@ -106,7 +119,7 @@ fn describes_debian(os_release: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Package, command, describes_debian};
+    use super::{ALL, command, describes_debian};
 
     #[test]
     fn debian_and_its_derivatives_are_recognised() {
@@ -117,7 +130,7 @@ mod tests {
 
     #[test]
     fn one_command_installs_all_that_is_missing() {
-        let command = command(&[Package::Redis, Package::Postgres]);
-        assert!(command.ends_with("apt-get install redis-server postgresql"), "{command}");
+        let command = command(&ALL);
+        assert!(command.ends_with("apt-get install redis-server postgresql pgbouncer"), "{command}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -57,6 +57,14 @@ pub(super) fn start(
     };
     wait_until(READY_LIMIT, probe)
         .unwrap_or_else(|| Err(ServerError::Silent { program, log: supervisor.log() }))
+}
+
+/// A connection that waits for an answer no longer than an attempt may take.
+pub(super) fn connect(port: u16) -> io::Result<TcpStream> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let stream = TcpStream::connect_timeout(&address, ANSWER_LIMIT)?;
+    stream.set_read_timeout(Some(ANSWER_LIMIT))?;
+    Ok(stream)
 }
 
 /// Whether there is a process with this id that has not ended. A zombie has.

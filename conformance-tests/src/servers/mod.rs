@@ -2,7 +2,7 @@
 //!
 //! [`redis()`] and [`postgres()`] give the server that all tests of a process share; [`RedisServer`] and
 //! [`PostgresServer`] are for a test that kills, stops or fills one, [`RedisCluster`] and [`RedisSentinel`] for one that
-//! needs several. Nothing here is asynchronous: starting a server
+//! needs several, and [`PgBouncer`] a pooler in front of a Postgres. Nothing here is asynchronous: starting a server
 //! blocks its thread, for some 50 ms with Redis and a second with Postgres.
 //!
 //! Each server has a small shell as its parent, which holds the reading end of a pipe. When this process ends, in
@@ -23,7 +23,9 @@ mod error;
 mod find;
 pub mod install;
 mod launch;
+mod pgbouncer;
 mod postgres;
+mod postgres_access;
 mod postgres_data;
 mod redis;
 mod redis_cluster;
@@ -36,7 +38,8 @@ mod tls;
 mod wait;
 
 pub use error::ServerError;
-pub use find::{postgres_folder, redis_server};
+pub use find::{pgbouncer, postgres_folder, redis_server};
+pub use pgbouncer::PgBouncer;
 pub use postgres::{PostgresOptions, PostgresServer};
 pub use redis::{RedisOptions, RedisServer};
 pub use redis_cluster::RedisCluster;

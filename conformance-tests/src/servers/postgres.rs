@@ -1,28 +1,33 @@
 //! A private Postgres.
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::fs;
+use std::io;
 use std::ops::Deref;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use super::account::Account;
 use super::error::ServerError;
 use super::find;
 use super::launch;
+use super::postgres_access::{host_rules, log_in, psql, url_of};
 use super::postgres_data;
+use super::redis_wire::url_escaped;
 use super::server::Server;
 use super::supervisor::Supervisor;
+use super::tls::{CA, CERTIFICATE, Certificates, KEY};
 
 const PROGRAM: &str = "postgres";
-const PROTOCOL: u32 = 0x0003_0000;
-const TERMINATE: [u8; 5] = [b'X', 0, 0, 0, 4];
+const RULES: &str = "hba.conf";
 
 /// How a [`PostgresServer`] is set up. By default: without `fsync`, which is all that a test needs that kills no
-/// more than processes.
+/// more than processes; without TLS; and everybody gets in without a password.
 #[derive(Debug, Clone, Default)]
 pub struct PostgresOptions {
     fsync: bool,
+    tls: bool,
+    passwords: bool,
     settings: Vec<(String, String)>,
 }
 
@@ -34,6 +39,21 @@ impl PostgresOptions {
         self
     }
 
+    /// The port speaks TLS only. The certificate, for `127.0.0.1` and `localhost`, is signed by an authority made for this
+    /// server; [`PostgresServer::ca`] is where it is.
+    #[must_use]
+    pub fn tls(mut self, on: bool) -> Self {
+        self.tls = on;
+        self
+    }
+
+    /// Everybody but `postgres` needs a password.
+    #[must_use]
+    pub fn passwords(mut self, on: bool) -> Self {
+        self.passwords = on;
+        self
+    }
+
     /// One more server setting, after ours and so stronger, like `max_connections` and `20`.
     #[must_use]
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
@@ -41,22 +61,38 @@ impl PostgresOptions {
         self
     }
 
-    fn command(&self, programs: &Path, data: &Path, port: u16) -> Vec<OsString> {
-        let ours = [
+    fn command(&self, programs: &Path, folder: &Path, data: &Path, port: u16) -> Vec<OsString> {
+        let in_folder = |file: &str| folder.join(file).to_string_lossy().into_owned();
+        let mut ours = vec![
             ("listen_addresses", "127.0.0.1".to_owned()),
             ("port", port.to_string()),
-            ("unix_socket_directories", String::new()),
+            ("unix_socket_directories", folder.to_string_lossy().into_owned()),
+            ("hba_file", in_folder(RULES)),
             ("fsync", if self.fsync { "on" } else { "off" }.to_owned()),
             // In the data folder, so that a killed server leaves nothing behind in the machine's memory.
             ("dynamic_shared_memory_type", "mmap".to_owned()),
         ];
-        let ours = ours.map(|(name, value)| format!("{name}={value}"));
+        if self.tls {
+            ours.extend([
+                ("ssl", "on".to_owned()),
+                ("ssl_cert_file", in_folder(CERTIFICATE)),
+                ("ssl_key_file", in_folder(KEY)),
+            ]);
+        }
+        let ours = ours.into_iter().map(|(name, value)| format!("{name}={value}"));
         let theirs = self.settings.iter().map(|(name, value)| format!("{name}={value}"));
         let mut command = vec![programs.join(PROGRAM).into_os_string(), "-D".into(), data.into()];
-        for setting in ours.into_iter().chain(theirs) {
+        for setting in ours.chain(theirs) {
             command.extend(["-c".into(), setting.into()]);
         }
         command
+    }
+
+    /// Puts into the folder what is in front of the database.
+    fn write(&self, account: Option<Account>, folder: &Path) -> Result<(), ServerError> {
+        fs::write(folder.join(RULES), host_rules(self.tls, self.passwords))
+            .map_err(ServerError::io("write the server's rules"))?;
+        if self.tls { Certificates::new()?.write_for(account, folder) } else { Ok(()) }
     }
 }
 
@@ -68,6 +104,7 @@ impl PostgresOptions {
 pub struct PostgresServer {
     server: Server,
     programs: PathBuf,
+    tls: bool,
 }
 
 impl PostgresServer {
@@ -84,24 +121,60 @@ impl PostgresServer {
         launch::on_free_port(|port| {
             let folder = postgres_data::folder(account)?;
             let data = postgres_data::copy(&programs, account, folder.path())?;
-            let command = options.command(&programs, &data, port);
+            options.write(account, folder.path())?;
+            let command = options.command(&programs, folder.path(), &data, port);
             let path = folder.path().to_owned();
             let supervisor = Supervisor::new(folder, account, &command)?;
             // Without the postmaster's own word it could be another server, if that one was faster to take the port.
-            let probe = move |pid| Ok(postgres_data::is_ready(&path, pid)? && log_in(port)?);
+            let door = Door { folder: path, port, tls: options.tls };
+            let probe = move |pid| Ok(postgres_data::is_ready(&door.folder, pid)? && door.log_in()?);
             let server = Server::start(PROGRAM, supervisor, port, Box::new(probe))?;
-            Ok(Self { server, programs: programs.clone() })
+            Ok(Self { server, programs: programs.clone(), tls: options.tls })
         })
     }
 
-    /// The URL: `postgres://postgres@127.0.0.1:PORT/postgres`.
+    /// The URL: `postgres://postgres@127.0.0.1:PORT/postgres`; with TLS also what it takes to trust nobody else.
     pub fn url(&self) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port())
+        self.url_of("postgres")
+    }
+
+    /// The URL for a user, with `:` and a password if it needs one.
+    pub fn url_of(&self, user: &str) -> String {
+        let ca = self.ca().map(|ca| url_escaped(&ca.to_string_lossy()));
+        let trust = ca.map(|ca| format!("?sslmode=verify-full&sslrootcert={ca}"));
+        url_of(user, self.port(), &trust.unwrap_or_default())
+    }
+
+    /// The certificate of the authority that signed the server's, where the port speaks TLS.
+    pub fn ca(&self) -> Option<PathBuf> {
+        self.tls.then(|| self.dir().join(CA))
     }
 
     /// The folder of the server's own programs, like `pg_isready` and `psql` where they are installed.
     pub fn programs(&self) -> &Path {
         &self.programs
+    }
+
+    /// Runs statements as the superuser, by `psql`: all or none of them. Returns the values of the last one, a row a line.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Ended`] with what the server said.
+    pub fn sql(&self, statements: &str) -> Result<String, ServerError> {
+        let database =
+            format!("host={} port={} user=postgres dbname=postgres", self.dir().display(), self.port());
+        psql(&self.programs, &database, statements)
+    }
+
+    /// Makes a role that can log in, runs `grants` for it, and returns its URL. The name is plain: it is not quoted.
+    ///
+    /// # Errors
+    ///
+    /// As [`sql`](Self::sql); then there is no such role.
+    pub fn role(&self, name: &str, password: &str, grants: &str) -> Result<String, ServerError> {
+        let literal = password.replace('\'', "''");
+        self.sql(&format!("CREATE ROLE {name} LOGIN PASSWORD '{literal}'; {grants}"))?;
+        Ok(self.url_of(&format!("{name}:{}", url_escaped(password))))
     }
 }
 
@@ -113,33 +186,20 @@ impl Deref for PostgresServer {
     }
 }
 
-/// Logs in without a password, waits for `ReadyForQuery` and says goodbye.
-fn log_in(port: u16) -> io::Result<bool> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let mut stream = TcpStream::connect_timeout(&address, launch::ANSWER_LIMIT)?;
-    stream.set_read_timeout(Some(launch::ANSWER_LIMIT))?;
-    stream.write_all(&startup_message())?;
-    loop {
-        let mut kind = [0];
-        let mut length = [0; 4];
-        stream.read_exact(&mut kind)?;
-        stream.read_exact(&mut length)?;
-        // The length counts itself.
-        let rest = u64::from(u32::from_be_bytes(length)).saturating_sub(4);
-        io::copy(&mut Read::by_ref(&mut stream).take(rest), &mut io::sink())?;
-        match kind {
-            [b'Z'] => {
-                stream.write_all(&TERMINATE)?;
-                return Ok(true);
-            }
-            [b'E'] => return Ok(false),
-            _ => {}
-        }
-    }
+/// Where the superuser gets in without TLS.
+struct Door {
+    folder: PathBuf,
+    port: u16,
+    tls: bool,
 }
 
-fn startup_message() -> Vec<u8> {
-    let parameters = b"user\0postgres\0database\0postgres\0\0";
-    let length = u32::try_from(parameters.len() + 8).unwrap_or(u32::MAX);
-    [&length.to_be_bytes()[..], &PROTOCOL.to_be_bytes(), parameters].concat()
+impl Door {
+    fn log_in(&self) -> io::Result<bool> {
+        if !self.tls {
+            return log_in(launch::connect(self.port)?);
+        }
+        let stream = UnixStream::connect(self.folder.join(format!(".s.PGSQL.{}", self.port)))?;
+        stream.set_read_timeout(Some(launch::ANSWER_LIMIT))?;
+        log_in(stream)
+    }
 }

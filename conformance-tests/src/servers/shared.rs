@@ -57,7 +57,9 @@ pub fn redis() -> Result<SharedServer, ServerError> {
 /// What kept the private one from starting; the next call tries again.
 pub fn postgres() -> Result<SharedServer, ServerError> {
     shared(&POSTGRES, POSTGRES_URL_VARIABLE, || {
-        let server = PostgresServer::start(PostgresOptions::default())?;
+        // Every store object of every test that runs at the same time has connections of its own.
+        let options = PostgresOptions::default().setting("max_connections", "400");
+        let server = PostgresServer::start(options)?;
         let url = server.url();
         Ok((server, url))
     })

@@ -1,11 +1,13 @@
 //! An authority and a server certificate for one test server.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 
+use super::account::Account;
 use super::error::ServerError;
 
 /// The files in the server's folder.
@@ -33,6 +35,15 @@ impl Certificates {
             fs::write(folder.join(file), text).map_err(ServerError::io("write a certificate"))?;
         }
         Ok(())
+    }
+
+    /// As [`write`](Self::write), with a key that nobody but this account can read, as Postgres demands.
+    pub(super) fn write_for(&self, account: Option<Account>, folder: &Path) -> Result<(), ServerError> {
+        self.write(folder)?;
+        let key = folder.join(KEY);
+        fs::set_permissions(&key, Permissions::from_mode(0o600))
+            .map_err(ServerError::io("close the key to others"))?;
+        account.map_or(Ok(()), |account| account.own(&key))
     }
 
     fn make() -> Result<Self, rcgen::Error> {

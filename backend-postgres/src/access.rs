@@ -1,0 +1,134 @@
+//! Where the server is, how it lets us in, and what a session of ours is set to.
+
+use std::fmt;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPool};
+use sqlx::{ConnectOptions, Connection, PgConnection};
+use stanchion_core::Result;
+use tokio::time::timeout;
+
+use crate::error;
+
+/// How long one attempt to connect may take at least: what met an outage must not outlast it by more.
+const SHORTEST_ATTEMPT: Duration = Duration::from_secs(1);
+/// A session whose client is gone ends within idle + count × interval seconds, also when the link was cut.
+const KEEPALIVES: [(&str, &str); 3] =
+    [("tcp_keepalives_idle", "15"), ("tcp_keepalives_interval", "5"), ("tcp_keepalives_count", "3")];
+
+/// How requests reach the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By sessions of our own, set up when they begin.
+    Direct,
+    /// Through a transaction pooler: the next transaction may run in another session, so each is set up by itself.
+    Pooled,
+}
+
+/// Where the server is and how it lets us in. It holds a password.
+#[derive(Clone)]
+pub(crate) enum Access {
+    /// As a URL says.
+    Own(Box<PgConnectOptions>),
+    /// As a pool of the user's does.
+    Given(PgPool),
+}
+
+impl Access {
+    /// As the user has it, but for what this crate never needs: floats, and a log of its statements.
+    fn options(&self) -> PgConnectOptions {
+        let options = match self {
+            Self::Own(options) => PgConnectOptions::clone(options),
+            // Asked anew each time: it may be given another password.
+            Self::Given(pool) => PgConnectOptions::clone(&pool.connect_options()),
+        };
+        let named = options.get_application_name().is_some();
+        let options = options.extra_float_digits(None).disable_statement_logging();
+        if named { options } else { options.application_name("stanchion") }
+    }
+
+    /// The address, for errors.
+    fn address(&self) -> String {
+        let options = self.options();
+        match options.get_socket() {
+            Some(socket) => socket.display().to_string(),
+            None => format!("{}:{}", options.get_host(), options.get_port()),
+        }
+    }
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access").field("address", &self.address()).finish_non_exhaustive()
+    }
+}
+
+/// What a session of ours is set to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// How requests reach it.
+    pub(crate) way: Way,
+    /// The time limit of a request.
+    pub(crate) limit: Duration,
+    /// A commit does not wait for the disk unless it is told to.
+    pub(crate) raise: bool,
+}
+
+impl Settings {
+    /// The server's own time limit of a statement: a little less than ours, so that it is the server that says that the
+    /// statement was not executed.
+    pub(crate) fn statement_timeout(&self) -> String {
+        format!("{}ms", (self.limit - self.limit / 10).as_millis().max(1))
+    }
+
+    fn of_session(&self) -> Vec<(&'static str, String)> {
+        if self.way == Way::Pooled {
+            return Vec::new();
+        }
+        let mut settings = vec![
+            ("statement_timeout", self.statement_timeout()),
+            ("lock_timeout", self.statement_timeout()),
+            ("default_transaction_isolation", "read committed".to_owned()),
+        ];
+        settings.extend(KEEPALIVES.map(|(name, value)| (name, value.to_owned())));
+        if self.raise {
+            settings.push(("synchronous_commit", "on".to_owned()));
+        }
+        settings
+    }
+}
+
+/// Makes sessions of our own.
+#[derive(Clone, Debug)]
+pub(crate) struct Sessions {
+    pub(crate) access: Access,
+    pub(crate) settings: Settings,
+}
+
+impl Sessions {
+    /// What a session is made with; more settings may be added.
+    pub(crate) fn options(&self) -> PgConnectOptions {
+        let settings = self.settings.of_session();
+        let options = self.access.options();
+        if settings.is_empty() { options } else { options.options(settings) }
+    }
+
+    /// Connects; attempts that meet silence are made again, until the caller gives up.
+    ///
+    /// # Errors
+    /// Why there is no connection. Nothing was sent.
+    pub(crate) async fn connect(&self) -> Result<PgConnection> {
+        let attempt = SHORTEST_ATTEMPT.max(self.settings.limit / 4);
+        loop {
+            let options = self.options();
+            match timeout(attempt, PgConnection::connect_with(&options)).await {
+                Ok(connected) => {
+                    return connected.map_err(|error| error::of_connect(error, &self.access.address()));
+                }
+                Err(_) => {
+                    tracing::debug!(server = self.access.address(), "no answer to a new connection yet")
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What is looked at when a store connects: whatever would break safety (C22).
+
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row, raw_sql};
+use stanchion_core::{Error, ErrorKind, MutexMode, Result};
+
+use crate::access::{Access, Sessions, Settings, Way};
+use crate::error;
+use crate::schema::Schema;
+
+const OLDEST: i32 = 140_000;
+/// Which of two connections is asked for its session: whether each has one and keeps it while the other is used. A
+/// pooler gives the one that became free last, or the next in turn; others who use it at the same time can make it look
+/// like two sessions once, hardly three times.
+const ASKED: [usize; 12] = [0, 0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0];
+
+/// What connecting found out.
+pub(crate) struct Found {
+    pub(crate) settings: Settings,
+    /// Whether it keeps its data through a crash.
+    pub(crate) survives_restart: bool,
+    /// Made with these settings, and idle.
+    pub(crate) connections: Vec<PgConnection>,
+}
+
+/// What the server says about itself and a session.
+struct Facts {
+    version: i32,
+    standby: bool,
+    read_only: String,
+    encoding: String,
+    fsync: String,
+    synchronous_commit: String,
+    statement_timeout: String,
+    isolation: String,
+}
+
+/// Connects and checks the server.
+///
+/// # Errors
+/// `UnsafeStore`, `Unsupported`, or why the server could not be asked.
+pub(crate) async fn server(access: &Access, mut settings: Settings, schema: &Schema) -> Result<Found> {
+    let sessions = |settings| Sessions { access: access.clone(), settings };
+    let mut first = match sessions(settings).connect().await {
+        Err(error) if error::refuses_settings(&error) => {
+            settings.way = Way::Pooled;
+            sessions(settings).connect().await?
+        }
+        connected => connected?,
+    };
+    let facts = facts(&mut first, schema).await?;
+    judge(&facts)?;
+    settings.raise = facts.synchronous_commit == "off";
+    if settings.way == Way::Direct && !facts.is_set_up() {
+        // Somebody in between has dropped the settings.
+        settings.way = Way::Pooled;
+    }
+    let mut sessions_of_two = [first, sessions(settings).connect().await?];
+    if settings.way == Way::Direct && is_pooled(&mut sessions_of_two, schema).await? {
+        settings.way = Way::Pooled;
+    }
+    let [first, second] = sessions_of_two;
+    let mut connections = vec![second];
+    if !settings.raise {
+        connections.push(first);
+    }
+    Ok(Found { settings, survives_restart: facts.fsync == "on", connections })
+}
+
+/// Whether mutexes can be kept that way.
+///
+/// # Errors
+/// `UnsafeStore` for sessions behind a pooler.
+pub(crate) fn mode(mode: MutexMode, way: Way) -> Result<()> {
+    if mode == MutexMode::Session && way == Way::Pooled {
+        let detail = "a pooler that shares sessions stands before the server, and two clients would hold the same \
+                      mutex: use mutex=lease, or connect to the server itself";
+        return Err(Error::new(ErrorKind::UnsafeStore, detail));
+    }
+    Ok(())
+}
+
+/// Whether a session is as the steps need it.
+///
+/// # Errors
+/// `UnsafeStore` for another isolation level, or for commits that do not wait for the disk where that was raised.
+pub(crate) fn session(isolation: &str, synchronous_commit: &str, ours: bool) -> Result<()> {
+    if isolation != "read committed" {
+        let detail = format!("the sessions' isolation level is {isolation}, it must be read committed");
+        return Err(Error::new(ErrorKind::UnsafeStore, detail));
+    }
+    if ours && synchronous_commit == "off" {
+        let detail = "synchronous_commit is off and could not be raised: a crash would forget grants";
+        return Err(Error::new(ErrorKind::UnsafeStore, detail));
+    }
+    Ok(())
+}
+
+fn judge(facts: &Facts) -> Result<()> {
+    let refused = |kind, detail: String| Err(Error::new(kind, detail));
+    if facts.version < OLDEST {
+        let version = facts.version / 10_000;
+        return refused(
+            ErrorKind::Unsupported,
+            format!("Postgres 14 or later is needed, the server is {version}"),
+        );
+    }
+    if facts.standby {
+        return refused(ErrorKind::UnsafeStore, "the server is a standby, not the primary".to_owned());
+    }
+    if facts.read_only != "off" {
+        let detail = "default_transaction_read_only is on: the role or database takes no writes".to_owned();
+        return refused(ErrorKind::UnsafeStore, detail);
+    }
+    if facts.encoding != "UTF8" {
+        let detail = format!("server_encoding is {}, it must be UTF8: names would be lost", facts.encoding);
+        return refused(ErrorKind::UnsafeStore, detail);
+    }
+    if facts.fsync != "on" {
+        tracing::warn!("fsync is off: a crash of the server's machine forgets grants");
+    }
+    Ok(())
+}
+
+impl Facts {
+    fn read(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            version: row.try_get("version")?,
+            standby: row.try_get("standby")?,
+            read_only: row.try_get("read_only")?,
+            encoding: row.try_get("encoding")?,
+            fsync: row.try_get("fsync")?,
+            synchronous_commit: row.try_get("synchronous_commit")?,
+            statement_timeout: row.try_get("statement_timeout")?,
+            isolation: row.try_get("isolation")?,
+        })
+    }
+
+    /// Whether the session has what it was to be set to.
+    fn is_set_up(&self) -> bool {
+        self.isolation == "read committed" && self.statement_timeout != "0"
+    }
+}
+
+async fn facts(connection: &mut PgConnection, schema: &Schema) -> Result<Facts> {
+    let statement = schema.statement(include_str!("sql/server.sql"));
+    let row = raw_sql(statement.sql()).fetch_one(connection).await;
+    let row = row.map_err(|error| error::certain(error::of_request(error)))?;
+    Facts::read(&row).map_err(|error| error::certain(error::unexpected().with_source(error)))
+}
+
+async fn is_pooled(sessions: &mut [PgConnection; 2], schema: &Schema) -> Result<bool> {
+    let statement = schema.statement(include_str!("sql/pid.sql"));
+    let mut seen = [None, None];
+    for which in ASKED {
+        let row = raw_sql(statement.sql()).fetch_one(&mut sessions[which]).await;
+        let pid = row.and_then(|row| row.try_get::<i32, _>(0));
+        let pid = pid.map_err(|error| error::certain(error::of_request(error)))?;
+        if *seen[which].get_or_insert(pid) != pid {
+            return Ok(true);
+        }
+    }
+    Ok(seen[0] == seen[1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(change: impl Fn(&mut Facts)) -> std::result::Result<(), ErrorKind> {
+        let mut facts = Facts {
+            version: OLDEST,
+            standby: false,
+            read_only: "off".to_owned(),
+            encoding: "UTF8".to_owned(),
+            fsync: "on".to_owned(),
+            synchronous_commit: "on".to_owned(),
+            statement_timeout: "1800ms".to_owned(),
+            isolation: "read committed".to_owned(),
+        };
+        change(&mut facts);
+        judge(&facts).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn c22_unsafe_servers_are_refused() {
+        assert_eq!(judged(|_| {}), Ok(()));
+        assert_eq!(judged(|facts| facts.fsync = "off".to_owned()), Ok(()));
+        assert_eq!(judged(|facts| facts.version = 130_012), Err(ErrorKind::Unsupported));
+        assert_eq!(judged(|facts| facts.standby = true), Err(ErrorKind::UnsafeStore));
+        assert_eq!(judged(|facts| facts.read_only = "on".to_owned()), Err(ErrorKind::UnsafeStore));
+        assert_eq!(judged(|facts| facts.encoding = "LATIN1".to_owned()), Err(ErrorKind::UnsafeStore));
+        assert!(session("read committed", "off", false).is_ok());
+        assert!(session("read committed", "off", true).is_err());
+        assert!(session("serializable", "on", false).is_err());
+        assert!(
+            mode(MutexMode::Session, Way::Pooled).is_err() && mode(MutexMode::Lease, Way::Pooled).is_ok()
+        );
+    }
+}

@@ -1,0 +1,236 @@
+//! The options of a store.
+
+use std::time::Duration;
+
+use sqlx::postgres::PgPool;
+use stanchion_core::{Error, MutexMode, Result, Ttl};
+
+use super::url;
+use crate::access::Access;
+use crate::context::Retention;
+use crate::schema::Schema;
+
+const LONGEST_RETENTION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// A request may not take longer than any lease of a day needs.
+const LONGEST_REQUEST: Duration = Duration::from_secs(60 * 60);
+const MOST_CONNECTIONS: usize = 4;
+const MOST_LOCK_SESSIONS: usize = 100;
+
+/// Makes a [`PostgresStore`](crate::PostgresStore). Without I/O until [`connect`](Self::connect).
+#[derive(Clone, Debug)]
+pub struct PostgresBuilder {
+    pub(crate) access: Access,
+    pub(crate) namespace: String,
+    pub(crate) schema: String,
+    pub(crate) migrate: bool,
+    pub(crate) mutex: MutexMode,
+    pub(crate) session_ttl: Duration,
+    pub(crate) request_timeout: Duration,
+    pub(crate) retention: Retention,
+    pub(crate) connections: usize,
+    pub(crate) lock_sessions: usize,
+}
+
+/// What was set, checked.
+pub(crate) struct Checked {
+    pub(crate) schema: Schema,
+    pub(crate) session_ttl: Ttl,
+}
+
+impl PostgresBuilder {
+    /// From a URL: `postgres://[USER[:PASSWORD]@][HOST][:PORT][/DATABASE]`, or `postgresql://…`. What it leaves out comes
+    /// from the environment (`PGHOST`, `PGUSER`, `PGPASSWORD`, …) and the password file, as with `psql`. A host that
+    /// begins with `%2F` is the folder of a Unix socket.
+    ///
+    /// | parameter | meaning |
+    /// | --- | --- |
+    /// | `namespace` | see [`namespace`](Self::namespace) |
+    /// | `schema` | see [`schema`](Self::schema) |
+    /// | `migrate` | `on` or `off`, see [`migrate`](Self::migrate) |
+    /// | `mutex` | `session` or `lease`, see [`mutex`](Self::mutex) |
+    /// | `session_ttl_ms` | see [`session_ttl`](Self::session_ttl) |
+    /// | `request_timeout_ms` | see [`request_timeout`](Self::request_timeout) |
+    /// | `sslmode` | `disable`, `prefer` (the default), `require`, `verify-ca`, `verify-full`; only the last two verify who the server is |
+    /// | `sslrootcert`, `sslcert`, `sslkey` | PEM files: an authority that is trusted beside the system's; the client's own certificate and key |
+    /// | `application_name` | how sessions are called in `pg_stat_activity` (default `stanchion`) |
+    /// | `host`, `hostaddr`, `port`, `dbname`, `user`, `password` | as the parts of the URL |
+    /// | `options`, `options[NAME]` | settings of each session; ours are stronger |
+    /// | `statement-cache-capacity` | prepared statements of each connection (default 100); 0 for none |
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a URL that does not parse or an unknown parameter; `Unsupported` for a `sslmode` that
+    /// demands TLS without the Cargo feature `tls`.
+    pub fn new(url: &str) -> Result<Self> {
+        let (options, parameters) = url::parse(url)?;
+        let mut builder = Self::over(Access::Own(Box::new(options)));
+        builder.namespace = parameters.namespace.unwrap_or(builder.namespace);
+        builder.schema = parameters.schema.unwrap_or(builder.schema);
+        builder.migrate = parameters.migrate.unwrap_or(builder.migrate);
+        builder.mutex = parameters.mutex.unwrap_or(builder.mutex);
+        builder.session_ttl = parameters.session_ttl.unwrap_or(builder.session_ttl);
+        builder.request_timeout = parameters.request_timeout.unwrap_or(builder.request_timeout);
+        builder.check()?;
+        Ok(builder)
+    }
+
+    /// From a pool that the user has. Callers' requests go through it; a connection of which a request did not come to
+    /// its end is taken out of the pool and closed. What goes on by itself, renewals, releases, wake-ups and the
+    /// sessions of [`MutexMode::Session`], uses connections of its own with the pool's connect options, so that it
+    /// depends neither on the runtime that drives the pool nor on its having one to spare.
+    ///
+    /// The sessions of the pool must be `read committed`, which is checked on one. The pool's own settings are its
+    /// sessions': without a `statement_timeout`, a statement that waits for a lock goes on after its caller's limit.
+    pub fn from_pool(pool: PgPool) -> Self {
+        Self::over(Access::Given(pool))
+    }
+
+    fn over(access: Access) -> Self {
+        Self {
+            access,
+            namespace: "stanchion".to_owned(),
+            schema: "stanchion".to_owned(),
+            migrate: true,
+            mutex: MutexMode::Session,
+            session_ttl: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(2),
+            retention: Retention {
+                tokens: Duration::from_secs(24 * 60 * 60),
+                state: Duration::from_secs(60 * 60),
+            },
+            connections: 2,
+            lock_sessions: 4,
+        }
+    }
+
+    /// The namespace, 1 to 64 of `A-Z a-z 0-9 _ . -` (default `stanchion`). Namespaces do not see each other.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = namespace.into();
+        self
+    }
+
+    /// The schema that holds the tables and functions, 1 to 63 of `a-z 0-9 _`, beginning with a letter (default
+    /// `stanchion`). It is nobody else's.
+    #[must_use]
+    pub fn schema(mut self, schema: impl Into<String>) -> Self {
+        self.schema = schema.into();
+        self
+    }
+
+    /// Whether connecting makes the schema, or brings it up to date, where that is needed (default: yes). Without it an
+    /// administrator runs [`schema_sql`](crate::schema_sql) beforehand, and the role needs no right to change a schema.
+    #[must_use]
+    pub fn migrate(mut self, migrate: bool) -> Self {
+        self.migrate = migrate;
+        self
+    }
+
+    /// What keeps mutexes: [`MutexMode::Session`] (the default) or [`MutexMode::Lease`]. It belongs to the namespace: the
+    /// first store decides, and one that differs is refused with `ConfigMismatch`.
+    #[must_use]
+    pub fn mutex(mut self, mode: MutexMode) -> Self {
+        self.mutex = mode;
+        self
+    }
+
+    /// The TTL of all mutexes of this store in [`MutexMode::Session`], whatever their options say, 100 ms to 24 h
+    /// (default 10 s): a stopped or cut-off process loses them within this time.
+    #[must_use]
+    pub fn session_ttl(mut self, ttl: Duration) -> Self {
+        self.session_ttl = ttl;
+        self
+    }
+
+    /// Time limit of one request, 1 ms to 1 h (default 2 s); a third of the lease is used where that is less (C17).
+    #[must_use]
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = timeout;
+        self
+    }
+
+    /// How long the state of an idle name stays (C25): its fencing token (default 24 h) and the rest, like a
+    /// semaphore's limit (default 1 h). Both 1 s to 366 days; rows disappear up to a minute later, while any process is
+    /// connected.
+    #[must_use]
+    pub fn retention(mut self, tokens: Duration, state: Duration) -> Self {
+        self.retention = Retention { tokens, state };
+        self
+    }
+
+    /// Connections for callers' requests, 1 to 4 for each runtime that asks (default 2). The engine has two more, and one
+    /// for wake-ups while somebody waits. Of a store [`from_pool`](Self::from_pool), how many of the pool's are used at
+    /// once.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// Sessions that wait for contended mutexes in [`MutexMode::Session`], 1 to 100 (default 4). With more names waited
+    /// for at once, the others wait in this process.
+    #[must_use]
+    pub fn lock_sessions(mut self, sessions: usize) -> Self {
+        self.lock_sessions = sessions;
+        self
+    }
+
+    /// Checks what was set.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming what is out of range.
+    pub(crate) fn check(&self) -> Result<Checked> {
+        let refused = |detail: &'static str| Err(Error::invalid_argument(detail));
+        let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        let namespace = self.namespace.as_bytes();
+        if namespace.is_empty() || namespace.len() > 64 || !namespace.iter().copied().all(legal) {
+            return refused("a namespace is 1 to 64 of A-Z a-z 0-9 _ . -");
+        }
+        if !(Duration::from_millis(1)..=LONGEST_REQUEST).contains(&self.request_timeout) {
+            return refused("request_timeout is between 1 ms and 1 h");
+        }
+        let range = Duration::from_secs(1)..=LONGEST_RETENTION;
+        if !range.contains(&self.retention.tokens) || !range.contains(&self.retention.state) {
+            return refused("a retention time is between 1 s and 366 days");
+        }
+        if !(1..=MOST_CONNECTIONS).contains(&self.connections) {
+            return refused("connections is between 1 and 4");
+        }
+        if !(1..=MOST_LOCK_SESSIONS).contains(&self.lock_sessions) {
+            return refused("lock_sessions is between 1 and 100");
+        }
+        if !matches!(self.mutex, MutexMode::Session | MutexMode::Lease) {
+            return refused("mutexes on Postgres are kept by session or by lease");
+        }
+        Ok(Checked { schema: Schema::new(&self.schema)?, session_ttl: Ttl::new(self.session_ttl)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c19_options_are_checked() {
+        let builder = || PostgresBuilder::new("postgres://127.0.0.1/").unwrap();
+        let ok = |builder: PostgresBuilder| builder.check().is_ok();
+        let ms = Duration::from_millis;
+        assert!(ok(builder()) && ok(builder().namespace("A-z_0.9")) && ok(builder().schema("locks_2")));
+        for bad in ["", "a/b", "ä", &"x".repeat(65)] {
+            assert!(!ok(builder().namespace(bad)), "{bad}");
+        }
+        for bad in ["", "Locks", "1a", "a-b", "a\"b", &"x".repeat(64)] {
+            assert!(!ok(builder().schema(bad)), "{bad}");
+        }
+        let retention = |tokens, state| ok(builder().retention(ms(tokens), ms(state)));
+        assert!(retention(1_000, 1_000) && !retention(999, 1_000) && !retention(1_000, 999));
+        assert!(ok(builder().request_timeout(ms(1))) && !ok(builder().request_timeout(Duration::ZERO)));
+        assert!(
+            ok(builder().connections(4)) && !ok(builder().connections(0)) && !ok(builder().connections(5))
+        );
+        assert!(!ok(builder().lock_sessions(0)) && !ok(builder().mutex(MutexMode::Process)));
+        assert!(ok(builder().session_ttl(ms(100))) && !ok(builder().session_ttl(ms(99))));
+        for url in ["postgres://h/?namespace=", "postgres://h/?schema=A", "postgres://h/?session_ttl_ms=1"] {
+            assert!(PostgresBuilder::new(url).is_err(), "{url}");
+        }
+    }
+}

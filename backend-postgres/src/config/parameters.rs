@@ -1,0 +1,99 @@
+//! The parameters of a URL.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use stanchion_core::{Error, MutexMode, Result};
+use url::Url;
+
+/// Those of the client library, which it takes from the URL.
+const THEIRS: [&str; 18] = [
+    "sslmode",
+    "ssl-mode",
+    "sslrootcert",
+    "ssl-root-cert",
+    "ssl-ca",
+    "sslcert",
+    "ssl-cert",
+    "sslkey",
+    "ssl-key",
+    "statement-cache-capacity",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "application_name",
+    "options",
+];
+
+/// Ours, and those that are left to the client library.
+#[derive(Default)]
+pub(super) struct Parameters {
+    pub(super) namespace: Option<String>,
+    pub(super) schema: Option<String>,
+    pub(super) migrate: Option<bool>,
+    pub(super) mutex: Option<MutexMode>,
+    pub(super) session_ttl: Option<Duration>,
+    pub(super) request_timeout: Option<Duration>,
+    pub(super) theirs: Vec<(String, String)>,
+}
+
+impl Parameters {
+    /// Reads the parameters of a URL.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for one that is unknown, twice there or malformed.
+    pub(super) fn read(url: &Url) -> Result<Self> {
+        let mut read = Self::default();
+        for (key, value) in url.query_pairs() {
+            let twice = match key.as_ref() {
+                "namespace" => read.namespace.replace(value.into_owned()).is_some(),
+                "schema" => read.schema.replace(value.into_owned()).is_some(),
+                "migrate" => {
+                    let migrate = one_of(&key, &value, &[("on", true), ("off", false)])?;
+                    read.migrate.replace(migrate).is_some()
+                }
+                "mutex" => {
+                    let modes = [("session", MutexMode::Session), ("lease", MutexMode::Lease)];
+                    read.mutex.replace(one_of(&key, &value, &modes)?).is_some()
+                }
+                "session_ttl_ms" => {
+                    read.session_ttl.replace(Duration::from_millis(number(&key, &value)?)).is_some()
+                }
+                "request_timeout_ms" => {
+                    read.request_timeout.replace(Duration::from_millis(number(&key, &value)?)).is_some()
+                }
+                known if is_theirs(known) => {
+                    let twice = known != "options" && read.theirs.iter().any(|(theirs, _)| theirs == known);
+                    read.theirs.push((known.to_owned(), value.into_owned()));
+                    twice
+                }
+                // It may be the end of a password that was not escaped.
+                _ if key.contains('@') => return Err(Error::invalid_argument("the URL does not parse")),
+                _ => return Err(Error::invalid_argument(format!("unknown URL parameter `{key}`"))),
+            };
+            if twice {
+                return Err(Error::invalid_argument(format!("URL parameter `{key}` is given twice")));
+            }
+        }
+        Ok(read)
+    }
+}
+
+fn is_theirs(key: &str) -> bool {
+    THEIRS.contains(&key) || (key.starts_with("options[") && key.ends_with(']'))
+}
+
+fn one_of<T: Copy>(key: &str, value: &str, choices: &[(&str, T)]) -> Result<T> {
+    let chosen = choices.iter().find(|(name, _)| *name == value);
+    chosen.map(|(_, choice)| *choice).ok_or_else(|| {
+        let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+        Error::invalid_argument(format!("{key} is one of {}", names.join(", ")))
+    })
+}
+
+fn number<T: FromStr>(key: &str, value: &str) -> Result<T> {
+    value.parse().map_err(|_| Error::invalid_argument(format!("{key} is a whole number")))
+}

@@ -1,0 +1,145 @@
+//! From a URL to where the server is.
+
+use std::str::FromStr;
+
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use stanchion_core::{Error, ErrorKind, Result};
+use url::Url;
+
+use super::parameters::Parameters;
+
+/// Reads a URL.
+///
+/// # Errors
+/// `InvalidArgument`, without any part of the URL that may be a password; `Unsupported` for TLS without its feature.
+pub(super) fn parse(text: &str) -> Result<(PgConnectOptions, Parameters)> {
+    let scheme = text.split(':').next().unwrap_or_default().to_ascii_lowercase();
+    if !["postgres", "postgresql"].contains(&scheme.as_str()) {
+        return Err(Error::invalid_argument(
+            "the scheme of a Postgres URL is one of postgres://, postgresql://",
+        ));
+    }
+    if !text.get(scheme.len()..).is_some_and(|rest| rest.starts_with("://")) {
+        return Err(invalid());
+    }
+    // The parser's and the client's errors are left out: they may quote a part of the URL.
+    let mut url = Url::parse(text).map_err(|_| invalid())?;
+    if url.fragment().is_some() {
+        return Err(Error::invalid_argument("a Postgres URL has no fragment"));
+    }
+    if url.host_str().is_some_and(|host| host.contains(',')) {
+        return Err(Error::invalid_argument("a Postgres URL has one host"));
+    }
+    let parameters = Parameters::read(&url)?;
+    url.set_query(None);
+    if !parameters.theirs.is_empty() {
+        url.query_pairs_mut().extend_pairs(&parameters.theirs);
+    }
+    let options = PgConnectOptions::from_str(url.as_str()).map_err(|_| invalid())?;
+    let demands_tls =
+        matches!(options.get_ssl_mode(), PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull);
+    if demands_tls && !cfg!(feature = "tls") {
+        let detail = "turn on the Cargo feature `tls` of `stanchion-postgres`";
+        return Err(Error::new(ErrorKind::Unsupported, detail));
+    }
+    Ok((options, parameters))
+}
+
+fn invalid() -> Error {
+    Error::invalid_argument("this is not the URL of a Postgres server")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use stanchion_core::MutexMode;
+
+    use super::*;
+
+    fn kind(url: &str) -> Option<ErrorKind> {
+        parse(url).err().map(|error| error.kind())
+    }
+
+    #[test]
+    fn the_url_of_a_server_is_understood() {
+        let url = "POSTGRES://me:s%20cret@127.0.0.1:7000/my%20db?namespace=billing&schema=locks&migrate=off\
+                   &mutex=lease&session_ttl_ms=3000&request_timeout_ms=250&application_name=app&options=-c%20geqo%3Doff";
+        let (options, parameters) = parse(url).unwrap();
+        assert_eq!((options.get_host(), options.get_port()), ("127.0.0.1", 7000));
+        assert_eq!((options.get_username(), options.get_database()), ("me", Some("my db")));
+        assert_eq!(options.get_application_name(), Some("app"));
+        assert_eq!(options.get_options(), Some("-c geqo=off"));
+        assert_eq!(parameters.namespace.as_deref(), Some("billing"));
+        assert_eq!(parameters.schema.as_deref(), Some("locks"));
+        assert_eq!((parameters.migrate, parameters.mutex), (Some(false), Some(MutexMode::Lease)));
+        assert_eq!(parameters.session_ttl, Some(Duration::from_secs(3)));
+        assert_eq!(parameters.request_timeout, Some(Duration::from_millis(250)));
+        let (options, _) = parse("postgresql:///db?host=/run/postgres&user=me").unwrap();
+        assert!(options.get_socket().is_some_and(|socket| socket.ends_with("postgres")));
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn tls_is_demanded_as_the_url_says() {
+        for mode in ["require", "verify-ca", "verify-full"] {
+            assert_eq!(kind(&format!("postgres://h/?sslmode={mode}&sslrootcert=/nowhere/ca.pem")), None);
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn tls_without_its_feature_is_unsupported() {
+        for mode in ["require", "verify-ca", "verify-full"] {
+            assert_eq!(kind(&format!("postgres://h/?sslmode={mode}")), Some(ErrorKind::Unsupported));
+        }
+        assert_eq!(kind("postgres://h/?sslmode=prefer"), None);
+    }
+
+    #[test]
+    fn c19_what_is_not_understood_is_refused() {
+        for url in [
+            "",
+            "postgres:",
+            "postgres:x",
+            "redis://127.0.0.1/",
+            "postgres://127.0.0.1/?name=x",
+            "postgres://127.0.0.1/?options[x",
+            "postgres://127.0.0.1/?namespace=a&namespace=b",
+            "postgres://127.0.0.1/?sslmode=disable&sslmode=require",
+            "postgres://127.0.0.1/?sslmode=maybe",
+            "postgres://127.0.0.1/?migrate=yes",
+            "postgres://127.0.0.1/?mutex=process",
+            "postgres://127.0.0.1/?request_timeout_ms=soon",
+            "postgres://127.0.0.1/?channel_binding=require",
+            "postgres://127.0.0.1/#insecure",
+            "postgres://127.0.0.1:x/",
+            "postgres://a,b/",
+        ] {
+            assert_eq!(kind(url), Some(ErrorKind::InvalidArgument), "{url}");
+        }
+        let error = parse("postgres://u:s3cret@h/?namespaze=a").err().unwrap();
+        assert!(error.to_string().contains("namespaze"), "{error}");
+    }
+
+    #[test]
+    fn c21_no_password_in_any_text() {
+        for url in [
+            "postgres://u:s3cret@h:x/",
+            "postgress://u:s3cret@h/",
+            "postgres:u:s3cret@h",
+            "postgres://u:p#s3cret@h/",
+            "postgres://u:1?s3cret@h/",
+            "postgres://u:s3cret@h/?sslmode=s3cret",
+            "postgres://h/?password=s3cret&x=s3cret",
+            "postgres://h/?password=s3cret&password=s3cret",
+        ] {
+            let error = parse(url).err().unwrap_or_else(|| panic!("{url} is accepted"));
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+        }
+        for url in ["postgres://u:s3cret@h/", "postgres://u@h/?password=s3cret"] {
+            let builder = crate::PostgresBuilder::new(url).unwrap();
+            assert!(!format!("{builder:?} {builder:#?}").contains("s3cret"), "{builder:?}");
+        }
+    }
+}

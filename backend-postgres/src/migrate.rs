@@ -1,0 +1,195 @@
+//! Makes the schema and brings it up to date.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use sqlx::migrate::{Migration, Migrator};
+use sqlx::{Connection, PgConnection, Row, raw_sql};
+use stanchion_core::{Error, ErrorKind, Result};
+use tokio::time::timeout;
+
+use crate::access::Way;
+use crate::error;
+use crate::schema::Schema;
+
+/// How long it may take, the waiting for others who do the same included.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What was found.
+enum State {
+    /// It is as this version has it.
+    Current,
+    /// It is not there.
+    Missing,
+    /// It lacks this migration and maybe later ones.
+    Behind(i64),
+}
+
+/// Sees to it that the schema is as this version has it. Where it is, that is one cheap question.
+///
+/// # Errors
+/// `ConfigMismatch` if it is a newer version's or has to be made by somebody else, `Unauthorized` if the role may not
+/// look or make it; or why the server could not be asked.
+pub(crate) async fn settle(
+    connection: &mut PgConnection,
+    schema: &Schema,
+    way: Way,
+    migrate: bool,
+) -> Result<()> {
+    let state = match look(connection, schema).await? {
+        State::Current => return Ok(()),
+        State::Missing => format!("there is no schema {}", schema.name()),
+        State::Behind(version) => format!("schema {} lacks migration {version}", schema.name()),
+    };
+    if !migrate {
+        return Err(error::of_schema(&state));
+    }
+    tracing::info!("{state}: it is brought up to date");
+    let late = |_| Error::new(ErrorKind::Unavailable, "the schema was not brought up to date in time");
+    timeout(LIMIT, run(connection, schema, way)).await.map_err(late)?
+}
+
+async fn look(connection: &mut PgConnection, schema: &Schema) -> Result<State> {
+    let statement = schema.statement(include_str!("sql/applied.sql"));
+    let rows = match raw_sql(statement.sql()).fetch_all(connection).await {
+        Ok(rows) => rows,
+        Err(error) if matches!(error::code(&error), Some("42P01" | "3F000")) => return Ok(State::Missing),
+        Err(error) => return Err(error::certain(error::of_request(error))),
+    };
+    let read = |row: &sqlx::postgres::PgRow| Some((row.try_get(0).ok()?, row.try_get(1).ok()?));
+    let applied: Option<HashMap<i64, Vec<u8>>> = rows.iter().map(read).collect();
+    compare(applied.ok_or_else(error::unexpected)?, &schema.migrations(), schema)
+}
+
+fn compare(mut applied: HashMap<i64, Vec<u8>>, ours: &[Migration], schema: &Schema) -> Result<State> {
+    let mut state = State::Current;
+    for migration in ours {
+        match applied.remove(&migration.version) {
+            Some(checksum) if checksum == *migration.checksum => {}
+            Some(_) => {
+                let detail = format!(
+                    "migration {} of schema {} is not the one that this version has",
+                    migration.version,
+                    schema.name()
+                );
+                return Err(Error::new(ErrorKind::ConfigMismatch, detail));
+            }
+            None if matches!(state, State::Current) => state = State::Behind(migration.version),
+            None => {}
+        }
+    }
+    match applied.into_keys().min() {
+        None => Ok(state),
+        Some(newer) => {
+            let detail = format!(
+                "schema {} is a newer version's: it has migration {newer}, which this version does not know; \
+                 update the library, or use another schema",
+                schema.name()
+            );
+            Err(Error::new(ErrorKind::ConfigMismatch, detail))
+        }
+    }
+}
+
+/// All in one transaction, so that it is there whole or not at all, and works through a pooler.
+async fn run(connection: &mut PgConnection, schema: &Schema, way: Way) -> Result<()> {
+    let failed = |error| error::certain(error::of_request(error));
+    let mut transaction = connection.begin().await.map_err(failed)?;
+    let lock = schema.statement(include_str!("sql/lock_schema.sql"));
+    raw_sql(lock.sql()).execute(&mut *transaction).await.map_err(failed)?;
+    let there = sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)")
+        .bind(schema.name())
+        .persistent(false)
+        .fetch_one(&mut *transaction)
+        .await;
+    let mut migrator = Migrator::with_migrations(schema.migrations());
+    migrator.set_locking(false);
+    migrator.dangerous_set_table_name(schema.migrations_table());
+    if !there.map_err(failed)? {
+        // Only where it is missing: even `IF NOT EXISTS` takes the right to make one.
+        migrator.create_schema(schema.quoted());
+    }
+    migrator.run(&mut *transaction).await.map_err(error::of_migration)?;
+    if way == Way::Pooled {
+        // The client library prepared statements by name in a session that others will use.
+        transaction.clear_cached_statements().await.map_err(failed)?;
+    }
+    transaction.commit().await.map_err(failed)
+}
+
+/// The SQL that makes a schema (1 to 63 of `a-z 0-9 _`, beginning with a letter), for an administrator to run, for
+/// instance by `psql`; with the rights that `role` needs to connect with `migrate=off`. It is one transaction.
+///
+/// `after` is the last migration that the schema has: 0 for none, when there is no schema yet.
+///
+/// # Errors
+/// `InvalidArgument` for a schema or a role that is none.
+pub fn schema_sql(schema: &str, role: Option<&str>, after: i64) -> Result<String> {
+    let schema = Schema::new(schema)?;
+    let table = schema.migrations_table();
+    let mut sql = "BEGIN;\n".to_owned();
+    if after == 0 {
+        sql += &format!("CREATE SCHEMA {};\n{}", schema.quoted(), schema.bookkeeping().as_str());
+    }
+    for migration in schema.migrations().iter().filter(|migration| migration.version > after) {
+        let Migration { version, description, sql: text, checksum, .. } = migration;
+        let checksum: String = checksum.iter().map(|byte| format!("{byte:02x}")).collect();
+        sql += &format!(
+            "\n{}\nINSERT INTO {table} (version, description, success, checksum, execution_time)\n    \
+             VALUES ({version}, '{description}', true, '\\x{checksum}', -1);\n",
+            text.as_str().trim_end()
+        );
+    }
+    if let Some(role) = role {
+        if role.is_empty() || role.contains('\0') {
+            return Err(Error::invalid_argument("this is not the name of a role"));
+        }
+        let values = [("{schema}", schema.name()), ("{role}", &role.replace('"', "\"\""))];
+        let grants = schema.filled(include_str!("sql/grants.sql"), &values).sql();
+        sql += &format!("\n{}", grants.as_str());
+    }
+    Ok(sql + "COMMIT;\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applied(versions: &[i64], schema: &Schema) -> HashMap<i64, Vec<u8>> {
+        let known = schema.migrations();
+        let checksum = |version: i64| {
+            let known = known.iter().find(|migration| migration.version == version);
+            known.map_or_else(Vec::new, |migration| migration.checksum.to_vec())
+        };
+        versions.iter().map(|&version| (version, checksum(version))).collect()
+    }
+
+    #[test]
+    fn c22_versions_are_compared() {
+        let schema = Schema::new("stanchion").unwrap();
+        let ours = schema.migrations();
+        let all: Vec<_> = ours.iter().map(|migration| migration.version).collect();
+        let judged = |versions: &[i64]| compare(applied(versions, &schema), &ours, &schema);
+        assert!(matches!(judged(&all), Ok(State::Current)));
+        assert!(matches!(judged(&all[..1]), Ok(State::Behind(2))));
+        let newer = judged(&[&all[..], &[9_999]].concat()).err().unwrap();
+        assert_eq!(newer.kind(), ErrorKind::ConfigMismatch);
+        assert!(newer.to_string().contains("9999") && newer.to_string().contains("newer"), "{newer}");
+        let mut changed = applied(&all, &schema);
+        changed.insert(1, vec![0]);
+        assert_eq!(compare(changed, &ours, &schema).err().unwrap().kind(), ErrorKind::ConfigMismatch);
+    }
+
+    #[test]
+    fn the_sql_of_another_schema_names_no_default() {
+        let sql = schema_sql("locks", Some("we\"ird"), 0).unwrap();
+        let code: Vec<_> = sql.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
+        assert!(!code.join("\n").contains("stanchion."), "{sql}");
+        assert!(sql.contains("TO \"we\"\"ird\""));
+        assert!(schema_sql("Locks", None, 0).is_err() && schema_sql("locks", Some(""), 0).is_err());
+        let later = schema_sql("locks", None, 2).unwrap();
+        assert!(
+            !later.contains("CREATE SCHEMA") && !later.contains("VALUES (2,") && later.contains("VALUES (3,")
+        );
+    }
+}

@@ -1,0 +1,5 @@
+-- Begins a transaction in a session that cannot be set up: behind a pooler.
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SET LOCAL statement_timeout = '{limit}';
+SET LOCAL lock_timeout = '{limit}';
+SET LOCAL idle_in_transaction_session_timeout = '{limit}';

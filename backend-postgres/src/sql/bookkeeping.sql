@@ -1,0 +1,9 @@
+-- Which migrations were applied, in the client library's form.
+CREATE TABLE stanchion.migrations (
+    version bigint PRIMARY KEY,
+    description text NOT NULL,
+    installed_on timestamptz NOT NULL DEFAULT now(),
+    success boolean NOT NULL,
+    checksum bytea NOT NULL,
+    execution_time bigint NOT NULL
+);

@@ -1,0 +1,8 @@
+-- How a namespace is kept, and how this session is set.
+-- $1 namespace, $2 mutex mode and $3 layout of a new one.
+SELECT
+    mutex_mode,
+    layout,
+    current_setting('transaction_isolation') AS isolation,
+    current_setting('synchronous_commit') AS synchronous_commit
+FROM stanchion.open_namespace($1, $2, $3)

@@ -1,0 +1,2 @@
+-- Which session answers.
+SELECT pg_backend_pid()

@@ -1,0 +1,2 @@
+-- One round trip.
+SELECT 1

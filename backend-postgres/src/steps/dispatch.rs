@@ -1,0 +1,109 @@
+//! Steps of two kinds behind one: what keeps mutexes, and what keeps the rest.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use stanchion_core::engine::steps::{
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release,
+    Renew,
+};
+use stanchion_core::{Inspection, Kind, Result};
+
+/// Sends mutexes one way, on lanes of their own, and everything else the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Dispatch {
+    pub(crate) mutexes: Arc<dyn PermitSteps>,
+    pub(crate) rest: Arc<dyn PermitSteps>,
+}
+
+impl Dispatch {
+    fn of(&self, object: &Object) -> &Arc<dyn PermitSteps> {
+        if object.kind == Kind::Mutex { &self.mutexes } else { &self.rest }
+    }
+}
+
+/// A batch, split, and where its entries were.
+struct Halves<T> {
+    mutexes: Vec<T>,
+    rest: Vec<T>,
+    is_mutex: Vec<bool>,
+}
+
+impl<T: Clone> Halves<T> {
+    fn of(batch: &[T], kind: impl Fn(&T) -> Kind) -> Self {
+        let is_mutex: Vec<bool> = batch.iter().map(|entry| kind(entry) == Kind::Mutex).collect();
+        let half = |wanted| {
+            let entries = batch.iter().zip(&is_mutex).filter(move |(_, is)| **is == wanted);
+            entries.map(|(entry, _)| entry.clone()).collect()
+        };
+        Self { mutexes: half(true), rest: half(false), is_mutex }
+    }
+}
+
+/// The answers of both halves, in the order of the batch.
+fn merged<A>(is_mutex: Vec<bool>, mutexes: Answers<A>, rest: Answers<A>) -> Answers<A> {
+    let (mut mutexes, mut rest) = (mutexes.into_iter(), rest.into_iter());
+    is_mutex.into_iter().filter_map(|is_mutex| if is_mutex { mutexes.next() } else { rest.next() }).collect()
+}
+
+/// Both halves at once, so that neither waits for the other; a batch of one half goes as it is.
+macro_rules! split {
+    ($self:ident, $batch:ident, $step:ident, $kind:expr) => {{
+        let Halves { mutexes, rest, is_mutex } = Halves::of($batch, $kind);
+        if rest.is_empty() {
+            return $self.mutexes.$step($batch).await;
+        }
+        if mutexes.is_empty() {
+            return $self.rest.$step($batch).await;
+        }
+        let (mutexes, rest) = tokio::join!($self.mutexes.$step(&mutexes), $self.rest.$step(&rest));
+        merged(is_mutex, mutexes, rest)
+    }};
+}
+
+#[async_trait]
+impl PermitSteps for Dispatch {
+    fn lane(&self, object: &Object) -> usize {
+        usize::from(object.kind == Kind::Mutex)
+    }
+
+    async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
+        split!(self, batch, acquire, |entry: &Acquire| entry.object.kind)
+    }
+
+    async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
+        split!(self, batch, renew, |entry: &Renew| entry.object.kind)
+    }
+
+    async fn release(&self, batch: &[Release]) -> Answers<Kept> {
+        split!(self, batch, release, |entry: &Release| entry.object.kind)
+    }
+
+    async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
+        split!(self, batch, cancel, |entry: &Cancel| entry.object.kind)
+    }
+
+    async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
+        split!(self, batch, poll, |entry: &Object| entry.kind)
+    }
+
+    async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {
+        self.of(&attach.object).attach(attach).await
+    }
+
+    async fn inspect(&self, object: &Object) -> Result<Inspection> {
+        self.of(object).inspect(object).await
+    }
+
+    async fn resize(&self, object: &Object, limit: u32) -> Result<()> {
+        self.of(object).resize(object, limit).await
+    }
+
+    async fn force(&self, object: &Object, force: Force) -> Result<u32> {
+        self.of(object).force(object, force).await
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.rest.ping().await
+    }
+}

@@ -1,0 +1,66 @@
+//! Getting into a Postgres: the login by hand that shows that it answers, and `psql` for the rest.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::error::ServerError;
+use super::supervisor::last_lines;
+
+const PROTOCOL: u32 = 0x0003_0000;
+const TERMINATE: [u8; 5] = [b'X', 0, 0, 0, 4];
+
+/// Who gets in, over TCP and by the socket in the server's folder.
+pub(super) fn host_rules(tls: bool, passwords: bool) -> String {
+    let kind = if tls { "hostssl" } else { "host" };
+    let method = if passwords { "scram-sha-256" } else { "trust" };
+    format!("local all all trust\n{kind} all postgres all trust\n{kind} all all all {method}\n")
+}
+
+/// A URL of the database `postgres`, for a user with or without `:password`.
+pub(super) fn url_of(user: &str, port: u16, query: &str) -> String {
+    format!("postgres://{user}@127.0.0.1:{port}/postgres{query}")
+}
+
+/// Logs in without a password, waits for `ReadyForQuery` and says goodbye.
+pub(super) fn log_in(mut stream: impl Read + Write) -> io::Result<bool> {
+    stream.write_all(&startup_message())?;
+    loop {
+        let mut kind = [0];
+        let mut length = [0; 4];
+        stream.read_exact(&mut kind)?;
+        stream.read_exact(&mut length)?;
+        // The length counts itself.
+        let rest = u64::from(u32::from_be_bytes(length)).saturating_sub(4);
+        io::copy(&mut Read::by_ref(&mut stream).take(rest), &mut io::sink())?;
+        match kind {
+            [b'Z'] => {
+                stream.write_all(&TERMINATE)?;
+                return Ok(true);
+            }
+            [b'E'] => return Ok(false),
+            _ => {}
+        }
+    }
+}
+
+fn startup_message() -> Vec<u8> {
+    let parameters = b"user\0postgres\0database\0postgres\0\0";
+    let length = u32::try_from(parameters.len() + 8).unwrap_or(u32::MAX);
+    [&length.to_be_bytes()[..], &PROTOCOL.to_be_bytes(), parameters].concat()
+}
+
+/// Runs statements by `psql` and returns the values of the last one, unaligned.
+pub(super) fn psql(programs: &Path, database: &str, sql: &str) -> Result<String, ServerError> {
+    let output = Command::new(programs.join("psql"))
+        .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set", "ON_ERROR_STOP=1"])
+        .args(["--command", sql, database])
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(ServerError::io("run `psql`"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    }
+    Err(ServerError::Ended { program: "psql", log: last_lines(&String::from_utf8_lossy(&output.stderr)) })
+}
