@@ -2,6 +2,9 @@
 
 mod context;
 mod error;
+mod fence;
 mod link;
 mod schema;
 mod steps;
+
+pub use fence::PostgresFence;

@@ -13,7 +13,12 @@ const DEFAULT: &str = "stanchion";
 const LONGEST: usize = 63;
 
 /// What makes the schema, in order: version, what it makes, and how.
-const MIGRATIONS: &[(i64, &str, &str)] = &[];
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (400, "fences", include_str!("../migrations/0400_fences.sql")),
+    (401, "fenced", include_str!("../migrations/0401_fenced.sql")),
+    (402, "fence", include_str!("../migrations/0402_fence.sql")),
+    (403, "fence_hand_over", include_str!("../migrations/0403_fence_hand_over.sql")),
+];
 
 /// A checked schema name.
 #[derive(Clone, Debug)]
@@ -22,6 +27,12 @@ pub(crate) struct Schema(Arc<str>);
 /// A statement of ours. Its text is a file of this crate; only the name of the schema is put in, quoted.
 #[derive(Clone, Debug)]
 pub(crate) struct Statement(SqlStr);
+
+impl Default for Schema {
+    fn default() -> Self {
+        Self(Arc::from(DEFAULT))
+    }
+}
 
 impl Schema {
     /// Checks a name.
