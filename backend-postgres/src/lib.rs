@@ -5,6 +5,7 @@ mod check;
 mod config;
 mod context;
 mod error;
+mod fence;
 mod given;
 mod link;
 mod migrate;
@@ -19,3 +20,5 @@ pub use migrate::schema_sql;
 pub use steps::PostgresSteps;
 pub use store::{PostgresStore, StepsOfStore};
 pub use wake::PostgresWake;
+
+pub use fence::PostgresFence;

@@ -17,6 +17,10 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "namespaces", include_str!("../migrations/0001_namespaces.sql")),
     (2, "now", include_str!("../migrations/0002_now.sql")),
     (3, "open namespace", include_str!("../migrations/0003_open_namespace.sql")),
+    (400, "fences", include_str!("../migrations/0400_fences.sql")),
+    (401, "fenced", include_str!("../migrations/0401_fenced.sql")),
+    (402, "fence", include_str!("../migrations/0402_fence.sql")),
+    (403, "fence_hand_over", include_str!("../migrations/0403_fence_hand_over.sql")),
 ];
 
 /// How the rows of a namespace are to be read.
@@ -29,6 +33,12 @@ pub(crate) struct Schema(Arc<str>);
 /// A statement of ours. Its text is a file of this crate; only the name of the schema is put in, quoted.
 #[derive(Clone, Debug)]
 pub(crate) struct Statement(SqlStr);
+
+impl Default for Schema {
+    fn default() -> Self {
+        Self(Arc::from(DEFAULT))
+    }
+}
 
 impl Schema {
     /// Checks a name.

@@ -1,0 +1,19 @@
+-- fence: as fenced, and the transaction cannot be committed unless the holder may write.
+--
+-- Arguments   the resource, the fencing token, the ticket of the hold
+-- Returns     nothing; raises STF01 where fenced would say false
+-- Locks       as fenced
+-- Complexity  O(1)
+-- Retry       as fenced
+CREATE OR REPLACE FUNCTION stanchion.fence(resource text, token bigint, ticket uuid) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+AS $$
+BEGIN
+    IF stanchion.fenced(resource, token, ticket) IS NOT TRUE THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'STF01',
+            MESSAGE = format('token %s may not write to %L any more: a newer holder has', token, resource),
+            HINT = 'Roll back, and do not try again with this hold: it was lost.';
+    END IF;
+END
+$$;

@@ -1,0 +1,1 @@
+SELECT stanchion.fence($1, $2, $3)
