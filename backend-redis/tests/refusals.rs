@@ -14,7 +14,7 @@ use std::time::Duration;
 use harness::groups::wait_group;
 use harness::*;
 use stanchion_conformance::servers::{RedisOptions, RedisServer};
-use stanchion_core::engine::steps::{Acquired, Force, Kept, PermitSteps, WakeSource};
+use stanchion_core::engine::steps::{Acquired, Force, Kept, PermitSteps, Renew, WakeSource};
 use stanchion_core::{Error, ErrorKind, MutexOptions, Store};
 use stanchion_redis::{RedisStore, StepsOfStore};
 use tokio::time::{Instant, sleep, timeout};
@@ -87,6 +87,10 @@ async fn what_frees_needs_no_memory() {
     let () = redis::cmd("SET").arg(&key).arg(ahead).arg("KEEPTTL").query_async(&mut raw).await.unwrap();
     set(&server, "maxmemory", "1");
     assert_eq!(refusal(&process, "new").await.kind(), ErrorKind::Unavailable);
+    for held in [&held, &doubted, &member] {
+        let renew = Renew { object: held.object.clone(), ticket: held.ticket, lease: held.lease };
+        assert_eq!(one(process.own.renew(&[renew]).await), Kept::Yes);
+    }
     assert_eq!(release(&process, &plain).await, Kept::Yes);
     let left: u64 = redis::cmd("PTTL").arg(&key).query_async(&mut raw).await.unwrap();
     assert!(left > 24 * 60 * 60 * 1000, "{left} ms");

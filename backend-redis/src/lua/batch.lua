@@ -12,7 +12,7 @@ local function entry(k)
 end
 
 -- Runs the step for each entry, with `width` arguments each, and wakes afterwards, once for each object. A step that
--- `frees` is not refused for want of memory.
+-- `frees`, or keeps what is there, is not refused for want of memory.
 local function run(width, step, frees)
   local answers, waking = {}, {}
   local function one(o, at)

@@ -10,4 +10,4 @@ return run(2, function(o, at)
   if not o.hold then return { 0 } end
   extend(o, tonumber(ARGV[at + 2]))
   return { 1 }
-end)
+end, true)
