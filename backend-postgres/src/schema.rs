@@ -13,7 +13,24 @@ const DEFAULT: &str = "stanchion";
 const LONGEST: usize = 63;
 
 /// What makes the schema, in order: version, what it makes, and how.
-const MIGRATIONS: &[(i64, &str, &str)] = &[];
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (200, "limit tables", include_str!("../migrations/0200_limit_tables.sql")),
+    (201, "limit after", include_str!("../migrations/0201_limit_after.sql")),
+    (202, "limit wait", include_str!("../migrations/0202_limit_wait.sql")),
+    (203, "limit place", include_str!("../migrations/0203_limit_place.sql")),
+    (204, "limit convert", include_str!("../migrations/0204_limit_convert.sql")),
+    (205, "limit lock", include_str!("../migrations/0205_limit_lock.sql")),
+    (206, "limit load", include_str!("../migrations/0206_limit_load.sql")),
+    (207, "limit recount", include_str!("../migrations/0207_limit_recount.sql")),
+    (208, "limit save", include_str!("../migrations/0208_limit_save.sql")),
+    (209, "limit charge", include_str!("../migrations/0209_limit_charge.sql")),
+    (210, "limit decide", include_str!("../migrations/0210_limit_decide.sql")),
+    (211, "limit decide one", include_str!("../migrations/0211_limit_decide_one.sql")),
+    (212, "limit refund", include_str!("../migrations/0212_limit_refund.sql")),
+    (213, "limit set quota", include_str!("../migrations/0213_limit_set_quota.sql")),
+    (214, "limit reset", include_str!("../migrations/0214_limit_reset.sql")),
+    (220, "sweep limits", include_str!("../migrations/0220_sweep_limits.sql")),
+];
 
 /// A checked schema name.
 #[derive(Clone, Debug)]

@@ -1,0 +1,82 @@
+-- limit_refund: cancels reservations and tells how much each gave back.
+--
+-- What a ticket gave back is remembered for 60 s. So is a ticket that is not known: its reserve may still be under way
+-- and is refused then (C4).
+--
+-- It gives back what was not taken behind it, and if anything was, at most the burst less what rounding a time up to the
+-- next microsecond can have left over: those behind it keep their times (L1, L7).
+--
+-- Arguments   namespace; names, distinct, in the order of their bytes; retention in µs; how many tickets each name has;
+--             the tickets, name by name
+-- Returns     what each gave back, in tokens
+-- Locks       rows of `limiters`, in the order of the names; then, under these, of `limit_tickets`
+-- Complexity  O(log tickets) each
+-- Retry       gets the answer of the first time, for 60 s
+CREATE FUNCTION stanchion.limit_refund(
+    in_namespace text, in_names text[], in_retention bigint, in_counts integer[], in_tickets uuid[]
+) RETURNS bigint[]
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    rows stanchion.limiters[];
+    moment bigint;
+    l stanchion.limiters;
+    known record;
+    given bigint;
+    behind bigint;
+    refunds bigint[];
+    first integer := 1;
+BEGIN
+    rows := stanchion.limit_lock(in_namespace, in_names, true);
+    moment := stanchion.now();
+    FOR i IN 1 .. cardinality(in_names) LOOP
+        l := stanchion.limit_load(rows[i], moment);
+        FOR k IN first .. first + in_counts[i] - 1 LOOP
+            SELECT t.until, t.cost, t.mark, t.refund INTO known
+            FROM stanchion.limit_tickets AS t
+            WHERE t.limiter = l.id AND t.ticket = in_tickets[k];
+            IF known.refund IS NOT NULL THEN
+                refunds[k] := known.refund;
+                CONTINUE;
+            END IF;
+            given := 0;
+            IF known.until IS NULL THEN
+                INSERT INTO stanchion.limit_tickets (limiter, ticket, until, cost, mark, refund)
+                VALUES (l.id, in_tickets[k], l.last + 60000000, 0, 0, 0);
+            ELSE
+                behind := greatest(l.taken - known.mark, 0);
+                IF behind = 0 THEN
+                    given := known.cost;
+                    l.taken := greatest(l.taken - given, 0);
+                ELSE
+                    given := l.burst - (l.amount - 1 + l.period - 1) / l.period;
+                    given := greatest(least(known.cost, given) - behind, 0);
+                END IF;
+                UPDATE stanchion.limit_tickets AS t
+                SET until = l.last + 60000000, cost = 0, mark = 0, refund = given
+                WHERE t.limiter = l.id AND t.ticket = in_tickets[k];
+                l.live := l.live - 1;
+                IF l.live = 0 THEN
+                    l.taken := 0;
+                    l.latest := 0;
+                ELSIF known.until = l.latest THEN
+                    l.latest := (
+                        SELECT max(t.until) FROM stanchion.limit_tickets AS t
+                        WHERE t.limiter = l.id AND t.refund IS NULL
+                    );
+                END IF;
+                l.tokens := l.tokens + given;
+                IF l.tokens >= l.burst THEN
+                    l.tokens := l.burst;
+                    l.fraction := 0;
+                END IF;
+            END IF;
+            l.due := least(l.due, l.last + 60000000);
+            refunds[k] := given;
+        END LOOP;
+        PERFORM stanchion.limit_save(l, in_retention);
+        first := first + in_counts[i];
+    END LOOP;
+    RETURN refunds;
+END
+$$;

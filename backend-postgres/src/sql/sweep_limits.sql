@@ -1,0 +1,1 @@
+SELECT stanchion.sweep_limits($1, $2)
