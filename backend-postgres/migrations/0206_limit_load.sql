@@ -1,38 +1,49 @@
 -- limit_load: brings a limiter to this moment, and forgets the tickets whose time has come.
 --
--- A moment before the latest one seen counts as the latest one and mints nothing (L4).
+-- A moment before the latest one seen counts as the latest one and mints nothing (L4). A flight can take up to 2^54
+-- tokens; where the cost taken has reached 2^53 it and all marks are lowered together. A mark that would fall below zero
+-- has so much behind it that it can never give anything back.
 --
 -- Arguments   a locked row, the moment
 -- Returns     the row as it is now; only its tickets are written yet
 -- Locks       rows of `limit_tickets`, under that of the limiter
--- Complexity  O(log tickets) for each that leaves, else O(1)
+-- Complexity  O(log tickets) for each that leaves, else O(1); O(reservations) once in 2^53 tokens
 -- Retry       changes nothing more
-CREATE FUNCTION stanchion.limit_load(limiter stanchion.limiters, moment bigint)
+CREATE FUNCTION stanchion.limit_load(in_limiter stanchion.limiters, in_moment bigint)
 RETURNS stanchion.limiters
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
     level stanchion.limit_level;
     ended bigint;
+    shift bigint;
 BEGIN
-    IF limiter.amount IS NULL THEN
-        limiter.last := moment;
-    ELSIF moment > limiter.last THEN
+    IF in_limiter.amount IS NULL THEN
+        in_limiter.last := in_moment;
+    ELSIF in_moment > in_limiter.last THEN
         level := stanchion.limit_after(
-            limiter.amount, limiter.period, limiter.tokens, limiter.fraction, moment - limiter.last, limiter.burst
+            in_limiter.amount, in_limiter.period, in_limiter.tokens, in_limiter.fraction,
+            in_moment - in_limiter.last, in_limiter.burst
         );
-        limiter.tokens := level.tokens;
-        limiter.fraction := level.fraction;
-        limiter.last := moment;
+        in_limiter.tokens := level.tokens;
+        in_limiter.fraction := level.fraction;
+        in_limiter.last := in_moment;
     END IF;
-    IF limiter.due <= limiter.last THEN
+    IF in_limiter.due <= in_limiter.last THEN
         DELETE FROM stanchion.limit_tickets AS t
-        WHERE t.limiter = limit_load.limiter.id AND t.refund IS NULL AND t.until <= limit_load.limiter.last;
+        WHERE t.limiter = in_limiter.id AND t.refund IS NULL AND t.until <= in_limiter.last;
         GET DIAGNOSTICS ended = ROW_COUNT;
         DELETE FROM stanchion.limit_tickets AS t
-        WHERE t.limiter = limit_load.limiter.id AND t.refund IS NOT NULL AND t.until <= limit_load.limiter.last;
-        limiter := stanchion.limit_recount(limiter, limiter.live - ended);
+        WHERE t.limiter = in_limiter.id AND t.refund IS NOT NULL AND t.until <= in_limiter.last;
+        in_limiter := stanchion.limit_recount(in_limiter, greatest(in_limiter.live - ended, 0));
     END IF;
-    RETURN limiter;
+    IF in_limiter.taken > 9007199254740991 THEN
+        shift := in_limiter.taken - 9007199254740991;
+        UPDATE stanchion.limit_tickets AS t
+        SET cost = CASE WHEN t.mark >= shift THEN t.cost ELSE 0 END, mark = greatest(t.mark - shift, 0)
+        WHERE t.limiter = in_limiter.id AND t.refund IS NULL;
+        in_limiter.taken := 9007199254740991;
+    END IF;
+    RETURN in_limiter;
 END
 $$;

@@ -3,7 +3,7 @@
 -- Runs of equal takes come and go as one group and cost no more than one. What each is told follows from the content
 -- before the first.
 --
--- Arguments   namespace; names, distinct, in the order of their bytes; lane and number of the flight; retention in µs;
+-- Arguments   namespace, retention in µs; lane and number of the flight; names, distinct, in the order of their bytes;
 --             how many groups each name has; then for each group, name by name:
 --             check (`r` refuse, `a` adopt or follow, `p` replace), amount, period, burst, cost, ticket or null for
 --             takes, the longest wait or how many takes
@@ -21,7 +21,7 @@
 -- Complexity  O(groups); for reservations O(log tickets) each. New lanes O(1) on average.
 -- Retry       the lane and number name the flight: it gets the answer of the first time, for 60 s
 CREATE FUNCTION stanchion.limit_decide(
-    in_namespace text, in_names text[], in_lane uuid, in_number bigint, in_retention bigint, in_groups integer[],
+    in_namespace text, in_retention bigint, in_lane uuid, in_number bigint, in_names text[], in_groups integer[],
     in_checks "char"[], in_amounts bigint[], in_periods bigint[], in_bursts bigint[], in_costs bigint[],
     in_tickets uuid[], in_spans bigint[]
 ) RETURNS text[]

@@ -16,11 +16,6 @@ AS $$
 DECLARE
     l stanchion.limiters := stanchion.limit_load(in_limiter, in_moment);
     behind CONSTANT bigint := l.last - in_moment;
-    amount bigint := l.amount;
-    period bigint := l.period;
-    burst bigint := l.burst;
-    tokens bigint := l.tokens;
-    fraction bigint := l.fraction;
     told text := behind;
     -- What of the quota and of the content follows from what was answered so far.
     is_quota_told boolean := false;
@@ -34,28 +29,32 @@ DECLARE
     untils bigint[];
     refunds bigint[];
     slot integer;
+    -- Reservations that are not written yet: their first places, costs and marks.
+    entered integer[];
+    costs bigint[];
+    marks bigint[];
     place stanchion.limit_place;
     level stanchion.limit_level;
 BEGIN
     FOR g IN in_first .. in_last LOOP
-        differs := amount <> in_amounts[g] OR period <> in_periods[g] OR burst <> in_bursts[g];
+        differs := l.amount <> in_amounts[g] OR l.period <> in_periods[g] OR l.burst <> in_bursts[g];
         IF differs IS NULL THEN
-            amount := in_amounts[g];
-            period := in_periods[g];
-            burst := in_bursts[g];
-            tokens := burst;
-            fraction := 0;
+            l.amount := in_amounts[g];
+            l.period := in_periods[g];
+            l.burst := in_bursts[g];
+            l.tokens := l.burst;
+            l.fraction := 0;
         ELSIF differs AND in_checks[g] = 'p' THEN
-            level := stanchion.limit_convert(tokens, fraction, period, in_periods[g], in_bursts[g]);
-            amount := in_amounts[g];
-            period := in_periods[g];
-            burst := in_bursts[g];
-            tokens := level.tokens;
-            fraction := level.fraction;
+            level := stanchion.limit_convert(l.tokens, l.fraction, l.period, in_periods[g], in_bursts[g]);
+            l.amount := in_amounts[g];
+            l.period := in_periods[g];
+            l.burst := in_bursts[g];
+            l.tokens := level.tokens;
+            l.fraction := level.fraction;
             is_quota_told := false;
         END IF;
         IF NOT is_quota_told THEN
-            told := told || ';q ' || amount || ' ' || period || ' ' || burst;
+            told := told || ';q ' || l.amount || ' ' || l.period || ' ' || l.burst;
             is_quota_told := true;
             is_content_told := false;
         END IF;
@@ -64,20 +63,18 @@ BEGIN
         span := in_spans[g];
         IF differs AND in_checks[g] = 'r' THEN
             told := told || ';m ' || CASE WHEN in_tickets[g] IS NULL THEN span ELSE 1 END;
-        ELSIF cost > burst THEN
+        ELSIF cost > l.burst THEN
             told := told || ';l ' || CASE WHEN in_tickets[g] IS NULL THEN span ELSE 1 END;
         ELSIF in_tickets[g] IS NULL THEN
             IF NOT is_content_told THEN
-                told := told || ';s ' || tokens || ' ' || fraction || CASE WHEN l.live = 0 THEN ' 1' ELSE ' 0' END;
+                told := told || ';s ' || l.tokens || ' ' || l.fraction || CASE WHEN l.live = 0 THEN ' 1' ELSE ' 0' END;
                 is_content_told := true;
             END IF;
-            admitted := CASE WHEN tokens < 0 THEN 0 WHEN cost = 0 THEN span ELSE least(span, tokens / cost) END;
+            admitted := CASE WHEN l.tokens < 0 THEN 0 WHEN cost = 0 THEN span ELSE least(span, l.tokens / cost) END;
             told := told || ';t ' || span || ' ' || admitted || ' ' || cost;
-            IF admitted * cost > 0 THEN
-                tokens := tokens - admitted * cost;
-                IF l.live > 0 THEN
-                    l.taken := stanchion.limit_charge(l.id, l.taken, admitted * cost);
-                END IF;
+            l.tokens := l.tokens - admitted * cost;
+            IF l.live > 0 THEN
+                l.taken := l.taken + admitted * cost;
             END IF;
         ELSE
             IF tickets IS NULL THEN
@@ -102,7 +99,7 @@ BEGIN
                     || least(untils[slot] - in_moment, 9007199254740991);
                 CONTINUE;
             END IF;
-            place := stanchion.limit_place(amount, period, burst, tokens, fraction, l.last, l.latest, cost);
+            place := stanchion.limit_place(l.amount, l.period, l.burst, l.tokens, l.fraction, l.last, l.latest, cost);
             admitted := CASE WHEN place.ready_at > l.last THEN least(place.ready_at - in_moment, 9007199254740991)
                 ELSE 0 END;
             IF place.ready_at IS NULL OR admitted > span THEN
@@ -111,14 +108,15 @@ BEGIN
             END IF;
             told := told || ';r ' || place.ready_at || ' ' || admitted;
             IF cost > 0 THEN
-                tokens := place.tokens;
-                fraction := place.fraction;
+                l.tokens := place.tokens;
+                l.fraction := place.fraction;
                 is_content_told := false;
                 IF place.ready_at > l.last THEN
-                    l.taken := stanchion.limit_charge(l.id, l.taken, cost);
-                    INSERT INTO stanchion.limit_tickets (limiter, ticket, until, cost, mark)
-                    VALUES (l.id, in_tickets[g], place.ready_at, cost, l.taken);
+                    l.taken := l.taken + cost;
                     untils[slot] := place.ready_at;
+                    entered := entered || slot;
+                    costs := costs || cost;
+                    marks := marks || l.taken;
                     l.live := l.live + 1;
                     l.latest := greatest(l.latest, place.ready_at);
                     l.due := least(l.due, place.ready_at);
@@ -127,6 +125,11 @@ BEGIN
         END IF;
     END LOOP;
 
+    IF entered IS NOT NULL THEN
+        INSERT INTO stanchion.limit_tickets (limiter, ticket, until, cost, mark)
+        SELECT l.id, tickets[e.slot], untils[e.slot], e.cost, e.mark
+        FROM unnest(entered, costs, marks) AS e (slot, cost, mark);
+    END IF;
     IF in_new THEN
         INSERT INTO stanchion.limit_answers (limiter, lane, number, decided, answer)
         VALUES (l.id, in_lane, in_number, in_moment, told);
@@ -141,11 +144,6 @@ BEGIN
         SET number = in_number, decided = in_moment, answer = told
         WHERE a.limiter = l.id AND a.lane = in_lane;
     END IF;
-    l.amount := amount;
-    l.period := period;
-    l.burst := burst;
-    l.tokens := tokens;
-    l.fraction := fraction;
     PERFORM stanchion.limit_save(l, in_retention);
     RETURN told;
 END

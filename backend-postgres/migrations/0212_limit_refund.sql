@@ -6,14 +6,14 @@
 -- It gives back what was not taken behind it, and if anything was, at most the burst less what rounding a time up to the
 -- next microsecond can have left over: those behind it keep their times (L1, L7).
 --
--- Arguments   namespace; names, distinct, in the order of their bytes; retention in µs; how many tickets each name has;
+-- Arguments   namespace, retention in µs; names, distinct, in the order of their bytes; how many tickets each name has;
 --             the tickets, name by name
 -- Returns     what each gave back, in tokens
 -- Locks       rows of `limiters`, in the order of the names; then, under these, of `limit_tickets`
 -- Complexity  O(log tickets) each
 -- Retry       gets the answer of the first time, for 60 s
 CREATE FUNCTION stanchion.limit_refund(
-    in_namespace text, in_names text[], in_retention bigint, in_counts integer[], in_tickets uuid[]
+    in_namespace text, in_retention bigint, in_names text[], in_counts integer[], in_tickets uuid[]
 ) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -2,12 +2,12 @@
 --
 -- What is in the bucket stays, its fraction rounded down and at most the new burst; reservations keep their times.
 --
--- Arguments   namespace, name, retention in µs, the quota
+-- Arguments   namespace, retention in µs, name, the quota
 -- Locks       the row of `limiters`, then, under it, of `limit_tickets`
 -- Complexity  O(1)
 -- Retry       sets the same quota again, which changes nothing
 CREATE FUNCTION stanchion.limit_set_quota(
-    in_namespace text, in_name text, in_retention bigint, in_amount bigint, in_period bigint, in_burst bigint
+    in_namespace text, in_retention bigint, in_name text, in_amount bigint, in_period bigint, in_burst bigint
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$

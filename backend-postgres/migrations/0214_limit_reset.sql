@@ -2,11 +2,11 @@
 --
 -- The latest time seen stays, and so do the refunds of the last 60 s.
 --
--- Arguments   namespace, name, retention in µs
+-- Arguments   namespace, retention in µs, name
 -- Locks       the row of `limiters`, then, under it, of `limit_tickets`
 -- Complexity  O(reservations)
 -- Retry       fills it again
-CREATE FUNCTION stanchion.limit_reset(in_namespace text, in_name text, in_retention bigint) RETURNS void
+CREATE FUNCTION stanchion.limit_reset(in_namespace text, in_retention bigint, in_name text) RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE

@@ -23,7 +23,6 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (206, "limit load", include_str!("../migrations/0206_limit_load.sql")),
     (207, "limit recount", include_str!("../migrations/0207_limit_recount.sql")),
     (208, "limit save", include_str!("../migrations/0208_limit_save.sql")),
-    (209, "limit charge", include_str!("../migrations/0209_limit_charge.sql")),
     (210, "limit decide", include_str!("../migrations/0210_limit_decide.sql")),
     (211, "limit decide one", include_str!("../migrations/0211_limit_decide_one.sql")),
     (212, "limit refund", include_str!("../migrations/0212_limit_refund.sql")),

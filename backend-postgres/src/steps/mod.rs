@@ -1,5 +1,7 @@
 //! The steps: each one function of the schema, one round trip for a whole batch.
 
+mod limits;
+
 use std::sync::Arc;
 
 use crate::context::Context;

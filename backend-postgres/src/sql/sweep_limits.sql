@@ -1,1 +1,0 @@
-SELECT stanchion.sweep_limits($1, $2)
