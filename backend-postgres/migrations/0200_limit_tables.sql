@@ -21,12 +21,11 @@ CREATE TABLE stanchion.limiters (
     fraction bigint NOT NULL DEFAULT 0,
     -- The latest time seen.
     last bigint NOT NULL DEFAULT 0,
-    -- Reservations ahead, the cost taken since there were none, and the time of the last one.
-    live bigint NOT NULL DEFAULT 0,
-    taken bigint NOT NULL DEFAULT 0,
+    -- The time of the last reservation, and the cost taken since there was none ahead.
     latest bigint NOT NULL DEFAULT 0,
-    -- Not after the next time at which a ticket leaves; null if there is none.
-    due bigint,
+    taken bigint NOT NULL DEFAULT 0,
+    -- When tickets whose time has come are taken out next; null if there are none.
+    purge bigint,
     -- How many lanes have answers, and how many there may be before the old ones are taken out.
     lanes bigint NOT NULL DEFAULT 0,
     roomy bigint NOT NULL DEFAULT 8,
@@ -37,7 +36,8 @@ CREATE TABLE stanchion.limiters (
 
 CREATE INDEX limiters_expires ON stanchion.limiters (namespace, expires);
 
--- What is known of tickets: a reservation until its time comes, or for 60 s what a cancelled one gave back.
+-- What is known of tickets: a reservation until its time comes, or for 60 s what a cancelled one gave back. Rows stay
+-- for about a second more and say nothing then.
 CREATE TABLE stanchion.limit_tickets (
     limiter bigint NOT NULL,
     ticket uuid NOT NULL,

@@ -1,7 +1,7 @@
 -- limit_after: what a content has become some time later.
 --
--- Every number on the way is whole and below 2^54 in magnitude: `rest < period` and `amount * period < 2^53`, and debt is
--- paid first, so that no product is larger than the debt or the cap.
+-- Every number on the way is whole and below 2^54 in magnitude: `rest < period` and `amount * period < 2^53`, and debt
+-- is paid first, so that no product is larger than the debt or the cap.
 --
 -- Arguments   the rate, the content, the time in µs, the most tokens it can hold
 -- Returns     the content then

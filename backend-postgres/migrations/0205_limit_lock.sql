@@ -3,8 +3,8 @@
 -- Names are taken strictly one after the other, so that two batches that are in the same order never wait for each
 -- other both ways.
 --
--- For the rest of the transaction, which is one step, tables are only read by their indexes: plans that are made while a
--- table is empty are kept when it has grown.
+-- For the rest of the transaction, which is one step, tables are only read by their indexes: plans that are made while
+-- a table is empty are kept when it has grown.
 --
 -- Arguments   namespace; names, distinct, in the order of their bytes; whether missing rows are made
 -- Returns     the rows, in that order; null where there is none

@@ -1,13 +1,15 @@
--- limit_load: brings a limiter to this moment, and forgets the tickets whose time has come.
+-- limit_load: brings a limiter to this moment.
 --
--- A moment before the latest one seen counts as the latest one and mints nothing (L4). A flight can take up to 2^54
--- tokens; where the cost taken has reached 2^53 it and all marks are lowered together. A mark that would fall below zero
--- has so much behind it that it can never give anything back.
+-- A moment before the latest one seen counts as the latest one and mints nothing (L4). `latest` and `taken` are 0 once
+-- nobody waits. Tickets whose time has come are taken out about once a second: many at once cost little more than one.
+--
+-- A flight can take up to 2^54 tokens; where the cost taken has reached 2^53 it and all marks are lowered together. A
+-- mark that would fall below zero has so much behind it that it can never give anything back.
 --
 -- Arguments   a locked row, the moment
 -- Returns     the row as it is now; only its tickets are written yet
 -- Locks       rows of `limit_tickets`, under that of the limiter
--- Complexity  O(log tickets) for each that leaves, else O(1); O(reservations) once in 2^53 tokens
+-- Complexity  O(1); O(log tickets) for each that leaves, O(tickets) once in 2^53 tokens
 -- Retry       changes nothing more
 CREATE FUNCTION stanchion.limit_load(in_limiter stanchion.limiters, in_moment bigint)
 RETURNS stanchion.limiters
@@ -15,7 +17,6 @@ LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
     level stanchion.limit_level;
-    ended bigint;
     shift bigint;
 BEGIN
     IF in_limiter.amount IS NULL THEN
@@ -29,13 +30,18 @@ BEGIN
         in_limiter.fraction := level.fraction;
         in_limiter.last := in_moment;
     END IF;
-    IF in_limiter.due <= in_limiter.last THEN
+    IF in_limiter.latest <= in_limiter.last THEN
+        in_limiter.latest := 0;
+        in_limiter.taken := 0;
+    END IF;
+    IF in_limiter.purge <= in_limiter.last THEN
         DELETE FROM stanchion.limit_tickets AS t
         WHERE t.limiter = in_limiter.id AND t.refund IS NULL AND t.until <= in_limiter.last;
-        GET DIAGNOSTICS ended = ROW_COUNT;
         DELETE FROM stanchion.limit_tickets AS t
         WHERE t.limiter = in_limiter.id AND t.refund IS NOT NULL AND t.until <= in_limiter.last;
-        in_limiter := stanchion.limit_recount(in_limiter, greatest(in_limiter.live - ended, 0));
+        in_limiter.purge := CASE
+            WHEN EXISTS (SELECT FROM stanchion.limit_tickets AS t WHERE t.limiter = in_limiter.id)
+            THEN in_limiter.last + 1000000 END;
     END IF;
     IF in_limiter.taken > 9007199254740991 THEN
         shift := in_limiter.taken - 9007199254740991;

@@ -1,15 +1,15 @@
 -- limit_decide_one: decides the calls of one limiter.
 --
--- Arguments   the locked row, the moment; lane, number and retention as for `limit_decide`; whether the lane is new; the
---             first and the last of its groups, and the groups of all
+-- Arguments   the locked row, the moment; lane, number and retention as for `limit_decide`; whether the lane is new;
+--             the first and the last of its groups, and the groups of all
 -- Returns     the answer, as `limit_decide` says
 -- Locks       rows of `limit_tickets` and `limit_answers`, under that of the limiter
 -- Complexity  O(groups); for reservations O(log tickets) each. New lanes O(1) on average.
 -- Retry       its caller's
 CREATE FUNCTION stanchion.limit_decide_one(
-    in_limiter stanchion.limiters, in_moment bigint, in_lane uuid, in_number bigint, in_retention bigint, in_new boolean,
-    in_first integer, in_last integer, in_checks "char"[], in_amounts bigint[], in_periods bigint[], in_bursts bigint[],
-    in_costs bigint[], in_tickets uuid[], in_spans bigint[]
+    in_limiter stanchion.limiters, in_moment bigint, in_lane uuid, in_number bigint, in_retention bigint,
+    in_new boolean, in_first integer, in_last integer, in_checks "char"[], in_amounts bigint[], in_periods bigint[],
+    in_bursts bigint[], in_costs bigint[], in_tickets uuid[], in_spans bigint[]
 ) RETURNS text
 LANGUAGE plpgsql VOLATILE
 AS $$
@@ -67,24 +67,25 @@ BEGIN
             told := told || ';l ' || CASE WHEN in_tickets[g] IS NULL THEN span ELSE 1 END;
         ELSIF in_tickets[g] IS NULL THEN
             IF NOT is_content_told THEN
-                told := told || ';s ' || l.tokens || ' ' || l.fraction || CASE WHEN l.live = 0 THEN ' 1' ELSE ' 0' END;
+                told := told || ';s ' || l.tokens || ' ' || l.fraction
+                    || CASE WHEN l.latest = 0 THEN ' 1' ELSE ' 0' END;
                 is_content_told := true;
             END IF;
             admitted := CASE WHEN l.tokens < 0 THEN 0 WHEN cost = 0 THEN span ELSE least(span, l.tokens / cost) END;
             told := told || ';t ' || span || ' ' || admitted || ' ' || cost;
             l.tokens := l.tokens - admitted * cost;
-            IF l.live > 0 THEN
+            IF l.latest > 0 THEN
                 l.taken := l.taken + admitted * cost;
             END IF;
         ELSE
             IF tickets IS NULL THEN
                 tickets := in_tickets[in_first:in_last];
-                IF l.due IS NOT NULL THEN
+                IF l.purge IS NOT NULL THEN
                     SELECT array_agg(t.until ORDER BY w.slot), array_agg(t.refund ORDER BY w.slot) INTO untils, refunds
                     FROM unnest(tickets) WITH ORDINALITY AS w (ticket, slot)
                     LEFT JOIN LATERAL (
                         SELECT k.until, k.refund FROM stanchion.limit_tickets AS k
-                        WHERE k.limiter = l.id AND k.ticket = w.ticket
+                        WHERE k.limiter = l.id AND k.ticket = w.ticket AND k.until > l.last
                         LIMIT 1
                     ) AS t ON true;
                 END IF;
@@ -117,18 +118,20 @@ BEGIN
                     entered := entered || slot;
                     costs := costs || cost;
                     marks := marks || l.taken;
-                    l.live := l.live + 1;
                     l.latest := greatest(l.latest, place.ready_at);
-                    l.due := least(l.due, place.ready_at);
+                    l.purge := coalesce(l.purge, l.last + 1000000);
                 END IF;
             END IF;
         END IF;
     END LOOP;
 
     IF entered IS NOT NULL THEN
+        -- A ticket that is there already says nothing any more.
         INSERT INTO stanchion.limit_tickets (limiter, ticket, until, cost, mark)
         SELECT l.id, tickets[e.slot], untils[e.slot], e.cost, e.mark
-        FROM unnest(entered, costs, marks) AS e (slot, cost, mark);
+        FROM unnest(entered, costs, marks) AS e (slot, cost, mark)
+        ON CONFLICT ON CONSTRAINT limit_tickets_pkey DO UPDATE
+        SET until = EXCLUDED.until, cost = EXCLUDED.cost, mark = EXCLUDED.mark, refund = NULL;
     END IF;
     IF in_new THEN
         INSERT INTO stanchion.limit_answers (limiter, lane, number, decided, answer)

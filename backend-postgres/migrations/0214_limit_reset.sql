@@ -21,10 +21,9 @@ BEGIN
     l := stanchion.limit_load(l, stanchion.now());
     l.tokens := l.burst;
     l.fraction := 0;
-    IF l.live > 0 THEN
-        DELETE FROM stanchion.limit_tickets AS t WHERE t.limiter = l.id AND t.refund IS NULL;
-        l := stanchion.limit_recount(l, 0);
-    END IF;
+    l.latest := 0;
+    l.taken := 0;
+    DELETE FROM stanchion.limit_tickets AS t WHERE t.limiter = l.id AND t.refund IS NULL;
     l.expires := 0;
     PERFORM stanchion.limit_save(l, in_retention);
 END

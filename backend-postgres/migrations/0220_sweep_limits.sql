@@ -36,11 +36,7 @@ BEGIN
         );
         GET DIAGNOSTICS gone = ROW_COUNT;
         swept := swept + gone;
-        IF swept >= in_batch THEN
-            -- The time of all of its reservations has come.
-            UPDATE stanchion.limiters AS l SET live = 0, taken = 0, latest = 0 WHERE l.id = idle[i];
-            RETURN swept;
-        END IF;
+        EXIT WHEN swept >= in_batch;
         DELETE FROM stanchion.limiters AS l WHERE l.id = idle[i];
         swept := swept + 1;
     END LOOP;

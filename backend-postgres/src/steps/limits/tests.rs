@@ -144,7 +144,7 @@ async fn l7_a_batch_of_refunds_is_answered_in_its_order() {
     assert_eq!(answered(rig.steps.refund(&batch).await), given);
     assert_eq!(answered(rig.steps.refund(&batch).await), given, "a retry");
     assert_eq!(
-        rig.number("SELECT sum(abs(tokens) + live + taken + latest)::bigint FROM stanchion.limiters").await,
+        rig.number("SELECT sum(abs(tokens) + taken + latest)::bigint FROM stanchion.limiters").await,
         0
     );
 }
@@ -232,7 +232,7 @@ async fn c25_a_limiter_that_went_in_part_is_as_new() {
         matches!(limited, Limited::Taken { settled: true, .. }) && verdict(&limited).allowed,
         "{limited:?}"
     );
-    assert_eq!(rig.number("SELECT live + taken + latest FROM stanchion.limiters").await, 0);
+    assert_eq!(rig.number("SELECT taken + latest FROM stanchion.limiters").await, 0);
     assert_eq!(rig.rows().await, [1, 0, 1]);
 }
 

@@ -1,7 +1,7 @@
 -- limit_save: writes a limiter's row.
 --
--- It outlives the time at which the bucket is full by the retention. `expires`, which is in an index, is moved only when
--- it falls short, and then by an eighth of the retention more, so that nearly all updates are within the page (HOT).
+-- It outlives the time at which the bucket is full by the retention. `expires`, which is in an index, is moved only
+-- when it falls short, and then by an eighth of the retention more, so that nearly all updates stay within the page.
 --
 -- Arguments   a locked row as it is now, the retention in µs
 -- Locks       none that are not held
@@ -26,7 +26,7 @@ BEGIN
     UPDATE stanchion.limiters AS l
     SET amount = in_limiter.amount, period = in_limiter.period, burst = in_limiter.burst,
         tokens = in_limiter.tokens, fraction = in_limiter.fraction, last = in_limiter.last,
-        live = in_limiter.live, taken = in_limiter.taken, latest = in_limiter.latest, due = in_limiter.due,
+        latest = in_limiter.latest, taken = in_limiter.taken, purge = in_limiter.purge,
         lanes = in_limiter.lanes, roomy = in_limiter.roomy, expires = in_limiter.expires
     WHERE l.id = in_limiter.id;
 END
