@@ -14,6 +14,7 @@ CREATE FUNCTION stanchion.limit_decide_one(
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
+    -- The limiter as it is now.
     l stanchion.limiters := stanchion.limit_load(in_limiter, in_moment);
     behind CONSTANT bigint := l.last - in_moment;
     told text := behind;
@@ -24,6 +25,7 @@ DECLARE
     cost bigint;
     span bigint;
     admitted bigint;
+    wait bigint;
     -- The tickets of this limiter's groups, and what is known of each, at its first place.
     tickets uuid[];
     untils bigint[];
@@ -101,13 +103,13 @@ BEGIN
                 CONTINUE;
             END IF;
             place := stanchion.limit_place(l.amount, l.period, l.burst, l.tokens, l.fraction, l.last, l.latest, cost);
-            admitted := CASE WHEN place.ready_at > l.last THEN least(place.ready_at - in_moment, 9007199254740991)
+            wait := CASE WHEN place.ready_at > l.last THEN least(place.ready_at - in_moment, 9007199254740991)
                 ELSE 0 END;
-            IF place.ready_at IS NULL OR admitted > span THEN
+            IF place.ready_at IS NULL OR wait > span THEN
                 told := told || ';n';
                 CONTINUE;
             END IF;
-            told := told || ';r ' || place.ready_at || ' ' || admitted;
+            told := told || ';r ' || place.ready_at || ' ' || wait;
             IF cost > 0 THEN
                 l.tokens := place.tokens;
                 l.fraction := place.fraction;

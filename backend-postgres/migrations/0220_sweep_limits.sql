@@ -12,13 +12,14 @@ CREATE FUNCTION stanchion.sweep_limits(in_namespace text, in_batch integer) RETU
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
+    moment CONSTANT bigint := stanchion.now();
     idle bigint[];
     gone bigint;
     swept bigint := 0;
 BEGIN
     idle := ARRAY(
         SELECT l.id FROM stanchion.limiters AS l
-        WHERE l.namespace = in_namespace AND l.expires <= stanchion.now()
+        WHERE l.namespace = in_namespace AND l.expires <= moment
         ORDER BY l.expires
         LIMIT in_batch
         FOR UPDATE SKIP LOCKED

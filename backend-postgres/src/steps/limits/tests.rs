@@ -149,6 +149,44 @@ async fn l7_a_batch_of_refunds_is_answered_in_its_order() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l5_copies_of_a_flight_at_the_same_time_are_charged_once() {
+    let (mut rig, terms) = (Rig::timed().await, ten_a_second(100));
+    rig.at(HOUR).await;
+    for _ in 0..10 {
+        rig.next();
+        let flight = rig.next_flight();
+        let calls = [rig.call(terms, take(3)), rig.call(terms, reserve(1, 100))];
+        let mut copies = JoinSet::new();
+        for _ in 0..8 {
+            let (steps, calls) = (rig.steps.clone(), calls.clone());
+            copies.spawn(async move { answered(steps.decide(flight, &calls).await) });
+        }
+        let told: HashSet<_> = copies.join_all().await.iter().map(|told| format!("{told:?}")).collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+    }
+    assert_eq!(rig.number("SELECT count(*) FROM stanchion.limiters WHERE tokens = -3").await, 10);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c7_the_clock_is_read_once_the_row_is_locked() {
+    let (mut rig, terms) = (Rig::timed().await, ten_a_second(10));
+    rig.at(HOUR).await;
+    rig.one(terms, take(10)).await;
+    rig.run("BEGIN; SELECT FROM stanchion.limiters FOR UPDATE").await;
+    let (steps, flight, calls) = (rig.steps.clone(), rig.next_flight(), [rig.call(terms, take(7))]);
+    let mut waiting = JoinSet::new();
+    waiting.spawn(async move { answered(steps.decide(flight, &calls).await) });
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'stanchion.+limit_'";
+    while rig.number(waits).await == 0 {
+        // Each look is at a new moment.
+        rig.run("SELECT pg_stat_clear_snapshot()").await;
+    }
+    rig.at(HOUR + 7 * SECOND / 10).await;
+    rig.run("COMMIT").await;
+    assert!(verdict(&waiting.join_all().await[0][0]).allowed);
+}
+
 /// One caller, whose every flight asks for both names, in an order of its own.
 async fn call_often(steps: PostgresSteps, quota: ExactQuota, caller: usize) -> [u64; 2] {
     let lane = Ticket::random();
