@@ -2,6 +2,7 @@
 
 pub(crate) mod dispatch;
 mod pending;
+mod limits;
 
 use std::sync::Arc;
 

@@ -1,0 +1,46 @@
+-- sweep_limits: takes out limiters that are idle for longer than their retention, with all that belongs to them (C25).
+--
+-- A limiter with more tickets or answers than the batch has room for goes in parts, its own row last: what is left says
+-- no more than none would.
+--
+-- Arguments   namespace, how many rows to take out at most
+-- Returns     how many rows went; fewer than asked for if there are no more, or the others are in use
+-- Locks       rows of `limiters` that nobody else has locked; then, under these, of `limit_tickets` and `limit_answers`
+-- Complexity  O(batch · log rows)
+-- Retry       takes out more
+CREATE FUNCTION stanchion.sweep_limits(in_namespace text, in_batch integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    moment CONSTANT bigint := stanchion.now();
+    idle bigint[];
+    gone bigint;
+    swept bigint := 0;
+BEGIN
+    idle := ARRAY(
+        SELECT l.id FROM stanchion.limiters AS l
+        WHERE l.namespace = in_namespace AND l.expires <= moment
+        ORDER BY l.expires
+        LIMIT in_batch
+        FOR UPDATE SKIP LOCKED
+    );
+    FOR i IN 1 .. cardinality(idle) LOOP
+        DELETE FROM stanchion.limit_tickets AS t
+        WHERE t.limiter = idle[i] AND t.ticket IN (
+            SELECT k.ticket FROM stanchion.limit_tickets AS k WHERE k.limiter = idle[i] LIMIT in_batch - swept
+        );
+        GET DIAGNOSTICS gone = ROW_COUNT;
+        swept := swept + gone;
+        DELETE FROM stanchion.limit_answers AS a
+        WHERE a.limiter = idle[i] AND a.lane IN (
+            SELECT k.lane FROM stanchion.limit_answers AS k WHERE k.limiter = idle[i] LIMIT in_batch - swept
+        );
+        GET DIAGNOSTICS gone = ROW_COUNT;
+        swept := swept + gone;
+        EXIT WHEN swept >= in_batch;
+        DELETE FROM stanchion.limiters AS l WHERE l.id = idle[i];
+        swept := swept + 1;
+    END LOOP;
+    RETURN swept;
+END
+$$;

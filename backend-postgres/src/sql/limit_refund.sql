@@ -1,0 +1,1 @@
+SELECT stanchion.limit_refund($1, $2, $3, $4, $5)

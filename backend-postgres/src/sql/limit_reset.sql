@@ -1,0 +1,1 @@
+SELECT stanchion.limit_reset($1, $2, $3)

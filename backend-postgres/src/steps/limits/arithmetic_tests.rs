@@ -1,0 +1,300 @@
+//! The functions beside core's bucket: the same calls at the same times, the same answers (L3).
+
+#![allow(clippy::disallowed_methods, reason = "tests run their own runtime")]
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use stanchion_core::engine::steps::{LimitAsk, LimitSteps, Limited, QuotaCheck};
+use stanchion_core::limit::{Bucket, ExactQuota, MAX, Reserved, Verdict};
+use stanchion_core::{OnMismatch, Ticket};
+use tokio::runtime::Runtime;
+
+use super::rig::{Rig, quota};
+
+const TABLE: &str = include_str!("../../../../core/tests/golden/limiter.txt");
+const REMEMBERED: u64 = 60_000_000;
+
+fn told(limited: &Limited) -> String {
+    match limited {
+        Limited::Taken { verdict, .. } => {
+            let Verdict { allowed, remaining, retry_after, reset_after, .. } = verdict;
+            let retry_after = retry_after.map_or("-".to_owned(), |wait| wait.to_string());
+            format!("{} {remaining} {retry_after} {reset_after}", if *allowed { "yes" } else { "no" })
+        }
+        Limited::Reserved { place: Some(place), .. } => format!("{} {}", place.ready_at, place.wait),
+        Limited::Reserved { place: None, .. } => "never".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn l3_the_functions_agree_with_the_table() {
+    let mut rig = Rig::timed().await;
+    let (mut text, mut terms) = (String::new(), quota(1, 1, 1));
+    let mut refunds = HashMap::new();
+    for line in TABLE.lines() {
+        let asked = line.split("=>").next().unwrap().trim_end();
+        let words: Vec<&str> = asked.split_whitespace().collect();
+        let numbers: Vec<u64> = words.iter().skip(2).filter_map(|word| word.parse().ok()).collect();
+        match words.as_slice() {
+            ["quota", amount, period, burst] => {
+                terms = quota(amount.parse().unwrap(), period.parse().unwrap(), burst.parse().unwrap());
+                rig.next();
+                refunds.clear();
+                rig.at(0).await;
+                rig.one(terms, LimitAsk::Take { cost: 0 }).await;
+                text += line;
+            }
+            [time, verb, ..] if !time.starts_with('#') => {
+                rig.at(time.parse().unwrap()).await;
+                let said = match (*verb, numbers.as_slice()) {
+                    ("take", &[cost]) => told(&rig.one(terms, LimitAsk::Take { cost }).await),
+                    ("reserve", &[id, cost, max_wait]) => {
+                        let ticket = Ticket::from(u128::from(id));
+                        told(&rig.one(terms, LimitAsk::Reserve { ticket, cost, max_wait }).await)
+                    }
+                    ("cancel", &[id]) => match (refunds.get(&id), rig.refund(id.into()).await) {
+                        // Here the bucket gives nothing back, and a store says again what it gave (L7).
+                        (Some(before), again) if *before == again => "0".to_owned(),
+                        (_, refund) => refunds.entry(id).insert_entry(refund).get().to_string(),
+                    },
+                    ("peek" | "set" | "reset", numbers) => {
+                        if let [amount, period, burst] = *numbers {
+                            terms = quota(amount, period, burst);
+                            rig.steps.set_quota(&rig.object, terms).await.unwrap();
+                        } else if *verb == "reset" {
+                            rig.steps.reset(&rig.object).await.unwrap();
+                        }
+                        told(&rig.one(terms, LimitAsk::Take { cost: 0 }).await)
+                    }
+                    _ => panic!("unknown call: {line}"),
+                };
+                text += &format!("{asked:<34} => {said}");
+            }
+            _ => text += line,
+        }
+        text.push('\n');
+    }
+    for (said, expected) in text.lines().zip(TABLE.lines()) {
+        assert_eq!(said, expected);
+    }
+}
+
+/// One call, as drawn.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Take(u64),
+    Reserve {
+        id: u8,
+        cost: u64,
+        max_wait: u64,
+    },
+    /// A take of 1 of a handle that brings this quota.
+    Bring(ExactQuota, OnMismatch),
+}
+
+/// What happens at one moment.
+#[derive(Clone, Debug)]
+enum Deed {
+    Flight(Vec<Call>),
+    Refund(u8),
+    SetQuota(ExactQuota),
+    Reset,
+}
+
+fn any_quota() -> impl Strategy<Value = ExactQuota> {
+    let bits =
+        |most: u32| (0..=most).prop_flat_map(|bits| (1_u64 << bits >> 1).max(1)..=(1 << bits).min(MAX));
+    let any = (bits(52), bits(53)).prop_flat_map(move |(amount, burst)| {
+        let longest = MAX / amount;
+        (bits(longest.ilog2() + 1), Just(amount), Just(burst))
+            .prop_map(move |(period, amount, burst)| quota(amount, period.min(longest), burst))
+    });
+    let small = (1_u64..12, 1_u64..30, 1_u64..12);
+    prop_oneof![any, small.prop_map(|(amount, period, burst)| quota(amount, period, burst))]
+}
+
+fn deeds() -> impl Strategy<Value = Vec<(i64, Deed)>> {
+    let cost = || prop_oneof![Just(u64::MAX), 0_u64..12, any::<u64>()];
+    let check = prop_oneof![Just(OnMismatch::Refuse), Just(OnMismatch::Adopt), Just(OnMismatch::Replace)];
+    let longest = || prop_oneof![Just(MAX), 0_u64..1_000];
+    let call = prop_oneof![
+        6 => cost().prop_map(Call::Take),
+        6 => (0_u8..16, cost(), longest()).prop_map(|(id, cost, max_wait)| Call::Reserve { id, cost, max_wait }),
+        1 => (any_quota(), check).prop_map(|(quota, check)| Call::Bring(quota, check)),
+    ];
+    let run = (call, 1_usize..4).prop_map(|(call, times)| vec![call; times]);
+    let flight = prop::collection::vec(run, 1..5).prop_map(|runs| runs.concat());
+    let deed = prop_oneof![
+        10 => flight.prop_map(Deed::Flight),
+        5 => (0_u8..16).prop_map(Deed::Refund),
+        1 => any_quota().prop_map(Deed::SetQuota),
+        1 => Just(Deed::Reset),
+    ];
+    let eighth = i64::try_from(MAX / 8).unwrap();
+    let gap = prop_oneof![Just(0), 0_i64..30, 0_i64..100_000_000, 0..eighth, -500_i64..0];
+    prop::collection::vec((gap, deed), 1..40)
+}
+
+/// The bucket, with what a store keeps beside it.
+struct Reference {
+    bucket: Bucket,
+    now: u64,
+    last: u64,
+    /// What cancelled tickets gave back, and until when that is known.
+    refunds: HashMap<u8, (u64, u64)>,
+    ready: HashMap<u8, u64>,
+}
+
+impl Reference {
+    /// The store has seen this time.
+    fn advance(&mut self) {
+        self.last = self.last.max(self.now);
+        self.bucket.take(self.now, 0).expect("a cost of 0");
+        self.refunds.retain(|_, refund| refund.1 > self.last);
+        self.ready.retain(|_, ready_at| *ready_at > self.last);
+    }
+
+    fn cost(&self, cost: u64) -> u64 {
+        // A few costs are over the burst.
+        if cost.is_multiple_of(17) { cost } else { cost % (self.bucket.quota().burst().saturating_add(1)) }
+    }
+
+    /// The call as a store is asked, and its answer.
+    fn call(&mut self, call: Call) -> ((ExactQuota, QuotaCheck, LimitAsk), Limited) {
+        let (brought, check, ask) = match call {
+            Call::Take(cost) => (*self.bucket.quota(), None, LimitAsk::Take { cost: self.cost(cost) }),
+            Call::Reserve { id, cost, max_wait } => {
+                let ticket = Ticket::from(u128::from(id));
+                let ask = LimitAsk::Reserve { ticket, cost: self.cost(cost), max_wait };
+                (*self.bucket.quota(), None, ask)
+            }
+            Call::Bring(quota, check) => (quota, Some(check), LimitAsk::Take { cost: 1 }),
+        };
+        let stored = *self.bucket.quota();
+        let answer = match check {
+            Some(OnMismatch::Refuse) if brought != stored => Limited::Mismatch { stored },
+            check => {
+                if check == Some(OnMismatch::Replace) && brought != stored {
+                    self.bucket.set_quota(self.now, brought);
+                }
+                self.ask(ask)
+            }
+        };
+        let check = check.map_or(QuotaCheck::Follow, QuotaCheck::First);
+        ((brought, check, ask), answer)
+    }
+
+    fn ask(&mut self, ask: LimitAsk) -> Limited {
+        let quota = *self.bucket.quota();
+        match ask {
+            LimitAsk::Take { cost } => {
+                let settled = self.ready.is_empty();
+                let taken = self.bucket.take(self.now, cost);
+                taken.map_or(Limited::TooLarge { quota }, |verdict| Limited::Taken {
+                    verdict,
+                    quota,
+                    settled,
+                })
+            }
+            LimitAsk::Reserve { ticket, cost, .. } if cost <= quota.burst() && self.is_cancelled(ticket) => {
+                Limited::Cancelled
+            }
+            LimitAsk::Reserve { ticket, cost, max_wait } => {
+                let id = u8::try_from(ticket.as_u128()).unwrap();
+                match self.bucket.reserve(self.now, ticket.as_u128(), cost, max_wait) {
+                    Ok(place) => {
+                        let ahead = |place: &Reserved| place.ready_at > self.last && cost > 0;
+                        if let Some(place) = place.filter(ahead) {
+                            self.ready.entry(id).or_insert(place.ready_at);
+                        }
+                        Limited::Reserved { place, quota }
+                    }
+                    Err(_) => Limited::TooLarge { quota },
+                }
+            }
+        }
+    }
+
+    fn is_cancelled(&self, ticket: Ticket) -> bool {
+        self.refunds.contains_key(&u8::try_from(ticket.as_u128()).unwrap())
+    }
+
+    fn refund(&mut self, id: u8) -> u64 {
+        if let Some((refund, _)) = self.refunds.get(&id) {
+            return *refund;
+        }
+        let refund = self.bucket.cancel(self.now, id.into());
+        self.ready.remove(&id);
+        self.refunds.insert(id, (refund, self.last + REMEMBERED));
+        refund
+    }
+}
+
+async fn compare(
+    rig: &mut Rig,
+    terms: ExactQuota,
+    start: u64,
+    deeds: Vec<(i64, Deed)>,
+) -> Result<(), TestCaseError> {
+    rig.next();
+    rig.at(start).await;
+    rig.one(terms, LimitAsk::Take { cost: 0 }).await;
+    let (refunds, ready) = (HashMap::new(), HashMap::new());
+    let bucket = Bucket::new(terms, start);
+    let mut reference = Reference { bucket, now: start, last: start, refunds, ready };
+    for (gap, deed) in deeds {
+        let now = reference.now.saturating_add_signed(gap).min(MAX - REMEMBERED);
+        reference.now = now;
+        rig.at(now).await;
+        // Also by what cannot be done.
+        reference.advance();
+        match deed {
+            Deed::Flight(calls) => {
+                let (asked, expected): (Vec<_>, Vec<_>) =
+                    calls.into_iter().map(|call| reference.call(call)).unzip();
+                prop_assert_eq!(rig.decide(&asked).await, expected, "{:?} at {}", asked, now);
+            }
+            Deed::Refund(id) => {
+                for _ in 0..2 {
+                    prop_assert_eq!(rig.refund(id.into()).await, reference.refund(id), "refund at {}", now);
+                }
+            }
+            Deed::SetQuota(quota) => {
+                reference.bucket.set_quota(now, quota);
+                rig.steps.set_quota(&rig.object, quota).await.unwrap();
+            }
+            Deed::Reset => {
+                reference.bucket.reset(now);
+                reference.ready.clear();
+                rig.steps.reset(&rig.object).await.unwrap();
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn l3_the_functions_agree_with_the_bucket() {
+    let runtime = Runtime::new().unwrap();
+    let rig = RefCell::new(runtime.block_on(Rig::timed()));
+    let config = ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() };
+    let start = prop_oneof![Just(0), Just(1_750_000_000_000_000), 0..=MAX / 4];
+    proptest!(config, |(terms in any_quota(), start in start, deeds in deeds())| {
+        runtime.block_on(compare(&mut rig.borrow_mut(), terms, start, deeds))?;
+    });
+}
+
+/// Refunds in part leave what was taken behind the others as it is, however often.
+#[tokio::test]
+async fn l7_what_was_taken_can_pass_2_to_the_53() {
+    let reserve = |id, cost| (0, Deed::Flight(vec![Call::Reserve { id, cost, max_wait: MAX }]));
+    let mut deeds = vec![(0, Deed::Flight(vec![Call::Take(MAX)])), reserve(0, 3)];
+    for id in (1..13).step_by(2) {
+        deeds.extend([reserve(id, MAX / 2), reserve(id + 1, 5), (0, Deed::Refund(id))]);
+    }
+    deeds.extend((0..13).rev().map(|id| (0, Deed::Refund(id))));
+    compare(&mut Rig::timed().await, quota(1, 1_000, MAX), 1_000_000, deeds).await.unwrap();
+}

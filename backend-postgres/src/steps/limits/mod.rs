@@ -1,0 +1,99 @@
+//! The steps of limiters.
+
+#[cfg(test)]
+mod arithmetic_tests;
+mod flight;
+mod refunds;
+#[cfg(test)]
+mod rig;
+#[cfg(test)]
+mod tests;
+
+use async_trait::async_trait;
+use sqlx::error::BoxDynError;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::types::Uuid;
+use sqlx::{Arguments, Decode, Postgres, Row, Type};
+use stanchion_core::engine::steps::{
+    Answers, FlightId, LimitCall, LimitSteps, Limited, Object, Refund, refused,
+};
+use stanchion_core::limit::ExactQuota;
+use stanchion_core::{Error, ErrorKind, Result, Ticket};
+
+use super::PostgresSteps;
+use crate::context::micros;
+use crate::error::unexpected;
+
+#[async_trait]
+impl LimitSteps for PostgresSteps {
+    fn lane(&self, _: &Object) -> usize {
+        0
+    }
+
+    async fn decide(&self, flight: FlightId, calls: &[LimitCall]) -> Answers<Limited> {
+        let cargo = flight::by_name(calls);
+        let add = |arguments: &mut PgArguments| flight::load(arguments, flight, &cargo);
+        match self.limit(include_str!("../../sql/limit_decide.sql"), add).await.and_then(only::<Vec<_>>) {
+            Ok(told) => flight::unload(&cargo, &told, calls.len()),
+            Err(error) => refused(calls.len(), &error),
+        }
+    }
+
+    async fn refund(&self, batch: &[Refund]) -> Answers<u64> {
+        let order = refunds::by_name(batch);
+        let add = |arguments: &mut PgArguments| refunds::load(arguments, &order);
+        match self.limit(include_str!("../../sql/limit_refund.sql"), add).await.and_then(only) {
+            Ok(given) => refunds::unload(&order, given),
+            Err(error) => refused(batch.len(), &error),
+        }
+    }
+
+    async fn set_quota(&self, object: &Object, quota: ExactQuota) -> Result<()> {
+        let add = |arguments: &mut PgArguments| {
+            arguments.add(object.name.as_str())?;
+            arguments.add(number(quota.amount()))?;
+            arguments.add(number(quota.period()))?;
+            arguments.add(number(quota.burst()))
+        };
+        self.limit(include_str!("../../sql/limit_set_quota.sql"), add).await.map(drop)
+    }
+
+    async fn reset(&self, object: &Object) -> Result<()> {
+        let add = |arguments: &mut PgArguments| arguments.add(object.name.as_str());
+        self.limit(include_str!("../../sql/limit_reset.sql"), add).await.map(drop)
+    }
+}
+
+impl PostgresSteps {
+    /// Runs a step on limiters, whose first arguments are the namespace and the retention.
+    async fn limit(
+        &self,
+        sql: &'static str,
+        add: impl FnOnce(&mut PgArguments) -> std::result::Result<(), BoxDynError> + Send,
+    ) -> Result<Vec<PgRow>> {
+        let mut arguments = PgArguments::default();
+        let added = arguments
+            .add(&*self.context.namespace)
+            .and_then(|()| arguments.add(micros(self.context.retention.state)))
+            .and_then(|()| add(&mut arguments));
+        if let Err(error) = added {
+            let detail = format!("the request could not be written: {error}");
+            return Err(Error::new(ErrorKind::Unavailable, detail));
+        }
+        self.link.rows(&self.context.schema.statement(sql), arguments).await
+    }
+}
+
+/// The only value of an answer.
+fn only<T: for<'r> Decode<'r, Postgres> + Type<Postgres>>(rows: Vec<PgRow>) -> Result<T> {
+    rows.first().and_then(|row| row.try_get(0).ok()).ok_or_else(unexpected)
+}
+
+/// A number as the functions take it. One that does not fit is larger than all they compare it with.
+fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn uuid(ticket: Ticket) -> Uuid {
+    Uuid::from_u128(ticket.as_u128())
+}
