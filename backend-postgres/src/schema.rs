@@ -13,7 +13,41 @@ const DEFAULT: &str = "stanchion";
 const LONGEST: usize = 63;
 
 /// What makes the schema, in order: version, what it makes, and how.
-const MIGRATIONS: &[(i64, &str, &str)] = &[];
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (100, "permits: tables", include_str!("../migrations/0100_permits.sql")),
+    (101, "now", include_str!("../migrations/0101_now.sql")),
+    (102, "enter", include_str!("../migrations/0102_enter.sql")),
+    (103, "claim", include_str!("../migrations/0103_claim.sql")),
+    (104, "ring", include_str!("../migrations/0104_ring.sql")),
+    (105, "ring all", include_str!("../migrations/0105_ring_all.sql")),
+    (106, "settle", include_str!("../migrations/0106_settle.sql")),
+    (107, "reap", include_str!("../migrations/0107_reap.sql")),
+    (108, "save", include_str!("../migrations/0108_save.sql")),
+    (110, "judge", include_str!("../migrations/0110_judge.sql")),
+    (111, "hear", include_str!("../migrations/0111_hear.sql")),
+    (112, "walk", include_str!("../migrations/0112_walk.sql")),
+    (113, "front", include_str!("../migrations/0113_front.sql")),
+    (114, "census", include_str!("../migrations/0114_census.sql")),
+    (115, "turn", include_str!("../migrations/0115_turn.sql")),
+    (116, "wake", include_str!("../migrations/0116_wake.sql")),
+    (117, "bury", include_str!("../migrations/0117_bury.sql")),
+    (119, "acquire flush", include_str!("../migrations/0119_acquire_flush.sql")),
+    (120, "acquire each", include_str!("../migrations/0120_acquire_each.sql")),
+    (121, "acquire", include_str!("../migrations/0121_acquire.sql")),
+    (122, "renew", include_str!("../migrations/0122_renew.sql")),
+    (123, "release", include_str!("../migrations/0123_release.sql")),
+    (124, "cancel", include_str!("../migrations/0124_cancel.sql")),
+    (125, "poll", include_str!("../migrations/0125_poll.sql")),
+    (126, "attach", include_str!("../migrations/0126_attach.sql")),
+    (127, "inspect", include_str!("../migrations/0127_inspect.sql")),
+    (128, "resize", include_str!("../migrations/0128_resize.sql")),
+    (129, "force", include_str!("../migrations/0129_force.sql")),
+    (130, "outcome", include_str!("../migrations/0130_outcome.sql")),
+    (131, "look", include_str!("../migrations/0131_look.sql")),
+    (132, "split", include_str!("../migrations/0132_split.sql")),
+    (140, "sweep permits", include_str!("../migrations/0140_sweep_permits.sql")),
+    (150, "holders and waiting: views", include_str!("../migrations/0150_holders.sql")),
+];
 
 /// A checked schema name.
 #[derive(Clone, Debug)]
