@@ -1,10 +1,19 @@
 //! The steps: each one function of the schema, one round trip for a whole batch.
 
+mod batch;
+mod call;
 pub(crate) mod dispatch;
-mod pending;
+mod groups;
 mod limits;
+mod permits;
+mod reply;
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
+
+use self::call::Statements;
 
 use crate::context::Context;
 use crate::link::Link;
@@ -14,11 +23,13 @@ use crate::link::Link;
 pub struct PostgresSteps {
     context: Arc<Context>,
     link: Arc<Link>,
+    statements: Arc<Statements>,
 }
 
 impl PostgresSteps {
     pub(crate) fn new(context: Arc<Context>, link: Arc<Link>) -> Self {
-        Self { context, link }
+        let statements = Arc::new(Statements::new(&context.schema));
+        Self { context, link, statements }
     }
 
     /// What they go through.

@@ -1,0 +1,27 @@
+-- reap: takes out the holds that have expired; afterwards every recorded hold is live.
+--
+-- Returns the row as it is to be saved. The caller has claimed it. O(expired · log holds).
+CREATE FUNCTION stanchion.reap(o stanchion.objects, p_now bigint) RETURNS stanchion.objects
+LANGUAGE plpgsql AS $$
+DECLARE
+    freed bigint;
+    latest bigint;
+BEGIN
+    WITH ended AS (
+        DELETE FROM stanchion.holds h WHERE h.object = o.id AND h.expiry <= p_now RETURNING h.weight, h.expiry
+    )
+    SELECT sum(e.weight)::bigint, max(e.expiry) INTO freed, latest FROM ended e;
+    IF freed > 0 THEN
+        o.used := o.used - freed;
+        o.touched := greatest(o.touched, latest);
+        IF o.kind = 'w' THEN
+            o.expired := o.expired + freed;
+            IF o.used = 0 THEN
+                o := stanchion.settle(o);
+            END IF;
+        END IF;
+    END IF;
+    SELECT coalesce(min(h.expiry), 9007199254740992) INTO o.next FROM stanchion.holds h WHERE h.object = o.id;
+    RETURN o;
+END
+$$;

@@ -1,0 +1,40 @@
+-- hear: notes that the asking process lives, and keeps that note for as long as its waiters keep their places.
+--
+-- p_keep  for how long. What was noted within the last tenth of a second is not noted anew.
+-- Locks   the process's own row: waits for nobody but another first call of the same process. See also `judge`.
+-- O(log processes), once in a while O(processes).
+CREATE FUNCTION stanchion.hear(p_namespace text, p_process uuid, p_now bigint, p_keep bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    fresh CONSTANT bigint := 100000;
+    unheard CONSTANT bigint := 600000;
+    before bigint;
+    until bigint;
+BEGIN
+    SELECT p.heard, p.kept INTO before, until FROM stanchion.processes p
+    WHERE p.namespace = p_namespace AND p.process = p_process;
+    IF before > p_now - fresh AND before <= p_now AND until >= p_now + p_keep THEN
+        RETURN;
+    END IF;
+    -- Whoever was heard lately himself shows that nothing was stalled.
+    IF before IS NULL OR before < p_now - unheard OR before > p_now THEN
+        PERFORM stanchion.judge(p_namespace, p_now);
+    END IF;
+    IF until IS NULL OR until < p_now + p_keep THEN
+        until := p_now + p_keep + p_keep / 8;
+    END IF;
+    IF before IS NULL THEN
+        INSERT INTO stanchion.processes (namespace, process, heard, kept)
+        VALUES (p_namespace, p_process, p_now, until)
+        ON CONFLICT DO NOTHING;
+        RETURN;
+    END IF;
+    -- A locked row is just being noted by another call.
+    PERFORM FROM stanchion.processes p WHERE p.namespace = p_namespace AND p.process = p_process
+    FOR UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        UPDATE stanchion.processes p SET heard = p_now, kept = greatest(p.kept, until)
+        WHERE p.namespace = p_namespace AND p.process = p_process;
+    END IF;
+END
+$$;

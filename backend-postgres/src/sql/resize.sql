@@ -1,0 +1,1 @@
+SELECT stanchion.resize($1, $2, $3, $4, $5)

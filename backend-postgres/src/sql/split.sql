@@ -1,0 +1,1 @@
+SELECT stanchion.split($1, $2, $3, $4, $5, $6, $7)

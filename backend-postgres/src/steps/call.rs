@@ -1,0 +1,102 @@
+//! How a step reaches the server: one statement, one row.
+
+use sqlx::postgres::{PgArguments, PgRow, Postgres};
+use sqlx::types::Uuid;
+use sqlx::{Arguments, Decode, Encode, Row, Type};
+use stanchion_core::clock::now;
+use stanchion_core::{Error, Result, Ticket, Ttl};
+
+use super::PostgresSteps;
+use crate::error::unexpected;
+use crate::schema::{Schema, Statement};
+
+/// The statements of the steps on what is held.
+#[derive(Debug)]
+pub(super) struct Statements {
+    pub(super) acquire: Statement,
+    pub(super) renew: Statement,
+    pub(super) release: Statement,
+    pub(super) cancel: Statement,
+    pub(super) poll: Statement,
+    pub(super) attach: Statement,
+    pub(super) inspect: Statement,
+    pub(super) resize: Statement,
+    pub(super) force: Statement,
+    pub(super) look: Statement,
+    pub(super) split: Statement,
+    pub(super) ping: Statement,
+}
+
+impl Statements {
+    pub(super) fn new(schema: &Schema) -> Self {
+        Self {
+            acquire: schema.statement(include_str!("../sql/acquire.sql")),
+            renew: schema.statement(include_str!("../sql/renew.sql")),
+            release: schema.statement(include_str!("../sql/release.sql")),
+            cancel: schema.statement(include_str!("../sql/cancel.sql")),
+            poll: schema.statement(include_str!("../sql/poll.sql")),
+            attach: schema.statement(include_str!("../sql/attach.sql")),
+            inspect: schema.statement(include_str!("../sql/inspect.sql")),
+            resize: schema.statement(include_str!("../sql/resize.sql")),
+            force: schema.statement(include_str!("../sql/force.sql")),
+            look: schema.statement(include_str!("../sql/look.sql")),
+            split: schema.statement(include_str!("../sql/split.sql")),
+            ping: schema.statement(include_str!("../sql/ping.sql")),
+        }
+    }
+}
+
+/// The arguments of a statement.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    arguments: PgArguments,
+    /// What could not be encoded.
+    failed: Option<Error>,
+}
+
+impl Given {
+    pub(super) fn with<'t, T: Encode<'t, Postgres> + Type<Postgres>>(mut self, value: T) -> Self {
+        if let Err(error) = self.arguments.add(value) {
+            self.failed = Some(Error::invalid_argument("too much for one request").with_source(error));
+        }
+        self
+    }
+}
+
+/// A ticket as the tables keep it.
+pub(super) fn uuid(ticket: Ticket) -> Uuid {
+    Uuid::from_u128(ticket.as_u128())
+}
+
+pub(super) fn ticket(uuid: Uuid) -> Ticket {
+    uuid.as_u128().into()
+}
+
+/// A column of a row.
+pub(super) fn column<'r, T: Decode<'r, Postgres> + Type<Postgres>>(
+    row: &'r PgRow,
+    index: usize,
+) -> Result<T> {
+    row.try_get(index).map_err(|error| unexpected().with_source(error))
+}
+
+impl PostgresSteps {
+    /// Runs a statement, at most for a third of `lease`, so that an unanswered request can be made again in time.
+    pub(super) async fn run(
+        &self,
+        statement: &Statement,
+        given: Given,
+        lease: Option<Ttl>,
+    ) -> Result<Vec<PgRow>> {
+        if let Some(failed) = given.failed {
+            return Err(failed);
+        }
+        let limit = lease.map_or(self.link.limit(), |lease| self.link.limit().min(lease.renewal()));
+        self.link.rows_by(statement, given.arguments, now() + limit).await
+    }
+
+    /// The one row of a statement.
+    pub(super) async fn row(&self, statement: &Statement, given: Given, lease: Option<Ttl>) -> Result<PgRow> {
+        self.run(statement, given, lease).await?.into_iter().next().ok_or_else(unexpected)
+    }
+}

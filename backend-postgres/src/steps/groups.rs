@@ -1,0 +1,51 @@
+//! The steps of wait groups, beside those of their members.
+
+use async_trait::async_trait;
+use stanchion_core::Result;
+use stanchion_core::engine::steps::{Answers, GroupSteps, Look, Looked, Object, Split, refused};
+
+use super::PostgresSteps;
+use super::batch::Batch;
+use super::call::{Given, column, uuid};
+use super::reply;
+use crate::context::micros;
+
+#[async_trait]
+impl GroupSteps for PostgresSteps {
+    fn lane(&self, _: &Object) -> usize {
+        0
+    }
+
+    async fn look(&self, batch: &[Look]) -> Answers<Looked> {
+        let context = &self.context;
+        let batch = Batch::new(batch, |entry| (&entry.object, None));
+        // Generations are counted: they are far below 2^63.
+        let watch = |entry: &Look| entry.watch.map(|watch| i64::try_from(watch).unwrap_or(i64::MAX));
+        let given = Given::default()
+            .with(&*context.namespace)
+            .with(uuid(context.process))
+            .with(micros(context.retention.tokens))
+            .with(&batch.names)
+            .with(&batch.counts)
+            .with(batch.each(watch))
+            .with(batch.each(|entry| uuid(entry.hint)));
+        let row = self.row(&self.statements.look, given, None).await;
+        match row.and_then(|row| reply::looked(&row, batch.len())) {
+            Ok(answers) => batch.restore(answers).into_iter().map(Ok).collect(),
+            Err(error) => refused(batch.len(), &error),
+        }
+    }
+
+    async fn split(&self, split: &Split) -> Result<bool> {
+        let into: Vec<_> = split.into.iter().map(|ticket| uuid(*ticket)).collect();
+        let given = Given::default()
+            .with(&*self.context.namespace)
+            .with(micros(self.context.retention.tokens))
+            .with(split.object.kind.letter().to_string())
+            .with(split.object.name.as_str())
+            .with(uuid(split.from))
+            .with(micros(split.lease.get()))
+            .with(into);
+        column(&self.row(&self.statements.split, given, Some(split.lease)).await?, 0)
+    }
+}

@@ -1,0 +1,168 @@
+//! Waiters of processes that fell silent, and stores that did.
+
+use std::time::Duration;
+
+use stanchion_conformance::servers::{PostgresOptions, PostgresServer};
+use stanchion_core::engine::steps::{Acquire, PermitSteps};
+use tokio::time::sleep;
+
+use super::*;
+
+/// Two waiters in front of a third behind a holder's mutex; the holder still has it.
+struct Row {
+    silent: Process,
+    other: Process,
+    held: Acquire,
+    first: Acquire,
+    second: Acquire,
+}
+
+impl Row {
+    async fn new(bed: &Bed, lease: u64) -> Self {
+        let (silent, other) = (bed.process().await, bed.process().await);
+        let object = mutex("m");
+        let [held, first, second] = [(); 3].map(|()| Acquire { lease: ttl(30_000), ..ask(&object) });
+        let first = Acquire { lease: ttl(lease), ..first };
+        granted(&other, &held).await;
+        waits(&silent, &first).await;
+        waits(&other, &second).await;
+        Self { silent, other, held, first, second }
+    }
+}
+
+#[tokio::test]
+async fn c5_c16_a_silent_waiter_is_passed_over_and_first_again_when_heard() {
+    let row = Row::new(&Bed::shared(), 30_000).await;
+    let object = row.held.object.clone();
+    heard(&[&row.other], &object, Duration::from_millis(500)).await;
+    release(&row.other, &row.held).await;
+    waits(&row.other, &row.second).await;
+    let took = turn(&row.other, &row.second, LIVENESS).await;
+    assert!(took < Duration::from_millis(800), "half of its second was over: {took:?}");
+    granted(&row.other, &row.second).await;
+    // It is still queued, and in front of who comes now.
+    let third = ask(&object);
+    waits(&row.other, &third).await;
+    poll(&row.silent, &object).await;
+    release(&row.other, &row.second).await;
+    waits(&row.other, &third).await;
+    granted(&row.silent, &row.first).await;
+}
+
+#[tokio::test]
+async fn c16_a_silent_waiter_loses_its_place_after_its_lease() {
+    let row = Row::new(&Bed::shared(), 1_500).await;
+    let object = row.held.object.clone();
+    heard(&[&row.other], &object, Duration::from_millis(1_200)).await;
+    assert_eq!(row.other.callers.inspect(&object).await.unwrap().waiters, 2);
+    heard(&[&row.other], &object, Duration::from_millis(500)).await;
+    release(&row.other, &row.held).await;
+    granted(&row.other, &row.second).await;
+    assert_eq!(row.other.callers.inspect(&object).await.unwrap().waiters, 0);
+}
+
+#[tokio::test]
+async fn c16_try_lock_says_no_while_a_live_waiter_queues_and_passes_the_silent() {
+    let bed = Bed::shared();
+    let row = Row::new(&bed, 30_000).await;
+    let object = row.held.object.clone();
+    cancel(&row.other, &row.second).await;
+    release(&row.other, &row.held).await;
+    let try_lock = || Acquire { queue: false, ..ask(&object) };
+    waits(&row.other, &try_lock()).await;
+    // In the same stripe others are heard, so this is no stall of the store.
+    heard(&[&row.other], &object, LIVENESS + Duration::from_millis(100)).await;
+    granted(&row.other, &try_lock()).await;
+}
+
+#[tokio::test]
+async fn c5_dead_waiters_alone_cost_a_caller_once_two_seconds_at_most() {
+    let bed = Bed::shared();
+    let (dead, other) = (bed.process().await, bed.process().await);
+    let object = mutex("m");
+    let held = ask(&object);
+    granted(&other, &held).await;
+    for _ in 0..10 {
+        waits(&dead, &ask(&object)).await;
+    }
+    release(&other, &held).await;
+    sleep(Duration::from_millis(1_500)).await;
+    // Nobody at all was heard for a second: it could have been the store.
+    let first = ask(&object);
+    waits(&other, &first).await;
+    let took = turn(&other, &first, GRACE + Duration::from_millis(500)).await;
+    assert!(took > GRACE - Duration::from_millis(300), "nobody is judged dead in the first 2 s: {took:?}");
+    granted(&other, &first).await;
+    release(&other, &first).await;
+    // Later callers do not pay again, whether they wait or not.
+    sleep(Duration::from_millis(1_500)).await;
+    let second = ask(&object);
+    granted(&other, &second).await;
+    release(&other, &second).await;
+    sleep(Duration::from_millis(1_500)).await;
+    granted(&bed.process().await, &Acquire { queue: false, ..ask(&object) }).await;
+}
+
+#[tokio::test]
+async fn c5_rare_attempts_pass_the_dead_after_one_grace() {
+    let bed = Bed::shared();
+    let (dead, other) = (bed.process().await, bed.process().await);
+    let object = mutex("m");
+    let held = ask(&object);
+    granted(&other, &held).await;
+    waits(&dead, &ask(&object)).await;
+    release(&other, &held).await;
+    let try_lock = || Acquire { queue: false, ..ask(&object) };
+    sleep(Duration::from_millis(1_200)).await;
+    waits(&other, &try_lock()).await;
+    sleep(GRACE + Duration::from_millis(100)).await;
+    granted(&other, &try_lock()).await;
+}
+
+#[tokio::test]
+async fn c16_nobody_is_judged_dead_right_after_a_stall_of_the_store() {
+    let server = PostgresServer::start(PostgresOptions::default()).unwrap();
+    let row = Row::new(&Bed::on(&server.url()), 30_000).await;
+    let object = row.held.object.clone();
+    heard(&[&row.silent, &row.other], &object, Duration::from_millis(300)).await;
+    server.pause().unwrap();
+    sleep(Duration::from_millis(2_000)).await;
+    server.resume().unwrap();
+    release(&row.other, &row.held).await;
+    waits(&row.other, &row.second).await;
+    heard(&[&row.other], &object, Duration::from_millis(1_000)).await;
+    waits(&row.other, &row.second).await;
+    // The one in front comes a second late, and is still first.
+    poll(&row.silent, &object).await;
+    waits(&row.other, &row.second).await;
+    granted(&row.silent, &row.first).await;
+}
+
+#[tokio::test]
+async fn c16_the_order_survives_a_restart_of_the_store() {
+    let server = PostgresServer::start(PostgresOptions::default().fsync(true)).unwrap();
+    let row = Row::new(&Bed::on(&server.url()), 30_000).await;
+    let object = row.held.object.clone();
+    let born = poll(&row.other, &object).await.born;
+    server.kill().unwrap();
+    sleep(Duration::from_millis(1_100)).await;
+    server.restart().unwrap();
+    assert_eq!(poll(&row.other, &object).await.born, born);
+    release(&row.other, &row.held).await;
+    waits(&row.other, &row.second).await;
+    granted(&row.silent, &row.first).await;
+}
+
+#[tokio::test]
+async fn c16_a_lost_queue_is_told_by_another_birth() {
+    let bed = Bed::shared();
+    let row = Row::new(&bed, 30_000).await;
+    let object = row.held.object.clone();
+    let before = poll(&row.other, &object).await.born;
+    bed.forget().await;
+    assert_eq!(poll(&row.other, &object).await.born, 0);
+    granted(&row.silent, &row.first).await;
+    let after = poll(&row.other, &object).await.born;
+    assert!(after > before);
+    waits(&row.other, &row.second).await;
+}
