@@ -29,7 +29,7 @@ pub trait Harness: Send + Sync + 'static {
     async fn leftover(&self) -> Option<usize>;
 
     /// A lease short enough to wait for it to end, and long enough to be renewed in time on a busy machine: some
-    /// hundred milliseconds.
+    /// hundred milliseconds. Where sessions keep mutexes, it is the lease of all mutexes of its clients.
     fn ttl(&self) -> Duration;
 
     /// Makes the store forget everything it keeps for this harness, as after a crash without persistence; `false` if

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use stanchion_core::{Capabilities, ErrorKind, LimiterOptions, Quota, Store, WaitGroupOptions};
+use stanchion_core::{Capabilities, ErrorKind, LimiterOptions, MutexMode, Quota, Store, WaitGroupOptions};
 
 use crate::gaps::Gap;
 use crate::harness::Harness;
@@ -72,10 +72,13 @@ impl Case {
     /// Whether the case needs what the store declares that it does not have.
     fn undeclared(&self, capabilities: &Capabilities) -> Option<&'static str> {
         let is_of = |clause: &str| self.clauses().iter().any(|own| own == clause);
+        // Sessions cannot give away what they hold; what else such a store has is kept by leases.
+        let of_mutex = ["mutex", "as_mutex"].contains(&self.group);
+        let detaches = capabilities.detach || capabilities.mutex_mode == MutexMode::Session && !of_mutex;
         match self.group {
             "wait_group" if !capabilities.wait_groups => Some("the store declares no wait groups"),
             "limiter" if !capabilities.limiters => Some("the store declares no limiters"),
-            _ if is_of("C24") && !capabilities.detach => Some("the store declares no detach"),
+            _ if is_of("C24") && !detaches => Some("the store declares no detach"),
             _ => None,
         }
     }
@@ -265,6 +268,22 @@ mod tests {
         assert_eq!(gap("c2_retry").as_deref(), Some("no faults"));
         assert_eq!(gap("c20_limit"), None);
         assert_eq!(case("any", "w1_wait").gap_in(&gaps, "another"), None);
+    }
+
+    #[test]
+    fn where_sessions_keep_mutexes_the_rest_detaches() {
+        let mut by_session = Capabilities::full("any", MutexMode::Session);
+        by_session.detach = false;
+        let mut nowhere = Capabilities::full("any", MutexMode::Lease);
+        nowhere.detach = false;
+        let attach = |group| case(group, "c24_attach");
+        assert!(attach("as_mutex").undeclared(&by_session).is_some());
+        assert!(attach("mutex").undeclared(&by_session).is_some());
+        for group in ["as_semaphore_of_one", "wait_group"] {
+            assert!(attach(group).undeclared(&by_session).is_none());
+            assert!(attach(group).undeclared(&nowhere).is_some());
+        }
+        assert!(case("as_mutex", "c23_inspect").undeclared(&by_session).is_none());
     }
 
     #[test]

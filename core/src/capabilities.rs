@@ -26,7 +26,7 @@ pub struct Capabilities {
     pub limiters: bool,
     /// Waiters are pushed. Where not, they proceed by the poll floor (C14).
     pub wake_ups: bool,
-    /// `detach` and `attach` work.
+    /// `detach` and `attach` work. Where sessions keep mutexes, this is about mutexes: all else detaches.
     pub detach: bool,
     /// The state lives outside this process, and other processes share it.
     pub shared: bool,

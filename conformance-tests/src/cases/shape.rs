@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use stanchion_core::clock::Instant;
 use stanchion_core::{
-    FencingToken, HoldOptions, Inspection, Mutex, MutexGuard, MutexMode, MutexOptions, Permit, Result,
-    Semaphore, SemaphoreOptions, Store, Ticket,
+    FencingToken, HoldOptions, Holder, Inspection, Mutex, MutexGuard, MutexMode, MutexOptions, Permit,
+    Result, Semaphore, SemaphoreOptions, Store, Ticket,
 };
 
 use super::support::{CANCELLED, eventually, unique};
 use crate::harness::Harness;
+
+/// How long a process is asked to give up a mutex before its session is ended.
+const ASKED_FIRST: Duration = Duration::from_secs(2);
 
 /// What is locked.
 #[derive(Clone, Copy, Debug)]
@@ -21,26 +24,32 @@ pub(crate) enum Shape {
     SemaphoreOfFive,
 }
 
+/// Stands for a ticket that the store does not know.
+pub(crate) fn untold() -> Ticket {
+    Ticket::from(0)
+}
+
 /// A name to lock, prepared for its shape.
 pub(crate) struct Place<'h> {
     h: &'h dyn Harness,
     shape: Shape,
     name: String,
+    mode: MutexMode,
     taken: Arc<[Permit]>,
 }
 
 impl<'h> Place<'h> {
     pub(crate) async fn new(h: &'h dyn Harness, shape: Shape) -> Self {
         let name = unique("place");
+        let store = h.store().await;
         let mut taken = Vec::new();
         if matches!(shape, Shape::SemaphoreOfFive) {
-            let store = h.store().await;
             let five = store.semaphore(&name, SemaphoreOptions::new(5)).expect("a semaphore of five");
             for _ in 0..4 {
                 taken.push(five.acquire().await.expect("a permit of a fresh semaphore"));
             }
         }
-        Self { h, shape, name, taken: taken.into() }
+        Self { h, shape, name, mode: store.capabilities().mutex_mode, taken: taken.into() }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -53,8 +62,38 @@ impl<'h> Place<'h> {
     }
 
     /// Whether holds end with this process, so that a renewed lease has no end of its own.
-    pub(crate) async fn is_kept_by_process(&self) -> bool {
-        self.h.store().await.capabilities().mutex_mode == MutexMode::Process
+    pub(crate) fn is_kept_by_process(&self) -> bool {
+        self.mode == MutexMode::Process
+    }
+
+    /// Whether database sessions keep it, as they do mutexes only.
+    pub(crate) fn is_kept_by_session(&self) -> bool {
+        self.mode == MutexMode::Session && matches!(self.shape, Shape::Mutex)
+    }
+
+    /// The lease of holds that ask for this one: sessions have one for all their holds.
+    pub(crate) fn lease(&self, asked: Duration) -> Duration {
+        if self.is_kept_by_session() { self.h.ttl() } else { asked }
+    }
+
+    /// How long freeing it by force may take: a session is asked before it is ended.
+    pub(crate) fn forcing(&self) -> Duration {
+        if self.is_kept_by_session() { ASKED_FIRST } else { Duration::ZERO }
+    }
+
+    /// How many an observer sees waiting of those who came by its own client, and of those of one other: of another
+    /// process only the session that waits for it.
+    pub(crate) fn seen_waiting(&self, own: u64, others: u64) -> u64 {
+        own + if self.is_kept_by_session() { others.min(1) } else { others }
+    }
+
+    /// Whether an observer is told of these holders and no others. Which acquisition of another process a session holds
+    /// for is not told.
+    pub(crate) fn tells(&self, state: &Inspection, holders: &[Ticket]) -> bool {
+        let is_told = |(holder, expected): (&Holder, &Ticket)| {
+            holder.ticket == *expected || self.is_kept_by_session() && holder.ticket == untold()
+        };
+        state.holders.len() == holders.len() && state.holders.iter().zip(holders).all(is_told)
     }
 
     /// A further handle of a client.
@@ -79,7 +118,7 @@ impl<'h> Place<'h> {
     pub(crate) async fn settles(&self, witness: &Lock, holder: Option<Ticket>) {
         eventually(CANCELLED, "nothing is left behind", || async {
             let state = witness.inspect().await.expect("inspect");
-            state.waiters == 0 && state.holders.iter().map(|holder| holder.ticket).eq(holder)
+            state.waiters == 0 && self.tells(&state, holder.as_slice())
         })
         .await;
     }

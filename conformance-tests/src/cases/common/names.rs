@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use stanchion_core::{LimiterOptions, MutexOptions, Quota, SemaphoreOptions, WaitGroupOptions};
+use stanchion_core::{LimiterOptions, MutexMode, MutexOptions, Quota, SemaphoreOptions, WaitGroupOptions};
 
+use super::super::shape::untold;
 use super::super::support::{kind_of, unique};
 use crate::harness::Harness;
 
@@ -114,6 +115,7 @@ fn odd_names() -> Vec<String> {
 /// C19: all of them at once, so that two that alias would get in each other's way, and from two clients.
 pub(crate) async fn c19_every_legal_name_is_its_own_mutex(h: &dyn Harness) {
     let (store, other) = (h.store().await, h.store().await);
+    let by_session = store.capabilities().mutex_mode == MutexMode::Session;
     let mut held = Vec::new();
     for name in odd_names() {
         let mutex = store.mutex(&name, MutexOptions::default()).expect("a legal name");
@@ -124,8 +126,9 @@ pub(crate) async fn c19_every_legal_name_is_its_own_mutex(h: &dyn Harness) {
         let mutex = other.mutex(&name, MutexOptions::default()).expect("a legal name");
         assert_eq!(mutex.name(), name);
         let state = mutex.inspect().await.expect("inspect");
+        let ticket = if by_session { untold() } else { guard.ticket() };
         let tickets: Vec<_> = state.holders.iter().map(|holder| holder.ticket).collect();
-        assert_eq!(tickets, [guard.ticket()], "the same bytes name the same mutex everywhere: {name:?}");
+        assert_eq!(tickets, [ticket], "the same bytes name the same mutex everywhere: {name:?}");
         guard.release().await.expect("release");
         assert!(mutex.inspect().await.expect("inspect").holders.is_empty());
     }

@@ -26,6 +26,12 @@ pub(crate) async fn c22_the_declaration_is_true(h: &dyn Harness) {
     let mutex = store.mutex("m", MutexOptions::default()).expect("every store has mutexes");
     let attached = kind_of(mutex.attach(Ticket::random()).await);
     assert_eq!(attached, Some(if capabilities.detach { ErrorKind::Lost } else { ErrorKind::Unsupported }));
+    if !capabilities.detach {
+        let refused = mutex.lock().await.expect("lock").detach(Duration::from_secs(1)).await;
+        assert_eq!(kind_of(refused), unsupported);
+        let again = within(POLL_FLOOR, "released after the refusal", mutex.lock()).await.expect("lock");
+        again.release().await.expect("release");
+    }
 }
 
 /// C12: a closed store object refuses everything; others over the same state go on.

@@ -118,7 +118,7 @@ pub(crate) async fn c5_a_dropped_head_costs_the_others_nothing(h: &dyn Harness, 
         witness.queue_of(1).await;
         let second = locks[1].clone();
         let second = spawn(async move { second.lock().await.expect("lock") });
-        witness.queue_of(2).await;
+        locks[1].queue_of(2).await;
         if round < 2 {
             head.cancel().await;
             guard.release().await.expect("release");

@@ -15,6 +15,7 @@ pub(crate) async fn c10_the_deadline_counts_from_the_sending(h: &dyn Harness, sh
     let place = Place::new(h, shape).await;
     for ttl in [h.ttl(), h.ttl() * 3, Duration::from_secs(60), Duration::from_secs(24 * 60 * 60)] {
         let lock = place.client(unrenewed(ttl)).await;
+        let ttl = place.lease(ttl);
         let before = now();
         let guard = lock.try_lock().await.expect("a definite answer").expect("free");
         let after = now();
@@ -70,10 +71,10 @@ pub(crate) async fn c10_a_holder_that_stood_still_does_not_believe(h: &dyn Harne
 
 /// C13: renewal pushes `D` on, a lease at a time.
 pub(crate) async fn c13_renewal_moves_the_deadline(h: &dyn Harness, shape: Shape) {
-    let ttl = h.ttl() * 2;
     let place = Place::new(h, shape).await;
+    let ttl = place.lease(h.ttl() * 2);
     let guard = place.client(leased(ttl)).await.lock().await.expect("lock");
-    let by_process = place.is_kept_by_process().await;
+    let by_process = place.is_kept_by_process();
     let mut last = guard.renewed_deadline();
     for _ in 0..3 {
         assert_eq!(last.is_none(), by_process, "a lease has an end unless the process keeps the hold");

@@ -54,8 +54,8 @@ pub(crate) async fn c9_a_lost_guard_stays_lost(h: &dyn Harness, shape: Shape) {
 
 /// C9: once the store says the hold is gone, the next renewal tells.
 pub(crate) async fn c9_m8_a_forced_release_is_told_in_a_third_of_the_lease(h: &dyn Harness, shape: Shape) {
-    let ttl = long_ttl(h);
     let place = Place::new(h, shape).await;
+    let ttl = place.lease(long_ttl(h));
     let lock = place.client(leased(ttl)).await;
     let operator = place.client(leased(ttl)).await;
     let guard = lock.lock().await.expect("lock");
@@ -90,8 +90,8 @@ pub(crate) async fn m8_force_tells_whether_somebody_held(h: &dyn Harness, shape:
 
 /// C9: data loss is an unsafe fault; the holder is told all the same.
 pub(crate) async fn c9_a_holder_is_told_of_data_loss(h: &dyn Harness, shape: Shape) {
-    let ttl = long_ttl(h);
     let place = Place::new(h, shape).await;
+    let ttl = place.lease(long_ttl(h));
     let guard = place.client(leased(ttl)).await.lock().await.expect("lock");
     if !h.lose_data().await {
         return cannot_show("this harness cannot lose the store's data");
@@ -169,8 +169,8 @@ pub(crate) async fn m4_run_drops_the_future_at_the_deadline(h: &dyn Harness, sha
 }
 
 pub(crate) async fn m4_run_drops_the_future_at_the_loss(h: &dyn Harness, shape: Shape) {
-    let ttl = long_ttl(h);
     let place = Place::new(h, shape).await;
+    let ttl = place.lease(long_ttl(h));
     let guard = place.client(leased(ttl)).await.lock().await.expect("lock");
     let operator = place.client(leased(ttl)).await;
     let dropped = Arc::new(AtomicBool::new(false));
@@ -183,7 +183,7 @@ pub(crate) async fn m4_run_drops_the_future_at_the_loss(h: &dyn Harness, shape: 
         pause(Duration::from_millis(20)).await;
         operator.force(guard.ticket()).await.expect("force")
     };
-    let limit = ttl / 3 + EPSILON + EPSILON;
+    let limit = place.forcing() + ttl / 3 + EPSILON + EPSILON;
     let (stopped, forced) =
         within(limit, "run ends at the loss", async { tokio::join!(guard.run(work), force) }).await;
     assert!(forced);

@@ -86,26 +86,39 @@ pub(crate) async fn c15_many_waiters_are_all_served(h: &dyn Harness, shape: Shap
 /// C16: in the order of arrival at the store, whichever client they came by.
 pub(crate) async fn c16_first_come_first_served(h: &dyn Harness, shape: Shape) {
     const WAITERS: u64 = 64;
+    let client_of = |number: u64| usize::from(number / 2 % 2 == 1);
     let place = Place::new(h, shape).await;
     let clients = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
     let guard = clients[0].lock().await.expect("lock");
     let served = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = Vec::new();
+    let mut queued = [0, 0];
     for number in 0..WAITERS {
         // In pairs, so that neighbours in the queue come by the same client and by different ones.
-        let lock = clients[usize::from(number / 2 % 2 == 1)].clone();
+        let lock = &clients[client_of(number)];
+        queued[client_of(number)] += 1;
+        let own = queued[client_of(number)];
+        let seen = place.seen_waiting(own, number + 1 - own);
+        let waiter = lock.clone();
         let served = Arc::clone(&served);
         waiters.push(spawn(async move {
-            let guard = lock.lock().await.expect("lock");
+            let guard = waiter.lock().await.expect("lock");
             served.lock().expect("no panic while it is held").push(number);
             guard.release().await.expect("release");
         }));
-        clients[0].queue_of(number + 1).await;
+        lock.queue_of(seen).await;
     }
     guard.release().await.expect("release");
     within(Duration::from_secs(20), "all waiters", join_all(waiters)).await;
-    let served = served.lock().expect("no panic while it is held");
-    assert_eq!(*served, (0..WAITERS).collect::<Vec<_>>(), "first come, first served");
+    let mut served = served.lock().expect("no panic while it is held").clone();
+    if place.is_kept_by_session() {
+        // One session waits for all of a process: the order is that of the process.
+        served.sort_by_key(|number| client_of(*number));
+        let of = |client| (0..WAITERS).filter(move |number| client_of(*number) == client);
+        assert_eq!(served, of(0).chain(of(1)).collect::<Vec<_>>(), "first come, first served in a process");
+    } else {
+        assert_eq!(served, (0..WAITERS).collect::<Vec<_>>(), "first come, first served");
+    }
 }
 
 /// C16: a release does not let a newcomer in before those who queue.
