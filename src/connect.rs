@@ -18,14 +18,14 @@ const KNOWN_SCHEMES: &str = "memory:, redis://, rediss://, redis+unix://, redis+
 /// | `redis+cluster://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]` | a Redis Cluster, from any of its nodes |
 /// | `redis+sentinel://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]/SERVICE[/DB]` | the primary that these sentinels announce |
 /// | `rediss://`, `rediss+cluster://`, `rediss+sentinel://` | the same with TLS, always with verification; the parameter `ca` is a PEM file |
-/// | `postgres://`, `postgresql://` | not written yet |
+/// | `postgres://[USER[:PASSWORD]@][HOST][:PORT][/DATABASE]`, or `postgresql://…` | a Postgres server; what is left out comes from the environment, as with `psql` |
 ///
 /// Parameters of the store follow a `?`, as in `redis://127.0.0.1/?namespace=billing`; each store documents its own.
 /// The memory store has none.
 ///
 /// # Errors
 /// - `InvalidArgument` for an unknown scheme, a malformed URL or an unknown parameter.
-/// - `Unsupported` if the store's Cargo feature is off, naming it, or if this version does not offer it.
+/// - `Unsupported` if the store's Cargo feature is off, naming it, or if the server is too old.
 /// - `Unavailable` if nobody answers, naming host and port; `Unauthorized` if the server refuses the credentials.
 /// - `UnsafeStore` or `ConfigMismatch` if the server is set up so that it could break a guarantee (C22).
 ///
@@ -50,8 +50,7 @@ pub async fn connect(url: &str) -> Result<Arc<dyn Store>> {
         "redis" | "rediss" | "redis+unix" | "redis+cluster" | "rediss+cluster" | "redis+sentinel"
         | "rediss+sentinel" => redis(url).await.map_err(|error| error.context("connect", "redis", "")),
         "postgres" | "postgresql" => {
-            let error = Error::new(ErrorKind::Unsupported, "the Postgres store is not written yet");
-            Err(error.context("connect", "postgres", ""))
+            postgres(url).await.map_err(|error| error.context("connect", "postgres", ""))
         }
         // The URL is not repeated: wherever it is malformed, it may hold a password.
         _ => Err(Error::invalid_argument(format!("a URL begins with one of {KNOWN_SCHEMES}"))),
@@ -85,5 +84,16 @@ async fn redis(url: &str) -> Result<Arc<dyn Store>> {
 #[cfg(not(feature = "redis"))]
 fn redis(_: &str) -> std::future::Ready<Result<Arc<dyn Store>>> {
     let detail = "turn on the Cargo feature `redis` of `stanchion`";
+    std::future::ready(Err(Error::new(ErrorKind::Unsupported, detail)))
+}
+
+#[cfg(feature = "postgres")]
+async fn postgres(url: &str) -> Result<Arc<dyn Store>> {
+    Ok(Arc::new(stanchion_postgres::PostgresStore::connect(url).await?))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgres(_: &str) -> std::future::Ready<Result<Arc<dyn Store>>> {
+    let detail = "turn on the Cargo feature `postgres` of `stanchion`";
     std::future::ready(Err(Error::new(ErrorKind::Unsupported, detail)))
 }

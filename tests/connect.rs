@@ -56,16 +56,6 @@ async fn c21_a_malformed_url_does_not_tell_its_password() {
     }
 }
 
-#[tokio::test]
-async fn postgres_is_not_written_yet() {
-    for url in ["postgres://me:hunter2@127.0.0.1/db", "postgresql://127.0.0.1/?mutex=lease"] {
-        let error = refused(url).await;
-        assert_eq!((error.kind(), error.store()), (ErrorKind::Unsupported, Some("postgres")));
-        assert!(error.to_string().contains("not written yet"), "{error}");
-        assert_hidden("hunter2", &texts(&error));
-    }
-}
-
 #[cfg(feature = "memory")]
 mod memory {
     use stanchion::{ErrorKind, MutexOptions, connect};
@@ -234,6 +224,74 @@ mod redis {
             store.ping().await.unwrap();
             assert_hidden(PASSWORD, &[format!("{store:?}"), format!("{store:#?}")]);
             store.close().await.unwrap();
+        }
+    }
+}
+
+#[cfg(not(feature = "postgres"))]
+#[tokio::test]
+async fn without_its_feature_the_postgres_store_is_unsupported() {
+    for scheme in ["postgres", "postgresql"] {
+        let error = refused(&format!("{scheme}://me:hunter2@127.0.0.1/")).await;
+        assert_eq!((error.kind(), error.store()), (ErrorKind::Unsupported, Some("postgres")));
+        assert!(error.to_string().contains("feature `postgres`"), "{error}");
+        assert_hidden("hunter2", &texts(&error));
+    }
+}
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use stanchion::{ErrorKind, MutexMode, connect};
+    use stanchion_conformance::servers::{self, PostgresOptions, PostgresServer};
+
+    use super::{assert_hidden, refused, texts};
+
+    const PASSWORD: &str = "hunter2-s3cret";
+
+    #[tokio::test]
+    async fn a_store_by_url_answers() {
+        let url = servers::postgres().unwrap().url();
+        for scheme in ["postgres://", "postgresql://"] {
+            let (_, rest) = url.split_once("://").unwrap();
+            let separator = if rest.contains('?') { '&' } else { '?' };
+            let url = format!("{scheme}{rest}{separator}namespace=facade&mutex=lease");
+            let store = connect(&url).await.unwrap();
+            let able = store.capabilities();
+            assert_eq!((able.store, able.shared, able.mutex_mode), ("postgres", true, MutexMode::Lease));
+            store.ping().await.unwrap();
+            store.close().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn c21_the_password_connects_and_is_not_told() {
+        let server = PostgresServer::start(PostgresOptions::default().passwords(true)).unwrap();
+        let grants = "GRANT CREATE ON DATABASE postgres TO app";
+        let url = format!("{}?mutex=lease", server.role("app", PASSWORD, grants).unwrap());
+        let store = connect(&url).await.unwrap();
+        assert_hidden(PASSWORD, &[format!("{store:?}"), format!("{store:#?}")]);
+        let error = refused(&url.replace(PASSWORD, "wr0ng-pass")).await;
+        assert_eq!((error.kind(), error.store()), (ErrorKind::Unauthorized, Some("postgres")), "{error}");
+        assert_eq!(error.operation(), Some("connect"));
+        assert_hidden("wr0ng-pass", &texts(&error));
+        server.kill().unwrap();
+        let error = refused(&url).await;
+        assert_eq!((error.kind(), error.store()), (ErrorKind::Unavailable, Some("postgres")), "{error}");
+        assert!(error.to_string().contains(&format!("127.0.0.1:{}", server.port())), "{error}");
+        assert_hidden(PASSWORD, &texts(&error));
+    }
+
+    /// Nobody has to be asked for it: the server is not there.
+    #[tokio::test]
+    async fn what_is_not_understood_is_refused_and_named() {
+        let error = refused(&format!("postgres://me:{PASSWORD}@127.0.0.1:1/?namespaze=a")).await;
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("namespaze"), "{error}");
+        assert_hidden(PASSWORD, &texts(&error));
+        for url in ["postgres:", "postgres:db", "postgresql://me:hunter2@127.0.0.1:notaport/"] {
+            let error = refused(url).await;
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{url}: {error}");
+            assert_hidden("hunter2", &texts(&error));
         }
     }
 }

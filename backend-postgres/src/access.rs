@@ -36,7 +36,7 @@ pub(crate) enum Access {
 
 impl Access {
     /// As the user has it, but for what this crate never needs: floats, and a log of its statements.
-    fn options(&self) -> PgConnectOptions {
+    pub(crate) fn options(&self) -> PgConnectOptions {
         let options = match self {
             Self::Own(options) => PgConnectOptions::clone(options),
             // Asked anew each time: it may be given another password.

@@ -165,6 +165,8 @@ async fn is_pooled(sessions: &mut [PgConnection; 2], schema: &Schema) -> Result<
 
 #[cfg(test)]
 mod tests {
+    use stanchion_conformance::servers::{PgBouncer, PostgresOptions, PostgresServer};
+
     use super::*;
 
     fn judged(change: impl Fn(&mut Facts)) -> std::result::Result<(), ErrorKind> {
@@ -196,5 +198,29 @@ mod tests {
         assert!(
             mode(MutexMode::Session, Way::Pooled).is_err() && mode(MutexMode::Lease, Way::Pooled).is_ok()
         );
+    }
+
+    /// Two plain connections.
+    async fn two(url: &str) -> [PgConnection; 2] {
+        let options: sqlx::postgres::PgConnectOptions = url.parse().unwrap();
+        let connect = || async {
+            sqlx::ConnectOptions::connect(&options.clone().extra_float_digits(None)).await.unwrap()
+        };
+        [connect().await, connect().await]
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn c22_a_transaction_pooler_is_told_from_a_server() {
+        let schema = Schema::new("stanchion").unwrap();
+        let server = PostgresServer::start(PostgresOptions::default()).unwrap();
+        for connections in [1, 3] {
+            let pooler = PgBouncer::start(&server, connections, &[]).unwrap();
+            for _ in 0..20 {
+                assert!(is_pooled(&mut two(&pooler.url()).await, &schema).await.unwrap());
+            }
+        }
+        for _ in 0..20 {
+            assert!(!is_pooled(&mut two(&server.url()).await, &schema).await.unwrap());
+        }
     }
 }

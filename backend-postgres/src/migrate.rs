@@ -109,7 +109,9 @@ async fn run(connection: &mut PgConnection, schema: &Schema, way: Way) -> Result
         // Only where it is missing: even `IF NOT EXISTS` takes the right to make one.
         migrator.create_schema(schema.quoted());
     }
-    migrator.run(&mut *transaction).await.map_err(error::of_migration)?;
+    // As `run`, which the compiler does not take for a future that can be sent between threads.
+    let applied = migrator.run_direct(None, &mut *transaction, false).await;
+    applied.map_err(error::of_migration)?;
     if way == Way::Pooled {
         // The client library prepared statements by name in a session that others will use.
         transaction.clear_cached_statements().await.map_err(failed)?;

@@ -259,10 +259,20 @@ fn steps(steps: &Arc<PostgresSteps>, mutexes: Option<Arc<dyn PermitSteps>>) -> S
     }
 }
 
-/// The engine with mutexes that sessions keep: `steps` with the steps of sessions for callers and for the engine, and
-/// the chores that watch over the sessions. `connected.sessions` makes sessions, `connected.session_ttl` is their lease.
-fn in_sessions(connected: Connected, _lock_sessions: usize) -> Result<Engine> {
-    let _ = (&connected.sessions, connected.session_ttl);
+/// The engine with mutexes that sessions keep.
+fn in_sessions(connected: Connected, lock_sessions: usize) -> Result<Engine> {
+    let (mutexes, chore) = session_steps(&connected, lock_sessions)?;
+    let callers = steps(&connected.callers_steps(), Some(Arc::clone(&mutexes)));
+    let own = steps(&connected.own_steps(), Some(mutexes));
+    start(connected, callers, own, vec![chore])
+}
+
+/// What keeps mutexes in sessions, and the chore that watches over the sessions.
+fn session_steps(
+    connected: &Connected,
+    _lock_sessions: usize,
+) -> Result<(Arc<dyn PermitSteps>, Arc<dyn Chore>)> {
+    let _ = (&connected.context, &connected.own, connected.sessions.access.options(), connected.session_ttl);
     Err(Error::new(ErrorKind::Unsupported, "mutex=session is not written yet: use mutex=lease"))
 }
 

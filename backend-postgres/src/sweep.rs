@@ -70,3 +70,50 @@ impl Chore for Sweep {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use stanchion_conformance::servers::{PostgresOptions, PostgresServer};
+    use stanchion_core::engine::steps::ProcessId;
+
+    use super::*;
+    use crate::context::Retention;
+    use crate::schema::Schema;
+
+    /// Functions that have rows to take out for some calls.
+    const STAND_INS: &str = "CREATE SCHEMA swept;
+        CREATE SEQUENCE swept.calls;
+        CREATE FUNCTION swept.sweep_permits(namespace text, batch integer) RETURNS integer LANGUAGE sql
+            AS $$ SELECT CASE WHEN nextval('swept.calls') < 4 AND namespace = 'n' THEN batch ELSE 0 END $$;
+        CREATE FUNCTION swept.sweep_limits(namespace text, batch integer) RETURNS bigint LANGUAGE sql
+            AS $$ SELECT CASE WHEN currval('swept.calls') < 6 THEN 1 ELSE 0 END::bigint $$;";
+
+    fn sweep(url: &str, retention: Duration) -> Sweep {
+        let context = Context {
+            schema: Schema::new("swept").unwrap(),
+            namespace: Arc::from("n"),
+            process: ProcessId::random(),
+            retention: Retention { tokens: retention * 2, state: retention },
+        };
+        let options: sqlx::postgres::PgConnectOptions = url.parse().unwrap();
+        Sweep::new(Arc::new(context), Arc::new(Link::new(options, 1, Duration::from_secs(2))))
+    }
+
+    #[tokio::test]
+    async fn c25_a_sweep_goes_on_until_nothing_is_left() {
+        let server = PostgresServer::start(PostgresOptions::default()).unwrap();
+        let sweep = sweep(&server.url(), Duration::from_secs(60));
+        assert!(sweep.sweep().await.is_err(), "there are no functions yet");
+        server.sql(STAND_INS).unwrap();
+        sweep.sweep().await.unwrap();
+        assert_eq!(server.sql("SELECT last_value FROM swept.calls").unwrap().trim(), "6");
+    }
+
+    #[test]
+    fn c25_sweeps_are_10_to_60_s_apart() {
+        for (retention, pause) in [(1, 10), (120, 30), (3_600, 60)] {
+            let sweep = sweep("postgres://127.0.0.1/", Duration::from_secs(retention));
+            assert_eq!(sweep.pause, Duration::from_secs(pause));
+        }
+    }
+}

@@ -160,14 +160,4 @@ impl fmt::Debug for PostgresWake {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn c14_forged_hints_are_ignored() {
-        let (one, other) = (Ticket::random(), Ticket::random());
-        assert_eq!(tickets(&format!("{one},{other}")), [one, other]);
-        assert_eq!(tickets(&format!(",x,{one},{}", "0".repeat(33))), [one]);
-        assert_eq!(tickets(""), []);
-    }
-}
+mod tests;

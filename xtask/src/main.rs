@@ -4,6 +4,7 @@ mod check;
 mod coverage;
 mod file_lengths;
 mod libtest;
+mod postgres_schema;
 mod servers;
 mod stage;
 mod test;
@@ -19,6 +20,9 @@ Usage: cargo xtask <command>
   check                          formatting, lints, documentation and the length of files
   coverage                       the contract's clauses and their test cases, store by store
   servers                        run a Redis and a Postgres until Ctrl-C or the end of input
+  postgres-schema [--schema NAME] [--role ROLE] [--after VERSION]
+                                 print the SQL that makes the schema on Postgres, with the rights that ROLE needs;
+                                 only the migrations after VERSION, where there is a schema already
 ";
 const WRONG_USE: u8 = 2;
 
@@ -39,6 +43,10 @@ fn main() -> ExitCode {
         ("check", []) => check::run(),
         ("coverage", []) => coverage::run(),
         ("servers", []) => servers::run(),
+        ("postgres-schema", rest) => match postgres_schema::Options::parse(rest) {
+            Some(options) => postgres_schema::run(&options),
+            None => return wrong_use(),
+        },
         ("help" | "--help" | "-h", []) => {
             print!("{HELP}");
             return ExitCode::SUCCESS;

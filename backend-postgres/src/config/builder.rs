@@ -166,8 +166,9 @@ impl PostgresBuilder {
         self
     }
 
-    /// Sessions that wait for contended mutexes in [`MutexMode::Session`], 1 to 100 (default 4). With more names waited
-    /// for at once, the others wait in this process.
+    /// Sessions that hold and wait for mutexes in [`MutexMode::Session`], at most: 2 to 100 (default 4). One takes what is
+    /// free; each of the others waits for a name that is not. With more names waited for at once, the others are asked
+    /// for again and again.
     #[must_use]
     pub fn lock_sessions(mut self, sessions: usize) -> Self {
         self.lock_sessions = sessions;
@@ -195,8 +196,8 @@ impl PostgresBuilder {
         if !(1..=MOST_CONNECTIONS).contains(&self.connections) {
             return refused("connections is between 1 and 4");
         }
-        if !(1..=MOST_LOCK_SESSIONS).contains(&self.lock_sessions) {
-            return refused("lock_sessions is between 1 and 100");
+        if !(2..=MOST_LOCK_SESSIONS).contains(&self.lock_sessions) {
+            return refused("lock_sessions is between 2 and 100");
         }
         if !matches!(self.mutex, MutexMode::Session | MutexMode::Lease) {
             return refused("mutexes on Postgres are kept by session or by lease");
@@ -227,7 +228,7 @@ mod tests {
         assert!(
             ok(builder().connections(4)) && !ok(builder().connections(0)) && !ok(builder().connections(5))
         );
-        assert!(!ok(builder().lock_sessions(0)) && !ok(builder().mutex(MutexMode::Process)));
+        assert!(!ok(builder().lock_sessions(1)) && !ok(builder().mutex(MutexMode::Process)));
         assert!(ok(builder().session_ttl(ms(100))) && !ok(builder().session_ttl(ms(99))));
         for url in ["postgres://h/?namespace=", "postgres://h/?schema=A", "postgres://h/?session_ttl_ms=1"] {
             assert!(PostgresBuilder::new(url).is_err(), "{url}");

@@ -107,3 +107,6 @@ impl PermitSteps for Dispatch {
         self.rest.ping().await
     }
 }
+
+#[cfg(test)]
+mod tests;

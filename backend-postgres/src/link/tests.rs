@@ -1,0 +1,297 @@
+//! Links to real servers.
+
+#![allow(clippy::disallowed_methods, reason = "tests wait in real time and own their runtimes")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::{PgArguments, PgPoolOptions};
+use sqlx::{Arguments, Row};
+use stanchion_conformance::servers::{PgBouncer, PostgresOptions, PostgresServer};
+use stanchion_core::ErrorKind;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::*;
+use crate::schema::Schema;
+
+const LIMIT: Duration = Duration::from_millis(500);
+const EPSILON: Duration = Duration::from_millis(500);
+const PID: &str = "SELECT pg_backend_pid()::bigint";
+
+fn server() -> PostgresServer {
+    PostgresServer::start(PostgresOptions::default()).unwrap()
+}
+
+fn source(url: &str, way: Way) -> Source {
+    let access = Access::Own(Box::new(url.parse().unwrap()));
+    Source::Own(Sessions { access, settings: Settings { way, limit: LIMIT, raise: false } })
+}
+
+fn link(url: &str) -> Link {
+    Link::new(source(url, Way::Direct), 2, LIMIT)
+}
+
+fn statement(text: &'static str) -> Statement {
+    Schema::new("stanchion").unwrap().statement(text)
+}
+
+async fn run(link: &Link, text: &'static str) -> Result<Vec<PgRow>> {
+    link.rows(&statement(text), PgArguments::default()).await
+}
+
+async fn number(link: &Link, text: &'static str) -> Result<i64> {
+    Ok(run(link, text).await?[0].get(0))
+}
+
+async fn kind(link: &Link, text: &'static str) -> ErrorKind {
+    run(link, text).await.unwrap_err().kind()
+}
+
+/// The answer to the same question until there is one.
+async fn eventually(link: &Link, limit: Duration) -> i64 {
+    let end = Instant::now() + limit;
+    loop {
+        match number(link, PID).await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(error.is_retryable() && Instant::now() < end, "{error:?}"),
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn c3_what_the_server_refuses_was_not_executed_and_keeps_the_connection() {
+    let server = server();
+    let link = link(&server.url());
+    let pid = number(&link, PID).await.unwrap();
+    assert_eq!(kind(&link, "SELECT 1/0").await, ErrorKind::Unavailable);
+    assert_eq!(kind(&link, "SELECT stanchion.nothing()").await, ErrorKind::ConfigMismatch);
+    let missing = run(&link, "SELECT 1 FROM stanchion.nothing").await.unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::ConfigMismatch);
+    assert!(missing.to_string().contains("cargo xtask postgres-schema"), "{missing}");
+    assert_eq!(number(&link, PID).await.unwrap(), pid);
+}
+
+#[tokio::test]
+async fn c3_a_session_that_is_ended_leaves_it_unknown() {
+    let server = server();
+    let link = link(&server.url());
+    assert_eq!(
+        kind(&link, "SELECT pg_terminate_backend(pg_backend_pid()), pg_sleep(1)").await,
+        ErrorKind::Unknown
+    );
+    number(&link, PID).await.unwrap();
+}
+
+#[tokio::test]
+async fn c3_a_server_that_takes_no_writes_is_connected_to_anew() {
+    let server = server();
+    let link = link(&server.url());
+    let pid = number(&link, PID).await.unwrap();
+    run(&link, "SELECT set_config('default_transaction_read_only', 'on', false)").await.unwrap();
+    assert_eq!(kind(&link, "CREATE TABLE t()").await, ErrorKind::Unavailable);
+    assert_ne!(number(&link, PID).await.unwrap(), pid);
+    run(&link, "CREATE TABLE t()").await.unwrap();
+}
+
+#[tokio::test]
+async fn c17_the_server_itself_ends_what_takes_too_long() {
+    let server = server();
+    let link = link(&server.url());
+    let pid = number(&link, PID).await.unwrap();
+    let start = Instant::now();
+    assert_eq!(kind(&link, "SELECT pg_sleep(10)").await, ErrorKind::Unavailable);
+    assert!(start.elapsed() < LIMIT + EPSILON, "{:?}", start.elapsed());
+    assert_eq!(number(&link, PID).await.unwrap(), pid);
+}
+
+#[tokio::test]
+async fn c17_a_server_that_says_nothing_leaves_it_unknown_within_the_limit() {
+    let server = server();
+    let link = link(&server.url());
+    number(&link, PID).await.unwrap();
+    server.pause().unwrap();
+    for expected in [ErrorKind::Unknown, ErrorKind::Unavailable] {
+        let start = Instant::now();
+        assert_eq!(kind(&link, PID).await, expected);
+        assert!(start.elapsed() < LIMIT + EPSILON, "{:?}", start.elapsed());
+    }
+    server.resume().unwrap();
+    eventually(&link, Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn c17_a_full_server_refuses_within_the_limit_and_recovers() {
+    let options = PostgresOptions::default()
+        .setting("max_connections", "5")
+        .setting("superuser_reserved_connections", "0");
+    let server = PostgresServer::start(options).unwrap();
+    let hogs = PgPoolOptions::new().max_connections(5).connect(&server.url()).await.unwrap();
+    let mut held = Vec::new();
+    for _ in 0..5 {
+        held.push(hogs.acquire().await.unwrap());
+    }
+    let link = link(&server.url());
+    let start = Instant::now();
+    let error = run(&link, PID).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("no more connections") && start.elapsed() < LIMIT, "{error}");
+    for held in held {
+        held.close().await.unwrap();
+    }
+    eventually(&link, Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn c18_a_restarted_server_is_connected_to_at_once() {
+    let server = server();
+    let link = link(&server.url());
+    number(&link, PID).await.unwrap();
+    server.kill().unwrap();
+    assert!(run(&link, PID).await.unwrap_err().is_retryable());
+    assert_eq!(kind(&link, PID).await, ErrorKind::Unavailable);
+    server.restart().unwrap();
+    eventually(&link, Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn c18_connections_that_ended_while_idle_are_replaced_without_an_error() {
+    let server = server();
+    let link = Arc::new(link(&server.url()));
+    let both = tokio::join!(run(&link, "SELECT pg_sleep(0.1)"), run(&link, "SELECT pg_sleep(0.1)"));
+    assert!(both.0.is_ok() && both.1.is_ok());
+    sleep(FRESH + Duration::from_millis(50)).await;
+    let end =
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'stanchion'";
+    assert_eq!(server.sql(end).unwrap().trim(), "2");
+    let both = tokio::join!(number(&link, PID), number(&link, PID));
+    assert!(both.0.is_ok() && both.1.is_ok(), "{both:?}");
+}
+
+#[tokio::test]
+async fn c4_a_dropped_request_leaves_the_others_answers_in_order() {
+    let server = server();
+    let link = link(&server.url());
+    let echo = statement("SELECT $1::bigint FROM pg_sleep(0.001)");
+    let ask = |value: i64| {
+        let mut arguments = PgArguments::default();
+        arguments.add(value).unwrap();
+        link.rows(&echo, arguments)
+    };
+    for round in 0..200 {
+        let dropped = timeout(Duration::from_micros(u64::try_from(round).unwrap() * 20), ask(-1)).await;
+        drop(dropped);
+        assert_eq!(ask(round).await.unwrap()[0].get::<i64, _>(0), round);
+    }
+}
+
+#[test]
+fn c12_each_runtime_has_connections_of_its_own() {
+    let server = server();
+    let link = link(&server.url());
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (first, second) = (runtime(), runtime());
+    let pid = first.block_on(number(&link, PID)).unwrap();
+    let other = second.block_on(number(&link, PID)).unwrap();
+    assert_ne!(pid, other);
+    assert_eq!(first.block_on(number(&link, PID)).unwrap(), pid);
+    drop(first);
+    assert_eq!(second.block_on(number(&link, PID)).unwrap(), other);
+    for _ in 0..10 {
+        runtime().block_on(number(&link, PID)).unwrap();
+    }
+    let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stanchion'";
+    let count: usize = server.sql(count).unwrap().trim().parse().unwrap();
+    assert!(count <= RUNTIMES + 1, "{count}");
+}
+
+#[tokio::test]
+async fn c15_requests_share_few_connections_with_their_settings() {
+    let server = server();
+    let link = Arc::new(link(&server.url()));
+    let tasks: Vec<_> = (0..50)
+        .map(|_| {
+            let link = Arc::clone(&link);
+            tokio::spawn(async move { number(&link, PID).await.unwrap() })
+        })
+        .collect();
+    let mut pids = std::collections::HashSet::new();
+    for task in tasks {
+        pids.insert(task.await.unwrap());
+    }
+    assert!(pids.len() <= 2, "{pids:?}");
+    let rows = run(&link, "SELECT current_setting('lock_timeout'), current_setting('transaction_isolation')");
+    let row = &rows.await.unwrap()[0];
+    let set: (String, String) = (row.get(0), row.get(1));
+    assert_eq!(set, ("450ms".to_owned(), "read committed".to_owned()));
+}
+
+#[tokio::test]
+async fn statements_are_not_left_behind_where_none_are_remembered() {
+    let server = server();
+    let link = link(&format!("{}?statement-cache-capacity=0", server.url()));
+    for _ in 0..5 {
+        number(&link, PID).await.unwrap();
+    }
+    let left = number(&link, "SELECT count(*) FROM pg_prepared_statements").await.unwrap();
+    assert!(left <= 1, "{left}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_go_through_a_transaction_pooler() {
+    let server = server();
+    let pooler = PgBouncer::start(&server, 2, &[]).unwrap();
+    let begin = Schema::new("stanchion")
+        .unwrap()
+        .filled(include_str!("../sql/begin_durable.sql"), &[("{limit}", "450ms")]);
+    let link = || Link::new(source(&pooler.url(), Way::Pooled), 2, LIMIT).through_pooler(&begin);
+    let links = Arc::new([link(), link(), link(), link()]);
+    run(&links[0], "CREATE TABLE t (x bigint)").await.unwrap();
+    let tasks: Vec<_> = (0..100)
+        .map(|index| {
+            let links = Arc::clone(&links);
+            tokio::spawn(async move { run(&links[index % 4], "INSERT INTO t VALUES (1)").await.unwrap() })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(number(&links[1], "SELECT count(*) FROM t").await.unwrap(), 100);
+    assert_eq!(kind(&links[0], "SELECT 1/0").await, ErrorKind::Unavailable);
+    assert_eq!(kind(&links[0], "SELECT pg_sleep(10)").await, ErrorKind::Unavailable);
+    let ended = "INSERT INTO t SELECT 1 FROM pg_terminate_backend(pg_backend_pid()), pg_sleep(1)";
+    assert_eq!(kind(&links[0], ended).await, ErrorKind::Unavailable);
+    let row = run(&links[0], "SELECT current_setting('lock_timeout'), count(*) FROM t").await.unwrap();
+    assert_eq!((row[0].get::<String, _>(0), row[0].get::<i64, _>(1)), ("450ms".to_owned(), 100));
+    server.pause().unwrap();
+    assert_eq!(kind(&links[2], "INSERT INTO t VALUES (1)").await, ErrorKind::Unavailable);
+    server.resume().unwrap();
+    assert_eq!(eventually_count(&links[2]).await, 100);
+}
+
+async fn eventually_count(link: &Link) -> i64 {
+    eventually(link, Duration::from_secs(2)).await;
+    number(link, "SELECT count(*) FROM t").await.unwrap()
+}
+
+#[test]
+fn c4_a_pools_connection_in_doubt_is_closed_also_where_there_is_no_runtime() {
+    let server = server();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let pool = runtime.block_on(async {
+        PgPoolOptions::new().min_connections(1).max_connections(2).connect(&server.url()).await.unwrap()
+    });
+    let link = Link::new(Source::Given(pool.clone()), 2, LIMIT);
+    let slow = statement("SELECT pg_sleep(0.3)");
+    let mut request = Box::pin(link.rows(&slow, PgArguments::default()));
+    runtime.block_on(async { assert!(timeout(Duration::from_millis(100), &mut request).await.is_err()) });
+    drop(request);
+    runtime.block_on(async {
+        for _ in 0..20 {
+            number(&link, PID).await.unwrap();
+        }
+        assert!(pool.size() <= 2);
+        pool.close().await;
+        assert_eq!(kind(&link, PID).await, ErrorKind::Closed);
+    });
+}

@@ -1,0 +1,174 @@
+//! Steps that tell which way they were asked.
+
+use std::sync::{Mutex, PoisonError};
+
+use stanchion_core::engine::steps::{Ending, LimitCheck};
+use stanchion_core::{Error, ErrorKind, Name, Ticket, Ttl};
+
+use super::*;
+
+/// Answers with its tag and with the entry's place in its own batch, and keeps what it was asked.
+#[derive(Debug)]
+struct Way {
+    tag: u32,
+    asked: Mutex<Vec<(&'static str, Vec<String>)>>,
+}
+
+impl Way {
+    fn new(tag: u32) -> Arc<Self> {
+        Arc::new(Self { tag, asked: Mutex::default() })
+    }
+
+    fn note<'a>(&self, step: &'static str, names: impl Iterator<Item = &'a Object>) {
+        let names = names.map(|object| object.name.to_string()).collect();
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push((step, names));
+    }
+
+    fn asked(&self) -> Vec<(&'static str, Vec<String>)> {
+        std::mem::take(&mut self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[async_trait]
+impl PermitSteps for Way {
+    fn lane(&self, _: &Object) -> usize {
+        7
+    }
+
+    async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
+        self.note("acquire", batch.iter().map(|entry| &entry.object));
+        // The other way comes in between.
+        tokio::task::yield_now().await;
+        (0..).zip(batch).map(|(born, _)| Ok(Acquired::Waiting { limit: self.tag, born })).collect()
+    }
+
+    async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
+        self.note("renew", batch.iter().map(|entry| &entry.object));
+        batch.iter().map(|_| Ok(if self.tag == 1 { Kept::Yes } else { Kept::No })).collect()
+    }
+
+    async fn release(&self, batch: &[Release]) -> Answers<Kept> {
+        self.note("release", batch.iter().map(|entry| &entry.object));
+        batch.iter().map(|_| Err(Error::new(ErrorKind::Unavailable, self.tag.to_string()))).collect()
+    }
+
+    async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
+        self.note("cancel", batch.iter().map(|entry| &entry.object));
+        batch.iter().map(|_| Ok(())).collect()
+    }
+
+    async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
+        self.note("poll", batch.iter());
+        batch.iter().map(|_| Ok(Polled { born: self.tag.into(), ..Polled::default() })).collect()
+    }
+
+    async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {
+        self.note("attach", std::iter::once(&attach.object));
+        Ok(None)
+    }
+
+    async fn inspect(&self, object: &Object) -> Result<Inspection> {
+        self.note("inspect", std::iter::once(object));
+        Err(Error::new(ErrorKind::Unavailable, self.tag.to_string()))
+    }
+
+    async fn resize(&self, object: &Object, _: u32) -> Result<()> {
+        self.note("resize", std::iter::once(object));
+        Ok(())
+    }
+
+    async fn force(&self, object: &Object, _: Force) -> Result<u32> {
+        self.note("force", std::iter::once(object));
+        Ok(self.tag)
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.note("ping", std::iter::empty());
+        Ok(())
+    }
+}
+
+fn ways() -> (Arc<Way>, Arc<Way>, Dispatch) {
+    let (mutexes, rest) = (Way::new(1), Way::new(0));
+    let dispatch = Dispatch { mutexes: Arc::<Way>::clone(&mutexes), rest: Arc::<Way>::clone(&rest) };
+    (mutexes, rest, dispatch)
+}
+
+fn objects(names: &[&str]) -> Vec<Object> {
+    let object = |name: &&str| {
+        let kind = match &name[..1] {
+            "m" => Kind::Mutex,
+            "s" => Kind::Semaphore,
+            _ => Kind::WaitGroup,
+        };
+        Object { kind, name: Name::new(name).unwrap() }
+    };
+    names.iter().map(object).collect()
+}
+
+fn acquire(object: Object) -> Acquire {
+    Acquire {
+        object,
+        ticket: Ticket::random(),
+        weight: 1,
+        lease: Ttl::DEFAULT,
+        limit: 1,
+        check: LimitCheck::Follow,
+        queue: true,
+        max_waiters: None,
+        label: None,
+    }
+}
+
+#[tokio::test]
+async fn a_mixed_batch_is_split_and_answered_in_order() {
+    let (mutexes, rest, dispatch) = ways();
+    let batch: Vec<_> = objects(&["s1", "m1", "m2", "w1", "m3"]).into_iter().map(acquire).collect();
+    let answers: Vec<_> = dispatch.acquire(&batch).await.into_iter().map(|answer| answer.unwrap()).collect();
+    let waiting = |limit, born| Acquired::Waiting { limit, born };
+    assert_eq!(answers, [waiting(0, 0), waiting(1, 0), waiting(1, 1), waiting(0, 1), waiting(1, 2)]);
+    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    assert_eq!(mutexes.asked(), [("acquire", names(&["m1", "m2", "m3"]))]);
+    assert_eq!(rest.asked(), [("acquire", names(&["s1", "w1"]))]);
+    let lanes: Vec<_> = batch.iter().map(|entry| dispatch.lane(&entry.object)).collect();
+    assert_eq!(lanes, [0, 1, 1, 0, 1]);
+}
+
+#[tokio::test]
+async fn a_batch_of_one_kind_goes_one_way() {
+    let (mutexes, rest, dispatch) = ways();
+    assert_eq!(dispatch.poll(&objects(&["m1", "m2"])).await.len(), 2);
+    assert_eq!((mutexes.asked().len(), rest.asked().len()), (1, 0));
+    assert_eq!(dispatch.poll(&objects(&["s1", "w2"])).await.len(), 2);
+    assert_eq!((mutexes.asked().len(), rest.asked().len()), (0, 1));
+}
+
+#[tokio::test]
+async fn every_step_finds_its_way() {
+    let (mutexes, rest, dispatch) = ways();
+    let both = objects(&["m1", "s1"]);
+    let ticket = Ticket::random();
+    let renew = |object| Renew { object, ticket, lease: Ttl::DEFAULT };
+    let renewed = dispatch.renew(&both.iter().cloned().map(renew).collect::<Vec<_>>()).await;
+    assert!(matches!(renewed[..], [Ok(Kept::Yes), Ok(Kept::No)]), "{renewed:?}");
+    let release = |object| Release { object, ticket, ending: Ending::Finished, tombstone: None, call: None };
+    let released = dispatch.release(&both.iter().cloned().map(release).collect::<Vec<_>>()).await;
+    let texts: Vec<_> = released.into_iter().map(|answer| answer.unwrap_err().to_string()).collect();
+    assert!(texts[0].ends_with('1') && texts[1].ends_with('0'), "{texts:?}");
+    let cancel = |object| Cancel { object, ticket, lease: Ttl::DEFAULT };
+    assert_eq!(dispatch.cancel(&both.iter().cloned().map(cancel).collect::<Vec<_>>()).await.len(), 2);
+    for object in &both {
+        let attach =
+            Attach { object: object.clone(), from: ticket, to: ticket, lease: Ttl::DEFAULT, label: None };
+        dispatch.attach(&attach).await.unwrap();
+        dispatch.inspect(object).await.unwrap_err();
+        dispatch.resize(object, 2).await.unwrap();
+        let freed = dispatch.force(object, Force::All).await.unwrap();
+        assert_eq!(freed, u32::from(object.kind == Kind::Mutex));
+    }
+    dispatch.ping().await.unwrap();
+    let steps = |way: &Way| way.asked().into_iter().map(|(step, _)| step).collect::<Vec<_>>();
+    let common = ["renew", "release", "cancel", "attach", "inspect", "resize", "force"];
+    assert_eq!(steps(&mutexes), common);
+    assert_eq!(steps(&rest), [&common[..], &["ping"]].concat());
+}

@@ -1,0 +1,127 @@
+//! Hints through a real server.
+
+#![allow(clippy::disallowed_methods, reason = "tests wait in real time and own their runtimes")]
+
+use stanchion_conformance::servers::{PostgresOptions, PostgresServer};
+use tokio::time::sleep as pause;
+
+use super::*;
+use crate::access::{Access, Settings, Way};
+
+const LIMIT: Duration = Duration::from_millis(500);
+
+fn server() -> PostgresServer {
+    PostgresServer::start(PostgresOptions::default()).unwrap()
+}
+
+fn wake(server: &PostgresServer) -> PostgresWake {
+    let access = Access::Own(Box::new(server.url().parse().unwrap()));
+    let settings = Settings { way: Way::Direct, limit: LIMIT, raise: false };
+    PostgresWake::new(Some(Sessions { access, settings }), ProcessId::random())
+}
+
+fn notify(server: &PostgresServer, wake: &PostgresWake, payload: &str) {
+    server.sql(&format!("SELECT pg_notify('{}', '{payload}')", wake.channel)).unwrap();
+}
+
+/// The next hints, whatever has to be connected for them.
+async fn hints(wake: &PostgresWake) -> Vec<Ticket> {
+    for _ in 0..10 {
+        match wake.next().await {
+            Ok(hints) if hints.is_empty() => {}
+            Ok(hints) => return hints,
+            Err(error) => assert!(error.is_retryable(), "{error:?}"),
+        }
+    }
+    panic!("no hints");
+}
+
+#[test]
+fn c14_forged_hints_are_ignored() {
+    let (one, other) = (Ticket::random(), Ticket::random());
+    assert_eq!(tickets(&format!("{one},{other}")), [one, other]);
+    assert_eq!(tickets(&format!(",x,{one},{}", "0".repeat(33))), [one]);
+    assert_eq!(tickets(""), []);
+}
+
+#[tokio::test]
+async fn c14_hints_come_and_silence_ends_within_a_second() {
+    let server = server();
+    let wake = wake(&server);
+    let start = now();
+    assert_eq!(wake.next().await.unwrap(), []);
+    assert!(now() - start < Duration::from_millis(1_200), "{:?}", now() - start);
+    let (one, other) = (Ticket::random(), Ticket::random());
+    notify(&server, &wake, &format!("{one},{other}"));
+    notify(&server, &wake, &other.to_string());
+    let start = now();
+    assert_eq!(wake.next().await.unwrap(), [one, other]);
+    assert_eq!(wake.next().await.unwrap(), [other]);
+    assert!(now() - start < Duration::from_millis(100));
+}
+
+#[tokio::test]
+async fn c14_a_connection_that_breaks_is_told_and_made_anew() {
+    let server = server();
+    let wake = wake(&server);
+    assert_eq!(wake.next().await.unwrap(), []);
+    server
+        .sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'stanchion'")
+        .unwrap();
+    assert_eq!(wake.next().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(wake.next().await.unwrap(), []);
+    let ticket = Ticket::random();
+    notify(&server, &wake, &ticket.to_string());
+    assert_eq!(hints(&wake).await, [ticket]);
+    server.kill().unwrap();
+    for _ in 0..2 {
+        assert_eq!(wake.next().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    server.restart().unwrap();
+    assert_eq!(wake.next().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn c17_a_silent_link_is_given_up_in_a_bounded_time() {
+    let server = server();
+    let wake = wake(&server);
+    assert_eq!(wake.next().await.unwrap(), []);
+    server.pause().unwrap();
+    for _ in 0..2 {
+        let start = now();
+        assert_eq!(wake.next().await.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert!(now() - start < WAIT + LIMIT + Duration::from_millis(500), "{:?}", now() - start);
+    }
+    server.resume().unwrap();
+    assert_eq!(wake.next().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn c4_a_dropped_call_leaves_a_working_source() {
+    let server = server();
+    let wake = wake(&server);
+    for delay in 0..20 {
+        drop(timeout(Duration::from_millis(delay), wake.next()).await);
+    }
+    assert_eq!(wake.next().await.unwrap(), []);
+    pause(Duration::from_millis(200)).await;
+    let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stanchion'";
+    assert_eq!(server.sql(count).unwrap().trim(), "1");
+}
+
+#[test]
+fn c12_it_may_be_dropped_where_there_is_no_runtime() {
+    let server = server();
+    for ended in [false, true] {
+        let wake = wake(&server);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(wake.next()).unwrap();
+        if ended {
+            drop(runtime);
+            drop(wake);
+        } else {
+            drop(wake);
+            drop(runtime);
+        }
+    }
+}
