@@ -4,4 +4,5 @@ mod context;
 mod error;
 mod link;
 mod schema;
+mod session;
 mod steps;

@@ -13,7 +13,22 @@ const DEFAULT: &str = "stanchion";
 const LONGEST: usize = 63;
 
 /// What makes the schema, in order: version, what it makes, and how.
-const MIGRATIONS: &[(i64, &str, &str)] = &[];
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (300, "session tokens", include_str!("../migrations/0300_session_tokens.sql")),
+    (301, "session key", include_str!("../migrations/0301_session_key.sql")),
+    (302, "session mark", include_str!("../migrations/0302_session_mark.sql")),
+    (303, "session raise", include_str!("../migrations/0303_session_raise.sql")),
+    (304, "session token", include_str!("../migrations/0304_session_token.sql")),
+    (305, "session join", include_str!("../migrations/0305_session_join.sql")),
+    (306, "session open", include_str!("../migrations/0306_session_open.sql")),
+    (307, "session step", include_str!("../migrations/0307_session_step.sql")),
+    (308, "session wait", include_str!("../migrations/0308_session_wait.sql")),
+    (309, "session evictions", include_str!("../migrations/0309_session_evictions.sql")),
+    (310, "session holders", include_str!("../migrations/0310_session_holders.sql")),
+    (311, "session evict", include_str!("../migrations/0311_session_evict.sql")),
+    (312, "session end", include_str!("../migrations/0312_session_end.sql")),
+    (313, "session lock in", include_str!("../migrations/0313_session_lock_in.sql")),
+];
 
 /// A checked schema name.
 #[derive(Clone, Debug)]
