@@ -6,5 +6,5 @@
 CREATE FUNCTION stanchion.session_key(namespace text, name text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT hashtextextended(
-        ('stanchion.' || length(namespace) || ':' || namespace || ':' || name) COLLATE "C", 7281461950370518081);
+        ('stanchion.' || length(namespace)::text || ':' || namespace || ':' || name) COLLATE "C", 7281461950370518081);
 $$;

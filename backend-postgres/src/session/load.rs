@@ -34,7 +34,7 @@ impl Load {
     pub(super) fn saw(&mut self, (locks, room): (i64, i64), at: Instant) {
         self.looked = Some(at);
         self.granted = 0;
-        self.full = locks >= room;
+        self.full = locks + 1 > room;
     }
 
     /// Refuses a new lock without asking while the last look says that there is no room.

@@ -27,6 +27,8 @@ pub(super) struct Wires {
     idle: Duration,
     open: Statement,
     step: Statement,
+    take: Statement,
+    unlock: Statement,
     wait: Statement,
     confirm: Statement,
     probe: Statement,
@@ -47,6 +49,16 @@ pub(super) struct Stepped {
     pub(super) tokens: Vec<i64>,
     /// Advisory locks on the server and how many there may be, where the step looked.
     pub(super) load: Option<(i64, i64)>,
+}
+
+impl Stepped {
+    fn read(answers: &[i64], freed: usize, wanted: usize, looks: bool) -> Option<Self> {
+        let (load, answers) = answers.split_first_chunk::<2>()?;
+        let (unlocked, tokens) = answers.split_at_checked(freed)?;
+        let unlocked = unlocked.iter().map(|unlocked| *unlocked != 0).collect();
+        let stepped = Self { unlocked, tokens: tokens.to_vec(), load: looks.then_some((load[0], load[1])) };
+        (stepped.tokens.len() == wanted).then_some(stepped)
+    }
 }
 
 type Query<'q> = sqlx::query::Query<'q, Postgres, PgArguments>;
@@ -82,6 +94,8 @@ impl Wires {
             idle,
             open: statement(include_str!("../sql/session_open.sql")),
             step: statement(include_str!("../sql/session_step.sql")),
+            take: statement(include_str!("../sql/session_try.sql")),
+            unlock: statement(include_str!("../sql/session_unlock.sql")),
             wait: statement(include_str!("../sql/session_wait.sql")),
             confirm: statement(include_str!("../sql/session_confirm.sql")),
             probe: statement(include_str!("../sql/session_probe.sql")),
@@ -119,15 +133,23 @@ impl Wire {
         wanted: &[&str],
         looks: bool,
     ) -> Sent<Stepped> {
-        let query = sqlx::query(wires.step.sql()).bind(&*wires.namespace).bind(freed).bind(wanted).bind(looks);
-        let row = self.row(query).await?;
-        let stepped = Stepped {
-            unlocked: row.try_get::<Option<_>, _>(0)?.unwrap_or_default(),
-            tokens: row.try_get::<Option<_>, _>(1)?.unwrap_or_default(),
-            load: if looks { Some((row.try_get(2)?, row.try_get(3)?)) } else { None },
-        };
-        let complete = stepped.unlocked.len() == freed.len() && stepped.tokens.len() == wanted.len();
-        if complete { Ok(stepped) } else { Err(sqlx::Error::RowNotFound) }
+        match (freed, wanted, looks) {
+            ([name], [], _) => {
+                let query = sqlx::query(wires.unlock.sql()).bind(&*wires.namespace).bind(*name);
+                let unlocked = vec![self.row(query).await?.try_get(0)?];
+                Ok(Stepped { unlocked, ..Stepped::default() })
+            }
+            ([], [name], false) => {
+                let query = sqlx::query(wires.take.sql()).bind(&*wires.namespace).bind(*name);
+                Ok(Stepped { tokens: vec![self.row(query).await?.try_get(0)?], ..Stepped::default() })
+            }
+            _ => {
+                let query = sqlx::query(wires.step.sql()).bind(&*wires.namespace);
+                let query = query.bind(freed).bind(wanted).bind(looks);
+                let answers: Vec<i64> = self.row(query).await?.try_get(0)?;
+                Stepped::read(&answers, freed.len(), wanted.len(), looks).ok_or(sqlx::Error::RowNotFound)
+            }
+        }
     }
 
     /// Waits for a lock; from the grant on the session is ended soon unless it is confirmed.

@@ -1,1 +1,1 @@
-SELECT unlocked, tokens, locks, room FROM stanchion.session_step($1, $2, $3, $4)
+SELECT stanchion.session_step($1, $2, $3, $4)
