@@ -3,11 +3,6 @@
 -- Times are µs of this server's clock. A content is whole tokens, negative while reservations are ahead, and a fraction
 -- in units of `1 / period` token, as in `stanchion_core::limit::Bucket`: no time is kept that was scaled by a rate.
 
--- The time of this server, in µs since 1970: always the moment of the call, whenever the transaction began.
-CREATE OR REPLACE FUNCTION stanchion.now() RETURNS bigint
-LANGUAGE sql VOLATILE PARALLEL SAFE
-AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
-
 -- A row for each limiter. Whoever changes anything of a limiter, here or below, holds the lock of its row.
 CREATE TABLE stanchion.limiters (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

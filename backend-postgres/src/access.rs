@@ -49,11 +49,15 @@ impl Access {
 
     /// The address, for errors.
     fn address(&self) -> String {
-        let options = self.options();
-        match options.get_socket() {
-            Some(socket) => socket.display().to_string(),
-            None => format!("{}:{}", options.get_host(), options.get_port()),
-        }
+        address(&self.options())
+    }
+}
+
+/// Where a connection leads.
+pub(crate) fn address(options: &PgConnectOptions) -> String {
+    match options.get_socket() {
+        Some(socket) => socket.display().to_string(),
+        None => format!("{}:{}", options.get_host(), options.get_port()),
     }
 }
 

@@ -10,6 +10,7 @@ mod given;
 mod link;
 mod migrate;
 mod schema;
+mod session;
 mod steps;
 mod store;
 mod sweep;

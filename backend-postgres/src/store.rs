@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::postgres::PgArguments;
-use sqlx::{Arguments, PgConnection, Row};
+use sqlx::{Arguments, PgConnection, Postgres, Row, Transaction};
 use stanchion_core::engine::steps::{
     Chore, GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource,
 };
 use stanchion_core::engine::{Engine, Own};
 use stanchion_core::{
-    Capabilities, Error, ErrorKind, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result,
-    Semaphore, SemaphoreOptions, Store, Ttl, WaitGroup, WaitGroupOptions,
+    Capabilities, Error, ErrorKind, FencingToken, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions,
+    Result, Semaphore, SemaphoreOptions, Store, Ttl, WaitGroup, WaitGroupOptions,
 };
 use tokio::time::timeout;
 
@@ -23,6 +23,7 @@ use crate::error;
 use crate::link::{Link, Source};
 use crate::migrate;
 use crate::schema::{LAYOUT, Schema};
+use crate::session::{self, SessionOptions};
 use crate::steps::PostgresSteps;
 use crate::steps::dispatch::Dispatch;
 use crate::sweep::Sweep;
@@ -42,6 +43,7 @@ const OWN_CONNECTIONS: usize = 2;
 #[derive(Clone, Debug)]
 pub struct PostgresStore {
     engine: Engine,
+    context: Arc<Context>,
     /// The TTL of all mutexes, where sessions keep them.
     session_ttl: Option<Ttl>,
 }
@@ -87,6 +89,56 @@ impl PostgresStore {
         PostgresBuilder::new(url)
     }
 
+    /// Locks a mutex for the length of a transaction of the user's: its commit or rollback frees it. Gives the fencing
+    /// token of the grant.
+    ///
+    /// It waits in line with all others, for as long as the transaction's `lock_timeout` says: without one, without end.
+    /// The same transaction may lock the same mutex again. There is no lease: a session that the user keeps open keeps the
+    /// mutex (M1 holds for as long as the transaction is open, and no longer).
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a bad name; `Unsupported` where leases keep mutexes; `Unavailable` if the server refused, by
+    /// its `lock_timeout` or a deadlock for instance; `Unknown` if no answer came. After the last two the transaction can
+    /// only be rolled back.
+    ///
+    /// # Cancel safety
+    /// The lock may have been taken; the transaction's end frees it.
+    pub async fn lock_in(
+        &self,
+        transaction: &mut Transaction<'_, Postgres>,
+        name: &str,
+    ) -> Result<FencingToken> {
+        let locked = match self.by_session() {
+            Ok(()) => session::lock_in(&self.context, transaction, name).await,
+            Err(error) => Err(error),
+        };
+        locked.map_err(|error| error.context("lock_in", "postgres", name))
+    }
+
+    /// As [`lock_in`](Self::lock_in), if nobody holds the mutex or waits for it; `None` otherwise.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// As there.
+    pub async fn try_lock_in(
+        &self,
+        transaction: &mut Transaction<'_, Postgres>,
+        name: &str,
+    ) -> Result<Option<FencingToken>> {
+        let locked = match self.by_session() {
+            Ok(()) => session::try_lock_in(&self.context, transaction, name).await,
+            Err(error) => Err(error),
+        };
+        locked.map_err(|error| error.context("try_lock_in", "postgres", name))
+    }
+
+    fn by_session(&self) -> Result<()> {
+        let refused = || Error::new(ErrorKind::Unsupported, "leases keep mutexes here, not sessions");
+        self.session_ttl.map(drop).ok_or_else(refused)
+    }
+
     /// A store over a pool that the user has, with the default options; see [`PostgresBuilder::from_pool`].
     ///
     /// # Errors
@@ -112,6 +164,7 @@ impl PostgresBuilder {
         let (mutex, lock_sessions) = (self.mutex, self.lock_sessions);
         let connected = self.open().await.map_err(context)?;
         let by_session = mutex == MutexMode::Session;
+        let shared = Arc::clone(&connected.context);
         let session_ttl = by_session.then_some(connected.session_ttl);
         let engine = if by_session {
             in_sessions(connected, lock_sessions)
@@ -120,7 +173,7 @@ impl PostgresBuilder {
             let own = steps(&connected.own_steps(), None);
             start(connected, callers, own, Vec::new())
         };
-        Ok(PostgresStore { engine: engine.map_err(context)?, session_ttl })
+        Ok(PostgresStore { engine: engine.map_err(context)?, context: shared, session_ttl })
     }
 
     /// Connects and checks the server; the steps, for those who drive them themselves.
@@ -260,20 +313,14 @@ fn steps(steps: &Arc<PostgresSteps>, mutexes: Option<Arc<dyn PermitSteps>>) -> S
 }
 
 /// The engine with mutexes that sessions keep.
-fn in_sessions(connected: Connected, lock_sessions: usize) -> Result<Engine> {
-    let (mutexes, chore) = session_steps(&connected, lock_sessions)?;
+fn in_sessions(connected: Connected, max_sessions: usize) -> Result<Engine> {
+    let Connected { context, sessions, own, session_ttl: ttl, .. } = &connected;
+    let settings = SessionOptions { ttl: *ttl, max_sessions, request_timeout: own.limit() };
+    let (mutexes, chore) = session::sessions(context, Arc::clone(own), &sessions.access.options(), settings);
+    let mutexes: Arc<dyn PermitSteps> = Arc::new(mutexes);
     let callers = steps(&connected.callers_steps(), Some(Arc::clone(&mutexes)));
     let own = steps(&connected.own_steps(), Some(mutexes));
-    start(connected, callers, own, vec![chore])
-}
-
-/// What keeps mutexes in sessions, and the chore that watches over the sessions.
-fn session_steps(
-    connected: &Connected,
-    _lock_sessions: usize,
-) -> Result<(Arc<dyn PermitSteps>, Arc<dyn Chore>)> {
-    let _ = (&connected.context, &connected.own, connected.sessions.access.options(), connected.session_ttl);
-    Err(Error::new(ErrorKind::Unsupported, "mutex=session is not written yet: use mutex=lease"))
+    start(connected, callers, own, vec![Arc::new(chore)])
 }
 
 fn start(

@@ -1,0 +1,304 @@
+//! What callers want of the state.
+
+use std::collections::BTreeSet;
+
+use stanchion_core::clock::Instant;
+use stanchion_core::engine::steps::{Acquire, Acquired, Cancel, Kept, Polled, Release, Renew};
+use stanchion_core::{Error, ErrorKind, FencingToken, Kind, Name, Result, Ticket};
+use tokio::sync::oneshot;
+
+use super::desk::{Event, State};
+use super::entry::{Attempt, Caller, Held, Waiter};
+use super::post::{PostId, Unlock};
+use super::wire::SLACK;
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub(super) enum Asked<T> {
+    Done(Result<T>),
+    /// The answer comes; the attempt of that number is made for it.
+    Sent(u64, oneshot::Receiver<Result<T>>),
+    /// It depends on whether a session is alive, which answers when that was asked.
+    Probed(oneshot::Receiver<Result<Instant>>),
+    /// It depends on how many others wait at the server.
+    Counted,
+}
+
+pub(super) const WAITING: Acquired = Acquired::Waiting { limit: 1, born: 0 };
+
+fn granted(held: &Held) -> Acquired {
+    Acquired::Granted { token: held.token, limit: 1, born: 0 }
+}
+
+impl State {
+    fn refusal(&self, ask: &Acquire, at: Instant) -> Option<Result<Acquired>> {
+        if ask.object.kind != Kind::Mutex {
+            let detail = "database sessions keep mutexes only";
+            return Some(Err(Error::new(ErrorKind::Unsupported, detail)));
+        }
+        if ask.lease > self.ttl {
+            let detail = format!("in session mode the TTL is one for all, {:?}", self.ttl.get());
+            return Some(Err(Error::invalid_argument(detail)));
+        }
+        if ask.weight > 1 {
+            return Some(Ok(Acquired::TooLarge { limit: 1 }));
+        }
+        self.is_buried(ask.ticket, at).then_some(Ok(Acquired::Cancelled))
+    }
+
+    /// Grants, queues or refuses, as far as that can be said without the server.
+    pub(super) fn acquire(&mut self, ask: &Acquire, at: Instant) -> Asked<Acquired> {
+        if let Some(refusal) = self.refusal(ask, at) {
+            return Asked::Done(refusal);
+        }
+        let name = &ask.object.name;
+        let Some(entry) = self.names.get_mut(name) else { return self.attempt(ask, at) };
+        if entry.held_by(ask.ticket).is_some() {
+            return self.claim(ask, at);
+        }
+        if entry.queue.iter().any(|waiter| waiter.ticket == ask.ticket) {
+            if !ask.queue {
+                self.leave(name, ask.ticket);
+            } else if let Some(trouble) = self.trouble.as_ref().filter(|trouble| trouble.kind().is_final()) {
+                let error = trouble.replicate();
+                self.leave(name, ask.ticket);
+                return Asked::Done(Err(error));
+            }
+            return Asked::Done(Ok(WAITING));
+        }
+        if let Some(attempt) = entry.attempt.as_mut().filter(|attempt| attempt.waiter.ticket == ask.ticket) {
+            let (caller, answer) = oneshot::channel();
+            attempt.caller = Some(caller);
+            attempt.queues = ask.queue && ask.max_waiters.is_none();
+            return Asked::Sent(attempt.number, answer);
+        }
+        match (entry.is_busy(), ask.queue) {
+            (false, _) => self.attempt(ask, at),
+            (true, false) => Asked::Done(Ok(WAITING)),
+            (true, true) if ask.max_waiters.is_some() => Asked::Counted,
+            (true, true) => Asked::Done(Ok(self.join(ask))),
+        }
+    }
+
+    fn attempt(&mut self, ask: &Acquire, at: Instant) -> Asked<Acquired> {
+        if let Some(error) = self.load.refusal(at) {
+            return Asked::Done(Err(error));
+        }
+        let (caller, answer) = oneshot::channel();
+        let queues = ask.queue && ask.max_waiters.is_none();
+        let number = self.try_lock(&ask.object.name, Waiter::of(ask), queues, Some(caller));
+        Asked::Sent(number, answer)
+    }
+
+    /// Has the lock tried over the shared session.
+    pub(super) fn try_lock(
+        &mut self,
+        name: &Name,
+        waiter: Waiter,
+        queues: bool,
+        caller: Option<Caller<Acquired>>,
+    ) -> u64 {
+        let (number, shared) = (self.number(), self.shared());
+        let attempt = Attempt { waiter, number, sent: false, cancelled: false, queues, caller };
+        self.names.entry(name.clone()).or_default().attempt = Some(attempt);
+        if let Some(post) = self.posts.get_mut(&shared) {
+            post.tries.push((name.clone(), number));
+            post.wake.notify_one();
+        }
+        number
+    }
+
+    /// Nobody waits for that attempt any more. Whether it was certainly not sent.
+    pub(super) fn give_up(&mut self, name: &Name, number: u64) -> bool {
+        let Some(entry) = self.names.get_mut(name) else { return false };
+        let unsent = entry.attempt.take_if(|attempt| attempt.number == number && !attempt.sent);
+        if unsent.is_some() {
+            self.seek(name);
+            self.tidy(name);
+        }
+        unsent.is_some()
+    }
+
+    /// A ticket that holds it: its lease counts anew, from a statement that is answered.
+    fn claim(&mut self, ask: &Acquire, at: Instant) -> Asked<Acquired> {
+        let Some(held) = self.names.get_mut(&ask.object.name).and_then(|entry| entry.held_by(ask.ticket))
+        else {
+            return Asked::Done(Ok(WAITING));
+        };
+        let Some(post) = self.posts.get_mut(&held.post) else { return Asked::Done(Ok(WAITING)) };
+        if post.heard.is_some_and(|heard| at < heard + SLACK) {
+            held.until = held.until.max(at + ask.lease.get());
+            held.claimed = true;
+            return Asked::Done(Ok(granted(held)));
+        }
+        let (caller, answer) = oneshot::channel();
+        post.probes.push(caller);
+        post.wake.notify_one();
+        Asked::Probed(answer)
+    }
+
+    /// The session of the hold was alive at `sent`; `None` if the ticket does not hold it any more.
+    pub(super) fn claimed(&mut self, ask: &Acquire, sent: Instant) -> Option<Acquired> {
+        let held = self.names.get_mut(&ask.object.name)?.held_by(ask.ticket)?;
+        held.until = held.until.max(sent + ask.lease.get());
+        held.claimed = true;
+        Some(granted(held))
+    }
+
+    fn join(&mut self, ask: &Acquire) -> Acquired {
+        let name = &ask.object.name;
+        self.names.entry(name.clone()).or_default().queue.push_back(Waiter::of(ask));
+        self.seek(name);
+        WAITING
+    }
+
+    /// Joins a bounded queue, in which `others` of other processes wait at the server.
+    pub(super) fn join_bounded(&mut self, ask: &Acquire, others: usize, at: Instant) -> Asked<Acquired> {
+        if let Some(refusal) = self.refusal(ask, at) {
+            return Asked::Done(refusal);
+        }
+        let bound = ask.max_waiters.and_then(|bound| usize::try_from(bound).ok()).unwrap_or(usize::MAX);
+        let local = self.names.get(&ask.object.name).map_or(0, |entry| entry.queue.len());
+        if local + others >= bound {
+            return Asked::Done(Ok(Acquired::Overloaded));
+        }
+        Asked::Done(Ok(self.join(ask)))
+    }
+
+    /// Takes a ticket out of the queue. With the last one the wait at the server ends.
+    pub(super) fn leave(&mut self, name: &Name, ticket: Ticket) -> bool {
+        let Some(entry) = self.names.get_mut(name) else { return false };
+        let left = entry.leave(ticket);
+        if left && entry.queue.is_empty() {
+            if let Some(post) = entry.waits.take().and_then(|id| self.posts.get_mut(&id)) {
+                post.closing = true;
+                post.wake.notify_one();
+            }
+            self.tidy(name);
+        }
+        left
+    }
+
+    /// Has a lock unlocked that this process does not count as its own any more.
+    pub(super) fn unlock(&mut self, post: PostId, name: &Name, caller: Option<Caller<Kept>>) {
+        if let Some(post) = self.posts.get_mut(&post) {
+            post.unlocks.push(Unlock { name: name.clone(), caller });
+            post.wake.notify_one();
+        }
+    }
+
+    /// Ends a hold; `None` if it is not there.
+    pub(super) fn free(&mut self, name: &Name, ticket: Ticket) -> Option<oneshot::Receiver<Result<Kept>>> {
+        let entry = self.names.get_mut(name)?;
+        let held = entry.held.take_if(|held| held.ticket == ticket)?;
+        let next = entry.queue.front().filter(|_| entry.starved && entry.attempt.is_none()).cloned();
+        let (caller, answer) = oneshot::channel();
+        if let Some(post) = self.posts.get_mut(&held.post) {
+            post.holds -= 1;
+        }
+        self.unlock(held.post, name, Some(caller));
+        if let Some(next) = next {
+            self.try_lock(name, next, false, None);
+        }
+        self.tidy(name);
+        Some(answer)
+    }
+
+    pub(super) fn release(&mut self, ask: &Release, at: Instant) -> Asked<Kept> {
+        if let Some(tombstone) = ask.tombstone {
+            self.bury(ask.ticket, at + tombstone.get());
+        }
+        match self.free(&ask.object.name, ask.ticket) {
+            Some(answer) => Asked::Sent(0, answer),
+            None => Asked::Done(Ok(Kept::No)),
+        }
+    }
+
+    pub(super) fn cancel(&mut self, ask: &Cancel, at: Instant) -> Asked<Kept> {
+        let name = &ask.object.name;
+        if let Some(answer) = self.free(name, ask.ticket) {
+            return Asked::Sent(0, answer);
+        }
+        let attempt = self.names.get_mut(name).and_then(|entry| entry.attempt.as_mut());
+        let tried = attempt.filter(|attempt| attempt.waiter.ticket == ask.ticket);
+        let tried = tried.map(|attempt| attempt.cancelled = true).is_some();
+        if !self.leave(name, ask.ticket) || tried {
+            self.bury(ask.ticket, at + ask.lease.get());
+        }
+        Asked::Done(Ok(Kept::No))
+    }
+
+    /// The session of a hold; `None` if the hold is not there.
+    pub(super) fn holder(&mut self, name: &Name, ticket: Ticket) -> Option<PostId> {
+        Some(self.names.get_mut(name)?.held_by(ticket)?.post)
+    }
+
+    /// Asks sessions, each once, whether they are alive.
+    pub(super) fn probe(
+        &mut self,
+        posts: &[Option<PostId>],
+    ) -> Vec<(PostId, oneshot::Receiver<Result<Instant>>)> {
+        let asked: BTreeSet<PostId> = posts.iter().copied().flatten().collect();
+        let mut answers = Vec::with_capacity(asked.len());
+        for id in asked {
+            let Some(post) = self.posts.get_mut(&id) else { continue };
+            let (caller, answer) = oneshot::channel();
+            post.probes.push(caller);
+            post.wake.notify_one();
+            answers.push((id, answer));
+        }
+        answers
+    }
+
+    /// A renewal, of which is known when the session was asked that answered.
+    pub(super) fn renewed(&mut self, ask: &Renew, sent: Option<&Result<Instant>>) -> Result<Kept> {
+        let held = self.names.get_mut(&ask.object.name).and_then(|entry| entry.held_by(ask.ticket));
+        let (Some(held), Some(sent)) = (held, sent) else { return Ok(Kept::No) };
+        match sent {
+            Ok(sent) => {
+                held.until = held.until.max(*sent + ask.lease.get());
+                Ok(Kept::Yes)
+            }
+            Err(error) => Err(error.replicate()),
+        }
+    }
+
+    pub(super) fn poll(&self, name: &Name) -> Result<Polled> {
+        if let Some(trouble) = &self.trouble {
+            return Err(trouble.replicate());
+        }
+        let held = self.names.get(name).and_then(|entry| entry.held.as_ref());
+        let ready = held.filter(|held| !held.claimed).map(|held| held.ticket);
+        Ok(Polled { ready: ready.into_iter().collect(), next: None, born: 0 })
+    }
+
+    /// Gives a lock that was granted on a session to the first in the queue.
+    pub(super) fn hand(&mut self, name: &Name, post: PostId, token: FencingToken, sent: Instant) -> bool {
+        let Some(waiter) = self.names.get_mut(name).and_then(|entry| entry.queue.pop_front()) else {
+            return false;
+        };
+        self.events.push(Event::Ring(waiter.ticket));
+        self.hold(name, waiter, post, token, sent).claimed = false;
+        true
+    }
+
+    /// Notes a hold that was granted by a statement sent at `sent`.
+    pub(super) fn hold(
+        &mut self,
+        name: &Name,
+        waiter: Waiter,
+        post: PostId,
+        token: FencingToken,
+        sent: Instant,
+    ) -> &mut Held {
+        let Waiter { ticket, lease, label } = waiter;
+        let until = sent + lease.get();
+        self.load.grow();
+        if let Some(post) = self.posts.get_mut(&post) {
+            post.holds += 1;
+        }
+        self.ends(until);
+        let held = Held { ticket, token, label, post, claimed: true, since: sent, until };
+        self.names.entry(name.clone()).or_default().held.insert(held)
+    }
+}

@@ -1,0 +1,54 @@
+//! The sessions' place on the engine's thread.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use stanchion_core::clock::now;
+use stanchion_core::engine::steps::{Chore, Reports};
+use tokio::task::JoinSet;
+use tokio::time::sleep_until;
+
+use super::desk::Desk;
+use super::serve::serve;
+use super::wire::Wires;
+
+/// Drives all lock sessions of a process. Dropped, it closes them.
+#[derive(Debug)]
+pub(crate) struct SessionChore {
+    pub(super) desk: Arc<Desk>,
+    pub(super) wires: Arc<Wires>,
+}
+
+/// The engine hears of what happens for as long as this lives.
+struct Reporting<'a>(&'a Desk);
+
+impl Drop for Reporting<'_> {
+    fn drop(&mut self) {
+        drop(self.0.with(|state| state.reports.take()));
+    }
+}
+
+#[async_trait]
+impl Chore for SessionChore {
+    async fn run(&self, reports: &Reports) {
+        let reporting = Reporting(&self.desk);
+        reporting.0.with(|state| state.reports = Some(reports.clone()));
+        // Dropped with this future, with all sessions.
+        let mut sessions = JoinSet::new();
+        loop {
+            let (started, next) = self.desk.with(|state| {
+                let next = state.tick(now());
+                (std::mem::take(&mut state.unstarted), next)
+            });
+            for id in started {
+                let (desk, wires) = (Arc::clone(&self.desk), Arc::clone(&self.wires));
+                sessions.spawn(async move { serve(&desk, &wires, id).await });
+            }
+            while sessions.try_join_next().is_some() {}
+            tokio::select! {
+                () = self.desk.stir.notified() => {}
+                () = async { sleep_until(next.unwrap_or_else(now)).await }, if next.is_some() => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The state of session mode, shared by callers, the engine and the tasks of the sessions.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use stanchion_core::clock::{Instant, now};
+use stanchion_core::engine::steps::Reports;
+use stanchion_core::{Error, Name, Ticket, Ttl};
+use tokio::sync::Notify;
+
+use super::entry::Entry;
+use super::load::Load;
+use super::post::{Post, PostId};
+
+/// Where callers leave what they want and the sessions take it.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) ttl: Ttl,
+    /// Time limit of a request.
+    pub(super) limit: Duration,
+    /// Sessions that may wait, beside the shared one.
+    pub(super) waiting: usize,
+    state: Mutex<State>,
+    /// Told when a session is to be started, or something falls due earlier than before.
+    pub(super) stir: Notify,
+}
+
+/// What has to be told to the engine once the state is unlocked.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    Ring(Ticket),
+    Gone(Ticket),
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) ttl: Ttl,
+    pub(super) waiting: usize,
+    pub(super) names: HashMap<Name, Entry>,
+    /// Tickets that are refused, and until when.
+    pub(super) graves: HashMap<Ticket, Instant>,
+    /// Graves are cleared away when there are so many.
+    pub(super) many_graves: usize,
+    pub(super) posts: HashMap<PostId, Post>,
+    /// The session for tries.
+    pub(super) shared: Option<PostId>,
+    pub(super) numbers: u64,
+    pub(super) unstarted: Vec<PostId>,
+    /// Mutexes whose first waiter found no session to wait on, in order.
+    pub(super) starved: VecDeque<Name>,
+    /// When those are tried next over the shared session.
+    pub(super) tries_at: Instant,
+    /// Not before then is another session opened to wait.
+    pub(super) waits_at: Instant,
+    /// No hold ends earlier.
+    pub(super) ends_at: Option<Instant>,
+    /// Why the last session could not be opened.
+    pub(super) trouble: Option<Error>,
+    pub(super) load: Load,
+    pub(super) events: Vec<Event>,
+    pub(super) reports: Option<Reports>,
+    stirred: bool,
+}
+
+impl Desk {
+    pub(super) fn new(ttl: Ttl, limit: Duration, sessions: usize) -> Self {
+        let (at, waiting) = (now(), sessions.saturating_sub(1).max(1));
+        let state = State {
+            ttl,
+            waiting,
+            names: HashMap::new(),
+            graves: HashMap::new(),
+            many_graves: 0,
+            posts: HashMap::new(),
+            shared: None,
+            numbers: 0,
+            unstarted: Vec::new(),
+            starved: VecDeque::new(),
+            tries_at: at,
+            waits_at: at,
+            ends_at: None,
+            trouble: None,
+            load: Load::default(),
+            events: Vec::new(),
+            reports: None,
+            stirred: false,
+        };
+        let limit = limit.min(ttl.renewal());
+        Self { ttl, limit, waiting, state: Mutex::new(state), stir: Notify::new() }
+    }
+
+    /// Works on the state, and tells afterwards whom it concerns.
+    pub(super) fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = work(&mut state);
+        let stirred = std::mem::take(&mut state.stirred);
+        let told = if state.events.is_empty() {
+            None
+        } else {
+            Some((std::mem::take(&mut state.events), state.reports.clone()))
+        };
+        drop(state);
+        if stirred {
+            self.stir.notify_one();
+        }
+        if let Some((events, Some(reports))) = told {
+            for event in events {
+                match event {
+                    Event::Ring(ticket) => reports.ring(ticket),
+                    Event::Gone(ticket) => reports.gone(ticket),
+                }
+            }
+        }
+        done
+    }
+}
+
+impl State {
+    pub(super) fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    pub(super) fn stir(&mut self) {
+        self.stirred = true;
+    }
+
+    /// A session is wanted.
+    pub(super) fn open(&mut self, shared: bool) -> PostId {
+        let id = self.number();
+        self.posts.insert(id, Post::new(shared, now()));
+        self.unstarted.push(id);
+        self.stir();
+        id
+    }
+
+    /// The session for tries.
+    pub(super) fn shared(&mut self) -> PostId {
+        match self.shared {
+            Some(id) if self.posts.contains_key(&id) => id,
+            _ => {
+                let id = self.open(true);
+                self.shared = Some(id);
+                id
+            }
+        }
+    }
+
+    /// The session has something new to do.
+    pub(super) fn wake(&self, id: PostId) {
+        if let Some(post) = self.posts.get(&id) {
+            post.wake.notify_one();
+        }
+    }
+
+    /// Forgets a mutex that nothing is under way for.
+    pub(super) fn tidy(&mut self, name: &Name) {
+        if self.names.get(name).is_some_and(Entry::is_idle) {
+            self.names.remove(name);
+        }
+    }
+
+    /// A hold may end at that moment.
+    pub(super) fn ends(&mut self, at: Instant) {
+        if self.ends_at.is_none_or(|ends_at| at < ends_at) {
+            self.ends_at = Some(at);
+            self.stir();
+        }
+    }
+
+    /// Refuses a ticket from now on, for a time.
+    pub(super) fn bury(&mut self, ticket: Ticket, until: Instant) {
+        if self.graves.len() >= self.many_graves {
+            let at = now();
+            self.graves.retain(|_, until| at < *until);
+            self.many_graves = (2 * self.graves.len()).max(64);
+        }
+        self.graves.insert(ticket, until);
+    }
+
+    pub(super) fn is_buried(&self, ticket: Ticket, at: Instant) -> bool {
+        self.graves.get(&ticket).is_some_and(|until| at < *until)
+    }
+}

@@ -1,0 +1,169 @@
+//! What is seen of other processes, over the callers' own connections.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::PgArguments;
+use sqlx::{Arguments, Row};
+use stanchion_core::clock::{now, sleep};
+use stanchion_core::engine::steps::Force;
+use stanchion_core::{FencingToken, Holder, Inspection, Name, Result, Ticket};
+
+use super::desk::{Desk, Event, State};
+use crate::context::Context;
+use crate::error;
+use crate::link::Link;
+use crate::schema::Statement;
+
+/// How long another process may take to give a mutex up before its session is ended.
+const GRACE: Duration = Duration::from_secs(2);
+/// Between two looks whether it has.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// The statements about other processes.
+#[derive(Debug)]
+pub(super) struct Look {
+    link: Arc<Link>,
+    namespace: Arc<str>,
+    holders: Statement,
+    evict: Statement,
+    end: Statement,
+    ping: Statement,
+}
+
+/// A session that holds or waits for a mutex.
+struct Seen {
+    pid: i32,
+    holds: bool,
+}
+
+impl Look {
+    pub(super) fn new(context: &Context, link: Arc<Link>) -> Self {
+        let statement = |text| context.schema.statement(text);
+        Self {
+            link,
+            namespace: Arc::clone(&context.namespace),
+            holders: statement(include_str!("../sql/session_holders.sql")),
+            evict: statement(include_str!("../sql/session_evict.sql")),
+            end: statement(include_str!("../sql/session_end.sql")),
+            ping: statement(include_str!("../sql/session_ping.sql")),
+        }
+    }
+
+    fn arguments(&self, name: &Name) -> Result<PgArguments> {
+        let mut arguments = PgArguments::default();
+        add(&mut arguments, &*self.namespace)?;
+        add(&mut arguments, name.as_str())?;
+        Ok(arguments)
+    }
+
+    /// The sessions of others that hold or wait for a mutex.
+    async fn seen(&self, desk: &Desk, name: &Name) -> Result<Vec<Seen>> {
+        let rows = self.link.rows(&self.holders, self.arguments(name)?).await?;
+        let ours = desk.with(|state| state.pids());
+        let mut seen = Vec::with_capacity(rows.len());
+        for row in rows {
+            let pid: i32 = row.try_get(0).map_err(|_| error::unexpected())?;
+            let holds = row.try_get(2).map_err(|_| error::unexpected())?;
+            if !ours.contains(&pid) {
+                seen.push(Seen { pid, holds });
+            }
+        }
+        Ok(seen)
+    }
+
+    /// How many sessions of other processes wait for it.
+    pub(super) async fn others(&self, desk: &Desk, name: &Name) -> Result<usize> {
+        Ok(self.seen(desk, name).await?.iter().filter(|seen| !seen.holds).count())
+    }
+
+    /// Of holds of other processes nothing is known but that they are: ticket and token are 0.
+    pub(super) async fn inspect(&self, desk: &Desk, name: &Name) -> Result<Inspection> {
+        let seen = self.seen(desk, name).await?;
+        let (own, queued) = desk.with(|state| state.inspect(name));
+        let foreign = seen.iter().filter(|seen| seen.holds && own.is_none());
+        let unknown = FencingToken::new(0)?;
+        let holders = foreign.map(|_| Holder::new(Ticket::from(0), unknown, 1, Duration::ZERO));
+        let waiters = seen.iter().filter(|seen| !seen.holds).count() + queued;
+        let holders = own.clone().into_iter().chain(holders).collect();
+        Ok(Inspection::new(holders, u64::try_from(waiters).unwrap_or(u64::MAX), Some(1)))
+    }
+
+    /// Frees a mutex, whoever holds it.
+    pub(super) async fn force(&self, desk: &Desk, name: &Name, force: Force) -> Result<u32> {
+        let freed = desk.with(|state| state.force(name, force));
+        if let Some(answer) = freed {
+            // The session that keeps it ends if it does not answer.
+            drop(answer.await);
+            return Ok(1);
+        }
+        if force != Force::All {
+            return Ok(0);
+        }
+        let holders: Vec<i32> =
+            self.seen(desk, name).await?.iter().filter(|seen| seen.holds).map(|seen| seen.pid).collect();
+        if holders.is_empty() {
+            return Ok(0);
+        }
+        let asked = || -> Result<PgArguments> {
+            let mut arguments = self.arguments(name)?;
+            add(&mut arguments, holders.clone())?;
+            Ok(arguments)
+        };
+        self.link.rows(&self.evict, asked()?).await?;
+        let end = now() + GRACE;
+        while now() < end {
+            sleep(GLANCE).await;
+            let seen = self.seen(desk, name).await?;
+            if !seen.iter().any(|seen| seen.holds && holders.contains(&seen.pid)) {
+                break;
+            }
+        }
+        self.link.rows(&self.end, asked()?).await?;
+        Ok(u32::try_from(holders.len()).unwrap_or(u32::MAX))
+    }
+
+    pub(super) async fn ping(&self) -> Result<()> {
+        self.link.rows(&self.ping, PgArguments::default()).await.map(drop)
+    }
+}
+
+fn add<'q, T>(arguments: &mut PgArguments, value: T) -> Result<()>
+where
+    T: sqlx::Encode<'q, sqlx::Postgres> + sqlx::Type<sqlx::Postgres> + 'q,
+{
+    arguments.add(value).map_err(|_| error::unexpected())
+}
+
+impl State {
+    fn pids(&self) -> Vec<i32> {
+        self.posts.values().filter_map(|post| post.pid).collect()
+    }
+
+    /// The hold of this process, and how many of it wait.
+    fn inspect(&self, name: &Name) -> (Option<Holder>, usize) {
+        let Some(entry) = self.names.get(name) else { return (None, 0) };
+        let at = now();
+        let own = entry.held.as_ref().map(|held| {
+            let age = at.saturating_duration_since(held.since);
+            let mut holder = Holder::new(held.ticket, held.token, 1, age);
+            holder.label = held.label.as_deref().map(str::to_owned);
+            holder.lease_left = Some(held.until.saturating_duration_since(at));
+            holder
+        });
+        (own, entry.queue.len())
+    }
+
+    fn force(
+        &mut self,
+        name: &Name,
+        force: Force,
+    ) -> Option<tokio::sync::oneshot::Receiver<Result<stanchion_core::engine::steps::Kept>>> {
+        let held = self.names.get(name)?.held.as_ref()?.ticket;
+        if force != Force::All && force != Force::One(held) {
+            return None;
+        }
+        self.events.push(Event::Gone(held));
+        self.free(name, held)
+    }
+}

@@ -1,0 +1,129 @@
+//! A lock session, as the state sees it: what it is to do and what was heard of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use stanchion_core::Name;
+use stanchion_core::clock::Instant;
+use stanchion_core::engine::steps::Kept;
+use tokio::sync::Notify;
+
+use super::entry::Caller;
+
+/// Names a session of this process.
+pub(super) type PostId = u64;
+
+/// Names of one statement at most, so that others on the session are not kept waiting for long.
+const BATCH: usize = 128;
+
+/// An unlock.
+#[derive(Debug)]
+pub(super) struct Unlock {
+    pub(super) name: Name,
+    pub(super) caller: Option<Caller<Kept>>,
+}
+
+/// A session. It exists here from the wish to have it to its end.
+#[derive(Debug)]
+pub(super) struct Post {
+    /// It takes tries; the others wait at the server, each for one lock at a time.
+    pub(super) shared: bool,
+    pub(super) pid: Option<i32>,
+    pub(super) wake: Arc<Notify>,
+    pub(super) unlocks: Vec<Unlock>,
+    /// Tries, by the numbers of their attempts.
+    pub(super) tries: Vec<(Name, u64)>,
+    /// Callers that need to know that it is alive; they are told when the statement was sent that showed it.
+    pub(super) probes: Vec<Caller<Instant>>,
+    /// The mutex that it is to wait for.
+    pub(super) job: Option<Name>,
+    /// Locks that it has and is not yet told to give up.
+    pub(super) holds: usize,
+    /// When the last statement was sent that was answered.
+    pub(super) heard: Option<Instant>,
+    /// When it was last asked what others want it to give up.
+    pub(super) probed: Option<Instant>,
+    /// Since when it has had nothing to do.
+    pub(super) idle: Instant,
+    /// It is to end at once, whatever it does.
+    pub(super) closing: bool,
+}
+
+/// What one statement carries.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) unlocks: Vec<Unlock>,
+    pub(super) tries: Vec<(Name, u64)>,
+    pub(super) probes: Vec<Caller<Instant>>,
+    /// Ask what others want it to give up.
+    pub(super) asks: bool,
+    /// See how full the server's table of locks is.
+    pub(super) looks: bool,
+}
+
+impl Batch {
+    pub(super) fn is_empty(&self) -> bool {
+        self.unlocks.is_empty() && self.tries.is_empty() && self.probes.is_empty() && !self.asks
+    }
+
+    /// What is unlocked, and what is tried.
+    pub(super) fn names(&self) -> (Vec<Name>, Vec<Name>) {
+        let unlocks = self.unlocks.iter().map(|unlock| unlock.name.clone());
+        (unlocks.collect(), self.tries.iter().map(|(name, _)| name.clone()).collect())
+    }
+
+    /// Takes the callers out, who are told something else now than the outcome.
+    pub(super) fn part(&mut self) -> Self {
+        let callers = self.unlocks.iter_mut().map(|unlock| {
+            let caller = unlock.caller.take();
+            Unlock { name: unlock.name.clone(), caller }
+        });
+        Self {
+            unlocks: callers.collect(),
+            tries: self.tries.clone(),
+            probes: std::mem::take(&mut self.probes),
+            ..Self::default()
+        }
+    }
+}
+
+impl Post {
+    pub(super) fn new(shared: bool, now: Instant) -> Self {
+        Self {
+            shared,
+            pid: None,
+            wake: Arc::default(),
+            unlocks: Vec::new(),
+            tries: Vec::new(),
+            probes: Vec::new(),
+            job: None,
+            holds: 0,
+            heard: None,
+            probed: None,
+            idle: now,
+            closing: false,
+        }
+    }
+
+    /// It holds nothing and has nothing to do.
+    pub(super) fn is_idle(&self) -> bool {
+        self.holds == 0
+            && self.job.is_none()
+            && self.unlocks.is_empty()
+            && self.tries.is_empty()
+            && self.probes.is_empty()
+    }
+
+    /// What is to be sent next; the unlocks come first, so that no try finds a lock that is being given up.
+    pub(super) fn take(&mut self) -> Batch {
+        let unlocks = self.unlocks.drain(..self.unlocks.len().min(BATCH)).collect();
+        let room = if self.unlocks.is_empty() { self.tries.len().min(BATCH) } else { 0 };
+        let tries = self.tries.drain(..room).collect();
+        Batch { unlocks, tries, probes: std::mem::take(&mut self.probes), asks: false, looks: false }
+    }
+
+    /// When it is to be probed again, if it is probed that often.
+    pub(super) fn due(&self, every: Duration) -> Option<Instant> {
+        self.probed.map(|probed| probed + every)
+    }
+}

@@ -1,0 +1,156 @@
+//! Sessions and servers that end.
+
+use std::time::{Duration, Instant};
+
+use sqlx::Row;
+use stanchion_conformance::servers::PostgresOptions;
+use stanchion_core::{ErrorKind, Ttl};
+
+use super::{ALLOWANCE, Process, connect, options, server, start};
+use crate::session::wire::Wires;
+
+#[tokio::test]
+async fn an_ended_session_is_noticed_within_a_second() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "ended"), Process::new(server, "ended"));
+    let guards = [a.mutex("x").lock().await.unwrap(), a.mutex("y").lock().await.unwrap()];
+    let started = Instant::now();
+    a.terminate(server).await;
+    for guard in &guards {
+        guard.lost().await;
+    }
+    println!("noticed after {:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(1));
+    assert!(b.mutex("x").try_lock().await.unwrap().is_some());
+    for guard in guards {
+        assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    }
+    assert!(a.mutex("x").try_lock().await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_waiter_whose_session_is_ended_waits_on() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "waits on"), Process::new(server, "waits on"));
+    let guard = b.mutex("x").lock().await.unwrap();
+    let mutex = a.mutex("x");
+    let waiter = tokio::spawn(async move { mutex.lock().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    a.terminate(server).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    guard.release().await.unwrap();
+    let started = Instant::now();
+    assert!(waiter.await.unwrap().is_held());
+    assert!(started.elapsed() < Duration::from_secs(1) + ALLOWANCE, "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn c18_after_a_restart_of_the_server_waiters_and_callers_go_on() {
+    let server = start(PostgresOptions::default()).await;
+    let a = Process::new(&server, "c18");
+    let guard = a.mutex("x").lock().await.unwrap();
+    let (mutex, other) = (a.mutex("x"), a.mutex("y"));
+    let waiter = tokio::spawn(async move { mutex.lock().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    server.kill().unwrap();
+    let killed = Instant::now();
+    guard.lost().await;
+    println!("noticed after {:?}", killed.elapsed());
+    assert!(killed.elapsed() < Duration::from_secs(1) + ALLOWANCE);
+    let error = a.mutex("z").try_lock().await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    let other = tokio::spawn(async move { other.lock().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    server.restart().unwrap();
+    let restarted = Instant::now();
+    assert!(waiter.await.unwrap().is_held());
+    assert!(other.await.unwrap().is_held());
+    println!("went on after {:?}", restarted.elapsed());
+    assert!(restarted.elapsed() < Duration::from_secs(1) + ALLOWANCE);
+}
+
+#[tokio::test]
+async fn c17_a_stalled_server_ends_calls_and_holds_survive_it() {
+    let server = start(PostgresOptions::default()).await;
+    let a = Process::new(&server, "stalled");
+    let guard = a.mutex("x").lock().await.unwrap();
+    server.pause().unwrap();
+    let started = Instant::now();
+    let error = a.mutex("y").try_lock().await.unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(2) + ALLOWANCE, "{:?}", started.elapsed());
+    assert!(error.is_retryable(), "{error}");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    server.resume().unwrap();
+    let resumed = Instant::now();
+    drop(a.mutex("z").lock().await.unwrap());
+    assert!(resumed.elapsed() < Duration::from_secs(1), "{:?}", resumed.elapsed());
+    assert!(guard.is_held(), "it was inside its deadline all the time");
+    assert!(Process::new(&server, "stalled").mutex("x").try_lock().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    let mutex = a.mutex("y");
+    super::soon("y is free", || async { mutex.try_lock().await.unwrap().is_some() }).await;
+}
+
+#[tokio::test]
+async fn the_server_ends_a_session_that_is_silent_for_a_ttl() {
+    let server = server().await;
+    let a = Process::new(server, "silent");
+    let ttl = Ttl::new(Duration::from_millis(500)).unwrap();
+    let wires = Wires::new(&a.context, &options(server), ttl);
+    let mut wire = wires.open(None).await.unwrap();
+    let started = Instant::now();
+    let stepped = wire.step(&wires, &[], &["x"], false).await.unwrap();
+    assert!(stepped.tokens[0] > 0);
+    let taken = a.mutex("x").lock().await.unwrap();
+    let after = started.elapsed();
+    println!("free after {after:?}");
+    assert!(after > ttl.get() && after < ttl.get() + ALLOWANCE, "{after:?}");
+    assert!(taken.is_held());
+    assert!(wire.probe(&wires, &[]).await.is_err());
+}
+
+#[tokio::test]
+async fn c5_a_silent_session_that_is_granted_the_lock_keeps_it_a_second() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "c5"), Process::new(server, "c5"));
+    let guard = a.mutex("x").lock().await.unwrap();
+    let wires = Wires::new(&a.context, &options(server), Ttl::default());
+    let mut wire = wires.open(None).await.unwrap();
+    let waiting = tokio::time::timeout(Duration::from_millis(300), wire.wait(&wires, "x")).await;
+    assert!(waiting.is_err());
+    let mutex = b.mutex("x");
+    let next = tokio::spawn(async move { mutex.lock().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    guard.release().await.unwrap();
+    let started = Instant::now();
+    drop(next.await.unwrap());
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    drop(wire);
+}
+
+#[tokio::test]
+async fn the_table_of_locks_never_fills_up() {
+    let settings = PostgresOptions::default().setting("max_locks_per_transaction", "16");
+    let server = start(settings.setting("max_connections", "60")).await;
+    let (a, b) = (Process::new(&server, "full"), Process::new(&server, "full"));
+    let mut guards = Vec::new();
+    let mut refused = None;
+    for index in 0..10_000 {
+        let process = if index % 2 == 0 { &a } else { &b };
+        match process.mutex(&format!("n{index}")).try_lock().await {
+            Ok(guard) => guards.push(guard.unwrap()),
+            Err(error) => {
+                refused = Some(error);
+                break;
+            }
+        }
+    }
+    let error = refused.unwrap();
+    println!("{} locks, then: {error}", guards.len());
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("max_locks_per_transaction"), "{error}");
+    let mut connection = connect(&server).await;
+    let counted = sqlx::query("SELECT count(*) FROM pg_locks").fetch_one(&mut connection).await.unwrap();
+    assert!(counted.get::<i64, _>(0) < 960);
+    assert!(guards.iter().all(stanchion_core::MutexGuard::is_held));
+}

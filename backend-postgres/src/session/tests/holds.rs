@@ -1,0 +1,155 @@
+//! One process or two, without waiting.
+
+use std::time::Duration;
+
+use stanchion_core::{ErrorKind, MutexOptions, Ticket};
+
+use super::{ALLOWANCE, Process, server, soon};
+use crate::session::{lock_in, try_lock_in};
+use sqlx::Connection;
+
+#[tokio::test]
+async fn m1_one_of_two_processes_holds() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "m1"), Process::new(server, "m1"));
+    let (here, there) = (a.mutex("x"), b.mutex("x"));
+    let guard = here.try_lock().await.unwrap().unwrap();
+    assert!(there.try_lock().await.unwrap().is_none());
+    assert!(here.try_lock().await.unwrap().is_none(), "not re-entrant");
+    assert!(b.mutex("y").try_lock().await.unwrap().is_some());
+    let first = guard.fencing_token();
+    guard.release().await.unwrap();
+    let guard = there.try_lock().await.unwrap().unwrap();
+    assert!(guard.fencing_token() > first);
+    assert!(here.try_lock().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn c19_namespaces_and_names_do_not_alias() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "c19"), Process::new(server, "c1"));
+    let _guard = a.mutex(":x").try_lock().await.unwrap().unwrap();
+    assert!(b.mutex("9:x").try_lock().await.unwrap().is_some());
+    for name in ["😀 %'\"{}", "a\u{1}b", &"n".repeat(512)] {
+        let guard = a.mutex(name).try_lock().await.unwrap().unwrap();
+        assert!(Process::new(server, "c19").mutex(name).try_lock().await.unwrap().is_none());
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn c11_release_twice_is_lost_and_frees_nobody() {
+    let server = server().await;
+    let a = Process::new(server, "c11");
+    let guard = a.mutex("x").lock().await.unwrap();
+    assert!(a.mutex("x").force_unlock().await.unwrap());
+    assert!(!guard.is_held());
+    let other = a.mutex("x").lock().await.unwrap();
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    assert!(other.is_held());
+    assert!(a.mutex("x").try_lock().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn c12_a_dropped_guard_frees_it_for_another_process() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "c12"), Process::new(server, "c12"));
+    drop(a.mutex("x").lock().await.unwrap());
+    let mutex = b.mutex("x");
+    soon("free", || async { mutex.try_lock().await.unwrap().is_some() }).await;
+}
+
+#[tokio::test]
+async fn c13_renewal_keeps_it_and_c8_the_end_of_renewal_frees_it() {
+    let server = server().await;
+    let ttl = Duration::from_millis(600);
+    let (a, b) = (Process::with(server, "c8", ttl, 4), Process::with(server, "c8", ttl, 4));
+    let kept = a.mutex("kept").lock().await.unwrap();
+    let left = a.mutex_with("left", MutexOptions::default().renew(false)).lock().await.unwrap();
+    let started = std::time::Instant::now();
+    let taken = b.mutex("left").lock().await.unwrap();
+    let after = started.elapsed();
+    assert!(after > ttl - Duration::from_millis(50) && after < ttl + ALLOWANCE, "{after:?}");
+    assert!(!left.is_held());
+    assert!(taken.is_held());
+    tokio::time::sleep(2 * ttl).await;
+    assert!(kept.is_held());
+    assert!(b.mutex("kept").try_lock().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn c23_inspect_tells_holders_and_waiters() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "c23"), Process::new(server, "c23"));
+    let guard = a.mutex_with("x", MutexOptions::default().label("me")).lock().await.unwrap();
+    let waiter = b.mutex("x");
+    let mut waiting = tokio_test(waiter.lock());
+    assert!(waiting.poll().await.is_none());
+    soon("a waiter", || async { a.mutex("x").inspect().await.unwrap().waiters == 1 }).await;
+    let own = a.mutex("x").inspect().await.unwrap();
+    assert_eq!(own.holders.len(), 1);
+    assert_eq!(own.holders[0].ticket, guard.ticket());
+    assert_eq!(own.holders[0].label.as_deref(), Some("me"));
+    assert_eq!(own.holders[0].token, guard.fencing_token());
+    let foreign = b.mutex("x").inspect().await.unwrap();
+    assert_eq!((foreign.holders.len(), foreign.waiters), (1, 1));
+    assert_eq!(foreign.holders[0].ticket, Ticket::from(0));
+}
+
+/// A future that is polled for a moment at a time.
+struct Polled<F>(std::pin::Pin<Box<F>>);
+
+fn tokio_test<F: Future>(future: F) -> Polled<F> {
+    Polled(Box::pin(future))
+}
+
+impl<F: Future> Polled<F> {
+    async fn poll(&mut self) -> Option<F::Output> {
+        tokio::time::timeout(Duration::from_millis(100), &mut self.0).await.ok()
+    }
+}
+
+#[tokio::test]
+async fn c24_detach_and_attach_are_unsupported() {
+    let server = server().await;
+    let a = Process::new(server, "c24");
+    let guard = a.mutex("x").lock().await.unwrap();
+    let attached = a.mutex("x").attach(guard.ticket()).await.unwrap_err();
+    assert_eq!(attached.kind(), ErrorKind::Unsupported);
+}
+
+#[tokio::test]
+async fn m8_force_unlock_frees_the_hold_of_another_process() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "m8"), Process::new(server, "m8"));
+    let guard = a.mutex("x").lock().await.unwrap();
+    let other = a.mutex("y").lock().await.unwrap();
+    let started = std::time::Instant::now();
+    assert!(b.mutex("x").force_unlock().await.unwrap());
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    assert!(!guard.is_held());
+    assert!(other.is_held(), "its session was not ended");
+    assert!(!b.mutex("x").force_unlock().await.unwrap());
+    let taken = b.mutex("x").try_lock().await.unwrap().unwrap();
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    assert!(taken.is_held());
+}
+
+#[tokio::test]
+async fn lock_in_a_transaction_excludes_the_others() {
+    let server = server().await;
+    let a = Process::new(server, "in");
+    let mut connection = super::connect(server).await;
+    let mut transaction = connection.begin().await.unwrap();
+    let token = lock_in(&a.context, &mut transaction, "x").await.unwrap();
+    assert!(a.mutex("x").try_lock().await.unwrap().is_none());
+    transaction.rollback().await.unwrap();
+    let guard = a.mutex("x").try_lock().await.unwrap().unwrap();
+    assert!(guard.fencing_token() > token);
+    let mut transaction = connection.begin().await.unwrap();
+    assert!(try_lock_in(&a.context, &mut transaction, "x").await.unwrap().is_none());
+    let other = try_lock_in(&a.context, &mut transaction, "y").await.unwrap().unwrap();
+    assert!(other > guard.fencing_token());
+    transaction.commit().await.unwrap();
+    assert!(a.mutex("y").try_lock().await.unwrap().is_some());
+}

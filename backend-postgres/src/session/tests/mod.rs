@@ -1,0 +1,130 @@
+//! Session mode on a real server, through the engine.
+
+mod ends;
+mod figures;
+mod holds;
+mod tokens;
+mod waits;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection};
+use stanchion_conformance::servers::{PostgresOptions, PostgresServer};
+use stanchion_core::engine::steps::Steps;
+use stanchion_core::engine::{Engine, Own};
+use stanchion_core::{Capabilities, Mutex, MutexMode, MutexOptions, Ticket, Ttl};
+
+use super::SessionOptions;
+use crate::context::{Context, Retention};
+use crate::link::Link;
+use crate::schema::Schema;
+
+/// ε of the contract.
+const ALLOWANCE: Duration = Duration::from_millis(500);
+
+/// A process: an engine of its own and its mutexes.
+struct Process {
+    engine: Engine,
+    context: Arc<Context>,
+    ttl: Duration,
+}
+
+fn options(server: &PostgresServer) -> PgConnectOptions {
+    server.url().parse().unwrap()
+}
+
+async fn connect(server: &PostgresServer) -> PgConnection {
+    PgConnection::connect_with(&options(server)).await.unwrap()
+}
+
+/// Makes the schema, once for each server.
+async fn migrate(server: &PostgresServer) {
+    let mut connection = connect(server).await;
+    sqlx::raw_sql("CREATE SCHEMA stanchion").execute(&mut connection).await.unwrap();
+    for migration in Schema::new("stanchion").unwrap().migrations() {
+        if (300..400).contains(&migration.version) {
+            sqlx::raw_sql(migration.sql).execute(&mut connection).await.unwrap();
+        }
+    }
+}
+
+async fn start(options: PostgresOptions) -> PostgresServer {
+    let server = PostgresServer::start(options).unwrap();
+    migrate(&server).await;
+    server
+}
+
+/// The server of all tests that do it no harm.
+async fn server() -> &'static PostgresServer {
+    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
+    static FIRST: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    let _first = FIRST.lock().await;
+    if SERVER.get().is_none() {
+        drop(SERVER.set(start(PostgresOptions::default().setting("max_connections", "300")).await));
+    }
+    SERVER.get().unwrap()
+}
+
+impl Process {
+    fn new(server: &PostgresServer, namespace: &str) -> Self {
+        Self::with(server, namespace, Duration::from_secs(10), 4)
+    }
+
+    fn with(server: &PostgresServer, namespace: &str, ttl: Duration, max_sessions: usize) -> Self {
+        let context = Arc::new(Context {
+            schema: Schema::new("stanchion").unwrap(),
+            namespace: Arc::from(namespace),
+            process: Ticket::random(),
+            retention: Retention { tokens: ttl, state: ttl },
+        });
+        let request_timeout = Duration::from_secs(2);
+        let link = Arc::new(Link::new(options(server), 2, request_timeout));
+        let settings = SessionOptions { ttl: Ttl::new(ttl).unwrap(), max_sessions, request_timeout };
+        let (steps, chore) = super::sessions(&context, link, &options(server), settings);
+        let steps = Steps { permits: Arc::new(steps), groups: None, limits: None, request_timeout };
+        let own = Own { steps: steps.clone(), wake: None, chores: vec![Arc::new(chore)] };
+        let capabilities = Capabilities::full("postgres", MutexMode::Session);
+        Self { engine: Engine::start(capabilities, steps, own).unwrap(), context, ttl }
+    }
+
+    fn mutex(&self, name: &str) -> Arc<dyn Mutex> {
+        self.mutex_with(name, MutexOptions::default())
+    }
+
+    fn mutex_with(&self, name: &str, options: MutexOptions) -> Arc<dyn Mutex> {
+        self.engine.mutex(name, options.ttl(self.ttl)).unwrap()
+    }
+
+    /// How its sessions call themselves.
+    fn application(&self) -> String {
+        format!("stanchion lock {}", self.context.process)
+    }
+
+    async fn sessions(&self, server: &PostgresServer) -> i64 {
+        sqlx::query_scalar("SELECT count(*) FROM pg_stat_activity WHERE application_name = $1")
+            .bind(self.application())
+            .fetch_one(&mut connect(server).await)
+            .await
+            .unwrap()
+    }
+
+    /// Ends its sessions at the server.
+    async fn terminate(&self, server: &PostgresServer) {
+        sqlx::query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1")
+            .bind(self.application())
+            .execute(&mut connect(server).await)
+            .await
+            .unwrap();
+    }
+}
+
+/// Waits until it is so, for a second.
+async fn soon<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
+    let started = std::time::Instant::now();
+    while !check().await {
+        assert!(started.elapsed() < Duration::from_secs(1) + ALLOWANCE, "not within 1 s: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,186 @@
+//! Waiting in line, in one process and between two.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use stanchion_core::{ErrorKind, MutexOptions};
+
+use super::{ALLOWANCE, Process, server, soon};
+
+#[tokio::test]
+async fn m6_the_next_waiter_runs_soon_after_a_release() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "m6"), Process::new(server, "m6"));
+    let mut waits = Vec::new();
+    let (here, there) = (a.mutex("x"), b.mutex("x"));
+    for round in 0..100 {
+        let (first, second) = if round % 2 == 0 { (&here, &there) } else { (&there, &here) };
+        let guard = first.lock().await.unwrap();
+        let second = Arc::clone(second);
+        let waiter = tokio::spawn(async move {
+            let guard = second.lock().await.unwrap();
+            (Instant::now(), guard)
+        });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let released = Instant::now();
+        guard.release().await.unwrap();
+        let (ran, guard) = waiter.await.unwrap();
+        waits.push(ran - released);
+        guard.release().await.unwrap();
+    }
+    waits.sort();
+    println!("hand-off: p50 {:?}, p99 {:?}, longest {:?}", waits[50], waits[98], waits[99]);
+    assert!(waits[50] < Duration::from_millis(5), "{:?}", waits[50]);
+    assert!(waits[98] < Duration::from_millis(50), "{:?}", waits[98]);
+}
+
+#[tokio::test]
+async fn c16_first_come_first_served_in_a_process() {
+    let server = server().await;
+    let a = Process::new(server, "c16");
+    let guard = a.mutex("x").lock().await.unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for index in 0..20 {
+        let (mutex, order) = (a.mutex("x"), Arc::clone(&order));
+        tasks.push(tokio::spawn(async move {
+            let guard = mutex.lock().await.unwrap();
+            order.lock().unwrap().push(index);
+            guard.release().await.unwrap();
+        }));
+        soon("it waits", || async { a.mutex("x").inspect().await.unwrap().waiters == index + 1 }).await;
+    }
+    assert!(a.mutex("x").try_lock().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), (0..20).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn c15_many_waiters_use_few_sessions_and_block_nobody() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "c15"), Process::new(server, "c15"));
+    let guard = b.mutex("x").lock().await.unwrap();
+    let waiters: Vec<_> = (0..256)
+        .map(|_| {
+            let mutex = a.mutex("x");
+            tokio::spawn(async move { drop(mutex.lock().await.unwrap()) })
+        })
+        .collect();
+    soon("all wait", || async { a.mutex("x").inspect().await.unwrap().waiters == 256 }).await;
+    assert!(a.sessions(server).await <= 3, "{}", a.sessions(server).await);
+    let started = Instant::now();
+    drop(a.mutex("y").try_lock().await.unwrap().unwrap());
+    assert!(started.elapsed() < Duration::from_millis(200), "{:?}", started.elapsed());
+    let started = Instant::now();
+    guard.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+    println!("256 waiters served in {:?}", started.elapsed());
+    assert!(a.sessions(server).await <= 3, "{}", a.sessions(server).await);
+}
+
+#[tokio::test]
+async fn c4_a_dropped_waiter_leaves_nothing() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "c4"), Process::new(server, "c4"));
+    let mut connection = super::connect(server).await;
+    // At every point, of an acquisition that waits and of one that is granted.
+    for held in [true, false] {
+        for step in 0..40 {
+            let guard = if held { Some(b.mutex("x").lock().await.unwrap()) } else { None };
+            let mutex = a.mutex("x");
+            let limit = Duration::from_micros(100 * step);
+            let dropped = tokio::time::timeout(limit, mutex.lock()).await;
+            drop(dropped);
+            drop(guard);
+            let there = b.mutex("x");
+            soon("free", || async { there.try_lock().await.unwrap().is_some() }).await;
+        }
+    }
+    for _ in 0..200 {
+        let waiting: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+             AND (classid::bigint << 32) | objid::bigint = stanchion.session_key('c4', 'x')",
+        )
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+        if waiting == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("something is left in the queue");
+}
+
+#[tokio::test]
+async fn c17_a_wait_with_a_limit_ends_and_the_next_is_served() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "c17"), Process::new(server, "c17"));
+    let guard = b.mutex("x").lock().await.unwrap();
+    for _ in 0..5 {
+        let started = Instant::now();
+        assert!(a.mutex("x").try_lock_for(Duration::from_millis(50)).await.unwrap().is_none());
+        assert!(started.elapsed() < Duration::from_millis(50) + ALLOWANCE);
+    }
+    let (first, second) = (a.mutex("x"), a.mutex("x"));
+    let gone =
+        tokio::spawn(async move { first.try_lock_for(Duration::from_millis(300)).await.unwrap().is_none() });
+    let waiter = tokio::spawn(async move { second.lock().await.unwrap() });
+    assert!(gone.await.unwrap());
+    guard.release().await.unwrap();
+    let started = Instant::now();
+    drop(waiter.await.unwrap());
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn more_names_than_sessions_are_served_all_the_same() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "many"), Process::new(server, "many"));
+    let names: Vec<String> = (0..12).map(|index| format!("n{index}")).collect();
+    let mut guards = Vec::new();
+    for name in &names {
+        guards.push(b.mutex(name).lock().await.unwrap());
+    }
+    let waiters: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let mutex = a.mutex(name);
+            // They keep what they get, and with it their sessions.
+            tokio::spawn(async move { mutex.lock().await.unwrap() })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(a.sessions(server).await <= 4, "{}", a.sessions(server).await);
+    let started = Instant::now();
+    drop(guards);
+    let mut kept = Vec::new();
+    for waiter in waiters {
+        kept.push(waiter.await.unwrap());
+    }
+    assert!(started.elapsed() < Duration::from_secs(1) + ALLOWANCE, "{:?}", started.elapsed());
+    assert!(kept.iter().all(stanchion_core::MutexGuard::is_held));
+    assert!(a.sessions(server).await <= 4);
+}
+
+#[tokio::test]
+async fn c26_a_queue_has_a_bound() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "c26"), Process::new(server, "c26"));
+    let guard = a.mutex("x").lock().await.unwrap();
+    let bounded = || a.mutex_with("x", MutexOptions::default().max_waiters(2));
+    let (first, second) = (b.mutex("x"), bounded());
+    let first = tokio::spawn(async move { first.lock().await.unwrap() });
+    soon("one waits", || async { a.mutex("x").inspect().await.unwrap().waiters == 1 }).await;
+    let second = tokio::spawn(async move { second.lock().await.unwrap() });
+    soon("two wait", || async { a.mutex("x").inspect().await.unwrap().waiters == 2 }).await;
+    assert_eq!(bounded().lock().await.unwrap_err().kind(), ErrorKind::Overloaded);
+    guard.release().await.unwrap();
+    drop(first.await.unwrap());
+    drop(second.await.unwrap());
+}

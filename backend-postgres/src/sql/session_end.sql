@@ -1,0 +1,1 @@
+SELECT stanchion.session_end($1, $2, $3)

@@ -1,0 +1,1 @@
+SELECT stanchion.session_open()

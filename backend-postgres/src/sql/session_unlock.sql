@@ -1,0 +1,1 @@
+SELECT pg_advisory_unlock(stanchion.session_key($1, $2))

@@ -1,0 +1,1 @@
+SELECT stanchion.session_wait($1, $2, $3)
