@@ -73,13 +73,21 @@ pub(super) fn ticket(uuid: Uuid) -> Ticket {
 }
 
 /// A column of a row.
-pub(super) fn column<'r, T: Decode<'r, Postgres> + Type<Postgres>>(row: &'r PgRow, index: usize) -> Result<T> {
+pub(super) fn column<'r, T: Decode<'r, Postgres> + Type<Postgres>>(
+    row: &'r PgRow,
+    index: usize,
+) -> Result<T> {
     row.try_get(index).map_err(|error| unexpected().with_source(error))
 }
 
 impl PostgresSteps {
     /// Runs a statement, at most for a third of `lease`, so that an unanswered request can be made again in time.
-    pub(super) async fn run(&self, statement: &Statement, given: Given, lease: Option<Ttl>) -> Result<Vec<PgRow>> {
+    pub(super) async fn run(
+        &self,
+        statement: &Statement,
+        given: Given,
+        lease: Option<Ttl>,
+    ) -> Result<Vec<PgRow>> {
         if let Some(failed) = given.failed {
             return Err(failed);
         }

@@ -121,7 +121,8 @@ pub(super) fn looked(row: &PgRow, size: usize) -> Result<Vec<Looked>> {
     let generations: Vec<i64> = column_of(row, 2, size)?;
     let nexts: Vec<i64> = column_of(row, 3, size)?;
     let ended: Vec<bool> = column_of(row, 4, size)?;
-    let counts: [Vec<i64>; 3] = [column_of(row, 5, size)?, column_of(row, 6, size)?, column_of(row, 7, size)?];
+    let counts: [Vec<i64>; 3] =
+        [column_of(row, 5, size)?, column_of(row, 6, size)?, column_of(row, 7, size)?];
     let answer = |index: usize| -> Result<Looked> {
         let mut outcome = Outcome::default();
         outcome.finished = number(counts[0][index])?;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use stanchion_core::engine::steps::{Acquire, Acquired, Attach, Force, Kept, PermitSteps, Renew};
 use stanchion_core::Ticket;
+use stanchion_core::engine::steps::{Acquire, Acquired, Attach, Force, Kept, PermitSteps, Renew};
 use tokio::time::sleep;
 
 use super::*;

@@ -61,7 +61,8 @@ impl Wake {
         let (listener, tickets) = &mut *inner;
         if tickets.is_empty() {
             let heard = timeout(Duration::from_millis(1_500), listener.recv()).await.ok()?.expect("a server");
-            tickets.extend(heard.payload().split(',').map(|ticket| ticket.parse::<Ticket>().expect("a ticket")));
+            tickets
+                .extend(heard.payload().split(',').map(|ticket| ticket.parse::<Ticket>().expect("a ticket")));
         }
         Some(tickets.remove(0))
     }

@@ -29,7 +29,9 @@ async fn measure(name: &str, size: usize, calls: u32, spread: bool) {
         }
     }
     let [acquire, release] = took.map(|took| (took / calls).as_micros());
-    println!("{size} entries, spread over names: {spread}: acquire {acquire} us, release {release} us a call");
+    println!(
+        "{size} entries, spread over names: {spread}: acquire {acquire} us, release {release} us a call"
+    );
 }
 
 #[tokio::test]
