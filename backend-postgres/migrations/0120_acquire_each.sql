@@ -20,7 +20,7 @@ DECLARE
     tombs boolean[] := array_fill(false, ARRAY[size]);
     places bigint[] := array_fill(NULL::bigint, ARRAY[size]);
     placed integer := 0;
-    -- The first live waiters in order, of whom `at` is the first now; null if not known.
+    -- The live waiters in order, cut behind one more than may leave, of whom `at` is the first now; null if not known.
     line bigint[];
     at integer := 1;
     heard boolean := false;
@@ -164,8 +164,9 @@ BEGIN
                 o.arrival := o.arrival + 1;
                 arrivals[k] := o.arrival;
                 joined := joined || k;
-                IF line IS NOT NULL AND line[at] IS NULL THEN
-                    line[at] := o.arrival;
+                -- A line that was cut cannot run out: only tickets of this batch leave it.
+                IF cardinality(line) <= placed THEN
+                    line := line || o.arrival;
                 END IF;
             END IF;
         ELSIF place IS NOT NULL THEN

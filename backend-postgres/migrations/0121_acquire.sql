@@ -115,7 +115,7 @@ BEGIN
             limits := limits || r.limits;
             births := births || r.births;
         END IF;
-        IF woken THEN
+        IF woken AND o.waiting > 0 THEN
             o := stanchion.wake(o, clock, p_process);
         END IF;
         PERFORM stanchion.save(o, true, clock, longest, p_tokens);

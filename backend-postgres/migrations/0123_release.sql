@@ -87,7 +87,7 @@ BEGIN
                     END IF;
                 END IF;
             END IF;
-            IF o.used < before THEN
+            IF o.used < before AND o.waiting > 0 THEN
                 o := stanchion.wake(o, clock, NULL);
             END IF;
             PERFORM stanchion.save(o, o.used < before OR longest > 0, clock, longest, p_tokens);

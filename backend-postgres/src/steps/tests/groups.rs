@@ -102,8 +102,8 @@ async fn w4_expiry_ends_a_generation_before_the_step_that_finds_it() {
     let bed = Bed::shared();
     let process = bed.process().await;
     let object = wait_group("g");
-    granted(&process, &Acquire { lease: ttl(100), ..members(&object, 2) }).await;
-    sleep(Duration::from_millis(110)).await;
+    granted(&process, &Acquire { lease: ttl(400), ..members(&object, 2) }).await;
+    sleep(Duration::from_millis(410)).await;
     let member = added(&process, &object).await;
     let looked = look(&process, &object, Some(1)).await;
     assert_eq!((looked.count, looked.generation, ended(looked)), (1, 2, Some((0, 0, 2))));

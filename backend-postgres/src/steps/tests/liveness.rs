@@ -147,6 +147,11 @@ async fn c16_the_order_survives_a_restart_of_the_store() {
     server.kill().unwrap();
     sleep(Duration::from_millis(1_100)).await;
     server.restart().unwrap();
+    for process in [&row.silent, &row.other] {
+        for steps in [&process.callers, &process.own] {
+            while steps.ping().await.is_err() {}
+        }
+    }
     assert_eq!(poll(&row.other, &object).await.born, born);
     release(&row.other, &row.held).await;
     waits(&row.other, &row.second).await;

@@ -262,3 +262,25 @@ async fn c5_c26_silent_waiters_do_not_fill_the_queue() {
     waits(&live, &bounded()).await;
     assert_eq!(acquire(&live, &bounded()).await, Acquired::Overloaded);
 }
+
+#[tokio::test]
+async fn c16_within_a_batch_nobody_overtakes_who_joined_earlier() {
+    let process = Bed::shared().process().await;
+    let object = semaphore("s");
+    let (held, waiter) = (ask_many(&object, 2, 2), ask_many(&object, 1, 2));
+    granted(&process, &held).await;
+    waits(&process, &waiter).await;
+    release(&process, &held).await;
+    let (large, small) = (ask_many(&object, 2, 2), ask_many(&object, 1, 2));
+    let batch = [large.clone(), waiter.clone(), small.clone()];
+    let answers = all(process.callers.acquire(&batch).await);
+    let granted_of = |answers: &[Acquired]| -> Vec<bool> {
+        answers.iter().map(|answer| matches!(answer, Acquired::Granted { .. })).collect()
+    };
+    assert_eq!(granted_of(&answers), [false, true, false]);
+    // Once more, with a queue that is known before the first of it leaves.
+    release(&process, &waiter).await;
+    let next = ask_many(&object, 1, 2);
+    let answers = all(process.callers.acquire(&[small.clone(), next, large]).await);
+    assert_eq!(granted_of(&answers), [false, false, true]);
+}

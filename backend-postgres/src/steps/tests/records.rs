@@ -35,7 +35,7 @@ async fn any(object: &Object, process: &Process, known: &mut Vec<Acquire>, rando
             let limit = if object.kind == Kind::Mutex { 1 } else { random.random_range(3..=5) };
             let checks = [OnMismatch::Refuse, OnMismatch::Adopt, OnMismatch::Replace];
             let entry = |random: &mut StdRng| Acquire {
-                lease: ttl(random.random_range(100..400)),
+                lease: ttl(random.random_range(300..900)),
                 check: LimitCheck::First(*checks.choose(random).unwrap()),
                 queue: random.random_bool(0.7),
                 max_waiters: random.random_bool(0.3).then_some(2),
@@ -50,11 +50,11 @@ async fn any(object: &Object, process: &Process, known: &mut Vec<Acquire>, rando
             }
         }
         4 => {
-            let renew = Renew { object: object.clone(), ticket: some.ticket, lease: ttl(200) };
+            let renew = Renew { object: object.clone(), ticket: some.ticket, lease: ttl(600) };
             all(steps.renew(&[renew.clone(), renew]).await);
         }
         5 | 6 => {
-            let tombstone = random.random_bool(0.5).then(|| ttl(150));
+            let tombstone = random.random_bool(0.5).then(|| ttl(400));
             let other = known.choose(random).unwrap_or(&some);
             all(steps.release(&[freeing(&some, tombstone), freeing(other, None)]).await);
         }
@@ -63,24 +63,24 @@ async fn any(object: &Object, process: &Process, known: &mut Vec<Acquire>, rando
         9 => {
             let to = Ticket::random();
             let attach =
-                Attach { object: object.clone(), from: some.ticket, to, lease: ttl(200), label: None };
-            drop(steps.attach(&attach).await.unwrap());
+                Attach { object: object.clone(), from: some.ticket, to, lease: ttl(600), label: None };
+            let _ = steps.attach(&attach).await.unwrap();
             known.push(Acquire { ticket: to, ..some });
         }
         10 if random.random_bool(0.2) => {
             let force = if random.random_bool(0.5) { Force::All } else { Force::One(some.ticket) };
-            drop(steps.force(object, force).await.unwrap());
+            let _ = steps.force(object, force).await.unwrap();
         }
         10 if object.kind == Kind::Semaphore => {
             steps.resize(object, random.random_range(2..=5)).await.unwrap();
         }
         _ if object.kind == Kind::WaitGroup => {
-            drop(look(process, object, Some(0)).await);
+            let _ = look(process, object, Some(0)).await;
             let into = vec![Ticket::random(), Ticket::random()];
-            let split = Split { object: object.clone(), from: some.ticket, into, lease: ttl(200) };
-            drop(steps.split(&split).await.unwrap());
+            let split = Split { object: object.clone(), from: some.ticket, into, lease: ttl(600) };
+            let _ = steps.split(&split).await.unwrap();
         }
-        _ => sleep(Duration::from_millis(random.random_range(1..60))).await,
+        _ => sleep(Duration::from_millis(random.random_range(1..120))).await,
     }
 }
 

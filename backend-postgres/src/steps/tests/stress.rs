@@ -19,7 +19,6 @@ SELECT (SELECT count(*) FROM stanchion.objects WHERE namespace = $N)
      + (SELECT count(*) FROM stanchion.tombstones h WHERE NOT EXISTS (SELECT FROM stanchion.objects x WHERE x.id = h.object)
         AND h.expiry < stanchion.now())";
 
-/// The answers to a batch in which some of all transactions were refused to break a deadlock.
 fn is_granted(answer: &Acquired) -> bool {
     matches!(answer, Acquired::Granted { .. })
 }
@@ -89,7 +88,7 @@ async fn batches_over_the_same_names_in_opposite_orders_never_deadlock() {
                 let mut batch: Vec<_> = (0..16)
                     .map(|index| Acquire {
                         queue: index % 2 == 0,
-                        lease: ttl(2_000),
+                        lease: ttl(30_000),
                         ..ask(&if index % 3 == 0 {
                             mutex(&format!("n{round}/{index}"))
                         } else {
@@ -108,7 +107,7 @@ async fn batches_over_the_same_names_in_opposite_orders_never_deadlock() {
                     .map(|(request, _)| Renew {
                         object: request.object.clone(),
                         ticket: request.ticket,
-                        lease: ttl(2_000),
+                        lease: ttl(30_000),
                     })
                     .collect();
                 let objects: Vec<_> = queued.iter().map(|(request, _)| request.object.clone()).collect();
@@ -118,7 +117,7 @@ async fn batches_over_the_same_names_in_opposite_orders_never_deadlock() {
                     .map(|(request, _)| Cancel {
                         object: request.object.clone(),
                         ticket: request.ticket,
-                        lease: ttl(100),
+                        lease: ttl(5_000),
                     })
                     .collect();
                 let (kept, polled) =
@@ -220,7 +219,7 @@ async fn c25_sweeps_and_uses_of_the_same_names_do_each_other_no_harm() {
         tasks.spawn(async move {
             for round in 0..80 {
                 let request = Acquire {
-                    lease: ttl(100),
+                    lease: ttl(5_000),
                     queue: false,
                     ..members(&wait_group(&format!("g{}", round % 3)), 1)
                 };
@@ -233,6 +232,9 @@ async fn c25_sweeps_and_uses_of_the_same_names_do_each_other_no_harm() {
         tasks.spawn(async move {
             let mut raw = bed.raw().await;
             for _ in 0..100 {
+                // As if the retention were over.
+                let idle = "UPDATE stanchion.objects SET expires = 0 WHERE namespace = $N AND used = 0";
+                bed.execute(&mut raw, idle).await;
                 bed.number(&mut raw, "SELECT stanchion.sweep_permits($N, 100)").await;
                 sleep(Duration::from_millis(3)).await;
             }
