@@ -212,7 +212,7 @@ async fn call_often(steps: PostgresSteps, quota: ExactQuota, caller: usize) -> [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l1_callers_over_many_connections_never_exceed_the_bound() {
     let mut rig = Rig::new().await;
-    let (period, burst) = (500, 50);
+    let (period, burst) = (2_000, 50);
     let started = rig.number("SELECT stanchion.now()").await;
     let mut callers = JoinSet::new();
     for caller in 0..16 {
