@@ -3,9 +3,6 @@
 -- Names are taken strictly one after the other, so that two batches that are in the same order never wait for each
 -- other both ways.
 --
--- For the rest of the transaction, which is one step, tables are only read by their indexes: plans that are made while
--- a table is empty are kept when it has grown.
---
 -- Arguments   namespace; names, distinct, in the order of their bytes; whether missing rows are made
 -- Returns     the rows, in that order; null where there is none
 -- Locks       rows of `limiters`, in that order
@@ -18,9 +15,8 @@ AS $$
 DECLARE
     rows stanchion.limiters[];
     found_row stanchion.limiters;
-    setting text;
 BEGIN
-    setting := set_config('enable_seqscan', 'off', true);
+    PERFORM stanchion.enter();
     FOR i IN 1 .. cardinality(in_names) LOOP
         LOOP
             SELECT l.* INTO found_row FROM stanchion.limiters AS l

@@ -93,6 +93,9 @@ impl Settings {
             ("statement_timeout", self.statement_timeout()),
             ("lock_timeout", self.statement_timeout()),
             ("default_transaction_isolation", "read committed".to_owned()),
+            // What each step would set for its transaction.
+            ("plan_cache_mode", "force_generic_plan".to_owned()),
+            ("enable_seqscan", "off".to_owned()),
         ];
         settings.extend(KEEPALIVES.map(|(name, value)| (name, value.to_owned())));
         if self.raise {
