@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stanchion_core::{Error, ErrorKind, Result, Store};
+use stanchion_core::{Error, Result, Store};
 
 const KNOWN_SCHEMES: &str = "memory:, redis://, rediss://, redis+unix://, redis+cluster://, rediss+cluster://, \
                              redis+sentinel://, rediss+sentinel://, postgres://, postgresql://";
@@ -73,7 +73,10 @@ fn memory(rest: &str) -> Result<Arc<dyn Store>> {
 
 #[cfg(not(feature = "memory"))]
 fn memory(_: &str) -> Result<Arc<dyn Store>> {
-    Err(Error::new(ErrorKind::Unsupported, "turn on the Cargo feature `memory` of `stanchion`"))
+    Err(Error::new(
+        stanchion_core::ErrorKind::Unsupported,
+        "turn on the Cargo feature `memory` of `stanchion`",
+    ))
 }
 
 #[cfg(feature = "redis")]
@@ -84,7 +87,7 @@ async fn redis(url: &str) -> Result<Arc<dyn Store>> {
 #[cfg(not(feature = "redis"))]
 fn redis(_: &str) -> std::future::Ready<Result<Arc<dyn Store>>> {
     let detail = "turn on the Cargo feature `redis` of `stanchion`";
-    std::future::ready(Err(Error::new(ErrorKind::Unsupported, detail)))
+    std::future::ready(Err(Error::new(stanchion_core::ErrorKind::Unsupported, detail)))
 }
 
 #[cfg(feature = "postgres")]
@@ -95,5 +98,5 @@ async fn postgres(url: &str) -> Result<Arc<dyn Store>> {
 #[cfg(not(feature = "postgres"))]
 fn postgres(_: &str) -> std::future::Ready<Result<Arc<dyn Store>>> {
     let detail = "turn on the Cargo feature `postgres` of `stanchion`";
-    std::future::ready(Err(Error::new(ErrorKind::Unsupported, detail)))
+    std::future::ready(Err(Error::new(stanchion_core::ErrorKind::Unsupported, detail)))
 }

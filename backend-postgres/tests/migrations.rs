@@ -1,6 +1,10 @@
 //! How the schema comes to be, and which one is refused.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests own their runtimes, and fail by panic"
+)]
 
 mod support;
 
@@ -16,7 +20,7 @@ async fn many_that_connect_at_once_all_succeed() {
     let tasks: Vec<_> = (0..8)
         .map(|_| {
             let builder = lease(&server.url());
-            support::spawn(async move { builder.steps().await.unwrap() })
+            tokio::spawn(async move { builder.steps().await.unwrap() })
         })
         .collect();
     for task in tasks {

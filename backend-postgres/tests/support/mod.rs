@@ -1,7 +1,6 @@
 //! Servers and builders of the tests.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
-#![allow(clippy::disallowed_methods, reason = "a test owns its runtime")]
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +10,6 @@ use std::process::{Child, Command, Stdio};
 use stanchion_conformance::servers::{PgBouncer, PostgresOptions, PostgresServer};
 use stanchion_core::{Error, MutexMode};
 use stanchion_postgres::{PostgresBuilder, PostgresStore};
-use tokio::task::JoinHandle;
 
 pub(crate) fn server() -> PostgresServer {
     PostgresServer::start(PostgresOptions::default()).expect("a Postgres")
@@ -25,10 +23,6 @@ pub(crate) fn lease(url: &str) -> PostgresBuilder {
 /// The error of a builder that must not connect.
 pub(crate) async fn refused(builder: PostgresBuilder) -> Error {
     builder.connect().await.expect_err("it is refused")
-}
-
-pub(crate) fn spawn<T: Send + 'static>(task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
-    tokio::spawn(task)
 }
 
 /// A server that runs on another's data as a standby, until it is dropped.

@@ -1,5 +1,7 @@
 //! Steps that tell which way they were asked.
 
+#![allow(clippy::disallowed_methods, reason = "tests own their runtimes")]
+
 use std::sync::{Mutex, PoisonError};
 
 use stanchion_core::engine::steps::{Ending, LimitCheck};
