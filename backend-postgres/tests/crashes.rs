@@ -14,7 +14,7 @@ use std::time::Duration;
 use proof::*;
 use stanchion_conformance::servers::PostgresOptions;
 use stanchion_conformance::servers::PostgresServer;
-use stanchion_core::{MutexMode, MutexOptions, Store};
+use stanchion_core::{MutexMode, MutexOptions};
 use tokio::time::timeout;
 
 const KILLS: usize = 50;

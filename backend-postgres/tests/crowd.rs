@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use proof::*;
 use sqlx::Row;
-use stanchion_core::{MutexMode, MutexOptions, Store};
+use stanchion_core::{MutexMode, MutexOptions};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 

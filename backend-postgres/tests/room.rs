@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use proof::*;
 use sqlx::{Connection, PgConnection, Row};
-use stanchion_core::{ErrorKind, MutexMode, MutexOptions, Store};
+use stanchion_core::{ErrorKind, MutexMode, MutexOptions};
 
 const MUTEXES: usize = 10_000;
 

@@ -82,10 +82,11 @@ async fn forward(
     loop {
         let read = tokio::select! {
             read = from.read(&mut bytes) => read,
-            _ = open.wait_for(|open| !open) => std::future::pending().await,
+            () = async { drop(open.wait_for(|open| !open).await) } => std::future::pending().await,
         };
         let Ok(length @ 1..) = read else { return };
-        if !*open.borrow() {
+        let is_open = *open.borrow();
+        if !is_open {
             std::future::pending::<()>().await;
         }
         if to.write_all(&bytes[..length]).await.is_err() {
