@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
 use sqlx::{Connection, PgConnection, Postgres, Row};
+use stanchion_core::engine::steps::ProcessId;
 use stanchion_core::{FencingToken, Ttl};
 
 use crate::access;
@@ -19,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const DEAD_WAITER: &str = "250";
 /// A wait in line at the server, in ms; then the session is checked and waits again, behind those who came meanwhile.
 const LONGEST_WAIT: &str = "600000";
+
+/// Bytes of the user's name for his sessions; the server keeps 63 in all.
+const NAME: usize = 24;
 
 /// What all sessions of a process share.
 #[derive(Debug)]
@@ -69,6 +73,14 @@ fn millis(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }
 
+/// What the server calls a session: what it calls the user's others, as much of it as there is room for, and whose it is.
+fn named(options: &PgConnectOptions, process: ProcessId) -> String {
+    let ours = options.get_application_name().unwrap_or("stanchion");
+    let room =
+        ours.char_indices().map(|(at, char)| at + char.len_utf8()).take_while(|end| *end <= NAME).last();
+    format!("{} lock {process}", &ours[..room.unwrap_or_default()])
+}
+
 impl Wires {
     /// Where they lead.
     pub(super) fn address(&self) -> String {
@@ -92,10 +104,7 @@ impl Wires {
         ];
         let statement = |text| context.schema.statement(text);
         Self {
-            options: options
-                .clone()
-                .application_name(&format!("stanchion lock {}", context.process))
-                .options(settings),
+            options: options.clone().application_name(&named(options, context.process)).options(settings),
             namespace: context.namespace.as_ref().to_owned(),
             idle,
             open: statement(include_str!("../sql/session_open.sql")),

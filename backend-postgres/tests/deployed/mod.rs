@@ -105,7 +105,7 @@ impl Deployed {
     }
 
     fn builder(&self) -> PostgresBuilder {
-        // By its name `lose_data` finds the sessions that hold mutexes.
+        // By the beginning of it `lose_data` finds the sessions that keep mutexes.
         let separator = if self.deployment.url.contains('?') { '&' } else { '?' };
         let url = format!("{}{separator}application_name={}", self.deployment.url, self.namespace);
         let builder = PostgresStore::builder(&url).expect("a URL").namespace(&self.namespace);
@@ -144,8 +144,7 @@ const LOSE: &str = "
 
 /// What a restart of the server does to mutexes that sessions keep.
 const END_SESSIONS: &str = "
-    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-    WHERE application_name = $1 AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')";
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE left($1, 24) || ' lock %'";
 
 #[async_trait]
 impl Harness for Deployed {
