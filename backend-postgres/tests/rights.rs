@@ -81,19 +81,18 @@ async fn c21_every_missing_right_is_named() {
     let all = grants("whole");
     let url = server.role("whole", "pw", &all.join("\n")).unwrap();
     assert_eq!(use_everything(&url).await.iter().map(ToString::to_string).collect::<Vec<_>>(), [""; 0]);
-    // Of each mode a foreign holder, so that sessions are asked to give something up.
-    let mut keepers = Vec::new();
-    for mode in [MutexMode::Session] {
-        let keeper = store(&server.url(), mode, Duration::from_secs(10)).await;
-        keepers.push(keeper.mutex("m", MutexOptions::default()).unwrap().lock().await.unwrap());
-    }
+    let keeper = store(&server.url(), MutexMode::Session, Duration::from_secs(10)).await;
+    let keeper = keeper.mutex("m", MutexOptions::default()).unwrap();
     for missing in 0..all.len() {
         let role = format!("lacks_{missing}");
         let mut rights = grants(&role);
         let right = rights.remove(missing);
         let what = right.split(" TO ").next().unwrap().rsplit([' ', '.']).next().unwrap().to_owned();
         let url = server.role(&role, "pw", &rights.join("\n")).unwrap();
+        // Somebody else's mutex, so that a session is asked to give it up.
+        let kept = keeper.lock().await.unwrap();
         let refused = use_everything(&url).await;
+        drop(kept);
         assert!(!refused.is_empty(), "nothing needs: {right}");
         assert!(
             refused.iter().any(|error| error.to_string().contains(&what)),
