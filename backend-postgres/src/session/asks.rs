@@ -121,7 +121,8 @@ impl State {
 
     /// A ticket that holds it: its lease counts anew, from a statement that is answered.
     fn claim(&mut self, ask: &Acquire, at: Instant) -> Asked<Acquired> {
-        let Some(held) = self.names.get_mut(&ask.object.name).and_then(|entry| entry.held_by(ask.ticket)) else {
+        let Some(held) = self.names.get_mut(&ask.object.name).and_then(|entry| entry.held_by(ask.ticket))
+        else {
             return Asked::Done(Ok(WAITING));
         };
         let Some(post) = self.posts.get_mut(&held.post) else { return Asked::Done(Ok(WAITING)) };
@@ -233,7 +234,10 @@ impl State {
     }
 
     /// Asks sessions, each once, whether they are alive.
-    pub(super) fn probe(&mut self, posts: &[Option<PostId>]) -> Vec<(PostId, oneshot::Receiver<Result<Instant>>)> {
+    pub(super) fn probe(
+        &mut self,
+        posts: &[Option<PostId>],
+    ) -> Vec<(PostId, oneshot::Receiver<Result<Instant>>)> {
         let asked: BTreeSet<PostId> = posts.iter().copied().flatten().collect();
         let mut answers = Vec::with_capacity(asked.len());
         for id in asked {

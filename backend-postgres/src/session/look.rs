@@ -154,7 +154,11 @@ impl State {
         (own, entry.queue.len())
     }
 
-    fn force(&mut self, name: &Name, force: Force) -> Option<tokio::sync::oneshot::Receiver<Result<stanchion_core::engine::steps::Kept>>> {
+    fn force(
+        &mut self,
+        name: &Name,
+        force: Force,
+    ) -> Option<tokio::sync::oneshot::Receiver<Result<stanchion_core::engine::steps::Kept>>> {
         let held = self.names.get(name)?.held.as_ref()?.ticket;
         if force != Force::All && force != Force::One(held) {
             return None;

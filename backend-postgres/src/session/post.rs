@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use stanchion_core::Name;
 use stanchion_core::clock::Instant;
 use stanchion_core::engine::steps::Kept;
-use stanchion_core::Name;
 use tokio::sync::Notify;
 
 use super::entry::Caller;

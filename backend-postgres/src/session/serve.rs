@@ -54,7 +54,7 @@ fn not_opened(error: sqlx::Error) -> Error {
         return Error::new(ErrorKind::Unauthorized, "the server does not let this role keep locks")
             .with_source(error);
     }
-    error::of_connect(error)
+    Error::new(ErrorKind::Unavailable, "no session that keeps locks could be opened").with_source(error)
 }
 
 fn stuck() -> Error {
@@ -157,7 +157,9 @@ impl Session<'_> {
                 let sent = now();
                 let mut none = Batch::default();
                 let confirm = self.wire.confirm(self.wires);
-                answered(self.desk, self.id, &mut none, confirm).await?.map_err(|error| self.broken(none, error))?;
+                answered(self.desk, self.id, &mut none, confirm)
+                    .await?
+                    .map_err(|error| self.broken(none, error))?;
                 self.desk.with(|state| state.granted(self.id, name, token, sent));
                 Ok(())
             }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use stanchion_core::clock::{Instant, now};
 use stanchion_core::engine::steps::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release, Renew,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release,
+    Renew,
 };
 use stanchion_core::{Error, ErrorKind, Inspection, Result};
 use tokio::sync::oneshot;
@@ -13,8 +14,8 @@ use tokio::time::timeout_at;
 
 use super::asks::Asked;
 use super::desk::Desk;
-use super::post::PostId;
 use super::look::Look;
+use super::post::PostId;
 
 /// The steps of mutexes in session mode.
 #[derive(Clone, Debug)]
@@ -42,7 +43,9 @@ impl SessionSteps {
             match asked {
                 Asked::Done(answer) => return answer,
                 Asked::Sent(number, answer) => match heard(answer, end).await {
-                    Ok(Acquired::Waiting { .. }) if ask.queue && ask.max_waiters.is_some() => asked = Asked::Counted,
+                    Ok(Acquired::Waiting { .. }) if ask.queue && ask.max_waiters.is_some() => {
+                        asked = Asked::Counted
+                    }
                     Err(error) if error.kind() == ErrorKind::Unknown => {
                         let unsent = self.desk.with(|state| state.give_up(&ask.object.name, number));
                         return Err(if unsent { unsent_error() } else { error });
@@ -85,8 +88,7 @@ impl PermitSteps for SessionSteps {
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
         let (at, end) = (now(), self.end());
-        let asked: Vec<_> =
-            self.desk.with(|state| batch.iter().map(|ask| state.acquire(ask, at)).collect());
+        let asked: Vec<_> = self.desk.with(|state| batch.iter().map(|ask| state.acquire(ask, at)).collect());
         let mut answers = Vec::with_capacity(batch.len());
         for (ask, asked) in batch.iter().zip(asked) {
             answers.push(self.acquired(ask, asked, end).await);
@@ -97,8 +99,7 @@ impl PermitSteps for SessionSteps {
     async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
         let end = self.end();
         let (posts, alive) = self.desk.with(|state| {
-            let posts: Vec<_> =
-                batch.iter().map(|ask| state.holder(&ask.object.name, ask.ticket)).collect();
+            let posts: Vec<_> = batch.iter().map(|ask| state.holder(&ask.object.name, ask.ticket)).collect();
             let alive = state.probe(&posts);
             (posts, alive)
         });
@@ -120,15 +121,13 @@ impl PermitSteps for SessionSteps {
 
     async fn release(&self, batch: &[Release]) -> Answers<Kept> {
         let (at, end) = (now(), self.end());
-        let asked: Vec<_> =
-            self.desk.with(|state| batch.iter().map(|ask| state.release(ask, at)).collect());
+        let asked: Vec<_> = self.desk.with(|state| batch.iter().map(|ask| state.release(ask, at)).collect());
         ended(asked, end).await
     }
 
     async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
         let (at, end) = (now(), self.end());
-        let asked: Vec<_> =
-            self.desk.with(|state| batch.iter().map(|ask| state.cancel(ask, at)).collect());
+        let asked: Vec<_> = self.desk.with(|state| batch.iter().map(|ask| state.cancel(ask, at)).collect());
         ended(asked, end).await.into_iter().map(|answer| answer.map(drop)).collect()
     }
 

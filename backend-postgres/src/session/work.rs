@@ -155,7 +155,14 @@ impl State {
     }
 
     /// A batch that was sent at `sent` is answered.
-    pub(super) fn stepped(&mut self, id: PostId, batch: Batch, stepped: &Stepped, sent: Instant, at: Instant) {
+    pub(super) fn stepped(
+        &mut self,
+        id: PostId,
+        batch: Batch,
+        stepped: &Stepped,
+        sent: Instant,
+        at: Instant,
+    ) {
         self.hear(id, sent);
         if let Some(load) = stepped.load {
             self.load.saw(load, at);
@@ -278,7 +285,11 @@ impl State {
         let post = self.posts.get_mut(&id)?;
         let rest = Batch { tries: std::mem::take(&mut post.tries), ..Batch::default() };
         let until = post.heard.filter(|_| post.holds > 0).map(|heard| heard + ttl);
-        self.refused(rest, &Error::new(ErrorKind::Unavailable, "the session that was to be asked is stuck"), false);
+        self.refused(
+            rest,
+            &Error::new(ErrorKind::Unavailable, "the session that was to be asked is stuck"),
+            false,
+        );
         until
     }
 
@@ -304,7 +315,8 @@ impl State {
         if self.shared == Some(id) {
             self.shared = None;
         }
-        let lost: Vec<Name> = self.names.iter().filter(|(_, entry)| entry.is_on(id)).map(|(name, _)| name.clone()).collect();
+        let lost: Vec<Name> =
+            self.names.iter().filter(|(_, entry)| entry.is_on(id)).map(|(name, _)| name.clone()).collect();
         for name in &lost {
             let Some(entry) = self.names.get_mut(name) else { continue };
             entry.waits.take_if(|waits| *waits == id);

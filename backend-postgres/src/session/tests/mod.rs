@@ -1,5 +1,7 @@
 //! Session mode on a real server, through the engine.
 
+#![allow(clippy::disallowed_methods, reason = "tests wait in real time")]
+
 mod ends;
 mod figures;
 mod holds;

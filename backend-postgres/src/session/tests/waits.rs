@@ -48,10 +48,7 @@ async fn c16_first_come_first_served_in_a_process() {
             order.lock().unwrap().push(index);
             guard.release().await.unwrap();
         }));
-        soon("it waits", || async {
-            a.mutex("x").inspect().await.unwrap().waiters == index + 1
-        })
-        .await;
+        soon("it waits", || async { a.mutex("x").inspect().await.unwrap().waiters == index + 1 }).await;
     }
     assert!(a.mutex("x").try_lock().await.unwrap().is_none());
     guard.release().await.unwrap();
@@ -131,7 +128,8 @@ async fn c17_a_wait_with_a_limit_ends_and_the_next_is_served() {
         assert!(started.elapsed() < Duration::from_millis(50) + ALLOWANCE);
     }
     let (first, second) = (a.mutex("x"), a.mutex("x"));
-    let gone = tokio::spawn(async move { first.try_lock_for(Duration::from_millis(300)).await.unwrap().is_none() });
+    let gone =
+        tokio::spawn(async move { first.try_lock_for(Duration::from_millis(300)).await.unwrap().is_none() });
     let waiter = tokio::spawn(async move { second.lock().await.unwrap() });
     assert!(gone.await.unwrap());
     guard.release().await.unwrap();
