@@ -151,7 +151,8 @@ async fn the_table_of_locks_never_fills_up() {
     assert!(error.to_string().contains("max_locks_per_transaction"), "{error}");
     let mut connection = connect(&server).await;
     let counted = sqlx::query("SELECT count(*) FROM pg_locks").fetch_one(&mut connection).await.unwrap();
-    assert!(counted.get::<i64, _>(0) < 960);
+    let (locks, room) = (counted.get::<i64, _>(0), 16 * 60 / 2);
+    assert!(locks < room * 5 / 4, "{locks} locks, {room} were to be");
     assert!(guards.iter().all(stanchion_core::MutexGuard::is_held));
 }
 

@@ -3,7 +3,6 @@
 #![allow(clippy::disallowed_methods, reason = "tests wait in real time")]
 
 mod ends;
-mod figures;
 mod holds;
 mod tokens;
 mod waits;
