@@ -16,11 +16,8 @@ use super::post::{Post, PostId};
 /// Where callers leave what they want and the sessions take it.
 #[derive(Debug)]
 pub(super) struct Desk {
-    pub(super) ttl: Ttl,
     /// Time limit of a request.
     pub(super) limit: Duration,
-    /// Sessions that may wait, beside the shared one.
-    pub(super) waiting: usize,
     state: Mutex<State>,
     /// Told when a session is to be started, or something falls due earlier than before.
     pub(super) stir: Notify,
@@ -36,6 +33,7 @@ pub(super) enum Event {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) ttl: Ttl,
+    /// Sessions that may wait, beside the shared one.
     pub(super) waiting: usize,
     pub(super) names: HashMap<Name, Entry>,
     /// Tickets that are refused, and until when.
@@ -87,7 +85,7 @@ impl Desk {
             stirred: false,
         };
         let limit = limit.min(ttl.renewal());
-        Self { ttl, limit, waiting, state: Mutex::new(state), stir: Notify::new() }
+        Self { limit, state: Mutex::new(state), stir: Notify::new() }
     }
 
     /// Works on the state, and tells afterwards whom it concerns.
@@ -144,13 +142,6 @@ impl State {
                 self.shared = Some(id);
                 id
             }
-        }
-    }
-
-    /// The session has something new to do.
-    pub(super) fn wake(&self, id: PostId) {
-        if let Some(post) = self.posts.get(&id) {
-            post.wake.notify_one();
         }
     }
 

@@ -7,14 +7,18 @@ use stanchion_core::{Error, ErrorKind};
 
 /// Between two looks while locks are taken, and how long the server is believed to be full.
 const LOOK: Duration = Duration::from_secs(1);
-/// So many grants after the last look comes the next.
+/// So many grants after the last look comes the next, at most, and less where there is little room: each process takes one
+/// in so many of the locks that are left.
 const MANY: usize = 256;
+const SHARE: i64 = 64;
 
 /// What is known of the server's table of locks.
 #[derive(Debug, Default)]
 pub(super) struct Load {
     looked: Option<Instant>,
     granted: usize,
+    /// How many may be granted until the next look.
+    allowed: usize,
     full: bool,
 }
 
@@ -27,13 +31,14 @@ impl Load {
     /// Whether the next statement that tries `tries` locks looks first.
     pub(super) fn is_due(&self, tries: usize, at: Instant) -> bool {
         let stale = self.looked.is_none_or(|looked| at >= looked + LOOK);
-        stale || self.granted + tries > MANY
+        stale || self.granted + tries > self.allowed
     }
 
     /// What a look saw.
     pub(super) fn saw(&mut self, (locks, room): (i64, i64), at: Instant) {
         self.looked = Some(at);
         self.granted = 0;
+        self.allowed = usize::try_from((room - locks) / SHARE).unwrap_or(0).min(MANY);
         self.full = locks + 1 > room;
     }
 

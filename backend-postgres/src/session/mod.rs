@@ -51,13 +51,6 @@ pub(crate) struct SessionOptions {
     pub(crate) request_timeout: Duration,
 }
 
-impl SessionOptions {
-    /// The TTL where none is given.
-    pub(crate) const TTL: Duration = Duration::from_secs(10);
-    /// The sessions where no number is given.
-    pub(crate) const MAX_SESSIONS: usize = 4;
-}
-
 /// The steps, for callers and the engine alike, and the chore that the engine has to run for them. `link` is for looks at
 /// other processes; `options` says where the server is.
 pub(crate) fn sessions(
