@@ -64,13 +64,37 @@ struct Lane {
 
 struct Idle {
     connection: PgConnection,
-    since: Instant,
+    /// `None` after a request whose caller went away: its answer is still to come.
+    since: Option<Instant>,
 }
 
-/// A connection in use. Dropped, it is closed.
+/// A connection in use.
 enum Open {
     Own(PgConnection),
     Given(Given),
+}
+
+/// A connection with a request under way. Dropped with the caller's future, one of our own is kept, and what comes yet is
+/// read before it is used again: the server ends the statement within its own time limit.
+struct UnderWay<'a> {
+    open: Option<Open>,
+    link: &'a Link,
+    lane: &'a Lane,
+}
+
+impl UnderWay<'_> {
+    fn end(mut self) -> Option<Open> {
+        self.open.take()
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        // A transaction that was begun and not ended is the server's to roll back.
+        if let (Some(Open::Own(connection)), None) = (self.open.take(), &self.link.begin) {
+            self.link.keep(self.lane, Idle { connection, since: None });
+        }
+    }
 }
 
 /// Why a request failed, and whether its connection is as good as before.
@@ -108,7 +132,7 @@ impl Link {
     /// Takes over connections that this runtime made and that are idle.
     pub(crate) fn take_over(&self, connections: impl IntoIterator<Item = PgConnection>) {
         if let (Source::Own(_), Ok(lane)) = (&self.source, self.lane()) {
-            let since = now();
+            let since = Some(now());
             let taken = connections.into_iter().take(self.connections);
             lane.idle().extend(taken.map(|connection| Idle { connection, since }));
         }
@@ -116,7 +140,7 @@ impl Link {
 
     /// Runs one statement, which is a transaction of its own, within the link's limit. The answer is given once the
     /// server has said that the transaction is committed, not when the first row came. A connection whose request did
-    /// not come to its end, or whose caller went away, is closed.
+    /// not come to its end in time is closed.
     ///
     /// # Errors
     /// `Unavailable` if it was certainly not executed, `Unknown` if it may have been.
@@ -137,9 +161,11 @@ impl Link {
         let lane = self.lane()?;
         let late = |_| Error::new(ErrorKind::Unavailable, "no connection within the request's time limit");
         let _room = timeout_at(end, lane.room.acquire()).await.map_err(late)?;
-        let mut open = timeout_at(end, self.open(&lane)).await.map_err(late)??;
+        let open = Some(timeout_at(end, self.open(&lane)).await.map_err(late)??);
+        let mut under_way = UnderWay { open, link: self, lane: &lane };
         let mut sent = false;
-        let answer = timeout_at(end, self.send(&mut open, statement, arguments, &mut sent)).await;
+        let answer = timeout_at(end, self.send(&mut under_way.open, statement, arguments, &mut sent)).await;
+        let open = under_way.end();
         match answer {
             Ok(Ok(rows)) => {
                 self.settle(&lane, open);
@@ -164,12 +190,12 @@ impl Link {
     /// Sends a statement. `sent` tells from when on it may be executed.
     async fn send(
         &self,
-        open: &mut Open,
+        open: &mut Option<Open>,
         statement: &Statement,
         arguments: PgArguments,
         sent: &mut bool,
     ) -> std::result::Result<Vec<PgRow>, Failed> {
-        let Some(connection) = open.connection() else { return Err(Failed::gone()) };
+        let Some(connection) = open.as_mut().and_then(Open::connection) else { return Err(Failed::gone()) };
         let query = sqlx::query_with(statement.sql(), arguments);
         if let Some(begin) = &self.begin {
             raw_sql(begin.clone()).execute(&mut *connection).await.map_err(Failed::uncommitted)?;
@@ -203,7 +229,7 @@ impl Link {
         };
         let idle = lane.idle().pop();
         if let Some(Idle { mut connection, since }) = idle {
-            if now() - since < FRESH {
+            if since.is_some_and(|since| now() - since < FRESH) {
                 return Ok(Open::Own(connection));
             }
             if let Ok(Ok(())) = timeout(self.limit / 4, connection.ping()).await {
@@ -216,15 +242,18 @@ impl Link {
     }
 
     /// Puts a connection back whose request came to its end.
-    fn settle(&self, lane: &Lane, open: Open) {
+    fn settle(&self, lane: &Lane, open: Option<Open>) {
         match open {
-            Open::Own(connection) => {
-                let mut idle = lane.idle();
-                if idle.len() < self.connections {
-                    idle.push(Idle { connection, since: now() });
-                }
-            }
-            Open::Given(given) => given.give_back(),
+            Some(Open::Own(connection)) => self.keep(lane, Idle { connection, since: Some(now()) }),
+            Some(Open::Given(given)) => given.give_back(),
+            None => {}
+        }
+    }
+
+    fn keep(&self, lane: &Lane, connection: Idle) {
+        let mut idle = lane.idle();
+        if idle.len() < self.connections {
+            idle.push(connection);
         }
     }
 
