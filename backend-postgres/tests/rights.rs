@@ -41,7 +41,8 @@ async fn use_everything(url: &str) -> Vec<Error> {
 
 async fn use_store(store: &PostgresStore, refused: &mut Vec<Error>) {
     let mutex = store.mutex("m", MutexOptions::default()).unwrap();
-    let held = mutex.try_lock().await;
+    // That one is somebody else's.
+    let held = store.mutex("free", MutexOptions::default()).unwrap().try_lock().await;
     note(refused, mutex.try_lock_for(SHORT).await.map(drop));
     if let Ok(Some(guard)) = held.map_err(|error| refused.push(error)) {
         note(refused, guard.release().await);

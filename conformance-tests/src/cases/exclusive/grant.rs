@@ -133,6 +133,8 @@ pub(crate) async fn c8_max_hold_bounds_a_live_guard(h: &dyn Harness, shape: Shap
 
 /// M1: the critical sections of tasks of two clients never overlap, and none of them meets an older token.
 pub(crate) async fn m1_critical_sections_never_overlap(h: &dyn Harness, shape: Shape) {
+    // Without wake-ups each grant may take a poll.
+    let rounds: u32 = if h.store().await.capabilities().wake_ups { 25 } else { 4 };
     let place = Place::new(h, shape).await;
     let inside = Arc::new(AtomicBool::new(false));
     let resource = Arc::new(Fenced::new(0_u32));
@@ -142,7 +144,7 @@ pub(crate) async fn m1_critical_sections_never_overlap(h: &dyn Harness, shape: S
         let lock = clients[number as usize % 2].clone();
         let (inside, resource) = (Arc::clone(&inside), Arc::clone(&resource));
         tasks.push(spawn(async move {
-            for round in 0..25_u32 {
+            for round in 0..rounds {
                 let guard = match (number + round) % 3 {
                     0 => lock.try_lock_for(Duration::from_secs(20)).await.expect("lock").expect("in time"),
                     _ => lock.lock().await.expect("lock"),
@@ -160,7 +162,7 @@ pub(crate) async fn m1_critical_sections_never_overlap(h: &dyn Harness, shape: S
         }));
     }
     within(Duration::from_secs(40), "all rounds", join_all(tasks)).await;
-    assert_eq!(resource.read(|count| *count), 200);
+    assert_eq!(resource.read(|count| *count), 8 * rounds);
 }
 
 /// M1: whoever let its lease run out has stopped believing before the next one is granted.
