@@ -99,7 +99,7 @@ async fn window_of(h: &dyn Harness, amount: u64, period: Duration, burst: u64, c
 }
 
 pub(crate) async fn l1_l2_a_window_admits_burst_and_rate(h: &dyn Harness) {
-    window_of(h, 100, Duration::from_secs(1), 20, [1; 4]).await;
+    window_of(h, 133, Duration::from_secs(1), 20, [1; 4]).await;
 }
 
 pub(crate) async fn l1_l2_a_window_of_mixed_costs(h: &dyn Harness) {
