@@ -48,7 +48,7 @@ CREATE TABLE stanchion.objects (
     UNIQUE (namespace, kind, name)
 ) WITH (fillfactor = 50);
 
-CREATE INDEX objects_expires ON stanchion.objects (expires);
+CREATE INDEX objects_expires ON stanchion.objects (namespace, expires);
 
 CREATE TABLE stanchion.holds (
     object bigint NOT NULL,

@@ -235,8 +235,10 @@ impl Link {
             if let Ok(Ok(())) = timeout(self.limit / 4, connection.ping()).await {
                 return Ok(Open::Own(connection));
             }
-            // What broke it has likely broken the others.
-            lane.idle().clear();
+            // What broke it has likely broken the others; a statement that takes its time has not.
+            if since.is_some() {
+                lane.idle().clear();
+            }
         }
         Ok(Open::Own(sessions.connect().await?))
     }
@@ -250,10 +252,12 @@ impl Link {
         }
     }
 
+    /// Keeps a connection; one whose answer is still to come is the last that is used again.
     fn keep(&self, lane: &Lane, connection: Idle) {
         let mut idle = lane.idle();
         if idle.len() < self.connections {
-            idle.push(connection);
+            let at = if connection.since.is_some() { idle.len() } else { 0 };
+            idle.insert(at, connection);
         }
     }
 

@@ -36,7 +36,8 @@ pub(crate) async fn settle(
     way: Way,
     migrate: bool,
 ) -> Result<()> {
-    let state = match look(connection, schema).await? {
+    let late = |_| Error::new(ErrorKind::Unavailable, "the server did not tell its schema in time");
+    let state = match timeout(LIMIT, look(connection, schema)).await.map_err(late)?? {
         State::Current => return Ok(()),
         State::Missing => format!("there is no schema {}", schema.name()),
         State::Behind(version) => format!("schema {} lacks migration {version}", schema.name()),

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use crate::access::{Access, Sessions, Settings, Way};
 use crate::check;
 use crate::config::{Checked, PostgresBuilder};
-use crate::context::Context;
+use crate::context::{Context, Retention};
 use crate::error;
 use crate::link::{Link, Source};
 use crate::migrate;
@@ -205,7 +205,10 @@ impl PostgresBuilder {
         }
         let process = ProcessId::random();
         let namespace = Arc::from(self.namespace.as_str());
-        let shared = Arc::new(Context { schema, namespace, process, retention: self.retention });
+        // A record holds both: it stays for the longer of the two.
+        let Retention { tokens, state } = self.retention;
+        let retention = Retention { tokens: tokens.max(state), state };
+        let shared = Arc::new(Context { schema, namespace, process, retention });
         let sessions = Sessions { access: self.access.clone(), settings: found.settings };
         let callers = callers(&self, &sessions, &shared.schema, connections);
         open_namespace(&callers, &shared, self.mutex, matches!(self.access, Access::Own(_))).await?;

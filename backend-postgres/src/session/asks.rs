@@ -299,6 +299,14 @@ impl State {
         }
         self.ends(until);
         let held = Held { ticket, token, label, post, claimed: true, since: sent, until };
-        self.names.entry(name.clone()).or_default().held.insert(held)
+        let entry = self.names.entry(name.clone()).or_default();
+        // The server has ended the session of the hold that was there before: nobody else has told it yet.
+        if let Some(ended) = entry.held.take().filter(|ended| ended.ticket != ticket) {
+            self.events.push(Event::Gone(ended.ticket));
+            if let Some(post) = self.posts.get_mut(&ended.post) {
+                post.holds = post.holds.saturating_sub(1);
+            }
+        }
+        entry.held.insert(held)
     }
 }

@@ -88,8 +88,8 @@ impl Wires {
     }
 
     pub(super) fn new(context: &Context, options: &PgConnectOptions, ttl: Ttl) -> Self {
-        let seconds = (ttl.get().as_secs() / 4).max(1).to_string();
-        let below = millis(ttl.get() * 9 / 10).to_string();
+        // A session that is cut off may end no sooner than its holder has stopped believing: together these are over the TTL.
+        let seconds = ttl.get().div_f64(4.0).as_secs_f64().ceil().max(1.0).to_string();
         let idle = ttl.get() + SLACK;
         let idle_text = millis(idle).to_string();
         let settings: [(&str, &str); 8] = [
@@ -98,8 +98,8 @@ impl Wires {
             ("client_connection_check_interval", DEAD_WAITER),
             ("tcp_keepalives_idle", &seconds),
             ("tcp_keepalives_interval", &seconds),
-            ("tcp_keepalives_count", "2"),
-            ("tcp_user_timeout", &below),
+            ("tcp_keepalives_count", "4"),
+            ("tcp_user_timeout", &idle_text),
             ("lock_timeout", LONGEST_WAIT),
         ];
         let statement = |text| context.schema.statement(text);

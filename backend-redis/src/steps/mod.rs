@@ -135,9 +135,9 @@ impl PermitSteps for RedisSteps {
         let arguments = |command: &mut Cmd, entry: &Cancel| {
             command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
         };
-        let lease = batch.iter().map(|entry| entry.lease).min();
+        // No caller waits: a short lease must not cut the others' time.
         let script = &self.scripts().cancel;
-        self.call_each(script, batch, |entry| &entry.object, arguments, lease, |_| Ok(())).await
+        self.call_each(script, batch, |entry| &entry.object, arguments, None, |_| Ok(())).await
     }
 
     async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
