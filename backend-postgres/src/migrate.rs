@@ -184,6 +184,15 @@ mod tests {
     }
 
     #[test]
+    fn a_role_gets_what_the_manual_says() {
+        let manual = include_str!("../README.md").lines().filter(|line| line.starts_with("GRANT "));
+        let manual: Vec<_> = manual.map(|line| line.replace("TO ROLE", "TO app")).collect();
+        let sql = schema_sql("stanchion", Some("app"), 0).unwrap();
+        let ours = sql.lines().filter(|line| line.starts_with("GRANT "));
+        assert_eq!(ours.map(|line| line.replace('"', "")).collect::<Vec<_>>(), manual);
+    }
+
+    #[test]
     fn the_sql_of_another_schema_names_no_default() {
         let sql = schema_sql("locks", Some("we\"ird"), 0).unwrap();
         let code: Vec<_> = sql.lines().filter(|line| !line.trim_start().starts_with("--")).collect();

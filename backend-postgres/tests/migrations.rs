@@ -88,7 +88,7 @@ async fn what_an_administrator_runs_is_all_that_a_role_needs() {
     let server = PostgresServer::start(PostgresOptions::default().passwords(true)).unwrap();
     let url = server.role("app", "pw", "SELECT 1").unwrap();
     for schema in ["stanchion", "locks"] {
-        server.sql(&schema_sql(schema, Some("app"), 0).unwrap()).unwrap();
+        server.script(&schema_sql(schema, Some("app"), 0).unwrap()).unwrap();
         let builder = || lease(&url).schema(schema);
         builder().migrate(false).steps().await.unwrap().callers.ping().await.unwrap();
         // Nothing is left to do, so it takes no right.

@@ -50,17 +50,7 @@ fn start(options: PostgresOptions) -> &'static PostgresServer {
 /// Makes the schema as an administrator does, beforehand.
 pub(crate) fn make_schema(server: &PostgresServer) {
     let sql = stanchion_postgres::schema_sql("stanchion", None, 0).expect("a schema");
-    let file = server.dir().join("schema.sql");
-    std::fs::write(&file, sql).expect("a file for the schema");
-    let database =
-        format!("host={} port={} user=postgres dbname=postgres", server.dir().display(), server.port());
-    let psql = std::process::Command::new(server.programs().join("psql"))
-        .args(["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", "--file"])
-        .arg(&file)
-        .arg(database)
-        .output()
-        .expect("psql");
-    assert!(psql.status.success(), "{}", String::from_utf8_lossy(&psql.stderr));
+    server.script(&sql).expect("the schema");
 }
 
 /// The rights in the manual, word for word, one a line.

@@ -11,7 +11,7 @@ use super::account::Account;
 use super::error::ServerError;
 use super::find;
 use super::launch;
-use super::postgres_access::{host_rules, log_in, psql, url_of};
+use super::postgres_access::{host_rules, log_in, psql, psql_script, url_of};
 use super::postgres_data;
 use super::redis_wire::url_escaped;
 use super::server::Server;
@@ -161,9 +161,21 @@ impl PostgresServer {
     ///
     /// [`ServerError::Ended`] with what the server said.
     pub fn sql(&self, statements: &str) -> Result<String, ServerError> {
-        let database =
-            format!("host={} port={} user=postgres dbname=postgres", self.dir().display(), self.port());
-        psql(&self.programs, &database, statements)
+        psql(&self.programs, &self.superusers_door(), statements)
+    }
+
+    /// Runs a script as the superuser, by `psql`, one statement after the other until one fails. It may have any
+    /// length, which [`sql`](Self::sql) may not. Returns what was printed.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Ended`] with what the server said.
+    pub fn script(&self, script: &str) -> Result<String, ServerError> {
+        psql_script(&self.programs, &self.superusers_door(), script)
+    }
+
+    fn superusers_door(&self) -> String {
+        format!("host={} port={} user=postgres dbname=postgres", self.dir().display(), self.port())
     }
 
     /// Makes a role that can log in, runs `grants` for it, and returns its URL. The name is plain: it is not quoted.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use super::error::ServerError;
 use super::supervisor::last_lines;
@@ -52,13 +52,34 @@ fn startup_message() -> Vec<u8> {
 
 /// Runs statements by `psql` and returns the values of the last one, unaligned.
 pub(super) fn psql(programs: &Path, database: &str, sql: &str) -> Result<String, ServerError> {
-    let output = Command::new(programs.join("psql"))
+    let child = psql_command(programs, database).args(["--command", sql]).stdin(Stdio::null()).spawn();
+    finished(child.map_err(ServerError::io("run `psql`"))?)
+}
+
+/// Has `psql` read statements, of any length, and run them one by one.
+pub(super) fn psql_script(programs: &Path, database: &str, script: &str) -> Result<String, ServerError> {
+    let child = psql_command(programs, database).stdin(Stdio::piped()).spawn();
+    let mut child = child.map_err(ServerError::io("run `psql`"))?;
+    if let Some(mut input) = child.stdin.take() {
+        // Where it ends at an error, it reads no further: it will say so itself.
+        let _ = input.write_all(script.as_bytes());
+    }
+    finished(child)
+}
+
+fn psql_command(programs: &Path, database: &str) -> Command {
+    let mut command = Command::new(programs.join("psql"));
+    command
         .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set", "ON_ERROR_STOP=1"])
-        .args(["--command", sql, database])
+        .args(["--dbname", database])
         .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(ServerError::io("run `psql`"))?;
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn finished(child: Child) -> Result<String, ServerError> {
+    let output = child.wait_with_output().map_err(ServerError::io("run `psql`"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
     }
