@@ -13,8 +13,10 @@ LANGUAGE plpgsql AS $$
 DECLARE
     clock bigint;
 BEGIN
-    PERFORM pg_advisory_lock(stanchion.session_mark('raise'));
     BEGIN
+        -- In this block, so that no cancel falls between the lock and what gives it back. Where the wait for it was
+        -- cancelled there is nothing to give back, and the server says so.
+        PERFORM pg_advisory_lock(stanchion.session_mark('raise'));
         clock := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
         IF (SELECT last_value FROM stanchion.session_tokens) < clock + enough THEN
             PERFORM setval('stanchion.session_tokens', clock + 10000000);

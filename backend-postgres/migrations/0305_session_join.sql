@@ -10,8 +10,9 @@ DECLARE
     era constant bigint := stanchion.session_mark('era');
     alone boolean := false;
 BEGIN
-    PERFORM pg_advisory_lock(stanchion.session_mark('gate'));
     BEGIN
+        -- In this block, as in `session_raise`.
+        PERFORM pg_advisory_lock(stanchion.session_mark('gate'));
         alone := pg_try_advisory_lock(era);
         IF alone THEN
             PERFORM stanchion.session_raise(10000000);

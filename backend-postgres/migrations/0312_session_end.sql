@@ -1,12 +1,19 @@
--- Ends those of the sessions that hold the mutex still, and takes the requests to them back.
+-- Ends the sessions that were asked to give a mutex up, have not answered and hold it still; and takes the requests back.
 --
--- Arguments: the namespace, the name, and the process ids. Returns how many were ended. Locks: none. O(locks of the server). A
--- retry ends those that are left.
-CREATE FUNCTION stanchion.session_end(space text, object text, pids integer[]) RETURNS bigint
-LANGUAGE sql AS $$
-    DELETE FROM stanchion.session_evictions e
-        WHERE e.namespace = space AND e.name = object AND e.pid = ANY (pids);
+-- Arguments: the namespace, the name, and the numbers of the requests. Returns how many were ended. Locks: the rows of the
+-- requests, first, so that a session cannot answer and be granted the mutex again in between. O(locks of the server). A retry
+-- finds no request and ends nobody.
+CREATE FUNCTION stanchion.session_end(space text, object text, requests bigint[]) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    unanswered integer[];
+    ended bigint;
+BEGIN
+    WITH gone AS (DELETE FROM stanchion.session_evictions e WHERE e.id = ANY (requests) RETURNING e.pid)
+    SELECT coalesce(array_agg(gone.pid), '{}') INTO unanswered FROM gone;
     SELECT count(*) FILTER (
-        WHERE CASE WHEN h.holds AND h.pid = ANY (pids) THEN pg_terminate_backend(h.pid) ELSE false END)
-    FROM stanchion.session_holders(space, object) h;
+            WHERE CASE WHEN h.holds AND h.pid = ANY (unanswered) THEN pg_terminate_backend(h.pid) ELSE false END)
+        INTO ended FROM stanchion.session_holders(space, object) h;
+    RETURN ended;
+END;
 $$;

@@ -77,6 +77,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (311, "session evict", include_str!("../migrations/0311_session_evict.sql")),
     (312, "session end", include_str!("../migrations/0312_session_end.sql")),
     (313, "session lock in", include_str!("../migrations/0313_session_lock_in.sql")),
+    (314, "session is silent", include_str!("../migrations/0314_session_is_silent.sql")),
     (400, "fences", include_str!("../migrations/0400_fences.sql")),
     (401, "fenced", include_str!("../migrations/0401_fenced.sql")),
     (402, "fence", include_str!("../migrations/0402_fence.sql")),

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use stanchion_core::clock::Instant;
-use stanchion_core::engine::steps::{Acquire, Acquired, Cancel, Kept, Polled, Release, Renew};
+use stanchion_core::engine::steps::{Acquire, Acquired, Kept, Polled, Renew};
 use stanchion_core::{Error, ErrorKind, FencingToken, Kind, Name, Result, Ticket};
 use tokio::sync::oneshot;
 
 use super::desk::{Event, State};
-use super::entry::{Attempt, Caller, Held, Waiter};
-use super::post::{PostId, Unlock};
+use super::entry::{Held, Waiter};
+use super::post::PostId;
 use super::wire::SLACK;
 
 /// What becomes of a request.
@@ -66,14 +66,16 @@ impl State {
             }
             return Asked::Done(Ok(WAITING));
         }
-        if let Some(attempt) = entry.attempt.as_mut().filter(|attempt| attempt.waiter.ticket == ask.ticket) {
+        let queues = ask.queue && ask.max_waiters.is_none();
+        if let Some(attempt) = entry.tried_by(ask.ticket) {
             let (caller, answer) = oneshot::channel();
             attempt.caller = Some(caller);
-            attempt.queues = ask.queue && ask.max_waiters.is_none();
+            attempt.queues = queues;
             return Asked::Sent(attempt.number, answer);
         }
         match (entry.is_busy(), ask.queue) {
             (false, _) => self.attempt(ask, at),
+            (true, false) if entry.is_open() => self.try_behind(name, Waiter::of(ask)),
             (true, false) => Asked::Done(Ok(WAITING)),
             (true, true) if ask.max_waiters.is_some() => Asked::Counted,
             (true, true) => Asked::Done(Ok(self.join(ask))),
@@ -88,35 +90,6 @@ impl State {
         let queues = ask.queue && ask.max_waiters.is_none();
         let number = self.try_lock(&ask.object.name, Waiter::of(ask), queues, Some(caller));
         Asked::Sent(number, answer)
-    }
-
-    /// Has the lock tried over the shared session.
-    pub(super) fn try_lock(
-        &mut self,
-        name: &Name,
-        waiter: Waiter,
-        queues: bool,
-        caller: Option<Caller<Acquired>>,
-    ) -> u64 {
-        let (number, shared) = (self.number(), self.shared());
-        let attempt = Attempt { waiter, number, sent: false, cancelled: false, queues, caller };
-        self.names.entry(name.clone()).or_default().attempt = Some(attempt);
-        if let Some(post) = self.posts.get_mut(&shared) {
-            post.tries.push((name.clone(), number));
-            post.wake.notify_one();
-        }
-        number
-    }
-
-    /// Nobody waits for that attempt any more. Whether it was certainly not sent.
-    pub(super) fn give_up(&mut self, name: &Name, number: u64) -> bool {
-        let Some(entry) = self.names.get_mut(name) else { return false };
-        let unsent = entry.attempt.take_if(|attempt| attempt.number == number && !attempt.sent);
-        if unsent.is_some() {
-            self.seek(name);
-            self.tidy(name);
-        }
-        unsent.is_some()
     }
 
     /// A ticket that holds it: its lease counts anew, from a statement that is answered.
@@ -157,6 +130,11 @@ impl State {
         if let Some(refusal) = self.refusal(ask, at) {
             return Asked::Done(refusal);
         }
+        let entry = self.names.get_mut(&ask.object.name);
+        if entry.is_some_and(|entry| entry.knows(ask.ticket)) {
+            // A copy of the request joined meanwhile.
+            return self.acquire(ask, at);
+        }
         let bound = ask.max_waiters.and_then(|bound| usize::try_from(bound).ok()).unwrap_or(usize::MAX);
         let local = self.names.get(&ask.object.name).map_or(0, |entry| entry.queue.len());
         if local + others >= bound {
@@ -177,55 +155,6 @@ impl State {
             self.tidy(name);
         }
         left
-    }
-
-    /// Has a lock unlocked that this process does not count as its own any more.
-    pub(super) fn unlock(&mut self, post: PostId, name: &Name, caller: Option<Caller<Kept>>) {
-        if let Some(post) = self.posts.get_mut(&post) {
-            post.unlocks.push(Unlock { name: name.clone(), caller });
-            post.wake.notify_one();
-        }
-    }
-
-    /// Ends a hold; `None` if it is not there.
-    pub(super) fn free(&mut self, name: &Name, ticket: Ticket) -> Option<oneshot::Receiver<Result<Kept>>> {
-        let entry = self.names.get_mut(name)?;
-        let held = entry.held.take_if(|held| held.ticket == ticket)?;
-        let next = entry.queue.front().filter(|_| entry.starved && entry.attempt.is_none()).cloned();
-        let (caller, answer) = oneshot::channel();
-        if let Some(post) = self.posts.get_mut(&held.post) {
-            post.holds -= 1;
-        }
-        self.unlock(held.post, name, Some(caller));
-        if let Some(next) = next {
-            self.try_lock(name, next, false, None);
-        }
-        self.tidy(name);
-        Some(answer)
-    }
-
-    pub(super) fn release(&mut self, ask: &Release, at: Instant) -> Asked<Kept> {
-        if let Some(tombstone) = ask.tombstone {
-            self.bury(ask.ticket, at + tombstone.get());
-        }
-        match self.free(&ask.object.name, ask.ticket) {
-            Some(answer) => Asked::Sent(0, answer),
-            None => Asked::Done(Ok(Kept::No)),
-        }
-    }
-
-    pub(super) fn cancel(&mut self, ask: &Cancel, at: Instant) -> Asked<Kept> {
-        let name = &ask.object.name;
-        if let Some(answer) = self.free(name, ask.ticket) {
-            return Asked::Sent(0, answer);
-        }
-        let attempt = self.names.get_mut(name).and_then(|entry| entry.attempt.as_mut());
-        let tried = attempt.filter(|attempt| attempt.waiter.ticket == ask.ticket);
-        let tried = tried.map(|attempt| attempt.cancelled = true).is_some();
-        if !self.leave(name, ask.ticket) || tried {
-            self.bury(ask.ticket, at + ask.lease.get());
-        }
-        Asked::Done(Ok(Kept::No))
     }
 
     /// The session of a hold; `None` if the hold is not there.
@@ -277,8 +206,10 @@ impl State {
         let Some(waiter) = self.names.get_mut(name).and_then(|entry| entry.queue.pop_front()) else {
             return false;
         };
-        self.events.push(Event::Ring(waiter.ticket));
+        let ticket = waiter.ticket;
         self.hold(name, waiter, post, token, sent).claimed = false;
+        // Behind the news of a hold that this one replaces.
+        self.events.push(Event::Ring(ticket));
         true
     }
 

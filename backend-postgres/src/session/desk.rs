@@ -5,11 +5,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, now};
-use stanchion_core::engine::steps::Reports;
+use stanchion_core::engine::steps::{Kept, Reports};
 use stanchion_core::{Error, Name, Ticket, Ttl};
 use tokio::sync::Notify;
 
-use super::entry::Entry;
+use super::entry::{Caller, Entry};
 use super::load::Load;
 use super::post::{Post, PostId};
 
@@ -38,6 +38,8 @@ pub(super) struct State {
     pub(super) names: HashMap<Name, Entry>,
     /// Tickets that are refused, and until when.
     pub(super) graves: HashMap<Ticket, Instant>,
+    /// Who waits for the end of a hold that is being unlocked.
+    pub(super) leaving: HashMap<Ticket, Vec<Caller<Kept>>>,
     /// Graves are cleared away when there are so many.
     pub(super) many_graves: usize,
     pub(super) posts: HashMap<PostId, Post>,
@@ -69,6 +71,7 @@ impl Desk {
             waiting,
             names: HashMap::new(),
             graves: HashMap::new(),
+            leaving: HashMap::new(),
             many_graves: 0,
             posts: HashMap::new(),
             shared: None,

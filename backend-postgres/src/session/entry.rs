@@ -19,6 +19,8 @@ pub(super) struct Entry {
     pub(super) held: Option<Held>,
     /// A try over the shared session, queued or sent.
     pub(super) attempt: Option<Attempt>,
+    /// Tries that nothing can be said to before that one is answered.
+    pub(super) behind: VecDeque<Attempt>,
     /// The session that waits for it at the server, on behalf of the first in the queue.
     pub(super) waits: Option<PostId>,
     /// No session was free to wait.
@@ -78,6 +80,23 @@ impl Entry {
 
     pub(super) fn is_idle(&self) -> bool {
         !self.is_busy() && self.waits.is_none()
+    }
+
+    /// A try of the ticket, under way or behind the one that is.
+    pub(super) fn tried_by(&mut self, ticket: Ticket) -> Option<&mut Attempt> {
+        self.attempt.iter_mut().chain(&mut self.behind).find(|attempt| attempt.waiter.ticket == ticket)
+    }
+
+    /// Something is under way for the ticket.
+    pub(super) fn knows(&mut self, ticket: Ticket) -> bool {
+        self.queue.iter().any(|waiter| waiter.ticket == ticket)
+            || self.held_by(ticket).is_some()
+            || self.tried_by(ticket).is_some()
+    }
+
+    /// Nobody of this process holds it or waits for it, but somebody tries.
+    pub(super) fn is_open(&self) -> bool {
+        self.held.is_none() && self.queue.is_empty() && self.attempt.is_some()
     }
 
     /// The hold, if it is that ticket's.

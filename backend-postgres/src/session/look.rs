@@ -10,6 +10,7 @@ use stanchion_core::engine::steps::Force;
 use stanchion_core::{FencingToken, Holder, Inspection, Name, Result, Ticket};
 
 use super::desk::{Desk, Event, State};
+use super::steps::heard;
 use crate::context::Context;
 use crate::error;
 use crate::link::Link;
@@ -27,6 +28,7 @@ pub(super) struct Look {
     namespace: Arc<str>,
     holders: Statement,
     evict: Statement,
+    unanswered: Statement,
     end: Statement,
     ping: Statement,
 }
@@ -45,6 +47,7 @@ impl Look {
             namespace: Arc::clone(&context.namespace),
             holders: statement(include_str!("../sql/session_holders.sql")),
             evict: statement(include_str!("../sql/session_evict.sql")),
+            unanswered: statement(include_str!("../sql/session_unanswered.sql")),
             end: statement(include_str!("../sql/session_end.sql")),
             ping: statement(include_str!("../sql/session_ping.sql")),
         }
@@ -93,9 +96,7 @@ impl Look {
     pub(super) async fn force(&self, desk: &Desk, name: &Name, force: Force) -> Result<u32> {
         let freed = desk.with(|state| state.force(name, force));
         if let Some(answer) = freed {
-            // The session that keeps it ends if it does not answer.
-            drop(answer.await);
-            return Ok(1);
+            return heard(answer, now() + desk.limit).await.map(|_| 1);
         }
         if force != Force::All {
             return Ok(0);
@@ -105,22 +106,27 @@ impl Look {
         if holders.is_empty() {
             return Ok(0);
         }
-        let asked = || -> Result<PgArguments> {
-            let mut arguments = self.arguments(name)?;
-            add(&mut arguments, holders.clone())?;
-            Ok(arguments)
-        };
-        self.link.rows(&self.evict, asked()?).await?;
+        let count = u32::try_from(holders.len()).unwrap_or(u32::MAX);
+        let requests: Vec<i64> = self.asked(&self.evict, name, holders).await?;
         let end = now() + GRACE;
-        while now() < end {
+        while now() < end && self.asked::<_, i64>(&self.unanswered, name, requests.clone()).await? > 0 {
             sleep(GLANCE).await;
-            let seen = self.seen(desk, name).await?;
-            if !seen.iter().any(|seen| seen.holds && holders.contains(&seen.pid)) {
-                break;
-            }
         }
-        self.link.rows(&self.end, asked()?).await?;
-        Ok(u32::try_from(holders.len()).unwrap_or(u32::MAX))
+        let ended: i64 = self.asked(&self.end, name, requests).await?;
+        tracing::debug!(%name, ended, "a mutex was freed by force");
+        Ok(count)
+    }
+
+    /// The answer to a statement about a mutex and some sessions or requests.
+    async fn asked<A, T>(&self, statement: &Statement, name: &Name, about: A) -> Result<T>
+    where
+        A: sqlx::Encode<'static, sqlx::Postgres> + sqlx::Type<sqlx::Postgres> + 'static,
+        T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
+    {
+        let mut arguments = self.arguments(name)?;
+        add(&mut arguments, about)?;
+        let rows = self.link.rows(statement, arguments).await?;
+        rows.first().and_then(|row| row.try_get(0).ok()).ok_or_else(error::unexpected)
     }
 
     pub(super) async fn ping(&self) -> Result<()> {

@@ -13,6 +13,7 @@ mod asks;
 mod chore;
 mod desk;
 mod entry;
+mod leaving;
 mod load;
 mod look;
 mod post;
@@ -22,6 +23,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod tries;
 mod wire;
 mod work;
 

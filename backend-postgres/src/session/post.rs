@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::Name;
 use stanchion_core::clock::Instant;
-use stanchion_core::engine::steps::Kept;
+use stanchion_core::{Name, Ticket};
 use tokio::sync::Notify;
 
 use super::entry::Caller;
@@ -20,7 +19,18 @@ const BATCH: usize = 128;
 #[derive(Debug)]
 pub(super) struct Unlock {
     pub(super) name: Name,
-    pub(super) caller: Option<Caller<Kept>>,
+    /// Whose hold it ends.
+    pub(super) ticket: Option<Ticket>,
+}
+
+/// Another process wants a mutex that the session holds.
+#[derive(Debug)]
+pub(super) struct Eviction {
+    /// Names the request.
+    pub(super) id: i64,
+    pub(super) name: String,
+    /// Later grants are not meant.
+    pub(super) token: i64,
 }
 
 /// A session. It exists here from the wish to have it to its end.
@@ -35,6 +45,8 @@ pub(super) struct Post {
     pub(super) tries: Vec<(Name, u64)>,
     /// Callers that need to know that it is alive; they are told when the statement was sent that showed it.
     pub(super) probes: Vec<Caller<Instant>>,
+    /// Requests to give a mutex up that are answered, by their numbers, once the unlocks are carried out.
+    pub(super) answered: Vec<i64>,
     /// The mutex that it is to wait for.
     pub(super) job: Option<Name>,
     /// Locks that it has and is not yet told to give up.
@@ -55,6 +67,8 @@ pub(super) struct Batch {
     pub(super) unlocks: Vec<Unlock>,
     pub(super) tries: Vec<(Name, u64)>,
     pub(super) probes: Vec<Caller<Instant>>,
+    /// Requests of others that are answered.
+    pub(super) answered: Vec<i64>,
     /// Ask what others want it to give up.
     pub(super) asks: bool,
     /// See how full the server's table of locks is.
@@ -71,20 +85,6 @@ impl Batch {
         let unlocks = self.unlocks.iter().map(|unlock| unlock.name.clone());
         (unlocks.collect(), self.tries.iter().map(|(name, _)| name.clone()).collect())
     }
-
-    /// Takes the callers out, who are told something else now than the outcome.
-    pub(super) fn part(&mut self) -> Self {
-        let callers = self.unlocks.iter_mut().map(|unlock| {
-            let caller = unlock.caller.take();
-            Unlock { name: unlock.name.clone(), caller }
-        });
-        Self {
-            unlocks: callers.collect(),
-            tries: self.tries.clone(),
-            probes: std::mem::take(&mut self.probes),
-            ..Self::default()
-        }
-    }
 }
 
 impl Post {
@@ -96,6 +96,7 @@ impl Post {
             unlocks: Vec::new(),
             tries: Vec::new(),
             probes: Vec::new(),
+            answered: Vec::new(),
             job: None,
             holds: 0,
             heard: None,
@@ -112,6 +113,7 @@ impl Post {
             && self.unlocks.is_empty()
             && self.tries.is_empty()
             && self.probes.is_empty()
+            && self.answered.is_empty()
     }
 
     /// What is to be sent next; the unlocks come first, so that no try finds a lock that is being given up.
@@ -119,7 +121,9 @@ impl Post {
         let unlocks = self.unlocks.drain(..self.unlocks.len().min(BATCH)).collect();
         let room = if self.unlocks.is_empty() { self.tries.len().min(BATCH) } else { 0 };
         let tries = self.tries.drain(..room).collect();
-        Batch { unlocks, tries, probes: std::mem::take(&mut self.probes), asks: false, looks: false }
+        let answered = if self.unlocks.is_empty() { std::mem::take(&mut self.answered) } else { Vec::new() };
+        let asks = !answered.is_empty();
+        Batch { unlocks, tries, probes: std::mem::take(&mut self.probes), answered, asks, looks: false }
     }
 
     /// When it is to be probed again, if it is probed that often.

@@ -3,19 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::clock::{Instant, now};
+use stanchion_core::clock::now;
 use stanchion_core::{Error, ErrorKind, Name};
 use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout, timeout_at};
 
 use super::desk::Desk;
 use super::post::{Batch, PostId};
-use super::wire::{Stepped, Wire, Wires};
+use super::wire::{Wire, Wires};
 use super::work::Work;
 use crate::error;
 
 /// How much later than the server's own limit a statement is overdue.
 const LATE: Duration = Duration::from_millis(50);
+
+/// The server's code for a right that the role lacks.
+const NO_RIGHT: &str = "42501";
 
 /// A session and its place at the desk.
 struct Session<'a> {
@@ -33,9 +36,11 @@ type Ended = Option<Error>;
 pub(super) async fn serve(desk: &Desk, wires: &Wires, id: PostId) {
     let found = desk.with(|state| state.posts.get(&id).map(|post| (post.shared, Arc::clone(&post.wake))));
     let Some((shared, wake)) = found else { return };
+    // Also where this task comes to an end by itself.
+    let mut place = Place { desk, id, ended: None };
     let sent = now();
     let opened = timeout(desk.limit, wires.open(shared.then_some(desk.limit))).await;
-    let ended = match opened {
+    place.ended = match opened {
         Ok(Ok(wire)) => {
             desk.with(|state| state.opened(id, wire.pid, sent));
             Session { desk, wires, id, wake, wire }.run().await
@@ -43,7 +48,20 @@ pub(super) async fn serve(desk: &Desk, wires: &Wires, id: PostId) {
         Ok(Err(error)) => Some(error::of_connect(error, &wires.address())),
         Err(_) => Some(Error::new(ErrorKind::Unavailable, "no session within the request's time limit")),
     };
-    desk.with(|state| state.closed(id, ended));
+}
+
+/// The place of a session at the desk, which is given up with it.
+struct Place<'a> {
+    desk: &'a Desk,
+    id: PostId,
+    ended: Ended,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let ended = self.ended.take();
+        self.desk.with(|state| state.closed(self.id, ended));
+    }
 }
 
 fn stuck() -> Error {
@@ -71,13 +89,14 @@ impl Session<'_> {
         }
     }
 
-    async fn send(&mut self, batch: Batch) -> Result<(), Ended> {
-        let asks = batch.asks;
+    async fn send(&mut self, mut batch: Batch) -> Result<(), Ended> {
         if batch.unlocks.is_empty() && batch.tries.is_empty() {
             return self.probe(batch).await;
         }
+        let asks = std::mem::take(&mut batch.asks);
+        let answered = std::mem::take(&mut batch.answered);
         self.step(batch).await?;
-        if asks { self.probe(Batch::default()).await } else { Ok(()) }
+        if asks { self.probe(Batch { answered, ..Batch::default() }).await } else { Ok(()) }
     }
 
     async fn step(&mut self, mut batch: Batch) -> Result<(), Ended> {
@@ -113,14 +132,17 @@ impl Session<'_> {
     async fn probe(&mut self, mut batch: Batch) -> Result<(), Ended> {
         let sent = now();
         let others = self.desk.with(|state| state.waiting_pids());
-        let probe = self.wire.probe(self.wires, &others);
+        let requests = std::mem::take(&mut batch.answered);
+        let probe = self.wire.probe(self.wires, &others, &requests);
         match answered(self.desk, self.id, &mut batch, probe).await? {
-            Ok((evicted, ended)) => {
-                self.desk.with(|state| {
-                    state.stepped(self.id, batch, &Stepped::default(), sent, now());
-                    state.evicted(self.id, &evicted);
-                    state.ended(&ended);
-                });
+            Ok(probed) => {
+                self.desk.with(|state| state.probed(self.id, batch, &probed, sent));
+                Ok(())
+            }
+            Err(error) if error::leaves_connection(&error) && error::code(&error) != Some(NO_RIGHT) => {
+                // A session that refuses a question is there all the same, and so is what it holds.
+                tracing::debug!(%error, "a session that keeps mutexes refused a question");
+                self.desk.with(|state| state.alive(self.id, batch, sent));
                 Ok(())
             }
             Err(error) => Err(self.broken(batch, error)),
@@ -143,13 +165,16 @@ impl Session<'_> {
         };
         match waited {
             Ok(token) => {
+                // It is ended soon unless it is heard now.
                 let sent = now();
                 let mut none = Batch::default();
                 let confirm = self.wire.confirm(self.wires);
                 answered(self.desk, self.id, &mut none, confirm)
                     .await?
                     .map_err(|error| self.broken(none, error))?;
-                self.desk.with(|state| state.granted(self.id, name, token, sent));
+                if let Some(token) = token {
+                    self.desk.with(|state| state.granted(self.id, name, token, sent));
+                }
                 Ok(())
             }
             Err(error) if error::leaves_connection(&error) => {
@@ -175,11 +200,7 @@ async fn answered<T>(
     if let Ok(answer) = timeout(desk.limit + LATE, &mut statement).await {
         return Ok(answer);
     }
-    let until: Option<Instant> = desk.with(|state| {
-        let overdue = batch.part();
-        state.refused(overdue, &stuck(), false);
-        state.overdue(id)
-    });
+    let until = desk.with(|state| state.overdue(id, batch, &stuck()));
     match until {
         Some(until) => timeout_at(until, statement).await.map_err(|_| Some(stuck())),
         None => Err(Some(stuck())),

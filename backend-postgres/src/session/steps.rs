@@ -29,7 +29,7 @@ fn unknown() -> Error {
 }
 
 /// The answer to a part of a batch; without one the outcome is unknown.
-async fn heard<T>(answer: oneshot::Receiver<Result<T>>, end: Instant) -> Result<T> {
+pub(super) async fn heard<T>(answer: oneshot::Receiver<Result<T>>, end: Instant) -> Result<T> {
     match timeout_at(end, answer).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) | Err(_) => Err(unknown()),

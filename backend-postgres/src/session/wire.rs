@@ -7,6 +7,7 @@ use sqlx::{Connection, PgConnection, Postgres, Row};
 use stanchion_core::engine::steps::ProcessId;
 use stanchion_core::{FencingToken, Ttl};
 
+use super::post::Eviction;
 use crate::access;
 use crate::context::Context;
 use crate::schema::Statement;
@@ -66,6 +67,15 @@ impl Stepped {
     }
 }
 
+/// The answer to a probe.
+#[derive(Debug, Default)]
+pub(super) struct Probed {
+    /// What others want the session to give up.
+    pub(super) evictions: Vec<Eviction>,
+    /// Those of the process's sessions that are not there any more.
+    pub(super) ended: Vec<i32>,
+}
+
 type Query<'q> = sqlx::query::Query<'q, Postgres, PgArguments>;
 type Sent<T> = Result<T, sqlx::Error>;
 
@@ -81,6 +91,28 @@ fn named(options: &PgConnectOptions, process: ProcessId) -> String {
     format!("{} lock {process}", &ours[..room.unwrap_or_default()])
 }
 
+/// How long the server keeps a session that it does not hear.
+fn idle(ttl: Ttl) -> Duration {
+    ttl.get() + SLACK
+}
+
+/// The server's settings of a session.
+pub(super) fn settings(ttl: Ttl) -> [(&'static str, String); 8] {
+    // A session that is cut off may end no sooner than its holder has stopped believing: together these are over the TTL.
+    let seconds = ttl.get().div_f64(4.0).as_secs_f64().ceil().max(1.0).to_string();
+    let idle = millis(idle(ttl)).to_string();
+    [
+        ("idle_session_timeout", idle.clone()),
+        ("synchronous_commit", "off".to_owned()),
+        ("client_connection_check_interval", DEAD_WAITER.to_owned()),
+        ("tcp_keepalives_idle", seconds.clone()),
+        ("tcp_keepalives_interval", seconds),
+        ("tcp_keepalives_count", "4".to_owned()),
+        ("tcp_user_timeout", idle),
+        ("lock_timeout", LONGEST_WAIT.to_owned()),
+    ]
+}
+
 impl Wires {
     /// Where they lead.
     pub(super) fn address(&self) -> String {
@@ -88,25 +120,11 @@ impl Wires {
     }
 
     pub(super) fn new(context: &Context, options: &PgConnectOptions, ttl: Ttl) -> Self {
-        // A session that is cut off may end no sooner than its holder has stopped believing: together these are over the TTL.
-        let seconds = ttl.get().div_f64(4.0).as_secs_f64().ceil().max(1.0).to_string();
-        let idle = ttl.get() + SLACK;
-        let idle_text = millis(idle).to_string();
-        let settings: [(&str, &str); 8] = [
-            ("idle_session_timeout", &idle_text),
-            ("synchronous_commit", "off"),
-            ("client_connection_check_interval", DEAD_WAITER),
-            ("tcp_keepalives_idle", &seconds),
-            ("tcp_keepalives_interval", &seconds),
-            ("tcp_keepalives_count", "4"),
-            ("tcp_user_timeout", &idle_text),
-            ("lock_timeout", LONGEST_WAIT),
-        ];
         let statement = |text| context.schema.statement(text);
         Self {
-            options: options.clone().application_name(&named(options, context.process)).options(settings),
+            options: options.clone().application_name(&named(options, context.process)).options(settings(ttl)),
             namespace: context.namespace.as_ref().to_owned(),
-            idle,
+            idle: idle(ttl),
             open: statement(include_str!("../sql/session_open.sql")),
             step: statement(include_str!("../sql/session_step.sql")),
             take: statement(include_str!("../sql/session_try.sql")),
@@ -167,11 +185,12 @@ impl Wire {
         }
     }
 
-    /// Waits for a lock; from the grant on the session is ended soon unless it is confirmed.
-    pub(super) async fn wait(&mut self, wires: &Wires, name: &str) -> Sent<FencingToken> {
+    /// Waits for a lock; from the grant on the session is ended soon unless it is confirmed. `None` if the server took the
+    /// process for a silent one.
+    pub(super) async fn wait(&mut self, wires: &Wires, name: &str) -> Sent<Option<FencingToken>> {
         let patience = millis(PATIENCE.min(wires.idle));
         let query = sqlx::query(wires.wait.sql()).bind(&*wires.namespace).bind(name).bind(patience);
-        token_of(self.row(query).await?.try_get(0)?).ok_or(sqlx::Error::RowNotFound)
+        Ok(token_of(self.row(query).await?.try_get(0)?))
     }
 
     /// The client of a granted lock is there.
@@ -180,13 +199,17 @@ impl Wire {
         self.row(query).await.map(drop)
     }
 
-    /// Shows that the session is alive, which keeps it so; tells which mutexes others want it to give up, and which of
-    /// the sessions `others` have ended.
-    pub(super) async fn probe(&mut self, wires: &Wires, others: &[i32]) -> Sent<(Vec<String>, Vec<i32>)> {
-        let query = sqlx::query(wires.probe.sql()).bind(&*wires.namespace).bind(others);
+    /// Shows that the session is alive, which keeps it so; takes back the requests of others that are `answered`. Tells
+    /// which mutexes others want it to give up, and which of the process's sessions `others` have ended.
+    pub(super) async fn probe(&mut self, wires: &Wires, others: &[i32], answered: &[i64]) -> Sent<Probed> {
+        let query = sqlx::query(wires.probe.sql()).bind(&*wires.namespace).bind(others).bind(answered);
         let row = self.row(query).await?;
-        let evicted = row.try_get::<Option<_>, _>(0)?.unwrap_or_default();
-        Ok((evicted, row.try_get::<Option<_>, _>(1)?.unwrap_or_default()))
+        let ids: Option<Vec<i64>> = row.try_get(0)?;
+        let names: Option<Vec<String>> = row.try_get(1)?;
+        let tokens: Option<Vec<i64>> = row.try_get(2)?;
+        let asked = ids.into_iter().flatten().zip(names.into_iter().flatten()).zip(tokens.into_iter().flatten());
+        let evictions = asked.map(|((id, name), token)| Eviction { id, name, token }).collect();
+        Ok(Probed { evictions, ended: row.try_get::<Option<_>, _>(3)?.unwrap_or_default() })
     }
 }
 

@@ -1,16 +1,16 @@
 //! What the sessions do to the state.
 
 use stanchion_core::clock::Instant;
-use stanchion_core::engine::steps::{Acquired, Kept};
+use stanchion_core::engine::steps::Kept;
 use stanchion_core::{Error, ErrorKind, FencingToken, Name};
 
-use super::asks::WAITING;
 use super::desk::{Event, State};
-use super::entry::Attempt;
-use super::load;
 use super::post::{Batch, PostId};
 use super::rhythm::{EXTRA_IDLE, RETRY, SHARED_IDLE};
-use super::wire::{Stepped, token_of};
+use super::wire::{Probed, Stepped};
+
+/// So many times the sessions that may wait there may be, with those that keep what they waited for.
+const MOST: usize = 4;
 
 /// What a session does next.
 #[derive(Debug)]
@@ -131,19 +131,23 @@ impl State {
         }
     }
 
-    /// One more session to wait on, if there may be one.
+    /// One more session to wait on, if there may be one. Those that keep what they waited for count apart.
     fn another(&mut self) -> Option<PostId> {
-        let there = self.posts.values().filter(|post| !post.shared).count();
-        (there < self.waiting && stanchion_core::clock::now() >= self.waits_at).then(|| self.open(false))
+        let others = || self.posts.values().filter(|post| !post.shared);
+        let free = others().filter(|post| post.holds == 0).count() < self.waiting;
+        let room = free && others().count() < MOST * self.waiting;
+        (room && stanchion_core::clock::now() >= self.waits_at).then(|| self.open(false))
     }
 
     /// The session is open.
     pub(super) fn opened(&mut self, id: PostId, pid: i32, sent: Instant) {
         self.trouble = None;
+        let waits = self.posts.values().any(|post| post.job.is_some());
         if let Some(post) = self.posts.get_mut(&id) {
             post.pid = Some(pid);
             post.heard = Some(sent);
-            post.probed = Some(sent);
+            // Whoever tries looks after those who wait; another such session may just have ended, and they with it.
+            post.probed = (!post.shared || !waits).then_some(sent);
             post.idle = sent;
         }
     }
@@ -163,25 +167,19 @@ impl State {
         sent: Instant,
         at: Instant,
     ) {
-        self.hear(id, sent);
         if let Some(load) = stepped.load {
             self.load.saw(load, at);
         }
         for (unlock, unlocked) in batch.unlocks.into_iter().zip(&stepped.unlocked) {
-            if let Some(caller) = unlock.caller {
-                // A caller that has gone has no use for its answer.
-                drop(caller.send(Ok(if *unlocked { Kept::Yes } else { Kept::No })));
-            }
-            self.tidy(&unlock.name);
+            self.left(&unlock, &Ok(if *unlocked { Kept::Yes } else { Kept::No }));
         }
         for ((name, number), token) in batch.tries.iter().zip(&stepped.tokens) {
             self.tried(id, name, *number, *token, sent);
             self.seek(name);
             self.tidy(name);
         }
-        for caller in batch.probes {
-            drop(caller.send(Ok(sent)));
-        }
+        let rest = Batch { probes: batch.probes, ..Batch::default() };
+        self.alive(id, rest, sent);
     }
 
     fn hear(&mut self, id: PostId, sent: Instant) {
@@ -190,67 +188,25 @@ impl State {
         }
     }
 
-    fn tried(&mut self, id: PostId, name: &Name, number: u64, token: i64, sent: Instant) {
-        let granted = token_of(token);
-        let entry = self.names.get_mut(name);
-        let attempt = entry.and_then(|entry| entry.attempt.take_if(|attempt| attempt.number == number));
-        match (attempt, granted) {
-            (None, None) => {}
-            (None, Some(_)) => self.unlock(id, name, None),
-            (Some(attempt), Some(token)) => self.won(id, name, attempt, token, sent),
-            (Some(attempt), None) => self.failed(name, attempt, token < 0),
-        }
-    }
-
-    fn won(&mut self, id: PostId, name: &Name, attempt: Attempt, token: FencingToken, sent: Instant) {
-        match attempt.caller {
-            Some(caller) if !attempt.cancelled => {
-                self.hold(name, attempt.waiter, id, token, sent);
-                drop(caller.send(Ok(Acquired::Granted { token, limit: 1, born: 0 })));
-            }
-            caller => {
-                if let Some(caller) = caller {
-                    drop(caller.send(Ok(Acquired::Cancelled)));
-                }
-                if !self.hand(name, id, token, sent) {
-                    self.unlock(id, name, None);
-                }
-            }
-        }
-    }
-
-    fn failed(&mut self, name: &Name, attempt: Attempt, full: bool) {
-        let Some(caller) = attempt.caller else { return };
-        let answer = if attempt.cancelled {
-            Ok(Acquired::Cancelled)
-        } else if full {
-            Err(load::full())
-        } else {
-            if let Some(entry) = self.names.get_mut(name).filter(|_| attempt.queues) {
-                entry.queue.push_front(attempt.waiter);
-            }
-            Ok(WAITING)
-        };
-        drop(caller.send(answer));
-    }
-
     /// A batch was not carried out, or may not have been. `unlocked` says that the session holds none of its names now.
     pub(super) fn refused(&mut self, batch: Batch, error: &Error, unlocked: bool) {
         for unlock in batch.unlocks {
-            if let Some(caller) = unlock.caller {
-                drop(caller.send(if unlocked { Ok(Kept::Yes) } else { Err(error.replicate()) }));
-            }
+            let answer = if unlocked { Ok(Kept::Yes) } else { Err(error.replicate()) };
+            self.left(&unlock, &answer);
         }
-        for (name, number) in batch.tries {
-            let entry = self.names.get_mut(&name);
-            let attempt = entry.and_then(|entry| entry.attempt.take_if(|attempt| attempt.number == number));
-            if let Some(caller) = attempt.and_then(|attempt| attempt.caller) {
-                drop(caller.send(Err(error.replicate())));
-            }
-            self.seek(&name);
-            self.tidy(&name);
-        }
+        self.untried(batch.tries, error);
         for caller in batch.probes {
+            drop(caller.send(Err(error.replicate())));
+        }
+    }
+
+    /// A statement that was sent is overdue: its callers are told so, and its answer may still come.
+    fn doubt(&mut self, batch: &mut Batch, error: &Error) {
+        for unlock in &batch.unlocks {
+            self.left_in_doubt(unlock, error);
+        }
+        self.untried(batch.tries.clone(), error);
+        for caller in std::mem::take(&mut batch.probes) {
             drop(caller.send(Err(error.replicate())));
         }
     }
@@ -265,6 +221,11 @@ impl State {
         if let Some(entry) = self.names.get_mut(name) {
             entry.waits.take_if(|waits| *waits == id);
         }
+        if self.posts.get(&id).is_none_or(|post| post.closing) {
+            // It ends, and the lock with it.
+            self.seek(name);
+            return self.tidy(name);
+        }
         if !self.hand(name, id, token, sent) {
             self.unlock(id, name, None);
         }
@@ -272,33 +233,26 @@ impl State {
         self.tidy(name);
     }
 
-    /// A statement is overdue: the session keeps what it holds for as long as that may be believed, and nothing new is
-    /// asked of it.
+    /// A statement is overdue: its callers are told so, the session keeps what it holds for as long as that may be
+    /// believed, and nothing new is asked of it.
     ///
     /// Returns from when on it keeps nothing.
-    pub(super) fn overdue(&mut self, id: PostId) -> Option<Instant> {
+    pub(super) fn overdue(&mut self, id: PostId, batch: &mut Batch, error: &Error) -> Option<Instant> {
+        self.doubt(batch, error);
         if self.shared == Some(id) {
             self.shared = None;
+            // Another one looks after the sessions that wait.
+            self.stir();
         }
-        self.alarm();
         let ttl = self.ttl.get();
         let post = self.posts.get_mut(&id)?;
-        let rest = Batch { tries: std::mem::take(&mut post.tries), ..Batch::default() };
+        let tries = std::mem::take(&mut post.tries);
         let until = post.heard.filter(|_| post.holds > 0).map(|heard| heard + ttl);
-        self.refused(
-            rest,
+        self.untried(
+            tries,
             &Error::new(ErrorKind::Unavailable, "the session that was to be asked is stuck"),
-            false,
         );
         until
-    }
-
-    /// The server may be away: sessions that wait there may never hear of it and begin anew.
-    fn alarm(&mut self) {
-        for post in self.posts.values_mut().filter(|post| post.job.is_some() && post.pid.is_some()) {
-            post.closing = true;
-            post.wake.notify_one();
-        }
     }
 
     /// A session has ended, with everything that it held.
@@ -307,8 +261,6 @@ impl State {
         if let Some(error) = &error {
             if post.pid.is_none() {
                 self.trouble = Some(error.replicate());
-            } else if post.shared {
-                self.alarm();
             }
             self.waits_at = stanchion_core::clock::now() + RETRY;
         }
@@ -339,22 +291,25 @@ impl State {
         self.stir();
     }
 
-    /// Others want a mutex that a session holds.
-    pub(super) fn evicted(&mut self, id: PostId, names: &[String]) {
-        let holds = |state: &Self, name: &Name| {
-            let held = state.names.get(name)?.held.as_ref()?;
-            (held.post == id).then_some(held.ticket)
-        };
-        for name in names.iter().filter_map(|name| Name::new(name).ok()) {
-            if let Some(ticket) = holds(self, &name) {
-                drop(self.free(&name, ticket));
-                self.events.push(Event::Gone(ticket));
-            }
+    /// A session was probed by a statement sent at `sent`.
+    pub(super) fn probed(&mut self, id: PostId, batch: Batch, probed: &Probed, sent: Instant) {
+        self.alive(id, batch, sent);
+        for eviction in &probed.evictions {
+            self.evict(id, eviction);
+        }
+        self.ended(&probed.ended);
+    }
+
+    /// The server answered a statement that was sent at `sent`, if only by refusing it.
+    pub(super) fn alive(&mut self, id: PostId, batch: Batch, sent: Instant) {
+        self.hear(id, sent);
+        for caller in batch.probes {
+            drop(caller.send(Ok(sent)));
         }
     }
 
     /// Sessions that the server has ended although they seem to wait there.
-    pub(super) fn ended(&mut self, pids: &[i32]) {
+    fn ended(&mut self, pids: &[i32]) {
         for post in self.posts.values_mut().filter(|post| post.job.is_some()) {
             if post.pid.is_some_and(|pid| pids.contains(&pid)) {
                 post.closing = true;

@@ -1,4 +1,11 @@
+WITH answered AS (DELETE FROM stanchion.session_evictions WHERE id = ANY ($3))
 SELECT
-    (SELECT array_agg(name) FROM stanchion.session_evictions
-        WHERE pid = pg_backend_pid() AND namespace = $1 AND asked > clock_timestamp() - interval '5 s'),
-    (SELECT array_agg(pid) FROM unnest($2::integer[]) pid WHERE NOT EXISTS (SELECT FROM pg_stat_get_activity(pid)))
+    asked.ids,
+    asked.names,
+    asked.tokens,
+    (SELECT array_agg(pid) FROM unnest($2::integer[]) pid WHERE NOT EXISTS (
+        SELECT FROM pg_stat_get_activity(pid) s WHERE s.application_name = current_setting('application_name')))
+FROM (
+    SELECT array_agg(id) AS ids, array_agg(name) AS names, array_agg(token) AS tokens
+    FROM stanchion.session_evictions
+    WHERE pid = pg_backend_pid() AND namespace = $1 AND id <> ALL ($3)) asked

@@ -7,7 +7,7 @@ use stanchion_conformance::servers::PostgresOptions;
 use stanchion_core::{ErrorKind, Ttl};
 
 use super::{ALLOWANCE, Process, connect, options, server, start};
-use crate::session::wire::Wires;
+use crate::session::wire::{Wires, settings};
 
 #[tokio::test]
 async fn an_ended_session_is_noticed_within_a_second() {
@@ -106,7 +106,7 @@ async fn the_server_ends_a_session_that_is_silent_for_a_ttl() {
     println!("free after {after:?}");
     assert!(after > ttl.get() && after < ttl.get() + ALLOWANCE, "{after:?}");
     assert!(taken.is_held());
-    assert!(wire.probe(&wires, &[]).await.is_err());
+    assert!(wire.probe(&wires, &[], &[]).await.is_err());
 }
 
 #[tokio::test]
@@ -201,4 +201,71 @@ fn c13_a_blocked_worker_keeps_its_hold() {
         assert!(guard.is_held());
         assert!(Process::new(server, "blocked").mutex("x").try_lock().await.unwrap().is_none());
     });
+}
+
+#[tokio::test]
+async fn m1_a_hold_whose_session_ended_is_lost_before_its_successor_holds() {
+    let server = server().await;
+    let a = Process::new(server, "successor");
+    for _ in 0..5 {
+        let guard = a.mutex("x").lock().await.unwrap();
+        let mutex = a.mutex("x");
+        let waiter = tokio::spawn(async move { mutex.lock().await.unwrap() });
+        let waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND
+            (classid::bigint << 32) | objid::bigint = stanchion.session_key('successor', 'x')";
+        super::soon("it waits in line", || async {
+            sqlx::query_scalar::<_, i64>(waits).fetch_one(&mut connect(server).await).await.unwrap() == 1
+        })
+        .await;
+        sqlx::query(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted AND
+             (classid::bigint << 32) | objid::bigint = stanchion.session_key('successor', 'x')",
+        )
+        .execute(&mut connect(server).await)
+        .await
+        .unwrap();
+        let next = waiter.await.unwrap();
+        assert!(!guard.is_held());
+        assert!(next.is_held());
+        next.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn c9_a_session_that_refuses_a_question_keeps_what_it_holds() {
+    let server = start(PostgresOptions::default()).await;
+    let ttl = Duration::from_millis(900);
+    let a = Process::with(&server, "refuses", ttl, 4);
+    let guard = a.mutex("x").lock().await.unwrap();
+    server.sql("ALTER TABLE stanchion.session_evictions RENAME TO elsewhere").unwrap();
+    let lost = tokio::time::timeout(3 * ttl, guard.lost()).await;
+    assert!(lost.is_err() && guard.is_held(), "an error is an answer");
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn c3_a_try_beside_one_that_is_not_answered_is_not_told_no() {
+    let server = start(PostgresOptions::default()).await;
+    let a = Process::new(&server, "beside");
+    a.mutex("y").lock().await.unwrap().release().await.unwrap();
+    server.pause().unwrap();
+    let (first, second) = (a.mutex("x"), a.mutex("x"));
+    let (first, second) = tokio::join!(first.try_lock(), second.try_lock());
+    for answer in [first.err().unwrap(), second.err().unwrap()] {
+        assert!(answer.is_retryable(), "{answer}");
+    }
+    server.resume().unwrap();
+}
+
+#[test]
+fn c8_the_network_ends_no_session_before_its_ttl() {
+    for millis in [100, 999, 1_000, 10_000, 60_000, 86_400_000] {
+        let ttl = Ttl::new(Duration::from_millis(millis)).unwrap();
+        let settings: std::collections::HashMap<_, _> = settings(ttl).into_iter().collect();
+        let number = |name: &str| settings[name].parse::<u64>().unwrap();
+        let keepalives = number("tcp_keepalives_idle")
+            + number("tcp_keepalives_interval") * number("tcp_keepalives_count");
+        assert!(keepalives * 1_000 > millis && number("tcp_user_timeout") > millis, "{ttl:?}");
+        assert!(keepalives * 1_000 <= 6_000 + millis * 3 / 2, "{ttl:?}: and it is not kept much longer");
+    }
 }

@@ -3,7 +3,9 @@
 #![allow(clippy::disallowed_methods, reason = "tests wait in real time")]
 
 mod ends;
+mod force;
 mod holds;
+mod state;
 mod tokens;
 mod waits;
 
@@ -111,6 +113,18 @@ impl Process {
             .unwrap()
     }
 
+    /// Stops its sessions at the server where they are (`SIGSTOP`), those of which that is so.
+    async fn stop_sessions(&self, server: &PostgresServer, which: &'static str) -> Stopped {
+        let sql = format!("SELECT pid FROM pg_stat_activity WHERE application_name = $1 AND {which}");
+        let pids: Vec<i32> = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
+            .bind(self.application())
+            .fetch_all(&mut connect(server).await)
+            .await
+            .unwrap();
+        assert!(!pids.is_empty());
+        Stopped::new(pids)
+    }
+
     /// Ends its sessions at the server.
     async fn terminate(&self, server: &PostgresServer) {
         sqlx::query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1")
@@ -119,6 +133,32 @@ impl Process {
             .await
             .unwrap();
     }
+}
+
+/// Server processes that are stopped until this is dropped.
+struct Stopped(Vec<i32>);
+
+impl Stopped {
+    fn new(pids: Vec<i32>) -> Self {
+        signal("-STOP", &pids);
+        Self(pids)
+    }
+
+    fn resume(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        signal("-CONT", &self.0);
+    }
+}
+
+fn signal(which: &str, pids: &[i32]) {
+    let pids = pids.iter().map(ToString::to_string);
+    let status = std::process::Command::new("kill").arg(which).args(pids).status().unwrap();
+    assert!(status.success());
 }
 
 /// Waits until it is so, for a second.

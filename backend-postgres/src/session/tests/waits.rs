@@ -3,9 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use stanchion_core::{ErrorKind, MutexOptions};
+use stanchion_conformance::servers::PostgresOptions;
+use stanchion_core::{ErrorKind, MutexOptions, Ttl};
 
-use super::{ALLOWANCE, Process, server, soon};
+use super::{ALLOWANCE, Process, server, soon, start};
+use crate::session::wire::Wires;
 
 #[tokio::test]
 async fn m6_the_next_waiter_runs_soon_after_a_release() {
@@ -177,7 +179,8 @@ async fn more_names_than_sessions_are_served_all_the_same() {
     }
     assert!(started.elapsed() < Duration::from_secs(1) + ALLOWANCE, "{:?}", started.elapsed());
     assert!(kept.iter().all(stanchion_core::MutexGuard::is_held));
-    assert!(a.sessions(server).await <= 4);
+    // One for tries, three to wait, and those that keep what they waited for.
+    assert!(a.sessions(server).await <= 1 + 4 * 3);
 }
 
 #[tokio::test]
@@ -194,5 +197,118 @@ async fn c26_a_queue_has_a_bound() {
     assert_eq!(bounded().lock().await.unwrap_err().kind(), ErrorKind::Overloaded);
     guard.release().await.unwrap();
     drop(first.await.unwrap());
+    drop(second.await.unwrap());
+}
+
+#[tokio::test]
+async fn c16_a_process_that_keeps_much_is_not_passed_over_for_ever() {
+    let server = server().await;
+    let ttl = Duration::from_secs(10);
+    let a = Process::with(server, "starves", ttl, 2);
+    let others = [Process::new(server, "starves"), Process::new(server, "starves")];
+    // It keeps what its only session to wait has waited for.
+    let first = others[0].mutex("x").lock().await.unwrap();
+    let mutex = a.mutex("x");
+    let waiter = tokio::spawn(async move { mutex.lock().await.unwrap() });
+    soon("it waits", || async { others[0].mutex("x").inspect().await.unwrap().waiters == 1 }).await;
+    drop(first);
+    let _kept = waiter.await.unwrap();
+    let busy: Vec<_> = others
+        .iter()
+        .flat_map(|other| [other.mutex("y"), other.mutex("y")])
+        .map(|mutex| {
+            tokio::spawn(async move {
+                loop {
+                    let guard = mutex.lock().await.unwrap();
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    guard.release().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for _ in 0..5 {
+        let started = Instant::now();
+        drop(a.mutex("y").lock().await.unwrap());
+        assert!(started.elapsed() < ALLOWANCE, "{:?}", started.elapsed());
+    }
+    for task in busy {
+        task.abort();
+    }
+}
+
+#[tokio::test]
+async fn c5_many_stopped_processes_in_line_cost_no_more_than_the_first_two() {
+    let server = server().await;
+    let holder = Process::new(server, "stopped line");
+    let guard = holder.mutex("x").lock().await.unwrap();
+    let mut stopped = Vec::new();
+    for _ in 0..6 {
+        let process = Process::new(server, "stopped line");
+        let wires = Wires::new(&process.context, &super::options(server), Ttl::default());
+        // One session is silent from here on, the other waits.
+        let silent = wires.open(None).await.unwrap();
+        let mut wire = wires.open(None).await.unwrap();
+        let waiting = tokio::time::timeout(Duration::from_millis(50), wire.wait(&wires, "x")).await;
+        assert!(waiting.is_err());
+        stopped.push((silent, wire));
+    }
+    let live = Process::new(server, "stopped line");
+    let mutex = live.mutex("x");
+    let next = tokio::spawn(async move { mutex.lock().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(2_200)).await;
+    guard.release().await.unwrap();
+    let started = Instant::now();
+    drop(next.await.unwrap());
+    println!("past six stopped processes in {:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    drop(stopped);
+}
+
+#[tokio::test]
+async fn c5_a_live_process_in_line_is_not_taken_for_a_stopped_one() {
+    let server = start(PostgresOptions::default()).await;
+    let (a, b) = (Process::new(&server, "stall"), Process::new(&server, "stall"));
+    let guard = b.mutex("x").lock().await.unwrap();
+    let mutex = a.mutex("x");
+    let first = tokio::spawn(async move { mutex.lock().await.unwrap() });
+    soon("it waits", || async { b.mutex("x").inspect().await.unwrap().waiters == 1 }).await;
+    let mutex = b.mutex("x");
+    let second = tokio::spawn(async move { mutex.lock().await.unwrap() });
+    soon("both wait", || async { b.mutex("x").inspect().await.unwrap().waiters == 2 }).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    // Nothing is heard of anybody for longer than a silent process is waited for.
+    server.pause().unwrap();
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    server.resume().unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let released = guard.release().await;
+    assert!(released.is_ok(), "{released:?}");
+    let first = first.await.unwrap();
+    assert!(!second.is_finished(), "the first keeps its place");
+    first.release().await.unwrap();
+    drop(second.await.unwrap());
+}
+
+#[tokio::test]
+async fn c16_a_stuck_session_costs_those_in_line_no_place() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "place"), Process::new(server, "place"));
+    let holder = Process::new(server, "place");
+    let guard = holder.mutex("x").lock().await.unwrap();
+    let mutex = a.mutex("x");
+    let first = tokio::spawn(async move { mutex.lock().await.unwrap() });
+    soon("it waits", || async { holder.mutex("x").inspect().await.unwrap().waiters == 1 }).await;
+    let mutex = b.mutex("x");
+    let second = tokio::spawn(async move { mutex.lock().await.unwrap() });
+    soon("both wait", || async { holder.mutex("x").inspect().await.unwrap().waiters == 2 }).await;
+    // All but the one in line, for longer than a request may take.
+    let stopped = a.stop_sessions(server, "wait_event_type IS DISTINCT FROM 'Lock'").await;
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    stopped.resume();
+    guard.release().await.unwrap();
+    let first = first.await.unwrap();
+    assert!(!second.is_finished());
+    first.release().await.unwrap();
     drop(second.await.unwrap());
 }

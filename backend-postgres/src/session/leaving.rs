@@ -1,0 +1,105 @@
+//! The ends of holds and of waits.
+
+use stanchion_core::clock::Instant;
+use stanchion_core::engine::steps::{Acquired, Cancel, Kept, Release};
+use stanchion_core::{Error, Name, Result, Ticket};
+use tokio::sync::oneshot;
+
+use super::asks::Asked;
+use super::desk::{Event, State};
+use super::post::{Eviction, PostId, Unlock};
+
+impl State {
+    /// Has a lock unlocked that this process does not count as its own any more; `ticket` is whose it was, if anybody's.
+    pub(super) fn unlock(&mut self, post: PostId, name: &Name, ticket: Option<Ticket>) {
+        if let Some(post) = self.posts.get_mut(&post) {
+            post.unlocks.push(Unlock { name: name.clone(), ticket });
+            post.wake.notify_one();
+        }
+    }
+
+    /// Ends a hold; `None` if it is not there. Where its end is under way the answer is that one's.
+    pub(super) fn free(&mut self, name: &Name, ticket: Ticket) -> Option<oneshot::Receiver<Result<Kept>>> {
+        let (caller, answer) = oneshot::channel();
+        if let Some(callers) = self.leaving.get_mut(&ticket) {
+            callers.push(caller);
+            return Some(answer);
+        }
+        let entry = self.names.get_mut(name)?;
+        let held = entry.held.take_if(|held| held.ticket == ticket)?;
+        let next = entry.queue.front().filter(|_| entry.starved && entry.attempt.is_none()).cloned();
+        if let Some(post) = self.posts.get_mut(&held.post) {
+            post.holds -= 1;
+            self.leaving.insert(ticket, vec![caller]);
+        }
+        self.unlock(held.post, name, Some(ticket));
+        if let Some(next) = next {
+            self.try_lock(name, next, false, None);
+        }
+        self.tidy(name);
+        Some(answer)
+    }
+
+    /// A lock is unlocked, or its session has ended.
+    pub(super) fn left(&mut self, unlock: &Unlock, answer: &Result<Kept>) {
+        let callers = unlock.ticket.and_then(|ticket| self.leaving.remove(&ticket));
+        for caller in callers.into_iter().flatten() {
+            // A caller that has gone has no use for its answer.
+            drop(caller.send(answer.as_ref().copied().map_err(Error::replicate)));
+        }
+        self.tidy(&unlock.name);
+    }
+
+    /// Whether a lock is unlocked is not heard in time: who asked is told so, and who asks again waits for it.
+    pub(super) fn left_in_doubt(&mut self, unlock: &Unlock, error: &Error) {
+        let callers = unlock.ticket.and_then(|ticket| self.leaving.get_mut(&ticket)).map(std::mem::take);
+        for caller in callers.into_iter().flatten() {
+            drop(caller.send(Err(error.replicate())));
+        }
+    }
+
+    pub(super) fn release(&mut self, ask: &Release, at: Instant) -> Asked<Kept> {
+        if let Some(tombstone) = ask.tombstone {
+            self.bury(ask.ticket, at + tombstone.get());
+        }
+        match self.free(&ask.object.name, ask.ticket) {
+            Some(answer) => Asked::Sent(0, answer),
+            None => Asked::Done(Ok(Kept::No)),
+        }
+    }
+
+    pub(super) fn cancel(&mut self, ask: &Cancel, at: Instant) -> Asked<Kept> {
+        let name = &ask.object.name;
+        // Also where something of it is found: a claim of it may be waiting for a session to be heard.
+        self.bury(ask.ticket, at + ask.lease.get());
+        if let Some(answer) = self.free(name, ask.ticket) {
+            return Asked::Sent(0, answer);
+        }
+        if let Some(entry) = self.names.get_mut(name) {
+            let place = entry.behind.iter().position(|attempt| attempt.waiter.ticket == ask.ticket);
+            if let Some(caller) = place.and_then(|place| entry.behind.remove(place)?.caller) {
+                drop(caller.send(Ok(Acquired::Cancelled)));
+            }
+            if let Some(attempt) = entry.tried_by(ask.ticket) {
+                attempt.cancelled = true;
+            }
+        }
+        self.leave(name, ask.ticket);
+        Asked::Done(Ok(Kept::No))
+    }
+
+    /// Another process wants a mutex: its request is answered once the lock is given up, or was not meant.
+    pub(super) fn evict(&mut self, id: PostId, eviction: &Eviction) {
+        let name = Name::new(&eviction.name).ok();
+        let held = name.as_ref().and_then(|name| self.names.get(name)?.held.as_ref());
+        let meant = held.filter(|held| held.post == id && held.token.get() <= eviction.token.unsigned_abs());
+        if let (Some(name), Some(ticket)) = (&name, meant.map(|held| held.ticket)) {
+            drop(self.free(name, ticket));
+            self.events.push(Event::Gone(ticket));
+        }
+        if let Some(post) = self.posts.get_mut(&id) {
+            post.answered.push(eviction.id);
+            post.wake.notify_one();
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! `force_unlock`, and what it must leave alone.
+
+use std::time::{Duration, Instant};
+
+use super::{ALLOWANCE, Process, connect, server, soon};
+
+#[tokio::test]
+async fn m8_an_old_request_does_not_hit_a_later_grant() {
+    let server = server().await;
+    let a = Process::new(server, "late request");
+    let mut connection = connect(server).await;
+    a.mutex("x").lock().await.unwrap().release().await.unwrap();
+    // Somebody asked for it while the former hold was being released.
+    sqlx::query(
+        "INSERT INTO stanchion.session_evictions (pid, namespace, name, token, asked)
+         SELECT pid, 'late request', 'x', last_value, clock_timestamp()
+         FROM pg_stat_activity, stanchion.session_tokens WHERE application_name = $1",
+    )
+    .bind(a.application())
+    .execute(&mut connection)
+    .await
+    .unwrap();
+    let guard = a.mutex("x").lock().await.unwrap();
+    let mut answered = Vec::new();
+    for _ in 0..300 {
+        answered = sqlx::query("SELECT FROM stanchion.session_evictions WHERE namespace = 'late request'")
+            .fetch_all(&mut connection)
+            .await
+            .unwrap();
+        if answered.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(answered.is_empty(), "the request was not answered");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn m8_a_session_that_obeys_is_not_ended() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "obeys"), Process::new(server, "obeys"));
+    let kept = a.mutex("kept").lock().await.unwrap();
+    let (mutex, forced) = (a.mutex("x"), b.mutex("x"));
+    let forcing = tokio::spawn(async move {
+        let mut freed = 0;
+        while freed < 5 {
+            freed += u32::from(forced.force_unlock().await.unwrap());
+        }
+    });
+    // It is locked again at once, by the same session.
+    while !forcing.is_finished() {
+        let guard = mutex.lock().await.unwrap();
+        drop(tokio::time::timeout(Duration::from_millis(20), guard.lost()).await);
+        drop(guard);
+    }
+    forcing.await.unwrap();
+    assert!(kept.is_held());
+}
+
+#[tokio::test]
+async fn m8_a_stopped_session_is_ended_after_two_seconds() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "stopped"), Process::new(server, "stopped"));
+    let guard = a.mutex("x").lock().await.unwrap();
+    // Its client's requests are not carried out for the time, so it cannot obey.
+    let stopped = a.stop_sessions(server, "true").await;
+    let started = Instant::now();
+    let forcing = b.mutex("x");
+    let forcing = tokio::spawn(async move { forcing.force_unlock().await.unwrap() });
+    tokio::time::sleep(Duration::from_secs(2) + Duration::from_millis(100)).await;
+    stopped.resume();
+    assert!(forcing.await.unwrap());
+    assert!(started.elapsed() < Duration::from_secs(2) + ALLOWANCE, "{:?}", started.elapsed());
+    let mutex = b.mutex("x");
+    soon("free", || async { mutex.try_lock().await.unwrap().is_some() }).await;
+    assert!(!guard.is_held());
+}

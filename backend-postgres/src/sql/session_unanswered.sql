@@ -1,0 +1,3 @@
+SELECT count(*)
+FROM stanchion.session_evictions e JOIN stanchion.session_holders($1, $2) h ON h.pid = e.pid AND h.holds
+WHERE e.id = ANY ($3)
