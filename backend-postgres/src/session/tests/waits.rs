@@ -227,10 +227,10 @@ async fn c16_a_process_that_keeps_much_is_not_passed_over_for_ever() {
         })
         .collect();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    for _ in 0..5 {
-        let started = Instant::now();
-        drop(a.mutex("y").lock().await.unwrap());
-        assert!(started.elapsed() < ALLOWANCE, "{:?}", started.elapsed());
+    for round in 0..5 {
+        let mutex = a.mutex("y");
+        let served = tokio::time::timeout(Duration::from_secs(1), mutex.lock()).await;
+        drop(served.unwrap_or_else(|_| panic!("not served within 1 s in round {round}")));
     }
     for task in busy {
         task.abort();
@@ -280,10 +280,11 @@ async fn c5_a_live_process_in_line_is_not_taken_for_a_stopped_one() {
     // Nothing is heard of anybody for longer than a silent process is waited for.
     server.pause().unwrap();
     tokio::time::sleep(Duration::from_millis(2_500)).await;
-    server.resume().unwrap();
+    // It may be carried out before anything else that came in meanwhile.
+    let releasing = tokio::spawn(guard.release());
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let released = guard.release().await;
-    assert!(released.is_ok(), "{released:?}");
+    server.resume().unwrap();
+    releasing.await.unwrap().unwrap();
     let first = first.await.unwrap();
     assert!(!second.is_finished(), "the first keeps its place");
     first.release().await.unwrap();
