@@ -169,3 +169,9 @@ async fn soon<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
+
+/// What a task comes to, which is to be within some seconds.
+async fn in_time<T>(task: tokio::task::JoinHandle<T>) -> T {
+    let done = tokio::time::timeout(Duration::from_secs(5), task).await;
+    done.expect("it came to nothing in 5 s").unwrap()
+}

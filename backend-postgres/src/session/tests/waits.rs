@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use stanchion_conformance::servers::PostgresOptions;
 use stanchion_core::{ErrorKind, MutexOptions, Ttl};
 
-use super::{ALLOWANCE, Process, server, soon, start};
+use super::{ALLOWANCE, Process, in_time, server, soon, start};
 use crate::session::wire::Wires;
 
 #[tokio::test]
@@ -285,7 +285,7 @@ async fn c5_a_live_process_in_line_is_not_taken_for_a_stopped_one() {
     tokio::time::sleep(Duration::from_millis(20)).await;
     server.resume().unwrap();
     releasing.await.unwrap().unwrap();
-    let first = first.await.unwrap();
+    let first = in_time(first).await;
     assert!(!second.is_finished(), "the first keeps its place");
     first.release().await.unwrap();
     drop(second.await.unwrap());
@@ -308,7 +308,7 @@ async fn c16_a_stuck_session_costs_those_in_line_no_place() {
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     stopped.resume();
     guard.release().await.unwrap();
-    let first = first.await.unwrap();
+    let first = in_time(first).await;
     assert!(!second.is_finished());
     first.release().await.unwrap();
     drop(second.await.unwrap());
