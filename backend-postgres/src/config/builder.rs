@@ -166,9 +166,12 @@ impl PostgresBuilder {
         self
     }
 
-    /// Sessions that hold and wait for mutexes in [`MutexMode::Session`], at most: 2 to 100 (default 4). One takes what is
-    /// free; each of the others waits for a name that is not. With more names waited for at once, the others are asked
-    /// for again and again.
+    /// Sessions that try and wait for mutexes in [`MutexMode::Session`], at most: 2 to 100 (default 4). One takes what is
+    /// free; each of the others waits in line for a name that is not. Those that keep what they waited for come on top, so
+    /// that the others wait on: up to four times as many as wait.
+    ///
+    /// With more names waited for at once than that, the rest are asked for again and again, and get what nobody in line
+    /// wants.
     #[must_use]
     pub fn lock_sessions(mut self, sessions: usize) -> Self {
         self.lock_sessions = sessions;

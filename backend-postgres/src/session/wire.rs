@@ -122,7 +122,10 @@ impl Wires {
     pub(super) fn new(context: &Context, options: &PgConnectOptions, ttl: Ttl) -> Self {
         let statement = |text| context.schema.statement(text);
         Self {
-            options: options.clone().application_name(&named(options, context.process)).options(settings(ttl)),
+            options: options
+                .clone()
+                .application_name(&named(options, context.process))
+                .options(settings(ttl)),
             namespace: context.namespace.as_ref().to_owned(),
             idle: idle(ttl),
             open: statement(include_str!("../sql/session_open.sql")),
@@ -207,7 +210,8 @@ impl Wire {
         let ids: Option<Vec<i64>> = row.try_get(0)?;
         let names: Option<Vec<String>> = row.try_get(1)?;
         let tokens: Option<Vec<i64>> = row.try_get(2)?;
-        let asked = ids.into_iter().flatten().zip(names.into_iter().flatten()).zip(tokens.into_iter().flatten());
+        let asked =
+            ids.into_iter().flatten().zip(names.into_iter().flatten()).zip(tokens.into_iter().flatten());
         let evictions = asked.map(|((id, name), token)| Eviction { id, name, token }).collect();
         Ok(Probed { evictions, ended: row.try_get::<Option<_>, _>(3)?.unwrap_or_default() })
     }

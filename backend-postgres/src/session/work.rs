@@ -248,10 +248,7 @@ impl State {
         let post = self.posts.get_mut(&id)?;
         let tries = std::mem::take(&mut post.tries);
         let until = post.heard.filter(|_| post.holds > 0).map(|heard| heard + ttl);
-        self.untried(
-            tries,
-            &Error::new(ErrorKind::Unavailable, "the session that was to be asked is stuck"),
-        );
+        self.untried(tries, &Error::new(ErrorKind::Unavailable, "the session that was to be asked is stuck"));
         until
     }
 

@@ -45,7 +45,11 @@ fn release(ticket: u128) -> Release {
 }
 
 fn cancel(ticket: u128) -> Cancel {
-    Cancel { object: object(), ticket: Ticket::from(ticket), lease: Ttl::new(Duration::from_secs(10)).unwrap() }
+    Cancel {
+        object: object(),
+        ticket: Ticket::from(ticket),
+        lease: Ttl::new(Duration::from_secs(10)).unwrap(),
+    }
 }
 
 /// The statement that a session sends next.
