@@ -53,10 +53,12 @@ async fn c18_a_login_that_takes_longer_than_a_request_is_made_for_the_next() {
     let link = way.link(&server);
     let start = Instant::now();
     while let Err(error) = briefly(&link).await {
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
-        assert!(start.elapsed() < LOGIN + EPSILON, "no connection in {:?}", start.elapsed());
+        assert!(error.is_retryable(), "{error:?}");
+        assert!(start.elapsed() < LOGIN * 2 + EPSILON, "no connection in {:?}", start.elapsed());
     }
-    assert_eq!(way.logins.load(SeqCst), 1, "each request began another");
+    // One more where the first came so late in a request that no answer did.
+    let logins = way.logins.load(SeqCst);
+    assert!((1..=2).contains(&logins), "each request began another: {logins}");
 }
 
 #[tokio::test]
@@ -73,7 +75,7 @@ async fn c18_an_attempt_that_nobody_waits_for_leaves_an_idle_connection() {
         }
     };
     timeout(LOGIN + EPSILON * 2, logged_in).await.expect("it logs in by itself");
-    briefly(&link).await.unwrap();
+    number(&link, PID).await.unwrap();
     assert_eq!(way.logins.load(SeqCst), 1);
 }
 
