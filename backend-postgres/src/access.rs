@@ -9,9 +9,12 @@ use stanchion_core::Result;
 use tokio::time::timeout;
 
 use crate::error;
+use crate::schema::{Schema, Statement};
 
 /// How long one attempt to connect may take at least: what met an outage must not outlast it by more.
 const SHORTEST_ATTEMPT: Duration = Duration::from_secs(1);
+/// How long a transaction may wait for its client at most, with its locks.
+const LONGEST_IDLE: Duration = Duration::from_secs(1);
 /// A session whose client is gone ends within idle + count × interval seconds, also when the link was cut.
 const KEEPALIVES: [(&str, &str); 3] =
     [("tcp_keepalives_idle", "15"), ("tcp_keepalives_interval", "5"), ("tcp_keepalives_count", "3")];
@@ -82,7 +85,20 @@ impl Settings {
     /// The server's own time limit of a statement: a little less than ours, so that it is the server that says that the
     /// statement was not executed.
     pub(crate) fn statement_timeout(&self) -> String {
-        format!("{}ms", (self.limit - self.limit / 10).as_millis().max(1))
+        milliseconds(self.limit - self.limit / 10)
+    }
+
+    /// How long the server waits for the next message of a transaction of several: a request of four round trips cannot
+    /// keep its time limit where one takes longer. Whoever is stopped half way keeps the rows from others for so long.
+    pub(crate) fn idle_timeout(&self) -> String {
+        milliseconds(LONGEST_IDLE.min(self.limit / 4))
+    }
+
+    /// What begins a transaction in a session that cannot be set up.
+    pub(crate) fn begin(&self, schema: &Schema) -> Statement {
+        let begin =
+            if self.raise { include_str!("sql/begin_durable.sql") } else { include_str!("sql/begin.sql") };
+        schema.filled(begin, &[("{limit}", &self.statement_timeout()), ("{idle}", &self.idle_timeout())])
     }
 
     fn of_session(&self) -> Vec<(&'static str, String)> {
@@ -105,6 +121,10 @@ impl Settings {
     }
 }
 
+fn milliseconds(time: Duration) -> String {
+    format!("{}ms", time.as_millis().max(1))
+}
+
 /// Makes sessions of our own.
 #[derive(Clone, Debug)]
 pub(crate) struct Sessions {
@@ -123,18 +143,29 @@ impl Sessions {
     /// Connects; attempts that meet silence are made again, until the caller gives up.
     ///
     /// # Errors
-    /// Why there is no connection. Nothing was sent.
+    /// As [`attempt`](Self::attempt).
     pub(crate) async fn connect(&self) -> Result<PgConnection> {
-        let attempt = SHORTEST_ATTEMPT.max(self.settings.limit / 4);
         loop {
-            let options = self.options();
-            match timeout(attempt, PgConnection::connect_with(&options)).await {
-                Ok(connected) => {
-                    return connected.map_err(|error| error::of_connect(error, &self.access.address()));
-                }
-                Err(_) => {
-                    tracing::debug!(server = self.access.address(), "no answer to a new connection yet")
-                }
+            if let Some(connection) = self.attempt().await? {
+                return Ok(connection);
+            }
+        }
+    }
+
+    /// Connects, within the time limit of an attempt; `None` if it met silence.
+    ///
+    /// # Errors
+    /// Why there is no connection. Nothing was sent.
+    pub(crate) async fn attempt(&self) -> Result<Option<PgConnection>> {
+        let options = self.options();
+        let limit = SHORTEST_ATTEMPT.max(self.settings.limit / 4);
+        match timeout(limit, PgConnection::connect_with(&options)).await {
+            Ok(connected) => {
+                connected.map(Some).map_err(|error| error::of_connect(error, &self.access.address()))
+            }
+            Err(_) => {
+                tracing::debug!(server = self.access.address(), "no answer to a new connection yet");
+                Ok(None)
             }
         }
     }

@@ -1,6 +1,9 @@
 //! A few connections of many callers, made when needed and given up when in doubt.
 
+mod attempt;
+
 use std::fmt;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,6 +16,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::Semaphore;
 use tokio::time::{timeout, timeout_at};
 
+use self::attempt::{Attempt, Standing};
 use crate::access::{Access, Sessions, Settings, Way};
 use crate::error;
 use crate::given::Given;
@@ -60,6 +64,8 @@ struct Lane {
     /// How many more may be in use.
     room: Semaphore,
     idle: Mutex<Vec<Idle>>,
+    /// Those that nobody waits for at the moment.
+    attempts: Mutex<Vec<Attempt>>,
 }
 
 struct Idle {
@@ -94,6 +100,27 @@ impl Drop for UnderWay<'_> {
         if let (Some(Open::Own(connection)), None) = (self.open.take(), &self.link.begin) {
             self.link.keep(self.lane, Idle { connection, since: None });
         }
+    }
+}
+
+/// An attempt to connect that somebody waits for. Dropped before its end, it is left to the next one.
+struct Awaited<'a> {
+    attempt: Option<Attempt>,
+    lane: &'a Lane,
+}
+
+impl Awaited<'_> {
+    async fn end(mut self) -> Result<Option<PgConnection>> {
+        let Some(attempt) = &mut self.attempt else { return Ok(None) };
+        let made = attempt.end().await;
+        self.attempt = None;
+        made
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.lane.attempts().extend(self.attempt.take());
     }
 }
 
@@ -227,6 +254,7 @@ impl Link {
             Source::Given(pool) => return Ok(Open::Given(Given::acquire(pool).await?)),
             Source::Own(sessions) => sessions,
         };
+        lane.gather();
         let idle = lane.idle().pop();
         if let Some(Idle { mut connection, since }) = idle {
             if since.is_some_and(|since| now() - since < FRESH) {
@@ -240,7 +268,14 @@ impl Link {
                 lane.idle().clear();
             }
         }
-        Ok(Open::Own(sessions.connect().await?))
+        loop {
+            // With one attempt of each caller at most, and none where one is left, there are never too many connections.
+            let left = lane.attempts().pop();
+            let attempt = Some(left.unwrap_or_else(|| Attempt::begin(sessions)));
+            if let Some(connection) = (Awaited { attempt, lane }).end().await? {
+                return Ok(Open::Own(connection));
+            }
+        }
     }
 
     /// Puts a connection back whose request came to its end.
@@ -272,7 +307,8 @@ impl Link {
         if lanes.len() >= RUNTIMES {
             lanes.remove(0);
         }
-        let lane = Arc::new(Lane { room: Semaphore::new(self.connections), idle: Mutex::default() });
+        let room = Semaphore::new(self.connections);
+        let lane = Arc::new(Lane { room, idle: Mutex::default(), attempts: Mutex::default() });
         lanes.push((runtime, Arc::clone(&lane)));
         Ok(lane)
     }
@@ -281,6 +317,24 @@ impl Link {
 impl Lane {
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn attempts(&self) -> MutexGuard<'_, Vec<Attempt>> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over the connections of attempts that came to their end when nobody waited for them.
+    fn gather(&self) {
+        let mut attempts = self.attempts();
+        for attempt in mem::take(&mut *attempts) {
+            match attempt.standing() {
+                Standing::UnderWay(attempt) => attempts.push(attempt),
+                Standing::Made(connection, since) => {
+                    self.idle().push(Idle { connection, since: Some(since) });
+                }
+                Standing::Failed => {}
+            }
+        }
     }
 }
 

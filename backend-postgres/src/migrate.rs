@@ -36,8 +36,7 @@ pub(crate) async fn settle(
     way: Way,
     migrate: bool,
 ) -> Result<()> {
-    let late = |_| Error::new(ErrorKind::Unavailable, "the server did not tell its schema in time");
-    let state = match timeout(LIMIT, look(connection, schema)).await.map_err(late)?? {
+    let state = match look_within(LIMIT, connection, schema).await? {
         State::Current => return Ok(()),
         State::Missing => format!("there is no schema {}", schema.name()),
         State::Behind(version) => format!("schema {} lacks migration {version}", schema.name()),
@@ -48,6 +47,11 @@ pub(crate) async fn settle(
     tracing::info!("{state}: it is brought up to date");
     let late = |_| Error::new(ErrorKind::Unavailable, "the schema was not brought up to date in time");
     timeout(LIMIT, run(connection, schema, way)).await.map_err(late)?
+}
+
+async fn look_within(limit: Duration, connection: &mut PgConnection, schema: &Schema) -> Result<State> {
+    let late = |_| Error::new(ErrorKind::Unavailable, "the server did not tell its schema in time");
+    timeout(limit, look(connection, schema)).await.map_err(late)?
 }
 
 async fn look(connection: &mut PgConnection, schema: &Schema) -> Result<State> {
@@ -155,8 +159,35 @@ pub fn schema_sql(schema: &str, role: Option<&str>, after: i64) -> Result<String
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests own their runtimes")]
 mod tests {
+    use stanchion_conformance::servers::{PostgresOptions, PostgresServer};
+
     use super::*;
+
+    /// Longer than any limit of a test.
+    const FOR_EVER: Duration = Duration::from_secs(10);
+
+    #[tokio::test]
+    async fn c17_a_server_that_does_not_tell_its_schema_is_given_up() {
+        let server = PostgresServer::start(PostgresOptions::default()).unwrap();
+        let schema = Schema::new("stanchion").unwrap();
+        server.script(&schema_sql("stanchion", None, 0).unwrap()).unwrap();
+        let [mut locking, mut looking] = [
+            PgConnection::connect(&server.url()).await.unwrap(),
+            PgConnection::connect(&server.url()).await.unwrap(),
+        ];
+        let mut lock = locking.begin().await.unwrap();
+        raw_sql("LOCK TABLE stanchion.migrations").execute(&mut *lock).await.unwrap();
+        let look = look_within(Duration::from_millis(200), &mut looking, &schema);
+        let error = timeout(FOR_EVER, look).await.expect("it gives up").err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+        assert!(error.to_string().contains("schema in time"), "{error}");
+        drop(looking);
+        lock.rollback().await.unwrap();
+        assert!(matches!(look_within(LIMIT, &mut locking, &schema).await, Ok(State::Current)));
+        assert!(LIMIT <= Duration::from_secs(60));
+    }
 
     fn applied(versions: &[i64], schema: &Schema) -> HashMap<i64, Vec<u8>> {
         let known = schema.migrations();

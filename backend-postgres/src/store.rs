@@ -242,12 +242,7 @@ impl Connected {
 
 fn link(source: Source, connections: usize, settings: Settings, schema: &Schema) -> Link {
     let link = Link::new(source, connections, settings.limit);
-    if settings.way == Way::Direct {
-        return link;
-    }
-    let begin =
-        if settings.raise { include_str!("sql/begin_durable.sql") } else { include_str!("sql/begin.sql") };
-    link.through_pooler(&schema.filled(begin, &[("{limit}", &settings.statement_timeout())]))
+    if settings.way == Way::Direct { link } else { link.through_pooler(&settings.begin(schema)) }
 }
 
 /// The callers' link. The connections by which the server was checked are its first.

@@ -1,5 +1,7 @@
 //! One connection of many callers, made when needed and anew when broken.
 
+mod attempt;
+
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -9,8 +11,9 @@ use redis::{Cmd, RedisError, RedisResult, ServerErrorKind, Value};
 use stanchion_core::clock::Instant;
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
-use tokio::time::{timeout, timeout_at};
+use tokio::time::timeout_at;
 
+use self::attempt::Attempt;
 use crate::access::Access;
 use crate::error;
 use crate::given::{Given, exchange};
@@ -58,20 +61,51 @@ struct Open {
     driver: Weak<()>,
 }
 
+/// The connections of a link.
+#[derive(Default)]
+struct Connections(Mutex<Vec<Open>>);
+
+impl Connections {
+    fn all(&self) -> MutexGuard<'_, Vec<Open>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, connection: Open) {
+        let mut all = self.all();
+        if all.len() >= RUNTIMES {
+            all.remove(0);
+        }
+        all.push(connection);
+    }
+
+    /// The connection of a runtime; those whose driver has ended are let go.
+    fn find(&self, runtime: Id) -> Option<(MultiplexedConnection, Weak<()>)> {
+        let mut all = self.all();
+        all.retain(|open| open.driver.strong_count() > 0);
+        let open = all.iter().find(|open| open.runtime == runtime)?;
+        Some((open.connection.clone(), Weak::clone(&open.driver)))
+    }
+
+    /// Lets a connection go. Others' requests on it still get their answers.
+    fn discard(&self, driver: &Weak<()>) {
+        self.all().retain(|open| !open.driver.ptr_eq(driver));
+    }
+}
+
 /// A connection to one server. Requests of many callers share it; a caller that stops waiting leaves the others'
 /// answers in order.
 pub(crate) struct Link {
     endpoint: Endpoint,
     limit: Duration,
-    open: Mutex<Vec<Open>>,
-    /// One attempt to connect at a time: those who wait for it use its connection.
-    connecting: tokio::sync::Mutex<()>,
+    connections: Arc<Connections>,
+    /// One attempt to connect at a time: those who wait for it use its connection, whoever began it.
+    connecting: tokio::sync::Mutex<Option<Attempt>>,
 }
 
 impl Link {
     /// A link that has not connected yet. `limit` bounds each request.
     pub(crate) fn new(endpoint: Endpoint, limit: Duration) -> Self {
-        Self { endpoint, limit, open: Mutex::new(Vec::new()), connecting: tokio::sync::Mutex::new(()) }
+        Self { endpoint, limit, connections: Arc::default(), connecting: tokio::sync::Mutex::default() }
     }
 
     /// The time limit of a request.
@@ -141,19 +175,19 @@ impl Link {
         let answers = match timeout_at(end, exchange(&mut connection, commands)).await {
             Ok(answers) => answers,
             Err(elapsed) => {
-                self.discard(&driver);
+                self.connections.discard(&driver);
                 return Err(late(elapsed));
             }
         };
         match answers {
             Ok(answers) => {
                 if answers.iter().any(|answer| answer.as_ref().is_err_and(is_of_another)) {
-                    self.discard(&driver);
+                    self.connections.discard(&driver);
                 }
                 Ok(answers.into_iter())
             }
             Err(error) => {
-                self.discard(&driver);
+                self.connections.discard(&driver);
                 Err(error::of_request(error))
             }
         }
@@ -163,40 +197,21 @@ impl Link {
         let runtime = Handle::try_current()
             .map_err(|error| Error::new(ErrorKind::Unavailable, "there is no runtime").with_source(error))?
             .id();
-        if let Some(open) = self.find(runtime) {
+        if let Some(open) = self.connections.find(runtime) {
             return Ok(open);
         }
-        let _attempt = self.connecting.lock().await;
-        if let Some(open) = self.find(runtime) {
+        let mut connecting = self.connecting.lock().await;
+        // One that has failed tells those who come later nothing.
+        let left = connecting.take().filter(|left| left.is_under_way(runtime));
+        if let Some(open) = self.connections.find(runtime) {
             return Ok(open);
         }
         // Shorter than a request: an attempt that met an outage must not keep those that come after it.
-        let attempt = timeout(SHORTEST_ATTEMPT.max(self.limit / 2), self.endpoint.connect()).await;
-        let (connection, driver) =
-            attempt.map_err(|_| Error::new(ErrorKind::Unavailable, "the server does not answer"))??;
-        let mut open = self.open();
-        if open.len() >= RUNTIMES {
-            open.remove(0);
-        }
-        open.push(Open { runtime, connection: connection.clone(), driver: Weak::clone(&driver) });
-        Ok((connection, driver))
-    }
-
-    /// The connection of this runtime; those whose driver has ended are let go.
-    fn find(&self, runtime: Id) -> Option<(MultiplexedConnection, Weak<()>)> {
-        let mut open = self.open();
-        open.retain(|open| open.driver.strong_count() > 0);
-        let open = open.iter().find(|open| open.runtime == runtime)?;
-        Some((open.connection.clone(), Weak::clone(&open.driver)))
-    }
-
-    /// Lets a connection go. Others' requests on it still get their answers.
-    fn discard(&self, driver: &Weak<()>) {
-        self.open().retain(|open| !open.driver.ptr_eq(driver));
-    }
-
-    fn open(&self) -> MutexGuard<'_, Vec<Open>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        let limit = SHORTEST_ATTEMPT.max(self.limit / 2);
+        let begin = || Attempt::begin(runtime, &self.endpoint, &self.connections, limit);
+        let made = connecting.insert(left.unwrap_or_else(begin)).end().await;
+        *connecting = None;
+        made
     }
 }
 
@@ -212,7 +227,7 @@ impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
             .field("limit", &self.limit)
-            .field("connections", &self.open().len())
+            .field("connections", &self.connections.all().len())
             .finish_non_exhaustive()
     }
 }

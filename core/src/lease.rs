@@ -54,6 +54,13 @@ impl Ttl {
     pub fn renewal(self) -> Duration {
         self.0 / 3
     }
+
+    /// How long a tombstone refuses what a withdrawn acquisition of this lease may still have under way (C4): the lease,
+    /// and 30 s at least. A request can come late by as much as its connection was cut off, which has nothing to do with
+    /// how short the lease is.
+    pub(crate) fn tombstone(self) -> Self {
+        self.max(Self::DEFAULT)
+    }
 }
 
 impl Default for Ttl {

@@ -80,6 +80,8 @@ impl PostgresBuilder {
     ///
     /// The sessions of the pool must be `read committed`, which is checked on one. The pool's own settings are its
     /// sessions': without a `statement_timeout`, a statement that waits for a lock goes on after its caller's limit.
+    /// When it has to connect for a request, it does so within the request's time limit, or not at all: `min_connections`
+    /// helps where logging in takes longer than a third of a lease.
     pub fn from_pool(pool: PgPool) -> Self {
         Self::over(Access::Given(pool))
     }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests wait in real time and own their runtimes")]
 
+mod gone;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -243,7 +245,7 @@ async fn requests_go_through_a_transaction_pooler() {
     let pooler = PgBouncer::start(&server, 2, &[]).unwrap();
     let begin = Schema::new("stanchion")
         .unwrap()
-        .filled(include_str!("../sql/begin_durable.sql"), &[("{limit}", "450ms")]);
+        .filled(include_str!("../sql/begin_durable.sql"), &[("{limit}", "450ms"), ("{idle}", "125ms")]);
     let link = || Link::new(source(&pooler.url(), Way::Pooled), 2, LIMIT).through_pooler(&begin);
     let links = Arc::new([link(), link(), link(), link()]);
     run(&links[0], "CREATE TABLE t (x bigint)").await.unwrap();

@@ -2,4 +2,4 @@
 BEGIN ISOLATION LEVEL READ COMMITTED;
 SET LOCAL statement_timeout = '{limit}';
 SET LOCAL lock_timeout = '{limit}';
-SET LOCAL idle_in_transaction_session_timeout = '{limit}';
+SET LOCAL idle_in_transaction_session_timeout = '{idle}';

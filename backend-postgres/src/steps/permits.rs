@@ -100,6 +100,7 @@ impl PermitSteps for PostgresSteps {
     }
 
     async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
+        // The engine puts together what has about as much time.
         let lease = batch.iter().map(|entry| entry.lease).min();
         let batch = Batch::new(batch, |entry| (&entry.object, Some(entry.ticket)));
         let given = many(self.kept(), &batch)

@@ -122,6 +122,7 @@ impl PermitSteps for RedisSteps {
         let arguments = |command: &mut Cmd, entry: &Renew| {
             command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
         };
+        // The engine puts together what has about as much time.
         let lease = batch.iter().map(|entry| entry.lease).min();
         let read = |reply: Reply| reply.kept();
         self.call_each(&self.scripts().renew, batch, |entry| &entry.object, arguments, lease, read).await

@@ -143,9 +143,10 @@ impl Drop for Doubt {
         }
         if self.raised && self.moves {
             let object = self.object.clone();
-            let (ending, tombstone) = (Ending::Abandoned, Some(self.lease));
+            let lasting = self.lease.tombstone();
+            let (ending, tombstone) = (Ending::Abandoned, Some(lasting));
             let release = Release { object, ticket: self.ticket, ending, tombstone, call: None };
-            shared.outbox.push(Message::Release(release), now().checked_add(self.lease.get()));
+            shared.outbox.push(Message::Release(release), now().checked_add(lasting.get()));
         } else if self.raised {
             shared.send_cancel(&self.object, self.ticket, self.lease);
         }

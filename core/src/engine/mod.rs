@@ -17,6 +17,7 @@ mod outbox;
 mod permits;
 mod point;
 mod registry;
+mod renewal;
 mod seen;
 mod shared;
 pub mod steps;

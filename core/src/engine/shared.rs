@@ -15,8 +15,8 @@ use super::limit::{Claimed, Limiting};
 use super::outbox::{Message, Outbox};
 use super::permits::{Acquiring, Releasing};
 use super::registry::Registry;
+use super::renewal::jittered;
 use super::steps::{Cancel, Ending, Object, Refund, Release, Steps, WakeSource};
-use super::thread::jittered;
 use super::watch::Watches;
 use crate::clock::now;
 use crate::{Capabilities, Error, Result, Ticket, Ttl};
@@ -93,12 +93,13 @@ impl Shared {
     /// Queues the release of a hold that its guard gave up without a word.
     pub(crate) fn send_release(&self, hold: &LeaseHold) {
         let release = release_of(hold, Ending::Abandoned);
-        self.outbox.push(Message::Release(release), now().checked_add(hold.lease.get()));
+        let lasting = release.tombstone.unwrap_or(hold.lease);
+        self.outbox.push(Message::Release(release), now().checked_add(lasting.get()));
     }
 
     /// Queues a cancel. It is never given up: the place of a waiter lasts for as long as its process lives.
     pub(crate) fn send_cancel(&self, object: &Object, ticket: Ticket, lease: Ttl) {
-        let cancel = Cancel { object: object.clone(), ticket, lease };
+        let cancel = Cancel { object: object.clone(), ticket, lease: lease.tombstone() };
         self.outbox.push(Message::Cancel(cancel), None);
     }
 
@@ -141,6 +142,6 @@ impl Shared {
 
 /// The release step of a hold.
 pub(crate) fn release_of(hold: &LeaseHold, ending: Ending) -> Release {
-    let tombstone = hold.ambiguous.then_some(hold.lease);
+    let tombstone = hold.ambiguous.then_some(hold.lease.tombstone());
     Release { object: hold.object.clone(), ticket: hold.ticket, ending, tombstone, call: None }
 }

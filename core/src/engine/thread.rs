@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::Own;
-use super::hold::{LeaseHold, sleep_until_some};
+use super::hold::sleep_until_some;
+use super::renewal::watchdog;
 use super::shared::Shared;
-use super::steps::{GroupSteps, Kept, Look, PermitSteps, Renew, Reports, Steps, WakeSource};
+use super::steps::{GroupSteps, Look, PermitSteps, Reports, Steps, WakeSource};
 use crate::clock::{now, sleep};
 use crate::{Error, ErrorKind, Result, Ttl};
 
@@ -19,7 +20,7 @@ pub(crate) const POLL: Duration = Duration::from_millis(300);
 const FIRST_POLL: Duration = Duration::from_millis(50);
 /// How much later than a lease's end its waiters ask.
 pub(crate) const AFTER_EXPIRY: Duration = Duration::from_millis(10);
-/// Holds renewed by one step call, and objects asked about by one.
+/// Objects asked about by one step call.
 const BATCH: usize = 500;
 /// How long the last releases may take once the last user of the engine has gone.
 const LAST_DRAIN: Duration = Duration::from_secs(2);
@@ -52,10 +53,9 @@ async fn run(shared: &Arc<Shared>, Own { steps, wake, chores }: &Own) {
 
 async fn engine(shared: &Arc<Shared>, steps: &Steps, wake: Option<&dyn WakeSource>) {
     let work = async {
-        let permits = &steps.permits;
         tokio::join!(
-            watchdog(shared, permits),
-            poll(shared, permits.as_ref()),
+            watchdog(shared, steps),
+            poll(shared, steps.permits.as_ref()),
             look_out(shared, steps.groups.as_deref()),
             listen(shared, wake)
         );
@@ -68,73 +68,6 @@ async fn engine(shared: &Arc<Shared>, steps: &Steps, wake: Option<&dyn WakeSourc
         () = shared.stopped() => {}
     }
     drop(timeout(LAST_DRAIN, delivery).await);
-}
-
-/// Renews what is due, together (C13), each batch on its own so that a stalled one does not keep the others.
-#[expect(clippy::disallowed_methods, reason = "a task of the engine's own runtime")]
-async fn watchdog(shared: &Arc<Shared>, steps: &Arc<dyn PermitSteps>) {
-    loop {
-        let (due, next) = shared.registry.take_due(now());
-        for batch in due.chunks(BATCH) {
-            let (shared, steps, batch) = (Arc::clone(shared), Arc::clone(steps), batch.to_vec());
-            tokio::spawn(async move { renew(&shared, steps.as_ref(), &batch).await });
-        }
-        tokio::select! {
-            () = sleep_until_some(next) => {}
-            () = shared.registry.earlier.notified() => {}
-        }
-    }
-}
-
-async fn renew(shared: &Shared, steps: &dyn PermitSteps, holds: &[Arc<LeaseHold>]) {
-    let sent = now();
-    let (live, requests) = requests(shared, holds, sent);
-    if requests.is_empty() {
-        return;
-    }
-    let answers = steps.renew(&requests).await;
-    let answered = now();
-    for (index, (hold, request)) in live.iter().zip(&requests).enumerate() {
-        let next = match answers.get(index) {
-            Some(Ok(Kept::Yes)) => {
-                hold.extend(sent, request.lease);
-                Some(sent + jittered(request.lease))
-            }
-            Some(Ok(Kept::No)) => {
-                if hold.lose() {
-                    tracing::warn!(name = %hold.object.name, ticket = %hold.ticket, "hold lost: the store says it is gone");
-                }
-                None
-            }
-            failed => {
-                let error = failed.and_then(|failed| failed.as_ref().err());
-                tracing::debug!(name = %hold.object.name, error = error.map(tracing::field::display),
-                    "renewal failed, trying again until the deadline");
-                Some(answered + hold.retry_after())
-            }
-        };
-        shared.registry.reschedule(hold.ticket, next.filter(|_| hold.is_held()));
-    }
-}
-
-/// Leaves out the holds that ended meanwhile, and those whose renewal has ended.
-fn requests(shared: &Shared, holds: &[Arc<LeaseHold>], sent: Instant) -> (Vec<Arc<LeaseHold>>, Vec<Renew>) {
-    let mut live = Vec::with_capacity(holds.len());
-    let mut requests = Vec::with_capacity(holds.len());
-    for hold in holds {
-        if !hold.is_held() {
-            shared.registry.reschedule(hold.ticket, None);
-        } else if let Some(lease) = hold.next_lease(sent) {
-            live.push(Arc::clone(hold));
-            requests.push(Renew { object: hold.object.clone(), ticket: hold.ticket, lease });
-        }
-    }
-    (live, requests)
-}
-
-/// A third of the lease, up to a tenth sooner, so that processes started together do not renew together.
-pub(crate) fn jittered(lease: Ttl) -> Duration {
-    lease.renewal().mul_f64(rand::random_range(0.9..=1.0))
 }
 
 /// One batched question for all names waited on (the poll floor of C14), which also keeps the waiters live (C16).

@@ -4,8 +4,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use stanchion_core::engine::steps::Object;
-use stanchion_core::{Error, ErrorKind, Result};
+use stanchion_core::engine::steps::{Acquire, Object};
+use stanchion_core::{Error, ErrorKind, Result, Ttl};
 use tokio::time::sleep;
 
 /// A step that can be stuck.
@@ -45,6 +45,10 @@ pub struct Faults {
     pub acquires: AtomicU32,
     pub polls: AtomicU32,
     pub renewals: AtomicU32,
+    /// The leases of each renewal.
+    pub renewed: Mutex<Vec<Vec<Ttl>>>,
+    /// All that was asked for, whatever became of it.
+    pub asked: Mutex<Vec<Acquire>>,
 }
 
 impl Faults {

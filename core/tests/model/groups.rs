@@ -101,7 +101,7 @@ impl GroupSteps for Model {
     async fn split(&self, split: &Split) -> Result<bool> {
         self.step(|records| {
             let record = records.entry(split.object.clone()).or_default();
-            if split.into.iter().any(|ticket| record.tombstones.contains(ticket)) {
+            if split.into.iter().any(|ticket| record.tombstones.contains_key(ticket)) {
                 return false;
             }
             let expires = Instant::now() + split.lease.get();
@@ -110,7 +110,7 @@ impl GroupSteps for Model {
                 let part =
                     |ticket: &Ticket| ModelHold { ticket: *ticket, weight: 1, token, granted, expires };
                 record.holds.extend(split.into.iter().map(part));
-                record.tombstones.push(split.from);
+                record.bury(split.from, split.lease);
                 return true;
             }
             let parts = record.holds.iter_mut().filter(|hold| split.into.contains(&hold.ticket));

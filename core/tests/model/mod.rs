@@ -45,7 +45,8 @@ pub struct Record {
     pub limit: Option<u32>,
     pub holds: Vec<ModelHold>,
     pub queue: Vec<(Ticket, u32)>,
-    pub tombstones: Vec<Ticket>,
+    /// Until when each is refused.
+    pub tombstones: HashMap<Ticket, Instant>,
     /// The calls that ended holds, by ticket.
     pub calls: HashMap<Ticket, Ticket>,
     pub born: u64,

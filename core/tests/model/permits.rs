@@ -7,7 +7,9 @@ use stanchion_core::engine::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, LimitCheck, Object,
     PermitSteps, Polled, Release, Renew, refused,
 };
-use stanchion_core::{Error, ErrorKind, FencingToken, Holder, Inspection, Kind, OnMismatch, Result, Ticket};
+use stanchion_core::{
+    Error, ErrorKind, FencingToken, Holder, Inspection, Kind, OnMismatch, Result, Ticket, Ttl,
+};
 use tokio::time::Instant;
 
 use super::faults::{Stuck, lane_of};
@@ -22,6 +24,11 @@ impl Record {
     pub fn reap(&mut self) {
         let now = Instant::now();
         self.end(Some(Cause::Expired), |hold| hold.expires <= now);
+        self.tombstones.retain(|_, until| *until > now);
+    }
+
+    pub fn bury(&mut self, ticket: Ticket, lasting: Ttl) {
+        self.tombstones.insert(ticket, Instant::now() + lasting.get());
     }
 
     /// Ends holds and tells how many.
@@ -48,7 +55,7 @@ impl Model {
 
     fn acquire_one(&self, record: &mut Record, ask: &Acquire) -> Acquired {
         self.faults.acquires.fetch_add(1, SeqCst);
-        if record.tombstones.contains(&ask.ticket) {
+        if record.tombstones.contains_key(&ask.ticket) {
             return Acquired::Cancelled;
         }
         let limit = *record.limit.get_or_insert(ask.limit);
@@ -110,6 +117,7 @@ impl PermitSteps for Model {
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
+        self.faults.asked.lock().unwrap().extend_from_slice(batch);
         self.each(batch.len(), |records| {
             batch
                 .iter()
@@ -121,6 +129,7 @@ impl PermitSteps for Model {
 
     async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
         self.faults.renewals.fetch_add(1, SeqCst);
+        self.faults.renewed.lock().unwrap().push(batch.iter().map(|ask| ask.lease).collect());
         if self.faults.no_renewal.load(SeqCst) {
             return refused(batch.len(), &Error::new(ErrorKind::Unavailable, "no renewal"));
         }
@@ -150,8 +159,8 @@ impl PermitSteps for Model {
                 if ask.call.is_some() && record.calls.get(&ask.ticket) == ask.call.as_ref() {
                     return Kept::Yes;
                 }
-                if ask.tombstone.is_some() {
-                    record.tombstones.push(ask.ticket);
+                if let Some(lasting) = ask.tombstone {
+                    record.bury(ask.ticket, lasting);
                 }
                 let cause = match ask.ending {
                     Ending::Finished => Cause::Finished,
@@ -179,7 +188,7 @@ impl PermitSteps for Model {
                 record.queue.retain(|(ticket, _)| *ticket != ask.ticket);
                 if self.free(record, None, |ticket| ticket == ask.ticket) == 0 && queued == record.queue.len()
                 {
-                    record.tombstones.push(ask.ticket);
+                    record.bury(ask.ticket, ask.lease);
                 }
             }
             vec![(); batch.len()]
@@ -213,16 +222,17 @@ impl PermitSteps for Model {
     async fn attach(&self, ask: &Attach) -> Result<Option<Attached>> {
         self.step(|records| {
             let record = records.entry(ask.object.clone()).or_default();
-            if record.tombstones.contains(&ask.to) {
+            if record.tombstones.contains_key(&ask.to) {
                 return None;
             }
             let hold =
                 record.holds.iter_mut().find(|hold| hold.ticket == ask.from || hold.ticket == ask.to)?;
             hold.ticket = ask.to;
             hold.expires = Instant::now() + ask.lease.get();
-            record.tombstones.push(ask.from);
             let token = FencingToken::new(hold.token).unwrap();
-            Some(Attached { token, weight: hold.weight, born: record.born })
+            let attached = Attached { token, weight: hold.weight, born: record.born };
+            record.bury(ask.from, ask.lease);
+            Some(attached)
         })
         .await
     }
