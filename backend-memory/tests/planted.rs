@@ -50,8 +50,8 @@ caught! {
     new_ticket_on_retry: NewTicketOnRetry => "semaphore::s1_exactly_the_limit_is_granted";
     over_the_limit: OverTheLimit => "semaphore::s1_live_permits_never_exceed_the_limit";
     silent_mismatch: SilentMismatch => "semaphore::c20_another_limit_is_refused_naming_both";
-    folded_names: FoldedNames => "common::c19_every_legal_name_is_its_own_mutex";
-    idle_names_are_kept: IdleNamesAreKept => "common::c25_idle_names_leave_nothing";
+    folded_names: FoldedNames => "all_kinds::c19_every_legal_name_is_its_own_mutex";
+    idle_names_are_kept: IdleNamesAreKept => "all_kinds::c25_idle_names_leave_nothing";
     absent_is_zero: AbsentIsZero => "wait_group::w6_absent_is_not_zero";
     unknown_done_is_fine: UnknownDoneIsFine => "wait_group::w2_done_counts_once";
     rounded_interval: RoundedInterval => "limiter::l1_l2_a_window_admits_burst_and_rate";
