@@ -1,10 +1,8 @@
 //! The steps of limiters.
 
-#[cfg(test)]
-mod arithmetic_tests;
 mod flight;
 #[cfg(test)]
-mod rig;
+mod tests;
 
 use async_trait::async_trait;
 use redis::Cmd;
