@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use harness::*;
 use stanchion_conformance::servers::{RedisCluster, RedisOptions};
-use stanchion_core::engine::steps::{Acquire, Kept, PermitSteps, Renew};
+use stanchion_core::engine::steps::{Acquire, Kept, Renew};
 use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store};
 use stanchion_redis::RedisStore;
 use tokio::task::JoinSet;
@@ -106,7 +106,7 @@ async fn c13_batches_over_all_stripes_are_answered_in_order() {
 async fn c3_a_node_that_is_silent_fails_its_own_entries_only() {
     let cluster = start(RedisOptions::default());
     let bed = Bed::on(&cluster.url());
-    let process = bed.builder().request_timeout(Duration::from_millis(500)).steps().await.unwrap();
+    let process = driven(bed.builder().request_timeout(Duration::from_millis(500)).steps().await.unwrap());
     let requests: Vec<_> = (0..60).map(|index| ask(&mutex(&format!("m{index}")))).collect();
     all(process.callers.acquire(&requests).await);
     cluster.nodes()[0].pause().unwrap();
@@ -150,7 +150,7 @@ async fn c14_c18_waiters_proceed_after_their_slot_has_moved() {
 #[tokio::test]
 async fn c3_while_a_slot_is_on_its_way_requests_are_certainly_not_executed() {
     let bed = Bed::on(&SHARED.url());
-    let process = bed.builder().request_timeout(Duration::from_millis(400)).steps().await.unwrap();
+    let process = driven(bed.builder().request_timeout(Duration::from_millis(400)).steps().await.unwrap());
     let request = ask(&mutex("torn"));
     let token = granted(&process, &request).await;
     let slot = slot_of(&SHARED, &bed, "torn");
@@ -238,7 +238,7 @@ async fn c18_a_promotion_without_a_failure_is_followed() {
 async fn c3_a_cluster_without_all_slots_refuses_with_certainty() {
     let cluster = start(failing_fast());
     let bed = Bed::on(&cluster.url());
-    let process = bed.builder().request_timeout(Duration::from_millis(500)).steps().await.unwrap();
+    let process = driven(bed.builder().request_timeout(Duration::from_millis(500)).steps().await.unwrap());
     let requests: Vec<_> = (0..30).map(|index| ask(&mutex(&format!("m{index}")))).collect();
     all(process.callers.acquire(&requests).await);
     // The replica first: nobody can take over.
@@ -309,8 +309,8 @@ async fn c15_a_cluster_takes_two_connections_a_primary_and_one_a_stripe_with_wai
 async fn c22_every_primary_is_checked() {
     let cluster = start(RedisOptions::default());
     let bed = Bed::on(&cluster.url());
-    let process = bed.process().await;
-    assert_eq!(process.capabilities.survives_restart, Some(false));
+    let steps = bed.builder().steps().await.unwrap();
+    assert_eq!(steps.capabilities.survives_restart, Some(false));
     let node = &cluster.nodes()[2];
     node.command(&["CONFIG", "SET", "maxmemory", "100mb"]).unwrap();
     node.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).unwrap();

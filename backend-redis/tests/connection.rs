@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use harness::*;
 use stanchion_conformance::servers::RedisOptions;
-use stanchion_core::engine::steps::{Acquire, Acquired, PermitSteps, WakeSource};
+use stanchion_core::engine::steps::{Acquire, Acquired};
 use stanchion_core::{ErrorKind, Ttl};
-use stanchion_redis::{RedisStore, StepsOfStore};
+use stanchion_redis::RedisStore;
 use tokio::time::{Instant, sleep, timeout};
 
-async fn refusal(process: &StepsOfStore, request: &Acquire) -> ErrorKind {
+async fn refusal(process: &Process, request: &Acquire) -> ErrorKind {
     process.callers.acquire(std::slice::from_ref(request)).await.remove(0).unwrap_err().kind()
 }
 
@@ -43,7 +43,7 @@ async fn c3_a_server_that_is_away_was_not_asked() {
 #[tokio::test]
 async fn c3_an_answer_that_does_not_come_is_unknown_and_a_retry_finds_out() {
     let (server, bed) = start(RedisOptions::default());
-    let process = bed.builder().request_timeout(Duration::from_millis(300)).steps().await.unwrap();
+    let process = driven(bed.builder().request_timeout(Duration::from_millis(300)).steps().await.unwrap());
     granted(&process, &ask(&mutex("other"))).await;
     let request = ask(&mutex("m"));
     server.pause().unwrap();
@@ -74,8 +74,9 @@ async fn c17_a_request_takes_a_third_of_its_lease_at_most() {
 #[tokio::test]
 async fn c18_holds_survive_a_restart_and_clients_come_back() {
     let (server, bed) = start(RedisOptions::default().append_only(true));
-    let process = bed.process().await;
-    assert_eq!(process.capabilities.survives_restart, Some(true));
+    let steps = bed.builder().steps().await.unwrap();
+    assert_eq!(steps.capabilities.survives_restart, Some(true));
+    let process = driven(steps);
     let request = ask(&mutex("m"));
     let token = granted(&process, &request).await;
     server.kill().unwrap();
@@ -160,8 +161,8 @@ async fn c21_wrong_credentials_and_missing_rights_are_unauthorized() {
         assert_eq!((error.operation(), error.store()), (Some("connect"), Some("redis")));
     }
     command(&bed, &["ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-set", "-zadd"]).await;
-    let process =
-        RedisStore::builder(&format!("redis://me:pw@127.0.0.1:{port}/")).unwrap().steps().await.unwrap();
+    let url = format!("redis://me:pw@127.0.0.1:{port}/");
+    let process = driven(RedisStore::builder(&url).unwrap().steps().await.unwrap());
     assert_eq!(refusal(&process, &ask(&mutex("m"))).await, ErrorKind::Unauthorized);
     assert_eq!(refusal(&process, &ask(&semaphore("s"))).await, ErrorKind::Unauthorized);
     assert!(bed.keys().await.is_empty());
@@ -172,13 +173,14 @@ async fn c22_what_may_not_be_looked_at_is_not_refused() {
     let (server, bed) = start(RedisOptions::default());
     let url = format!("redis://me:pw@127.0.0.1:{}/", server.port());
     command(&bed, &["ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-@admin", "-@dangerous"]).await;
-    let process = RedisStore::builder(&url).unwrap().steps().await.unwrap();
-    assert_eq!(process.capabilities.survives_restart, None);
-    let request = ask(&mutex("m"));
+    let steps = RedisStore::builder(&url).unwrap().steps().await.unwrap();
+    assert_eq!(steps.capabilities.survives_restart, None);
+    let process = driven(steps);
+    let (request, waiter) = (ask(&mutex("m")), ask(&mutex("m")));
     granted(&process, &request).await;
-    waits(&process, &ask(&mutex("m"))).await;
+    waits(&process, &waiter).await;
     release(&process, &request).await;
-    assert_eq!(hint(&process).await.len(), 1);
+    assert_eq!(process.hint().await, waiter.ticket);
 }
 
 #[tokio::test]
@@ -247,7 +249,7 @@ async fn c19_another_database_is_another_store() {
     let (server, bed) = start(RedisOptions::default());
     granted(&bed.process().await, &ask(&mutex("m"))).await;
     let url = format!("redis://127.0.0.1:{}/3?namespace={}", server.port(), bed.namespace);
-    let process = RedisStore::builder(&url).unwrap().steps().await.unwrap();
+    let process = driven(RedisStore::builder(&url).unwrap().steps().await.unwrap());
     granted(&process, &ask(&mutex("m"))).await;
     let url = format!("redis://127.0.0.1:{}/99", server.port());
     let error = RedisStore::builder(&url).unwrap().steps().await.unwrap_err();
@@ -261,6 +263,6 @@ async fn c19_a_unix_socket_leads_to_the_same_names() {
     granted(&bed.process().await, &request).await;
     let path = server.dir().join("redis.sock");
     let url = format!("redis+unix://{}?namespace={}", path.display(), bed.namespace);
-    let process = RedisStore::builder(&url).unwrap().steps().await.unwrap();
+    let process = driven(RedisStore::builder(&url).unwrap().steps().await.unwrap());
     waits(&process, &ask(&mutex("m"))).await;
 }

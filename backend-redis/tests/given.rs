@@ -88,7 +88,7 @@ async fn c22_a_wake_client_of_another_database_is_refused() {
 async fn c3_a_lost_reply_is_unknown_and_a_restart_is_survived() {
     let server = RedisServer::start(RedisOptions::default().append_only(true)).unwrap();
     let builder = RedisBuilder::from_connection(manager(&server.url()).await);
-    let process = builder.request_timeout(Duration::from_millis(300)).steps().await.unwrap();
+    let process = driven(builder.request_timeout(Duration::from_millis(300)).steps().await.unwrap());
     let request = ask(&mutex("m"));
     let token = granted(&process, &request).await;
     server.pause().unwrap();
@@ -122,9 +122,10 @@ async fn a_cluster_connection_serves_all_stripes() {
     let client = ClusterClient::new(nodes.clone()).unwrap();
     let connection = client.get_async_connection().await.unwrap();
     let builder = namespaced(RedisBuilder::from_cluster_connection(connection.clone()));
-    let process = builder.clone().steps().await.unwrap();
-    assert!(!process.capabilities.wake_ups);
-    assert_eq!(process.capabilities.survives_restart, Some(false));
+    let steps = builder.clone().steps().await.unwrap();
+    assert!(!steps.capabilities.wake_ups);
+    assert_eq!(steps.capabilities.survives_restart, Some(false));
+    let process = driven(steps);
     let requests: Vec<_> = (0..100).map(|index| ask(&mutex(&format!("m{index}")))).collect();
     let steps = process.callers.as_ref() as &dyn stanchion_core::engine::steps::PermitSteps;
     all(steps.acquire(&requests).await);

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use harness::*;
 use redis::AsyncCommands;
-use stanchion_core::engine::steps::{Acquire, Acquired, Attach, Kept, Object, PermitSteps, Renew};
-use stanchion_core::{ErrorKind, Ticket};
+use stanchion_core::ErrorKind;
+use stanchion_core::engine::steps::{Acquire, Acquired, Kept};
 use tokio::time::sleep;
 
 /// The key and the type of the one mutex of a namespace.
@@ -26,10 +26,6 @@ async fn record(bed: &Bed) -> (String, String) {
 
 async fn kind(bed: &Bed) -> String {
     record(bed).await.1
-}
-
-fn labelled(object: &Object, label: &str) -> Acquire {
-    Acquire { label: Some(label.into()), ..ask(object) }
 }
 
 #[tokio::test]
@@ -63,56 +59,12 @@ async fn m2_the_token_grows_through_both_forms() {
             assert_eq!(inspection.holders[0].token, token);
         }
         if round % 5 == 0 {
-            let renew =
-                Renew { object: request.object.clone(), ticket: request.ticket, lease: request.lease };
-            assert_eq!(one(process.own.renew(&[renew]).await), Kept::Yes);
+            assert_eq!(renew(&process, &request).await, Kept::Yes);
         }
         assert_eq!(release(&process, &request).await, Kept::Yes);
         assert_eq!(release(&process, &request).await, Kept::No);
     }
     assert_eq!(kind(&bed).await, "string");
-}
-
-#[tokio::test]
-async fn m3_a_stored_token_ahead_of_the_clock_is_passed() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
-    let request = ask(&mutex("m"));
-    let token = granted(&process, &request).await.get() + 3_600_000_000;
-    release(&process, &request).await;
-    let (key, _) = record(&bed).await;
-    let kill = token + 86_400_000_000;
-    let _: () = bed.raw().await.set(key, format!("={token:016} {kill:016}")).await.unwrap();
-    assert_eq!(granted(&process, &ask(&mutex("m"))).await.get(), token + 1);
-}
-
-#[tokio::test]
-async fn c2_a_retry_of_a_grant_finds_it() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
-    let request = labelled(&mutex("m"), "a b\n = c");
-    let token = granted(&process, &request).await;
-    assert_eq!(granted(&process, &request).await, token);
-    let inspection = process.callers.inspect(&request.object).await.unwrap();
-    assert_eq!(inspection.holders[0].label.as_deref(), Some("a b\n = c"));
-    assert_eq!(inspection.holders[0].ticket, request.ticket);
-}
-
-#[tokio::test]
-async fn c18_a_waiter_that_made_the_record_notices_when_it_is_gone() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
-    granted(&process, &ask(&mutex("m"))).await;
-    let queued = acquire(&process, &ask(&mutex("m"))).await;
-    let Acquired::Waiting { born, .. } = queued else { panic!("{queued:?}") };
-    let polled = poll(&process, &mutex("m")).await.born;
-    assert!(born > 0 && polled == born, "{born} and then {polled}");
-    let (key, _) = record(&bed).await;
-    let (mut raw, parts) = (bed.raw().await, ["}:m:", "}:me:", "}:mq:"]);
-    for part in parts {
-        let _: () = raw.del(key.replace("}:m:", part)).await.unwrap();
-    }
-    assert_eq!(poll(&process, &mutex("m")).await.born, 0);
 }
 
 #[tokio::test]
@@ -130,23 +82,6 @@ async fn c25_whoever_makes_the_record_sets_its_expiry() {
 }
 
 #[tokio::test]
-async fn c5_entries_of_one_batch_meet_each_other() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
-    let (first, second) = (ask(&mutex("m")), ask(&mutex("m")));
-    let third = Acquire { queue: false, ..ask(&mutex("m")) };
-    let answers = all(process.callers.acquire(&[first.clone(), second.clone(), third]).await);
-    assert!(matches!(
-        answers.as_slice(),
-        [Acquired::Granted { .. }, Acquired::Waiting { .. }, Acquired::Waiting { .. }]
-    ));
-    let both = [freeing(&first, None), freeing(&first, None)];
-    assert_eq!(all(process.own.release(&both).await), [Kept::Yes, Kept::No]);
-    assert_eq!(hint(&process).await, [second.ticket]);
-    granted(&process, &second).await;
-}
-
-#[tokio::test]
 async fn c16_a_refused_try_lock_leaves_the_string() {
     let bed = Bed::shared();
     let process = bed.process().await;
@@ -158,34 +93,6 @@ async fn c16_a_refused_try_lock_leaves_the_string() {
     waits(&process, &ask(&mutex("m"))).await;
     assert_eq!(kind(&bed).await, "hash");
     assert!(matches!(acquire(&process, &tried).await, Acquired::Waiting { .. }));
-}
-
-#[tokio::test]
-async fn c8_an_expired_hold_is_not_released_and_the_name_is_free() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
-    let request = Acquire { lease: ttl(100), ..ask(&mutex("m")) };
-    let token = granted(&process, &request).await;
-    sleep(Duration::from_millis(150)).await;
-    assert_eq!(release(&process, &request).await, Kept::No);
-    let tried = Acquire { queue: false, lease: ttl(100), ..ask(&mutex("n")) };
-    granted(&process, &tried).await;
-    sleep(Duration::from_millis(150)).await;
-    let again = Acquire { queue: false, ..ask(&mutex("n")) };
-    granted(&process, &again).await;
-    assert!(granted(&process, &ask(&mutex("m"))).await > token);
-}
-
-#[tokio::test]
-async fn c24_a_detached_hold_is_taken_over_from_the_string() {
-    let bed = Bed::shared();
-    let (first, second) = (bed.process().await, bed.process().await);
-    let request = labelled(&mutex("m"), "mine");
-    let token = granted(&first, &request).await;
-    let (object, to) = (request.object.clone(), Ticket::random());
-    let attach = Attach { object, from: request.ticket, to, lease: request.lease, label: None };
-    assert_eq!(second.callers.attach(&attach).await.unwrap().unwrap().token, token);
-    assert_eq!(release(&first, &request).await, Kept::No);
 }
 
 #[tokio::test]

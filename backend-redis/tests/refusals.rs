@@ -11,20 +11,19 @@ mod harness;
 
 use std::time::Duration;
 
-use harness::groups::wait_group;
 use harness::*;
 use stanchion_conformance::servers::{RedisOptions, RedisServer};
-use stanchion_core::engine::steps::{Acquired, Force, Kept, PermitSteps, Renew, WakeSource};
+use stanchion_core::engine::steps::{Acquired, Force, Kept, Renew};
 use stanchion_core::{Error, ErrorKind, MutexOptions, Store};
-use stanchion_redis::{RedisStore, StepsOfStore};
+use stanchion_redis::RedisStore;
 use tokio::time::{Instant, sleep, timeout};
 
-async fn refusal(process: &StepsOfStore, name: &str) -> Error {
+async fn refusal(process: &Process, name: &str) -> Error {
     process.callers.acquire(&[ask(&mutex(name))]).await.remove(0).unwrap_err()
 }
 
 /// The refusal is this one, it is certain, and nothing is there that was not there before.
-async fn refused_for_now(bed: &Bed, process: &StepsOfStore, code: &str) {
+async fn refused_for_now(bed: &Bed, process: &Process, code: &str) {
     let before = bed.keys().await.len();
     for name in ["refused", "held"] {
         let error = refusal(process, name).await;
@@ -100,7 +99,7 @@ async fn what_frees_needs_no_memory() {
     assert_eq!(release(&process, &member).await, Kept::Yes);
     cancel(&process, &gone).await;
     cancel(&process, &cancelled).await;
-    assert_eq!(hint(&process).await, [waiter.ticket]);
+    assert_eq!(process.hint().await, waiter.ticket);
     assert_eq!(release(&process, &held).await, Kept::Yes);
     // Also where there is nothing to free: the acquire may be under way.
     let late = ask(&mutex("late"));
@@ -262,7 +261,7 @@ async fn noperm_names_what_is_missing() {
     for (right, words) in [("-evalsha", "evalsha"), ("-set", "'set'"), ("resetkeys ~other", "key")] {
         let (server, bed) = start(RedisOptions::default().user("me", ">pw ~* +@all"));
         let url = format!("redis://me:pw@127.0.0.1:{}/?namespace={}", server.port(), bed.namespace);
-        let process = RedisStore::builder(&url).unwrap().steps().await.unwrap();
+        let process = driven(RedisStore::builder(&url).unwrap().steps().await.unwrap());
         let rules: Vec<_> = ["ACL", "SETUSER", "me"].into_iter().chain(right.split(' ')).collect();
         assert_eq!(server.command(&rules).unwrap(), "+OK\r\n");
         let error = refusal(&process, "m").await;

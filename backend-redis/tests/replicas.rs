@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use harness::*;
 use stanchion_conformance::servers::{RedisOptions, RedisServer};
-use stanchion_core::engine::steps::{Attach, PermitSteps};
+use stanchion_core::engine::steps::Attach;
 use stanchion_core::{ErrorKind, MutexOptions, Store, Ticket, Ttl};
 use stanchion_redis::RedisStore;
 use tokio::time::{Instant, timeout};
@@ -38,7 +38,7 @@ fn url(primary: &RedisServer, replicas: u32) -> String {
 #[tokio::test]
 async fn a_grant_waits_for_its_replicas() {
     let (primary, replica) = pair();
-    let process = RedisStore::builder(&url(&primary, 1)).unwrap().steps().await.unwrap();
+    let process = driven(RedisStore::builder(&url(&primary, 1)).unwrap().steps().await.unwrap());
     let requests: Vec<_> = (0..50).map(|index| ask(&mutex(&format!("m{index}")))).collect();
     all(process.callers.acquire(&requests).await);
     // Without another moment to wait.
@@ -50,7 +50,7 @@ async fn a_grant_waits_for_its_replicas() {
 #[tokio::test]
 async fn too_few_replicas_undo_the_grant() {
     let (primary, replica) = pair();
-    let process = RedisStore::builder(&url(&primary, 2)).unwrap().steps().await.unwrap();
+    let process = driven(RedisStore::builder(&url(&primary, 2)).unwrap().steps().await.unwrap());
     let request = ask(&mutex("m"));
     let start = Instant::now();
     let error = process.callers.acquire(std::slice::from_ref(&request)).await.remove(0).unwrap_err();
@@ -60,7 +60,7 @@ async fn too_few_replicas_undo_the_grant() {
     let inspection = process.callers.inspect(&mutex("m")).await.unwrap();
     assert!(inspection.holders.is_empty() && inspection.waiters == 0, "{inspection:?}");
     // The same ticket is granted once there are enough.
-    let process = RedisStore::builder(&url(&primary, 1)).unwrap().steps().await.unwrap();
+    let process = driven(RedisStore::builder(&url(&primary, 1)).unwrap().steps().await.unwrap());
     granted(&process, &request).await;
     replica.kill().unwrap();
     let error = process.callers.acquire(&[ask(&mutex("n"))]).await.remove(0).unwrap_err();

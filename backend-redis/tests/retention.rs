@@ -12,14 +12,16 @@ use std::time::Duration;
 
 use harness::*;
 use redis::AsyncCommands;
-use stanchion_core::engine::steps::{Acquire, Acquired, Kept, PermitSteps, Renew};
+use redis::aio::MultiplexedConnection;
+use stanchion_core::Ticket;
+use stanchion_core::engine::steps::{Acquire, Ending, Kept};
 use tokio::time::{Instant, sleep};
 
 #[tokio::test]
 async fn c25_an_idle_name_leaves_nothing() {
     let bed = Bed::shared();
     let retention = Duration::from_secs(1);
-    let process = bed.builder().retention(retention, retention).steps().await.unwrap();
+    let process = driven(bed.builder().retention(retention, retention).steps().await.unwrap());
     for object in [mutex("m"), semaphore("s")] {
         let (held, waiter) =
             (Acquire { lease: ttl(500), ..ask(&object) }, Acquire { lease: ttl(500), ..ask(&object) });
@@ -51,37 +53,10 @@ async fn c25_an_idle_name_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn c25_a_used_name_keeps_its_token_and_an_idle_one_forgets_its_limit() {
-    let bed = Bed::shared();
-    let retention = (Duration::from_secs(60), Duration::from_secs(1));
-    let process = bed.builder().retention(retention.0, retention.1).steps().await.unwrap();
-    let object = semaphore("s");
-    let first = ask_many(&object, 1, 3);
-    let token = granted(&process, &first).await;
-    sleep(Duration::from_millis(1_200)).await;
-    let limit = |answer| match answer {
-        Acquired::Granted { limit, .. } => limit,
-        other => panic!("{other:?}"),
-    };
-    let second = ask_many(&object, 1, 5);
-    assert_eq!(limit(acquire(&process, &second).await), 3, "in use");
-    release(&process, &first).await;
-    release(&process, &second).await;
-    let third = ask_many(&object, 1, 5);
-    assert_eq!(limit(acquire(&process, &third).await), 3, "idle, but not for long");
-    release(&process, &third).await;
-    sleep(Duration::from_millis(1_200)).await;
-    assert_eq!(process.callers.inspect(&object).await.unwrap().limit, None);
-    let fourth = ask_many(&object, 1, 5);
-    assert_eq!(limit(acquire(&process, &fourth).await), 5);
-    assert!(granted(&process, &fourth).await > token);
-}
-
-#[tokio::test]
 async fn c25_an_idle_mutex_goes_however_often_it_is_looked_at() {
     const TOKENS: Duration = Duration::from_secs(2);
     let bed = Bed::shared();
-    let process = bed.builder().retention(TOKENS, Duration::from_secs(1)).steps().await.unwrap();
+    let process = driven(bed.builder().retention(TOKENS, Duration::from_secs(1)).steps().await.unwrap());
     let (object, mut raw) = (mutex("m"), bed.raw().await);
     let request = Acquire { lease: ttl(200), ..ask(&object) };
     let token = granted(&process, &request).await;
@@ -93,7 +68,6 @@ async fn c25_an_idle_mutex_goes_however_often_it_is_looked_at() {
     let kind: String = redis::cmd("TYPE").arg(&key).query_async(&mut raw).await.unwrap();
     assert_eq!(kind, "string", "idle");
     let mut last = i64::MAX;
-    let renew = Renew { object: object.clone(), ticket: request.ticket, lease: request.lease };
     loop {
         let left: i64 = raw.pttl(&key).await.unwrap();
         if left < 0 {
@@ -102,7 +76,7 @@ async fn c25_an_idle_mutex_goes_however_often_it_is_looked_at() {
         assert!(left < last, "a step that found nothing to do made it stay: {last}, then {left} ms");
         last = left;
         assert!(process.callers.inspect(&object).await.unwrap().holders.is_empty());
-        assert_eq!(one(process.own.renew(std::slice::from_ref(&renew)).await), Kept::No);
+        assert_eq!(renew(&process, &request).await, Kept::No);
         assert_eq!(release(&process, &request).await, Kept::No);
         sleep(Duration::from_millis(50)).await;
     }
@@ -112,4 +86,33 @@ async fn c25_an_idle_mutex_goes_however_often_it_is_looked_at() {
     assert_eq!(process.callers.inspect(&object).await.unwrap().limit, None);
     let left = bed.keys().await.into_iter().filter(|key| key.ends_with(":m"));
     assert_eq!(left.collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn c25_who_watches_no_more_is_forgotten() {
+    let bed = Bed::shared();
+    let process = bed.process().await;
+    let object = wait_group("g");
+    let member = added(&process, &object).await;
+    look(&process, &object, Some(0)).await;
+    let mut raw = bed.raw().await;
+    let key = bed.keys().await.into_iter().find(|key| key.contains(":wv:")).expect("a watcher");
+    let ttl_of = async |raw: &mut MultiplexedConnection| -> i64 {
+        redis::cmd("PTTL").arg(&key).query_async(raw).await.unwrap()
+    };
+    let left = ttl_of(&mut raw).await;
+    assert!((1..=10_000).contains(&left), "{left} ms");
+    // Asking again soon writes nothing, later it notes the watcher anew and removes those who fell silent.
+    let _: () = redis::cmd("ZADD").arg(&key).arg(1).arg("00:11").query_async(&mut raw).await.unwrap();
+    let _: () = redis::cmd("PEXPIRE").arg(&key).arg(5_000).query_async(&mut raw).await.unwrap();
+    look(&process, &object, Some(0)).await;
+    assert!(ttl_of(&mut raw).await <= 5_000);
+    sleep(Duration::from_millis(1_010)).await;
+    look(&process, &object, Some(0)).await;
+    assert!(ttl_of(&mut raw).await > 5_000);
+    let watchers: Vec<String> =
+        redis::cmd("ZRANGE").arg(&key).arg(0).arg(-1).query_async(&mut raw).await.unwrap();
+    assert_eq!(watchers.len(), 1, "{watchers:?}");
+    assert!(watchers[0].ends_with(&Ticket::from(1).to_string()));
+    end(&process, &member, Ending::Finished).await;
 }

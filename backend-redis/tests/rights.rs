@@ -13,17 +13,15 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use deployed::least_rights;
-use harness::groups::{added, wait_group, watching};
 use harness::*;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use stanchion_conformance::servers::{RedisCluster, RedisOptions, RedisServer};
 use stanchion_core::engine::steps::{
-    Acquire, Attach, FlightId, GroupSteps, LimitAsk, LimitCall, LimitSteps, Limited, Object, PermitSteps,
-    QuotaCheck, Renew, WakeSource,
+    Acquire, Attach, FlightId, LimitAsk, LimitCall, Limited, Object, QuotaCheck, Renew,
 };
 use stanchion_core::{Error, ErrorKind, Kind, MutexOptions, Name, Quota, Result, Store, Ticket};
-use stanchion_redis::{RedisBuilder, RedisStore, StepsOfStore};
+use stanchion_redis::{RedisBuilder, RedisStore};
 use tokio::time::sleep;
 
 /// What needs a right.
@@ -98,7 +96,7 @@ struct Rig<'a> {
     server: &'a RedisServer,
     bed: Bed,
     user: &'a str,
-    process: StepsOfStore,
+    process: Process,
     raw: MultiplexedConnection,
 }
 
@@ -109,7 +107,8 @@ impl<'a> Rig<'a> {
         rule.push("+wait".to_owned());
         let mut raw = bed.raw().await;
         let () = redis::cmd("ACL").arg(rule).query_async(&mut raw).await.unwrap();
-        let process = builder(server, &bed, user).replicas(u32::from(user == "wait")).steps().await.unwrap();
+        let process =
+            driven(builder(server, &bed, user).replicas(u32::from(user == "wait")).steps().await.unwrap());
         Self { server, bed, user, process, raw }
     }
 
@@ -340,7 +339,7 @@ async fn c21_the_rights_that_a_cluster_needs_more_are_named() {
     assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error:?}");
     assert!(error.to_string().contains("'cluster|slots'"), "{error}");
     all(&["ACL", "SETUSER", "me", "+cluster|slots"]);
-    let process = RedisStore::builder(&url).unwrap().steps().await.unwrap();
+    let process = driven(RedisStore::builder(&url).unwrap().steps().await.unwrap());
     all(&["ACL", "SETUSER", "me", "-zadd"]);
     let error = process.callers.acquire(&[ask(&semaphore("s"))]).await.remove(0).unwrap_err();
     names(&error, "zadd");

@@ -12,7 +12,6 @@ mod harness;
 use harness::*;
 use stanchion_conformance::servers::{RedisCluster, RedisOptions, RedisSentinel, RedisServer};
 use stanchion_core::ErrorKind;
-use stanchion_core::engine::steps::{PermitSteps, WakeSource};
 use stanchion_redis::RedisStore;
 
 fn start() -> RedisServer {
@@ -85,11 +84,12 @@ async fn c22_a_cluster_and_sentinels_speak_it_too() {
         assert!(url.starts_with(scheme), "{url}");
         let process = Bed::on(&url).process().await;
         let requests: Vec<_> = (0..30).map(|index| ask(&mutex(&format!("m{index}")))).collect();
-        all(PermitSteps::acquire(process.callers.as_ref(), &requests).await);
-        waits(&process, &ask(&mutex("m0"))).await;
-        WakeSource::watch(process.wake.as_ref(), &mutex("m0"), true);
+        all(process.callers.acquire(&requests).await);
+        let waiter = ask(&mutex("m0"));
+        waits(&process, &waiter).await;
+        process.wake.watch(&mutex("m0"), true);
         release(&process, &requests[0]).await;
-        assert_eq!(hint(&process).await.len(), 1);
+        assert_eq!(process.hint().await, waiter.ticket);
         let (bare, parameters) = url.split_once('?').unwrap();
         let without = parameters.split('&').filter(|parameter| !parameter.starts_with("ca="));
         let without: Vec<_> = without.collect();

@@ -2,7 +2,7 @@
 //!
 //! A store brings a [`Harness`]; [`suite!`] makes one `#[test]` of each case. A case is named after the clauses of the
 //! contract that it asserts. The suite is itself tested: [`plant`] has stores with planted bugs, each of which a named
-//! case catches.
+//! case catches. What a lease store's steps must do below the engine is in [`steps`].
 //!
 //! ```ignore
 //! // tests/conformance.rs of a store
@@ -14,6 +14,7 @@ pub mod gaps;
 mod harness;
 pub mod plant;
 pub mod servers;
+pub mod steps;
 pub mod suite;
 
 pub use cases::CASES;

@@ -134,10 +134,32 @@ where
     H: Harness,
     F: Future<Output = H>,
 {
+    apart(case.name, limit, async move || {
+        let harness = start().await;
+        if let Some(reason) = harness.gap(&case) {
+            return Verdict::Gap(reason);
+        }
+        let store = harness.store().await;
+        let capabilities = store.capabilities();
+        if let Some(reason) = case.undeclared(&capabilities) {
+            check_refusals(store.as_ref(), &capabilities);
+            return Verdict::Gap(reason.to_owned());
+        }
+        drop(store);
+        (case.run)(&harness).await;
+        Verdict::Passed
+    })
+}
+
+/// Runs a case on a thread and a runtime of its own, for `limit` at the most.
+pub(crate) fn apart<F>(name: &str, limit: Duration, case: impl FnOnce() -> F + Send + 'static) -> Verdict
+where
+    F: Future<Output = Verdict>,
+{
     let (report, reported) = mpsc::channel();
-    let runner = thread::Builder::new().name(case.name.to_owned());
+    let runner = thread::Builder::new().name(name.to_owned());
     let runner = runner.spawn(move || {
-        let verdict = drive(case, start);
+        let verdict = drive(case);
         // The receiver has gone only if the case was given up.
         let _ = report.send(verdict);
     });
@@ -156,28 +178,10 @@ where
 }
 
 #[expect(clippy::disallowed_methods, reason = "a case is driven from here, as a test is by its runner")]
-fn drive<H, F>(case: Case, start: impl FnOnce() -> F) -> Verdict
-where
-    H: Harness,
-    F: Future<Output = H>,
-{
+fn drive<F: Future<Output = Verdict>>(case: impl FnOnce() -> F) -> Verdict {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_all().build();
     let runtime = runtime.expect("a runtime for the case");
-    let verdict = runtime.block_on(async {
-        let harness = start().await;
-        if let Some(reason) = harness.gap(&case) {
-            return Verdict::Gap(reason);
-        }
-        let store = harness.store().await;
-        let capabilities = store.capabilities();
-        if let Some(reason) = case.undeclared(&capabilities) {
-            check_refusals(store.as_ref(), &capabilities);
-            return Verdict::Gap(reason.to_owned());
-        }
-        drop(store);
-        (case.run)(&harness).await;
-        Verdict::Passed
-    });
+    let verdict = runtime.block_on(case());
     runtime.shutdown_timeout(Duration::from_secs(1));
     verdict
 }

@@ -5,9 +5,7 @@
 mod limit_model;
 
 use limit_model::{Answer, Model, answer, quota};
-use stanchion_core::limit::{Bucket, ExactQuota};
-
-const TABLE: &str = include_str!("golden/limiter.txt");
+use stanchion_core::limit::{Bucket, ExactQuota, GOLDEN};
 
 /// What both sides of the comparison can do.
 trait Limiter {
@@ -100,7 +98,7 @@ fn call(limiter: &mut impl Limiter, now: u64, verb: &str, numbers: &[u64]) -> St
 fn answered<L: Limiter>(new: impl Fn(ExactQuota, u64) -> L) -> String {
     let mut limiter = new(quota(1, 1, 1), 0);
     let mut text = String::new();
-    for line in TABLE.lines() {
+    for line in GOLDEN.lines() {
         let asked = line.split("=>").next().unwrap().trim_end();
         let words: Vec<&str> = asked.split_whitespace().collect();
         let numbers = |words: &[&str]| words.iter().map(|word| word.parse().unwrap()).collect::<Vec<u64>>();
@@ -125,10 +123,10 @@ fn answered<L: Limiter>(new: impl Fn(ExactQuota, u64) -> L) -> String {
 
 #[test]
 fn l3_the_bucket_agrees_with_the_table() {
-    assert_eq!(answered(Bucket::new), TABLE);
+    assert_eq!(answered(Bucket::new), GOLDEN);
 }
 
 #[test]
 fn l3_the_model_agrees_with_the_table() {
-    assert_eq!(answered(Model::new), TABLE);
+    assert_eq!(answered(Model::new), GOLDEN);
 }

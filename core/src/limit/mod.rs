@@ -12,7 +12,7 @@
 //! # Porting
 //! Decisions must agree between stores to the microsecond (L3), and one of them calculates in IEEE doubles. So every
 //! intermediate result on the way to a decision is a whole number whose magnitude is below 2⁵³, or one that is only
-//! compared with a smaller one. The table `tests/golden/limiter.txt` holds calls and the decisions they must give.
+//! compared with a smaller one. [`GOLDEN`] holds calls and the decisions they must give.
 
 mod bucket;
 mod exact;
@@ -28,3 +28,6 @@ pub use snapshot::Snapshot;
 
 /// The largest cost, time and waiting time: 2⁵³ − 1. Longer waiting times are reported as this one (285 years).
 pub const MAX: u64 = (1 << 53) - 1;
+
+/// A table of calls and the decisions that every store must give, to the microsecond (L3). Its head says how to read it.
+pub const GOLDEN: &str = include_str!("golden.txt");

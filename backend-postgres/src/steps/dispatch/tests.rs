@@ -4,8 +4,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use stanchion_core::engine::steps::{Ending, LimitCheck};
-use stanchion_core::{Error, ErrorKind, Name, Ticket, Ttl};
+use stanchion_conformance::steps::drive::{ask, mutex, semaphore, wait_group};
+use stanchion_core::engine::steps::Ending;
+use stanchion_core::{Error, ErrorKind, Ticket, Ttl};
 
 use super::*;
 
@@ -97,35 +98,19 @@ fn ways() -> (Arc<Way>, Arc<Way>, Dispatch) {
 }
 
 fn objects(names: &[&str]) -> Vec<Object> {
-    let object = |name: &&str| {
-        let kind = match &name[..1] {
-            "m" => Kind::Mutex,
-            "s" => Kind::Semaphore,
-            _ => Kind::WaitGroup,
-        };
-        Object { kind, name: Name::new(name).unwrap() }
+    let object = |name: &&str| match &name[..1] {
+        "m" => mutex(name),
+        "s" => semaphore(name),
+        _ => wait_group(name),
     };
     names.iter().map(object).collect()
-}
-
-fn acquire(object: Object) -> Acquire {
-    Acquire {
-        object,
-        ticket: Ticket::random(),
-        weight: 1,
-        lease: Ttl::DEFAULT,
-        limit: 1,
-        check: LimitCheck::Follow,
-        queue: true,
-        max_waiters: None,
-        label: None,
-    }
 }
 
 #[tokio::test]
 async fn a_mixed_batch_is_split_and_answered_in_order() {
     let (mutexes, rest, dispatch) = ways();
-    let batch: Vec<_> = objects(&["s1", "m1", "m2", "w1", "m3"]).into_iter().map(acquire).collect();
+    let batch: Vec<_> =
+        objects(&["s1", "m1", "m2", "w1", "m3"]).into_iter().map(|object| ask(&object)).collect();
     let answers: Vec<_> = dispatch.acquire(&batch).await.into_iter().map(|answer| answer.unwrap()).collect();
     let waiting = |limit, born| Acquired::Waiting { limit, born };
     assert_eq!(answers, [waiting(0, 0), waiting(1, 0), waiting(1, 1), waiting(0, 1), waiting(1, 2)]);

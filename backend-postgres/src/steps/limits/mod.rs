@@ -1,7 +1,5 @@
 //! The steps of limiters.
 
-#[cfg(test)]
-mod arithmetic_tests;
 mod flight;
 mod refunds;
 #[cfg(test)]

@@ -1,32 +1,30 @@
-//! Limiters on a real server, by its clock or by one that the test sets.
+//! Limiters on a real server whose clock the test sets.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use sqlx::postgres::{PgArguments, PgConnectOptions};
 use sqlx::{Arguments, AssertSqlSafe, Connection, PgConnection, Row, raw_sql};
 use stanchion_conformance::servers;
-use stanchion_core::engine::steps::{
-    Answers, FlightId, LimitAsk, LimitCall, LimitSteps, Limited, Object, ProcessId, QuotaCheck, Refund,
-};
-use stanchion_core::limit::ExactQuota;
-use stanchion_core::{Kind, Name, Quota, Ticket};
+use stanchion_conformance::steps::ClockHarness;
+use stanchion_core::Ticket;
+use stanchion_core::engine::steps::{LimitSteps, ProcessId};
+use tokio::sync::Mutex;
 
 use crate::context::{Context, Retention};
 use crate::link::Link;
 use crate::schema::Schema;
 use crate::steps::PostgresSteps;
 
-pub(super) struct Rig {
-    pub(super) steps: PostgresSteps,
-    pub(super) schema: String,
-    pub(super) object: Object,
-    flight: FlightId,
-    raw: PgConnection,
+/// A schema of its own, with a clock in place of the one function that reads the server's.
+pub(super) struct Clocked {
+    steps: PostgresSteps,
+    schema: String,
+    raw: Mutex<PgConnection>,
 }
 
-impl Rig {
-    /// A schema of its own.
+impl Clocked {
     pub(super) async fn new() -> Self {
         let options: PgConnectOptions =
             servers::postgres().expect("a postgres").url().parse().expect("a URL");
@@ -46,30 +44,25 @@ impl Rig {
         };
         let link = Link::new(options, 16, Duration::from_secs(60));
         let steps = PostgresSteps::new(Arc::new(context), Arc::new(link));
-        let flight = FlightId { lane: Ticket::random(), number: 0 };
-        Self { steps, schema, object: object("0"), flight, raw }
-    }
-
-    /// By a clock of the test's own, in place of the one function that reads the server's.
-    pub(super) async fn timed() -> Self {
-        let mut rig = Self::new().await;
-        rig.run(
-            "CREATE TABLE stanchion.clock (at bigint); INSERT INTO stanchion.clock VALUES (0);
+        let clocked = Self { steps, schema, raw: Mutex::new(raw) };
+        clocked
+            .run(
+                "CREATE TABLE stanchion.clock (at bigint); INSERT INTO stanchion.clock VALUES (0);
              CREATE OR REPLACE FUNCTION stanchion.now() RETURNS bigint LANGUAGE sql VOLATILE
              AS $$ SELECT at FROM stanchion.clock $$",
-        )
-        .await;
-        rig
+            )
+            .await;
+        clocked
     }
 
-    pub(super) async fn run(&mut self, sql: &str) {
+    pub(super) async fn run(&self, sql: &str) {
         let sql = sql.replace("stanchion.", &format!("{}.", self.schema));
-        raw_sql(AssertSqlSafe(sql)).execute(&mut self.raw).await.unwrap();
+        raw_sql(AssertSqlSafe(sql)).execute(&mut *self.raw.lock().await).await.unwrap();
     }
 
-    pub(super) async fn number(&mut self, sql: &str) -> i64 {
+    pub(super) async fn number(&self, sql: &str) -> i64 {
         let sql = sql.replace("stanchion.", &format!("{}.", self.schema));
-        sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut self.raw).await.unwrap()
+        sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut *self.raw.lock().await).await.unwrap()
     }
 
     /// A sweep over another connection.
@@ -83,58 +76,20 @@ impl Rig {
     }
 
     /// How many rows there are of limiters, tickets and answers.
-    pub(super) async fn rows(&mut self) -> [i64; 3] {
+    pub(super) async fn rows(&self) -> [i64; 3] {
         let limiters = self.number("SELECT count(*) FROM stanchion.limiters").await;
         let tickets = self.number("SELECT count(*) FROM stanchion.limit_tickets").await;
         [limiters, tickets, self.number("SELECT count(*) FROM stanchion.limit_answers").await]
     }
+}
 
-    pub(super) async fn at(&mut self, now: u64) {
+#[async_trait]
+impl ClockHarness for Clocked {
+    fn steps(&self) -> Arc<dyn LimitSteps> {
+        Arc::new(self.steps.clone())
+    }
+
+    async fn at(&self, now: u64) {
         self.run(&format!("UPDATE stanchion.clock SET at = {now}")).await;
     }
-
-    /// Another limiter, which has no bucket yet.
-    pub(super) fn next(&mut self) {
-        let number: u64 = self.object.name.as_str().parse().unwrap();
-        self.object = object(&(number + 1).to_string());
-    }
-
-    pub(super) fn next_flight(&mut self) -> FlightId {
-        self.flight.number += 1;
-        self.flight
-    }
-
-    pub(super) fn call(&self, quota: ExactQuota, ask: LimitAsk) -> LimitCall {
-        LimitCall { object: self.object.clone(), quota, check: QuotaCheck::Follow, ask }
-    }
-
-    pub(super) async fn decide(&mut self, calls: &[(ExactQuota, QuotaCheck, LimitAsk)]) -> Vec<Limited> {
-        let flight = self.next_flight();
-        let call = |&(quota, check, ask)| LimitCall { check, ..self.call(quota, ask) };
-        let calls: Vec<_> = calls.iter().map(call).collect();
-        let answers = answered(self.steps.decide(flight, &calls).await);
-        assert_eq!(answers, answered(self.steps.decide(flight, &calls).await), "a retry");
-        answers
-    }
-
-    pub(super) async fn one(&mut self, quota: ExactQuota, ask: LimitAsk) -> Limited {
-        self.decide(&[(quota, QuotaCheck::Follow, ask)]).await.remove(0)
-    }
-
-    pub(super) async fn refund(&mut self, id: u128) -> u64 {
-        let refund = Refund { object: self.object.clone(), ticket: Ticket::from(id) };
-        answered(self.steps.refund(&[refund]).await).remove(0)
-    }
-}
-
-pub(super) fn answered<T>(answers: Answers<T>) -> Vec<T> {
-    answers.into_iter().map(|answer| answer.expect("an answer")).collect()
-}
-
-pub(super) fn object(name: &str) -> Object {
-    Object { kind: Kind::Limiter, name: Name::new(name).unwrap() }
-}
-
-pub(super) fn quota(amount: u64, period: u64, burst: u64) -> ExactQuota {
-    Quota::per(amount, Duration::from_micros(period)).burst(burst).validate().unwrap()
 }

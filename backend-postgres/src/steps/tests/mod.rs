@@ -1,38 +1,31 @@
-//! Processes that drive the steps by themselves, in a namespace of their own, on a real server.
+//! The cases about steps, in a namespace of their own on a real server, and what is this store's alone.
 
 #![allow(clippy::disallowed_methods, reason = "tests wait in real time")]
 
-mod grants;
-mod groups;
-mod liveness;
-mod members;
-mod queue;
-mod records;
+mod harness;
 mod speed;
-mod stress;
+mod sweep;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgListener, PgRow};
 use sqlx::{Connection, Row};
 use stanchion_conformance::servers;
-use stanchion_core::engine::steps::{
-    Acquire, Acquired, Answers, Cancel, Ending, Kept, LimitCheck, Object, PermitSteps, Polled, Release,
-};
-use stanchion_core::{FencingToken, Kind, Name, Ticket, Ttl};
+use stanchion_conformance::step_suite;
+use stanchion_conformance::steps::Process;
+use stanchion_core::engine::steps::{Object, WakeSource};
+use stanchion_core::{Result, Ticket};
 use tokio::sync::Mutex;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::PostgresSteps;
 use crate::context::{Context, Retention};
 use crate::link::Link;
 use crate::schema::Schema;
 
-/// After so long unheard a process counts as silent.
-const LIVENESS: Duration = Duration::from_secs(1);
-/// How long nobody is judged dead after a stall.
-const GRACE: Duration = Duration::from_secs(2);
+step_suite!(Bed::shared());
 
 /// The servers that have our schema.
 static MADE: LazyLock<Mutex<Vec<String>>> = LazyLock::new(Mutex::default);
@@ -42,33 +35,23 @@ struct Bed {
     url: String,
     namespace: String,
     retention: Retention,
+    /// For what the cases ask over and over.
+    looking: Mutex<Option<PgConnection>>,
 }
 
-/// One store object of one process: what its callers use, what its engine uses, and its hints.
-struct Process {
-    callers: PostgresSteps,
-    own: PostgresSteps,
-    wake: Wake,
-}
+/// The hints that were sent to a process, from the first on.
+#[derive(Debug)]
+struct Wake(Mutex<PgListener>);
 
-/// The hints that were sent to a process.
-struct Wake(Mutex<(PgListener, Vec<Ticket>)>);
+#[async_trait]
+impl WakeSource for Wake {
+    fn watch(&self, _: &Object, _: bool) {}
 
-impl Wake {
-    /// The next hint, if one comes in time.
-    async fn next(&self) -> Option<Ticket> {
-        let mut inner = self.0.lock().await;
-        let (listener, tickets) = &mut *inner;
-        if tickets.is_empty() {
-            let heard = timeout(Duration::from_millis(1_500), listener.recv()).await.ok()?.expect("a server");
-            tickets
-                .extend(heard.payload().split(',').map(|ticket| ticket.parse::<Ticket>().expect("a ticket")));
-        }
-        Some(tickets.remove(0))
-    }
-
-    async fn is_silent(&self) -> bool {
-        timeout(Duration::from_millis(100), self.next()).await.is_err()
+    async fn next(&self) -> Result<Vec<Ticket>> {
+        let heard = timeout(Duration::from_millis(1_500), async { self.0.lock().await.recv().await }).await;
+        let Ok(heard) = heard else { return Ok(Vec::new()) };
+        let heard = heard.expect("a server");
+        Ok(heard.payload().split(',').map(|ticket| ticket.parse().expect("a ticket")).collect())
     }
 }
 
@@ -80,7 +63,12 @@ impl Bed {
 
     fn on(url: &str) -> Self {
         let retention = Retention { tokens: Duration::from_secs(86_400), state: Duration::from_secs(3_600) };
-        Self { url: url.to_owned(), namespace: format!("t{}", Ticket::random()), retention }
+        Self {
+            url: url.to_owned(),
+            namespace: format!("t{}", Ticket::random()),
+            retention,
+            looking: Mutex::default(),
+        }
     }
 
     fn retaining(self, tokens: Duration, state: Duration) -> Self {
@@ -122,18 +110,6 @@ impl Bed {
         self.execute(raw, text).await[0].get(0)
     }
 
-    /// The store loses this namespace's data.
-    async fn forget(&self) {
-        let mut raw = self.raw().await;
-        for table in ["holds", "waiters", "tombstones", "watchers"] {
-            let mine = "object IN (SELECT id FROM stanchion.objects WHERE namespace = $N)";
-            self.execute(&mut raw, &format!("DELETE FROM stanchion.{table} WHERE {mine}")).await;
-        }
-        for table in ["objects", "processes", "grace"] {
-            self.execute(&mut raw, &format!("DELETE FROM stanchion.{table} WHERE namespace = $N")).await;
-        }
-    }
-
     /// Another process: an identity and connections of its own.
     async fn process(&self) -> Process {
         self.make_schema().await;
@@ -148,114 +124,7 @@ impl Bed {
         });
         let mut listener = PgListener::connect(&self.url).await.expect("a connection");
         listener.listen(&format!("stanchion_{process}")).await.expect("a channel");
-        Process {
-            callers: PostgresSteps::new(Arc::clone(&context), link()),
-            own: PostgresSteps::new(context, link()),
-            wake: Wake(Mutex::new((listener, Vec::new()))),
-        }
-    }
-}
-
-fn mutex(name: &str) -> Object {
-    Object { kind: Kind::Mutex, name: Name::new(name).expect("a name") }
-}
-
-fn semaphore(name: &str) -> Object {
-    Object { kind: Kind::Semaphore, name: Name::new(name).expect("a name") }
-}
-
-fn ttl(milliseconds: u64) -> Ttl {
-    Ttl::new(Duration::from_millis(milliseconds)).expect("a TTL")
-}
-
-/// A request for one permit of a limit of one, that queues, with a lease of 30 s.
-fn ask(object: &Object) -> Acquire {
-    Acquire {
-        object: object.clone(),
-        ticket: Ticket::random(),
-        weight: 1,
-        lease: Ttl::DEFAULT,
-        limit: 1,
-        check: LimitCheck::Follow,
-        queue: true,
-        max_waiters: None,
-        label: None,
-    }
-}
-
-/// The same for `weight` of `limit` permits.
-fn ask_many(object: &Object, weight: u32, limit: u32) -> Acquire {
-    Acquire { weight, limit, ..ask(object) }
-}
-
-/// The answers to a batch in which none failed.
-fn all<T>(answers: Answers<T>) -> Vec<T> {
-    answers.into_iter().map(|answer| answer.expect("an answer")).collect()
-}
-
-/// The answer to a batch of one.
-fn one<T>(answers: Answers<T>) -> T {
-    all(answers).remove(0)
-}
-
-/// The release of what was asked for.
-fn freeing(request: &Acquire, tombstone: Option<Ttl>) -> Release {
-    let object = request.object.clone();
-    Release { object, ticket: request.ticket, ending: Ending::Finished, tombstone, call: None }
-}
-
-async fn acquire(process: &Process, request: &Acquire) -> Acquired {
-    one(process.callers.acquire(std::slice::from_ref(request)).await)
-}
-
-async fn granted(process: &Process, request: &Acquire) -> FencingToken {
-    match acquire(process, request).await {
-        Acquired::Granted { token, .. } => token,
-        other => panic!("not granted but {other:?}"),
-    }
-}
-
-async fn waits(process: &Process, request: &Acquire) {
-    let answer = acquire(process, request).await;
-    assert!(matches!(answer, Acquired::Waiting { .. }), "{answer:?}");
-}
-
-async fn release(process: &Process, request: &Acquire) -> Kept {
-    let release = freeing(request, None);
-    one(process.own.release(&[release]).await)
-}
-
-async fn cancel(process: &Process, request: &Acquire) {
-    let cancel = Cancel { object: request.object.clone(), ticket: request.ticket, lease: request.lease };
-    one(process.own.cancel(&[cancel]).await);
-}
-
-async fn poll(process: &Process, object: &Object) -> Polled {
-    one(process.own.poll(std::slice::from_ref(object)).await)
-}
-
-/// The next hint to this process's waiters.
-async fn hint(process: &Process) -> Vec<Ticket> {
-    vec![process.wake.next().await.expect("a hint")]
-}
-
-/// Polls until it is this ticket's turn; how long that took.
-async fn turn(process: &Process, request: &Acquire, limit: Duration) -> Duration {
-    let start = Instant::now();
-    while !poll(process, &request.object).await.ready.contains(&request.ticket) {
-        assert!(start.elapsed() < limit, "not its turn within {limit:?}");
-        sleep(Duration::from_millis(50)).await;
-    }
-    start.elapsed()
-}
-
-/// Sleeps a time, during which these processes are heard.
-async fn heard(processes: &[&Process], object: &Object, time: Duration) {
-    let end = Instant::now() + time;
-    while Instant::now() < end {
-        for process in processes {
-            poll(process, object).await;
-        }
-        sleep(Duration::from_millis(100)).await;
+        let steps = || Arc::new(PostgresSteps::new(Arc::clone(&context), link()));
+        Process::new(steps(), steps(), Arc::new(Wake(Mutex::new(listener))))
     }
 }

@@ -1,6 +1,8 @@
 //! What a call costs.
 
-use stanchion_core::engine::steps::{Acquired, PermitSteps};
+use stanchion_conformance::steps::drive::*;
+use stanchion_core::engine::steps::{Acquired, Kept};
+use tokio::time::Instant;
 
 use super::*;
 

@@ -1,18 +1,16 @@
 //! The steps of limiters.
 
-#[cfg(test)]
-mod arithmetic_tests;
 mod flight;
 #[cfg(test)]
-mod rig;
+mod tests;
 
 use async_trait::async_trait;
 use redis::Cmd;
 use stanchion_core::Result;
+use stanchion_core::engine::steps::flight::by_name;
 use stanchion_core::engine::steps::{Answers, FlightId, LimitCall, LimitSteps, Limited, Object, Refund};
 use stanchion_core::limit::ExactQuota;
 
-use self::flight::{Cargo, by_name};
 use super::RedisSteps;
 use super::reply::Reply;
 use crate::error::unexpected;
@@ -24,12 +22,12 @@ impl LimitSteps for RedisSteps {
     }
 
     async fn decide(&self, flight: FlightId, calls: &[LimitCall]) -> Answers<Limited> {
-        let cargo = by_name(flight, calls);
+        let cargo: Vec<_> = by_name(calls).into_iter().map(|cargo| (flight, cargo)).collect();
         let script = &self.scripts().limit_decide;
-        let replies = self.call(script, &cargo, |cargo| cargo.object, Cargo::arguments, None).await;
+        let replies = self.call(script, &cargo, |(_, cargo)| cargo.object, flight::arguments, None).await;
         let mut answers: Vec<Option<Result<Limited>>> = calls.iter().map(|_| None).collect();
-        for (cargo, reply) in cargo.iter().zip(replies) {
-            match reply.and_then(Reply::ours).and_then(|reply| cargo.unload(&reply)) {
+        for ((_, cargo), reply) in cargo.iter().zip(replies) {
+            match reply.and_then(Reply::ours).and_then(|reply| flight::unload(cargo, &reply)) {
                 Ok(limited) => {
                     for (index, limited) in cargo.calls.iter().zip(limited) {
                         answers[*index] = Some(Ok(limited));

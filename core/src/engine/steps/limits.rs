@@ -28,6 +28,18 @@ pub enum QuotaCheck {
     Follow,
 }
 
+impl QuotaCheck {
+    /// How a store is told: `r` to refuse, `p` to replace, `a` to adopt or follow the stored one.
+    #[must_use]
+    pub fn letter(self) -> &'static str {
+        match self {
+            Self::First(OnMismatch::Refuse) => "r",
+            Self::First(OnMismatch::Replace) => "p",
+            Self::First(OnMismatch::Adopt) | Self::Follow => "a",
+        }
+    }
+}
+
 /// What a limiter is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitAsk {

@@ -6,6 +6,7 @@
 //! was certainly not executed and `Unknown` if it may have been (C3); the engine retries with the same tickets.
 
 mod chore;
+pub mod flight;
 mod groups;
 mod limits;
 mod permits;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use stanchion_conformance::servers::{PostgresOptions, PostgresServer};
-use stanchion_core::engine::steps::{Acquire, PermitSteps};
-use tokio::time::sleep;
+use stanchion_core::clock::sleep;
+use stanchion_core::engine::steps::{Acquire, Acquired};
 
-use super::*;
+use super::super::drive::*;
+use super::super::harness::{Process, StepHarness};
 
 /// Two waiters in front of a third behind a holder's mutex; the holder still has it.
 struct Row {
@@ -18,8 +18,8 @@ struct Row {
 }
 
 impl Row {
-    async fn new(bed: &Bed, lease: u64) -> Self {
-        let (silent, other) = (bed.process().await, bed.process().await);
+    async fn new(harness: &dyn StepHarness, lease: u64) -> Self {
+        let (silent, other) = (harness.process().await, harness.process().await);
         let object = mutex("m");
         let [held, first, second] = [(); 3].map(|()| Acquire { lease: ttl(30_000), ..ask(&object) });
         let first = Acquire { lease: ttl(lease), ..first };
@@ -30,9 +30,10 @@ impl Row {
     }
 }
 
-#[tokio::test]
-async fn c5_c16_a_silent_waiter_is_passed_over_and_first_again_when_heard() {
-    let row = Row::new(&Bed::shared(), 30_000).await;
+pub(super) async fn c5_c16_a_silent_waiter_is_passed_over_and_first_again_when_heard(
+    harness: &dyn StepHarness,
+) {
+    let row = Row::new(harness, 30_000).await;
     let object = row.held.object.clone();
     heard(&[&row.other], &object, Duration::from_millis(500)).await;
     release(&row.other, &row.held).await;
@@ -49,22 +50,21 @@ async fn c5_c16_a_silent_waiter_is_passed_over_and_first_again_when_heard() {
     granted(&row.silent, &row.first).await;
 }
 
-#[tokio::test]
-async fn c16_a_silent_waiter_loses_its_place_after_its_lease() {
-    let row = Row::new(&Bed::shared(), 1_500).await;
+pub(super) async fn c16_a_silent_waiter_loses_its_place_after_its_lease(harness: &dyn StepHarness) {
+    let row = Row::new(harness, 1_500).await;
     let object = row.held.object.clone();
     heard(&[&row.other], &object, Duration::from_millis(1_200)).await;
-    assert_eq!(row.other.callers.inspect(&object).await.unwrap().waiters, 2);
+    assert_eq!(row.other.callers.inspect(&object).await.expect("an answer").waiters, 2);
     heard(&[&row.other], &object, Duration::from_millis(500)).await;
     release(&row.other, &row.held).await;
     granted(&row.other, &row.second).await;
-    assert_eq!(row.other.callers.inspect(&object).await.unwrap().waiters, 0);
+    assert_eq!(row.other.callers.inspect(&object).await.expect("an answer").waiters, 0);
 }
 
-#[tokio::test]
-async fn c16_try_lock_says_no_while_a_live_waiter_queues_and_passes_the_silent() {
-    let bed = Bed::shared();
-    let row = Row::new(&bed, 30_000).await;
+pub(super) async fn c16_try_lock_says_no_while_a_live_waiter_queues_and_passes_the_silent(
+    harness: &dyn StepHarness,
+) {
+    let row = Row::new(harness, 30_000).await;
     let object = row.held.object.clone();
     cancel(&row.other, &row.second).await;
     release(&row.other, &row.held).await;
@@ -75,10 +75,8 @@ async fn c16_try_lock_says_no_while_a_live_waiter_queues_and_passes_the_silent()
     granted(&row.other, &try_lock()).await;
 }
 
-#[tokio::test]
-async fn c5_dead_waiters_alone_cost_a_caller_once_two_seconds_at_most() {
-    let bed = Bed::shared();
-    let (dead, other) = (bed.process().await, bed.process().await);
+pub(super) async fn c5_dead_waiters_alone_cost_a_caller_once_two_seconds_at_most(harness: &dyn StepHarness) {
+    let (dead, other) = (harness.process().await, harness.process().await);
     let object = mutex("m");
     let held = ask(&object);
     granted(&other, &held).await;
@@ -100,13 +98,11 @@ async fn c5_dead_waiters_alone_cost_a_caller_once_two_seconds_at_most() {
     granted(&other, &second).await;
     release(&other, &second).await;
     sleep(Duration::from_millis(1_500)).await;
-    granted(&bed.process().await, &Acquire { queue: false, ..ask(&object) }).await;
+    granted(&harness.process().await, &Acquire { queue: false, ..ask(&object) }).await;
 }
 
-#[tokio::test]
-async fn c5_rare_attempts_pass_the_dead_after_one_grace() {
-    let bed = Bed::shared();
-    let (dead, other) = (bed.process().await, bed.process().await);
+pub(super) async fn c5_rare_attempts_pass_the_dead_after_one_grace(harness: &dyn StepHarness) {
+    let (dead, other) = (harness.process().await, harness.process().await);
     let object = mutex("m");
     let held = ask(&object);
     granted(&other, &held).await;
@@ -119,15 +115,14 @@ async fn c5_rare_attempts_pass_the_dead_after_one_grace() {
     granted(&other, &try_lock()).await;
 }
 
-#[tokio::test]
-async fn c16_nobody_is_judged_dead_right_after_a_stall_of_the_store() {
-    let server = PostgresServer::start(PostgresOptions::default()).unwrap();
-    let row = Row::new(&Bed::on(&server.url()), 30_000).await;
+pub(super) async fn c16_nobody_is_judged_dead_right_after_a_stall_of_the_store(harness: &dyn StepHarness) {
+    let (harness, server) = harness.alone().await;
+    let row = Row::new(harness.as_ref(), 30_000).await;
     let object = row.held.object.clone();
     heard(&[&row.silent, &row.other], &object, Duration::from_millis(300)).await;
-    server.pause().unwrap();
+    server.pause();
     sleep(Duration::from_millis(2_000)).await;
-    server.resume().unwrap();
+    server.resume();
     release(&row.other, &row.held).await;
     waits(&row.other, &row.second).await;
     heard(&[&row.other], &object, Duration::from_millis(1_000)).await;
@@ -138,15 +133,14 @@ async fn c16_nobody_is_judged_dead_right_after_a_stall_of_the_store() {
     granted(&row.silent, &row.first).await;
 }
 
-#[tokio::test]
-async fn c16_the_order_survives_a_restart_of_the_store() {
-    let server = PostgresServer::start(PostgresOptions::default().fsync(true)).unwrap();
-    let row = Row::new(&Bed::on(&server.url()), 30_000).await;
+pub(super) async fn c16_the_order_survives_a_restart_of_the_store(harness: &dyn StepHarness) {
+    let (harness, server) = harness.alone().await;
+    let row = Row::new(harness.as_ref(), 30_000).await;
     let object = row.held.object.clone();
     let born = poll(&row.other, &object).await.born;
-    server.kill().unwrap();
+    server.kill();
     sleep(Duration::from_millis(1_100)).await;
-    server.restart().unwrap();
+    server.restart();
     for process in [&row.silent, &row.other] {
         for steps in [&process.callers, &process.own] {
             while steps.ping().await.is_err() {}
@@ -158,16 +152,25 @@ async fn c16_the_order_survives_a_restart_of_the_store() {
     granted(&row.silent, &row.first).await;
 }
 
-#[tokio::test]
-async fn c16_a_lost_queue_is_told_by_another_birth() {
-    let bed = Bed::shared();
-    let row = Row::new(&bed, 30_000).await;
+pub(super) async fn c16_a_lost_queue_is_told_by_another_birth(harness: &dyn StepHarness) {
+    let row = Row::new(harness, 30_000).await;
     let object = row.held.object.clone();
     let before = poll(&row.other, &object).await.born;
-    bed.forget().await;
+    harness.lose_data().await;
     assert_eq!(poll(&row.other, &object).await.born, 0);
     granted(&row.silent, &row.first).await;
     let after = poll(&row.other, &object).await.born;
     assert!(after > before);
     waits(&row.other, &row.second).await;
+}
+
+pub(super) async fn c18_a_waiter_that_made_the_record_notices_when_it_is_gone(harness: &dyn StepHarness) {
+    let process = harness.process().await;
+    granted(&process, &ask(&mutex("m"))).await;
+    let queued = acquire(&process, &ask(&mutex("m"))).await;
+    let Acquired::Waiting { born, .. } = queued else { panic!("{queued:?}") };
+    let polled = poll(&process, &mutex("m")).await.born;
+    assert!(born > 0 && polled == born, "{born} and then {polled}");
+    harness.lose_data().await;
+    assert_eq!(poll(&process, &mutex("m")).await.born, 0);
 }

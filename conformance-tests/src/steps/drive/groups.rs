@@ -1,54 +1,65 @@
 //! Wait groups, driven by their steps.
 
-use stanchion_core::engine::steps::{
-    Acquire, Ending, GroupSteps, Kept, Look, Looked, NO_LIMIT, Object, PermitSteps, Release, Split,
-};
+use stanchion_core::engine::steps::{Acquire, Ending, Kept, Look, Looked, NO_LIMIT, Object, Release, Split};
 use stanchion_core::{Kind, Name, Ticket};
-use stanchion_redis::StepsOfStore;
 
+use super::super::Process;
 use super::{ask_many, freeing, granted, one, ttl};
 
-pub(crate) fn wait_group(name: &str) -> Object {
+/// The wait group of that name.
+///
+/// # Panics
+/// If it is no name.
+#[must_use]
+pub fn wait_group(name: &str) -> Object {
     Object { kind: Kind::WaitGroup, name: Name::new(name).expect("a name") }
 }
 
 /// A request for members of a group without a limit.
-pub(crate) fn members(object: &Object, weight: u32) -> Acquire {
+#[must_use]
+pub fn members(object: &Object, weight: u32) -> Acquire {
     ask_many(object, weight, NO_LIMIT)
 }
 
-pub(crate) async fn added(process: &StepsOfStore, object: &Object) -> Acquire {
+/// A new member of a group without a limit.
+pub async fn added(process: &Process, object: &Object) -> Acquire {
     let member = members(object, 1);
     granted(process, &member).await;
     member
 }
 
-pub(crate) async fn end(process: &StepsOfStore, member: &Acquire, ending: Ending) -> Kept {
+/// Ends a member.
+pub async fn end(process: &Process, member: &Acquire, ending: Ending) -> Kept {
     let release = Release { ending, ..freeing(member, None) };
     one(process.own.release(&[release]).await)
 }
 
-pub(crate) fn watching(object: &Object, watch: Option<u64>, hint: Ticket) -> Look {
+/// Asks how a group stands, and to be told by `hint` of the end of a generation.
+#[must_use]
+pub fn watching(object: &Object, watch: Option<u64>, hint: Ticket) -> Look {
     Look { object: object.clone(), watch, hint }
 }
 
-pub(crate) async fn look(process: &StepsOfStore, object: &Object, watch: Option<u64>) -> Looked {
+/// How a group stands.
+pub async fn look(process: &Process, object: &Object, watch: Option<u64>) -> Looked {
     one(process.callers.look(&[watching(object, watch, Ticket::from(1))]).await)
 }
 
-/// Finished, abandoned, expired.
-pub(crate) fn ended(looked: Looked) -> Option<(u64, u64, u64)> {
+/// How many members finished, were abandoned, and expired.
+#[must_use]
+pub fn ended(looked: Looked) -> Option<(u64, u64, u64)> {
     looked.ended.map(|outcome| (outcome.finished, outcome.abandoned, outcome.expired))
 }
 
 /// One generation with one member.
-pub(crate) async fn generation(process: &StepsOfStore, object: &Object, ending: Ending) {
+pub async fn generation(process: &Process, object: &Object, ending: Ending) {
     let member = added(process, object).await;
     assert_eq!(end(process, &member, ending).await, Kept::Yes);
 }
 
 /// Into as many as it weighs, with leases of 5 s.
-pub(crate) fn split_of(whole: &Acquire) -> Split {
+#[must_use]
+pub fn split_of(whole: &Acquire) -> Split {
     let into = (0..whole.weight).map(|_| Ticket::random()).collect();
     Split { object: whole.object.clone(), from: whole.ticket, into, lease: ttl(5_000) }
 }

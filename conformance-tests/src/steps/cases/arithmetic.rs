@@ -1,19 +1,19 @@
-//! The functions beside core's bucket: the same calls at the same times, the same answers (L3).
+//! The steps beside core's bucket: the same calls at the same times, the same answers (L3).
 
-#![allow(clippy::disallowed_methods, reason = "tests run their own runtime")]
-
-use std::cell::RefCell;
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use stanchion_core::engine::steps::{LimitAsk, LimitSteps, Limited, QuotaCheck};
-use stanchion_core::limit::{Bucket, ExactQuota, MAX, Reserved, Verdict};
+use proptest::test_runner::TestRunner;
+use stanchion_core::engine::steps::{LimitAsk, Limited, QuotaCheck};
+use stanchion_core::limit::{Bucket, ExactQuota, GOLDEN, MAX, Reserved, Verdict};
 use stanchion_core::{OnMismatch, Ticket};
-use tokio::runtime::Runtime;
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+use tokio::task::block_in_place;
 
-use super::rig::{Rig, quota};
+use super::super::drive::{Rig, SECOND, all, quota, reserve, take};
+use super::super::harness::ClockHarness;
 
-const TABLE: &str = include_str!("../../../../core/tests/golden/limiter.txt");
 const REMEMBERED: u64 = 60_000_000;
 
 fn told(limited: &Limited) -> String {
@@ -29,18 +29,21 @@ fn told(limited: &Limited) -> String {
     }
 }
 
-#[tokio::test]
-async fn l3_the_functions_agree_with_the_table() {
-    let mut rig = Rig::timed().await;
+pub(super) async fn l3_decisions_agree_with_the_table(harness: &dyn ClockHarness) {
+    let mut rig = Rig::new(harness);
     let (mut text, mut terms) = (String::new(), quota(1, 1, 1));
     let mut refunds = HashMap::new();
-    for line in TABLE.lines() {
-        let asked = line.split("=>").next().unwrap().trim_end();
+    for line in GOLDEN.lines() {
+        let asked = line.split("=>").next().expect("a call").trim_end();
         let words: Vec<&str> = asked.split_whitespace().collect();
         let numbers: Vec<u64> = words.iter().skip(2).filter_map(|word| word.parse().ok()).collect();
         match words.as_slice() {
             ["quota", amount, period, burst] => {
-                terms = quota(amount.parse().unwrap(), period.parse().unwrap(), burst.parse().unwrap());
+                terms = quota(
+                    amount.parse().expect("a number"),
+                    period.parse().expect("a number"),
+                    burst.parse().expect("a number"),
+                );
                 rig.next();
                 refunds.clear();
                 rig.at(0).await;
@@ -48,7 +51,7 @@ async fn l3_the_functions_agree_with_the_table() {
                 text += line;
             }
             [time, verb, ..] if !time.starts_with('#') => {
-                rig.at(time.parse().unwrap()).await;
+                rig.at(time.parse().expect("a number")).await;
                 let said = match (*verb, numbers.as_slice()) {
                     ("take", &[cost]) => told(&rig.one(terms, LimitAsk::Take { cost }).await),
                     ("reserve", &[id, cost, max_wait]) => {
@@ -63,9 +66,9 @@ async fn l3_the_functions_agree_with_the_table() {
                     ("peek" | "set" | "reset", numbers) => {
                         if let [amount, period, burst] = *numbers {
                             terms = quota(amount, period, burst);
-                            rig.steps.set_quota(&rig.object, terms).await.unwrap();
+                            rig.steps.set_quota(&rig.object, terms).await.expect("an answer");
                         } else if *verb == "reset" {
-                            rig.steps.reset(&rig.object).await.unwrap();
+                            rig.steps.reset(&rig.object).await.expect("an answer");
                         }
                         told(&rig.one(terms, LimitAsk::Take { cost: 0 }).await)
                     }
@@ -77,8 +80,29 @@ async fn l3_the_functions_agree_with_the_table() {
         }
         text.push('\n');
     }
-    for (said, expected) in text.lines().zip(TABLE.lines()) {
+    for (said, expected) in text.lines().zip(GOLDEN.lines()) {
         assert_eq!(said, expected);
+    }
+}
+
+pub(super) async fn l5_a_retry_counts_its_waits_from_its_own_time(harness: &dyn ClockHarness) {
+    let mut rig = Rig::new(harness);
+    let terms = quota(1, SECOND, 2);
+    let asks = [take(2), take(1), reserve(Ticket::from(1), 1)];
+    let calls = asks.map(|ask| rig.call(terms, ask));
+    let flight = rig.depart();
+    let start = 1_750_000_000_000_000_u64;
+    // On a clock that has gone back since, the waits are no longer than they were.
+    for (now, passed) in [(0, 0), (0, 0), (300_000, 300_000), (-700_000, 0), (1_200_000, 1_200_000)] {
+        rig.at(start.checked_add_signed(now).expect("a time")).await;
+        let told: Vec<_> = all(rig.steps.decide(flight, &calls).await).iter().map(told).collect();
+        let left = |wait: u64| wait.saturating_sub(passed);
+        let expected = [
+            format!("yes 0 - {}", left(2_000_000)),
+            format!("no 0 {} {}", left(1_000_000), left(2_000_000)),
+            format!("{} {}", start + 1_000_000, left(1_000_000)),
+        ];
+        assert_eq!(told, expected, "{now}");
     }
 }
 
@@ -133,7 +157,7 @@ fn deeds() -> impl Strategy<Value = Vec<(i64, Deed)>> {
         1 => any_quota().prop_map(Deed::SetQuota),
         1 => Just(Deed::Reset),
     ];
-    let eighth = i64::try_from(MAX / 8).unwrap();
+    let eighth = i64::try_from(MAX / 8).expect("an eighth");
     let gap = prop_oneof![Just(0), 0_i64..30, 0_i64..100_000_000, 0..eighth, -500_i64..0];
     prop::collection::vec((gap, deed), 1..40)
 }
@@ -203,7 +227,7 @@ impl Reference {
                 Limited::Cancelled
             }
             LimitAsk::Reserve { ticket, cost, max_wait } => {
-                let id = u8::try_from(ticket.as_u128()).unwrap();
+                let id = u8::try_from(ticket.as_u128()).expect("drawn");
                 match self.bucket.reserve(self.now, ticket.as_u128(), cost, max_wait) {
                     Ok(place) => {
                         let ahead = |place: &Reserved| place.ready_at > self.last && cost > 0;
@@ -219,7 +243,7 @@ impl Reference {
     }
 
     fn is_cancelled(&self, ticket: Ticket) -> bool {
-        self.refunds.contains_key(&u8::try_from(ticket.as_u128()).unwrap())
+        self.refunds.contains_key(&u8::try_from(ticket.as_u128()).expect("drawn"))
     }
 
     fn refund(&mut self, id: u8) -> u64 {
@@ -234,7 +258,7 @@ impl Reference {
 }
 
 async fn compare(
-    rig: &mut Rig,
+    rig: &mut Rig<'_>,
     terms: ExactQuota,
     start: u64,
     deeds: Vec<(i64, Deed)>,
@@ -264,37 +288,39 @@ async fn compare(
             }
             Deed::SetQuota(quota) => {
                 reference.bucket.set_quota(now, quota);
-                rig.steps.set_quota(&rig.object, quota).await.unwrap();
+                rig.steps.set_quota(&rig.object, quota).await.expect("an answer");
             }
             Deed::Reset => {
                 reference.bucket.reset(now);
                 reference.ready.clear();
-                rig.steps.reset(&rig.object).await.unwrap();
+                rig.steps.reset(&rig.object).await.expect("an answer");
             }
         }
     }
     Ok(())
 }
 
-#[test]
-fn l3_the_functions_agree_with_the_bucket() {
-    let runtime = Runtime::new().unwrap();
-    let rig = RefCell::new(runtime.block_on(Rig::timed()));
-    let config = ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() };
+#[expect(clippy::disallowed_methods, reason = "the runner of properties is not asynchronous")]
+pub(super) async fn l3_decisions_agree_with_the_bucket(harness: &dyn ClockHarness) {
+    let rig = Mutex::new(Rig::new(harness));
+    let mut config = ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() };
+    config.source_file = Some(file!());
     let start = prop_oneof![Just(0), Just(1_750_000_000_000_000), 0..=MAX / 4];
-    proptest!(config, |(terms in any_quota(), start in start, deeds in deeds())| {
-        runtime.block_on(compare(&mut rig.borrow_mut(), terms, start, deeds))?;
+    let ran = TestRunner::new(config).run(&(any_quota(), start, deeds()), |(terms, start, deeds)| {
+        let compared = async { compare(&mut *rig.lock().await, terms, start, deeds).await };
+        block_in_place(|| Handle::current().block_on(compared))
     });
+    ran.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
 /// Refunds in part leave what was taken behind the others as it is, however often.
-#[tokio::test]
-async fn l7_what_was_taken_can_pass_2_to_the_53() {
+pub(super) async fn l7_what_was_taken_can_pass_2_to_the_53(harness: &dyn ClockHarness) {
     let reserve = |id, cost| (0, Deed::Flight(vec![Call::Reserve { id, cost, max_wait: MAX }]));
     let mut deeds = vec![(0, Deed::Flight(vec![Call::Take(MAX)])), reserve(0, 3)];
     for id in (1..13).step_by(2) {
         deeds.extend([reserve(id, MAX / 2), reserve(id + 1, 5), (0, Deed::Refund(id))]);
     }
     deeds.extend((0..13).rev().map(|id| (0, Deed::Refund(id))));
-    compare(&mut Rig::timed().await, quota(1, 1_000, MAX), 1_000_000, deeds).await.unwrap();
+    let compared = compare(&mut Rig::new(harness), quota(1, 1_000, MAX), 1_000_000, deeds).await;
+    compared.expect("the same answers");
 }

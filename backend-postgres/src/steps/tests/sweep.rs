@@ -1,0 +1,99 @@
+//! The sweep, and the views.
+
+use stanchion_conformance::steps::drive::*;
+use stanchion_core::engine::steps::{Acquire, Kept};
+use tokio::task::JoinSet;
+
+use super::*;
+
+const ROWS: &str = "
+SELECT (SELECT count(*) FROM stanchion.objects WHERE namespace = $N)
+     + (SELECT count(*) FROM stanchion.processes WHERE namespace = $N)
+     + (SELECT count(*) FROM stanchion.grace WHERE namespace = $N)
+     + (SELECT count(*) FROM stanchion.holds h WHERE NOT EXISTS (SELECT FROM stanchion.objects x WHERE x.id = h.object))
+     + (SELECT count(*) FROM stanchion.waiters h WHERE NOT EXISTS (SELECT FROM stanchion.objects x WHERE x.id = h.object))
+     + (SELECT count(*) FROM stanchion.watchers h WHERE NOT EXISTS (SELECT FROM stanchion.objects x WHERE x.id = h.object)
+        AND h.noted < stanchion.now() - 10000000)
+     + (SELECT count(*) FROM stanchion.tombstones h WHERE NOT EXISTS (SELECT FROM stanchion.objects x WHERE x.id = h.object)
+        AND h.expiry < stanchion.now())";
+
+#[tokio::test]
+async fn c25_the_sweep_leaves_no_row() {
+    let moment = Duration::from_millis(50);
+    let bed = Bed::shared().retaining(moment, moment);
+    let process = bed.process().await;
+    for object in [mutex("m"), semaphore("s"), wait_group("g")] {
+        let lease = ttl(200);
+        let held = Acquire { lease, ..ask(&object) };
+        granted(&process, &held).await;
+        waits(&process, &Acquire { lease, ..ask(&object) }).await;
+        poll(&process, &object).await;
+        cancel(&process, &Acquire { lease, ..ask(&object) }).await;
+    }
+    look(&process, &wait_group("g"), Some(0)).await;
+    let mut raw = bed.raw().await;
+    let sweep = "SELECT stanchion.sweep_permits($N, 2)";
+    bed.number(&mut raw, sweep).await;
+    assert!(bed.number(&mut raw, "SELECT count(*) FROM stanchion.objects WHERE namespace = $N").await == 3);
+    sleep(Duration::from_millis(500)).await;
+    let mut sweeps = 0;
+    while bed.number(&mut raw, sweep).await > 0 {
+        sweeps += 1;
+        assert!(sweeps < 1_000);
+    }
+    assert_eq!(bed.number(&mut raw, ROWS).await, 0);
+    // A swept name is used again.
+    granted(&process, &ask(&mutex("m"))).await;
+    added(&process, &wait_group("g")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c25_sweeps_and_uses_of_the_same_names_do_each_other_no_harm() {
+    let moment = Duration::from_millis(1);
+    let bed = Arc::new(Bed::shared().retaining(moment, moment));
+    let mut tasks = JoinSet::new();
+    for _ in 0..3 {
+        let process = bed.process().await;
+        tasks.spawn(async move {
+            for round in 0..80 {
+                let request = Acquire {
+                    lease: ttl(5_000),
+                    queue: false,
+                    ..members(&wait_group(&format!("g{}", round % 3)), 1)
+                };
+                granted(&process, &request).await;
+                assert_eq!(release(&process, &request).await, Kept::Yes);
+                sleep(Duration::from_millis(round % 7)).await;
+            }
+        });
+        let bed = Arc::clone(&bed);
+        tasks.spawn(async move {
+            let mut raw = bed.raw().await;
+            for _ in 0..100 {
+                // As if the retention were over.
+                let idle = "UPDATE stanchion.objects SET expires = 0 WHERE namespace = $N AND used = 0";
+                bed.execute(&mut raw, idle).await;
+                bed.number(&mut raw, "SELECT stanchion.sweep_permits($N, 100)").await;
+                sleep(Duration::from_millis(3)).await;
+            }
+        });
+    }
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn the_views_show_names_times_and_labels() {
+    let bed = Bed::shared();
+    let process = bed.process().await;
+    let object = mutex("shown");
+    granted(&process, &Acquire { label: Some("by whom".into()), ..ask(&object) }).await;
+    waits(&process, &ask(&object)).await;
+    let mut raw = bed.raw().await;
+    let shown = "SELECT kind || ' ' || name || ' ' || label FROM stanchion.holders WHERE namespace = $N \
+                 AND lease_left BETWEEN interval '20 s' AND interval '30 s' AND granted > now() - interval '1 min'";
+    let rows = bed.execute(&mut raw, shown).await;
+    assert_eq!(rows[0].get::<String, _>(0), "mutex shown by whom");
+    let queued = "SELECT count(*) FROM stanchion.waiting WHERE namespace = $N AND name = 'shown' \
+                  AND heard > now() - interval '1 min'";
+    assert_eq!(bed.number(&mut raw, queued).await, 1);
+}

@@ -1,0 +1,93 @@
+//! The cases that set the clock, on a server.
+//!
+//! It takes the scripts with the one line that reads the server's clock replaced, and without the expiry of keys, which
+//! counts by the server's; everything else is what users run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::aio::MultiplexedConnection;
+use stanchion_conformance::steps::ClockHarness;
+use stanchion_conformance::{clock_suite, servers};
+use stanchion_core::Ticket;
+use stanchion_core::engine::steps::{LimitSteps, ProcessId};
+
+use crate::access::Access;
+use crate::config::Retention;
+use crate::keys::Keyspace;
+use crate::link::{Endpoint, Link};
+use crate::route::Route;
+use crate::script::{Script, Scripts};
+use crate::steps::{Busy, Context, RedisSteps};
+
+macro_rules! timed {
+    ($clock:expr, $step:literal) => {
+        timed(
+            $clock,
+            concat!(
+                include_str!("../../lua/common.lua"),
+                include_str!("../../lua/limit_shared.lua"),
+                include_str!(concat!("../../lua/limit_", $step, ".lua"))
+            ),
+        )
+    };
+}
+
+fn timed(clock: &str, text: &'static str) -> Script {
+    let read = "local clock = call('TIME')";
+    assert_eq!(text.matches(read).count(), 1, "the line that reads the clock");
+    assert_eq!(text.matches("call('TIME')").count(), 1, "no other reads it");
+    let text = text.replace(read, &format!("local clock = {{ 0, call('GET', '{clock}') }}"));
+    Script::new(text.replace("call('PEXPIREAT',", "type(").leak())
+}
+
+/// Limiters of a namespace, whose clock is a key.
+struct Rig {
+    steps: Arc<RedisSteps>,
+    raw: MultiplexedConnection,
+    clock: String,
+}
+
+impl Rig {
+    async fn new() -> Self {
+        let namespace = format!("t{}", Ticket::random());
+        let clock = format!("{namespace}:clock");
+        let client = redis::Client::open(servers::redis().expect("a redis-server").url()).unwrap();
+        let access = Access::new(client.get_connection_info().clone());
+        let raw = client.get_multiplexed_async_connection().await.unwrap();
+        let mut scripts = Scripts::new();
+        scripts.limit_decide = timed!(&clock, "decide");
+        scripts.limit_refund = timed!(&clock, "refund");
+        scripts.limit_set_quota = timed!(&clock, "set_quota");
+        scripts.limit_reset = timed!(&clock, "reset");
+        let hour = Duration::from_secs(3_600);
+        let context = Context {
+            keyspace: Keyspace::new(&namespace).unwrap(),
+            scripts,
+            process: ProcessId::random(),
+            retention: Retention { tokens: hour, state: hour },
+            busy: Busy::new(),
+            replicas: 0,
+        };
+        let link = Link::new(Endpoint::Server(access), Duration::from_secs(10));
+        let steps = Arc::new(RedisSteps::new(Arc::new(context), Route::One(link)));
+        let rig = Self { steps, raw, clock };
+        rig.at(0).await;
+        rig
+    }
+}
+
+#[async_trait]
+impl ClockHarness for Rig {
+    fn steps(&self) -> Arc<dyn LimitSteps> {
+        Arc::clone(&self.steps) as Arc<dyn LimitSteps>
+    }
+
+    async fn at(&self, now: u64) {
+        let mut raw = self.raw.clone();
+        let () = redis::cmd("SET").arg(&self.clock).arg(now).query_async(&mut raw).await.unwrap();
+    }
+}
+
+clock_suite!(Rig::new().await);

@@ -1,0 +1,107 @@
+//! Large batches.
+
+use stanchion_core::engine::steps::{Acquire, Acquired, Cancel, Kept, Release, Renew};
+use tokio::task::JoinSet;
+
+use super::super::drive::*;
+use super::super::harness::StepHarness;
+
+pub(super) async fn s2_batches_over_the_same_names_in_opposite_orders_never_deadlock(
+    harness: &dyn StepHarness,
+) {
+    let mut tasks = JoinSet::new();
+    for task in 0..6 {
+        let process = harness.process().await;
+        tasks.spawn(async move {
+            for round in 0..25 {
+                let mut batch: Vec<_> = (0..16)
+                    .map(|index| Acquire {
+                        queue: index % 2 == 0,
+                        lease: ttl(30_000),
+                        ..ask(&if index % 3 == 0 {
+                            mutex(&format!("n{round}/{index}"))
+                        } else {
+                            semaphore(&format!("n{round}/{index}"))
+                        })
+                    })
+                    .collect();
+                if task % 2 == 0 {
+                    batch.reverse();
+                }
+                let answers = all(process.callers.acquire(&batch).await);
+                let (held, queued): (Vec<_>, Vec<_>) =
+                    batch.iter().zip(&answers).partition(|(_, answer)| is_granted(answer));
+                let renewals: Vec<_> = held
+                    .iter()
+                    .map(|(request, _)| Renew {
+                        object: request.object.clone(),
+                        ticket: request.ticket,
+                        lease: ttl(30_000),
+                    })
+                    .collect();
+                let objects: Vec<_> = queued.iter().map(|(request, _)| request.object.clone()).collect();
+                let releases: Vec<_> = held.iter().rev().map(|(request, _)| freeing(request, None)).collect();
+                let cancels: Vec<_> = queued
+                    .iter()
+                    .map(|(request, _)| Cancel {
+                        object: request.object.clone(),
+                        ticket: request.ticket,
+                        lease: ttl(5_000),
+                    })
+                    .collect();
+                let (kept, polled) =
+                    tokio::join!(process.own.renew(&renewals), process.callers.poll(&objects));
+                assert!(all(kept).iter().all(|kept| *kept == Kept::Yes));
+                all(polled);
+                let (kept, cancelled) =
+                    tokio::join!(process.own.release(&releases), process.callers.cancel(&cancels));
+                all(cancelled);
+                assert!(all(kept).iter().all(|kept| *kept == Kept::Yes));
+            }
+        });
+    }
+    tasks.join_all().await;
+}
+
+pub(super) async fn c16_a_batch_is_carried_out_in_order_whatever_is_in_it(harness: &dyn StepHarness) {
+    let process = harness.process().await;
+    let object = semaphore("s");
+    let mut batch: Vec<_> = (0..64).map(|_| ask_many(&object, 1, 40)).collect();
+    // The same ticket again, and a stranger's object between.
+    batch.push(batch[3].clone());
+    batch.push(batch[50].clone());
+    batch.insert(7, ask(&mutex("m")));
+    let answers = all(process.callers.acquire(&batch).await);
+    let token = |index: usize| match answers[index] {
+        Acquired::Granted { token, .. } => Some(token),
+        Acquired::Waiting { born, .. } => {
+            assert!(born > 0);
+            None
+        }
+        ref other => panic!("{other:?}"),
+    };
+    assert_eq!(token(65), token(3), "a repeated ticket has the same hold");
+    assert_eq!(token(66), None, "or the same place");
+    let tokens: Vec<_> = (0..65).filter(|index| *index != 7).map(token).collect();
+    assert!(tokens[..40].windows(2).all(|pair| pair[0] < pair[1]));
+    assert!(tokens[40..].iter().all(Option::is_none));
+    assert!(token(7).is_some());
+    let inspection = process.callers.inspect(&object).await.expect("an answer");
+    assert_eq!((inspection.holders.len(), inspection.waiters), (40, 24));
+    // The same batch again changes nothing.
+    assert_eq!(all(process.callers.acquire(&batch).await), answers);
+    let releases: Vec<Release> = batch[..30].iter().map(|request| freeing(request, None)).collect();
+    let mut kept = all(process.own.release(&releases).await);
+    assert!(kept.iter().all(|kept| *kept == Kept::Yes));
+    kept = all(process.own.release(&[freeing(&batch[31], None), freeing(&batch[31], None)]).await);
+    assert_eq!(kept, [Kept::Yes, Kept::No]);
+    // Those in front are granted in order, in one batch, whoever is named first; one of them is behind itself.
+    let mut woken: Vec<_> = batch[41..65].to_vec();
+    let answers = all(process.callers.acquire(&woken).await);
+    assert!(answers.iter().all(is_granted), "{answers:?}");
+    woken.extend(batch[32..41].iter().cloned());
+    woken.push(batch[30].clone());
+    let releases: Vec<Release> = woken.iter().map(|request| freeing(request, None)).collect();
+    assert!(all(process.own.release(&releases).await).iter().all(|kept| *kept == Kept::Yes));
+    assert_eq!(process.callers.inspect(&object).await.expect("an answer").holders.len(), 0);
+}

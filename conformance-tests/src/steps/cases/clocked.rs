@@ -1,0 +1,142 @@
+//! Flights and refunds, at moments that the case sets.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use stanchion_core::engine::steps::{FlightId, LimitAsk, LimitCall, Limited, Refund};
+use stanchion_core::limit::ExactQuota;
+use stanchion_core::{ErrorKind, Ticket};
+use tokio::task::JoinSet;
+
+use super::super::drive::*;
+use super::super::harness::ClockHarness;
+
+/// One token in 100 ms.
+fn ten_a_second(burst: u64) -> ExactQuota {
+    quota(1, SECOND / 10, burst)
+}
+
+fn reserving(id: u128, cost: u64) -> LimitAsk {
+    reserve(Ticket::from(id), cost)
+}
+
+pub(super) async fn l5_a_retry_is_answered_and_not_charged(harness: &dyn ClockHarness) {
+    let (mut rig, terms) = (Rig::new(harness), ten_a_second(10));
+    rig.at(HOUR).await;
+    let flight = rig.depart();
+    let calls = [rig.call(terms, take(7)), rig.call(terms, take(7)), rig.call(terms, reserving(1, 5))];
+    let first = all(rig.steps.decide(flight, &calls).await);
+    assert_eq!(verdict(&first[1]).retry_after, Some(4 * SECOND / 10));
+    assert_eq!(place(&first[2]).wait, 2 * SECOND / 10);
+
+    // Later, with one caller gone.
+    rig.at(HOUR + SECOND / 4).await;
+    let calls = [calls[0].clone(), rig.call(terms, take(0)), calls[2].clone()];
+    let again = all(rig.steps.decide(flight, &calls).await);
+    assert_eq!(verdict(&again[0]).remaining, 3);
+    assert_eq!(verdict(&again[1]).retry_after, Some(15 * SECOND / 100));
+    assert_eq!(verdict(&again[1]).reset_after, verdict(&first[1]).reset_after - SECOND / 4);
+    assert_eq!((place(&again[2]).ready_at, place(&again[2]).wait), (place(&first[2]).ready_at, 0));
+
+    // On a clock that went back they are what they were.
+    rig.at(HOUR - SECOND).await;
+    assert_eq!(all(rig.steps.decide(flight, &calls).await), first);
+
+    // 12 were charged, once.
+    rig.at(HOUR + SECOND / 2).await;
+    assert_eq!(verdict(&rig.one(terms, take(0)).await).remaining, 3);
+    let late = rig.steps.decide(flight, &calls).await;
+    assert!(late.iter().all(|answer| answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unknown)));
+}
+
+pub(super) async fn l5_lanes_do_not_see_each_other(harness: &dyn ClockHarness) {
+    let (mut rig, terms) = (Rig::new(harness), ten_a_second(1_000));
+    let calls = [rig.call(terms, take(1))];
+    let mut flights = Vec::new();
+    for lane in 0..100_u64 {
+        rig.at(HOUR + lane * 10 * SECOND).await;
+        flights.push(FlightId { lane: Ticket::random(), number: 3 });
+        all(rig.steps.decide(flights[flights.len() - 1], &calls).await);
+    }
+    let before = verdict(&rig.one(terms, take(0)).await);
+    // Those of the last 60 s are remembered.
+    for flight in &flights[flights.len() - 6..] {
+        all(rig.steps.decide(*flight, &calls).await);
+    }
+    assert_eq!(verdict(&rig.one(terms, take(0)).await), before);
+}
+
+pub(super) async fn l5_copies_of_a_flight_at_the_same_time_are_charged_once(harness: &dyn ClockHarness) {
+    let (mut rig, terms) = (Rig::new(harness), ten_a_second(100));
+    rig.at(HOUR).await;
+    for _ in 0..10 {
+        rig.next();
+        let flight = rig.depart();
+        let calls = [rig.call(terms, take(3)), rig.call(terms, reserving(1, 100))];
+        let mut copies = JoinSet::new();
+        for _ in 0..8 {
+            let (steps, calls) = (Arc::clone(&rig.steps), calls.clone());
+            copies.spawn(async move { all(steps.decide(flight, &calls).await) });
+        }
+        let told: HashSet<_> = copies.join_all().await.iter().map(|told| format!("{told:?}")).collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+        let refused = verdict(&rig.one(terms, take(1)).await);
+        assert_eq!(refused.retry_after, Some(4 * SECOND / 10), "3 and 100 of 100 were charged");
+    }
+}
+
+pub(super) async fn l7_a_ticket_gives_back_once_and_a_refund_that_overtakes_refuses(
+    harness: &dyn ClockHarness,
+) {
+    let (mut rig, terms) = (Rig::new(harness), ten_a_second(10));
+    rig.at(HOUR).await;
+    rig.one(terms, take(10)).await;
+    assert_eq!(place(&rig.one(terms, reserving(1, 4)).await).wait, 4 * SECOND / 10);
+    assert_eq!(rig.refund(1).await, 4);
+    assert_eq!(rig.refund(1).await, 4);
+    assert_eq!(rig.refund(2).await, 0);
+    let asks = [reserving(1, 4), reserving(2, 1), reserving(3, 1)];
+    for (ask, cancelled) in asks.into_iter().zip([true, true, false]) {
+        assert_eq!(rig.one(terms, ask).await == Limited::Cancelled, cancelled);
+    }
+    // On a name without a bucket too.
+    rig.next();
+    assert_eq!(rig.refund(4).await, 0);
+    assert_eq!(rig.one(terms, reserving(4, 1)).await, Limited::Cancelled);
+    // For 60 s.
+    rig.at(HOUR + 60 * SECOND).await;
+    assert_eq!(place(&rig.one(terms, reserving(4, 1)).await).wait, 0);
+}
+
+pub(super) async fn l7_a_batch_of_refunds_is_answered_in_its_order(harness: &dyn ClockHarness) {
+    let (mut rig, terms) = (Rig::new(harness), ten_a_second(10));
+    rig.at(HOUR).await;
+    let mut calls = Vec::new();
+    for id in 0..20_u64 {
+        let name = ["b", "a", "c"][usize::try_from(id % 3).expect("an index")];
+        let call = |ask| LimitCall { object: limiter(name), ..rig.call(terms, ask) };
+        if id < 3 {
+            calls.push(call(take(10)));
+        }
+        calls.push(call(reserving(id.into(), id % 7)));
+    }
+    let flight = rig.depart();
+    all(rig.steps.decide(flight, &calls).await);
+    // The last first, so that each gives all of it back.
+    let refund = |id: u64| Refund {
+        object: limiter(["b", "a", "c"][usize::try_from(id % 3).expect("an index")]),
+        ticket: Ticket::from(u128::from(id)),
+    };
+    let batch: Vec<_> = (0..20).rev().map(refund).collect();
+    let given: Vec<_> = (0..20).rev().map(|id| id % 7).collect();
+    assert_eq!(all(rig.steps.refund(&batch).await), given);
+    assert_eq!(all(rig.steps.refund(&batch).await), given, "a retry");
+    for name in ["a", "b", "c"] {
+        rig.object = limiter(name);
+        assert_eq!(
+            place(&rig.one(terms, reserving(20, 1)).await).wait,
+            SECOND / 10,
+            "{name} is empty, no less"
+        );
+    }
+}
