@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use harness::*;
 use stanchion_conformance::servers::RedisOptions;
-use stanchion_core::engine::steps::{Acquire, Acquired, Cancel, PermitSteps};
+use stanchion_core::engine::steps::{Acquire, Acquired, Cancel};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep};

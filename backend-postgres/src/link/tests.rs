@@ -246,13 +246,15 @@ async fn requests_go_through_a_transaction_pooler() {
     let begin = Schema::new("stanchion")
         .unwrap()
         .filled(include_str!("../sql/begin_durable.sql"), &[("{limit}", "450ms"), ("{idle}", "125ms")]);
-    let link = || Link::new(source(&pooler.url(), Way::Pooled), 2, LIMIT).through_pooler(&begin);
-    let links = Arc::new([link(), link(), link(), link()]);
+    let link = |limit| Link::new(source(&pooler.url(), Way::Pooled), 2, limit).through_pooler(&begin);
+    let links = [link(LIMIT), link(LIMIT), link(LIMIT)];
     run(&links[0], "CREATE TABLE t (x bigint)").await.unwrap();
+    // They all share two sessions of the server, which takes its time.
+    let patient = Arc::new([(); 4].map(|()| link(20 * LIMIT)));
     let tasks: Vec<_> = (0..100)
         .map(|index| {
-            let links = Arc::clone(&links);
-            tokio::spawn(async move { run(&links[index % 4], "INSERT INTO t VALUES (1)").await.unwrap() })
+            let patient = Arc::clone(&patient);
+            tokio::spawn(async move { run(&patient[index % 4], "INSERT INTO t VALUES (1)").await.unwrap() })
         })
         .collect();
     for task in tasks {
