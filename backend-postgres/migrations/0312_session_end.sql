@@ -9,8 +9,8 @@ DECLARE
     unanswered integer[];
     ended bigint;
 BEGIN
-    WITH gone AS (DELETE FROM stanchion.session_evictions e WHERE e.id = ANY (requests) RETURNING e.pid)
-    SELECT coalesce(array_agg(gone.pid), '{}') INTO unanswered FROM gone;
+    WITH gone AS (DELETE FROM stanchion.session_evictions e WHERE e.id = ANY (requests) RETURNING e.pid, e.declined)
+    SELECT coalesce(array_agg(gone.pid) FILTER (WHERE NOT gone.declined), '{}') INTO unanswered FROM gone;
     SELECT count(*) FILTER (
             WHERE CASE WHEN h.holds AND h.pid = ANY (unanswered) THEN pg_terminate_backend(h.pid) ELSE false END)
         INTO ended FROM stanchion.session_holders(space, object) h;

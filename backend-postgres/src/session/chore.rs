@@ -36,10 +36,7 @@ impl Chore for SessionChore {
         // Dropped with this future, with all sessions.
         let mut sessions = JoinSet::new();
         loop {
-            let (started, next) = self.desk.with(|state| {
-                let next = state.tick(now());
-                (std::mem::take(&mut state.unstarted), next)
-            });
+            let (started, next) = self.desk.with(|state| state.tick_and_start(now()));
             for id in started {
                 let (desk, wires) = (Arc::clone(&self.desk), Arc::clone(&self.wires));
                 sessions.spawn(async move { serve(&desk, &wires, id).await });

@@ -5,11 +5,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, now};
-use stanchion_core::engine::steps::{Kept, Reports};
+use stanchion_core::engine::steps::Reports;
 use stanchion_core::{Error, Name, Ticket, Ttl};
 use tokio::sync::Notify;
 
-use super::entry::{Caller, Entry};
+use super::entry::Entry;
+use super::leaving::Leaving;
 use super::load::Load;
 use super::post::{Post, PostId};
 
@@ -39,7 +40,7 @@ pub(super) struct State {
     /// Tickets that are refused, and until when.
     pub(super) graves: HashMap<Ticket, Instant>,
     /// Who waits for the end of a hold that is being unlocked.
-    pub(super) leaving: HashMap<Ticket, Vec<Caller<Kept>>>,
+    pub(super) leaving: HashMap<Ticket, Leaving>,
     /// Graves are cleared away when there are so many.
     pub(super) many_graves: usize,
     pub(super) posts: HashMap<PostId, Post>,
@@ -125,6 +126,11 @@ impl State {
 
     pub(super) fn stir(&mut self) {
         self.stirred = true;
+    }
+
+    /// What stirred it was seen to.
+    pub(super) fn calm(&mut self) {
+        self.stirred = false;
     }
 
     /// A session is wanted.

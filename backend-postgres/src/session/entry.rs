@@ -49,7 +49,8 @@ pub(super) struct Attempt {
     pub(super) waiter: Waiter,
     /// Names the try: a late answer to another one is not this one's.
     pub(super) number: u64,
-    pub(super) sent: bool,
+    /// What number was given last when it was sent: whoever asked by then may be told its outcome.
+    pub(super) sent: Option<u64>,
     /// Nobody wants its outcome any more.
     pub(super) cancelled: bool,
     /// Where it is refused, the ticket queues.

@@ -2,12 +2,25 @@
 
 use stanchion_core::clock::Instant;
 use stanchion_core::engine::steps::{Acquired, Cancel, Kept, Release};
-use stanchion_core::{Error, Name, Result, Ticket};
+use stanchion_core::{Error, ErrorKind, Name, Result, Ticket};
 use tokio::sync::oneshot;
 
 use super::asks::Asked;
 use super::desk::{Event, State};
+use super::entry::Caller;
 use super::post::{Eviction, PostId, Unlock};
+
+/// A hold that is being unlocked.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    post: PostId,
+    /// Who waits for it.
+    callers: Vec<Caller<Kept>>,
+}
+
+fn stuck() -> Error {
+    Error::new(ErrorKind::Unknown, "the session that keeps the mutex does not answer")
+}
 
 impl State {
     /// Has a lock unlocked that this process does not count as its own any more; `ticket` is whose it was, if anybody's.
@@ -21,8 +34,10 @@ impl State {
     /// Ends a hold; `None` if it is not there. Where its end is under way the answer is that one's.
     pub(super) fn free(&mut self, name: &Name, ticket: Ticket) -> Option<oneshot::Receiver<Result<Kept>>> {
         let (caller, answer) = oneshot::channel();
-        if let Some(callers) = self.leaving.get_mut(&ticket) {
-            callers.push(caller);
+        if let Some(leaving) = self.leaving.get_mut(&ticket) {
+            leaving.callers.push(caller);
+            let post = leaving.post;
+            self.tell_if_stuck(post, ticket);
             return Some(answer);
         }
         let entry = self.names.get_mut(name)?;
@@ -30,9 +45,10 @@ impl State {
         let next = entry.queue.front().filter(|_| entry.starved && entry.attempt.is_none()).cloned();
         if let Some(post) = self.posts.get_mut(&held.post) {
             post.holds -= 1;
-            self.leaving.insert(ticket, vec![caller]);
+            self.leaving.insert(ticket, Leaving { post: held.post, callers: vec![caller] });
         }
         self.unlock(held.post, name, Some(ticket));
+        self.tell_if_stuck(held.post, ticket);
         if let Some(next) = next {
             self.try_lock(name, next, false, None);
         }
@@ -42,19 +58,32 @@ impl State {
 
     /// A lock is unlocked, or its session has ended.
     pub(super) fn left(&mut self, unlock: &Unlock, answer: &Result<Kept>) {
-        let callers = unlock.ticket.and_then(|ticket| self.leaving.remove(&ticket));
-        for caller in callers.into_iter().flatten() {
-            // A caller that has gone has no use for its answer.
-            drop(caller.send(answer.as_ref().copied().map_err(Error::replicate)));
+        if let Some(leaving) = unlock.ticket.and_then(|ticket| self.leaving.remove(&ticket)) {
+            tell(leaving.callers, answer);
         }
         self.tidy(&unlock.name);
     }
 
+    /// A session has ended, and every hold on it.
+    pub(super) fn left_all(&mut self, id: PostId, error: &Error) {
+        for (_, leaving) in self.leaving.extract_if(|_, leaving| leaving.post == id) {
+            tell(leaving.callers, &Err(error.replicate()));
+        }
+    }
+
+    /// Nobody waits for a session that is known not to answer: it would keep him from what other sessions do.
+    fn tell_if_stuck(&mut self, id: PostId, ticket: Ticket) {
+        if self.posts.get(&id).is_some_and(|post| post.overdue)
+            && let Some(leaving) = self.leaving.get_mut(&ticket)
+        {
+            tell(std::mem::take(&mut leaving.callers), &Err(stuck()));
+        }
+    }
+
     /// Whether a lock is unlocked is not heard in time: who asked is told so, and who asks again waits for it.
     pub(super) fn left_in_doubt(&mut self, unlock: &Unlock, error: &Error) {
-        let callers = unlock.ticket.and_then(|ticket| self.leaving.get_mut(&ticket)).map(std::mem::take);
-        for caller in callers.into_iter().flatten() {
-            drop(caller.send(Err(error.replicate())));
+        if let Some(leaving) = unlock.ticket.and_then(|ticket| self.leaving.get_mut(&ticket)) {
+            tell(std::mem::take(&mut leaving.callers), &Err(error.replicate()));
         }
     }
 
@@ -93,13 +122,22 @@ impl State {
         let name = Name::new(&eviction.name).ok();
         let held = name.as_ref().and_then(|name| self.names.get(name)?.held.as_ref());
         let meant = held.filter(|held| held.post == id && held.token.get() <= eviction.token.unsigned_abs());
+        let later = held.is_some() && meant.is_none();
         if let (Some(name), Some(ticket)) = (&name, meant.map(|held| held.ticket)) {
             drop(self.free(name, ticket));
             self.events.push(Event::Gone(ticket));
         }
         if let Some(post) = self.posts.get_mut(&id) {
-            post.answered.push(eviction.id);
+            let answers = if later { &mut post.answered.declined } else { &mut post.answered.obeyed };
+            answers.push(eviction.id);
             post.wake.notify_one();
         }
+    }
+}
+
+fn tell(callers: Vec<Caller<Kept>>, answer: &Result<Kept>) {
+    for caller in callers {
+        // A caller that has gone has no use for its answer.
+        drop(caller.send(answer.as_ref().copied().map_err(Error::replicate)));
     }
 }

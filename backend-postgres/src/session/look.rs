@@ -28,7 +28,7 @@ pub(super) struct Look {
     namespace: Arc<str>,
     holders: Statement,
     evict: Statement,
-    unanswered: Statement,
+    answers: Statement,
     end: Statement,
     ping: Statement,
 }
@@ -47,7 +47,7 @@ impl Look {
             namespace: Arc::clone(&context.namespace),
             holders: statement(include_str!("../sql/session_holders.sql")),
             evict: statement(include_str!("../sql/session_evict.sql")),
-            unanswered: statement(include_str!("../sql/session_unanswered.sql")),
+            answers: statement(include_str!("../sql/session_answers.sql")),
             end: statement(include_str!("../sql/session_end.sql")),
             ping: statement(include_str!("../sql/session_ping.sql")),
         }
@@ -107,14 +107,35 @@ impl Look {
             return Ok(0);
         }
         let count = u32::try_from(holders.len()).unwrap_or(u32::MAX);
-        let requests: Vec<i64> = self.asked(&self.evict, name, holders).await?;
+        let mut requests: Vec<i64> = self.asked(&self.evict, name, holders).await?;
         let end = now() + GRACE;
-        while now() < end && self.asked::<_, i64>(&self.unanswered, name, requests.clone()).await? > 0 {
+        while now() < end {
+            let (silent, later) = self.answers(name, std::mem::take(&mut requests)).await?;
+            requests = silent;
+            if !later.is_empty() {
+                // They had no token yet when they were asked.
+                requests.extend(self.asked::<_, Vec<i64>>(&self.evict, name, later).await?);
+            }
+            if requests.is_empty() {
+                break;
+            }
             sleep(GLANCE).await;
         }
         let ended: i64 = self.asked(&self.end, name, requests).await?;
         tracing::debug!(%name, ended, "a mutex was freed by force");
         Ok(count)
+    }
+
+    /// Of the sessions that hold the mutex still: the requests that they have not answered, and who holds it by a later
+    /// grant.
+    async fn answers(&self, name: &Name, requests: Vec<i64>) -> Result<(Vec<i64>, Vec<i32>)> {
+        let mut arguments = self.arguments(name)?;
+        add(&mut arguments, requests)?;
+        let rows = self.link.rows(&self.answers, arguments).await?;
+        let row = rows.first().ok_or_else(error::unexpected)?;
+        let silent: Option<_> = row.try_get(0).map_err(|_| error::unexpected())?;
+        let later: Option<_> = row.try_get(1).map_err(|_| error::unexpected())?;
+        Ok((silent.unwrap_or_default(), later.unwrap_or_default()))
     }
 
     /// The answer to a statement about a mutex and some sessions or requests.

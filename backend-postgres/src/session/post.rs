@@ -33,6 +33,21 @@ pub(super) struct Eviction {
     pub(super) token: i64,
 }
 
+/// What others are told of their requests, by their numbers.
+#[derive(Debug, Default)]
+pub(super) struct Answered {
+    /// The session does not hold what they wanted.
+    pub(super) obeyed: Vec<i64>,
+    /// It was granted after they asked: who wants that one has to ask again.
+    pub(super) declined: Vec<i64>,
+}
+
+impl Answered {
+    pub(super) fn is_empty(&self) -> bool {
+        self.obeyed.is_empty() && self.declined.is_empty()
+    }
+}
+
 /// A session. It exists here from the wish to have it to its end.
 #[derive(Debug)]
 pub(super) struct Post {
@@ -45,8 +60,8 @@ pub(super) struct Post {
     pub(super) tries: Vec<(Name, u64)>,
     /// Callers that need to know that it is alive; they are told when the statement was sent that showed it.
     pub(super) probes: Vec<Caller<Instant>>,
-    /// Requests to give a mutex up that are answered, by their numbers, once the unlocks are carried out.
-    pub(super) answered: Vec<i64>,
+    /// Requests to give a mutex up that are answered, once the unlocks are carried out.
+    pub(super) answered: Answered,
     /// The mutex that it is to wait for.
     pub(super) job: Option<Name>,
     /// Locks that it has and is not yet told to give up.
@@ -55,6 +70,10 @@ pub(super) struct Post {
     pub(super) heard: Option<Instant>,
     /// When it was last asked what others want it to give up.
     pub(super) probed: Option<Instant>,
+    /// A statement of it is not answered in time.
+    pub(super) overdue: bool,
+    /// When it was wanted.
+    pub(super) begun: Instant,
     /// Since when it has had nothing to do.
     pub(super) idle: Instant,
     /// It is to end at once, whatever it does.
@@ -68,7 +87,7 @@ pub(super) struct Batch {
     pub(super) tries: Vec<(Name, u64)>,
     pub(super) probes: Vec<Caller<Instant>>,
     /// Requests of others that are answered.
-    pub(super) answered: Vec<i64>,
+    pub(super) answered: Answered,
     /// Ask what others want it to give up.
     pub(super) asks: bool,
     /// See how full the server's table of locks is.
@@ -96,11 +115,13 @@ impl Post {
             unlocks: Vec::new(),
             tries: Vec::new(),
             probes: Vec::new(),
-            answered: Vec::new(),
+            answered: Answered::default(),
             job: None,
             holds: 0,
             heard: None,
             probed: None,
+            overdue: false,
+            begun: now,
             idle: now,
             closing: false,
         }
@@ -121,7 +142,8 @@ impl Post {
         let unlocks = self.unlocks.drain(..self.unlocks.len().min(BATCH)).collect();
         let room = if self.unlocks.is_empty() { self.tries.len().min(BATCH) } else { 0 };
         let tries = self.tries.drain(..room).collect();
-        let answered = if self.unlocks.is_empty() { std::mem::take(&mut self.answered) } else { Vec::new() };
+        let answered =
+            if self.unlocks.is_empty() { std::mem::take(&mut self.answered) } else { Answered::default() };
         let asks = !answered.is_empty();
         Batch { unlocks, tries, probes: std::mem::take(&mut self.probes), answered, asks, looks: false }
     }

@@ -27,8 +27,15 @@ impl State {
         if busy { third.min(PROBE) } else { third }
     }
 
-    /// Does what is due; tells when to look again.
-    pub(super) fn tick(&mut self, at: Instant) -> Option<Instant> {
+    /// Does what is due. Returns the sessions to be started, and when to look again.
+    pub(super) fn tick_and_start(&mut self, at: Instant) -> (Vec<PostId>, Option<Instant>) {
+        let next = self.tick(at);
+        // What it stirred is in the answer: to be woken for it would be to look again and again.
+        self.calm();
+        (std::mem::take(&mut self.unstarted), next)
+    }
+
+    fn tick(&mut self, at: Instant) -> Option<Instant> {
         if self.ends_at.is_some_and(|ends_at| ends_at <= at) {
             self.sweep(at);
         }

@@ -177,7 +177,7 @@ impl Session<'_> {
                 }
                 Ok(())
             }
-            Err(error) if error::leaves_connection(&error) => {
+            Err(error) if error::leaves_connection(&error) && ends_wait(&error) => {
                 tracing::debug!(%error, %name, "the wait at the server ended without the lock");
                 let reopened = timeout(self.desk.limit + LATE, self.wire.reopen(self.wires)).await;
                 let reopened = reopened.map_err(|_| Some(stuck()))?;
@@ -186,6 +186,12 @@ impl Session<'_> {
             Err(error) => Err(self.broken(Batch::default(), error)),
         }
     }
+}
+
+/// Whether a wait ended because it lasted too long, was cancelled or closed a ring of waits. What else the server refuses
+/// it would refuse again.
+fn ends_wait(error: &sqlx::Error) -> bool {
+    matches!(error::code(error), Some("55P03" | "57014" | "40P01"))
 }
 
 /// The answer to a statement. When it is overdue its callers are told so, and others are served by another session; this

@@ -1,5 +1,6 @@
 //! The steps of mutexes that sessions keep. Most of them are answered by the state; the sessions do the rest.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -16,6 +17,9 @@ use super::asks::Asked;
 use super::desk::Desk;
 use super::look::Look;
 use super::post::PostId;
+
+/// Names are spread over so many lanes.
+const LANES: u64 = 32;
 
 /// The steps of mutexes in session mode.
 #[derive(Clone, Debug)]
@@ -82,8 +86,11 @@ fn unsupported<T>(what: &'static str) -> Result<T> {
 
 #[async_trait]
 impl PermitSteps for SessionSteps {
-    fn lane(&self, _: &Object) -> usize {
-        0
+    /// The desk joins what gathers, so that names need not wait for each other here: one may be on a session that is stuck.
+    fn lane(&self, object: &Object) -> usize {
+        let mut hasher = DefaultHasher::new();
+        object.name.as_str().hash(&mut hasher);
+        usize::try_from(hasher.finish() % LANES).unwrap_or_default()
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {

@@ -1,5 +1,7 @@
 //! Tries over the shared session.
 
+use std::collections::VecDeque;
+
 use stanchion_core::clock::Instant;
 use stanchion_core::engine::steps::Acquired;
 use stanchion_core::{Error, ErrorKind, FencingToken, Name, Result};
@@ -22,7 +24,7 @@ impl State {
         caller: Option<Caller<Acquired>>,
     ) -> u64 {
         let number = self.number();
-        self.send_try(name, Attempt { waiter, number, sent: false, cancelled: false, queues, caller });
+        self.send_try(name, Attempt { waiter, number, sent: None, cancelled: false, queues, caller });
         number
     }
 
@@ -43,9 +45,9 @@ impl State {
         if entry.behind.len() < behind {
             return true;
         }
-        let unsent = entry.attempt.take_if(|attempt| attempt.number == number && !attempt.sent);
+        let unsent = entry.attempt.take_if(|attempt| attempt.number == number && attempt.sent.is_none());
         if unsent.is_some() {
-            self.follow(name, None);
+            self.follow(name);
             self.seek(name);
             self.tidy(name);
         }
@@ -61,7 +63,7 @@ impl State {
             entry.behind.push_back(Attempt {
                 waiter,
                 number,
-                sent: false,
+                sent: None,
                 cancelled: false,
                 queues: false,
                 caller,
@@ -80,12 +82,14 @@ impl State {
             (None, Some(_)) => self.unlock(id, name, None),
             (Some(attempt), Some(token)) => {
                 self.won(id, name, attempt, token, sent);
-                self.follow(name, None);
+                self.follow(name);
             }
             (Some(attempt), None) => {
                 let answer = if token < 0 { Err(load::full()) } else { Ok(WAITING) };
+                let sent = attempt.sent;
                 self.failed(name, attempt, &answer);
-                self.follow(name, Some(&answer));
+                self.tell_behind(name, &answer, |behind| Some(behind.number) <= sent);
+                self.follow(name);
             }
         }
     }
@@ -129,29 +133,31 @@ impl State {
                     drop(caller.send(Err(error.replicate())));
                 }
                 let unsent = Error::new(ErrorKind::Unavailable, "another try of it was not answered");
-                self.follow(&name, Some(&Err(unsent)));
+                self.tell_behind(&name, &Err(unsent), |_| true);
             }
             self.seek(&name);
             self.tidy(&name);
         }
     }
 
-    /// The try under way has ended, and by `answer` what those behind it are told. Without it they learn that somebody
-    /// holds it or waits, or else the next one tries.
-    fn follow(&mut self, name: &Name, answer: Option<&Result<Acquired>>) {
+    /// The try under way has ended. Those behind it learn that somebody of this process holds it or waits, or else the
+    /// next one tries.
+    fn follow(&mut self, name: &Name) {
         let Some(entry) = self.names.get_mut(name) else { return };
-        let taken = entry.held.is_some() || !entry.queue.is_empty();
-        let answer = answer.or(if taken { Some(&Ok(WAITING)) } else { None });
-        let Some(answer) = answer else {
-            if let Some(next) = entry.behind.pop_front() {
-                self.send_try(name, next);
-            }
-            return;
-        };
-        for attempt in std::mem::take(&mut entry.behind) {
-            if let Some(caller) = attempt.caller {
-                drop(caller.send(replicate(answer)));
-            }
+        if entry.held.is_some() || !entry.queue.is_empty() {
+            self.tell_behind(name, &Ok(WAITING), |_| true);
+        } else if let Some(next) = entry.behind.pop_front() {
+            self.send_try(name, next);
+        }
+    }
+
+    /// Answers those behind a try of which that is so.
+    fn tell_behind(&mut self, name: &Name, answer: &Result<Acquired>, which: impl Fn(&Attempt) -> bool) {
+        let Some(entry) = self.names.get_mut(name) else { return };
+        let (told, rest): (VecDeque<_>, _) = std::mem::take(&mut entry.behind).into_iter().partition(which);
+        entry.behind = rest;
+        for caller in told.into_iter().filter_map(|attempt| attempt.caller) {
+            drop(caller.send(replicate(answer)));
         }
     }
 }

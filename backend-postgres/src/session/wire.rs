@@ -7,7 +7,7 @@ use sqlx::{Connection, PgConnection, Postgres, Row};
 use stanchion_core::engine::steps::ProcessId;
 use stanchion_core::{FencingToken, Ttl};
 
-use super::post::Eviction;
+use super::post::{Answered, Eviction};
 use crate::access;
 use crate::context::Context;
 use crate::schema::Statement;
@@ -202,10 +202,11 @@ impl Wire {
         self.row(query).await.map(drop)
     }
 
-    /// Shows that the session is alive, which keeps it so; takes back the requests of others that are `answered`. Tells
+    /// Shows that the session is alive, which keeps it so; answers the requests of others. Tells
     /// which mutexes others want it to give up, and which of the process's sessions `others` have ended.
-    pub(super) async fn probe(&mut self, wires: &Wires, others: &[i32], answered: &[i64]) -> Sent<Probed> {
-        let query = sqlx::query(wires.probe.sql()).bind(&*wires.namespace).bind(others).bind(answered);
+    pub(super) async fn probe(&mut self, wires: &Wires, others: &[i32], answered: &Answered) -> Sent<Probed> {
+        let query = sqlx::query(wires.probe.sql()).bind(&*wires.namespace).bind(others);
+        let query = query.bind(&*answered.obeyed).bind(&*answered.declined);
         let row = self.row(query).await?;
         let ids: Option<Vec<i64>> = row.try_get(0)?;
         let names: Option<Vec<String>> = row.try_get(1)?;

@@ -40,7 +40,7 @@ impl State {
         batch.tries.retain(|(name, number)| {
             let attempt = self.names.get_mut(name).and_then(|entry| entry.attempt.as_mut());
             let attempt = attempt.filter(|attempt| attempt.number == *number);
-            attempt.map(|attempt| attempt.sent = true).is_some()
+            attempt.map(|attempt| attempt.sent = Some(self.numbers)).is_some()
         });
         if !batch.is_empty() {
             batch.looks = !batch.tries.is_empty() && self.load.is_due(batch.tries.len(), at);
@@ -53,8 +53,9 @@ impl State {
             return Work::Wait(name);
         }
         let superseded = self.shared != Some(id);
+        let watches = !superseded && self.posts.values().any(|post| post.job.is_some());
         let Some(post) = self.posts.get_mut(&id) else { return Work::Close };
-        if post.holds > 0 {
+        if post.holds > 0 || watches {
             return Work::Sleep(due);
         }
         let ends = post.idle + if post.shared { SHARED_IDLE } else { EXTRA_IDLE };
@@ -82,6 +83,7 @@ impl State {
         if let Some(post) = self.posts.get_mut(&id) {
             post.job.clone_from(&next);
         }
+        self.watch();
         next
     }
 
@@ -127,6 +129,14 @@ impl State {
         }
         if let Some(post) = self.posts.get_mut(&id) {
             post.job = Some(name.clone());
+            post.wake.notify_one();
+        }
+        self.watch();
+    }
+
+    /// A session waits: the shared one shows more often from now on that the process is alive.
+    fn watch(&self) {
+        if let Some(post) = self.shared.and_then(|id| self.posts.get(&id)) {
             post.wake.notify_one();
         }
     }
@@ -184,6 +194,7 @@ impl State {
 
     fn hear(&mut self, id: PostId, sent: Instant) {
         if let Some(post) = self.posts.get_mut(&id) {
+            post.overdue = false;
             post.heard = Some(sent);
         }
     }
@@ -246,6 +257,7 @@ impl State {
         }
         let ttl = self.ttl.get();
         let post = self.posts.get_mut(&id)?;
+        post.overdue = true;
         let tries = std::mem::take(&mut post.tries);
         let until = post.heard.filter(|_| post.holds > 0).map(|heard| heard + ttl);
         self.untried(tries, &Error::new(ErrorKind::Unavailable, "the session that was to be asked is stuck"));
@@ -256,10 +268,11 @@ impl State {
     pub(super) fn closed(&mut self, id: PostId, error: Option<Error>) {
         let Some(mut post) = self.posts.remove(&id) else { return };
         if let Some(error) = &error {
-            if post.pid.is_none() {
+            if post.pid.is_none() || error.kind().is_final() {
                 self.trouble = Some(error.replicate());
             }
-            self.waits_at = stanchion_core::clock::now() + RETRY;
+            // No pause where it took its time to fail: a server that goes on after a stall is there at once.
+            self.waits_at = post.begun + RETRY;
         }
         if self.shared == Some(id) {
             self.shared = None;
@@ -280,6 +293,7 @@ impl State {
             ..Batch::default()
         };
         let error = error.unwrap_or_else(|| Error::new(ErrorKind::Unavailable, "the session was closed"));
+        self.left_all(id, &error);
         self.refused(rest, &error, false);
         for name in &lost {
             self.seek(name);

@@ -13,5 +13,5 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.limiters TO "{role}";
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.limit_tickets TO "{role}";
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.limit_answers TO "{role}";
 GRANT SELECT, USAGE, UPDATE ON SEQUENCE stanchion.session_tokens TO "{role}";
-GRANT SELECT, INSERT, DELETE ON stanchion.session_evictions TO "{role}";
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.session_evictions TO "{role}";
 GRANT SELECT, INSERT, UPDATE ON stanchion.fences TO "{role}";

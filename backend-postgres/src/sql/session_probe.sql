@@ -1,4 +1,6 @@
-WITH answered AS (DELETE FROM stanchion.session_evictions WHERE id = ANY ($3))
+WITH
+    obeyed AS (DELETE FROM stanchion.session_evictions WHERE id = ANY ($3)),
+    declined AS (UPDATE stanchion.session_evictions SET declined = true WHERE id = ANY ($4))
 SELECT
     asked.ids,
     asked.names,
@@ -8,4 +10,4 @@ SELECT
 FROM (
     SELECT array_agg(id) AS ids, array_agg(name) AS names, array_agg(token) AS tokens
     FROM stanchion.session_evictions
-    WHERE pid = pg_backend_pid() AND namespace = $1 AND id <> ALL ($3)) asked
+    WHERE pid = pg_backend_pid() AND namespace = $1 AND NOT declined AND id <> ALL ($3) AND id <> ALL ($4)) asked

@@ -7,6 +7,7 @@ use stanchion_conformance::servers::PostgresOptions;
 use stanchion_core::{ErrorKind, Ttl};
 
 use super::{ALLOWANCE, Process, connect, options, server, start};
+use crate::session::post::Answered;
 use crate::session::wire::{Wires, settings};
 
 #[tokio::test]
@@ -106,7 +107,7 @@ async fn the_server_ends_a_session_that_is_silent_for_a_ttl() {
     println!("free after {after:?}");
     assert!(after > ttl.get() && after < ttl.get() + ALLOWANCE, "{after:?}");
     assert!(taken.is_held());
-    assert!(wire.probe(&wires, &[], &[]).await.is_err());
+    assert!(wire.probe(&wires, &[], &Answered::default()).await.is_err());
 }
 
 #[tokio::test]

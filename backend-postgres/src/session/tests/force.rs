@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::{ALLOWANCE, Process, connect, server, soon};
+use stanchion_conformance::servers::PostgresOptions;
+
+use super::{ALLOWANCE, Process, connect, server, soon, start};
 
 #[tokio::test]
 async fn m8_an_old_request_does_not_hit_a_later_grant() {
@@ -23,10 +25,12 @@ async fn m8_an_old_request_does_not_hit_a_later_grant() {
     let guard = a.mutex("x").lock().await.unwrap();
     let mut answered = Vec::new();
     for _ in 0..300 {
-        answered = sqlx::query("SELECT FROM stanchion.session_evictions WHERE namespace = 'late request'")
-            .fetch_all(&mut connection)
-            .await
-            .unwrap();
+        answered = sqlx::query(
+            "SELECT FROM stanchion.session_evictions WHERE namespace = 'late request' AND NOT declined",
+        )
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
         if answered.is_empty() {
             break;
         }
@@ -76,4 +80,27 @@ async fn m8_a_stopped_session_is_ended_after_two_seconds() {
     let mutex = b.mutex("x");
     soon("free", || async { mutex.try_lock().await.unwrap().is_some() }).await;
     assert!(!guard.is_held());
+}
+
+#[tokio::test]
+async fn m8_a_holder_that_had_no_token_yet_is_asked_again() {
+    let server = start(PostgresOptions::default()).await;
+    let (a, b) = (Process::new(&server, "again"), Process::new(&server, "again"));
+    let guard = a.mutex("x").lock().await.unwrap();
+    // The first request is as one that came before the token was drawn.
+    server
+        .sql(
+            "CREATE FUNCTION early() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 IF NOT EXISTS (SELECT FROM stanchion.session_evictions) THEN NEW.token := 0; END IF;
+                 RETURN NEW;
+             END; $$;
+             CREATE TRIGGER early BEFORE INSERT ON stanchion.session_evictions
+                 FOR EACH ROW EXECUTE FUNCTION early()",
+        )
+        .unwrap();
+    assert!(b.mutex("x").force_unlock().await.unwrap());
+    assert!(b.mutex("x").try_lock().await.unwrap().is_some());
+    assert!(!guard.is_held());
+    assert_eq!(server.sql("SELECT count(*) FROM stanchion.session_evictions WHERE declined").unwrap(), "1");
+    assert!(a.sessions(&server).await > 0, "its session was not ended");
 }

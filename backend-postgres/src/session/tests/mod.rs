@@ -8,6 +8,7 @@ mod holds;
 mod state;
 mod tokens;
 mod waits;
+mod watch;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -8,7 +8,7 @@ use stanchion_core::{Error, ErrorKind, FencingToken, Kind, Name, Ticket, Ttl};
 
 use crate::session::asks::{Asked, WAITING};
 use crate::session::desk::{Desk, State};
-use crate::session::post::{Batch, PostId};
+use crate::session::post::{Batch, Eviction, PostId};
 use crate::session::wire::Stepped;
 use crate::session::work::Work;
 
@@ -179,17 +179,16 @@ fn c26_a_ticket_joins_a_bounded_queue_once() {
 }
 
 #[test]
-fn c3_a_release_in_doubt_is_answered_by_its_unlock() {
+fn c3_whoever_ends_a_hold_that_is_being_ended_waits_for_it() {
     desk().with(|state| {
         let id = locked(state, 1);
         let first = state.release(&release(1), now());
-        let mut batch = sent(state, id);
-        state.overdue(id, &mut batch, &Error::new(ErrorKind::Unknown, "stuck"));
-        assert_eq!(said(first).unwrap().unwrap_err().kind(), ErrorKind::Unknown);
+        let batch = sent(state, id);
         let (second, cancelled) = (state.release(&release(1), now()), state.cancel(&cancel(1), now()));
         answer(state, id, batch, 0);
-        assert_eq!(said(second).unwrap().unwrap(), Kept::Yes);
-        assert_eq!(said(cancelled).unwrap().unwrap(), Kept::Yes);
+        for asked in [first, second, cancelled] {
+            assert_eq!(said(asked).unwrap().unwrap(), Kept::Yes);
+        }
         assert_eq!(said(state.release(&release(1), now())).unwrap().unwrap(), Kept::No);
         assert!(state.leaving.is_empty());
     });
@@ -228,5 +227,83 @@ fn c16_a_session_that_keeps_what_it_waited_for_leaves_its_place_to_wait_to_other
             state.opened(id, 2, now());
             state.granted(id, &name, FencingToken::new(8).unwrap(), now());
         }
+    });
+}
+
+#[test]
+fn c12_a_session_that_ends_while_it_unlocks_answers_whoever_asks() {
+    desk().with(|state| {
+        let id = locked(state, 1);
+        let first = state.release(&release(1), now());
+        let mut batch = sent(state, id);
+        assert!(state.overdue(id, &mut batch, &Error::new(ErrorKind::Unknown, "stuck")).is_none());
+        // Who asks a session that is known to be stuck is not kept waiting.
+        let second = said(state.release(&release(1), now())).unwrap().unwrap_err();
+        assert_eq!([said(first).unwrap().unwrap_err().kind(), second.kind()], [ErrorKind::Unknown; 2]);
+        drop(batch);
+        state.closed(id, Some(Error::new(ErrorKind::Unknown, "stuck")));
+        assert!(state.leaving.is_empty());
+        assert_eq!(said(state.cancel(&cancel(1), now())).unwrap().unwrap(), Kept::No);
+    });
+}
+
+#[test]
+fn c3_a_try_is_not_told_no_by_one_that_was_sent_before_it() {
+    desk().with(|state| {
+        let id = shared(state);
+        let first = state.acquire(&ask(1, false), now());
+        let batch = sent(state, id);
+        let second = state.acquire(&ask(2, false), now());
+        answer(state, id, batch, 0);
+        assert_eq!(said(first).unwrap().unwrap(), WAITING);
+        let batch = sent(state, id);
+        assert_eq!(batch.tries.len(), 1);
+        answer(state, id, batch, 8);
+        assert!(matches!(said(second).unwrap().unwrap(), Acquired::Granted { .. }));
+    });
+}
+
+#[test]
+fn c16_the_shared_session_stays_while_another_waits() {
+    desk().with(|state| {
+        let id = locked(state, 1);
+        said(state.acquire(&ask(2, true), now()));
+        state.release(&release(1), now());
+        let batch = sent(state, id);
+        answer(state, id, batch, 0);
+        let later = now() + Duration::from_secs(3_600);
+        assert!(matches!(state.work(id, later), Work::Send(_)), "it is due to be probed");
+        assert!(matches!(state.work(id, later), Work::Sleep(_)));
+        state.cancel(&cancel(2), now());
+        let waited = state.posts.keys().copied().find(|other| *other != id).unwrap();
+        state.closed(waited, None);
+        assert!(matches!(state.work(id, later), Work::Close));
+    });
+}
+
+#[test]
+fn c18_a_session_that_took_its_time_to_fail_is_replaced_at_once() {
+    desk().with(|state| {
+        let id = shared(state);
+        state.posts.get_mut(&id).unwrap().begun = now().checked_sub(Duration::from_secs(2)).unwrap();
+        state.closed(id, Some(Error::new(ErrorKind::Unknown, "stuck")));
+        assert!(state.waits_at <= now());
+        let id = state.shared();
+        state.closed(id, Some(Error::new(ErrorKind::Unavailable, "refused")));
+        assert!(state.waits_at > now(), "and one that failed at once after a pause");
+    });
+}
+
+#[test]
+fn m8_a_request_for_an_earlier_grant_is_declined() {
+    desk().with(|state| {
+        let id = locked(state, 1);
+        let eviction = |id, token| Eviction { id, name: "x".to_owned(), token };
+        state.evict(id, &eviction(1, 6));
+        assert!(state.names[&name()].held.is_some());
+        state.evict(id, &eviction(2, 7));
+        assert!(!state.names.contains_key(&name()));
+        let answered = sent(state, id).answered;
+        assert_eq!((answered.declined, answered.obeyed), (vec![1], vec![2]));
     });
 }
