@@ -39,7 +39,7 @@ mod supervisor;
 mod tls;
 mod wait;
 
-pub(crate) use launch::folder as temporary_folder;
+pub(crate) use launch::{folder as temporary_folder, free_port};
 pub(crate) use supervisor::{Supervisor, last_lines};
 
 pub use error::ServerError;
