@@ -203,7 +203,7 @@ fn requests_and_replies_are_late() {
                 assert_eq!(session.ask("SELECT 1").unwrap(), "1");
             }
         });
-        assert!(took >= DELAY && took < DELAY * 5, "{took:?}");
+        assert!(took >= DELAY && took < DELAY * 10, "{took:?}");
         assert_eq!(rule.fired(), 1);
     }
 }

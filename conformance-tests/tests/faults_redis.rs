@@ -87,11 +87,13 @@ fn the_kth_reply_is_dropped_among_pipelined_ones() {
             Then::Silence => client.expect_silence(),
         }
         assert_eq!(rule.fired(), 1, "{}", bed.proxy.report());
-        assert_eq!(bed.value("n"), bulk("5"), "the server has done them all");
+        // The last two may end with the connection.
+        let done = ["3", "4", "5"].map(bulk);
+        assert!(done.contains(&bed.value("n")), "the server has done what it did not answer");
         // The rule was for one: a new connection works.
         let mut client = bed.client();
-        client.send(incr(1));
-        client.expect(":6\r\n");
+        client.send(command(&["INCR", "m"]).repeat(5));
+        client.expect(":1\r\n:2\r\n:3\r\n:4\r\n:5\r\n");
         assert_eq!(rule.fired(), 1);
     }
 }
@@ -145,7 +147,7 @@ fn requests_and_replies_are_late() {
             client.send(command(&["ECHO", "b"]) + &command(&["ECHO", "c"]));
             client.expect("$1\r\nb\r\n$1\r\nc\r\n");
         });
-        assert!(took >= DELAY && took < DELAY * 5, "{took:?}");
+        assert!(took >= DELAY && took < DELAY * 10, "{took:?}");
         assert_eq!(rule.fired(), 1);
         rule.remove();
     }
@@ -297,14 +299,14 @@ fn wake_ups_are_swallowed_and_nothing_else() {
             client.read_until_quiet();
         }
         let before = bed.proxy.swallowed();
-        let pop = command(&["BLPOP", "box", "0.8"]);
-        client.send(&pop);
+        let pop = command(&["BLPOP", "box", "1.5"]);
         bed.proxy.swallow_wake_ups();
         let took = timed(|| {
+            client.send(&pop);
             bed.server.command(&["RPUSH", "box", "hint"]).unwrap();
             client.expect(nil);
         });
-        assert!(took > STALL, "it comes when the pop gives up: {took:?}");
+        assert!(took >= Duration::from_millis(1_490), "it comes when the pop gives up: {took:?}");
         assert_eq!(bed.proxy.swallowed() - before, 1);
         assert_eq!(bed.server.command(&["LLEN", "box"]).unwrap(), ":0\r\n", "what was popped is gone");
         // Whatever else is asked is answered, on the same connection, also a pop that finds nothing.

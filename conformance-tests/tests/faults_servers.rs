@@ -105,7 +105,7 @@ fn the_clock_of_redis_jumps_forward_and_back() {
     clock.back(HOUR * 2).unwrap();
     assert_eq!(clock.shift(), -HOUR_MICROS);
     assert_near(redis_ahead(&server), -HOUR_MICROS);
-    // It works on, with time limits that begin now.
+    // It works on. A pop under way would wait for its hour, one that begins now does not.
     let mut client = Client::to(server.port());
     client.send(command(&["BLPOP", "box", "0.1"]));
     client.expect("*-1\r\n");

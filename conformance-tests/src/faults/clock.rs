@@ -23,6 +23,9 @@ const SHIFT: &str = "shift";
 /// step of the clock would not, and the machine's own clock never is. Servers with the same `Clock` are shifted together;
 /// a restart keeps the shift. Clones are the same clock.
 ///
+/// Redis ends the waits of its clients (`BLPOP`) by this clock, too: one that is under way when it goes back lasts so much
+/// longer.
+///
 /// It is a small library, compiled by `cc` when a clock is made and preloaded into the server: it needs Linux on a 64-bit
 /// machine, and a server that is linked dynamically.
 ///

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::wire::Stop;
 
 /// How many elements of a request are kept for its text.
-const KEPT: usize = 8;
+const KEPT: usize = 32;
 
 /// One command.
 #[derive(Debug, PartialEq, Eq)]

@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use super::rule::{Action, Deed, Fate, Ordered, When};
 
 const LOGGED: usize = 4_096;
-const LONGEST_TEXT: usize = 160;
+const LONGEST_TEXT: usize = 2_000;
+const SHOWN_TEXT: usize = 160;
 
 /// A way through the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +59,8 @@ pub struct Request {
     /// In upper case: a Redis command; the first word of a Postgres statement, or `STARTUP`, `SSLREQUEST`, `CANCEL`,
     /// `CALL`, `CLOSE`, `DESCRIBE`, `SYNC` where there is none.
     pub name: String,
-    /// The first 160 characters: of the command's first eight elements, or of the (first) statement, whose white
-    /// space is single blanks.
+    /// The first elements of a Redis command, 32 at most, or the (first) statement to Postgres: up to 2000 characters,
+    /// with single blanks for white space.
     pub text: String,
     /// When it was seen, counted from the start of the proxy.
     pub at: Duration,
@@ -70,7 +71,7 @@ pub struct Request {
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sequence, connection, number, text, at, actions, .. } = self;
-        write!(f, "#{sequence} at {at:.3?}, connection {connection} request {number}: {text}")?;
+        write!(f, "#{sequence} at {at:.3?}, connection {connection} request {number}: {text:.SHOWN_TEXT$}")?;
         if actions.is_empty() { Ok(()) } else { write!(f, " {actions:?}") }
     }
 }
@@ -224,7 +225,13 @@ impl Ledger {
                 connection: self.connection,
                 number,
                 name: name.to_owned(),
-                text: text.chars().take(LONGEST_TEXT).collect(),
+                text: text
+                    .split_whitespace()
+                    .collect::<Vec<_>>()
+                    .join(" ")
+                    .chars()
+                    .take(LONGEST_TEXT)
+                    .collect(),
                 at: self.shared.start.elapsed(),
                 actions: Vec::new(),
             };

@@ -80,10 +80,68 @@ pub(super) fn split(
 
 /// One connection as its protocol sees it: takes what was read, and says what is to be written.
 pub(super) trait Wire: Send {
+    /// What becomes of bytes of the client.
     fn client_sent(&mut self, bytes: &[u8], ledger: &Ledger) -> Vec<Piece>;
 
+    /// What becomes of bytes of the server.
     fn server_sent(&mut self, bytes: &[u8], ledger: &Ledger) -> Vec<Piece>;
 
     /// What was read and not yet passed on, to the server (`0`) or to the client (`1`), once there is no more to read.
     fn rest(&mut self, way: usize) -> Vec<u8>;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::postgres::Postgres;
+    use super::super::redis::Redis;
+    use super::super::state::{Ledger, Shared};
+    use super::{Piece, Wire};
+
+    /// Lets both ends speak in chunks of this size, and returns how many requests and replies were seen.
+    fn counts(mut wire: impl Wire, size: usize, talk: &[(&[u8], &[u8])]) -> (u64, u64) {
+        let shared = Arc::new(Shared::new());
+        let ledger = Ledger::begin(&shared);
+        let joined =
+            |pieces: Vec<Piece>| pieces.into_iter().flat_map(|piece| piece.bytes).collect::<Vec<_>>();
+        for (request, reply) in talk {
+            let passed = request.chunks(size).flat_map(|bytes| joined(wire.client_sent(bytes, &ledger)));
+            assert_eq!(passed.collect::<Vec<_>>(), *request, "in chunks of {size}");
+            let passed = reply.chunks(size).flat_map(|bytes| joined(wire.server_sent(bytes, &ledger)));
+            assert_eq!(passed.collect::<Vec<_>>(), *reply, "in chunks of {size}");
+        }
+        let state = shared.state();
+        (state.requests, state.replies)
+    }
+
+    #[test]
+    fn what_passes_does_not_depend_on_how_it_is_cut_up() {
+        let redis: &[(&[u8], &[u8])] = &[
+            (b"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n", b"%1\r\n$5\r\nproto\r\n:3\r\n"),
+            (b"PING\r\n*1\r\n$4\r\nPING\r\n", b"+PONG\r\n>2\r\n+invalidate\r\n_\r\n+PONG\r\n"),
+            (b"*3\r\n$5\r\nBLPOP\r\n$1\r\na\r\n$1\r\n1\r\n", b"*2\r\n$1\r\na\r\n$2\r\n\r\n\r\n"),
+        ];
+        let postgres: &[(&[u8], &[u8])] = &[
+            (&[0, 0, 0, 8, 4, 210, 22, 47], b"N"),
+            (b"\0\0\0\x09\0\x03\0\0\0", b"R\0\0\0\x08\0\0\0\0S\0\0\0\x08a\0b\0Z\0\0\0\x05I"),
+            (
+                b"P\0\0\0\x0as\0x\0\0\0S\0\0\0\x04Q\0\0\0\x06x\0",
+                b"1\0\0\0\x04Z\0\0\0\x05IA\0\0\0\x04Z\0\0\0\x05I",
+            ),
+        ];
+        for size in 1..64 {
+            assert_eq!(counts(Redis::default(), size, redis), (4, 4));
+            assert_eq!(counts(Postgres::default(), size, postgres), (4, 4));
+        }
+    }
+
+    #[test]
+    fn what_is_encrypted_passes_unread() {
+        let hello: &[(&[u8], &[u8])] = &[(b"\x16\x03\x01*1\r\n", b"\x16\x03\x03+OK\r\n")];
+        assert_eq!(counts(Redis::default(), 4, hello), (0, 0));
+        let granted: &[(&[u8], &[u8])] =
+            &[(&[0, 0, 0, 8, 4, 210, 22, 47], b"S"), (b"\x16\x03\x01", b"\x16\x03\x03Z\0\0\0\x05I")];
+        assert_eq!(counts(Postgres::default(), 2, granted), (1, 1));
+    }
 }
