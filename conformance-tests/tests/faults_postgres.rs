@@ -124,7 +124,7 @@ fn passwords_and_encryption_pass() {
 }
 
 #[test]
-fn a_reply_to_a_password_can_be_cut() {
+fn logins_can_be_cut_and_lost() {
     let server = PostgresServer::start(PostgresOptions::default().passwords(true)).unwrap();
     let user = server.role("ann", "pw", "").unwrap();
     let proxy = Proxy::to(&user).unwrap();
@@ -132,9 +132,11 @@ fn a_reply_to_a_password_can_be_cut() {
         let mut psql = Command::new(server.programs().join("psql"));
         psql.args(["--no-psqlrc", "-tAc", "SELECT current_user", &proxy.url(&user)]).output().unwrap()
     };
-    let rule = proxy.on(When::next().named("STARTUP"), Action::CutReply(Then::Fin));
-    assert!(!login().status.success());
-    assert_eq!(rule.fired(), 1);
+    for action in [Action::CutReply(Then::Fin), Action::DropReply(Then::Reset)] {
+        let rule = proxy.on(When::next().named("STARTUP"), action);
+        assert!(!login().status.success());
+        assert_eq!(rule.fired(), 1);
+    }
     assert_eq!(String::from_utf8_lossy(&login().stdout), "ann\n");
 }
 

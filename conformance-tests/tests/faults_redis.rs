@@ -352,6 +352,21 @@ fn transactions_have_a_reply_for_each_command() {
     assert_eq!((rule.fired(), bed.value("n")), (1, bulk("2")));
 }
 
+#[test]
+fn passwords_are_not_logged() {
+    let server = RedisServer::start(RedisOptions::default().password("secret")).unwrap();
+    let proxy = Proxy::to(&server.url()).unwrap();
+    let mut client = Client::to(proxy.port());
+    client.send(
+        command(&["AUTH", "secret"]) + &command(&["HELLO", "2", "AUTH", "default", "secret"]) + "PING\r\n",
+    );
+    client.expect("+OK\r\n");
+    client.read_until_quiet();
+    let report = proxy.report();
+    assert_eq!(proxy.replies(), 3, "{report}");
+    assert!(report.contains("HELLO 2") && !report.contains("secret"), "{report}");
+}
+
 #[tokio::test]
 async fn tests_can_wait_for_requests_and_rules() {
     let bed = Bed::new();

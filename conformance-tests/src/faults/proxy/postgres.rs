@@ -42,7 +42,7 @@ struct Pending {
     fate: Option<Ordered>,
     /// The reply is the one byte that answers a wish for encryption.
     byte: bool,
-    /// What came of a reply that will be cut.
+    /// What came of a reply that will be lost or cut.
     collected: Vec<u8>,
 }
 
@@ -136,17 +136,16 @@ impl Postgres {
         self.part(bytes, kind == b'Z', pg_frame::awaits_client(bytes), ledger)
     }
 
-    /// What becomes of a part of the oldest request's reply. A reply that is to be cut is not passed on before it is
-    /// complete, or the server waits for the client in the middle of it.
+    /// What becomes of a part of the oldest request's reply. One that is to be lost or cut is not before it is complete,
+    /// or the server waits for the client in the middle of it, which would be for ever.
     fn part(&mut self, bytes: &[u8], complete: bool, awaits: bool, ledger: &Ledger) -> Option<Piece> {
         let front = self.pending.front_mut()?;
         let fate = front.fate;
         let piece = match fate.map(|(_, deed)| deed) {
-            Some(deed @ (Deed::Drop(_) | Deed::Cut(_))) => {
+            Some(Deed::Drop(_) | Deed::Cut(_)) => {
                 front.collected.extend_from_slice(bytes);
                 self.server_ended = true;
-                let whole = complete || (awaits && matches!(deed, Deed::Cut(_)));
-                whole.then(|| {
+                (complete || awaits).then(|| {
                     front.fate = None;
                     Piece::treated(&mem::take(&mut front.collected), ledger.carry_out(fate))
                 })

@@ -33,7 +33,7 @@ pub enum Action {
     /// The request, and what follows it in its direction, reaches the server so much later.
     DelayRequest(Duration),
     /// The server acts on the request, and its whole reply never reaches the client. The connection ends when the reply
-    /// has come.
+    /// has come, or the server waits for more of the client, as for a password.
     DropReply(Then),
     /// Half of the reply's bytes reach the client.
     CutReply(Then),

@@ -60,7 +60,7 @@ pub struct Request {
     /// `CALL`, `CLOSE`, `DESCRIBE`, `SYNC` where there is none.
     pub name: String,
     /// The first elements of a Redis command, 32 at most, or the (first) statement to Postgres: up to 2000 characters,
-    /// with single blanks for white space.
+    /// with single blanks for white space. Of logins, nothing that is secret.
     pub text: String,
     /// When it was seen, counted from the start of the proxy.
     pub at: Duration,
