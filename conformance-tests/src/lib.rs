@@ -10,6 +10,7 @@
 //! ```
 
 mod cases;
+pub mod faults;
 pub mod gaps;
 mod harness;
 pub mod plant;

@@ -8,7 +8,7 @@ use super::error::ServerError;
 
 /// A user's and a group's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Account {
+pub(crate) struct Account {
     pub(super) uid: u32,
     pub(super) gid: u32,
 }

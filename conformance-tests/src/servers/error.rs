@@ -29,6 +29,12 @@ pub enum ServerError {
     /// Postgres refuses to run as root, and there is no other account to run it as.
     #[error("postgres does not run as root, and there is neither an account `postgres` nor `nobody`")]
     NoAccount,
+    /// No server's clock can be shifted here.
+    #[error("no clock to shift: {reason}")]
+    NoClock {
+        /// What is missing.
+        reason: &'static str,
+    },
     /// The server, or a tool of it, ended instead of starting.
     #[error("{program} ended at its start: {log}")]
     Ended {

@@ -36,7 +36,7 @@ pub(super) fn on_free_port<T>(
 }
 
 /// A folder for one server, removed with it.
-pub(super) fn folder(server: &str) -> Result<TempDir, ServerError> {
+pub(crate) fn folder(server: &str) -> Result<TempDir, ServerError> {
     tempfile::Builder::new()
         .prefix(&format!("stanchion-{server}-"))
         .tempdir()
@@ -78,7 +78,7 @@ fn is_alive(pid: u32) -> bool {
 ///
 /// A port out of that range can be lost while its server is down: to any client's connection, or to a client that
 /// tries the dead server's port from the same port and so connects to itself.
-fn free_port() -> io::Result<u16> {
+pub(crate) fn free_port() -> io::Result<u16> {
     let setting = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
     for _ in 0..PORT_ATTEMPTS {

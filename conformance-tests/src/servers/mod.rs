@@ -27,7 +27,9 @@ mod pgbouncer;
 mod postgres;
 mod postgres_access;
 mod postgres_data;
+mod postgres_sessions;
 mod redis;
+mod redis_clients;
 mod redis_cluster;
 mod redis_sentinel;
 mod redis_wire;
@@ -36,6 +38,9 @@ mod shared;
 mod supervisor;
 mod tls;
 mod wait;
+
+pub(crate) use launch::{folder as temporary_folder, free_port};
+pub(crate) use supervisor::{Supervisor, last_lines};
 
 pub use error::ServerError;
 pub use find::{pgbouncer, postgres_folder, redis_server};

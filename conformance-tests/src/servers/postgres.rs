@@ -17,6 +17,7 @@ use super::redis_wire::url_escaped;
 use super::server::Server;
 use super::supervisor::Supervisor;
 use super::tls::{CA, CERTIFICATE, Certificates, KEY};
+use crate::faults::Clock;
 
 const PROGRAM: &str = "postgres";
 const RULES: &str = "hba.conf";
@@ -29,6 +30,7 @@ pub struct PostgresOptions {
     tls: bool,
     passwords: bool,
     settings: Vec<(String, String)>,
+    clock: Option<Clock>,
 }
 
 impl PostgresOptions {
@@ -51,6 +53,13 @@ impl PostgresOptions {
     #[must_use]
     pub fn passwords(mut self, on: bool) -> Self {
         self.passwords = on;
+        self
+    }
+
+    /// Its wall clock is this one, which can be shifted.
+    #[must_use]
+    pub fn clock(mut self, clock: &Clock) -> Self {
+        self.clock = Some(clock.clone());
         self
     }
 
@@ -81,7 +90,8 @@ impl PostgresOptions {
         }
         let ours = ours.into_iter().map(|(name, value)| format!("{name}={value}"));
         let theirs = self.settings.iter().map(|(name, value)| format!("{name}={value}"));
-        let mut command = vec![programs.join(PROGRAM).into_os_string(), "-D".into(), data.into()];
+        let mut command: Vec<_> = self.clock.iter().flat_map(Clock::launcher).collect();
+        command.extend([programs.join(PROGRAM).into_os_string(), "-D".into(), data.into()]);
         for setting in ours.chain(theirs) {
             command.extend(["-c".into(), setting.into()]);
         }
@@ -105,6 +115,8 @@ pub struct PostgresServer {
     server: Server,
     programs: PathBuf,
     tls: bool,
+    // A restart needs it.
+    _clock: Option<Clock>,
 }
 
 impl PostgresServer {
@@ -129,7 +141,9 @@ impl PostgresServer {
             let door = Door { folder: path, port, tls: options.tls };
             let probe = move |pid| Ok(postgres_data::is_ready(&door.folder, pid)? && door.log_in()?);
             let server = Server::start(PROGRAM, supervisor, port, Box::new(probe))?;
-            Ok(Self { server, programs: programs.clone(), tls: options.tls })
+            options.clock.iter().try_for_each(|clock| clock.check(server.pid()))?;
+            let (programs, clock) = (programs.clone(), options.clock.clone());
+            Ok(Self { server, programs, tls: options.tls, _clock: clock })
         })
     }
 

@@ -12,6 +12,7 @@ use super::server::Server;
 use super::supervisor::Supervisor;
 use super::tls::{CA, CERTIFICATE, Certificates, KEY};
 use super::wait::wait_until;
+use crate::faults::Clock;
 
 const PROGRAM: &str = "redis-server";
 const SOCKET: &str = "redis.sock";
@@ -24,6 +25,7 @@ pub struct RedisOptions {
     tls: bool,
     certificates: Option<Certificates>,
     sentinel: bool,
+    clock: Option<Clock>,
     config: Vec<String>,
 }
 
@@ -48,6 +50,13 @@ impl RedisOptions {
     #[must_use]
     pub fn tls(mut self, on: bool) -> Self {
         self.tls = on;
+        self
+    }
+
+    /// Its wall clock is this one, which can be shifted.
+    #[must_use]
+    pub fn clock(mut self, clock: &Clock) -> Self {
+        self.clock = Some(clock.clone());
         self
     }
 
@@ -162,13 +171,15 @@ impl RedisServer {
             let file = folder.path().join("redis.conf");
             fs::write(&file, options.file(port, folder.path()))
                 .map_err(ServerError::io("write redis.conf"))?;
-            let mut command = vec![program.clone().into_os_string(), file.into_os_string()];
+            let mut command: Vec<_> = options.clock.iter().flat_map(Clock::launcher).collect();
+            command.extend([program.clone().into_os_string(), file.into_os_string()]);
             command.extend(options.sentinel.then(|| "--sentinel".into()));
             let door = door(&options, port, folder.path());
             let password = options.password.clone();
             let supervisor = Supervisor::new(folder, None, &command)?;
             let probe = move |pid| says_its_pid(&door, password.as_deref(), pid);
             let server = Server::start(PROGRAM, supervisor, port, Box::new(probe))?;
+            options.clock.iter().try_for_each(|clock| clock.check(server.pid()))?;
             Ok(Self { server, options: options.clone() })
         })
     }

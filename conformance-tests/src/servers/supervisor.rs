@@ -22,7 +22,7 @@ const LOG_LINES: usize = 6;
 /// ends, and the shell then kills the server and removes the folder. A thread of this process could not do it, and
 /// the parent-death signal is tied to a thread and forgotten when the user changes.
 #[derive(Debug)]
-pub(super) struct Supervisor {
+pub(crate) struct Supervisor {
     shell: Child,
     state: Mutex<State>,
     // Last, so that it is removed after the server is gone.
@@ -38,7 +38,7 @@ struct State {
 
 impl Supervisor {
     /// Takes charge of `folder`. `command` is what [`start`](Self::start) runs, as `account` or as the caller.
-    pub(super) fn new(
+    pub(crate) fn new(
         folder: TempDir,
         account: Option<Account>,
         command: &[OsString],
@@ -65,7 +65,7 @@ impl Supervisor {
         Ok(Self { shell, state: Mutex::new(state), folder })
     }
 
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
@@ -135,7 +135,7 @@ impl Drop for Supervisor {
 }
 
 /// The last lines of a program's output in one, for an error message.
-pub(super) fn last_lines(text: &str) -> String {
+pub(crate) fn last_lines(text: &str) -> String {
     let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(LOG_LINES)..].join(" | ")
 }

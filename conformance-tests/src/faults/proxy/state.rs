@@ -1,0 +1,308 @@
+//! What the handle, the listener and the connections of one proxy share.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::rule::{Action, Deed, Fate, Ordered, When};
+
+const LOGGED: usize = 4_096;
+const LONGEST_TEXT: usize = 2_000;
+const SHOWN_TEXT: usize = 160;
+
+/// A way through the proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Requests.
+    ToServer,
+    /// Replies and whatever else a server says.
+    ToClient,
+    /// Both ways.
+    Both,
+}
+
+impl Direction {
+    /// Whether it has the way to the server, and that to the client.
+    pub(super) fn ways(self) -> [bool; 2] {
+        [self != Self::ToClient, self != Self::ToServer]
+    }
+}
+
+/// Which connections a black hole has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Scope {
+    /// Those there are and those to come.
+    All,
+    /// Those there are.
+    Existing,
+    /// Those made from now on.
+    New,
+    /// The one with this number.
+    One(u64),
+}
+
+/// A request as the proxy has seen it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Request {
+    /// Its number among all requests of the proxy, from 1.
+    pub sequence: u64,
+    /// The number of its connection, from 1.
+    pub connection: u64,
+    /// Its number on its connection, from 1.
+    pub number: u64,
+    /// In upper case: a Redis command; the first word of a Postgres statement, or `STARTUP`, `SSLREQUEST`, `CANCEL`,
+    /// `CALL`, `CLOSE`, `DESCRIBE`, `SYNC` where there is none.
+    pub name: String,
+    /// The first elements of a Redis command, 32 at most, or the (first) statement to Postgres: up to 2000 characters,
+    /// with single blanks for white space. Of logins, nothing that is secret.
+    pub text: String,
+    /// When it was seen, counted from the start of the proxy.
+    pub at: Duration,
+    /// What a rule does to it or to its reply.
+    pub actions: Vec<Action>,
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sequence, connection, number, text, at, actions, .. } = self;
+        write!(f, "#{sequence} at {at:.3?}, connection {connection} request {number}: {text:.SHOWN_TEXT$}")?;
+        if actions.is_empty() { Ok(()) } else { write!(f, " {actions:?}") }
+    }
+}
+
+/// A moment, by the number of requests seen before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark(pub(super) u64);
+
+/// What has passed over one connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ConnectionCounts {
+    /// Its number, from 1, in the order of their beginning.
+    pub connection: u64,
+    /// Requests that the client has sent, whatever became of them.
+    pub requests: u64,
+    /// Replies that the server has sent, whatever became of them.
+    pub replies: u64,
+    /// Whether it has not ended.
+    pub open: bool,
+}
+
+/// How a connection is ended by the proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Fin,
+    Reset,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) rules: Vec<Armed>,
+    pub(super) next_rule: u64,
+    pub(super) connections: BTreeMap<u64, Tracked>,
+    /// What connections to come begin with.
+    pub(super) held: [bool; 2],
+    pub(super) swallows_wake_ups: bool,
+    pub(super) swallowed: u64,
+    pub(super) requests: u64,
+    pub(super) replies: u64,
+    pub(super) log: VecDeque<Request>,
+    /// What is wished for, and what is so.
+    pub(super) refusing: bool,
+    pub(super) listening: bool,
+    pub(super) stopped: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Armed {
+    pub(super) number: u64,
+    pub(super) when: When,
+    pub(super) action: Action,
+    pub(super) met: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Tracked {
+    pub(super) counts: ConnectionCounts,
+    pub(super) held: [bool; 2],
+    pub(super) end: Option<End>,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    changes: watch::Sender<()>,
+    fired: Mutex<BTreeMap<u64, u64>>,
+    start: Instant,
+}
+
+impl Shared {
+    pub(super) fn new() -> Self {
+        let state = State {
+            rules: Vec::new(),
+            next_rule: 0,
+            connections: BTreeMap::new(),
+            held: [false; 2],
+            swallows_wake_ups: false,
+            swallowed: 0,
+            requests: 0,
+            replies: 0,
+            log: VecDeque::new(),
+            refusing: false,
+            listening: true,
+            stopped: false,
+        };
+        let (changes, _) = watch::channel(());
+        Self { state: Mutex::new(state), changes, fired: Mutex::default(), start: Instant::now() }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state and tells everybody who waits for that.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let result = change(&mut self.state());
+        self.changes.send_replace(());
+        result
+    }
+
+    /// Waits until the state has something to say.
+    pub(super) async fn until<T>(&self, mut probe: impl FnMut(&State) -> Option<T>) -> T {
+        let mut changes = self.changes.subscribe();
+        loop {
+            changes.mark_unchanged();
+            let answer = probe(&self.state());
+            if let Some(answer) = answer {
+                return answer;
+            }
+            // The sender is in `self`.
+            let _ = changes.changed().await;
+        }
+    }
+
+    pub(super) fn fired(&self, rule: u64) -> u64 {
+        let fired = self.fired.lock().unwrap_or_else(PoisonError::into_inner);
+        fired.get(&rule).copied().unwrap_or(0)
+    }
+}
+
+/// One connection's access to what all share.
+#[derive(Debug, Clone)]
+pub(super) struct Ledger {
+    pub(super) shared: Arc<Shared>,
+    pub(super) connection: u64,
+}
+
+impl Ledger {
+    /// Registers a connection that begins.
+    pub(super) fn begin(shared: &Arc<Shared>) -> Self {
+        let connection = shared.change(|state| {
+            let connection = u64::try_from(state.connections.len()).unwrap_or(u64::MAX) + 1;
+            let counts = ConnectionCounts { connection, open: true, ..ConnectionCounts::default() };
+            state.connections.insert(connection, Tracked { counts, held: state.held, end: None });
+            connection
+        });
+        Self { shared: Arc::clone(shared), connection }
+    }
+
+    /// Registers a request, and says what becomes of it.
+    pub(super) fn seen(&self, name: &str, text: &str) -> Fate {
+        self.shared.change(|state| {
+            state.requests += 1;
+            let number = state.connections.get_mut(&self.connection).map_or(0, |tracked| {
+                tracked.counts.requests += 1;
+                tracked.counts.requests
+            });
+            let mut request = Request {
+                sequence: state.requests,
+                connection: self.connection,
+                number,
+                name: name.to_owned(),
+                text: text
+                    .split_whitespace()
+                    .collect::<Vec<_>>()
+                    .join(" ")
+                    .chars()
+                    .take(LONGEST_TEXT)
+                    .collect(),
+                at: self.shared.start.elapsed(),
+                actions: Vec::new(),
+            };
+            let mut fate = Fate::default();
+            for rule in &mut state.rules {
+                let admitted = rule.when.admits(&request);
+                rule.met += u64::from(admitted);
+                if admitted && rule.when.meets(rule.met) {
+                    fate.add(rule.number, rule.action);
+                    request.actions.push(rule.action);
+                }
+            }
+            if state.log.len() == LOGGED {
+                state.log.pop_front();
+            }
+            state.log.push_back(request);
+            fate
+        })
+    }
+
+    /// Registers a reply.
+    pub(super) fn replied(&self) {
+        self.shared.change(|state| {
+            state.replies += 1;
+            if let Some(tracked) = state.connections.get_mut(&self.connection) {
+                tracked.counts.replies += 1;
+            }
+        });
+    }
+
+    /// Counts what is now done for a rule.
+    pub(super) fn carry_out(&self, order: Option<Ordered>) -> Option<Deed> {
+        let (rule, deed) = order?;
+        *self.shared.fired.lock().unwrap_or_else(PoisonError::into_inner).entry(rule).or_default() += 1;
+        self.shared.changes.send_replace(());
+        Some(deed)
+    }
+
+    /// Whether this wake-up does not arrive; then it is counted.
+    pub(super) fn swallow_wake_up(&self) -> bool {
+        self.shared.change(|state| {
+            state.swallowed += u64::from(state.swallows_wake_ups);
+            state.swallows_wake_ups
+        })
+    }
+
+    /// Waits until nothing holds back what goes to the server (`0`) or to the client (`1`).
+    pub(super) async fn open_way(&self, way: usize) {
+        let is_open = |state: &State| {
+            let held = state.connections.get(&self.connection).is_some_and(|tracked| tracked.held[way]);
+            (!held).then_some(())
+        };
+        self.shared.until(is_open).await;
+    }
+
+    /// Waits until the connection is to be ended from outside.
+    pub(super) async fn end(&self) -> End {
+        let end = |state: &State| match state.connections.get(&self.connection) {
+            _ if state.stopped => Some(End::Reset),
+            Some(tracked) => tracked.end,
+            None => Some(End::Reset),
+        };
+        self.shared.until(end).await
+    }
+
+    /// Registers that it has ended.
+    pub(super) fn ended(&self) {
+        self.shared.change(|state| {
+            if let Some(tracked) = state.connections.get_mut(&self.connection) {
+                tracked.counts.open = false;
+            }
+        });
+    }
+}
