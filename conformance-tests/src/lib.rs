@@ -12,6 +12,7 @@
 mod cases;
 pub mod gaps;
 mod harness;
+pub mod history;
 pub mod plant;
 pub mod servers;
 pub mod suite;
