@@ -137,17 +137,14 @@ pub(super) fn kept_until(asked: &Asked<'_>, around: &Surroundings, bounds: &Boun
     }
     let mut until = around.death(worker);
     until = if until == NEVER { NEVER } else { expiry(until.max(from), ttl) };
-    for stop in around.stops(worker) {
-        let end = expiry(stop.0, ttl);
-        // One that goes on in time still holds.
-        if stop.1 > from && stop.1 >= end {
-            until = until.min(end.max(from));
-        }
-    }
     until = until.min(asked.lost.map_or(NEVER, |lost| expiry(lost.at, ttl)));
     if let Some(releasing) = asked.releasing {
         until = until.min(given_up(asked, releasing, &expiry));
     }
+    // One that goes on in time still holds.
+    let stops = around.stops(worker, (from, until));
+    let long = stops.iter().map(|stop| (stop, expiry(stop.0, ttl))).find(|(stop, end)| stop.1 >= *end);
+    until = until.min(long.map_or(NEVER, |(_, end)| end.max(from)));
     Some((from, until))
 }
 

@@ -34,7 +34,7 @@ fn limits(dossier: &Dossier<'_>, around: &Surroundings, bounds: &Bounds, found: 
         let Some(limit) = asked.time_limit else { continue };
         let (worker, from) = (asked.invoked.worker, asked.invoked.at);
         let to = asked.answered().unwrap_or(around.end()).min(around.death(worker).max(from));
-        let stopped = around.stops(worker).iter().any(|stop| stop.0 <= to && stop.1 > from);
+        let stopped = !around.stops(worker, (from, to)).is_empty();
         if to - from > limit.saturating_add(bounds.epsilon) && !stopped {
             let ended = if asked.answer.is_some() { "has taken" } else { "has not ended after" };
             let text = format!("a call with a time limit of {limit} µs {ended} {} µs", to - from);

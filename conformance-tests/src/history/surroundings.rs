@@ -120,9 +120,12 @@ impl Surroundings {
         }
     }
 
-    /// When a process was stopped.
-    pub(super) fn stops(&self, worker: u32) -> &[Span] {
-        self.processes.get(&worker).map_or(&[], |process| &process.stops)
+    /// When a process was stopped, as far as it has a part in the span, both ends included.
+    pub(super) fn stops(&self, worker: u32, (from, to): Span) -> &[Span] {
+        let stops = self.processes.get(&worker).map_or(&[][..], |process| &process.stops);
+        let first = stops.partition_point(|stop| stop.1 <= from);
+        let count = stops[first..].partition_point(|stop| stop.0 <= to);
+        &stops[first..first + count]
     }
 
     /// When a living process may not be heard by the store: stopped or cut off.
