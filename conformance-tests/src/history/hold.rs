@@ -53,7 +53,7 @@ fn hold<'h>(asked: &'h Asked<'h>, ends: &Takings, around: &Surroundings) -> Opti
     let deadline = asked.deadline.map_or(NEVER, |deadline| deadline.max(asked.held_at));
     let ended = [asked.releasing, asked.lost].into_iter().flatten().map(|event| event.at).min();
     let live_until = deadline.min(ended.unwrap_or(NEVER)).min(ends.first_after(asked.invoked.at));
-    let until = live_until.min(around.death(granted.worker));
+    let until = live_until.min(around.alive_until(granted.worker));
     Some(Hold { asked, granted, ticket, token, weight, until, live_until })
 }
 

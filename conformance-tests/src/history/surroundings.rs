@@ -13,6 +13,8 @@ struct Process {
     started: bool,
     last_event: u64,
     dead: Option<u64>,
+    /// It has ended by itself, at an unknown time after its last event.
+    ended: bool,
     stopped_at: Option<u64>,
     stops: Vec<Span>,
     /// Faults between it and the store.
@@ -81,6 +83,7 @@ impl Surroundings {
                 self.faults.push(at);
             }
             Change::Ended => {
+                process.ended |= process.dead.is_none();
                 process.dead.get_or_insert(at);
             }
             Change::Stopped => {
@@ -117,6 +120,14 @@ impl Surroundings {
             Some(Process { started: true, .. }) => NEVER,
             Some(process) => process.last_event,
             None => 0,
+        }
+    }
+
+    /// Up to when a process surely ran, if nobody had stopped it.
+    pub(super) fn alive_until(&self, worker: u32) -> u64 {
+        match self.processes.get(&worker) {
+            Some(process) if process.ended => process.last_event,
+            _ => self.death(worker),
         }
     }
 
