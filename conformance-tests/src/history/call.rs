@@ -12,7 +12,7 @@ pub enum Call {
         weight: u32,
         /// The limit that the semaphore was made with; `None` for a mutex, or for a handle that adopts the store's.
         permits: Option<u32>,
-        /// The lease; `None` if it has none or it is not known.
+        /// The lease, or that of all holds of the process where the store has one for all; `None` if there is none.
         ttl: Option<u64>,
         /// Whether the call waits in the queue: not for a `try_lock`.
         waits: bool,

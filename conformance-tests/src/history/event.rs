@@ -223,7 +223,8 @@ pub enum What {
         fault: String,
         /// Whom it strikes.
         target: Target,
-        /// Whether the contract calls it safe. After an unsafe one exclusion and rates are not judged where it struck.
+        /// Whether the contract calls it safe for this store: for session locks, a server that ends sessions is not. What
+        /// was asked for before the end of an unsafe one may have been taken away from its begin on; tokens still grow.
         safe: bool,
     },
     /// The fault of the same operation is over. Clock read after.

@@ -1,8 +1,8 @@
 //! Limiters: never more than burst and rate in any window (L1), and no refusal while there was room.
 //!
 //! If the store's time of every decision is known, windows are of that time and exact. Otherwise a decision lies at an
-//! unknown instant between its invocation and its answer, a window counts what lies wholly inside, and the rate is taken
-//! 1 % higher, because the store's clock need not run like this machine's.
+//! unknown instant between its invocation and its answer, a window counts what lies wholly inside, and the rate is
+//! taken 1 % higher, because the store's clock need not run like this machine's.
 //!
 //! # Assumes
 //! The history has all calls of the name from its first use, when the bucket was full. Handles are made with the same

@@ -1,10 +1,10 @@
 //! Liveness: nobody waits long for what is not held, and calls keep their time limits.
 //!
 //! A name stands idle while no hold of it is kept: none is believed in, and none that was given up without an answer,
-//! dropped, cancelled or left by a dead or stopped process may still be in the store (TTL + ε, C8). While it is idle and
-//! the store is well since 1 s (C18), a call that waits is granted within 2 s + ε (C5); for each other waiter that may be
-//! silent (dead, stopped, cut off) the store may take one more TTL + ε to find that out (M7). For a wait group, holds are
-//! members, and waits wait.
+//! dropped, cancelled or left by a dead or stopped process may still be in the store (TTL + ε, C8). While it is idle
+//! and the store is well since 1 s (C18), a call that waits is granted within 2 s + ε (C5); for each other waiter that
+//! may be silent (dead, stopped, cut off) the store may take one more TTL + ε to find that out (M7). For a wait group,
+//! holds are members, and waits wait.
 //!
 //! # Assumes
 //! What the histories of holds assume. A process that was recorded as started lives until the record of its end.

@@ -1,12 +1,12 @@
 //! Histories of runs under faults, and what they must not show.
 //!
 //! Worker processes write down what they ask for, what they get and what they believe, each into a file of its own; so
-//! does the nemesis that kills, stops and cuts them off. Afterwards one [`check`] reads all files of the folder and says
-//! which clauses of the contract the history breaks.
+//! does the nemesis that kills, stops and cuts them off. Afterwards one [`check`] reads all files of the folder and
+//! says which clauses of the contract the history breaks.
 //!
 //! # Recording
-//! A worker has one [`Recorder`]. Each call is an [`Operation`]: invoked, answered, and, if it was granted a guard, kept
-//! together with it as [`Held`] until the hold is given up. A process that is started again is another worker.
+//! A worker has one [`Recorder`]. Each call is an [`Operation`]: invoked, answered, and, if it was granted a guard,
+//! kept together with it as [`Held`] until the hold is given up. A process that is started again is another worker.
 //!
 //! ```no_run
 //! # async fn worker(mutex: std::sync::Arc<dyn stanchion_core::Mutex>) -> Result<(), Box<dyn std::error::Error>> {
@@ -43,10 +43,10 @@
 //! # Ok::<(), stanchion_conformance::history::HistoryError>(())
 //! ```
 //!
-//! The checkers are sound: what they report cannot be explained by any outcome of a call whose outcome is not known, nor
-//! by the order of calls that were under way at the same time. What each assumes and cannot see is said in its file.
-//! Their time is that of sorting the events; a wait that lasts through many faults of its own process costs a step for
-//! each.
+//! The checkers are sound: what they report cannot be explained by any outcome of a call whose outcome is not known,
+//! nor by the order of calls that were under way at the same time. What each assumes and cannot see is said in its
+//! file. Their time is that of sorting the events; a wait that lasts through many faults of its own process costs a
+//! step for each.
 
 mod bounds;
 mod call;

@@ -1,5 +1,6 @@
 //! What came out of a check.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use stanchion_core::Kind;
@@ -9,7 +10,7 @@ use super::event::{KINDS, kind_text};
 use super::hold::{definite_end, holds};
 use super::surroundings::Surroundings;
 use super::{
-    Bounds, History, Violation, What, fence, limiter, liveness, mutex, semaphore, tokens, wait_group,
+    Bounds, History, Rule, Violation, What, fence, limiter, liveness, mutex, semaphore, tokens, wait_group,
 };
 
 /// How much of one kind of object a history holds: a campaign that has granted nothing has shown nothing.
@@ -34,8 +35,8 @@ pub struct Tally {
 
 /// The result of all checkers.
 ///
-/// `Display` is a table with a line for each kind of object, and then the violations, each with the events by which it
-/// is seen; at most [`PRINTED`](Self::PRINTED) of them.
+/// `Display` is a table with a line for each kind of object, and then the violations by rule, at most
+/// [`PRINTED`](Self::PRINTED) of each, with the events by which they are seen.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
@@ -56,8 +57,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// How many violations `Display` prints.
-    pub const PRINTED: usize = 50;
+    /// How many violations of one rule `Display` prints.
+    pub const PRINTED: usize = 5;
 
     pub(super) fn of(history: &History, bounds: &Bounds) -> Self {
         let mut digest = Digest::of(history.events());
@@ -163,15 +164,18 @@ impl fmt::Display for Report {
             "{events} events, {faults} faults of stores and links, {killed} processes killed, {stopped} stopped, \
              {torn} files torn"
         )?;
-        match violations.len() {
-            0 => writeln!(f, "no violation")?,
-            count => writeln!(f, "{count} violations")?,
+        if violations.is_empty() {
+            return writeln!(f, "no violation");
         }
-        for violation in violations.iter().take(Self::PRINTED) {
-            writeln!(f, "\n{violation}")?;
+        let mut by_rule: BTreeMap<Rule, Vec<&Violation>> = BTreeMap::new();
+        for violation in violations {
+            by_rule.entry(violation.rule).or_default().push(violation);
         }
-        if violations.len() > Self::PRINTED {
-            writeln!(f, "\nand {} more", violations.len() - Self::PRINTED)?;
+        for (rule, violations) in by_rule {
+            writeln!(f, "\n{} violations of {rule:?} ({}):", violations.len(), rule.clauses())?;
+            for violation in violations.into_iter().take(Self::PRINTED) {
+                writeln!(f, "{violation}")?;
+            }
         }
         Ok(())
     }

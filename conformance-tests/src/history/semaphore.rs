@@ -1,8 +1,8 @@
 //! Semaphores: never more permits than the limit (S1, S6), and none lost in the end (S4).
 //!
-//! The permits that are believed in at one instant were all out when the last of them was granted, which was between its
-//! invocation and its grant. So their sum is at most the largest limit that was possible between the latest invocation
-//! among them and that instant.
+//! The permits that are believed in at one instant were all out when the last of them was granted, which was between
+//! its invocation and its grant. So their sum is at most the largest limit that was possible between the latest
+//! invocation among them and that instant.
 //!
 //! # Assumes
 //! The history has all holders and all resizes, and handles are made with the same limit before the first resize.

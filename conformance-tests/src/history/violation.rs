@@ -62,7 +62,7 @@ impl Rule {
             Self::SilentDeath => "W4",
             Self::WrongCount => "W2, W4",
             Self::OverTheMembers => "W7",
-            Self::Stuck => "C5, C8, C14, C18",
+            Self::Stuck => "C5, C8, C14, C18, M7, W3",
             Self::TooLate => "C17",
             Self::BrokenRecord => "record",
         }

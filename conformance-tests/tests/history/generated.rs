@@ -34,6 +34,18 @@ fn finds(events: &[Event], rule: Rule) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// A time after the invocation of a wait up to which a member that was there before it still lived.
+fn too_early(events: &[Event], wait: usize) -> Option<u64> {
+    let from = events.iter().find(|event| event.operation == events[wait].operation)?.at;
+    events.iter().find_map(|granted| {
+        let What::Granted { .. } = granted.what else { return None };
+        let own = |event: &&Event| event.operation == granted.operation;
+        let ends = |event: &&Event| matches!(event.what, What::Releasing { .. });
+        let releasing = events.iter().filter(own).find(ends)?.at;
+        (granted.at < from && releasing > from + 1).then_some(releasing - 1)
+    })
+}
+
 proptest! {
     #[test]
     fn legal_histories_are_accepted(seed: u64, faults: bool, exact: bool) {
@@ -56,11 +68,13 @@ proptest! {
         let ends = places(&events, |what| matches!(what, What::Releasing { .. }));
         let end = chosen(&mut Dice::new(seed), &ends[..ends.len() - 1]).unwrap();
         let before = events[end].at - 1;
-        let grant = (end..events.len()).find(|index| matches!(events[*index].what, What::Granted { .. })).unwrap();
+        let granted = |index: &usize| matches!(events[*index].what, What::Granted { .. });
+        let grant = (end..events.len()).find(granted).unwrap();
         events[grant].at = before;
-        for index in 0..events.len() {
-            if events[index].operation == events[grant].operation && matches!(events[index].what, What::Invoked { .. }) {
-                events[index].at = events[index].at.min(before - 1);
+        let operation = events[grant].operation;
+        for event in events.iter_mut().filter(|event| event.operation == operation) {
+            if let What::Invoked { .. } = event.what {
+                event.at = event.at.min(before - 1);
             }
         }
         finds(&events, Rule::TwoHolders)?;
@@ -99,7 +113,8 @@ proptest! {
     #[test]
     fn a_permit_that_does_not_come_back_is_found(seed: u64) {
         let mut events = model(Kind::Semaphore, seed, true).semaphore(ROUNDS);
-        let Some(Event { what: What::Drained { permits, .. }, .. }) = events.last_mut() else { unreachable!() };
+        let drained = events.last_mut().map(|event| &mut event.what);
+        let Some(What::Drained { permits, .. }) = drained else { unreachable!() };
         *permits -= 1;
         finds(&events, Rule::NotConserved)?;
     }
@@ -108,21 +123,11 @@ proptest! {
     fn a_wait_that_ends_before_its_members_is_found(seed: u64) {
         let mut events = model(Kind::WaitGroup, seed, false).wait_group(ROUNDS);
         let waits = places(&events, |what| matches!(what, What::Waited { .. }));
-        // With a member from before the wait until after the new end of it.
-        let ends: Vec<(usize, u64)> = waits.into_iter().filter_map(|wait| {
-            let own = |event: &&Event| event.operation == events[wait].operation;
-            let from = events.iter().find(own)?.at;
-            let member = |granted: &Event| {
-                let releasing = events.iter().find(|event| {
-                    event.operation == granted.operation && matches!(event.what, What::Releasing { .. })
-                })?;
-                let spans = matches!(granted.what, What::Granted { .. }) && granted.at < from && releasing.at > from + 1;
-                spans.then_some(releasing.at - 1)
-            };
-            Some((wait, events.iter().find_map(member)?))
-        }).collect();
+        let ends: Vec<(usize, u64)> =
+            waits.into_iter().filter_map(|wait| Some((wait, too_early(&events, wait)?))).collect();
         prop_assume!(!ends.is_empty());
-        let (wait, end) = ends[usize::try_from(Dice::new(seed).below(u64::try_from(ends.len()).unwrap())).unwrap()];
+        let count = u64::try_from(ends.len()).unwrap();
+        let (wait, end) = ends[usize::try_from(Dice::new(seed).below(count)).unwrap()];
         events[wait].at = end;
         finds(&events, Rule::WaitedTooShort)?;
     }
@@ -130,7 +135,8 @@ proptest! {
     #[test]
     fn a_decision_turned_round_is_found(seed: u64, allow: bool) {
         let mut events = model(Kind::Limiter, seed, false).limiter(ROUNDS, true);
-        let decisions = places(&events, |what| matches!(what, What::Decided { allowed, .. } if *allowed != allow));
+        let other = |what: &What| matches!(what, What::Decided { allowed, .. } if *allowed != allow);
+        let decisions = places(&events, other);
         let turned = chosen(&mut Dice::new(seed), &decisions);
         prop_assume!(turned.is_some());
         let What::Decided { allowed, by: DecidedBy::Store, .. } = &mut events[turned.unwrap()].what else {

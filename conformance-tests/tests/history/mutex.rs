@@ -1,6 +1,6 @@
 //! M1, M2, M9, C1, C10.
 
-use stanchion_conformance::history::{Call, Change, Rule, Target, What};
+use stanchion_conformance::history::{Call, Change, Report, Rule, Target, What};
 use stanchion_core::{ErrorKind, Kind};
 
 use crate::scribe::{BELIEF, Scribe, TTL, ticket, token};
@@ -26,6 +26,22 @@ fn m1_two_that_believe_at_once_are_found() {
     scribe.breaks(&[Rule::TwoHolders]);
     let text = scribe.report().violations[0].to_string();
     assert!(text.contains("M1") && text.contains("worker 1 (op 1) and worker 2 (op 2)"), "{text}");
+}
+
+#[test]
+fn the_report_tells_all_rules_and_a_few_violations_of_each() {
+    let mut scribe = scribe();
+    scribe.held(1, 90, [0, 10, 9_000, 9_001]);
+    for op in 2..9 {
+        scribe.held(op, op, [0, 100 * op, 100 * op + 10, 100 * op + 20]);
+    }
+    let report = scribe.report();
+    let text = report.to_string();
+    assert!(text.contains("7 violations of TwoHolders (M1):"), "{text}");
+    assert!(text.contains("7 violations of TokenOrder (M2):"), "{text}");
+    assert_eq!(text.matches("both believed to hold it").count(), Report::PRINTED, "{text}");
+    let tally = report.tally(Kind::Mutex);
+    assert_eq!((tally.names, tally.calls, tally.grants, tally.violations), (1, 8, 8, 14));
 }
 
 #[test]
@@ -88,6 +104,20 @@ fn m1_death_and_loss_end_a_belief() {
         scribe.held(2, 6, [50, 1_000, 2_000, 2_001]);
         scribe.is_right();
     }
+}
+
+#[test]
+fn m1_a_process_that_ended_believed_until_its_last_event() {
+    let mut scribe = scribe();
+    scribe.acquire(0, 1);
+    scribe.granted(10, 1, 5);
+    scribe.event(500, 1, What::Believed { held: true, deadline: None });
+    scribe.process(1_000, 1, Change::Ended);
+    scribe.held(2, 6, [50, 500, 2_000, 2_001]);
+    scribe.is_right();
+    scribe.held(3, 7, [50, 499, 499, 500]);
+    scribe.held(4, 4, [50, 400, 410, 420]);
+    scribe.breaks(&[Rule::TwoHolders, Rule::TokenOrder]);
 }
 
 #[test]
