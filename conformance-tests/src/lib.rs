@@ -13,6 +13,7 @@ mod cases;
 pub mod faults;
 pub mod gaps;
 mod harness;
+pub mod history;
 pub mod plant;
 pub mod servers;
 pub mod steps;

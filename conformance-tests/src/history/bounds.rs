@@ -1,0 +1,43 @@
+//! The times that the contract allows.
+
+/// How long things may take, in µs; the default is the contract's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Bounds {
+    /// ε, the scheduling allowance: 500 ms.
+    pub epsilon: u64,
+    /// What dead waiters in front may cost the others, the poll floor included (C5): 2 s.
+    pub silence: u64,
+    /// Until clients work again after a fault (C18), and until a dropped future has left nothing behind while the store
+    /// answers (C4): 1 s.
+    pub recovery: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { epsilon: 500_000, silence: 2_000_000, recovery: 1_000_000 }
+    }
+}
+
+impl Bounds {
+    /// Another ε, in µs.
+    #[must_use]
+    pub fn epsilon(mut self, epsilon: u64) -> Self {
+        self.epsilon = epsilon;
+        self
+    }
+
+    /// Another bound on what dead waiters may cost, in µs.
+    #[must_use]
+    pub fn silence(mut self, silence: u64) -> Self {
+        self.silence = silence;
+        self
+    }
+
+    /// Another bound on recovery, in µs.
+    #[must_use]
+    pub fn recovery(mut self, recovery: u64) -> Self {
+        self.recovery = recovery;
+        self
+    }
+}

@@ -1,0 +1,160 @@
+//! Holds: what was believed, and how long the store may keep it.
+
+use stanchion_core::{ErrorKind, FencingToken, Ticket};
+
+use super::digest::{Asked, Dossier};
+use super::spans::Span;
+use super::surroundings::{NEVER, Surroundings};
+use super::{Bounds, Call, Event, What};
+
+/// One grant.
+#[derive(Clone, Debug)]
+pub(super) struct Hold<'h> {
+    pub(super) asked: &'h Asked<'h>,
+    /// The event of the grant.
+    pub(super) granted: &'h Event,
+    pub(super) ticket: Ticket,
+    pub(super) token: FencingToken,
+    pub(super) weight: u32,
+    /// Believed from its grant up to, but not with, this time.
+    pub(super) until: u64,
+    /// Surely live in the store up to, but not with, this time: the death of its process ends a belief, but no lease.
+    pub(super) live_until: u64,
+}
+
+impl Hold<'_> {
+    pub(super) fn from(&self) -> u64 {
+        self.granted.at
+    }
+
+    /// A grant that came after its own deadline, or after something that may have taken it away, is believed by nobody.
+    pub(super) fn is_believed(&self) -> bool {
+        self.from() < self.until
+    }
+
+    pub(super) fn is_attached(&self) -> bool {
+        matches!(self.asked.call, Call::Attach { .. })
+    }
+}
+
+/// The holds of an object, in the order of their grants.
+pub(super) fn holds<'h>(dossier: &'h Dossier<'h>, around: &Surroundings) -> Vec<Hold<'h>> {
+    let ends = Takings::of(dossier, around);
+    let mut holds: Vec<Hold<'h>> =
+        dossier.calls.iter().filter_map(|asked| hold(asked, &ends, around)).collect();
+    holds.sort_by_key(Hold::from);
+    holds
+}
+
+fn hold<'h>(asked: &'h Asked<'h>, ends: &Takings, around: &Surroundings) -> Option<Hold<'h>> {
+    let granted = asked.answer?;
+    let What::Granted { ticket, token, weight, .. } = granted.what else { return None };
+    // A belief that was seen later than the last deadline that was recorded means a renewal that was not.
+    let deadline = asked.deadline.map_or(NEVER, |deadline| deadline.max(asked.held_at));
+    let ended = [asked.releasing, asked.lost].into_iter().flatten().map(|event| event.at).min();
+    let live_until = deadline.min(ended.unwrap_or(NEVER)).min(ends.first_after(asked.invoked.at));
+    let until = live_until.min(around.alive_until(granted.worker));
+    Some(Hold { asked, granted, ticket, token, weight, until, live_until })
+}
+
+/// What may take holds away before their holders know: forced releases and unsafe faults.
+#[derive(Debug)]
+struct Takings {
+    /// In the order of their ends, each with the earliest begin of it and all that end later.
+    by_end: Vec<Span>,
+}
+
+impl Takings {
+    fn of(dossier: &Dossier<'_>, around: &Surroundings) -> Self {
+        let mut by_end: Vec<Span> = around.unsafe_faults().to_vec();
+        for asked in &dossier.calls {
+            if let Call::Force { .. } = asked.call {
+                by_end.push((asked.invoked.at, definite_end(asked).map_or(NEVER, |at| at.saturating_add(1))));
+            }
+        }
+        by_end.sort_unstable_by_key(|span| span.1);
+        let mut earliest = NEVER;
+        for span in by_end.iter_mut().rev() {
+            earliest = earliest.min(span.0);
+            span.0 = earliest;
+        }
+        Self { by_end }
+    }
+
+    /// The earliest time at which something can have taken away what was asked for then.
+    fn first_after(&self, invoked: u64) -> u64 {
+        let first = self.by_end.partition_point(|span| span.1 <= invoked);
+        self.by_end.get(first).map_or(NEVER, |span| span.0)
+    }
+}
+
+/// From when on a call surely changes nothing any more; `None` if it is not known to have ended.
+pub(super) fn definite_end(asked: &Asked<'_>) -> Option<u64> {
+    let answer = asked.answer?;
+    match answer.what {
+        What::Cancelled => None,
+        What::Failed { error } if !is_definite(error) => None,
+        _ => Some(answer.at),
+    }
+}
+
+/// Whether the error says that nothing was done.
+pub(super) fn is_definite(error: ErrorKind) -> bool {
+    matches!(
+        error,
+        ErrorKind::Unavailable
+            | ErrorKind::InvalidArgument
+            | ErrorKind::ConfigMismatch
+            | ErrorKind::Unauthorized
+            | ErrorKind::Unsupported
+            | ErrorKind::Overloaded
+    )
+}
+
+/// From its answer on, the latest time up to which the store may keep what a call got or may have got; `None` if it
+/// surely got nothing, or still asks.
+pub(super) fn kept_until(asked: &Asked<'_>, around: &Surroundings, bounds: &Bounds) -> Option<Span> {
+    let worker = asked.invoked.worker;
+    let lease = |ttl: Option<u64>| ttl.map_or(NEVER, |ttl| ttl.saturating_add(bounds.epsilon));
+    let expiry = |from: u64, ttl| around.arrival(worker, from).saturating_add(lease(ttl));
+    let ttl = asked.call.ttl();
+    let Some(answer) = asked.answer else {
+        let death = around.death(worker);
+        return (death != NEVER).then(|| (death, expiry(death, ttl)));
+    };
+    let from = answer.at;
+    match answer.what {
+        What::Granted { .. } => {}
+        What::Cancelled => {
+            // C4: within 1 s while the store answers.
+            let soon = from.saturating_add(bounds.recovery);
+            let calm = around.undisturbed(worker, (asked.invoked.at, soon));
+            let until = if calm { soon.saturating_add(bounds.epsilon) } else { expiry(from, ttl) };
+            return Some((from, until.min(expiry(from, ttl))));
+        }
+        What::Failed { error } if !is_definite(error) => return Some((from, expiry(from, ttl))),
+        _ => return None,
+    }
+    let mut until = around.death(worker);
+    until = if until == NEVER { NEVER } else { expiry(until.max(from), ttl) };
+    until = until.min(asked.lost.map_or(NEVER, |lost| expiry(lost.at, ttl)));
+    if let Some(releasing) = asked.releasing {
+        until = until.min(given_up(asked, releasing, &expiry));
+    }
+    // One that goes on in time still holds.
+    let stops = around.stops(worker, (from, until));
+    let long = stops.iter().map(|stop| (stop, expiry(stop.0, ttl))).find(|(stop, end)| stop.1 >= *end);
+    until = until.min(long.map_or(NEVER, |(_, end)| end.max(from)));
+    Some((from, until))
+}
+
+fn given_up(asked: &Asked<'_>, releasing: &Event, expiry: &impl Fn(u64, Option<u64>) -> u64) -> u64 {
+    let What::Releasing { lease } = releasing.what else { return NEVER };
+    let ttl = lease.max(asked.call.ttl());
+    match asked.released.map(|released| (released.at, &released.what)) {
+        Some((at, What::Released)) if lease.is_none() => at,
+        Some((at, What::ReleaseFailed { error: ErrorKind::Lost })) => at,
+        Some((at, _)) => expiry(at, ttl),
+        None => expiry(releasing.at, ttl),
+    }
+}

@@ -1,0 +1,182 @@
+//! What came out of a check.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use stanchion_core::Kind;
+
+use super::digest::{Asked, Digest, Dossier};
+use super::event::{KINDS, kind_text};
+use super::hold::{definite_end, holds};
+use super::surroundings::Surroundings;
+use super::{
+    Bounds, History, Rule, Violation, What, fence, limiter, liveness, mutex, semaphore, tokens, wait_group,
+};
+
+/// How much of one kind of object a history holds: a campaign that has granted nothing has shown nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tally {
+    /// Objects.
+    pub names: usize,
+    /// Calls.
+    pub calls: usize,
+    /// Calls that got a hold, were allowed by a limiter, or waited for a wait group with success.
+    pub grants: usize,
+    /// Calls without a certain outcome: errors that leave it open, cancelled, never answered.
+    pub unknown: usize,
+    /// Guarded writes that were taken or refused.
+    pub writes: usize,
+    /// Faults between its first and its last call; killed and stopped processes count.
+    pub faults: usize,
+    /// Violations.
+    pub violations: usize,
+}
+
+/// The result of all checkers.
+///
+/// `Display` is a table with a line for each kind of object, and then the violations by rule, at most
+/// [`PRINTED`](Self::PRINTED) of each, with the events by which they are seen.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Report {
+    /// Of each kind that the history has: its numbers.
+    pub tallies: Vec<(Kind, Tally)>,
+    /// All violations, by object.
+    pub violations: Vec<Violation>,
+    /// Events read.
+    pub events: usize,
+    /// Faults of stores and links that began.
+    pub faults: usize,
+    /// Processes killed.
+    pub killed: usize,
+    /// Times that a process was stopped.
+    pub stopped: usize,
+    /// Files of killed processes that end in the middle of a line.
+    pub torn: usize,
+}
+
+impl Report {
+    /// How many violations of one rule `Display` prints.
+    pub const PRINTED: usize = 5;
+
+    pub(super) fn of(history: &History, bounds: &Bounds) -> Self {
+        let mut digest = Digest::of(history.events());
+        let mut violations = std::mem::take(&mut digest.violations);
+        for dossier in &digest.dossiers {
+            check_one(dossier, &digest.around, bounds, &mut violations);
+        }
+        let (faults, killed, stopped) = digest.around.faults();
+        let tallies =
+            KINDS.into_iter().filter_map(|kind| Some((kind, tally(&digest, kind, faults, &violations)?)));
+        Self {
+            tallies: tallies.collect(),
+            events: history.events().len(),
+            faults: faults.len() - killed - stopped,
+            killed,
+            stopped,
+            torn: history.torn(),
+            violations,
+        }
+    }
+
+    /// Whether no rule was broken.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.violations.is_empty()
+    }
+
+    /// The numbers of one kind.
+    #[must_use]
+    pub fn tally(&self, kind: Kind) -> Tally {
+        self.tallies.iter().find(|(known, _)| *known == kind).map(|(_, tally)| *tally).unwrap_or_default()
+    }
+}
+
+fn check_one(dossier: &Dossier<'_>, around: &Surroundings, bounds: &Bounds, found: &mut Vec<Violation>) {
+    let object = dossier.object;
+    if object.kind == Kind::Limiter {
+        limiter::check(dossier, around, bounds, found);
+    } else {
+        let holds = holds(dossier, around);
+        match object.kind {
+            Kind::Mutex => {
+                mutex::check(object, &holds, found);
+                tokens::check(object, &holds, true, found);
+                fence::check(dossier, &holds, found);
+            }
+            Kind::Semaphore => {
+                semaphore::check(dossier, &holds, around, bounds, found);
+                tokens::check(object, &holds, false, found);
+                fence::check(dossier, &holds, found);
+            }
+            _ => wait_group::check(dossier, &holds, around, bounds, found),
+        }
+    }
+    liveness::check(dossier, around, bounds, found);
+}
+
+fn tally(digest: &Digest<'_>, kind: Kind, faults: &[u64], violations: &[Violation]) -> Option<Tally> {
+    let own: Vec<&Dossier<'_>> = digest.dossiers.iter().filter(|one| one.object.kind == kind).collect();
+    let calls = || own.iter().flat_map(|dossier| &dossier.calls);
+    let first = calls().map(|asked| asked.invoked.at).min()?;
+    let last = calls().map(|asked| asked.answered().unwrap_or(asked.invoked.at)).max()?;
+    let of_kind =
+        |violation: &&Violation| violation.object.as_ref().is_some_and(|object| object.kind == kind);
+    Some(Tally {
+        names: own.len(),
+        calls: calls().count(),
+        grants: calls().filter(|asked| is_grant(asked)).count(),
+        unknown: calls().filter(|asked| definite_end(asked).is_none()).count(),
+        writes: own.iter().map(|dossier| dossier.writes.len()).sum(),
+        faults: faults.iter().filter(|at| (first..=last).contains(*at)).count(),
+        violations: violations.iter().filter(of_kind).count(),
+    })
+}
+
+fn is_grant(asked: &Asked<'_>) -> bool {
+    asked.is_granted()
+        || matches!(
+            asked.answer.map(|answer| &answer.what),
+            Some(What::Decided { allowed: true, .. } | What::Waited { .. })
+        )
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = ["names", "calls", "grants", "unknown", "writes", "faults", "violations"];
+        write!(f, "{:<10}", "kind")?;
+        for column in columns {
+            write!(f, " {column:>10}")?;
+        }
+        writeln!(f)?;
+        for (kind, tally) in &self.tallies {
+            write!(f, "{:<10}", kind_text(*kind))?;
+            let Tally { names, calls, grants, unknown, writes, faults, violations } = *tally;
+            for number in [names, calls, grants, unknown, writes, faults, violations] {
+                write!(f, " {number:>10}")?;
+            }
+            writeln!(f)?;
+        }
+        let Self { events, faults, killed, stopped, torn, violations, .. } = self;
+        writeln!(
+            f,
+            "{events} events, {faults} faults of stores and links, {killed} processes killed, {stopped} stopped, \
+             {torn} files torn"
+        )?;
+        if violations.is_empty() {
+            return writeln!(f, "no violation");
+        }
+        let mut by_rule: BTreeMap<Rule, Vec<&Violation>> = BTreeMap::new();
+        for violation in violations {
+            by_rule.entry(violation.rule).or_default().push(violation);
+        }
+        for (rule, violations) in by_rule {
+            writeln!(f, "\n{} violations of {rule:?} ({}):", violations.len(), rule.clauses())?;
+            for violation in violations.into_iter().take(Self::PRINTED) {
+                writeln!(f, "{violation}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! What happened around the calls: processes and faults.
+
+use std::collections::HashMap;
+
+use super::spans::{Span, Spans};
+use super::{Change, Event, Target, What};
+
+/// Never, as a time.
+pub(super) const NEVER: u64 = u64::MAX;
+
+#[derive(Debug, Default)]
+struct Process {
+    started: bool,
+    last_event: u64,
+    dead: Option<u64>,
+    /// It has ended by itself, at an unknown time after its last event.
+    ended: bool,
+    stopped_at: Option<u64>,
+    stops: Vec<Span>,
+    /// Faults between it and the store.
+    cuts: Vec<Span>,
+    /// `stops` and `cuts`: it may not be heard.
+    silent: Spans,
+    /// `cuts` and those of the store: what it has sent may arrive later.
+    held_up: Spans,
+}
+
+/// Processes and faults of a history.
+#[derive(Debug, Default)]
+pub(super) struct Surroundings {
+    processes: HashMap<u32, Process>,
+    /// Faults of the store.
+    store: Spans,
+    /// Unsafe faults; of a worker's too, for they concern everybody.
+    unsafe_faults: Vec<Span>,
+    /// The times at which faults began, processes that were killed or stopped among them.
+    faults: Vec<u64>,
+    killed: usize,
+    stopped: usize,
+    end: u64,
+}
+
+impl Surroundings {
+    pub(super) fn of(events: &[Event]) -> Self {
+        let mut all = Self { end: events.last().map_or(0, |event| event.at), ..Self::default() };
+        let mut open: HashMap<(u32, u64), (u64, Target, bool)> = HashMap::new();
+        let mut store = Vec::new();
+        for event in events {
+            all.processes.entry(event.worker).or_default().last_event = event.at;
+            match &event.what {
+                What::Process { worker, change } => all.change(*worker, *change, event.at),
+                What::FaultBegan { target, safe, .. } => {
+                    all.faults.push(event.at);
+                    open.insert((event.worker, event.operation), (event.at, *target, *safe));
+                }
+                What::FaultEnded => {
+                    if let Some((began, target, safe)) = open.remove(&(event.worker, event.operation)) {
+                        all.fault((began, event.at.saturating_add(1)), target, safe, &mut store);
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (began, target, safe) in open.into_values() {
+            all.fault((began, NEVER), target, safe, &mut store);
+        }
+        for process in all.processes.values_mut() {
+            process.stops.extend(process.stopped_at.map(|at| (at, NEVER)));
+            process.silent = Spans::of([process.stops.clone(), process.cuts.clone()].concat());
+            process.held_up = Spans::of([process.cuts.clone(), store.clone()].concat());
+        }
+        all.store = Spans::of(store);
+        all
+    }
+
+    fn change(&mut self, worker: u32, change: Change, at: u64) {
+        let process = self.processes.entry(worker).or_default();
+        match change {
+            Change::Started => process.started = true,
+            Change::Killed => {
+                process.dead.get_or_insert(at);
+                self.killed += 1;
+                self.faults.push(at);
+            }
+            Change::Ended => {
+                process.ended |= process.dead.is_none();
+                process.dead.get_or_insert(at);
+            }
+            Change::Stopped => {
+                process.stopped_at.get_or_insert(at);
+                self.stopped += 1;
+                self.faults.push(at);
+            }
+            Change::Resumed => {
+                process.stops.extend(process.stopped_at.take().map(|from| (from, at.saturating_add(1))));
+            }
+        }
+    }
+
+    fn fault(&mut self, span: Span, target: Target, safe: bool, store: &mut Vec<Span>) {
+        if !safe {
+            self.unsafe_faults.push(span);
+        }
+        match target {
+            Target::Store => store.push(span),
+            Target::Worker(worker) => self.processes.entry(worker).or_default().cuts.push(span),
+        }
+    }
+
+    /// The time of the last event, in µs.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// From when on a process surely does nothing any more; [`NEVER`] for one that lived on. What is only known not to
+    /// have been recorded counts for nothing: one that was started is alive until something ends it.
+    pub(super) fn death(&self, worker: u32) -> u64 {
+        match self.processes.get(&worker) {
+            Some(Process { dead: Some(at), .. }) => *at,
+            Some(Process { started: true, .. }) => NEVER,
+            Some(process) => process.last_event,
+            None => 0,
+        }
+    }
+
+    /// Up to when a process surely ran, if nobody had stopped it.
+    pub(super) fn alive_until(&self, worker: u32) -> u64 {
+        match self.processes.get(&worker) {
+            Some(process) if process.ended => process.last_event,
+            _ => self.death(worker),
+        }
+    }
+
+    /// When a process was stopped, as far as it has a part in the span, both ends included.
+    pub(super) fn stops(&self, worker: u32, (from, to): Span) -> &[Span] {
+        let stops = self.processes.get(&worker).map_or(&[][..], |process| &process.stops);
+        let first = stops.partition_point(|stop| stop.1 <= from);
+        let count = stops[first..].partition_point(|stop| stop.0 <= to);
+        &stops[first..first + count]
+    }
+
+    /// When a living process may not be heard by the store: stopped or cut off.
+    pub(super) fn silence(&self, worker: u32, span: Span) -> Vec<Span> {
+        self.processes.get(&worker).map(|process| process.silent.within(span).collect()).unwrap_or_default()
+    }
+
+    /// The latest time at which the store may execute what a process sent up to then.
+    pub(super) fn arrival(&self, worker: u32, sent: u64) -> u64 {
+        // What was sent just before a fault may be under way when it begins.
+        const UNDER_WAY: u64 = 500_000;
+        let Some(process) = self.processes.get(&worker) else { return sent };
+        let faults = process.held_up.within((sent, sent.saturating_add(UNDER_WAY)));
+        faults.map(|fault| fault.1).last().unwrap_or(sent)
+    }
+
+    /// Whether a process could talk to the store all the time.
+    pub(super) fn undisturbed(&self, worker: u32, span: Span) -> bool {
+        self.death(worker) >= span.1
+            && self.silence(worker, span).is_empty()
+            && self.store.within(span).next().is_none()
+    }
+
+    /// Faults of the store.
+    pub(super) fn store_faults(&self) -> &Spans {
+        &self.store
+    }
+
+    /// Unsafe faults.
+    pub(super) fn unsafe_faults(&self) -> &[Span] {
+        &self.unsafe_faults
+    }
+
+    /// When faults began, in order; and how many of them were kills and stops.
+    pub(super) fn faults(&self) -> (&[u64], usize, usize) {
+        (&self.faults, self.killed, self.stopped)
+    }
+}

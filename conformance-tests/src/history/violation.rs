@@ -1,0 +1,104 @@
+//! What the checkers find.
+
+use std::fmt;
+
+use super::{Event, Object};
+
+/// The rules that a history can break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Rule {
+    /// M1: two holders believed at once.
+    TwoHolders,
+    /// M2: a later grant has no larger token.
+    TokenOrder,
+    /// C1: two grants have the same ticket.
+    SameTicket,
+    /// C10: `is_held` was true from the deadline on, or again after it had been false.
+    BelievedTooLong,
+    /// M9: the resource took a write of an older holder.
+    StaleWriteTaken,
+    /// M9: the resource refused the newest holder's write.
+    RightfulWriteRefused,
+    /// S1, S6: more permits were believed in than the limit.
+    OverTheLimit,
+    /// S4: in the end, another number than the limit could be taken.
+    NotConserved,
+    /// L1: more was admitted in a window than burst and rate allow.
+    OverTheRate,
+    /// A refusal although there was room.
+    RefusedWithRoom,
+    /// W1: `wait` has succeeded although a member was live all the time.
+    WaitedTooShort,
+    /// W4: `wait` reported that all members had finished although one had died.
+    SilentDeath,
+    /// A count that the number of members cannot have been.
+    WrongCount,
+    /// W7: more members than the limit.
+    OverTheMembers,
+    /// C5, C8, C14, C18, M7, W3: a waiter was left standing although nothing was held.
+    Stuck,
+    /// C17: a call took longer than its time limit.
+    TooLate,
+    /// The record contradicts itself, whatever the store did.
+    BrokenRecord,
+}
+
+impl Rule {
+    /// The clauses of the contract that it comes from.
+    #[must_use]
+    pub fn clauses(self) -> &'static str {
+        match self {
+            Self::TwoHolders => "M1",
+            Self::TokenOrder => "M2",
+            Self::SameTicket => "C1",
+            Self::BelievedTooLong => "C10",
+            Self::StaleWriteTaken | Self::RightfulWriteRefused => "M9",
+            Self::OverTheLimit => "S1, S6",
+            Self::NotConserved => "S4",
+            Self::OverTheRate => "L1",
+            Self::RefusedWithRoom => "L2, L8",
+            Self::WaitedTooShort => "W1",
+            Self::SilentDeath => "W4",
+            Self::WrongCount => "W2, W4",
+            Self::OverTheMembers => "W7",
+            Self::Stuck => "C5, C8, C14, C18, M7, W3",
+            Self::TooLate => "C17",
+            Self::BrokenRecord => "record",
+        }
+    }
+}
+
+/// One breach of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Violation {
+    /// Of which rule.
+    pub rule: Rule,
+    /// Of which object; `None` where the record names none.
+    pub object: Option<Object>,
+    /// What happened, in words.
+    pub text: String,
+    /// The events by which it is seen, each a line of the files.
+    pub events: Vec<Event>,
+}
+
+impl Violation {
+    pub(super) fn new(rule: Rule, object: Option<&Object>, text: String, events: Vec<Event>) -> Self {
+        Self { rule, object: object.cloned(), text, events }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} ({})", self.rule, self.rule.clauses())?;
+        if let Some(object) = &self.object {
+            write!(f, " of {object}")?;
+        }
+        write!(f, ": {}", self.text)?;
+        for event in &self.events {
+            write!(f, "\n    {event}")?;
+        }
+        Ok(())
+    }
+}
