@@ -1,6 +1,7 @@
 //! A few connections of many callers, made when needed and given up when in doubt.
 
 mod attempt;
+mod marker;
 
 use std::fmt;
 use std::mem;
@@ -17,13 +18,14 @@ use tokio::sync::Semaphore;
 use tokio::time::{timeout, timeout_at};
 
 use self::attempt::{Attempt, Standing};
+use self::marker::Marker;
 use crate::access::{Access, Sessions, Settings, Way};
 use crate::error;
 use crate::given::Given;
 use crate::schema::Statement;
 
-/// Runtimes whose connections are kept.
-const RUNTIMES: usize = 4;
+/// Runtimes whose connections are kept, more only while they have requests under way.
+const RUNTIMES: usize = 16;
 /// A connection that was idle for longer is asked whether it still works before it is sent anything that matters.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -66,6 +68,7 @@ struct Lane {
     idle: Mutex<Vec<Idle>>,
     /// Those that nobody waits for at the moment.
     attempts: Mutex<Vec<Attempt>>,
+    runtime: Marker,
 }
 
 struct Idle {
@@ -190,7 +193,7 @@ impl Link {
         let _room = timeout_at(end, lane.room.acquire()).await.map_err(late)?;
         let open = Some(timeout_at(end, self.open(&lane)).await.map_err(late)??);
         let mut under_way = UnderWay { open, link: self, lane: &lane };
-        let mut sent = false;
+        let (mut sent, began) = (false, now());
         let answer = timeout_at(end, self.send(&mut under_way.open, statement, arguments, &mut sent)).await;
         let open = under_way.end();
         match answer {
@@ -207,7 +210,15 @@ impl Link {
                 Err(error)
             }
             Err(_) => {
-                lane.idle().clear();
+                match open {
+                    // It had little time, which says nothing about the connections.
+                    Some(Open::Own(connection))
+                        if self.begin.is_none() && began.elapsed() < self.limit / 4 =>
+                    {
+                        self.keep(&lane, Idle { connection, since: None });
+                    }
+                    _ => lane.idle().clear(),
+                }
                 let kind = if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable };
                 Err(Error::new(kind, "no answer within the request's time limit"))
             }
@@ -256,12 +267,18 @@ impl Link {
         };
         lane.gather();
         let idle = lane.idle().pop();
-        if let Some(Idle { mut connection, since }) = idle {
+        if let Some(Idle { connection, since }) = idle {
             if since.is_some_and(|since| now() - since < FRESH) {
                 return Ok(Open::Own(connection));
             }
-            if let Ok(Ok(())) = timeout(self.limit / 4, connection.ping()).await {
-                return Ok(Open::Own(connection));
+            // Kept where the caller goes away meanwhile.
+            let mut asked = UnderWay { open: Some(Open::Own(connection)), link: self, lane };
+            let pinged = match &mut asked.open {
+                Some(Open::Own(connection)) => timeout(self.limit / 4, connection.ping()).await,
+                _ => Ok(Ok(())),
+            };
+            if let (Ok(Ok(())), Some(open)) = (pinged, asked.end()) {
+                return Ok(open);
             }
             // What broke it has likely broken the others; a statement that takes its time has not.
             if since.is_some() {
@@ -271,9 +288,14 @@ impl Link {
         loop {
             // With one attempt of each caller at most, and none where one is left, there are never too many connections.
             let left = lane.attempts().pop();
+            let was_left = left.is_some();
             let attempt = Some(left.unwrap_or_else(|| Attempt::begin(sessions)));
-            if let Some(connection) = (Awaited { attempt, lane }).end().await? {
-                return Ok(Open::Own(connection));
+            match (Awaited { attempt, lane }).end().await {
+                Ok(Some(connection)) => return Ok(Open::Own(connection)),
+                Ok(None) => {}
+                // It began when things were as they may not be now.
+                Err(_) if was_left => {}
+                Err(error) => return Err(error),
             }
         }
     }
@@ -301,20 +323,32 @@ impl Link {
             .map_err(|error| Error::new(ErrorKind::Unavailable, "there is no runtime").with_source(error))?
             .id();
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, lane)) = lanes.iter().find(|(id, _)| *id == runtime) {
+        if let Some(at) = lanes.iter().position(|(id, _)| *id == runtime) {
+            // The one that was not used for the longest stands first.
+            lanes[at..].rotate_left(1);
+        }
+        if let Some((_, lane)) = lanes.last().filter(|(id, _)| *id == runtime) {
             return Ok(Arc::clone(lane));
         }
-        if lanes.len() >= RUNTIMES {
-            lanes.remove(0);
+        lanes.retain(|(_, lane)| lane.runtime.is_there() || Arc::strong_count(lane) > 1);
+        if lanes.len() >= RUNTIMES
+            && let Some(unused) = lanes.iter().position(|(_, lane)| Arc::strong_count(lane) == 1)
+        {
+            lanes.remove(unused);
         }
-        let room = Semaphore::new(self.connections);
-        let lane = Arc::new(Lane { room, idle: Mutex::default(), attempts: Mutex::default() });
+        let lane = Arc::new(Lane::new(self.connections));
         lanes.push((runtime, Arc::clone(&lane)));
         Ok(lane)
     }
 }
 
 impl Lane {
+    /// Of the runtime that this is called on.
+    fn new(connections: usize) -> Self {
+        let room = Semaphore::new(connections);
+        Self { room, idle: Mutex::default(), attempts: Mutex::default(), runtime: Marker::leave() }
+    }
+
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }

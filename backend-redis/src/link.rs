@@ -13,7 +13,7 @@ use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
 use tokio::time::timeout_at;
 
-use self::attempt::Attempt;
+use self::attempt::Attempts;
 use crate::access::Access;
 use crate::error;
 use crate::given::{Given, exchange};
@@ -21,7 +21,7 @@ use crate::sentinel::Sentinels;
 use crate::unit::{Answered, Answers, Unit};
 
 /// Connections kept at most: one for each runtime that asks.
-const RUNTIMES: usize = 4;
+const RUNTIMES: usize = 16;
 
 /// How long an attempt to connect may take at least.
 const SHORTEST_ATTEMPT: Duration = Duration::from_secs(1);
@@ -98,14 +98,14 @@ pub(crate) struct Link {
     endpoint: Endpoint,
     limit: Duration,
     connections: Arc<Connections>,
-    /// One attempt to connect at a time: those who wait for it use its connection, whoever began it.
-    connecting: tokio::sync::Mutex<Option<Attempt>>,
+    /// One attempt to connect at a time of each runtime: those who wait for it use its connection, whoever began it.
+    attempts: Attempts,
 }
 
 impl Link {
     /// A link that has not connected yet. `limit` bounds each request.
     pub(crate) fn new(endpoint: Endpoint, limit: Duration) -> Self {
-        Self { endpoint, limit, connections: Arc::default(), connecting: tokio::sync::Mutex::default() }
+        Self { endpoint, limit, connections: Arc::default(), attempts: Attempts::default() }
     }
 
     /// The time limit of a request.
@@ -200,18 +200,19 @@ impl Link {
         if let Some(open) = self.connections.find(runtime) {
             return Ok(open);
         }
-        let mut connecting = self.connecting.lock().await;
-        // One that has failed tells those who come later nothing.
-        let left = connecting.take().filter(|left| left.is_under_way(runtime));
+        // Shorter than a request: an attempt that met an outage must not keep those that come after it.
+        let limit = SHORTEST_ATTEMPT.max(self.limit / 2);
+        let attempt = || self.attempts.of(runtime, &self.endpoint, &self.connections, limit);
+        let first = attempt();
         if let Some(open) = self.connections.find(runtime) {
             return Ok(open);
         }
-        // Shorter than a request: an attempt that met an outage must not keep those that come after it.
-        let limit = SHORTEST_ATTEMPT.max(self.limit / 2);
-        let begin = || Attempt::begin(runtime, &self.endpoint, &self.connections, limit);
-        let made = connecting.insert(left.unwrap_or_else(begin)).end().await;
-        *connecting = None;
-        made
+        let is_anothers = first.is_anothers;
+        match first.end().await {
+            // It may have begun when nothing was as it is now.
+            Err(_) if is_anothers => attempt().end().await,
+            made => made,
+        }
     }
 }
 

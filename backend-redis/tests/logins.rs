@@ -91,3 +91,42 @@ async fn c4_a_short_lease_cuts_no_others_cancel() {
     // In the time of a request, not of the shortest lease.
     all(tokio::join!(process.own.cancel(&batch), resumed).0);
 }
+
+#[tokio::test]
+async fn c18_a_caller_that_does_not_poll_keeps_no_other_from_connecting() {
+    let (server, _bed) = start(RedisOptions::default());
+    let way = SlowLogin::to(server.port()).await;
+    let process =
+        Bed::on(&server.url().replace(&server.port().to_string(), &way.port.to_string())).process().await;
+    let [first, second] = [ask(&semaphore("a")), ask(&semaphore("b"))];
+    let mut parked = Box::pin(process.own.acquire(std::slice::from_ref(&first)));
+    // It is polled while it connects, and then no more.
+    assert!(tokio::time::timeout(LOGIN / 4, &mut parked).await.is_err());
+    let start = Instant::now();
+    let answer = process.own.acquire(std::slice::from_ref(&second)).await.remove(0);
+    assert!(matches!(answer, Ok(Acquired::Granted { .. })), "{answer:?}");
+    assert!(start.elapsed() < LOGIN + EPSILON, "{:?}", start.elapsed());
+    drop(parked);
+}
+
+#[test]
+fn c18_runtimes_that_take_turns_leave_each_others_attempts_alone() {
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (here, there) = (runtime(), runtime());
+    let (server, _bed) = start(RedisOptions::default());
+    let way = here.block_on(SlowLogin::to(server.port()));
+    let url = server.url().replace(&server.port().to_string(), &way.port.to_string());
+    let process = here.block_on(async { Bed::on(&url).process().await });
+    let request = Acquire { lease: ttl(150), ..ask(&semaphore("s")) };
+    let granted = |runtime: &tokio::runtime::Runtime| {
+        let answer = runtime.block_on(process.own.acquire(std::slice::from_ref(&request))).remove(0);
+        matches!(answer, Ok(Acquired::Granted { .. }))
+    };
+    let start = std::time::Instant::now();
+    let mut both = [false, false];
+    while both != [true, true] {
+        both = [both[0] || granted(&here), both[1] || granted(&there)];
+        assert!(start.elapsed() < LOGIN * 2 + EPSILON, "{both:?}");
+    }
+}

@@ -2,6 +2,7 @@
 
 mod check;
 mod coverage;
+mod faults;
 mod file_lengths;
 mod libtest;
 mod postgres_schema;
@@ -19,6 +20,9 @@ Usage: cargo xtask <command>
   test [--no-install] [-- ARGS]  provide Redis, Postgres and PgBouncer, then run every test; ARGS are added to `cargo test`
   check                          formatting, lints, documentation and the length of files
   coverage                       the contract's clauses and their test cases, store by store
+  faults [--seed S] [--minutes M] [--store NAME] [--fault NAME]
+                                 workers on the networked stores under every safe fault, and what their histories show;
+                                 5 minutes on all stores unless it is narrowed
   servers                        run a Redis and a Postgres until Ctrl-C or the end of input
   postgres-schema [--schema NAME] [--role ROLE] [--after VERSION]
                                  print the SQL that makes the schema on Postgres, with the rights that ROLE needs;
@@ -42,6 +46,10 @@ fn main() -> ExitCode {
         },
         ("check", []) => check::run(),
         ("coverage", []) => coverage::run(),
+        ("faults", rest) => match faults::Options::parse(rest) {
+            Some(options) => faults::run(&options),
+            None => return wrong_use(),
+        },
         ("servers", []) => servers::run(),
         ("postgres-schema", rest) => match postgres_schema::Options::parse(rest) {
             Some(options) => postgres_schema::run(&options),

@@ -204,7 +204,37 @@ fn c12_each_runtime_has_connections_of_its_own() {
     }
     let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stanchion'";
     let count: usize = server.sql(count).unwrap().trim().parse().unwrap();
-    assert!(count <= RUNTIMES + 1, "{count}");
+    assert!(count <= 2 + 1, "those of runtimes that have ended go with the next: {count}");
+}
+
+#[test]
+fn c15_runtimes_that_take_turns_keep_their_connections() {
+    let server = server();
+    let link = link(&server.url());
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtimes: Vec<_> = (0..8).map(|_| runtime()).collect();
+    let pids = || -> Vec<i64> {
+        runtimes.iter().map(|runtime| runtime.block_on(number(&link, PID)).unwrap()).collect()
+    };
+    let first = pids();
+    assert_eq!(pids(), first);
+}
+
+#[tokio::test]
+async fn c13_a_request_with_little_time_costs_the_others_no_connection() {
+    let server = server();
+    let link = Link::new(source(&server.url(), Way::Direct), 2, 4 * LIMIT);
+    // Two connections: one is asked something that takes its time.
+    let (slow, pid) = tokio::join!(run(&link, "SELECT pg_sleep(0.1)"), number(&link, PID));
+    slow.unwrap();
+    let slow = statement("SELECT pg_sleep(0.3)");
+    let cut = link.rows_by(&slow, PgArguments::default(), now() + Duration::from_millis(50)).await;
+    assert_eq!(cut.unwrap_err().kind(), ErrorKind::Unknown);
+    let (one, other) = tokio::join!(number(&link, PID), number(&link, PID));
+    let pids = [one.unwrap(), other.unwrap()];
+    assert!(pids.contains(&pid.unwrap()), "{pids:?}");
+    let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stanchion'";
+    assert_eq!(server.sql(count).unwrap().trim(), "2");
 }
 
 #[tokio::test]

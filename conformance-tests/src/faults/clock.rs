@@ -106,19 +106,25 @@ impl Clock {
         *self.0.shift.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Has a program that is yet to be started follow it, too: one that is not linked statically.
+    pub fn shifts(&self, command: &mut Command) {
+        command.envs(self.variables());
+    }
+
+    fn variables(&self) -> [(&'static str, PathBuf); 2] {
+        let folder = self.0.folder.folder();
+        [("LD_PRELOAD", folder.join(LIBRARY)), ("STANCHION_CLOCK_SHIFT", folder.join(SHIFT))]
+    }
+
     /// What goes in front of a server's command line.
     pub(crate) fn launcher(&self) -> [OsString; 3] {
-        let variable = |name: &str, path: PathBuf| {
+        let [library, shift] = self.variables().map(|(name, path)| {
             let mut variable = OsString::from(name);
+            variable.push("=");
             variable.push(path);
             variable
-        };
-        let folder = self.0.folder.folder();
-        [
-            "env".into(),
-            variable("LD_PRELOAD=", folder.join(LIBRARY)),
-            variable("STANCHION_CLOCK_SHIFT=", folder.join(SHIFT)),
-        ]
+        });
+        ["env".into(), library, shift]
     }
 
     /// Makes sure that the server has it: the loader passes over, with a warning, what it cannot load.

@@ -21,6 +21,8 @@ use super::Process;
 
 /// After so long unheard the waiters of a process count as silent (C5).
 pub const LIVENESS: Duration = Duration::from_secs(1);
+/// For so long requests are made again whose answers did not come in time.
+const RIDE_OUT: Duration = Duration::from_secs(5);
 /// How long nobody is judged silent after the store stood still (C16).
 pub const GRACE: Duration = Duration::from_secs(2);
 
@@ -90,9 +92,16 @@ pub fn renewal(request: &Acquire) -> Renew {
     Renew { object: request.object.clone(), ticket: request.ticket, lease: request.lease }
 }
 
-/// The answer to a request.
+/// The answer to a request. Where none comes in time it is asked for again by the same ticket, as callers do (C2); a short
+/// lease gives a busy store little time.
 pub async fn acquire(process: &Process, request: &Acquire) -> Acquired {
-    one(process.callers.acquire(std::slice::from_ref(request)).await)
+    let end = now() + RIDE_OUT;
+    loop {
+        match process.callers.acquire(std::slice::from_ref(request)).await.remove(0) {
+            Err(error) if error.is_retryable() && now() < end => {}
+            answer => return answer.expect("an answer"),
+        }
+    }
 }
 
 /// Whether a request was granted.
@@ -115,9 +124,15 @@ pub async fn waits(process: &Process, request: &Acquire) {
     assert!(matches!(answer, Acquired::Waiting { .. }), "{answer:?}");
 }
 
-/// Renews a hold.
+/// Renews a hold, and asks again as [`acquire`].
 pub async fn renew(process: &Process, request: &Acquire) -> Kept {
-    one(process.own.renew(&[renewal(request)]).await)
+    let end = now() + RIDE_OUT;
+    loop {
+        match process.own.renew(&[renewal(request)]).await.remove(0) {
+            Err(error) if error.is_retryable() && now() < end => {}
+            answer => return answer.expect("an answer"),
+        }
+    }
 }
 
 /// Releases a hold, without a tombstone.

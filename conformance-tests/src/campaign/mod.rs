@@ -1,0 +1,24 @@
+//! Campaigns: workers that use a store, a nemesis that breaks what they stand on, and checkers that read what they wrote
+//! down.
+//!
+//! A [`Round`] is one store under one [`Fault`]: worker processes call all kinds of objects over links of their own, the
+//! nemesis strikes again and again, and in the end what is left is drained and the [history](crate::history) checked.
+//! Everything random comes from the round's seed; real servers and schedulers keep times of their own, so that a seed
+//! brings the same plan back and not the same moments.
+//!
+//! Whoever runs one gives the program of a worker: it reads [`Work::parse`] from its arguments, connects to
+//! [`Work::url`] and calls [`Work::run`]. `cargo xtask faults` does.
+
+mod fault;
+mod nemesis;
+mod register;
+mod round;
+mod sight;
+mod site;
+mod work;
+mod workload;
+
+pub use fault::Fault;
+pub use round::{Outcome, Round};
+pub use site::{Site, Stand};
+pub use work::Work;

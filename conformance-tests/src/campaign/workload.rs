@@ -1,0 +1,296 @@
+//! What the tasks of a worker do: calls of all kinds, each written down.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use stanchion_core::clock::sleep;
+use stanchion_core::{
+    Kind, Limiter, LimiterOptions, Mutex, MutexOptions, Name, Permit, Quota, Result, Semaphore,
+    SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
+};
+
+use super::register::{Register, Written};
+use super::work::Work;
+use crate::history::{Call, Guard, Held, Object, Operation, Recorder, What, clock};
+
+/// The permits of the semaphore.
+const PERMITS: u32 = 3;
+/// The time limit of a request, unless a lease is shorter.
+const REQUEST: Duration = Duration::from_secs(2);
+/// Between two calls after one that failed.
+const PAUSE: Duration = Duration::from_millis(5);
+/// For so long members join a wait group; then, for as long, they wait for it.
+const PHASE: u64 = 700_000;
+/// Wait groups that are used in turn.
+const GROUPS: u64 = 8;
+/// What dead waiters in front may cost, with some time to spare.
+const DEAD_IN_FRONT: Duration = Duration::from_millis(2_500);
+/// The limit of calls that have one.
+const LIMIT: Duration = Duration::from_millis(400);
+
+/// The objects of a worker.
+pub(super) struct Workload {
+    recorder: Recorder,
+    seed: u64,
+    ttl: Duration,
+    /// The limit of a single request.
+    request: Duration,
+    mutex: Arc<dyn Mutex>,
+    semaphore: Option<Arc<dyn Semaphore>>,
+    groups: Vec<Arc<dyn WaitGroup>>,
+    limiter: Option<Arc<dyn Limiter>>,
+    quota: Quota,
+    register: Register,
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn object(kind: Kind, name: &str) -> io::Result<Object> {
+    Ok(Object::new(kind, Name::new(name).map_err(io::Error::other)?))
+}
+
+impl Workload {
+    pub(super) fn new(store: &dyn Store, work: &Work, recorder: Recorder) -> io::Result<Self> {
+        let ttl = work.ttl;
+        let quota = Quota::per_second(200).burst(40);
+        let has = |kind| work.kinds.contains(&kind);
+        let made = || -> Result<_> {
+            let mutex = store.mutex("mutex", MutexOptions::default().ttl(ttl))?;
+            let semaphore = has(Kind::Semaphore)
+                .then(|| store.semaphore("semaphore", SemaphoreOptions::new(PERMITS).ttl(ttl)))
+                .transpose()?;
+            let mut groups = Vec::new();
+            for number in 0..if has(Kind::WaitGroup) { GROUPS } else { 0 } {
+                groups.push(store.wait_group(&group_name(number), WaitGroupOptions::default().ttl(ttl))?);
+            }
+            let limiter = has(Kind::Limiter)
+                .then(|| store.limiter("limiter", LimiterOptions::new(quota)))
+                .transpose()?;
+            Ok((mutex, semaphore, groups, limiter))
+        };
+        let (mutex, semaphore, groups, limiter) = made().map_err(io::Error::other)?;
+        let register = Register::open(&work.folder.join("register"))?;
+        let request = (ttl / 3).min(REQUEST);
+        let seed = work.seed;
+        Ok(Self { recorder, seed, ttl, request, mutex, semaphore, groups, limiter, quota, register })
+    }
+
+    /// Calls one kind again and again.
+    pub(super) async fn run(&self, kind: Kind, task: u64) -> io::Result<()> {
+        let recorder = self.recorder.task();
+        let worker = u64::from(self.recorder.worker());
+        let mut dice = StdRng::seed_from_u64(self.seed ^ (worker << 40) ^ task);
+        loop {
+            let well = match kind {
+                Kind::Mutex => self.lock(&recorder, &mut dice).await?,
+                Kind::Semaphore => self.acquire(&recorder, &mut dice).await?,
+                Kind::WaitGroup => self.gather(&recorder, &mut dice).await?,
+                Kind::Limiter => self.take(&recorder, &mut dice).await?,
+            };
+            if !well {
+                sleep(PAUSE).await;
+            }
+        }
+    }
+
+    fn acquisition(&self, weight: u32, permits: Option<u32>, waits: bool) -> Call {
+        Call::Acquire { weight, permits, ttl: Some(micros(self.ttl)), waits }
+    }
+
+    async fn lock(&self, recorder: &Recorder, dice: &mut StdRng) -> io::Result<bool> {
+        let object = object(Kind::Mutex, self.mutex.name())?;
+        let (operation, granted) = match dice.random_range(0..10) {
+            0 => {
+                let call = self.acquisition(1, None, false);
+                let operation = recorder.invoke(&object, call, Some(micros(self.request)))?;
+                (operation, self.mutex.try_lock().await)
+            }
+            1 | 2 => {
+                let call = self.acquisition(1, None, true);
+                let operation = recorder.invoke(&object, call, Some(micros(LIMIT)))?;
+                (operation, self.mutex.try_lock_for(LIMIT).await)
+            }
+            _ => {
+                let operation = recorder.invoke(&object, self.acquisition(1, None, true), None)?;
+                (operation, self.mutex.lock().await.map(Some))
+            }
+        };
+        let Some(held) = answered(operation, granted)? else { return Ok(false) };
+        self.write(&held).await?;
+        self.hold(&held, dice).await?;
+        self.write(&held).await?;
+        if dice.random_range(0..4) == 0 {
+            drop(held);
+            return Ok(true);
+        }
+        let (operation, guard) = held.releasing()?;
+        released(&operation, guard.release().await)?;
+        Ok(true)
+    }
+
+    /// Holds for some time, and looks whether it does.
+    async fn hold<G: Guard + Sync>(&self, held: &Held<G>, dice: &mut StdRng) -> io::Result<()> {
+        held.believes()?;
+        // Most are short; some are renewed once or twice.
+        let millis = match dice.random_range(0..40) {
+            0 => dice.random_range(0..1_000),
+            _ => dice.random_range(0..12),
+        };
+        sleep(Duration::from_millis(millis)).await;
+        held.believes()?;
+        Ok(())
+    }
+
+    async fn write<G: Guard + Sync>(&self, held: &Held<G>) -> io::Result<()> {
+        let (token, ticket) = (Guard::token(&**held), Guard::ticket(&**held));
+        for _ in 0..20 {
+            let began = clock::now();
+            let what = match self.register.write(token, ticket)? {
+                Written::Yes(sequence) => What::Wrote { began, token, ticket, sequence },
+                Written::No => What::WriteRefused { began, token, ticket },
+                Written::Busy => {
+                    sleep(Duration::from_millis(1)).await;
+                    continue;
+                }
+            };
+            held.operation().record(what)?;
+            break;
+        }
+        Ok(())
+    }
+
+    async fn acquire(&self, recorder: &Recorder, dice: &mut StdRng) -> io::Result<bool> {
+        let Some(semaphore) = &self.semaphore else { return Ok(false) };
+        let object = object(Kind::Semaphore, semaphore.name())?;
+        let weight = dice.random_range(1..=2);
+        let call = |waits| self.acquisition(weight, Some(PERMITS), waits);
+        let (operation, granted) = match dice.random_range(0..10) {
+            0 => {
+                let operation = recorder.invoke(&object, call(false), Some(micros(self.request)))?;
+                (operation, semaphore.try_acquire_many(weight).await)
+            }
+            1 | 2 => {
+                let operation = recorder.invoke(&object, call(true), Some(micros(LIMIT)))?;
+                (operation, semaphore.try_acquire_many_for(weight, LIMIT).await)
+            }
+            _ => {
+                let operation = recorder.invoke(&object, call(true), None)?;
+                (operation, semaphore.acquire_many(weight).await.map(Some))
+            }
+        };
+        let Some(held) = answered(operation, granted)? else { return Ok(false) };
+        self.hold(&held, dice).await?;
+        let (operation, permit) = held.releasing()?;
+        released(&operation, permit.release().await)?;
+        Ok(true)
+    }
+
+    /// Joins a group in its first half, and waits for it in the second.
+    async fn gather(&self, recorder: &Recorder, dice: &mut StdRng) -> io::Result<bool> {
+        let (phase, gathers) = (clock::now() / PHASE / 2, (clock::now() / PHASE).is_multiple_of(2));
+        let at = usize::try_from(phase % GROUPS).unwrap_or_default();
+        let Some(group) = self.groups.get(at) else { return Ok(false) };
+        let object = object(Kind::WaitGroup, group.name())?;
+        if gathers {
+            let call = Call::Add { limit: None, ttl: Some(micros(self.ttl)) };
+            let operation = recorder.invoke(&object, call, None)?;
+            let Some(held) = answered(operation, group.add().await.map(Some))? else { return Ok(false) };
+            self.hold(&held, dice).await?;
+            let (operation, member) = held.releasing()?;
+            released(&operation, member.done().await)?;
+            return Ok(true);
+        }
+        let operation = recorder.invoke(&object, Call::Wait, Some(micros(LIMIT)))?;
+        let (what, well) = match group.wait_for(LIMIT).await {
+            Ok(Some(outcome)) => (
+                What::Waited {
+                    finished: outcome.finished,
+                    abandoned: outcome.abandoned,
+                    expired: outcome.expired,
+                },
+                false,
+            ),
+            Ok(None) => (What::Refused, true),
+            Err(error) => (What::Failed { error: error.kind() }, false),
+        };
+        operation.record(what)?;
+        Ok(well)
+    }
+
+    async fn take(&self, recorder: &Recorder, dice: &mut StdRng) -> io::Result<bool> {
+        let Some(limiter) = &self.limiter else { return Ok(false) };
+        let object = object(Kind::Limiter, limiter.name())?;
+        let cost = dice.random_range(1..=3);
+        if dice.random_range(0..8) == 0 {
+            let call = Call::Reserve { cost, quota: self.quota };
+            let operation = recorder.invoke(&object, call, Some(micros(LIMIT)))?;
+            let what = match limiter.wait_n_for(cost, LIMIT).await {
+                Ok(allowed) => What::Decided {
+                    allowed,
+                    store_time: None,
+                    retry_after: None,
+                    by: stanchion_core::DecidedBy::Store,
+                },
+                Err(error) => What::Failed { error: error.kind() },
+            };
+            operation.record(what)?;
+            return Ok(false);
+        }
+        let call = Call::Take { cost, quota: self.quota };
+        // It has no lease that could bound it.
+        let operation = recorder.invoke(&object, call, Some(micros(REQUEST)))?;
+        let what = match limiter.allow_n(cost).await {
+            Ok(decision) => What::Decided {
+                allowed: decision.allowed,
+                store_time: None,
+                retry_after: decision.retry_after.map(micros),
+                by: decision.decided_by,
+            },
+            Err(error) => What::Failed { error: error.kind() },
+        };
+        operation.record(what)?;
+        Ok(false)
+    }
+
+    /// Takes all permits when nobody else does, and not one more (S4). What died while it waited in line may cost the first
+    /// who comes some time (C5).
+    pub(super) async fn drain(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let Some(semaphore) = &self.semaphore else { return Ok(()) };
+        let began = clock::now();
+        let mut permits: Vec<_> =
+            semaphore.try_acquire_many_for(PERMITS, DEAD_IN_FRONT).await?.into_iter().collect();
+        while let Some(permit) = semaphore.try_acquire().await? {
+            permits.push(permit);
+        }
+        let taken = permits.iter().map(Permit::weight).sum();
+        let object = object(Kind::Semaphore, semaphore.name())?;
+        self.recorder.record(0, Some(&object), What::Drained { began, permits: taken })?;
+        Ok(())
+    }
+}
+
+fn group_name(number: u64) -> String {
+    format!("group-{number}")
+}
+
+/// Writes the answer to an acquisition down.
+fn answered<G: Guard>(operation: Operation, granted: Result<Option<G>>) -> io::Result<Option<Held<G>>> {
+    match granted {
+        Ok(Some(guard)) => operation.granted(guard).map(Some),
+        Ok(None) => operation.record(What::Refused).map(|_| None),
+        Err(error) => operation.record(What::Failed { error: error.kind() }).map(|_| None),
+    }
+}
+
+fn released(operation: &Operation, answer: Result<()>) -> io::Result<()> {
+    let what = match answer {
+        Ok(()) => What::Released,
+        Err(error) => What::ReleaseFailed { error: error.kind() },
+    };
+    operation.record(what).map(drop)
+}
