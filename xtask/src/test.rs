@@ -13,7 +13,7 @@ use crate::workspace::cargo;
 
 const TEST: [&str; 3] = ["test", "--locked", "--all-features"];
 /// Most tests wait for leases and servers most of the time.
-const THREADS: &str = "6";
+const THREADS: &str = "4";
 const BUILD: [&str; 2] = ["--no-run", "--message-format=json-render-diagnostics"];
 
 /// What stands on the command line.

@@ -244,10 +244,16 @@ pub(crate) async fn m7_dead_holders_in_a_row_cost_a_lease_each(h: &dyn Harness, 
     let ttl = h.ttl();
     let place = Place::new(h, shape).await;
     let live = place.client(HoldOptions::default()).await;
+    let mut locks = Vec::new();
+    for _ in 0..DEAD {
+        let lock = place.client(unrenewed(ttl)).await;
+        // It has connected by now: all are to queue within the first lease.
+        lock.queue_of(0).await;
+        locks.push(lock);
+    }
     let mut dying = Vec::new();
     let start = now();
-    for number in 0..DEAD {
-        let lock = place.client(unrenewed(ttl)).await;
+    for (number, lock) in (0..DEAD).zip(locks) {
         dying.push(spawn(async move { forget(lock.lock().await.expect("lock")) }));
         if number > 0 {
             live.queue_of(u64::from(number)).await;
