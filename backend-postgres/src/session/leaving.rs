@@ -80,7 +80,7 @@ impl State {
         }
     }
 
-    /// Whether a lock is unlocked is not heard in time: who asked is told so, and who asks again waits for it.
+    /// Whether a lock is unlocked is not heard in time: whoever asked is told so.
     pub(super) fn left_in_doubt(&mut self, unlock: &Unlock, error: &Error) {
         if let Some(leaving) = unlock.ticket.and_then(|ticket| self.leaving.get_mut(&ticket)) {
             tell(std::mem::take(&mut leaving.callers), &Err(error.replicate()));

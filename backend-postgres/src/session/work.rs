@@ -272,7 +272,7 @@ impl State {
                 self.trouble = Some(error.replicate());
             }
             // No pause where it took its time to fail: a server that goes on after a stall is there at once.
-            self.waits_at = post.begun + RETRY;
+            self.waits_at = self.waits_at.max(post.begun + RETRY);
         }
         if self.shared == Some(id) {
             self.shared = None;
