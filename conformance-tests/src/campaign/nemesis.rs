@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "it has a thread of its own, outside of any runtime")]
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::{ChildStdin, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::round::history_file;
 use super::sight::Sight;
 use super::work::{CANCEL, Job, STOP};
 use super::{Fault, Round, Site};
 use crate::faults::{Action, Clock, Direction, Process, Proxy, Then, When};
-use crate::history::{Change, Recorder, Target};
+use crate::history::{Change, Recorder, Target, file_name};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
@@ -69,7 +68,7 @@ impl<'a> Nemesis<'a> {
         }
         let end = Instant::now() + PATIENCE;
         loop {
-            self.look()?;
+            self.look();
             let idle = self.places.iter().find(|place| place.sight.grants == 0);
             let Some(idle) = idle else { return Ok(()) };
             if Instant::now() > end {
@@ -96,11 +95,10 @@ impl<'a> Nemesis<'a> {
         Ok((worker, process, input))
     }
 
-    fn look(&mut self) -> io::Result<()> {
+    fn look(&mut self) {
         for place in &mut self.places {
-            place.sight.look(&history_file(&self.round.folder, place.worker)?);
+            place.sight.look(&self.round.folder.join(file_name(place.worker)));
         }
-        Ok(())
     }
 
     fn millis(&mut self, range: std::ops::Range<u64>) -> Duration {
@@ -112,18 +110,18 @@ impl<'a> Nemesis<'a> {
     }
 
     /// A worker of which that is so, if one is found soon; any other else.
-    fn one_that(&mut self, is_so: impl Fn(&Sight) -> bool) -> io::Result<usize> {
+    fn one_that(&mut self, is_so: impl Fn(&Sight) -> bool) -> usize {
         for _ in 0..50 {
-            self.look()?;
+            self.look();
             let first = self.any();
             let count = self.places.len();
             let found = (0..count).map(|at| (first + at) % count).find(|at| is_so(&self.places[*at].sight));
             if let Some(found) = found {
-                return Ok(found);
+                return found;
             }
             sleep(Duration::from_millis(2));
         }
-        Ok(self.any())
+        self.any()
     }
 
     /// The round's fault, once, and some time to work on.
@@ -131,11 +129,11 @@ impl<'a> Nemesis<'a> {
         self.strikes += 1;
         match self.round.fault {
             Fault::HolderKill => {
-                let at = self.one_that(Sight::holds)?;
+                let at = self.one_that(Sight::holds);
                 self.replace(at)?;
             }
             Fault::WaiterKill => {
-                let at = self.one_that(Sight::only_waits)?;
+                let at = self.one_that(Sight::only_waits);
                 self.replace(at)?;
             }
             Fault::HolderPause => self.stop()?,
@@ -175,7 +173,7 @@ impl<'a> Nemesis<'a> {
     }
 
     fn stop(&mut self) -> Result<(), Error> {
-        let at = self.one_that(Sight::holds)?;
+        let at = self.one_that(Sight::holds);
         let worker = self.places[at].worker;
         self.recorder.process(worker, Change::Stopped)?;
         self.places[at].process.stop()?;

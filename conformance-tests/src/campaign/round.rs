@@ -3,7 +3,6 @@
 #![expect(clippy::disallowed_methods, reason = "it has a thread of its own, outside of any runtime")]
 
 use std::fmt;
-use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread::sleep;
@@ -123,8 +122,4 @@ impl fmt::Display for Outcome {
             self.grants()
         )
     }
-}
-
-pub(super) fn history_file(folder: &std::path::Path, worker: u32) -> io::Result<PathBuf> {
-    Ok(folder.join(format!("worker-{worker}.history")))
 }

@@ -83,6 +83,7 @@ pub use event::{Change, Event, Object, Target, What};
 pub use operation::{Guard, Held, Operation};
 pub use reader::{History, HistoryError};
 pub use recorder::Recorder;
+pub(crate) use recorder::file_name;
 pub use report::{Report, Tally};
 pub use violation::{Rule, Violation};
 

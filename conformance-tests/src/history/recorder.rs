@@ -144,6 +144,7 @@ impl Recorder {
     }
 }
 
-pub(super) fn file_name(worker: u32) -> String {
+/// What a worker's file is called.
+pub(crate) fn file_name(worker: u32) -> String {
     format!("worker-{worker}.history")
 }
