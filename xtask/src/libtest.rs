@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::coverage::clauses::clauses_of;
 
+/// How many of the slowest programs are named.
+const SLOWEST: usize = 20;
+
 /// How many tests ended in which way.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Counts {
@@ -12,9 +15,25 @@ struct Counts {
     skipped: usize,
 }
 
+/// The part of a test program's output that is being read.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    #[default]
+    Cases,
+    /// What the tests that passed have printed.
+    Successes,
+    /// What the tests that failed have printed, and their names.
+    Failures,
+}
+
 /// What the output has said so far.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
+    part: Part,
+    /// What failed, as the programs told it.
+    failures: String,
+    /// How long each program took.
+    times: Vec<(f64, String)>,
     /// The folder of the package that each test program is from.
     packages: HashMap<String, String>,
     program: Option<String>,
@@ -33,10 +52,36 @@ impl Report {
         Self { packages, ..Self::default() }
     }
 
-    /// Reads one line.
-    pub(crate) fn read(&mut self, line: &str) {
+    /// Reads one line, and tells whether it is worth printing: what a test that passed has printed is not.
+    pub(crate) fn read(&mut self, line: &str) -> bool {
         let line = without_colours(line);
-        let line = line.trim();
+        self.enter(line.trim_end());
+        if self.part == Part::Failures {
+            self.failures.push_str(line.trim_end());
+            self.failures.push('\n');
+        }
+        self.count(line.trim());
+        self.part != Part::Successes
+    }
+
+    fn enter(&mut self, line: &str) {
+        match line {
+            "successes:" => self.part = Part::Successes,
+            "failures:" => {
+                if self.part != Part::Failures {
+                    let program = self.program.as_deref().unwrap_or("a test program");
+                    self.failures.push_str(&format!("\n==> {program}\n"));
+                }
+                self.part = Part::Failures;
+            }
+            line if line.starts_with("test result: ") || line.starts_with("     Running ") => {
+                self.part = Part::Cases;
+            }
+            _ => {}
+        }
+    }
+
+    fn count(&mut self, line: &str) {
         if let Some(program) = line.strip_prefix("Running ") {
             self.begin(file_name_in_brackets(program));
         } else if line.starts_with("Doc-tests ") {
@@ -48,6 +93,7 @@ impl Report {
             self.total.passed += number_before(result, " passed");
             self.total.failed += number_before(result, " failed");
             self.total.skipped += number_before(result, " ignored");
+            self.keep_time(result);
         } else if let Some(gap) = line.strip_prefix("gap: ") {
             self.count_gap(gap);
         } else if let Some((name, verdict)) =
@@ -62,10 +108,16 @@ impl Report {
         self.total.failed == 0 && self.broken.is_empty() && !self.unfinished
     }
 
-    /// Prints the cases of each store, the programs that ended without a result, and the totals in one last line.
+    /// Prints the slowest programs, what failed, the cases of each store, the programs that ended without a result,
+    /// and the totals in one last line.
     pub(crate) fn print(&mut self) {
         self.begin(None);
-        println!();
+        self.times.sort_by(|one, other| other.0.total_cmp(&one.0));
+        println!("\nthe slowest test programs");
+        for (seconds, program) in self.times.iter().take(SLOWEST) {
+            println!("{seconds:>8.1} s  {program}");
+        }
+        println!("{}", self.failures);
         for (store, Counts { passed, failed, skipped }) in &self.cases {
             println!("{store:<9} {passed} conformance cases passed, {failed} failed, {skipped} skipped");
         }
@@ -86,6 +138,14 @@ impl Report {
             passed: self.total.passed.saturating_sub(gaps),
             failed: self.total.failed + self.broken.len(),
             skipped: self.total.skipped + gaps,
+        }
+    }
+
+    fn keep_time(&mut self, result: &str) {
+        let seconds = result.rsplit(' ').next().and_then(|time| time.strip_suffix('s')?.parse().ok());
+        if let (Some(seconds), Some(program)) = (seconds, &self.program) {
+            let package = self.packages.get(program).map_or("", String::as_str);
+            self.times.push((seconds, format!("{package}/{program}")));
         }
     }
 
@@ -180,8 +240,41 @@ test result: FAILED. 3 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; 
         let packages: HashMap<_, _> =
             packages.iter().map(|(program, package)| (program.to_string(), package.to_string())).collect();
         let mut report = Report::new(packages);
-        text.lines().for_each(|line| report.read(line));
+        text.lines().for_each(|line| {
+            report.read(line);
+        });
         report
+    }
+
+    #[test]
+    fn what_failed_is_kept_and_what_passed_is_not_printed() {
+        let failed = "
+failures:
+
+---- mutex::m1_exclusion stdout ----
+two holders
+
+failures:
+    mutex::m1_exclusion
+
+test result: FAILED.";
+        let output = OUTPUT.replace("\ntest result: FAILED.", failed);
+        let mut report = read("");
+        let printed: Vec<_> = output.lines().filter(|line| report.read(line)).collect();
+        let printed = printed.join("\n");
+        assert!(
+            printed.contains("two holders") && printed.contains("test limiter::l1_exact ... ok"),
+            "{printed}"
+        );
+        assert!(printed.contains("finished in 1.00s") && !printed.contains("gap: "), "{printed}");
+        assert_eq!(report.failures.matches("two holders").count(), 1);
+        assert!(report.failures.starts_with("\n==> suite-22\nfailures:\n"), "{}", report.failures);
+        assert!(!report.failures.contains("test result"), "{}", report.failures);
+        assert_eq!(report.gaps.len(), 1);
+        assert_eq!(
+            report.times,
+            [(0.01, "core/stanchion_core-11".to_owned()), (1.0, "backend-redis/suite-22".to_owned())]
+        );
     }
 
     #[test]

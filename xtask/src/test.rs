@@ -124,8 +124,9 @@ fn stream(mut command: Command, report: &mut Report) -> io::Result<bool> {
     let mut reader = BufReader::new(reader);
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line)? > 0 {
-        io::stdout().write_all(&line)?;
-        report.read(&String::from_utf8_lossy(&line));
+        if report.read(&String::from_utf8_lossy(&line)) {
+            io::stdout().write_all(&line)?;
+        }
         line.clear();
     }
     Ok(child.wait()?.success())
