@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use stanchion_conformance::campaign::{Fault, Outcome as RoundOutcome, Round, Site, Stand};
+use stanchion_conformance::history;
 use stanchion_conformance::servers::install::{self, Permission};
 
 use crate::Outcome;
@@ -20,6 +21,14 @@ const LONG: Duration = Duration::from_secs(20);
 /// What a round takes beside the time in which faults strike.
 const AROUND: Duration = Duration::from_secs(7);
 
+/// The short tier: what it must have seen on each server, and the longest it may take.
+const GRANTS: usize = 2_000;
+const STRIKES: u64 = 300;
+const AT_MOST: Duration = Duration::from_secs(8 * 60);
+/// Its seed, so that each run has the same plan, and how long each of its rounds strikes.
+const SEED: u64 = 1;
+const ROUND: Duration = Duration::from_secs(5);
+
 /// What stands on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -27,6 +36,18 @@ pub(crate) struct Options {
     minutes: u64,
     stands: Vec<Stand>,
     faults: Vec<Fault>,
+}
+
+/// What a campaign does, and when it has done enough.
+#[derive(Clone, Debug)]
+struct Plan {
+    seed: u64,
+    stands: Vec<Stand>,
+    faults: Vec<Fault>,
+    round: Duration,
+    at_most: Duration,
+    /// What is to be seen on each store; it ends then, after a first turn of each fault. Without, it takes all the time.
+    enough: Option<fn(&[RoundOutcome]) -> bool>,
 }
 
 impl Options {
@@ -52,6 +73,17 @@ impl Options {
         Some(options)
     }
 
+    fn plan(&self, seed: u64) -> Plan {
+        Plan {
+            seed,
+            stands: self.stands.clone(),
+            faults: self.faults.clone(),
+            round: self.round_length(),
+            at_most: Duration::from_secs(60 * self.minutes),
+            enough: None,
+        }
+    }
+
     /// So that each fault has its turn in the time, and then again.
     fn round_length(&self) -> Duration {
         let share = Duration::from_secs(60 * self.minutes) / u32::try_from(self.faults.len()).unwrap_or(1);
@@ -59,8 +91,7 @@ impl Options {
     }
 }
 
-/// Runs rounds on all stores at once until the time is over, each fault once at least; prints a line for each round, the
-/// sums, and what was violated. Histories of rounds with violations are kept.
+/// Builds the worker and runs a campaign.
 pub(crate) fn run(options: &Options) -> Outcome {
     install::ensure(Permission::Install, |command| println!("installing what is missing: {command}"))?;
     if !cargo(&WORKER).status()?.success() {
@@ -71,39 +102,107 @@ pub(crate) fn run(options: &Options) -> Outcome {
         "seed {seed}: the same plan by `cargo xtask faults --seed {seed} --minutes {}`",
         options.minutes
     );
-    let folder = root().join("target").join("faults").join(seed.to_string());
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    let outcomes = thread::scope(|scope| {
-        let threads: Vec<_> = options
-            .stands
-            .iter()
-            .map(|stand| {
-                let folder = folder.join(stand.name());
-                scope.spawn(move || rounds(options, *stand, seed, &folder))
-            })
-            .collect();
-        let ended = threads.into_iter().map(|thread| thread.join().map_err(|_| "a campaign panicked".into()));
-        ended.collect::<Result<Vec<_>, Box<dyn std::error::Error>>>()
-    })?;
-    let mut well = true;
-    let mut all = Vec::new();
-    for outcome in outcomes {
-        match outcome {
-            Ok(outcomes) => all.extend(outcomes),
-            Err(error) => {
-                eprintln!("a campaign could not go on: {error}; what it wrote is in {}", folder.display());
-                well = false;
+    options.plan(seed).run()
+}
+
+/// Reads the history of a round again and says what it shows.
+pub(crate) fn check(folder: &str) -> Outcome {
+    let report = history::check(folder)?;
+    println!("{report}");
+    Ok(report.is_clean())
+}
+
+/// The part of the test command: each fault on each store, and then again until enough was granted and broken. The
+/// servers and the worker are there.
+pub(crate) fn short_tier() -> Outcome {
+    let plan = Plan {
+        seed: SEED,
+        stands: Stand::ALL.to_vec(),
+        faults: Fault::ALL.to_vec(),
+        round: ROUND,
+        at_most: AT_MOST,
+        enough: Some(|outcomes| {
+            let grants: usize = outcomes.iter().map(RoundOutcome::grants).sum();
+            let strikes: u64 = outcomes.iter().map(|outcome| outcome.strikes).sum();
+            grants >= GRANTS && strikes >= STRIKES
+        }),
+    };
+    plan.run()
+}
+
+impl Plan {
+    /// Runs rounds on all stores at once until the time is over, each fault once at least; prints a line for each round,
+    /// the sums, and what was violated. Histories of rounds with violations are kept.
+    fn run(&self) -> Outcome {
+        let folder = root().join("target").join("faults").join(self.seed.to_string());
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        let outcomes = thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .stands
+                .iter()
+                .map(|stand| {
+                    let folder = folder.join(stand.name());
+                    scope.spawn(move || self.rounds(*stand, &folder))
+                })
+                .collect();
+            let ended =
+                threads.into_iter().map(|thread| thread.join().map_err(|_| "a campaign panicked".into()));
+            ended.collect::<Result<Vec<_>, Box<dyn std::error::Error>>>()
+        })?;
+        let mut well = true;
+        let mut all = Vec::new();
+        for outcome in outcomes {
+            match outcome {
+                Ok(outcomes) => {
+                    if self.enough.is_some_and(|enough| !enough(&outcomes)) {
+                        println!("not enough was seen within {:?}", self.at_most);
+                        well = false;
+                    }
+                    all.extend(outcomes);
+                }
+                Err(error) => {
+                    println!("a campaign could not go on: {error}; what it wrote is in {}", folder.display());
+                    well = false;
+                }
             }
         }
+        print_sums(&all);
+        let violations: usize = all.iter().map(|outcome| outcome.report.violations.len()).sum();
+        if violations > 0 {
+            println!("{violations} violations; the histories are in {}", folder.display());
+        }
+        Ok(well && violations == 0)
     }
-    print_sums(&all);
-    let violations: usize = all.iter().map(|outcome| outcome.report.violations.len()).sum();
-    if violations > 0 {
-        println!("{violations} violations; the histories are in {}", folder.display());
+
+    #[expect(clippy::disallowed_methods, reason = "a stopwatch: no clock of the library is involved")]
+    fn rounds(&self, stand: Stand, folder: &Path) -> Result<Vec<RoundOutcome>, Failed> {
+        let end = Instant::now() + self.at_most;
+        let site = Site::start(stand)?;
+        let mut outcomes = Vec::new();
+        for pass in 0_u64.. {
+            for (at, fault) in self.faults.iter().enumerate() {
+                let enough = self.enough.is_some_and(|enough| enough(&outcomes));
+                if pass > 0 && (enough || Instant::now() + self.round + AROUND > end) {
+                    return Ok(outcomes);
+                }
+                let own = folder.join(format!("{fault}-{pass}"));
+                let number = pass * 1_000 + u64::try_from(at)?;
+                let round =
+                    Round::new(*fault, self.seed.wrapping_mul(1_000_003).wrapping_add(number), own.clone());
+                let outcome = round.length(self.round).run(&site, &worker)?;
+                println!("{outcome}");
+                if outcome.report.is_clean() {
+                    fs::remove_dir_all(&own)?;
+                } else {
+                    println!("{}: {}", own.display(), outcome.report);
+                }
+                outcomes.push(outcome);
+            }
+        }
+        Ok(outcomes)
     }
-    Ok(well && violations == 0)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a seed that nobody chose")]
@@ -113,33 +212,6 @@ fn any_seed() -> u64 {
 }
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
-
-#[expect(clippy::disallowed_methods, reason = "a stopwatch: no clock of the library is involved")]
-fn rounds(options: &Options, stand: Stand, seed: u64, folder: &Path) -> Result<Vec<RoundOutcome>, Failed> {
-    let end = Instant::now() + Duration::from_secs(60 * options.minutes);
-    let length = options.round_length();
-    let site = Site::start(stand)?;
-    let mut outcomes = Vec::new();
-    for pass in 0_u64.. {
-        for (at, fault) in options.faults.iter().enumerate() {
-            if pass > 0 && Instant::now() + length + AROUND > end {
-                return Ok(outcomes);
-            }
-            let own = folder.join(format!("{fault}-{pass}"));
-            let number = pass * 1_000 + u64::try_from(at)?;
-            let round = Round::new(*fault, seed.wrapping_mul(1_000_003).wrapping_add(number), own.clone());
-            let outcome = round.length(length).run(&site, &worker)?;
-            println!("{outcome}");
-            if outcome.report.is_clean() {
-                fs::remove_dir_all(&own)?;
-            } else {
-                println!("{}: {}", own.display(), outcome.report);
-            }
-            outcomes.push(outcome);
-        }
-    }
-    Ok(outcomes)
-}
 
 fn worker() -> Command {
     let path: PathBuf = root().join("target").join("debug").join("examples").join("fault_worker");

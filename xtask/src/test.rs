@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the servers, then every test of the workspace.
+//! `cargo xtask test`: the servers, every test of the workspace, and the short tier of the campaign of faults.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use stanchion_conformance::servers::install::{self, Permission};
 
 use crate::Outcome;
+use crate::faults;
 use crate::libtest::Report;
 use crate::stage::Stages;
 use crate::workspace::cargo;
@@ -68,6 +69,9 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let mut report = Report::new(packages);
     if built {
         stages.run("tests", || test(options, &mut report))?;
+        if options.arguments.is_empty() {
+            stages.run("faults", faults::short_tier)?;
+        }
     }
     let well = stages.summary();
     report.print();

@@ -45,7 +45,7 @@ pub(crate) async fn c14_a_release_wakes_the_next_waiter(h: &dyn Harness, shape: 
 }
 
 /// M6: the bounds are those of an idle machine, and other tests run beside this one: the calmest of some
-/// stretches counts.
+/// stretches counts, and they lie apart, so that not all of them meet the same other test.
 pub(crate) async fn m6_the_next_waiter_runs_within_milliseconds(h: &dyn Harness, shape: Shape) {
     const P50: Duration = Duration::from_millis(5);
     const P99: Duration = Duration::from_millis(50);
@@ -55,13 +55,14 @@ pub(crate) async fn m6_the_next_waiter_runs_within_milliseconds(h: &dyn Harness,
     }
     let locks = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
     let mut seen = Vec::new();
-    for _ in 0..5 {
+    for _ in 0..10 {
         let mut samples = hand_overs([&locks[0], &locks[1]], 60).await;
         let (p50, p99) = (percentile(&mut samples, 50), percentile(&mut samples, 99));
         if p50 <= P50 && p99 <= P99 {
             return;
         }
         seen.push((p50, p99));
+        pause(Duration::from_secs(1)).await;
     }
     panic!("p50 and p99 of a hand-over: {seen:?}");
 }
