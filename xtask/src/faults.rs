@@ -13,16 +13,15 @@ use stanchion_conformance::servers::install::{self, Permission};
 use crate::Outcome;
 use crate::workspace::{cargo, root};
 
-const WORKER: [&str; 6] =
-    ["build", "--locked", "--all-features", "--package", "stanchion", "--example=fault_worker"];
+const WORKER: [&str; 5] = ["build", "--locked", "--workspace", "--all-features", "--example=fault_worker"];
 /// Rounds are no shorter than this, nor longer.
 const SHORT: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(20);
 /// What a round takes beside the time in which faults strike.
 const AROUND: Duration = Duration::from_secs(7);
 
-/// The short tier: what it must have seen on each server, and the longest it may take.
-const GRANTS: usize = 2_000;
+/// The short tier: what it must have seen on each store, grants for each kind of object, and the longest it may take.
+const GRANTS: usize = 500;
 const STRIKES: u64 = 300;
 const AT_MOST: Duration = Duration::from_secs(8 * 60);
 /// Its seed, so that each run has the same plan, and how long each of its rounds strikes.
@@ -47,7 +46,7 @@ struct Plan {
     round: Duration,
     at_most: Duration,
     /// What is to be seen on each store; it ends then, after a first turn of each fault. Without, it takes all the time.
-    enough: Option<fn(&[RoundOutcome]) -> bool>,
+    enough: Option<fn(Stand, &[RoundOutcome]) -> bool>,
 }
 
 impl Options {
@@ -93,8 +92,7 @@ impl Options {
 
 /// Builds the worker and runs a campaign.
 pub(crate) fn run(options: &Options) -> Outcome {
-    install::ensure(Permission::Install, |command| println!("installing what is missing: {command}"))?;
-    if !cargo(&WORKER).status()?.success() {
+    if !prepare()? {
         return Ok(false);
     }
     let seed = options.seed.unwrap_or_else(any_seed);
@@ -112,6 +110,16 @@ pub(crate) fn check(folder: &str) -> Outcome {
     Ok(report.is_clean())
 }
 
+/// Builds the worker and runs the short tier.
+pub(crate) fn short() -> Outcome {
+    Ok(prepare()? && short_tier()?)
+}
+
+fn prepare() -> Outcome {
+    install::ensure(Permission::Install, |command| println!("installing what is missing: {command}"))?;
+    Ok(cargo(&WORKER).status()?.success())
+}
+
 /// The part of the test command: each fault on each store, and then again until enough was granted and broken. The
 /// servers and the worker are there.
 pub(crate) fn short_tier() -> Outcome {
@@ -121,10 +129,10 @@ pub(crate) fn short_tier() -> Outcome {
         faults: Fault::ALL.to_vec(),
         round: ROUND,
         at_most: AT_MOST,
-        enough: Some(|outcomes| {
+        enough: Some(|stand, outcomes| {
             let grants: usize = outcomes.iter().map(RoundOutcome::grants).sum();
             let strikes: u64 = outcomes.iter().map(|outcome| outcome.strikes).sum();
-            grants >= GRANTS && strikes >= STRIKES
+            grants >= GRANTS * stand.kinds().len() && strikes >= STRIKES
         }),
     };
     plan.run()
@@ -153,11 +161,11 @@ impl Plan {
         })?;
         let mut well = true;
         let mut all = Vec::new();
-        for outcome in outcomes {
+        for (stand, outcome) in self.stands.iter().zip(outcomes) {
             match outcome {
                 Ok(outcomes) => {
-                    if self.enough.is_some_and(|enough| !enough(&outcomes)) {
-                        println!("not enough was seen within {:?}", self.at_most);
+                    if self.enough.is_some_and(|enough| !enough(*stand, &outcomes)) {
+                        println!("{stand}: not enough was seen within {:?}", self.at_most);
                         well = false;
                     }
                     all.extend(outcomes);
@@ -183,7 +191,7 @@ impl Plan {
         let mut outcomes = Vec::new();
         for pass in 0_u64.. {
             for (at, fault) in self.faults.iter().enumerate() {
-                let enough = self.enough.is_some_and(|enough| enough(&outcomes));
+                let enough = self.enough.is_some_and(|enough| enough(stand, &outcomes));
                 if pass > 0 && (enough || Instant::now() + self.round + AROUND > end) {
                     return Ok(outcomes);
                 }

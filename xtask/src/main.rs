@@ -23,6 +23,7 @@ Usage: cargo xtask <command>
   faults [--seed S] [--minutes M] [--store NAME] [--fault NAME]
                                  workers on the networked stores under every safe fault, and what their histories show;
                                  5 minutes on all stores unless it is narrowed
+  faults --short                 the part of it that `test` runs
   faults --check FOLDER          what the kept history of a round shows
   servers                        run a Redis and a Postgres until Ctrl-C or the end of input
   postgres-schema [--schema NAME] [--role ROLE] [--after VERSION]
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         },
         ("check", []) => check::run(),
         ("coverage", []) => coverage::run(),
+        ("faults", [flag]) if flag == "--short" => faults::short(),
         ("faults", [flag, folder]) if flag == "--check" => faults::check(folder),
         ("faults", rest) => match faults::Options::parse(rest) {
             Some(options) => faults::run(&options),
