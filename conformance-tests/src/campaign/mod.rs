@@ -6,9 +6,13 @@
 //! Everything random comes from the round's seed; real servers and schedulers keep times of their own, so that a seed
 //! brings the same plan back and not the same moments.
 //!
+//! The server keeps a record of its holds by means of its own, triggers on Postgres and the append-only file on Redis, which
+//! is compared with what the workers saw. Sessions leave none.
+//!
 //! Whoever runs one gives the program of a worker: it reads [`Work::parse`] from its arguments, connects to
 //! [`Work::url`] and calls [`Work::run`]. `cargo xtask faults` does.
 
+mod audit;
 mod fault;
 mod nemesis;
 mod register;

@@ -82,6 +82,7 @@ impl Round {
         let strikes = nemesis.end()?;
         sleep(self.ttl + QUIET);
         nemesis.drain()?;
+        site.record(&self.namespace(), &self.folder)?;
         let report = History::read(&self.folder)?.check_with(&Bounds::default());
         Ok(Outcome { stand: site.stand(), fault: self.fault, strikes, report })
     }

@@ -1,11 +1,16 @@
 //! Where a campaign takes place: a server, and how a store keeps its state there.
 
-use std::fmt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use std::{fmt, fs};
 
 use stanchion_core::Kind;
 
 use super::Fault;
+use super::audit::append_only::Tail;
+use super::audit::triggers;
+use crate::history::AUDIT;
 use crate::servers::{PostgresOptions, PostgresServer, RedisOptions, RedisServer, Server, ServerError};
 
 /// A way to keep holds.
@@ -80,6 +85,8 @@ enum Running {
 pub struct Site {
     stand: Stand,
     running: Running,
+    /// The part of Redis' record that was not taken yet.
+    tail: Mutex<Tail>,
 }
 
 impl Site {
@@ -91,14 +98,20 @@ impl Site {
         let running = match stand {
             Stand::Redis => {
                 let options = RedisOptions::default().append_only(true).config("appendfsync always");
+                // Its record stays whole.
+                let options = options.config("auto-aof-rewrite-percentage 0");
                 Running::Redis(RedisServer::start(options)?)
             }
             Stand::Postgres | Stand::PostgresSessions => {
                 let options = PostgresOptions::default().fsync(true).setting("max_connections", "200");
-                Running::Postgres(PostgresServer::start(options)?)
+                let server = PostgresServer::start(options)?;
+                if stand == Stand::Postgres {
+                    triggers::install(&server)?;
+                }
+                Running::Postgres(server)
             }
         };
-        Ok(Self { stand, running })
+        Ok(Self { stand, running, tail: Mutex::default() })
     }
 
     /// How holds are kept here.
@@ -126,6 +139,24 @@ impl Site {
         };
         let first = if url.contains('?') { '&' } else { '?' };
         format!("{url}{first}namespace={namespace}{mode}")
+    }
+
+    /// Writes the server's own record of a namespace into the folder of its history.
+    pub(super) fn record(
+        &self,
+        namespace: &str,
+        folder: &Path,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let entries = match &self.running {
+            Running::Redis(server) => {
+                let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+                tail.take(server.dir(), namespace)?
+            }
+            Running::Postgres(server) if self.stand == Stand::Postgres => triggers::take(server, namespace)?,
+            Running::Postgres(_) => return Ok(()),
+        };
+        let lines: String = entries.iter().map(|entry| format!("{entry}\n")).collect();
+        Ok(fs::write(folder.join(AUDIT), lines)?)
     }
 
     fn server(&self) -> &Server {

@@ -21,8 +21,8 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = Line::new(VERSION);
         line.add("at", self.at).add("worker", self.worker).add("task", self.task).add("op", self.operation);
-        if let Some(Object { kind, name }) = &self.object {
-            line.add("object", format_args!("{}:{}", kind_text(*kind), escaped(name.as_str())));
+        if let Some(object) = &self.object {
+            line.add("object", object_text(object));
         }
         add_what(&mut line, &self.what);
         f.write_str(&line.into_string())
@@ -53,7 +53,12 @@ impl FromStr for Event {
     }
 }
 
-fn object(text: &str) -> Result<Object, String> {
+/// An object as one word, as [`object`] reads it.
+pub(super) fn object_text(Object { kind, name }: &Object) -> String {
+    format!("{}:{}", kind_text(*kind), escaped(name.as_str()))
+}
+
+pub(super) fn object(text: &str) -> Result<Object, String> {
     let (kind, name) = text.split_once(':').ok_or_else(|| format!("{text:?} is no object"))?;
     let kind = KINDS.into_iter().find(|known| kind_text(*known) == kind);
     let kind = kind.ok_or_else(|| format!("{text:?} is of no known kind"))?;

@@ -48,6 +48,7 @@
 //! file. Their time is that of sorting the events; a wait that lasts through many faults of its own process costs a
 //! step for each.
 
+mod audit;
 mod bounds;
 mod call;
 pub mod clock;
@@ -77,10 +78,12 @@ mod windows;
 
 use std::path::Path;
 
+pub(crate) use audit::{Entry, HoldChange};
 pub use bounds::Bounds;
 pub use call::Call;
 pub use event::{Change, Event, Object, Target, What};
 pub use operation::{Guard, Held, Operation};
+pub(crate) use reader::AUDIT;
 pub use reader::{History, HistoryError};
 pub use recorder::Recorder;
 pub(crate) use recorder::file_name;

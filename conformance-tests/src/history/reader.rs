@@ -6,7 +6,11 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use super::audit::Entry;
 use super::{Bounds, Change, Event, Report, What};
+
+/// The file of the store's own record.
+pub(crate) const AUDIT: &str = "store.audit";
 
 /// Why a folder is no history.
 #[derive(Debug, Error)]
@@ -51,6 +55,8 @@ pub enum HistoryError {
 pub struct History {
     events: Vec<Event>,
     torn: usize,
+    /// The store's own record of its holds, if there is one.
+    audit: Option<Vec<Entry>>,
 }
 
 impl History {
@@ -58,10 +64,18 @@ impl History {
     #[must_use]
     pub fn of(mut events: Vec<Event>) -> Self {
         events.sort_by_key(|event| event.at);
-        Self { events, torn: 0 }
+        Self { events, torn: 0, audit: None }
     }
 
-    /// Reads and merges all files `worker-*.history` of a folder, after their writers have ended.
+    /// The same with the store's record.
+    #[cfg(test)]
+    pub(super) fn with_audit(mut self, audit: Vec<Entry>) -> Self {
+        self.audit = Some(audit);
+        self
+    }
+
+    /// Reads and merges all files `worker-*.history` of a folder, after their writers have ended, and the store's own
+    /// record (`store.audit`), if there is one.
     ///
     /// A last line without its end is left out, if the history says that its worker was killed.
     ///
@@ -84,7 +98,8 @@ impl History {
         if let Some((worker, path)) = torn.into_iter().find(|(worker, _)| !killed.contains(worker)) {
             return Err(HistoryError::Torn { path, worker });
         }
-        Ok(Self { torn: count, ..Self::of(events) })
+        let audit = read_audit(&folder.join(AUDIT))?;
+        Ok(Self { torn: count, audit, ..Self::of(events) })
     }
 
     /// The events, in the order of their times.
@@ -97,6 +112,10 @@ impl History {
     #[must_use]
     pub fn torn(&self) -> usize {
         self.torn
+    }
+
+    pub(super) fn audit(&self) -> Option<&[Entry]> {
+        self.audit.as_deref()
     }
 
     /// Runs all checkers with the bounds of the contract.
@@ -149,6 +168,19 @@ fn read_file(path: &Path, worker: u32, events: &mut Vec<Event>) -> Result<bool, 
         })?);
     }
     Ok(rest.is_empty())
+}
+
+fn read_audit(path: &Path) -> Result<Option<Vec<Entry>>, HistoryError> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(HistoryError::Io { path: path.to_owned(), source }),
+    };
+    let entry = |(index, line): (usize, &str)| {
+        let failed = |reason| HistoryError::Line { path: path.to_owned(), line: index + 1, reason };
+        line.parse().map_err(failed)
+    };
+    text.lines().enumerate().map(entry).collect::<Result<_, _>>().map(Some)
 }
 
 fn event(line: &[u8], worker: u32) -> Result<Event, String> {

@@ -10,7 +10,8 @@ use super::event::{KINDS, kind_text};
 use super::hold::{definite_end, holds};
 use super::surroundings::Surroundings;
 use super::{
-    Bounds, History, Rule, Violation, What, fence, limiter, liveness, mutex, semaphore, tokens, wait_group,
+    Bounds, History, Rule, Violation, What, audit, fence, limiter, liveness, mutex, semaphore, tokens,
+    wait_group,
 };
 
 /// How much of one kind of object a history holds: a campaign that has granted nothing has shown nothing.
@@ -65,6 +66,9 @@ impl Report {
         let mut violations = std::mem::take(&mut digest.violations);
         for dossier in &digest.dossiers {
             check_one(dossier, &digest.around, bounds, &mut violations);
+        }
+        if let Some(entries) = history.audit() {
+            audit::check(entries, &digest.dossiers, &mut violations);
         }
         let (faults, killed, stopped) = digest.around.faults();
         let tallies =

@@ -36,6 +36,10 @@ pub enum Rule {
     WrongCount,
     /// W7: more members than the limit.
     OverTheMembers,
+    /// M1, S1: by its own record and clock the store granted more than the limit.
+    GrantedTooMuch,
+    /// C3: a client was granted what the store has not recorded.
+    NotRecorded,
     /// C5, C8, C14, C18, M7, W3: a waiter was left standing although nothing was held.
     Stuck,
     /// C17: a call took longer than its time limit.
@@ -62,6 +66,8 @@ impl Rule {
             Self::SilentDeath => "W4",
             Self::WrongCount => "W2, W4",
             Self::OverTheMembers => "W7",
+            Self::GrantedTooMuch => "M1, S1",
+            Self::NotRecorded => "C3",
             Self::Stuck => "C5, C8, C14, C18, M7, W3",
             Self::TooLate => "C17",
             Self::BrokenRecord => "record",
