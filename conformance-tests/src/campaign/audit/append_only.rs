@@ -208,22 +208,20 @@ impl Keys {
         for (object, before) in self.before.drain() {
             let now = self.now.entry(object.clone()).or_default();
             let mut changes: Vec<(u8, u64, Ticket, HoldChange)> = Vec::new();
-            for ticket in before.keys().filter(|ticket| !now.contains_key(ticket)) {
-                changes.push((0, 0, *ticket, HoldChange::Ended));
+            // A ticket that asks again after its lease gets a hold of its own.
+            let goes_on =
+                |ticket: &Ticket, row: &Row| before.get(ticket).is_some_and(|old| old.token == row.token);
+            for ticket in before.keys() {
+                if !now.get(ticket).is_some_and(|row| goes_on(ticket, row)) {
+                    changes.push((0, 0, *ticket, HoldChange::Ended));
+                }
             }
-            for (ticket, row) in now.iter() {
+            for (ticket, row) in now.iter().filter(|(ticket, row)| before.get(ticket) != Some(row)) {
                 let Row { token, weight, at, until } = *row;
-                match before.get(ticket) {
-                    Some(old) if old == row => {}
-                    Some(_) => changes.push((1, 0, *ticket, HoldChange::Renewed { until })),
-                    None => {
-                        changes.push((
-                            2,
-                            token.get(),
-                            *ticket,
-                            HoldChange::Granted { token, weight, at, until },
-                        ));
-                    }
+                if goes_on(ticket, row) {
+                    changes.push((1, 0, *ticket, HoldChange::Renewed { until }));
+                } else {
+                    changes.push((2, token.get(), *ticket, HoldChange::Granted { token, weight, at, until }));
                 }
             }
             changes.sort_by_key(|change| (change.0, change.1, change.2));
@@ -319,6 +317,20 @@ mod tests {
             let part = taken(&bytes[..end]);
             assert_eq!(part, expected[..part.len()], "{end}");
         }
+    }
+
+    #[test]
+    fn a_ticket_that_comes_back_after_its_lease_has_a_hold_of_its_own() {
+        let (key, hash) = ("{ns/3}:w:a", format!("h{ONE}"));
+        let bytes =
+            file(&[&["HSET", key, &hash, "100 50 1 7 label"], &["HSET", key, &hash, "250 150 1 8 label"]]);
+        let line = |rest: &str| format!("v1 object=wait_group:a ticket={ONE} what={rest}");
+        let expected = [
+            line("granted token=7 weight=1 at=50 until=100"),
+            line("ended"),
+            line("granted token=8 weight=1 at=150 until=250"),
+        ];
+        assert_eq!(taken(&bytes), expected);
     }
 
     #[test]
