@@ -1,19 +1,16 @@
 //! `cargo xtask faults`: workers use the networked stores while everything breaks that the contract calls safe.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use stanchion_conformance::campaign::{Fault, Outcome as RoundOutcome, Round, Site, Stand};
 use stanchion_conformance::servers::install::{self, Permission};
 
-use crate::Outcome;
-use crate::workspace::{cargo, root};
+use crate::workspace::root;
+use crate::{Outcome, worker};
 
-const WORKER: [&str; 6] =
-    ["build", "--locked", "--all-features", "--package", "stanchion", "--example=fault_worker"];
 /// Rounds are no shorter than this, nor longer.
 const SHORT: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(20);
@@ -63,7 +60,7 @@ impl Options {
 /// sums, and what was violated. Histories of rounds with violations are kept.
 pub(crate) fn run(options: &Options) -> Outcome {
     install::ensure(Permission::Install, |command| println!("installing what is missing: {command}"))?;
-    if !cargo(&WORKER).status()?.success() {
+    if !worker::build()? {
         return Ok(false);
     }
     let seed = options.seed.unwrap_or_else(any_seed);
@@ -128,7 +125,7 @@ fn rounds(options: &Options, stand: Stand, seed: u64, folder: &Path) -> Result<V
             let own = folder.join(format!("{fault}-{pass}"));
             let number = pass * 1_000 + u64::try_from(at)?;
             let round = Round::new(*fault, seed.wrapping_mul(1_000_003).wrapping_add(number), own.clone());
-            let outcome = round.length(length).run(&site, &worker)?;
+            let outcome = round.length(length).run(&site, &worker::command)?;
             println!("{outcome}");
             if outcome.report.is_clean() {
                 fs::remove_dir_all(&own)?;
@@ -139,11 +136,6 @@ fn rounds(options: &Options, stand: Stand, seed: u64, folder: &Path) -> Result<V
         }
     }
     Ok(outcomes)
-}
-
-fn worker() -> Command {
-    let path: PathBuf = root().join("target").join("debug").join("examples").join("fault_worker");
-    Command::new(path)
 }
 
 fn print_sums(outcomes: &[RoundOutcome]) {

@@ -6,15 +6,20 @@
 //! Everything random comes from the round's seed; real servers and schedulers keep times of their own, so that a seed
 //! brings the same plan back and not the same moments.
 //!
+//! [Recovery](recovery) measures instead how long it takes until things go on after one fault.
+//!
 //! Whoever runs one gives the program of a worker: it reads [`Work::parse`] from its arguments, connects to
-//! [`Work::url`] and calls [`Work::run`]. `cargo xtask faults` does.
+//! [`Work::url`] and calls [`Work::run`]. `cargo xtask faults` and `cargo xtask recovery` do.
 
 mod fault;
 mod nemesis;
+mod orders;
+pub mod recovery;
 mod register;
 mod round;
 mod sight;
 mod site;
+mod tail;
 mod work;
 mod workload;
 
