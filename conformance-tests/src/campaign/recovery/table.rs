@@ -90,8 +90,8 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<50} {:<18} {:>4} {:>9} {:>9}   {:<11} {:<26}",
-            "measure", "store", "runs", "median", "worst", "bound", "clause"
+            "{:<50} {:<18} {:>4} {:>9} {:>9}   {:<11} clause",
+            "measure", "store", "runs", "median", "worst", "bound"
         )?;
         for row in &self.rows {
             let Row { measure, stand, runs, median, worst, bound } = row;
