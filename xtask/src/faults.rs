@@ -1,19 +1,16 @@
 //! `cargo xtask faults`: workers use the networked stores while everything breaks that the contract calls safe.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::thread;
+use std::{env, fs, io, process, thread};
 use std::time::{Duration, Instant};
 
 use stanchion_conformance::campaign::{Fault, Outcome as RoundOutcome, Round, Site, Stand};
 use stanchion_conformance::history;
 use stanchion_conformance::servers::install::{self, Permission};
 
-use crate::Outcome;
-use crate::workspace::{cargo, root};
+use crate::workspace::root;
+use crate::{Outcome, worker};
 
-const WORKER: [&str; 5] = ["build", "--locked", "--workspace", "--all-features", "--example=fault_worker"];
 /// Rounds are no shorter than this, nor longer.
 const SHORT: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(20);
@@ -117,7 +114,7 @@ pub(crate) fn short() -> Outcome {
 
 fn prepare() -> Outcome {
     install::ensure(Permission::Install, |command| println!("installing what is missing: {command}"))?;
-    Ok(cargo(&WORKER).status()?.success())
+    Ok(worker::build()?)
 }
 
 /// The part of the test command: each fault on each store, and then again until enough was granted and broken. The
@@ -146,19 +143,24 @@ impl Plan {
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
+        let desk = desk();
         let outcomes = thread::scope(|scope| {
             let threads: Vec<_> = self
                 .stands
                 .iter()
                 .map(|stand| {
-                    let folder = folder.join(stand.name());
-                    scope.spawn(move || self.rounds(*stand, &folder))
+                    let (desk, folder) = (&desk, folder.join(stand.name()));
+                    scope.spawn(move || self.rounds(*stand, desk, &folder))
                 })
                 .collect();
             let ended =
                 threads.into_iter().map(|thread| thread.join().map_err(|_| "a campaign panicked".into()));
             ended.collect::<Result<Vec<_>, Box<dyn std::error::Error>>>()
-        })?;
+        });
+        if desk.exists() {
+            fs::remove_dir_all(&desk)?;
+        }
+        let outcomes = outcomes?;
         let mut well = true;
         let mut all = Vec::new();
         for (stand, outcome) in self.stands.iter().zip(outcomes) {
@@ -185,7 +187,7 @@ impl Plan {
     }
 
     #[expect(clippy::disallowed_methods, reason = "a stopwatch: no clock of the library is involved")]
-    fn rounds(&self, stand: Stand, folder: &Path) -> Result<Vec<RoundOutcome>, Failed> {
+    fn rounds(&self, stand: Stand, desk: &Path, folder: &Path) -> Result<Vec<RoundOutcome>, Failed> {
         let end = Instant::now() + self.at_most;
         let site = Site::start(stand)?;
         let mut outcomes = Vec::new();
@@ -195,17 +197,20 @@ impl Plan {
                 if pass > 0 && (enough || Instant::now() + self.round + AROUND > end) {
                     return Ok(outcomes);
                 }
-                let own = folder.join(format!("{fault}-{pass}"));
+                let name = format!("{fault}-{pass}");
+                let own = desk.join(stand.name()).join(&name);
                 let number = pass * 1_000 + u64::try_from(at)?;
                 let round =
                     Round::new(*fault, self.seed.wrapping_mul(1_000_003).wrapping_add(number), own.clone());
-                let outcome = round.length(self.round).run(&site, &worker)?;
+                let outcome = round.length(self.round).run(&site, &worker::command);
+                let outcome = outcome.or_else(|error| keep(&own, &folder.join(&name)).map(|()| Err(error))?)?;
                 println!("{outcome}");
-                if outcome.report.is_clean() {
-                    fs::remove_dir_all(&own)?;
-                } else {
-                    println!("{}: {}", own.display(), outcome.report);
+                if !outcome.report.is_clean() {
+                    let kept = folder.join(&name);
+                    keep(&own, &kept)?;
+                    println!("{}: {}", kept.display(), outcome.report);
                 }
+                fs::remove_dir_all(&own)?;
                 outcomes.push(outcome);
             }
         }
@@ -221,9 +226,22 @@ fn any_seed() -> u64 {
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-fn worker() -> Command {
-    let path: PathBuf = root().join("target").join("debug").join("examples").join("fault_worker");
-    Command::new(path)
+/// Where histories are written. In memory where that can be had: a worker waits for each of its lines, and a disk that is
+/// busy for a second would be taken for a store that is.
+fn desk() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
+    folder.join(format!("stanchion-faults-{}", process::id()))
+}
+
+/// Moves the history of a round to where it is kept.
+fn keep(history: &Path, kept: &Path) -> io::Result<()> {
+    fs::create_dir_all(kept)?;
+    for entry in history.read_dir()? {
+        let entry = entry?;
+        fs::copy(entry.path(), kept.join(entry.file_name()))?;
+    }
+    Ok(())
 }
 
 fn print_sums(outcomes: &[RoundOutcome]) {

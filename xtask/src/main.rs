@@ -6,9 +6,11 @@ mod faults;
 mod file_lengths;
 mod libtest;
 mod postgres_schema;
+mod recovery;
 mod servers;
 mod stage;
 mod test;
+mod worker;
 mod workspace;
 
 use std::env;
@@ -25,6 +27,9 @@ Usage: cargo xtask <command>
                                  5 minutes on all stores unless it is narrowed
   faults --short                 the part of it that `test` runs
   faults --check FOLDER          what the kept history of a round shows
+  recovery [--store NAME] [--runs N] [--quick]
+                                 how long it takes until things go on after a fault, beside what the contract allows;
+                                 10 runs on all stores, 2 if it is to be quick
   servers                        run a Redis and a Postgres until Ctrl-C or the end of input
   postgres-schema [--schema NAME] [--role ROLE] [--after VERSION]
                                  print the SQL that makes the schema on Postgres, with the rights that ROLE needs;
@@ -52,6 +57,10 @@ fn main() -> ExitCode {
         ("faults", [flag, folder]) if flag == "--check" => faults::check(folder),
         ("faults", rest) => match faults::Options::parse(rest) {
             Some(options) => faults::run(&options),
+            None => return wrong_use(),
+        },
+        ("recovery", rest) => match recovery::Options::parse(rest) {
+            Some(options) => recovery::run(&options),
             None => return wrong_use(),
         },
         ("servers", []) => servers::run(),

@@ -9,16 +9,21 @@
 //! The server keeps a record of its holds by means of its own, triggers on Postgres and the append-only file on Redis, which
 //! is compared with what the workers saw. Sessions leave none.
 //!
+//! [Recovery](recovery) measures instead how long it takes until things go on after one fault.
+//!
 //! Whoever runs one gives the program of a worker: it reads [`Work::parse`] from its arguments, connects to
-//! [`Work::url`] and calls [`Work::run`]. `cargo xtask faults` does.
+//! [`Work::url`] and calls [`Work::run`]. `cargo xtask faults` and `cargo xtask recovery` do.
 
 mod audit;
 mod fault;
 mod nemesis;
+mod orders;
+pub mod recovery;
 mod register;
 mod round;
 mod sight;
 mod site;
+mod tail;
 mod work;
 mod workload;
 

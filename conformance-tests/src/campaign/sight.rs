@@ -1,17 +1,15 @@
 //! What the nemesis sees of a worker: its history so far.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
+use super::tail::Tail;
 use crate::history::{Event, What};
 
 /// A history that grows.
 #[derive(Debug)]
 pub(super) struct Sight {
-    file: Option<File>,
-    torn: String,
+    tail: Tail,
     waiting: HashSet<u64>,
     holding: HashSet<u64>,
     /// Grants so far.
@@ -20,22 +18,12 @@ pub(super) struct Sight {
 
 impl Sight {
     pub(super) fn new() -> Self {
-        Self { file: None, torn: String::new(), waiting: HashSet::new(), holding: HashSet::new(), grants: 0 }
+        Self { tail: Tail::default(), waiting: HashSet::new(), holding: HashSet::new(), grants: 0 }
     }
 
     /// Reads on.
     pub(super) fn look(&mut self, history: &Path) {
-        if self.file.is_none() {
-            self.file = File::open(history).ok();
-        }
-        let Some(file) = &mut self.file else { return };
-        if file.read_to_string(&mut self.torn).is_err() {
-            return;
-        }
-        let end = self.torn.rfind('\n').map_or(0, |end| end + 1);
-        let rest = self.torn.split_off(end);
-        let lines = std::mem::replace(&mut self.torn, rest);
-        for event in lines.lines().filter_map(|line| line.parse::<Event>().ok()) {
+        for event in self.tail.look(history) {
             self.see(&event);
         }
     }

@@ -9,6 +9,7 @@ use stanchion_core::{Kind, Store};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::task::JoinSet;
 
+use super::orders::obey;
 use super::workload::Workload;
 use crate::history::Recorder;
 
@@ -26,7 +27,11 @@ pub(super) enum Job {
     Use,
     /// Takes what is left when all is quiet, once.
     Drain,
+    /// Does what it is told.
+    Obey,
 }
+
+const JOBS: [(Job, &str); 3] = [(Job::Use, "use"), (Job::Drain, "drain"), (Job::Obey, "obey")];
 
 /// What a worker is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,10 +64,7 @@ impl Work {
     /// As arguments of a command line.
     #[must_use]
     pub fn to_arguments(&self) -> Vec<String> {
-        let job = match self.job {
-            Job::Use => "use",
-            Job::Drain => "drain",
-        };
+        let job = JOBS.iter().find(|(job, _)| *job == self.job).map_or("", |(_, name)| *name);
         let kinds: Vec<_> = self.kinds.iter().map(|kind| kind_name(*kind)).collect();
         vec![
             job.to_owned(),
@@ -79,13 +81,8 @@ impl Work {
     #[must_use]
     pub fn parse(arguments: &[String]) -> Option<Self> {
         let [job, folder, worker, url, ttl, kinds, seed] = arguments else { return None };
-        let job = match job.as_str() {
-            "use" => Job::Use,
-            "drain" => Job::Drain,
-            _ => return None,
-        };
         Some(Self {
-            job,
+            job: JOBS.iter().find(|(_, name)| name == job).map(|(job, _)| *job)?,
             folder: folder.into(),
             worker: worker.parse().ok()?,
             url: url.clone(),
@@ -107,10 +104,10 @@ impl Work {
     /// As writing the history; as [`Store`] when it makes objects, and when what is left cannot be taken.
     pub async fn run(&self, store: Arc<dyn Store>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let recorder = Recorder::create(&self.folder, self.worker)?;
-        let workload = Workload::new(store.as_ref(), self, recorder)?;
         match self.job {
-            Job::Use => self.use_up(workload).await?,
-            Job::Drain => workload.drain().await?,
+            Job::Use => self.use_up(Workload::new(store.as_ref(), self, recorder)?).await?,
+            Job::Drain => Workload::new(store.as_ref(), self, recorder)?.drain().await?,
+            Job::Obey => obey(store.as_ref(), self.ttl, &recorder).await?,
         }
         // What cannot be given back ends with its lease.
         drop(store.close().await);
@@ -162,16 +159,18 @@ mod tests {
 
     #[test]
     fn what_a_worker_is_told_fits_on_a_command_line() {
-        let work = Work {
-            job: Job::Use,
-            folder: "/tmp/a b".into(),
-            worker: 3,
-            url: "redis://127.0.0.1:1/?namespace=x".to_owned(),
-            ttl: Duration::from_millis(1_000),
-            kinds: vec![Kind::Mutex, Kind::WaitGroup],
-            seed: 7,
-        };
-        assert_eq!(Work::parse(&work.to_arguments()), Some(work));
+        for job in [Job::Use, Job::Drain, Job::Obey] {
+            let work = Work {
+                job,
+                folder: "/tmp/a b".into(),
+                worker: 3,
+                url: "redis://127.0.0.1:1/?namespace=x".to_owned(),
+                ttl: Duration::from_millis(1_000),
+                kinds: vec![Kind::Mutex, Kind::WaitGroup],
+                seed: 7,
+            };
+            assert_eq!(Work::parse(&work.to_arguments()), Some(work));
+        }
         assert_eq!(Work::parse(&["use".to_owned()]), None);
     }
 }

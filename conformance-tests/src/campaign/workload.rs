@@ -287,7 +287,7 @@ fn answered<G: Guard>(operation: Operation, granted: Result<Option<G>>) -> io::R
     }
 }
 
-fn released(operation: &Operation, answer: Result<()>) -> io::Result<()> {
+pub(super) fn released(operation: &Operation, answer: Result<()>) -> io::Result<()> {
     let what = match answer {
         Ok(()) => What::Released,
         Err(error) => What::ReleaseFailed { error: error.kind() },

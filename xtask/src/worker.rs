@@ -1,0 +1,20 @@
+//! The program of the workers that `faults` and `recovery` start.
+
+use std::io;
+use std::process::Command;
+
+use crate::workspace::{cargo, root};
+
+/// As `test` builds it: with the features of the whole workspace, so that neither builds the dependencies of the other
+/// again.
+const BUILD: [&str; 5] = ["build", "--locked", "--workspace", "--all-features", "--example=fault_worker"];
+
+/// Builds it; whether that went well.
+pub(crate) fn build() -> io::Result<bool> {
+    Ok(cargo(&BUILD).status()?.success())
+}
+
+/// What runs it, without its arguments.
+pub(crate) fn command() -> Command {
+    Command::new(root().join("target").join("debug").join("examples").join("fault_worker"))
+}
