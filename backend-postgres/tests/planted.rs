@@ -11,7 +11,7 @@ use std::time::Duration;
 use deployed::Deployed;
 use stanchion_conformance::faults::{Action, Proxy, Then, When};
 use stanchion_conformance::history::{Report, Rule};
-use stanchion_conformance::plant::{Bug, Catch, PlantedHarness, Turns, plant, planted, scenes};
+use stanchion_conformance::plant::{Bug, Catch, PlantedHarness, plant, planted, scenes};
 use stanchion_conformance::servers::{PostgresOptions, PostgresServer};
 use stanchion_conformance::suite::{self, Case, verdict};
 use stanchion_core::{MutexMode, Store, Ticket};
@@ -68,7 +68,7 @@ planted! {
     ];
     c3_unchecked_timeout: UncheckedTimeout =>
         |_| vec![by_timeouts("as_mutex::c14_a_release_wakes_the_next_waiter")];
-    l1_clients_clock: ClientsClock => |_| vec![by_clocks("limiter::l1_l2_a_window_admits_burst_and_rate")];
+    l1_clients_clock: ClientsClock => |_| vec![by_clocks()];
     l5_charged_again: ChargedAgain => |_| vec![by_charges()];
     c10_believes_while_asking: BelievesWhileAsking => |bug| by_beliefs(bug);
     c6_late_grant: LateGrant => |bug| vec![by_client(bug, "as_mutex::c6_a_grant_has_half_its_lease_ahead")];
@@ -112,19 +112,19 @@ fn by_timeouts(path: &str) -> Catch {
     Catch::by_case(path, verdict(UNCHECKED_TIMEOUT), &verdict(&[]))
 }
 
-/// Clients whose clocks are the server's, or else each a second ahead of the one before.
-fn by_clocks(path: &str) -> Catch {
-    let verdict = |apart: u32| {
-        verdict(case(path), LIMIT, move || async move {
-            let first = changed(MutexMode::Lease, CLOCKS).await;
-            let at = |number| {
-                let ahead = apart * number * 1_000_000;
-                first.also_by(format!("{}?options=-c%20planted.ahead%3D{ahead}", first.url()))
-            };
-            Turns::new((0..5).map(at).collect())
-        })
+/// Two clients with clocks of their own, of which the second is half a day ahead or is not.
+fn by_clocks() -> Catch {
+    let clocks = async |ahead: u64| -> Report {
+        let deployed = changed(MutexMode::Lease, CLOCKS).await;
+        let url_at = |ahead| format!("{}?options=-c%20planted.ahead%3D{ahead}", deployed.url());
+        let namespace = namespace();
+        let store = async |ahead| store(&url_at(ahead), MutexMode::Lease, &namespace).await;
+        let (first, second) = (store(0).await, store(ahead).await);
+        scenes::bucket(&[first.as_ref(), second.as_ref()]).await.expect("a history")
     };
-    Catch::by_case(path, verdict(1), &verdict(0))
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (with, without) = runtime.block_on(async { (clocks(43_200_000_000).await, clocks(0).await) });
+    Catch::by_rule(Rule::OverTheRate, &with, &without)
 }
 
 /// A caller loses the reply to one of his charges.
@@ -132,10 +132,10 @@ fn by_charges() -> Catch {
     let charges = async |changes: &[Change]| -> Report {
         let deployed = changed(MutexMode::Lease, changes).await;
         let proxy = Proxy::to(deployed.url()).expect("a proxy");
-        let store = store(&proxy.url(deployed.url()), MutexMode::Lease).await;
+        let store = store(&proxy.url(deployed.url()), MutexMode::Lease, &namespace()).await;
         // The first request may only prepare the statement.
         let lost = proxy.on(When::nth(4).containing("limit_decide"), Action::DropReply(Then::Reset));
-        let report = scenes::bucket(store.as_ref()).await.expect("a history");
+        let report = scenes::bucket(&[store.as_ref()]).await.expect("a history");
         assert_eq!(lost.fired(), 1, "{}", proxy.report());
         report
     };
@@ -144,8 +144,12 @@ fn by_charges() -> Catch {
     Catch::by_rule(Rule::RefusedWithRoom, &with, &without)
 }
 
-async fn store(url: &str, mode: MutexMode) -> Arc<dyn Store> {
-    let builder = PostgresStore::builder(url).expect("a URL").namespace(format!("t{}", Ticket::random()));
+fn namespace() -> String {
+    format!("t{}", Ticket::random())
+}
+
+async fn store(url: &str, mode: MutexMode, namespace: &str) -> Arc<dyn Store> {
+    let builder = PostgresStore::builder(url).expect("a URL").namespace(namespace);
     Arc::new(builder.mutex(mode).session_ttl(TTL).connect().await.expect("a store"))
 }
 
@@ -163,7 +167,7 @@ fn by_beliefs(bug: Bug) -> Vec<Catch> {
             server.resume().expect("it goes on");
         };
         let holder = async |mode, bug: Option<Bug>| -> Report {
-            let store = store(&url, mode).await;
+            let store = store(&url, mode, &namespace()).await;
             let store = bug.map_or(Arc::clone(&store), |bug| plant(store, bug));
             scenes::holder(store.as_ref(), TTL, &all, TTL * 3 / 2).await.expect("a history")
         };

@@ -12,7 +12,7 @@ use deployed::Deployed;
 use harness::Bed;
 use stanchion_conformance::faults::{Action, Proxy, Then, When};
 use stanchion_conformance::history::{Report, Rule};
-use stanchion_conformance::plant::{Bug, Catch, PlantedHarness, Turns, plant, planted, scenes};
+use stanchion_conformance::plant::{Bug, Catch, PlantedHarness, plant, planted, scenes};
 use stanchion_conformance::servers::{RedisOptions, RedisServer};
 use stanchion_conformance::{steps, suite};
 use stanchion_core::{Store, Ticket};
@@ -46,7 +46,7 @@ planted! {
     Redis;
     m3_bare_counter: BareCounter =>
         |_| vec![by_case("as_mutex::m3_fencing_token_grows_after_data_loss", BARE_COUNTER)];
-    l1_clients_clock: ClientsClock => |_| vec![by_clocks("limiter::l1_l2_a_window_admits_burst_and_rate")];
+    l1_clients_clock: ClientsClock => |_| vec![by_clocks()];
     l5_charged_again: ChargedAgain =>
         |_| vec![by_step("flights::l5_a_flight_is_charged_once_whatever_its_retry_asks", CHARGED_AGAIN), by_charges()];
     c10_believes_while_asking: BelievesWhileAsking => |bug| vec![by_beliefs(bug)];
@@ -105,34 +105,35 @@ fn by_client(bug: Bug, path: &str) -> Catch {
     Catch::by_case(path, verdict(Some(bug)), &verdict(None))
 }
 
-/// Clients whose clocks are the server's, or else each a second ahead of the one before.
-fn by_clocks(path: &str) -> Catch {
-    let way_at = |ahead: u32| {
-        let theirs = CLOCK.replace("clock[1]", &format!("(clock[1] + {ahead})"));
-        way(&[(CLOCK, theirs)]).1
-    };
-    let verdict = |apart: u32| {
-        suite::verdict(case(path), LIMIT, move || async move {
-            let first = Deployed::by(way_at(0), &server());
-            let others: Vec<_> = (1..5).map(|number| first.also_by(way_at(apart * number))).collect();
-            Turns::new([vec![first], others].into_iter().flatten().collect())
-        })
-    };
-    Catch::by_case(path, verdict(1), &verdict(0))
+async fn store(url: &str, namespace: &str) -> Arc<dyn Store> {
+    let builder = RedisStore::builder(url).expect("a URL").namespace(namespace);
+    Arc::new(builder.connect().await.expect("a store"))
 }
 
-async fn store(url: &str) -> Arc<dyn Store> {
-    let builder = RedisStore::builder(url).expect("a URL").namespace(format!("t{}", Ticket::random()));
-    Arc::new(builder.connect().await.expect("a store"))
+fn namespace() -> String {
+    format!("t{}", Ticket::random())
+}
+
+/// Two clients with clocks of their own, of which the second is half a day ahead or is not.
+fn by_clocks() -> Catch {
+    let clocks = async |ahead: u32| -> Report {
+        let way_at = |ahead| way(&[(CLOCK, CLOCK.replace("clock[1]", &format!("(clock[1] + {ahead})")))]).1;
+        let namespace = namespace();
+        let (first, second) = (store(&way_at(0), &namespace).await, store(&way_at(ahead), &namespace).await);
+        scenes::bucket(&[first.as_ref(), second.as_ref()]).await.expect("a history")
+    };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (with, without) = runtime.block_on(async { (clocks(43_200).await, clocks(0).await) });
+    Catch::by_rule(Rule::OverTheRate, &with, &without)
 }
 
 /// A caller loses the reply to one of his charges.
 fn by_charges() -> Catch {
     let charges = async |planted| -> Report {
         let (proxy, way) = way_of(CHARGED_AGAIN, planted);
-        let store = store(&way).await;
+        let store = store(&way, &namespace()).await;
         let lost = proxy.on(When::nth(3).named("EVAL"), Action::DropReply(Then::Reset));
-        let report = scenes::bucket(store.as_ref()).await.expect("a history");
+        let report = scenes::bucket(&[store.as_ref()]).await.expect("a history");
         assert_eq!(lost.fired(), 1, "{}", proxy.report());
         report
     };
@@ -146,7 +147,8 @@ fn by_beliefs(bug: Bug) -> Catch {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let (with, without) = runtime.block_on(async {
         let server = RedisServer::start(RedisOptions::default()).expect("a redis-server");
-        let (with, without) = (plant(store(&server.url()).await, bug), store(&server.url()).await);
+        let (url, own) = (server.url(), namespace());
+        let (with, without) = (plant(store(&url, &own).await, bug), store(&url, &namespace()).await);
         let all = Barrier::new(3);
         let hang = async {
             all.wait().await;

@@ -134,14 +134,6 @@ impl Deployed {
         &self.deployment.url
     }
 
-    /// The same namespace, for clients with another URL.
-    pub(crate) fn also_by(&self, url: String) -> Self {
-        let Deployment { admin, migrate, alone, .. } = self.deployment;
-        let deployment = Deployment { url, admin: admin.clone(), migrate: *migrate, alone: *alone };
-        let namespace = self.namespace.clone();
-        Self { deployment: Box::leak(Box::new(deployment)), mode: self.mode, namespace }
-    }
-
     fn on(deployment: &'static Deployment, mode: MutexMode) -> Self {
         Self { deployment, mode, namespace: format!("t{}", Ticket::random()) }
     }

@@ -104,11 +104,6 @@ impl Deployed {
         Self::on(Box::leak(Box::new(Deployment { url: way, primaries: vec![server.to_owned()] })))
     }
 
-    /// The same namespace, by another way.
-    pub(crate) fn also_by(&self, way: String) -> Self {
-        Self { namespace: self.namespace.clone(), ..Self::by(way, &self.deployment.primaries[0]) }
-    }
-
     fn on(deployment: &'static Deployment) -> Self {
         Self { deployment, namespace: format!("t{}", Ticket::random()) }
     }

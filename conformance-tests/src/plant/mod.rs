@@ -17,14 +17,12 @@ mod roll;
 pub mod scenes;
 mod semaphore;
 mod store;
-mod turns;
 mod wait_group;
 
 pub use bug::{Bug, Ground};
 pub use harness::PlantedHarness;
 pub use roll::{Catch, Check, Roll};
 pub use store::plant;
-pub use turns::Turns;
 
 #[doc(inline)]
 pub use crate::planted;

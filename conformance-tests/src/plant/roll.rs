@@ -9,6 +9,9 @@ use super::{Bug, Ground};
 use crate::history::{Report, Rule};
 use crate::suite::{Verdict, message_of};
 
+/// How much of a message is printed, in characters.
+const SHOWN: usize = 200;
+
 /// What caught a bug.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Catch {
@@ -38,15 +41,16 @@ impl Catch {
     pub fn by_rule(rule: Rule, with: &Report, without: &Report) -> Self {
         assert!(without.is_clean(), "without the bug:\n{without}");
         let broken = with.violations.iter().find(|violation| violation.rule == rule);
-        let message = broken.unwrap_or_else(|| panic!("{rule:?} does not catch the bug:\n{with}"));
-        Self { by: format!("the checker of histories ({rule:?})"), message: message.to_string() }
+        let broken = broken.unwrap_or_else(|| panic!("{rule:?} does not catch the bug:\n{with}"));
+        let by = format!("the checker of histories ({rule:?}, {})", rule.clauses());
+        Self { by, message: broken.text.clone() }
     }
 }
 
 impl fmt::Display for Catch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<&str> = self.message.lines().next().unwrap_or_default().split_whitespace().collect();
-        write!(f, "{}: {}", self.by, words.join(" "))
+        let words: Vec<&str> = self.message.split_whitespace().collect();
+        write!(f, "{}: {:.SHOWN$}", self.by, words.join(" "))
     }
 }
 
@@ -167,7 +171,7 @@ mod tests {
     fn a_case_catches_what_it_fails_with_and_passes_without() {
         let failed = || Verdict::Failed("left\n right".to_owned());
         let caught = Catch::by_case("a::case", failed(), &passed());
-        assert_eq!(caught.to_string(), "a::case: left");
+        assert_eq!(caught.to_string(), "a::case: left right");
         for (with, without) in
             [(passed(), passed()), (failed(), failed()), (Verdict::Gap(String::new()), passed())]
         {

@@ -1,4 +1,4 @@
-//! Scenes with one actor, written down as a [history](crate::history): what a bug does that only a fault brings out.
+//! Scenes with few actors, written down as a [history](crate::history): what a bug does that only a fault brings out.
 
 use std::time::Duration;
 
@@ -45,26 +45,28 @@ pub async fn holder(store: &dyn Store, ttl: Duration, others: &Barrier, time: Du
     Ok(history::check(folder.path())?)
 }
 
-/// Takes all tokens of a bucket that hardly fills, one after the other. What becomes of the calls on their way is the
-/// caller's affair.
+/// Asks for all tokens of one bucket that hardly fills, one after the other: the first client, and then each of the
+/// others. What becomes of the calls on their way is the caller's affair.
 ///
 /// # Errors
 /// As `allow`, and as writing and reading a history.
-pub async fn bucket(store: &dyn Store) -> Told {
+pub async fn bucket(clients: &[&dyn Store]) -> Told {
     let folder = tempdir()?;
-    let recorder = Recorder::create(folder.path(), 1)?;
     let quota = Quota::per_hour(1).burst(BURST);
-    let limiter = store.limiter("scene", LimiterOptions::new(quota))?;
-    let object = object(Kind::Limiter, limiter.name())?;
-    for _ in 0..BURST {
-        let operation = recorder.invoke(&object, Call::Take { cost: 1, quota }, None)?;
-        let decision = limiter.allow().await?;
-        operation.record(What::Decided {
-            allowed: decision.allowed,
-            store_time: None,
-            retry_after: decision.retry_after.map(micros),
-            by: decision.decided_by,
-        })?;
+    for (worker, client) in (1..).zip(clients) {
+        let recorder = Recorder::create(folder.path(), worker)?;
+        let limiter = client.limiter("scene", LimiterOptions::new(quota))?;
+        let object = object(Kind::Limiter, limiter.name())?;
+        for _ in 0..BURST {
+            let operation = recorder.invoke(&object, Call::Take { cost: 1, quota }, None)?;
+            let decision = limiter.allow().await?;
+            operation.record(What::Decided {
+                allowed: decision.allowed,
+                store_time: None,
+                retry_after: decision.retry_after.map(micros),
+                by: decision.decided_by,
+            })?;
+        }
     }
     Ok(history::check(folder.path())?)
 }
