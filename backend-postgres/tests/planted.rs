@@ -13,9 +13,10 @@ use stanchion_conformance::faults::{Action, Proxy, Then, When};
 use stanchion_conformance::history::{Report, Rule};
 use stanchion_conformance::plant::{Bug, Catch, PlantedHarness, plant, planted, scenes};
 use stanchion_conformance::servers::{PostgresOptions, PostgresServer};
-use stanchion_conformance::suite::{self, Case, verdict};
+use stanchion_conformance::suite::{self, Case, Verdict, verdict};
 use stanchion_core::{MutexMode, Store, Ticket};
 use stanchion_postgres::PostgresStore;
+use tokio::runtime::Runtime;
 use tokio::sync::Barrier;
 use tokio::time::sleep;
 
@@ -60,22 +61,31 @@ const CLOCKS: &[Change] = &[(
 
 planted! {
     Postgres;
-    m3_bare_counter: BareCounter =>
-        |_| vec![by_case("as_mutex::m3_fencing_token_grows_after_data_loss", MutexMode::Lease, BARE_COUNTER)];
+    m3_bare_counter: BareCounter => |_| vec![
+        by_case("as_mutex::m3_fencing_token_grows_after_data_loss", MutexMode::Lease, BARE_COUNTER)
+            .saying(") after Some("),
+    ];
     m3_bare_sequence: BareSequence => |_| vec![
-        by_case("as_mutex::m3_fencing_token_grows_after_data_loss", MutexMode::Session, BARE_SEQUENCE),
-        by_case("mutex::c7_m3_a_first_token_is_the_stores_time", MutexMode::Session, BARE_SEQUENCE),
+        by_case("as_mutex::m3_fencing_token_grows_after_data_loss", MutexMode::Session, BARE_SEQUENCE)
+            .saying(") after Some("),
+        by_case("mutex::c7_m3_a_first_token_is_the_stores_time", MutexMode::Session, BARE_SEQUENCE)
+            .saying("is no time in microseconds"),
     ];
     c3_unchecked_timeout: UncheckedTimeout =>
-        |_| vec![by_timeouts("as_mutex::c14_a_release_wakes_the_next_waiter")];
+        |_| vec![by_timeouts("as_mutex::c14_a_release_wakes_the_next_waiter").saying("the next waiter runs")];
     l1_clients_clock: ClientsClock => |_| vec![by_clocks()];
     l5_charged_again: ChargedAgain => |_| vec![by_charges()];
     c10_believes_while_asking: BelievesWhileAsking => |bug| by_beliefs(bug);
-    c6_late_grant: LateGrant => |bug| vec![by_client(bug, "as_mutex::c6_a_grant_has_half_its_lease_ahead")];
+    c6_late_grant: LateGrant =>
+        |bug| vec![by_client(bug, "as_mutex::c6_a_grant_has_half_its_lease_ahead").saying("of a lease of")];
 }
 
 fn case(path: &str) -> Case {
     suite::find(path).unwrap_or_else(|| panic!("there is no case {path}"))
+}
+
+fn runtime() -> Runtime {
+    Runtime::new().expect("a runtime")
 }
 
 /// A database of its own with these changes.
@@ -85,10 +95,13 @@ async fn changed(mode: MutexMode, changes: &[Change]) -> Deployed {
     deployed
 }
 
-fn by_case(path: &str, mode: MutexMode, mistake: &'static [Change]) -> Catch {
-    let verdict = |changes: &'static [Change]| {
-        verdict(case(path), LIMIT, move || async move { changed(mode, changes).await })
-    };
+/// What the case says of a database that was prepared before.
+fn verdict_on(path: &str, deployed: Deployed) -> Verdict {
+    verdict(case(path), LIMIT, move || async move { deployed })
+}
+
+fn by_case(path: &str, mode: MutexMode, mistake: &[Change]) -> Catch {
+    let verdict = |changes| verdict_on(path, runtime().block_on(changed(mode, changes)));
     Catch::by_case(path, verdict(mistake), &verdict(&[]))
 }
 
@@ -101,14 +114,13 @@ fn by_client(bug: Bug, path: &str) -> Catch {
 
 /// Waits at the server end although they were granted.
 fn by_timeouts(path: &str) -> Catch {
-    let verdict = |mistake: &'static [Change]| {
-        verdict(case(path), LIMIT, move || async move {
-            let deployed = changed(MutexMode::Session, mistake).await;
-            deployed.execute("CREATE SEQUENCE stanchion.timeouts").await;
-            deployed.change(TIMEOUTS).await;
-            deployed
-        })
+    let database = async |mistake| {
+        let deployed = changed(MutexMode::Session, mistake).await;
+        deployed.execute("CREATE SEQUENCE stanchion.timeouts").await;
+        deployed.change(TIMEOUTS).await;
+        deployed
     };
+    let verdict = |mistake| verdict_on(path, runtime().block_on(database(mistake)));
     Catch::by_case(path, verdict(UNCHECKED_TIMEOUT), &verdict(&[]))
 }
 
@@ -122,8 +134,7 @@ fn by_clocks() -> Catch {
         let (first, second) = (store(0).await, store(ahead).await);
         scenes::bucket(&[first.as_ref(), second.as_ref()]).await.expect("a history")
     };
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let (with, without) = runtime.block_on(async { (clocks(43_200_000_000).await, clocks(0).await) });
+    let (with, without) = runtime().block_on(async { (clocks(43_200_000_000).await, clocks(0).await) });
     Catch::by_rule(Rule::OverTheRate, &with, &without)
 }
 
@@ -139,8 +150,7 @@ fn by_charges() -> Catch {
         assert_eq!(lost.fired(), 1, "{}", proxy.report());
         report
     };
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let (with, without) = runtime.block_on(async { (charges(CHARGED_AGAIN).await, charges(&[]).await) });
+    let (with, without) = runtime().block_on(async { (charges(CHARGED_AGAIN).await, charges(&[]).await) });
     Catch::by_rule(Rule::RefusedWithRoom, &with, &without)
 }
 
@@ -155,8 +165,7 @@ async fn store(url: &str, mode: MutexMode, namespace: &str) -> Arc<dyn Store> {
 
 /// Holders of both modes, each with the bug and without, on a server that hangs for longer than a lease.
 fn by_beliefs(bug: Bug) -> Vec<Catch> {
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let reports = runtime.block_on(async {
+    let reports = runtime().block_on(async {
         let server = PostgresServer::start(PostgresOptions::default()).expect("a postgres");
         let url = server.url();
         let all = Barrier::new(5);

@@ -45,14 +45,19 @@ const CLOCK: &str = "local now = min(clock[1] * 1000000 + clock[2], MAX)";
 planted! {
     Redis;
     m3_bare_counter: BareCounter =>
-        |_| vec![by_case("as_mutex::m3_fencing_token_grows_after_data_loss", BARE_COUNTER)];
+        |_| vec![by_case("as_mutex::m3_fencing_token_grows_after_data_loss", BARE_COUNTER).saying(") after Some(")];
     l1_clients_clock: ClientsClock => |_| vec![by_clocks()];
-    l5_charged_again: ChargedAgain =>
-        |_| vec![by_step("flights::l5_a_flight_is_charged_once_whatever_its_retry_asks", CHARGED_AGAIN), by_charges()];
+    l5_charged_again: ChargedAgain => |_| vec![
+        by_step("flights::l5_a_flight_is_charged_once_whatever_its_retry_asks", CHARGED_AGAIN).saying("a retry"),
+        by_charges(),
+    ];
     c10_believes_while_asking: BelievesWhileAsking => |bug| vec![by_beliefs(bug)];
-    c6_late_grant: LateGrant => |bug| vec![by_client(bug, "as_mutex::c6_a_grant_has_half_its_lease_ahead")];
-    c16_place_outlives_lease: PlaceOutlivesLease =>
-        |_| vec![by_step("liveness::c16_a_silent_waiter_loses_its_place_after_its_lease", PLACE_OUTLIVES_LEASE)];
+    c6_late_grant: LateGrant =>
+        |bug| vec![by_client(bug, "as_mutex::c6_a_grant_has_half_its_lease_ahead").saying("of a lease of")];
+    c16_place_outlives_lease: PlaceOutlivesLease => |_| vec![
+        by_step("liveness::c16_a_silent_waiter_loses_its_place_after_its_lease", PLACE_OUTLIVES_LEASE)
+            .saying("its place ended with its lease"),
+    ];
 }
 
 /// A server that is told scripts by the clients of this file only.

@@ -45,6 +45,16 @@ impl Catch {
         let by = format!("the checker of histories ({rule:?}, {})", rule.clauses());
         Self { by, message: broken.text.clone() }
     }
+
+    /// The same, if its message has these words: a case can fail for another reason, too.
+    ///
+    /// # Panics
+    /// If it has not.
+    #[must_use]
+    pub fn saying(self, words: &str) -> Self {
+        assert!(self.message.contains(words), "it does not say {words:?}: {self}");
+        self
+    }
 }
 
 impl fmt::Display for Catch {
@@ -172,6 +182,7 @@ mod tests {
         let failed = || Verdict::Failed("left\n right".to_owned());
         let caught = Catch::by_case("a::case", failed(), &passed());
         assert_eq!(caught.to_string(), "a::case: left right");
+        assert!(catch_unwind(|| caught.clone().saying("left\n").saying("wrong")).is_err());
         for (with, without) in
             [(passed(), passed()), (failed(), failed()), (Verdict::Gap(String::new()), passed())]
         {
