@@ -71,7 +71,7 @@ planted! {
         by_case("mutex::c7_m3_a_first_token_is_the_stores_time", MutexMode::Session, BARE_SEQUENCE)
             .saying("is no time in microseconds"),
     ];
-    c3_unchecked_timeout: UncheckedTimeout =>
+    c5_unchecked_timeout: UncheckedTimeout =>
         |_| vec![by_timeouts("as_mutex::c14_a_release_wakes_the_next_waiter").saying("the next waiter runs")];
     l1_clients_clock: ClientsClock => |_| vec![by_clocks()];
     l5_charged_again: ChargedAgain => |_| vec![by_charges()];
