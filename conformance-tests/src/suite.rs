@@ -198,7 +198,7 @@ fn check_refusals(store: &dyn Store, capabilities: &Capabilities) {
     }
 }
 
-fn message_of(payload: &(dyn Any + Send)) -> String {
+pub(crate) fn message_of(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("panicked").to_owned()
 }

@@ -377,3 +377,23 @@ async fn tests_can_wait_for_requests_and_rules() {
     client.send("PING\r\nPING\r\n");
     assert!(bed.proxy.wait_for_requests(mark, 2, LIMIT).await && rule.wait_fired(LIMIT).await);
 }
+
+#[test]
+fn scripts_are_rewritten_on_their_way() {
+    let bed = Bed::new();
+    bed.server.command(&["MSET", "a", "right", "b", "wrong"]).unwrap();
+    let text = "return redis.call('GET', KEYS[1])";
+    let loaded = bed.server.command(&["SCRIPT", "LOAD", text]).unwrap();
+    let hash = loaded.lines().nth(1).unwrap();
+    let rewrite = bed.proxy.rewrite("KEYS[1]", "'b'");
+    let mut client = bed.client();
+    client.send(command(&["EVALSHA", hash, "1", "a"]));
+    client.expect("-NOSCRIPT");
+    let mut client = bed.client();
+    client.send(command(&["EVAL", text, "1", "a"]).repeat(2) + &command(&["GET", "a"]));
+    client.expect(&(bulk("wrong").repeat(2) + &bulk("right")));
+    assert_eq!(rewrite.fired(), 2, "{}", bed.proxy.report());
+    rewrite.remove();
+    client.send(command(&["EVALSHA", hash, "1", "a"]));
+    client.expect(&bulk("right"));
+}

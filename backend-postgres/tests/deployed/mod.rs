@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use stanchion_conformance::Harness;
 use stanchion_conformance::gaps::GAPS;
 use stanchion_conformance::servers::{self, PgBouncer, PostgresOptions, PostgresServer};
@@ -19,6 +19,8 @@ pub(crate) struct Deployment {
     url: String,
     admin: String,
     migrate: bool,
+    /// Nobody else uses the database: what belongs to no namespace can be lost with the rest.
+    alone: bool,
 }
 
 /// Enough for all store objects of the cases that run at the same time.
@@ -26,21 +28,24 @@ const CONNECTIONS: &str = "400";
 
 static SERVER: LazyLock<Deployment> = LazyLock::new(|| {
     let url = servers::postgres().expect("a postgres").url().to_owned();
-    Deployment { admin: url.clone(), url, migrate: true }
+    Deployment { admin: url.clone(), url, migrate: true, alone: false }
 });
 
 static POOLER: LazyLock<Deployment> = LazyLock::new(|| {
     let server = start(PostgresOptions::default());
     let pooler = PgBouncer::start(server, 40, &[]).expect("a pgbouncer");
-    Deployment { url: Box::leak(Box::new(pooler)).url(), admin: server.url(), migrate: true }
+    Deployment { url: Box::leak(Box::new(pooler)).url(), admin: server.url(), migrate: true, alone: false }
 });
 
 static ROLE: LazyLock<Deployment> = LazyLock::new(|| {
     let server = start(PostgresOptions::default().tls(true).passwords(true));
     make_schema(server);
     let url = server.role("app", "p w", &grants("app").join("\n")).expect("the manual's grants");
-    Deployment { url, admin: server.url(), migrate: false }
+    Deployment { url, admin: server.url(), migrate: false, alone: false }
 });
+
+/// For databases that a test has for itself.
+static OWN: LazyLock<&'static PostgresServer> = LazyLock::new(|| start(PostgresOptions::default()));
 
 fn start(options: PostgresOptions) -> &'static PostgresServer {
     let server = PostgresServer::start(options.setting("max_connections", CONNECTIONS));
@@ -88,6 +93,45 @@ impl Deployed {
     /// A server that speaks TLS, to a role that has the manual's rights and no others, on a schema made beforehand.
     pub(crate) fn role() -> Self {
         Self::on(&ROLE, MutexMode::Lease)
+    }
+
+    /// A database of its own, with the schema.
+    pub(crate) async fn alone(mode: MutexMode) -> Self {
+        let name = format!("d{}", Ticket::random());
+        let server = OWN.url();
+        let mut admin = PgConnection::connect(&server).await.expect("a connection");
+        let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
+        sqlx::raw_sql(create).execute(&mut admin).await.expect("a database");
+        let (before, _) = server.rsplit_once('/').expect("a URL with a database");
+        let url = format!("{before}/{name}");
+        let deployment = Deployment { admin: url.clone(), url, migrate: true, alone: true };
+        let alone = Self::on(Box::leak(Box::new(deployment)), mode);
+        drop(alone.store().await);
+        alone
+    }
+
+    /// Replaces a text, which has to be there once, in functions of the schema of a database of its own.
+    pub(crate) async fn change(&self, changes: &[(&str, &str, &str)]) {
+        assert!(self.deployment.alone, "others use these functions");
+        let mut admin = self.admin().await;
+        for (function, from, to) in changes {
+            let named = format!("SELECT pg_get_functiondef('stanchion.{function}'::regproc)");
+            let text: String =
+                sqlx::query_scalar(AssertSqlSafe(named)).fetch_one(&mut admin).await.expect("a function");
+            assert_eq!(text.matches(from).count(), 1, "{from:?} in {text}");
+            let changed = AssertSqlSafe(text.replace(from, to));
+            sqlx::raw_sql(changed).execute(&mut admin).await.expect("it is replaced");
+        }
+    }
+
+    /// Runs a statement.
+    pub(crate) async fn execute(&self, statement: &'static str) {
+        sqlx::raw_sql(statement).execute(&mut self.admin().await).await.expect("it is carried out");
+    }
+
+    /// The URL of its database.
+    pub(crate) fn url(&self) -> &str {
+        &self.deployment.url
     }
 
     fn on(deployment: &'static Deployment, mode: MutexMode) -> Self {
@@ -164,6 +208,9 @@ impl Harness for Deployed {
         sqlx::query(LOSE).bind(&self.namespace).execute(&mut admin).await.expect("it is gone");
         if self.mode == MutexMode::Session {
             sqlx::query(END_SESSIONS).bind(&self.namespace).execute(&mut admin).await.expect("they end");
+            if self.deployment.alone {
+                self.execute("ALTER SEQUENCE stanchion.session_tokens RESTART").await;
+            }
         }
         true
     }

@@ -99,6 +99,11 @@ impl Deployed {
         Self::on(&CLUSTER)
     }
 
+    /// One server, to which clients have that way.
+    pub(crate) fn by(way: String, server: &str) -> Self {
+        Self::on(Box::leak(Box::new(Deployment { url: way, primaries: vec![server.to_owned()] })))
+    }
+
     fn on(deployment: &'static Deployment) -> Self {
         Self { deployment, namespace: format!("t{}", Ticket::random()) }
     }

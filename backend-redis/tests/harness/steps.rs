@@ -31,6 +31,14 @@ impl StepHarness for Bed {
         (Box::new(Self::on(&server.url())), Box::new(server))
     }
 
+    async fn keep_busy(&self, _: &Object, time: Duration) {
+        // It answers this at once, and nothing else until then.
+        let milliseconds = u64::try_from(time.as_millis()).expect("a short time");
+        let mut pause = redis::cmd("CLIENT");
+        pause.arg("PAUSE").arg(milliseconds);
+        let () = pause.query_async(&mut self.looking().await).await.expect("a pause");
+    }
+
     async fn lose_data(&self) {
         let keys = self.keys_by(self.looking().await).await;
         let _: u64 = self.looking().await.del(keys).await.expect("a deletion");

@@ -1,7 +1,8 @@
 //! A guard inside a guard.
 
 use std::future::pending;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Instant};
@@ -17,16 +18,33 @@ pub(super) struct PlantedKeeper {
     bug: Option<Bug>,
     /// Believed instead of the inner guard's.
     deadline: Option<Instant>,
+    /// The store has answered since the deadline.
+    told: Arc<AtomicBool>,
+}
+
+/// Waits for the deadline, and then for a word of the store.
+async fn word_of_the_store(guard: Weak<MutexGuard>, mutex: Arc<dyn Mutex>, told: Arc<AtomicBool>) {
+    let deadline = || guard.upgrade().filter(|guard| guard.is_held()).and_then(|guard| guard.deadline());
+    while let Some(deadline) = deadline() {
+        clock::sleep(Instant::from_std(deadline).saturating_duration_since(clock::now())).await;
+    }
+    while mutex.inspect().await.is_err() {}
+    told.store(true, Ordering::Relaxed);
 }
 
 impl PlantedKeeper {
+    #[expect(clippy::disallowed_methods, reason = "the background task is a part of the bug")]
     pub(super) fn new(
         guard: MutexGuard,
         mutex: Arc<dyn Mutex>,
         bug: Option<Bug>,
         deadline: Option<Instant>,
     ) -> Self {
-        Self { guard: RwLock::new(Some(Arc::new(guard))), mutex, bug, deadline }
+        let (guard, told) = (Arc::new(guard), Arc::default());
+        if bug == Some(Bug::BelievesWhileAsking) {
+            tokio::spawn(word_of_the_store(Arc::downgrade(&guard), Arc::clone(&mutex), Arc::clone(&told)));
+        }
+        Self { guard: RwLock::new(Some(guard)), mutex, bug, deadline, told }
     }
 
     fn guard(&self) -> Option<Arc<MutexGuard>> {
@@ -47,6 +65,7 @@ impl Keeper for PlantedKeeper {
         match (self.guard(), self.deadline) {
             (None, _) => false,
             (Some(_), _) if self.bug == Some(Bug::HeldUntilTold) => true,
+            (Some(_), _) if self.bug == Some(Bug::BelievesWhileAsking) => !self.told.load(Ordering::Relaxed),
             (Some(_), Some(deadline)) => clock::now() < deadline,
             (Some(guard), None) => guard.is_held(),
         }

@@ -76,6 +76,15 @@ impl PlantedMutex {
         Ok(guard)
     }
 
+    async fn lock_when_the_lease_is_over(&self) -> Result<MutexGuard> {
+        if let Some(guard) = self.inner.try_lock().await? {
+            return Ok(guard);
+        }
+        let guard = self.inner.lock().await?;
+        clock::sleep(self.ttl.unwrap_or(Ttl::DEFAULT.get())).await;
+        Ok(guard)
+    }
+
     async fn lock_without_a_queue(&self) -> Result<MutexGuard> {
         let _waiting = Waiting::new(&self.ledger, self.inner.name());
         loop {
@@ -128,6 +137,7 @@ impl Mutex for PlantedMutex {
     async fn lock(&self) -> Result<MutexGuard> {
         let guard = match self.bug {
             Some(Bug::LostWakeUp) => self.lock_after_a_missed_wake_up().await?,
+            Some(Bug::LateGrant) => self.lock_when_the_lease_is_over().await?,
             Some(Bug::Barging) => self.lock_without_a_queue().await?,
             Some(Bug::CancelledAcquireLeaks) => self.lock_in_the_background().await?,
             _ => self.inner.lock().await?,

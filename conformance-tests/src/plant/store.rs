@@ -15,6 +15,12 @@ use super::mutex::PlantedMutex;
 use super::semaphore::PlantedSemaphore;
 use super::wait_group::PlantedWaitGroup;
 
+/// The same store, with a bug in its clients.
+#[must_use]
+pub fn plant(store: Arc<dyn Store>, bug: Bug) -> Arc<dyn Store> {
+    Arc::new(PlantedStore::new(store, Some(bug), &Arc::default()))
+}
+
 #[derive(Debug)]
 pub(super) struct PlantedStore {
     inner: Arc<dyn Store>,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use super::cases::{CLOCK_CASES, STEP_CASES};
 use super::harness::{ClockHarness, StepHarness};
@@ -54,18 +55,38 @@ where
     held(path, async move || run(&start().await).await);
 }
 
+/// Runs the case of that path on a runtime of its own and says what became of it, as
+/// [`suite::verdict`](crate::suite::verdict) does for cases about stores.
+///
+/// # Panics
+/// If there is none of that path, or the system refuses a thread or a runtime.
+pub fn verdict<H, F>(path: &str, limit: Duration, start: impl FnOnce() -> F + Send + 'static) -> Verdict
+where
+    H: StepHarness,
+    F: Future<Output = H>,
+{
+    let run = find(&STEP_CASES, path);
+    judged(path, limit, async move || run(&start().await).await)
+}
+
 fn find<H: ?Sized>(cases: &[Case<H>], path: &str) -> for<'a> fn(&'a H) -> Running<'a> {
     cases.iter().find(|case| case.path() == path).unwrap_or_else(|| panic!("there is no case {path}")).run
 }
 
 fn held<F: Future<Output = ()>>(path: &str, run: impl FnOnce() -> F + Send + 'static) {
-    let passed = async move || {
-        run().await;
-        Verdict::Passed
-    };
-    if let Verdict::Failed(message) = apart(path, CASE_LIMIT, passed) {
+    if let Verdict::Failed(message) = judged(path, CASE_LIMIT, run) {
         panic!("{path}: {message}");
     }
+}
+
+fn judged<F>(path: &str, limit: Duration, run: impl FnOnce() -> F + Send + 'static) -> Verdict
+where
+    F: Future<Output = ()>,
+{
+    apart(path, limit, async move || {
+        run().await;
+        Verdict::Passed
+    })
 }
 
 /// Makes one `#[test]` of each case about steps, so that no lease store can leave one out.

@@ -93,6 +93,10 @@ pub trait StepHarness: Send + Sync + 'static {
     /// A harness on a server of its own, whose data survive a kill, and that server.
     async fn alone(&self) -> (Box<dyn StepHarness>, Box<dyn Outages>);
 
+    /// Keeps every other step from an object's record for `time` from now on: by a transaction that has locked it, or by a
+    /// server that does nothing else. Asked of a harness that is [`alone`](Self::alone), for an object that is in use.
+    async fn keep_busy(&self, object: &Object, time: Duration);
+
     /// Makes the store forget everything it keeps in the namespace, as after a crash without persistence.
     async fn lose_data(&self);
 

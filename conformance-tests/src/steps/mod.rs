@@ -11,6 +11,6 @@ mod cases;
 pub mod drive;
 mod harness;
 
-pub use case::{Case, run, run_by_clock};
+pub use case::{Case, run, run_by_clock, verdict};
 pub use cases::{CLOCK_CASES, STEP_CASES};
 pub use harness::{ClockHarness, LeaseSteps, Outages, Process, StepHarness, Tally};

@@ -60,17 +60,32 @@ impl StepHarness for Bed {
     }
 
     async fn forgetful_process(&self, tokens: Duration, state: Duration) -> Process {
-        let bed = Self { namespace: self.namespace.clone(), ..Self::on(&self.url) };
+        let bed = Self { namespace: self.namespace.clone(), ..Self::on(&self.url).with(self) };
         bed.retaining(tokens, state).process().await
     }
 
     async fn stranger(&self) -> Process {
-        Self::on(&self.url).process().await
+        Self::on(&self.url).with(self).process().await
     }
 
     async fn alone(&self) -> (Box<dyn StepHarness>, Box<dyn Outages>) {
         let server = PostgresServer::start(PostgresOptions::default().fsync(true)).expect("a postgres");
-        (Box::new(Self::on(&server.url())), Box::new(server))
+        (Box::new(Self::on(&server.url()).with(self)), Box::new(server))
+    }
+
+    async fn keep_busy(&self, object: &Object, time: Duration) {
+        let row = format!(
+            "SELECT id FROM stanchion.objects WHERE namespace = $N AND kind = '{}' AND name = '{}' FOR UPDATE",
+            object.kind.letter(),
+            object.name
+        );
+        let mut raw = self.raw().await;
+        self.execute(&mut raw, "BEGIN").await;
+        assert_eq!(self.execute(&mut raw, &row).await.len(), 1, "{object:?} is in use");
+        tokio::spawn(async move {
+            sleep(time).await;
+            sqlx::raw_sql("COMMIT").execute(&mut raw).await.expect("a commit");
+        });
     }
 
     async fn lose_data(&self) {

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests wait in real time")]
 
 mod harness;
+mod planted;
 mod speed;
 mod sweep;
 
@@ -27,13 +28,19 @@ use crate::schema::Schema;
 
 step_suite!(Bed::shared());
 
-/// The servers that have our schema.
-static MADE: LazyLock<Mutex<Vec<String>>> = LazyLock::new(Mutex::default);
+/// The servers that have our schema, by URL and by the schema's name.
+static MADE: LazyLock<Mutex<Vec<(String, String)>>> = LazyLock::new(Mutex::default);
+
+/// A function of the schema, a text of it, and what is to stand there instead.
+type Change = (&'static str, &'static str, &'static str);
 
 /// A namespace on a server, in the schema of this run.
 struct Bed {
     url: String,
     namespace: String,
+    schema: Schema,
+    /// What is changed in the schema when it is made.
+    changes: &'static [Change],
     retention: Retention,
     /// For what the cases ask over and over.
     looking: Mutex<Option<PgConnection>>,
@@ -66,18 +73,31 @@ impl Bed {
         Self {
             url: url.to_owned(),
             namespace: format!("t{}", Ticket::random()),
+            schema: Self::shared_schema(),
+            changes: &[],
             retention,
             looking: Mutex::default(),
         }
+    }
+
+    /// In a schema of its own with these changes.
+    fn changed(self, changes: &'static [Change]) -> Self {
+        let schema = Schema::new(&format!("t{}", Ticket::random())).expect("a name");
+        Self { schema, changes, ..self }
     }
 
     fn retaining(self, tokens: Duration, state: Duration) -> Self {
         Self { retention: Retention { tokens, state }, ..self }
     }
 
-    fn schema() -> Schema {
+    fn shared_schema() -> Schema {
         static NAME: LazyLock<String> = LazyLock::new(|| format!("t{}", Ticket::random()));
         Schema::new(&NAME).expect("a name")
+    }
+
+    /// In the same schema as the other, or one with the same changes on another server.
+    fn with(self, other: &Self) -> Self {
+        Self { schema: other.schema.clone(), changes: other.changes, ..self }
     }
 
     /// A plain client.
@@ -87,22 +107,39 @@ impl Bed {
 
     async fn make_schema(&self) {
         let mut made = MADE.lock().await;
-        if made.contains(&self.url) {
+        let place = (self.url.clone(), self.schema.name().to_owned());
+        if made.contains(&place) {
             return;
         }
         let mut raw = self.raw().await;
-        let schema = Self::schema();
-        self.execute(&mut raw, &format!("CREATE SCHEMA \"{}\"", schema.name())).await;
-        for migration in schema.migrations() {
+        self.execute(&mut raw, &format!("CREATE SCHEMA {}", self.schema.quoted())).await;
+        for migration in self.schema.migrations() {
             sqlx::raw_sql(migration.sql.clone()).execute(&mut raw).await.expect(&migration.description);
         }
-        made.push(self.url.clone());
+        for change in self.changes {
+            self.change(&mut raw, change).await;
+        }
+        made.push(place);
+    }
+
+    async fn change(&self, raw: &mut PgConnection, (function, from, to): &Change) {
+        let rows =
+            self.execute(raw, &format!("SELECT pg_get_functiondef('stanchion.{function}'::regproc)")).await;
+        let text: String = rows[0].get(0);
+        let from = self.in_schema(from);
+        assert_eq!(text.matches(&from).count(), 1, "{from:?} in {text}");
+        let changed = text.replace(&from, &self.in_schema(to));
+        sqlx::raw_sql(sqlx::AssertSqlSafe(changed)).execute(raw).await.expect("it is replaced");
+    }
+
+    /// A text in which `stanchion.` stands for the schema.
+    fn in_schema(&self, text: &str) -> String {
+        text.replace("stanchion.", &format!("{}.", self.schema.quoted()))
     }
 
     /// Runs a statement in which `stanchion.` stands for the schema and `$N` for the namespace.
     async fn execute(&self, raw: &mut PgConnection, text: &str) -> Vec<PgRow> {
-        let text = text.replace("stanchion.", &format!("\"{}\".", Self::schema().name()));
-        let text = text.replace("$N", &format!("'{}'", self.namespace));
+        let text = self.in_schema(text).replace("$N", &format!("'{}'", self.namespace));
         sqlx::query(sqlx::AssertSqlSafe(text)).fetch_all(raw).await.expect("a statement that succeeds")
     }
 
@@ -117,7 +154,7 @@ impl Bed {
         let options: PgConnectOptions = self.url.parse().expect("a URL");
         let link = || Arc::new(Link::new(options.clone(), 2, Duration::from_secs(5)));
         let context = Arc::new(Context {
-            schema: Self::schema(),
+            schema: self.schema.clone(),
             namespace: self.namespace.as_str().into(),
             process,
             retention: self.retention,

@@ -12,6 +12,7 @@ mod pg_frame;
 mod postgres;
 mod redis;
 mod resp;
+mod rewrite;
 mod rule;
 mod state;
 mod wire;
@@ -30,6 +31,8 @@ use crate::servers::{free_port, wait_until};
 pub use rule::{Action, Then, When};
 pub use state::{ConnectionCounts, Direction, Mark, Request, Scope};
 
+use address::Protocol;
+use rewrite::Rewrite;
 use state::{Armed, End, Shared, State};
 
 const BIND_ATTEMPTS: usize = 5;
@@ -62,6 +65,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Ends all its connections.
 pub struct Proxy {
     shared: Arc<Shared>,
+    protocol: Protocol,
     port: u16,
     thread: Option<JoinHandle<()>>,
 }
@@ -79,7 +83,7 @@ impl Proxy {
         let port = listener.local_addr()?.port();
         let shared = Arc::new(Shared::new());
         let thread = Some(listen::spawn(listener, server, protocol, Arc::clone(&shared))?);
-        Ok(Self { shared, port, thread })
+        Ok(Self { shared, protocol, port, thread })
     }
 
     /// A URL of the server, of whatever user and parameters, with the proxy's host and port in it.
@@ -105,9 +109,31 @@ impl Proxy {
         Rule { shared: Arc::clone(&self.shared), number }
     }
 
+    /// Has a text in the commands of Redis clients replaced by another, from now on, wherever it stands: in scripts above
+    /// all. A script that is called by its hash is not found then, whichever it is, so that the client sends its text.
+    ///
+    /// The rule has acted when a text was replaced. Several act one after the other, the oldest first.
+    ///
+    /// # Panics
+    ///
+    /// In front of a Postgres, whose functions can be replaced on the server.
+    pub fn rewrite(&self, from: &str, to: &str) -> Rule {
+        assert_eq!(self.protocol, Protocol::Redis, "only commands of Redis can be rewritten");
+        let number = self.shared.change(|state| {
+            state.next_rule += 1;
+            let rewrite = Rewrite { number: state.next_rule, from: from.to_owned(), to: to.to_owned() };
+            state.rewrites.push(rewrite);
+            state.next_rule
+        });
+        Rule { shared: Arc::clone(&self.shared), number }
+    }
+
     /// Removes all rules. What they do to requests that were already met stays.
     pub fn clear_rules(&self) {
-        self.shared.change(|state| state.rules.clear());
+        self.shared.change(|state| {
+            state.rules.clear();
+            state.rewrites.clear();
+        });
     }
 
     /// Lets nothing pass in this direction any more on all connections, also those to come. Nothing is closed, ends of
@@ -289,7 +315,10 @@ impl Rule {
 
     /// Removes it. What it does to requests that were already met stays.
     pub fn remove(&self) {
-        self.shared.change(|state| state.rules.retain(|rule| rule.number != self.number));
+        self.shared.change(|state| {
+            state.rules.retain(|rule| rule.number != self.number);
+            state.rewrites.retain(|rewrite| rewrite.number != self.number);
+        });
     }
 }
 

@@ -82,7 +82,8 @@ impl Redis {
         if self.client_ended {
             return None;
         }
-        let piece = Piece::treated(bytes, ledger.carry_out(fate.request));
+        let rewritten = ledger.rewritten(bytes);
+        let piece = Piece::treated(rewritten.as_deref().unwrap_or(bytes), ledger.carry_out(fate.request));
         if piece.is_last() {
             self.client_ended = true;
         } else {

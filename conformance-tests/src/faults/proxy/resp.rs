@@ -66,6 +66,18 @@ fn array_command(bytes: &[u8]) -> Result<Command, Stop> {
     Ok(Command { length: at, count, words, last })
 }
 
+/// The elements of a whole command; `None` of an inline one.
+pub(super) fn elements(command: &[u8]) -> Option<Vec<&[u8]>> {
+    let (count, mut at) = header(command, 0).ok().filter(|_| command.first() == Some(&b'*'))?;
+    let mut elements = Vec::new();
+    for _ in 0..count {
+        let element = bulk(command, at).ok()?;
+        at = element.end + 2;
+        elements.push(&command[element]);
+    }
+    Some(elements)
+}
+
 /// The reply or push message at the front of what a server has sent.
 pub(super) fn frame(bytes: &[u8]) -> Result<Frame, Stop> {
     let mut at = 0;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::rewrite::{Rewrite, rewritten};
 use super::rule::{Action, Deed, Fate, Ordered, When};
 
 const LOGGED: usize = 4_096;
@@ -104,6 +105,7 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) rules: Vec<Armed>,
+    pub(super) rewrites: Vec<Rewrite>,
     pub(super) next_rule: u64,
     pub(super) connections: BTreeMap<u64, Tracked>,
     /// What connections to come begin with.
@@ -146,6 +148,7 @@ impl Shared {
     pub(super) fn new() -> Self {
         let state = State {
             rules: Vec::new(),
+            rewrites: Vec::new(),
             next_rule: 0,
             connections: BTreeMap::new(),
             held: [false; 2],
@@ -265,9 +268,20 @@ impl Ledger {
     /// Counts what is now done for a rule.
     pub(super) fn carry_out(&self, order: Option<Ordered>) -> Option<Deed> {
         let (rule, deed) = order?;
+        self.count(rule);
+        Some(deed)
+    }
+
+    fn count(&self, rule: u64) {
         *self.shared.fired.lock().unwrap_or_else(PoisonError::into_inner).entry(rule).or_default() += 1;
         self.shared.changes.send_replace(());
-        Some(deed)
+    }
+
+    /// The command as it is to arrive, if that is another.
+    pub(super) fn rewritten(&self, command: &[u8]) -> Option<Vec<u8>> {
+        let (command, done) = rewritten(command, &self.shared.state().rewrites)?;
+        done.into_iter().for_each(|rule| self.count(rule));
+        Some(command)
     }
 
     /// Whether this wake-up does not arrive; then it is counted.

@@ -55,7 +55,7 @@ pub(super) async fn l5_a_flight_is_charged_once_whatever_its_retry_asks(harness:
         [taking("a", 2), taking("b", 1), taking("a", 2), reserving("a", Ticket::random(), 8), taking("b", 1)];
     let first = decide(&process, flight, &calls).await;
     assert_eq!([0, 1, 2, 4].map(|i| remaining(&first[i])), [(true, 8), (true, 9), (true, 6), (true, 8)]);
-    assert_eq!(decided(&decide(&process, flight, &calls).await), decided(&first));
+    assert_eq!(decided(&decide(&process, flight, &calls).await), decided(&first), "a retry");
     // Half of the callers have gone: their calls ask for nothing any more.
     let mut fewer = calls.clone();
     fewer[2] = taking("a", 0);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::clock::{sleep, wall_micros};
+use stanchion_core::clock::{now, sleep, wall_micros};
 use stanchion_core::engine::steps::{Acquire, Acquired, Kept, Renew};
 
 use super::super::drive::*;
@@ -68,6 +68,26 @@ pub(super) async fn c8_an_expired_hold_is_grantable_and_stays_gone(harness: &dyn
     assert!(granted(&process, &ask(&object)).await > token);
     assert_eq!(release(&process, &request).await, Kept::No);
     assert_eq!(process.callers.inspect(&object).await.expect("an answer").holders.len(), 1);
+}
+
+pub(super) async fn c7_c8_expiry_is_judged_by_the_clock_after_the_wait_for_a_record(
+    harness: &dyn StepHarness,
+) {
+    const BUSY: Duration = Duration::from_millis(1_200);
+    let (harness, _server) = harness.alone().await;
+    let (holder, other) = (harness.process().await, harness.process().await);
+    other.callers.ping().await.expect("it is connected");
+    let held = Acquire { lease: ttl(800), ..ask(&mutex("m")) };
+    let token = granted(&holder, &held).await;
+    harness.keep_busy(&held.object, BUSY).await;
+    // It comes while the hold lives, and its turn when the hold has ended.
+    let (sent, request) = (now(), Acquire { queue: false, ..ask(&held.object) });
+    assert!(granted(&other, &request).await > token);
+    assert!(
+        sent.elapsed() >= BUSY / 2,
+        "nobody else could use the record, but this took {:?}",
+        sent.elapsed()
+    );
 }
 
 pub(super) async fn c8_a_renewed_hold_lasts_from_its_renewal(harness: &dyn StepHarness) {

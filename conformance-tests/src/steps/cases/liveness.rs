@@ -58,7 +58,8 @@ pub(super) async fn c16_a_silent_waiter_loses_its_place_after_its_lease(harness:
     heard(&[&row.other], &object, Duration::from_millis(500)).await;
     release(&row.other, &row.held).await;
     granted(&row.other, &row.second).await;
-    assert_eq!(row.other.callers.inspect(&object).await.expect("an answer").waiters, 0);
+    let waiters = row.other.callers.inspect(&object).await.expect("an answer").waiters;
+    assert_eq!(waiters, 0, "its place ended with its lease");
 }
 
 pub(super) async fn c16_try_lock_says_no_while_a_live_waiter_queues_and_passes_the_silent(

@@ -34,6 +34,7 @@ macro_rules! for_each_step_case {
                 c2_a_retried_acquire_has_its_lease_anew,
                 c2_a_retry_finds_its_hold_and_its_label,
                 c5_entries_of_one_batch_meet_each_other,
+                c7_c8_expiry_is_judged_by_the_clock_after_the_wait_for_a_record,
                 c8_an_expired_hold_is_grantable_and_stays_gone,
                 c8_a_renewed_hold_lasts_from_its_renewal,
                 c8_an_expired_hold_is_not_released_and_the_name_is_free,
