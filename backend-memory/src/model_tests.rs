@@ -64,13 +64,13 @@ fn loss() {
 
 #[test]
 fn c9_whoever_waits_for_the_loss_of_a_hold_hears_of_it_however_it_ends() {
-    explore(1500, loss);
+    explore(3000, loss);
 }
 
 /// A queued call whose store object closes while the holder gives the mutex up.
 #[test]
 fn c12_a_close_ends_a_queued_call_or_loses_its_hold_and_leaves_nothing() {
-    explore(1500, || {
+    explore(3000, || {
         Time::scenario(|_| async move {
             let holder = MemoryStore::new();
             let closed = holder.client();
@@ -139,7 +139,7 @@ fn zero() {
 /// Two who wait for a group through a store object that closes, while its last member leaves.
 #[test]
 fn c12_a_close_ends_the_waits_for_a_group() {
-    explore(1000, || {
+    explore(3000, || {
         Time::scenario(|_| async move {
             let store = MemoryStore::new();
             let closed = store.client();
@@ -167,13 +167,13 @@ fn c12_a_close_ends_the_waits_for_a_group() {
 
 #[test]
 fn w3_everybody_hears_of_zero_and_nobody_before() {
-    explore(1500, zero);
+    explore(3000, zero);
 }
 
 /// Members that join a limited group while others leave it, given up anywhere.
 #[test]
 fn w7_members_that_wait_for_room_are_never_too_many_and_leave_nothing() {
-    explore(1000, || {
+    explore(3000, || {
         Time::scenario(|_| async move {
             let store = MemoryStore::new();
             let options = WaitGroupOptions::default().limit(1);
@@ -232,12 +232,12 @@ fn clocked() {
 
 #[test]
 fn l6_whoever_waits_for_a_clock_sees_each_of_its_moves() {
-    explore(1000, clocked);
+    explore(3000, clocked);
 }
 
 #[test]
 fn c12_a_close_ends_the_waits_of_a_limiter() {
-    explore(1500, || {
+    explore(3000, || {
         Time::scenario(|_| async move {
             let store = MemoryStore::new();
             let one = limiter(&store);
@@ -260,7 +260,7 @@ fn c12_a_close_ends_the_waits_of_a_limiter() {
 
 #[test]
 fn c25_a_name_that_comes_and_goes_is_never_doubled_and_its_tokens_grow() {
-    explore(1000, || {
+    explore(3000, || {
         Time::scenario(|_| async move {
             let store = MemoryStore::new();
             let (held, largest) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU64::new(0)));

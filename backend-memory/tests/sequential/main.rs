@@ -21,11 +21,13 @@ use std::future::Future;
 
 use proptest::prelude::*;
 
-/// As many sequences for each kind; what fails is shrunk, and its operations are printed.
+/// As many sequences for each kind, unless `PROPTEST_CASES` says otherwise; what fails is shrunk, and its operations are
+/// printed.
 const CASES: u32 = 400;
 
 fn config() -> ProptestConfig {
-    ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() }
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(CASES);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 /// Runs a sequence in a time that stands still unless it is moved.

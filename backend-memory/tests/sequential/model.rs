@@ -121,10 +121,6 @@ impl Model {
         self.limit.unwrap_or(Some(0)).map(|limit| limit.saturating_sub(self.used()))
     }
 
-    pub(crate) fn queued(&self) -> usize {
-        self.queue.len()
-    }
-
     fn fits(&self, weight: u32) -> bool {
         self.free().is_none_or(|free| weight <= free)
     }

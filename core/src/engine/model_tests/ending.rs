@@ -28,30 +28,43 @@ impl Rig {
         (Self { store, engine: Arc::new(EngineHandle { shared }) }, thread)
     }
 
-    /// A hold that the store has just granted.
-    fn grant(&self, number: usize, ttl: Duration) -> MutexGuard {
+    /// What the store has just granted to a call.
+    fn answer(&self, number: usize, ttl: Duration) -> (Grant, Doubt) {
         let (ticket, lease, sent) = (Ticket::random(), Ttl::new(ttl).unwrap(), now());
         self.store.grant(ticket, sent + ttl);
         let mut doubt = Doubt::new(&self.engine, &object(number), ticket, lease);
         doubt.raise();
         let token = FencingToken::new(1).unwrap();
-        let grant = Grant { token, sent, ambiguous: draw(2) == 0, born: 0 };
+        (Grant { token, sent, ambiguous: draw(2) == 0, born: 0 }, doubt)
+    }
+
+    /// A hold that the store has just granted.
+    fn grant(&self, number: usize, ttl: Duration) -> MutexGuard {
+        let (grant, doubt) = self.answer(number, ttl);
         MutexGuard::new(own(&grant, doubt, &HoldOptions::default(), 1).unwrap())
     }
 }
 
-/// A store object with three holds: one dropped, one released by a call, one kept, while it is closed or not, and then
-/// nobody is left.
+/// A store object with three holds: one dropped, one released by a call, one kept, and a grant that has no guard yet,
+/// while it is closed or not, and then nobody is left.
 #[test]
 fn c12_every_hold_is_released_whatever_ends_first_and_none_twice() {
-    explore(600, || {
+    explore(2500, || {
         Time::scenario(|time| async move {
             let (rig, thread) = Rig::start(Store::new(draw(4)));
             let guards = [0, 1, 2].map(|number| rig.grant(number, Ttl::DEFAULT.get()));
             let tickets = guards.each_ref().map(MutexGuard::ticket);
             let [dropped, released, kept] = guards;
+            let (grant, doubt) = rig.answer(3, Ttl::DEFAULT.get());
+            let late = doubt.ticket;
             let closes = draw(2) == 0;
             let flow = time.flow(10);
+            let owning = beside(async move {
+                match own(&grant, doubt, &HoldOptions::default(), 1) {
+                    Ok(hold) => drop(hold),
+                    Err(error) => assert!(closes && error.kind() == ErrorKind::Closed, "{error}"),
+                }
+            });
             let dropping = beside(async move { drop(dropped) });
             let releasing = beside(async move {
                 if let Err(error) = released.release().await {
@@ -76,6 +89,7 @@ fn c12_every_hold_is_released_whatever_ends_first_and_none_twice() {
                 }
                 now()
             });
+            owning.await;
             dropping.await;
             releasing.await;
             let ended = closing.await;
@@ -84,6 +98,7 @@ fn c12_every_hold_is_released_whatever_ends_first_and_none_twice() {
             time.stop();
             flow.await;
             assert!(drained, "a second or more for a few requests");
+            assert!(store.until(late).is_none() && !store.heard(late).is_empty(), "a grant is left");
             for ticket in tickets {
                 assert_eq!(store.until(ticket), None, "a release is lost");
                 let most = if closes { 2 } else { 1 };
@@ -106,7 +121,7 @@ enum End {
 
 #[test]
 fn c9_a_hold_in_the_care_of_the_thread_is_never_believed_beyond_the_stores_word() {
-    explore(600, || {
+    explore(2500, || {
         Time::scenario(|time| async move {
             let (rig, thread) = Rig::start(Store::new(draw(3)));
             let guard = Arc::new(rig.grant(0, Ttl::MIN));

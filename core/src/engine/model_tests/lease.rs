@@ -87,7 +87,7 @@ impl Scene {
 
 #[test]
 fn c9_renewal_loss_deadline_release_and_watchers_of_one_lease_agree() {
-    explore(2500, || {
+    explore(5000, || {
         Time::scenario(|time| async move {
             let scene = Scene::new();
             let with = || Arc::clone(&scene);
@@ -144,7 +144,7 @@ fn loss() {
 
 #[test]
 fn c9_every_schedule_of_a_loss_a_renewal_and_a_watcher_wakes_it() {
-    let schedules = exhaust(200_000, loss);
+    let schedules = exhaust(50_000, loss);
     println!("{schedules} schedules");
 }
 
@@ -152,5 +152,5 @@ fn c9_every_schedule_of_a_loss_a_renewal_and_a_watcher_wakes_it() {
 #[should_panic(expected = "deadlock")]
 fn c9_a_late_signal_is_found_where_a_loss_is_watched() {
     let _planted = LateSignals::plant();
-    exhaust(200_000, loss);
+    exhaust(50_000, loss);
 }

@@ -60,13 +60,13 @@ fn deliveries(faults: usize) {
 
 #[test]
 fn c12_what_is_pushed_is_sent_until_it_is_answered_and_then_no_more() {
-    explore(700, || deliveries(3));
+    explore(2000, || deliveries(3));
 }
 
 /// What is given up lets the queue run empty, and nothing of it is sent for ever.
 #[test]
 fn c12_what_is_given_up_holds_nobody_up() {
-    explore(700, || {
+    explore(2000, || {
         Time::scenario(|time| async move {
             let store = Store::new(usize::MAX);
             let outbox = Arc::new(Outbox::new(store.steps(false)));
@@ -99,5 +99,5 @@ fn c12_what_is_given_up_holds_nobody_up() {
 #[should_panic(expected = "max_steps")]
 fn c12_a_late_signal_is_found_where_releases_are_delivered() {
     let _planted = LateSignals::plant();
-    explore(700, || deliveries(0));
+    explore(2000, || deliveries(0));
 }
