@@ -138,6 +138,26 @@ fn s2_three_callers_of_several_permits_given_up_anywhere_lose_none() {
     explore(5000, || crowd(3, 2));
 }
 
+/// The holder stays until the last one is served: nobody but the call in between, which is given up, can make room.
+#[test]
+fn c5_a_large_call_that_is_given_up_lets_the_small_one_behind_it_go() {
+    explore(1000, || {
+        Time::scenario(|_| async move {
+            let scene = Scene::new(3);
+            let held = scene.handle.try_hold(1).unwrap().unwrap();
+            let held = scene.handle.hold(held, 1);
+            let (large, small) = (Arc::clone(&scene), Arc::clone(&scene));
+            let patience = if draw(2) == 0 { Patience::Polls(1) } else { Patience::Polls(2) };
+            let large = beside(async move { large.visit(3, patience, false).await });
+            let small = beside(async move { small.visit(1, Patience::Endless, false).await });
+            small.await;
+            large.await;
+            drop(held);
+            scene.check();
+        });
+    });
+}
+
 #[test]
 fn m1_every_schedule_of_two_callers_keeps_exclusion_and_wakes_both() {
     let others = [Patience::Endless, Patience::Polls(1), Patience::Woken];

@@ -126,7 +126,8 @@ fn c9_a_hold_in_the_care_of_the_thread_is_never_believed_beyond_the_stores_word(
             let (rig, thread) = Rig::start(Store::new(draw(3)));
             let guard = Arc::new(rig.grant(0, Ttl::MIN));
             let end = [End::Freed, End::Away, End::Closed, End::Dropped][draw(4)];
-            let flow = time.flow(8);
+            // In time for the renewals, or hardly.
+            let flow = time.flow([8, 40][draw(2)]);
             let watcher = (end != End::Dropped).then(|| {
                 let guard = Arc::clone(&guard);
                 beside(async move {
