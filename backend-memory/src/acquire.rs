@@ -1,5 +1,8 @@
 //! The future of a request that may have to queue.
 
+#[cfg(test)]
+mod model_tests;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;

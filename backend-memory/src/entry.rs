@@ -1,12 +1,11 @@
 //! A name's state behind its lock.
 
-use std::sync::{Mutex, PoisonError};
-
-use tokio::sync::Notify;
+use std::sync::PoisonError;
 
 use crate::clock::{Moment, StoreClock};
 use crate::kernel::{Permits, Turn};
 use crate::names::Resident;
+use crate::sync::{Mutex, Notify};
 
 /// The state of a mutex, a semaphore or a wait group. The lock is held for nanoseconds, never across an await.
 #[derive(Debug)]

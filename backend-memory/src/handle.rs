@@ -3,7 +3,6 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use crate::alarm::{Alarm, sign_or};
 use crate::entry::Entry;
 use crate::kernel::{Cause, Claim, Limit, Permits, Terms, Turn};
 use crate::session::Session;
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// A hold as it was granted.
 #[derive(Clone, Copy, Debug)]

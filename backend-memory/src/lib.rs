@@ -44,12 +44,15 @@ mod entry;
 mod handle;
 mod kernel;
 mod limiter;
+#[cfg(test)]
+mod model_tests;
 mod mutex;
 mod names;
 mod semaphore;
 mod session;
 mod state;
 mod store;
+mod sync;
 mod wait_group;
 
 pub use builder::MemoryStoreBuilder;

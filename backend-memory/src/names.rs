@@ -3,11 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use stanchion_core::Name;
 
 use crate::clock::Moment;
+use crate::sync::{Mutex, MutexGuard};
 
 const SHARDS: usize = 16;
 

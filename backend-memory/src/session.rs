@@ -1,12 +1,13 @@
 //! One store object: what its `close` ends.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use stanchion_core::{Error, Result};
-use tokio::sync::Notify;
 
 use crate::state::State;
+use crate::sync::Notify;
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// Names a store object among those of one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

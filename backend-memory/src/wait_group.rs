@@ -3,7 +3,6 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use crate::alarm::Alarm;
 use crate::handle::{Granted, Handle};
 use crate::kernel::{Cause, End, Generation, Permits};
 use crate::session::Session;
+use crate::sync::atomic::Ordering;
 
 /// A wait group in this process.
 #[derive(Debug)]

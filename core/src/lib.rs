@@ -14,6 +14,7 @@ mod inspect;
 mod lease;
 mod name;
 mod options;
+mod sync;
 mod ticket;
 mod traits;
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use stanchion_core::Outcome;
 use stanchion_core::clock::Instant;
-use tokio::sync::Notify;
+
+use crate::sync::Notify;
 
 /// How a member ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

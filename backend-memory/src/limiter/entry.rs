@@ -1,12 +1,13 @@
 //! The bucket of one name behind its lock.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use stanchion_core::Ticket;
 use stanchion_core::limit::{Bucket, ExactQuota};
 
 use crate::clock::Moment;
 use crate::names::Resident;
+use crate::sync::Mutex;
 
 /// The state of a limiter; nothing until its first operation, and after the store lost its data.
 #[derive(Debug, Default)]

@@ -3,7 +3,6 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use super::LimiterClock;
 use super::entry::LimiterEntry;
 use crate::clock::{Moment, micros};
 use crate::session::Session;
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// A limiter in this process.
 #[derive(Debug)]

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use stanchion_core::clock::{self, Instant};
-use tokio::sync::Notify;
 
 use crate::clock::micros;
+use crate::sync::Notify;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// A clock for limiters that moves only when told to, for tests of code that uses one.
 ///

@@ -1,15 +1,15 @@
 //! Who waits in this process, and for what: where wake-ups are delivered.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::steps::{Object, Polled, WakeSource};
 use crate::Ticket;
 use crate::clock::now;
+use crate::sync::{Mutex, MutexGuard, Notify};
 
 /// A waiter's bell. It remembers one ring.
 pub(crate) type Bell = Arc<Notify>;

@@ -1,7 +1,6 @@
 //! A name, as one caller uses it: what mutexes, semaphores and wait groups have in common.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tracing::Instrument;
 
@@ -11,6 +10,7 @@ use super::keeper::move_hold;
 use super::steps::{Acquire, Attach, Attached, Force, LimitCheck, NO_LIMIT, Object};
 use crate::clock::now;
 use crate::options::check_count;
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::{Error, Hold, HoldOptions, Inspection, Kind, OnMismatch, Result, Ticket};
 
 /// A handle of something that is held: a mutex, a semaphore, or a wait group, whose members are holds.

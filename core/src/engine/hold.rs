@@ -1,15 +1,15 @@
 //! The life of one lease: believed until its deadline, renewed, lost or given back.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::steps::Object;
 use crate::clock::now;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, MutexGuard, Notify};
 use crate::{Ticket, Ttl};
 
 /// Where a hold stands. There is no way back from `Lost` and `Given`.

@@ -13,6 +13,8 @@ mod hold;
 mod joint;
 mod keeper;
 mod limit;
+#[cfg(test)]
+mod model_tests;
 mod outbox;
 mod permits;
 mod point;

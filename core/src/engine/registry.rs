@@ -1,15 +1,15 @@
 //! Which holds there are and when each is renewed next.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::hold::LeaseHold;
 use super::steps::{Force, Object};
 use crate::Ticket;
+use crate::sync::{Mutex, MutexGuard, Notify};
 
 /// How much sooner than due a hold may be renewed in the company of others.
 const TOGETHER: Duration = Duration::from_secs(2);

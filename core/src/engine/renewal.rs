@@ -11,6 +11,7 @@ use super::shared::Shared;
 use super::steps::{Kept, PermitSteps, Renew, Steps};
 use crate::Ttl;
 use crate::clock::now;
+use crate::sync::spawn;
 
 /// Holds renewed by one step call.
 const BATCH: usize = 500;
@@ -18,14 +19,13 @@ const BATCH: usize = 500;
 type Due = (Arc<LeaseHold>, Renew);
 
 /// Renews what is due, each batch on its own so that a stalled one does not keep the others.
-#[expect(clippy::disallowed_methods, reason = "a task of the engine's own runtime")]
 pub(crate) async fn watchdog(shared: &Arc<Shared>, steps: &Steps) {
     loop {
         let sent = now();
         let (due, next) = shared.registry.take_due(sent);
         for batch in batches(requests(shared, due, sent), steps.request_timeout) {
             let (shared, permits) = (Arc::clone(shared), Arc::clone(&steps.permits));
-            tokio::spawn(async move { renew(&shared, permits.as_ref(), batch, sent).await });
+            spawn(async move { renew(&shared, permits.as_ref(), batch, sent).await });
         }
         tokio::select! {
             () = sleep_until_some(next) => {}

@@ -1,10 +1,8 @@
 //! What the engine's thread and the callers share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::board::Board;
@@ -19,6 +17,8 @@ use super::renewal::jittered;
 use super::steps::{Cancel, Ending, Object, Refund, Release, Steps, WakeSource};
 use super::watch::Watches;
 use crate::clock::now;
+use crate::sync::Notify;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::{Capabilities, Error, Result, Ticket, Ttl};
 
 /// How much later than the steps the engine calls a request overdue.

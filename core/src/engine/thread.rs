@@ -51,7 +51,7 @@ async fn run(shared: &Arc<Shared>, Own { steps, wake, chores }: &Own) {
     engine(shared, steps, wake.as_deref()).await;
 }
 
-async fn engine(shared: &Arc<Shared>, steps: &Steps, wake: Option<&dyn WakeSource>) {
+pub(crate) async fn engine(shared: &Arc<Shared>, steps: &Steps, wake: Option<&dyn WakeSource>) {
     let work = async {
         tokio::join!(
             watchdog(shared, steps),

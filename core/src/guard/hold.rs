@@ -3,13 +3,13 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
 use async_trait::async_trait;
 
 use crate::clock::Instant;
+use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::{Error, FencingToken, Result, Ticket, Ttl};
 
 /// What stands behind a guard; implemented by stores. Every method concerns the hold of that ticket only (C11).

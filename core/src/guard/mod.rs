@@ -2,6 +2,8 @@
 
 mod hold;
 mod member;
+#[cfg(test)]
+mod model_tests;
 mod mutex_guard;
 mod permit;
 mod reservation;

@@ -7,16 +7,15 @@ mod queue;
 
 use std::mem::discriminant;
 use std::panic::resume_unwind;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
-use tokio::sync::Notify;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use self::queue::{Channel, Entry, Queue};
 use super::steps::{Answers, Cancel, Refund, Release, Steps};
 use crate::clock::{now, sleep};
+use crate::sync::{JoinSet, Mutex, MutexGuard, Notify};
 use crate::{ErrorKind, Ticket};
 
 /// One message. All are idempotent by ticket, so that an attempt whose reply was lost is simply made again.

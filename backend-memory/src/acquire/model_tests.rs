@@ -1,0 +1,199 @@
+//! The queue under a model checker: callers that meet on one name and are dropped anywhere.
+
+use std::future::{Future, poll_fn};
+use std::mem::forget;
+use std::pin::Pin;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use stanchion_core::{FencingToken, HoldOptions, Kind, Name, OnMismatch, Permit, Result};
+
+use super::Acquire;
+use crate::MemoryStoreBuilder;
+use crate::handle::{Granted, Handle};
+use crate::kernel::Arrival;
+use crate::session::Session;
+use crate::sync::atomic::Ordering::SeqCst;
+use crate::sync::model::{Patience, Time, beside, draw, exhaust, explore, pause};
+
+/// A call that remembers its place in the queue, and when it came.
+struct Watched<'a> {
+    call: Acquire<'a>,
+    scene: &'a Scene,
+    came: Came,
+}
+
+/// How a call came, by the scene's count of such moments.
+#[derive(Clone, Copy, Debug, Default)]
+struct Came {
+    place: Option<Arrival>,
+    /// Before its first poll.
+    before: Option<u32>,
+    /// After the poll that queued it.
+    after: Option<u32>,
+}
+
+impl Future for Watched<'_> {
+    type Output = Result<(Granted, Came)>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let moment = || Some(self.scene.moments.fetch_add(1, SeqCst));
+        let before = self.came.before.or_else(moment);
+        let polled = Pin::new(&mut self.call).poll(cx);
+        let after = self.came.after.or_else(|| Some(self.scene.moments.fetch_add(1, SeqCst)));
+        let place = self.came.place.or(self.call.arrival);
+        self.came = Came { place, before, after };
+        polled.map(|granted| Ok((granted?, self.came)))
+    }
+}
+
+/// One semaphore, and what its callers saw of it.
+struct Scene {
+    handle: Arc<Handle>,
+    limit: u32,
+    /// Permits of callers that believe they hold them. Not a point of the checker's.
+    held: AtomicU32,
+    grants: Mutex<Vec<(FencingToken, Came)>>,
+    moments: AtomicU32,
+}
+
+impl Scene {
+    fn new(limit: u32) -> Arc<Self> {
+        let session = Session::new(Arc::new(MemoryStoreBuilder::default().state()));
+        let (name, options) = (Name::new("a").unwrap(), HoldOptions::default());
+        let refuse = OnMismatch::Refuse;
+        let handle = Handle::open(&session, Kind::Semaphore, name, &options, Some(limit), refuse).unwrap();
+        let (held, moments) = (AtomicU32::new(0), AtomicU32::new(0));
+        Arc::new(Self { handle, limit, held, grants: Mutex::default(), moments })
+    }
+
+    fn call(&self, weight: u32) -> Pin<Box<Watched<'_>>> {
+        Box::pin(Watched { call: self.handle.acquire(weight), scene: self, came: Came::default() })
+    }
+
+    /// Acquires with that patience, uses what it got, and gives it back by a call or by a drop.
+    async fn visit(&self, weight: u32, patience: Patience, calls_release: bool) {
+        let Some(granted) = patience.wait(self.call(weight)).await else { return };
+        let (granted, came) = granted.unwrap();
+        self.grants.lock().unwrap().push((granted.token, came));
+        let permit = Permit::new(self.handle.hold(granted, weight));
+        let held = weight + self.held.fetch_add(weight, SeqCst);
+        assert!(held <= self.limit, "{held} permits of {} (S1)", self.limit);
+        pause().await;
+        assert!(permit.is_held());
+        self.held.fetch_sub(weight, SeqCst);
+        if calls_release {
+            permit.release().await.unwrap();
+        }
+    }
+
+    /// What holds when all callers have gone.
+    fn check(&self) {
+        let left = self.handle.with(|permits, _| Ok((permits.used(), permits.queued()))).unwrap();
+        assert_eq!(left, (0, 0), "permits held and callers queued (C4)");
+        assert!(self.handle.try_hold(self.limit).unwrap().is_some(), "a permit is lost (S4)");
+        let mut grants = self.grants.lock().unwrap().clone();
+        grants.sort_unstable_by_key(|(token, _)| *token);
+        assert!(grants.windows(2).all(|pair| pair[0].0 < pair[1].0), "two grants of one token (M2)");
+        let places: Vec<Arrival> = grants.iter().filter_map(|(_, came)| came.place).collect();
+        assert!(places.is_sorted(), "not first come, first served (C16): {places:?}");
+        // Nor did anybody pass one who had queued before it came.
+        for (index, (_, first)) in grants.iter().enumerate() {
+            let passed =
+                |(_, later): &&(FencingToken, Came)| later.place.is_some() && later.after < first.before;
+            let passed = grants[index..].iter().find(passed);
+            assert!(passed.is_none(), "{first:?} before {passed:?} (C16)");
+        }
+    }
+}
+
+/// Three callers, each as often as told, who are given up at any moment or not at all.
+fn crowd(limit: u32, visits: usize) {
+    Time::scenario(|_| async move {
+        let scene = Scene::new(limit);
+        let callers = [0, 1, 2].map(|_| {
+            let scene = Arc::clone(&scene);
+            beside(async move {
+                for _ in 0..visits {
+                    let weight = u32::try_from(1 + draw(usize::try_from(limit).unwrap())).unwrap();
+                    scene.visit(weight, Patience::draw(), draw(2) == 0).await;
+                }
+            })
+        });
+        for caller in callers {
+            caller.await;
+        }
+        scene.check();
+    });
+}
+
+#[test]
+fn c5_three_callers_of_a_mutex_given_up_anywhere_lose_no_wake_up_and_keep_their_order() {
+    explore(5000, || crowd(1, 2));
+}
+
+#[test]
+fn s2_three_callers_of_several_permits_given_up_anywhere_lose_none() {
+    explore(5000, || crowd(3, 2));
+}
+
+/// The holder stays until the last one is served: nobody but the call in between, which is given up, can make room.
+#[test]
+fn c5_a_large_call_that_is_given_up_lets_the_small_one_behind_it_go() {
+    explore(1000, || {
+        Time::scenario(|_| async move {
+            let scene = Scene::new(3);
+            let held = scene.handle.try_hold(1).unwrap().unwrap();
+            let held = scene.handle.hold(held, 1);
+            let (large, small) = (Arc::clone(&scene), Arc::clone(&scene));
+            let patience = if draw(2) == 0 { Patience::Polls(1) } else { Patience::Polls(2) };
+            let large = beside(async move { large.visit(3, patience, false).await });
+            let small = beside(async move { small.visit(1, Patience::Endless, false).await });
+            small.await;
+            large.await;
+            drop(held);
+            scene.check();
+        });
+    });
+}
+
+#[test]
+fn m1_every_schedule_of_two_callers_keeps_exclusion_and_wakes_both() {
+    let others = [Patience::Endless, Patience::Polls(1), Patience::Woken];
+    for other in others {
+        let schedules = exhaust(50_000, move || {
+            Time::scenario(|_| async move {
+                let scene = Scene::new(1);
+                let second = Arc::clone(&scene);
+                let second = beside(async move { second.visit(1, other, false).await });
+                scene.visit(1, Patience::Endless, false).await;
+                second.await;
+                scene.check();
+            });
+        });
+        println!("{schedules} schedules of an endless call and of one with {other:?}");
+    }
+}
+
+/// A caller that neither waits nor gives up keeps its place for ever: the checker must find the one behind it.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn c5_a_place_that_is_never_given_up_is_found() {
+    explore(200, || {
+        Time::scenario(|_| async move {
+            let scene = Scene::new(1);
+            let forgetful = Arc::clone(&scene);
+            let forgetful = beside(async move {
+                let mut call = forgetful.call(1);
+                match poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await {
+                    Poll::Ready(granted) => drop(forgetful.handle.hold(granted.unwrap().0, 1)),
+                    Poll::Pending => forget(call),
+                }
+            });
+            scene.visit(1, Patience::Endless, false).await;
+            forgetful.await;
+            scene.visit(1, Patience::Endless, false).await;
+        });
+    });
+}

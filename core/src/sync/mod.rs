@@ -1,0 +1,28 @@
+//! Where threads meet: locks, flags, signals and tasks.
+//!
+//! This crate's own unit tests put those of a model checker in their place, see [`model`]. Nothing else does: neither a
+//! feature nor another crate's tests.
+
+#[cfg(test)]
+pub(crate) mod model;
+#[cfg(test)]
+mod tasks;
+
+#[cfg(not(test))]
+pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
+
+#[cfg(not(test))]
+pub(crate) use tokio::{sync::Notify, task::JoinSet};
+
+#[cfg(test)]
+pub(crate) use self::{
+    model::{Mutex, MutexGuard, Notify, atomic},
+    tasks::{JoinSet, spawn},
+};
+
+/// Runs a task beside the one that calls, on the engine's runtime.
+#[cfg(not(test))]
+#[expect(clippy::disallowed_methods, reason = "a task of the engine's own runtime")]
+pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(task);
+}
