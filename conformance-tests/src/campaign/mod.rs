@@ -8,7 +8,11 @@
 //!
 //! Whoever runs one gives the program of a worker: it reads [`Work::parse`] from its arguments, connects to
 //! [`Work::url`] and calls [`Work::run`]. `cargo xtask faults` does.
+//!
+//! A [`Duel`] is for the faults that the contract does not call safe: two holders believe at once, and one [`Register`] has
+//! to tell them apart.
 
+mod duel;
 mod fault;
 mod nemesis;
 mod register;
@@ -18,7 +22,9 @@ mod site;
 mod work;
 mod workload;
 
+pub use duel::{Duel, Duelist};
 pub use fault::Fault;
+pub use register::{Register, Written};
 pub use round::{Outcome, Round};
 pub use site::{Site, Stand};
 pub use work::Work;
