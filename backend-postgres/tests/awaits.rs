@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_conformance::awaits::{LEASE, Stand, lose_every_command};
+use stanchion_conformance::awaits::{LEASE, Losses, Stand, lose_every_command};
 use stanchion_conformance::servers;
 use stanchion_core::{Kind, MutexMode, Store, Ticket};
 use stanchion_postgres::PostgresStore;
 
-const REQUEST: Duration = Duration::from_millis(400);
+const REQUEST: Duration = Duration::from_millis(1_000);
 
 /// A namespace of its own on the shared server.
 struct Namespace {
@@ -44,7 +44,7 @@ impl Stand for Namespace {
 async fn each_command_can_be_lost(mode: MutexMode) {
     let name = format!("t{}", Ticket::random());
     let stand: Arc<dyn Stand> = Arc::new(Namespace { name, mode });
-    let report = lose_every_command(&stand).await;
+    let report = lose_every_command(&stand, Losses::of_environment()).await;
     println!("{report}");
     assert!(report.is_clean(), "{report}");
 }

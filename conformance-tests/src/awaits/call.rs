@@ -176,6 +176,41 @@ impl Loss {
     }
 }
 
+/// Which losses are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Losses {
+    /// All of them where a call makes one attempt at what is free. Where it waits, with more commands, those of each command
+    /// end its connection in one way, which changes from command to command and from call to call: across the calls, all
+    /// are tried.
+    Rotated,
+    /// All of them everywhere.
+    All,
+}
+
+/// The environment variable that, set to anything, asks for [`Losses::All`].
+pub const ALL_LOSSES_VARIABLE: &str = "STANCHION_ALL_LOSSES";
+
+impl Losses {
+    /// What [`ALL_LOSSES_VARIABLE`] asks for.
+    #[must_use]
+    pub fn of_environment() -> Self {
+        if std::env::var_os(ALL_LOSSES_VARIABLE).is_some() { Self::All } else { Self::Rotated }
+    }
+
+    /// Those of the k-th command.
+    pub(super) fn of(self, call: Call, scene: Scene, k: u64) -> Vec<Loss> {
+        let mut losses = Loss::all();
+        if self == Self::Rotated
+            && (scene == Scene::Releasing || !call.is_one_attempt() && scene == Scene::Held)
+        {
+            let turn = k.wrapping_add(call as u64) % 3;
+            losses.retain(|loss| loss.then as u64 == turn);
+        }
+        losses
+    }
+}
+
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = if self.arrives { "reply" } else { "request" };

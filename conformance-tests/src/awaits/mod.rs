@@ -1,15 +1,17 @@
 //! Every await point on the wire: the reply, or the request, of the k-th command of a call is lost, for every k.
 //!
-//! For each call that acquires or waits, in each [scene](Scene), and for each [`Loss`], k counts up from 1 until the call
-//! ends before its k-th command. Each run has a client of its own behind a [`Proxy`](crate::faults::Proxy) of its own,
-//! and a name of its own. Another client, straight to the server, looks at what is left: the call has succeeded once, and
+//! Each call that acquires or waits is made in each [scene](Scene) without a fault, to learn how many commands it takes, and
+//! then with each of them lost, in the ways of [`Loss`]. Each run has a client of its own behind a
+//! [`Proxy`](crate::faults::Proxy) of its own, and a name of its own. Another client, straight to the server, looks at what is left: the call has succeeded once, and
 //! its release frees it (C2), or it has ended with a definite no that was true or with an error that says so (C3), and then
 //! within the bounds of the contract nothing is held or queued, and all permits can be taken (C4, S4). The caller's future
 //! may be dropped after the loss as well. Dropping it at its k-th poll needs no proxy: cases of the suite do that.
 //!
 //! ```no_run
 //! # async fn example(stand: std::sync::Arc<dyn stanchion_conformance::awaits::Stand>) {
-//! let report = stanchion_conformance::awaits::lose_every_command(&stand).await;
+//! use stanchion_conformance::awaits::{Losses, lose_every_command};
+//!
+//! let report = lose_every_command(&stand, Losses::Rotated).await;
 //! println!("{report}");
 //! assert!(report.is_clean());
 //! # }
@@ -30,11 +32,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::{Kind, Store};
 
-pub use call::{Call, Loss, Scene};
+pub use call::{ALL_LOSSES_VARIABLE, Call, Loss, Losses, Scene};
 pub use report::{Breach, Counts, Report};
 
 /// The lease of all holds, long enough to outlast a run: what is given back before was given back by somebody.
-pub const LEASE: Duration = Duration::from_secs(6);
+pub const LEASE: Duration = Duration::from_secs(3);
 
 /// Where the calls take place: a server, and how a store is connected to it.
 #[async_trait]
@@ -50,18 +52,18 @@ pub trait Stand: Send + Sync + 'static {
     /// If the server cannot be reached.
     async fn connect(&self, url: &str) -> Arc<dyn Store>;
 
-    /// The time limit of a request of these clients.
+    /// The time limit of a request of these clients, a third of [`LEASE`] at most.
     fn request_timeout(&self) -> Duration;
 
     /// The kinds of objects whose calls are tried.
     fn kinds(&self) -> &[Kind];
 }
 
-/// Runs every call of a stand in every scene under every loss.
+/// Runs every call of a stand in every scene, with every command lost in these ways.
 ///
 /// # Panics
 /// If the server cannot be reached without a fault.
-pub async fn lose_every_command(stand: &Arc<dyn Stand>) -> Report {
+pub async fn lose_every_command(stand: &Arc<dyn Stand>, losses: Losses) -> Report {
     let witness = stand.connect(&stand.server()).await;
-    run::all(stand, &witness).await
+    run::all(stand, &witness, losses).await
 }

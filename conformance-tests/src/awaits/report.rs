@@ -15,8 +15,8 @@ pub struct Breach {
     pub scene: Scene,
     /// What was lost.
     pub loss: Loss,
-    /// Of which command of the call, counted from 1.
-    pub k: u64,
+    /// Of which command of the call, counted from 1; `None` if none was lost.
+    pub k: Option<u64>,
     /// What was not as it should be, and what had passed on the wire.
     pub text: String,
 }
@@ -24,7 +24,10 @@ pub struct Breach {
 impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { call, scene, loss, k, text } = self;
-        write!(f, "{call}, {scene:?}, {loss}, command {k}: {text}")
+        match k {
+            Some(k) => write!(f, "{call}, {scene:?}, {loss}, command {k}: {text}"),
+            None => write!(f, "{call}, {scene:?}, nothing lost: {text}"),
+        }
     }
 }
 
@@ -36,7 +39,7 @@ pub struct Counts {
     pub runs: usize,
     /// Those in which the command to be lost was sent.
     pub struck: usize,
-    /// The most commands of the call before it ended, of which each was lost once.
+    /// How many commands the call sent at most, of which each was lost once.
     pub commands: u64,
     /// Calls that ended with what was asked for.
     pub granted: usize,

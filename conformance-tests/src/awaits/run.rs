@@ -1,4 +1,4 @@
-//! The runs: for each call, scene and loss, k counts up until the call ends before its k-th command.
+//! The runs: each call in each scene without a fault first, and then with each of its commands lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,25 +12,27 @@ use super::limiting::Limiting;
 use super::report::{Breach, Counts, Report};
 use super::trial::{Checked, Ended, SHORT, Setting, Trial, plain};
 use super::waiting::Waiting;
-use super::{Call, LEASE, Loss, Scene, Stand};
+use super::{Call, LEASE, Loss, Losses, Scene, Stand};
 use crate::cases::support::{EPSILON, POLL_FLOOR, join_all, spawn, unique};
 use crate::faults::{Proxy, When};
 
-/// Chains that run at the same time: most of their time they wait.
+/// Runs at the same time: most of their time they wait.
 const SIDE_BY_SIDE: usize = 12;
 /// More commands than any call needs.
-const MOST_COMMANDS: u64 = 40;
+const MOST_COMMANDS: u64 = 100;
 /// How long a call that is to be dropped may take to its k-th command.
 const UNTIL_DROPPED: Duration = Duration::from_millis(1_000);
 /// How long a server may take to reply what is then lost.
 const REPLIED: Duration = Duration::from_millis(100);
 
-/// The runs of one call, in one scene, under one loss.
+/// A call in one scene, of which one command is lost, or none.
 #[derive(Clone, Copy, Debug)]
-struct Chain {
+struct Plan {
     call: Call,
     scene: Scene,
     loss: Loss,
+    /// Of which command, counted from 1. With none, the call of a dropped future is dropped all the same.
+    k: Option<u64>,
 }
 
 /// How a run ended, if all was as it should be.
@@ -49,74 +51,85 @@ enum How {
     Dropped,
 }
 
-pub(super) async fn all(stand: &Arc<dyn Stand>, witness: &Arc<dyn Store>) -> Report {
-    let chains: Arc<[Chain]> = chains(stand.kinds()).into();
-    let next = Arc::new(AtomicUsize::new(0));
-    let workers = (0..SIDE_BY_SIDE).map(|_| {
-        let (chains, next) = (Arc::clone(&chains), Arc::clone(&next));
-        let (stand, witness) = (Arc::clone(stand), Arc::clone(witness));
-        spawn(async move {
-            let mut results = Vec::new();
-            while let Some(chain) = chains.get(next.fetch_add(1, Ordering::Relaxed)) {
-                results.push((chain.call, chain.run(&stand, &witness).await));
-            }
-            results
-        })
-    });
+pub(super) async fn all(stand: &Arc<dyn Stand>, witness: &Arc<dyn Store>, losses: Losses) -> Report {
     let mut report = Report::default();
-    for (call, (counts, breach)) in join_all(workers.collect()).await.into_iter().flatten() {
-        report.counts.entry(call.to_string()).or_default().add(counts);
-        report.breaches.extend(breach);
+    // First without a fault, to learn how many commands there are to lose.
+    let scenes = Plan::without_loss(stand.kinds(), witness.as_ref());
+    let mut plans = Vec::new();
+    for (plan, run) in carry_out(stand, witness, scenes).await {
+        if let Ok(run) = &run {
+            plans.extend(plan.with_losses(run.commands, losses));
+        }
+        report.note(plan, run);
+    }
+    for (plan, run) in carry_out(stand, witness, plans).await {
+        report.note(plan, run);
     }
     report
 }
 
-/// Those that wait the longest come first.
-fn chains(kinds: &[Kind]) -> Vec<Chain> {
-    let mut chains = Vec::new();
-    for call in Call::ALL.into_iter().filter(|call| kinds.contains(&call.kind())) {
-        for scene in call.scenes() {
-            for loss in Loss::all() {
-                // Nobody waits so long for a bucket to fill.
-                if call == Call::WaitTokens && *scene == Scene::Held && !loss.dropped {
-                    continue;
-                }
-                chains.push(Chain { call, scene: *scene, loss });
+/// Some at a time.
+async fn carry_out(
+    stand: &Arc<dyn Stand>,
+    witness: &Arc<dyn Store>,
+    plans: Vec<Plan>,
+) -> Vec<(Plan, Checked<Run>)> {
+    let plans: Arc<[Plan]> = plans.into();
+    let next = Arc::new(AtomicUsize::new(0));
+    let workers = (0..SIDE_BY_SIDE).map(|_| {
+        let (plans, next) = (Arc::clone(&plans), Arc::clone(&next));
+        let (stand, witness) = (Arc::clone(stand), Arc::clone(witness));
+        spawn(async move {
+            let mut runs = Vec::new();
+            while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
+                runs.push((*plan, plan.run(&stand, &witness).await));
             }
-        }
-    }
-    chains.sort_by_key(|chain| chain.scene == Scene::Free);
-    chains
+            runs
+        })
+    });
+    join_all(workers.collect()).await.into_iter().flatten().collect()
 }
 
-impl Chain {
-    async fn run(self, stand: &Arc<dyn Stand>, witness: &Arc<dyn Store>) -> (Counts, Option<Breach>) {
-        let mut counts = Counts::default();
-        for k in 1..=MOST_COMMANDS {
-            let run = match self.call {
-                Call::Wait | Call::WaitFor => self.one::<Waiting>(k, stand, witness).await,
-                call if call.kind() == Kind::Limiter => self.one::<Limiting>(k, stand, witness).await,
-                _ => self.one::<Holding>(k, stand, witness).await,
-            };
-            match run {
-                Ok(run) => {
-                    counts.note(&run, k);
-                    if run.commands < k {
-                        return (counts, None);
-                    }
-                }
-                Err(text) => return (counts, Some(self.breach(k, text))),
+impl Plan {
+    /// Every call that the store offers in every scene.
+    fn without_loss(kinds: &[Kind], store: &dyn Store) -> Vec<Self> {
+        let offers = |call: &Call| {
+            let detaches = store.capabilities().detach || call.kind() != Kind::Mutex;
+            kinds.contains(&call.kind()) && (detaches || !call.attaches())
+        };
+        let mut plans = Vec::new();
+        for call in Call::ALL.into_iter().filter(offers) {
+            for scene in call.scenes() {
+                let mut loss = Loss::all()[0];
+                // Nobody waits so long for a bucket to fill.
+                loss.dropped = call == Call::WaitTokens && *scene == Scene::Held;
+                plans.push(Self { call, scene: *scene, loss, k: None });
             }
         }
-        (counts, Some(self.breach(MOST_COMMANDS, "it needs one command after the other".to_owned())))
+        plans
     }
 
-    fn breach(self, k: u64, text: String) -> Breach {
-        let Self { call, scene, loss } = self;
-        Breach { call, scene, loss, k, text }
+    /// The same call with each of its commands lost, and one more, if another run has one.
+    fn with_losses(self, commands: u64, losses: Losses) -> Vec<Self> {
+        let one_more = Self { k: Some(commands + 1), ..self };
+        let mut plans = vec![one_more];
+        for k in 1..=commands.min(MOST_COMMANDS) {
+            let fits = |loss: &Loss| loss.dropped || !self.loss.dropped;
+            let of_k = losses.of(self.call, self.scene, k).into_iter().filter(fits);
+            plans.extend(of_k.map(|loss| Self { loss, k: Some(k), ..self }));
+        }
+        plans
     }
 
-    async fn one<T: Trial>(self, k: u64, stand: &Arc<dyn Stand>, witness: &Arc<dyn Store>) -> Checked<Run> {
+    async fn run(self, stand: &Arc<dyn Stand>, witness: &Arc<dyn Store>) -> Checked<Run> {
+        match self.call {
+            Call::Wait | Call::WaitFor => self.one::<Waiting>(stand, witness).await,
+            call if call.kind() == Kind::Limiter => self.one::<Limiting>(stand, witness).await,
+            _ => self.one::<Holding>(stand, witness).await,
+        }
+    }
+
+    async fn one<T: Trial>(self, stand: &Arc<dyn Stand>, witness: &Arc<dyn Store>) -> Checked<Run> {
         let proxy = Proxy::to(&stand.server()).map_err(|error| error.to_string())?;
         let own = stand.connect(&proxy.url(&stand.server())).await;
         let setting = Setting {
@@ -128,22 +141,17 @@ impl Chain {
             stand: Arc::clone(stand),
         };
         let trial = Arc::new(plain(T::prepare(setting).await)?);
-        let checked = self.strike(k, &proxy, &trial, stand.request_timeout()).await;
+        let checked = self.strike(&proxy, &trial, stand.request_timeout()).await;
         let checked = checked.map_err(|text| format!("{text}\n{proxy}"));
         // What it cannot give back, nobody holds: that was looked at.
         drop(own.close().await);
         checked
     }
 
-    async fn strike<T: Trial>(
-        self,
-        k: u64,
-        proxy: &Proxy,
-        trial: &Arc<T>,
-        request: Duration,
-    ) -> Checked<Run> {
+    async fn strike<T: Trial>(self, proxy: &Proxy, trial: &Arc<T>, request: Duration) -> Checked<Run> {
         let mark = proxy.mark();
-        let rule = proxy.on(When::nth(k), self.loss.action());
+        // The one with the number 0 is none.
+        let rule = proxy.on(When::nth(self.k.unwrap_or(0)), self.loss.action());
         let holder = (self.scene == Scene::Releasing).then(|| {
             let trial = Arc::clone(trial);
             spawn(async move { trial.make_way().await })
@@ -151,7 +159,7 @@ impl Chain {
         let ended = match self.loss.dropped {
             true => {
                 let struck = async {
-                    proxy.wait_for_requests(mark, k, UNTIL_DROPPED).await;
+                    proxy.wait_for_requests(mark, self.k.unwrap_or(MOST_COMMANDS), UNTIL_DROPPED).await;
                     rule.wait_fired(REPLIED).await;
                 };
                 tokio::select! {
@@ -190,8 +198,9 @@ impl Chain {
             {
                 return SHORT + EPSILON;
             }
-            // What is lost is noticed after the request's limit; then it is asked again, at the poll floor if need be.
-            _ => request + POLL_FLOOR + LEASE / 2,
+            // What is lost is noticed after the request's limit, and a session that fell silent after its TTL; then it is
+            // asked again, at the poll floor if need be.
+            _ => request + POLL_FLOOR + LEASE,
         };
         wait + request + EPSILON
     }
@@ -208,26 +217,29 @@ impl How {
     }
 }
 
+impl Report {
+    fn note(&mut self, plan: Plan, run: Checked<Run>) {
+        let Plan { call, scene, loss, k } = plan;
+        let counts = self.counts.entry(call.to_string()).or_default();
+        counts.runs += 1;
+        match run {
+            Ok(run) => counts.note(&run, k.unwrap_or(u64::MAX)),
+            Err(text) => self.breaches.push(Breach { call, scene, loss, k, text }),
+        }
+    }
+}
+
 impl Counts {
     fn note(&mut self, run: &Run, k: u64) {
-        self.runs += 1;
-        self.struck += usize::from(run.commands >= k);
-        self.commands = self.commands.max(if run.commands >= k { k } else { 0 });
+        if run.commands >= k {
+            self.struck += 1;
+            self.commands = self.commands.max(k);
+        }
         *match run.how {
             How::Granted => &mut self.granted,
             How::Refused => &mut self.refused,
             How::Failed => &mut self.failed,
             How::Dropped => &mut self.dropped,
         } += 1;
-    }
-
-    fn add(&mut self, other: Self) {
-        self.runs += other.runs;
-        self.struck += other.struck;
-        self.commands = self.commands.max(other.commands);
-        self.granted += other.granted;
-        self.refused += other.refused;
-        self.failed += other.failed;
-        self.dropped += other.dropped;
     }
 }

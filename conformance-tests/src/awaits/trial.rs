@@ -10,7 +10,7 @@ use super::{Call, Scene, Stand};
 use crate::cases::support::{CANCELLED, EPSILON, pause};
 
 /// The limit of calls that have one, if they are to succeed.
-pub(super) const LONG: Duration = Duration::from_secs(5);
+pub(super) const LONG: Duration = Duration::from_secs(10);
 /// The limit of calls that have one, if they are to be refused.
 pub(super) const SHORT: Duration = Duration::from_millis(400);
 /// How long a holder keeps what is waited for, once somebody waits.
