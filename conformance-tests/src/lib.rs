@@ -9,6 +9,7 @@
 //! stanchion_conformance::suite!(MyHarness::start().await);
 //! ```
 
+pub mod awaits;
 pub mod campaign;
 mod cases;
 pub mod faults;

@@ -13,8 +13,12 @@
 //!
 //! Whoever runs one gives the program of a worker: it reads [`Work::parse`] from its arguments, connects to
 //! [`Work::url`] and calls [`Work::run`]. `cargo xtask faults` and `cargo xtask recovery` do.
+//!
+//! A [`Duel`] is for the faults that the contract does not call safe: two holders believe at once, and one [`Register`] has
+//! to tell them apart.
 
 mod audit;
+mod duel;
 mod fault;
 mod nemesis;
 mod orders;
@@ -27,7 +31,9 @@ mod tail;
 mod work;
 mod workload;
 
+pub use duel::{Duel, Duelist};
 pub use fault::Fault;
+pub use register::{Register, Written};
 pub use round::{Outcome, Round};
 pub use site::{Site, Stand};
 pub use work::Work;

@@ -1,4 +1,4 @@
-//! The resource that the mutexes of a campaign guard: it takes no write with a token that is too small (M9).
+//! A resource that mutexes guard: it takes no write with a token that is too small (M9).
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -7,13 +7,13 @@ use std::path::Path;
 
 use stanchion_core::{FencingToken, Ticket};
 
-/// A file that all workers share; whoever works on it has it locked.
+/// A file that all workers share and a mutex guards. Whoever works on it has it locked.
 #[derive(Debug)]
-pub(super) struct Register(File);
+pub struct Register(File);
 
-/// What became of a write.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Written {
+/// What became of a write to a [`Register`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
     /// Taken, in this place of its order.
     Yes(u64),
     /// Refused.
@@ -26,13 +26,19 @@ const SIZE: usize = 32;
 
 impl Register {
     /// The register of that file, which is made if need be.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// As opening a file.
+    pub fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).open(path).map(Self)
     }
 
-    /// Writes with a token.
-    pub(super) fn write(&self, token: FencingToken, ticket: Ticket) -> io::Result<Written> {
+    /// Writes with a token, unless that is smaller than the largest so far, or the same from another ticket.
+    ///
+    /// # Errors
+    /// As reading and writing a file.
+    pub fn write(&self, token: FencingToken, ticket: Ticket) -> io::Result<Written> {
         match self.0.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(Written::Busy),

@@ -14,7 +14,7 @@ mod limiter;
 mod mutex;
 mod semaphore;
 mod shape;
-mod support;
+pub(crate) mod support;
 mod wait_group;
 
 use std::sync::LazyLock;
@@ -111,6 +111,7 @@ macro_rules! for_each_case {
                 s3_a_late_release_gives_nothing_back_twice,
                 s4_permits_are_conserved,
                 c4_s7_a_dropped_grant_of_several_comes_back,
+                c4_s4_a_dropped_acquisition_of_several_loses_no_permit,
                 s1_live_permits_never_exceed_the_limit,
                 s1_exactly_the_limit_is_granted,
                 s2_two_of_two_never_deadlock,
@@ -142,6 +143,9 @@ macro_rules! for_each_case {
                 c24_w8_attach_takes_a_member_over,
                 c24_w4_a_detached_member_ends,
                 c4_dropped_add_leaves_nothing,
+                c4_w7_a_dropped_timed_add_leaves_nothing,
+                c4_dropped_timed_wait_changes_nothing,
+                c4_c24_a_dropped_attach_keeps_no_member,
                 c23_inspect_tells_the_members,
                 m2_member_tokens_grow,
                 w7_add_waits_at_the_limit,
@@ -189,6 +193,7 @@ macro_rules! for_each_case {
                 l7_a_dropped_reservation_is_cancelled,
                 l7_a_due_reservation_gives_nothing_back,
                 c4_l7_a_dropped_wait_costs_nothing,
+                c2_c4_a_dropped_decision_is_charged_once_at_most,
             ]
             { all_kinds } [
                 c19_every_legal_name_is_its_own_mutex,

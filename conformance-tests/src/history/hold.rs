@@ -39,7 +39,16 @@ impl Hold<'_> {
 
 /// The holds of an object, in the order of their grants.
 pub(super) fn holds<'h>(dossier: &'h Dossier<'h>, around: &Surroundings) -> Vec<Hold<'h>> {
-    let ends = Takings::of(dossier, around);
+    holds_under(around.unsafe_faults(), dossier, around)
+}
+
+/// The same as their holders believe in them, although an unsafe fault may have taken them away.
+pub(super) fn holds_as_believed<'h>(dossier: &'h Dossier<'h>, around: &Surroundings) -> Vec<Hold<'h>> {
+    holds_under(&[], dossier, around)
+}
+
+fn holds_under<'h>(faults: &[Span], dossier: &'h Dossier<'h>, around: &Surroundings) -> Vec<Hold<'h>> {
+    let ends = Takings::of(faults, dossier);
     let mut holds: Vec<Hold<'h>> =
         dossier.calls.iter().filter_map(|asked| hold(asked, &ends, around)).collect();
     holds.sort_by_key(Hold::from);
@@ -65,8 +74,8 @@ struct Takings {
 }
 
 impl Takings {
-    fn of(dossier: &Dossier<'_>, around: &Surroundings) -> Self {
-        let mut by_end: Vec<Span> = around.unsafe_faults().to_vec();
+    fn of(faults: &[Span], dossier: &Dossier<'_>) -> Self {
+        let mut by_end: Vec<Span> = faults.to_vec();
         for asked in &dossier.calls {
             if let Call::Force { .. } = asked.call {
                 by_end.push((asked.invoked.at, definite_end(asked).map_or(NEVER, |at| at.saturating_add(1))));

@@ -11,7 +11,8 @@
 //! # Cannot see
 //! Beliefs after a renewal that nobody has recorded; beliefs of a process that was killed before it wrote its grant.
 //! What was asked for before a forced release or an unsafe fault was over counts as taken away when that began; if it
-//! has no definite end, nothing later is judged either.
+//! has no definite end, nothing later is judged either. What is excused in that way by an unsafe fault, and by nothing
+//! else, is reported apart, as admitted.
 
 use super::hold::Hold;
 use super::{Event, Object, Rule, Violation};

@@ -7,7 +7,7 @@ use stanchion_core::Kind;
 
 use super::digest::{Asked, Digest, Dossier};
 use super::event::{KINDS, kind_text};
-use super::hold::{definite_end, holds};
+use super::hold::{definite_end, holds, holds_as_believed};
 use super::surroundings::Surroundings;
 use super::{
     Bounds, History, Rule, Violation, What, audit, fence, limiter, liveness, mutex, semaphore, tokens,
@@ -37,7 +37,7 @@ pub struct Tally {
 /// The result of all checkers.
 ///
 /// `Display` is a table with a line for each kind of object, and then the violations by rule, at most
-/// [`PRINTED`](Self::PRINTED) of each, with the events by which they are seen.
+/// [`PRINTED`](Self::PRINTED) of each, with the events by which they are seen; and in the same way what is admitted.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
@@ -45,6 +45,9 @@ pub struct Report {
     pub tallies: Vec<(Kind, Tally)>,
     /// All violations, by object.
     pub violations: Vec<Violation>,
+    /// What would be a violation, had it not happened under an [unsafe fault](What::FaultBegan): two holders of a mutex who
+    /// believe at once, more permits than the limit. The contract admits it, and what is guarded by fencing tokens bears it.
+    pub admitted: Vec<Violation>,
     /// Events read.
     pub events: usize,
     /// Faults of stores and links that began.
@@ -64,8 +67,11 @@ impl Report {
     pub(super) fn of(history: &History, bounds: &Bounds) -> Self {
         let mut digest = Digest::of(history.events());
         let mut violations = std::mem::take(&mut digest.violations);
+        let mut admitted = Vec::new();
         for dossier in &digest.dossiers {
+            let before = violations.len();
             check_one(dossier, &digest.around, bounds, &mut violations);
+            check_beliefs(dossier, &digest.around, &violations[before..], &mut admitted);
         }
         if let Some(entries) = history.audit() {
             audit::check(entries, &digest.dossiers, &mut violations);
@@ -81,6 +87,7 @@ impl Report {
             stopped,
             torn: history.torn(),
             violations,
+            admitted,
         }
     }
 
@@ -118,6 +125,31 @@ fn check_one(dossier: &Dossier<'_>, around: &Surroundings, bounds: &Bounds, foun
         }
     }
     liveness::check(dossier, around, bounds, found);
+}
+
+/// What an unsafe fault excuses; `broken` is what none does.
+fn check_beliefs(
+    dossier: &Dossier<'_>,
+    around: &Surroundings,
+    broken: &[Violation],
+    admitted: &mut Vec<Violation>,
+) {
+    if around.unsafe_faults().is_empty() {
+        return;
+    }
+    let holds = holds_as_believed(dossier, around);
+    let mut found = Vec::new();
+    match dossier.object.kind {
+        Kind::Mutex => mutex::check(dossier.object, &holds, &mut found),
+        Kind::Semaphore => semaphore::check_beliefs(dossier, &holds, around, &mut found),
+        Kind::WaitGroup | Kind::Limiter => {}
+    }
+    found.retain(|violation| !broken.iter().any(|other| other.events == violation.events));
+    for violation in &mut found {
+        let latest = violation.events.iter().map(|event| event.at).max().unwrap_or_default();
+        violation.under = around.unsafe_names(latest);
+    }
+    admitted.append(&mut found);
 }
 
 fn tally(digest: &Digest<'_>, kind: Kind, faults: &[u64], violations: &[Violation]) -> Option<Tally> {
@@ -162,25 +194,30 @@ impl fmt::Display for Report {
             }
             writeln!(f)?;
         }
-        let Self { events, faults, killed, stopped, torn, violations, .. } = self;
+        let Self { events, faults, killed, stopped, torn, violations, admitted, .. } = self;
         writeln!(
             f,
             "{events} events, {faults} faults of stores and links, {killed} processes killed, {stopped} stopped, \
              {torn} files torn"
         )?;
         if violations.is_empty() {
-            return writeln!(f, "no violation");
+            writeln!(f, "no violation")?;
         }
-        let mut by_rule: BTreeMap<Rule, Vec<&Violation>> = BTreeMap::new();
-        for violation in violations {
-            by_rule.entry(violation.rule).or_default().push(violation);
-        }
-        for (rule, violations) in by_rule {
-            writeln!(f, "\n{} violations of {rule:?} ({}):", violations.len(), rule.clauses())?;
-            for violation in violations.into_iter().take(Self::PRINTED) {
-                writeln!(f, "{violation}")?;
-            }
-        }
-        Ok(())
+        by_rule(f, violations, "violations of")?;
+        by_rule(f, admitted, "admitted under unsafe faults:")
     }
+}
+
+fn by_rule(f: &mut fmt::Formatter<'_>, found: &[Violation], what: &str) -> fmt::Result {
+    let mut by_rule: BTreeMap<Rule, Vec<&Violation>> = BTreeMap::new();
+    for violation in found {
+        by_rule.entry(violation.rule).or_default().push(violation);
+    }
+    for (rule, found) in by_rule {
+        writeln!(f, "\n{} {what} {rule:?} ({}):", found.len(), rule.clauses())?;
+        for violation in found.into_iter().take(Report::PRINTED) {
+            writeln!(f, "{violation}")?;
+        }
+    }
+    Ok(())
 }

@@ -31,6 +31,18 @@ pub(super) fn check(
     drains(dossier, &limits, around, bounds, found);
 }
 
+/// The same without the drains, for holds as they are believed in.
+pub(super) fn check_beliefs(
+    dossier: &Dossier<'_>,
+    holds: &[Hold<'_>],
+    around: &Surroundings,
+    found: &mut Vec<Violation>,
+) {
+    if let Some(limits) = Limits::of(dossier, around) {
+        sweep(dossier, holds, &limits, found);
+    }
+}
+
 fn sweep(dossier: &Dossier<'_>, holds: &[Hold<'_>], limits: &Limits, found: &mut Vec<Violation>) {
     let mut believed: Vec<&Hold<'_>> = holds.iter().filter(|hold| hold.is_believed()).collect();
     let mut ends: Vec<(u64, u64)> =

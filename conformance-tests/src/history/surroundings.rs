@@ -33,6 +33,8 @@ pub(super) struct Surroundings {
     store: Spans,
     /// Unsafe faults; of a worker's too, for they concern everybody.
     unsafe_faults: Vec<Span>,
+    /// When each of those began, and what it is.
+    unsafe_names: Vec<(u64, String)>,
     /// The times at which faults began, processes that were killed or stopped among them.
     faults: Vec<u64>,
     killed: usize,
@@ -49,8 +51,11 @@ impl Surroundings {
             all.processes.entry(event.worker).or_default().last_event = event.at;
             match &event.what {
                 What::Process { worker, change } => all.change(*worker, *change, event.at),
-                What::FaultBegan { target, safe, .. } => {
+                What::FaultBegan { fault, target, safe } => {
                     all.faults.push(event.at);
+                    if !safe {
+                        all.unsafe_names.push((event.at, fault.clone()));
+                    }
                     open.insert((event.worker, event.operation), (event.at, *target, *safe));
                 }
                 What::FaultEnded => {
@@ -168,6 +173,12 @@ impl Surroundings {
     /// Unsafe faults.
     pub(super) fn unsafe_faults(&self) -> &[Span] {
         &self.unsafe_faults
+    }
+
+    /// What the unsafe faults are that began before that time.
+    pub(super) fn unsafe_names(&self, before: u64) -> Vec<String> {
+        let begun = self.unsafe_names.iter().filter(|(began, _)| *began < before);
+        begun.map(|(_, name)| name.clone()).collect()
     }
 
     /// When faults began, in order; and how many of them were kills and stops.

@@ -87,11 +87,13 @@ pub struct Violation {
     pub text: String,
     /// The events by which it is seen, each a line of the files.
     pub events: Vec<Event>,
+    /// The unsafe faults under which the contract admits it, in words; none for a breach.
+    pub under: Vec<String>,
 }
 
 impl Violation {
     pub(super) fn new(rule: Rule, object: Option<&Object>, text: String, events: Vec<Event>) -> Self {
-        Self { rule, object: object.cloned(), text, events }
+        Self { rule, object: object.cloned(), text, events, under: Vec::new() }
     }
 }
 
@@ -100,6 +102,9 @@ impl fmt::Display for Violation {
         write!(f, "{:?} ({})", self.rule, self.rule.clauses())?;
         if let Some(object) = &self.object {
             write!(f, " of {object}")?;
+        }
+        if !self.under.is_empty() {
+            write!(f, " under {}", self.under.join(", "))?;
         }
         write!(f, ": {}", self.text)?;
         for event in &self.events {

@@ -28,6 +28,7 @@ mod postgres;
 mod postgres_access;
 mod postgres_data;
 mod postgres_sessions;
+mod postgres_standby;
 mod redis;
 mod redis_clients;
 mod redis_cluster;

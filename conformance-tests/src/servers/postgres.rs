@@ -128,11 +128,19 @@ impl PostgresServer {
     ///
     /// [`ServerError::NotInstalled`] when there is no `postgres`, else what kept it from starting.
     pub fn start(options: PostgresOptions) -> Result<Self, ServerError> {
+        Self::start_with(options, postgres_data::copy)
+    }
+
+    /// Starts a server on the data that `make` puts into its folder.
+    pub(super) fn start_with(
+        options: PostgresOptions,
+        make: impl Fn(&Path, Option<Account>, &Path) -> Result<PathBuf, ServerError>,
+    ) -> Result<Self, ServerError> {
         let programs = find::postgres_folder()?;
         let account = Account::for_postgres()?;
         launch::on_free_port(|port| {
             let folder = postgres_data::folder(account)?;
-            let data = postgres_data::copy(&programs, account, folder.path())?;
+            let data = make(&programs, account, folder.path())?;
             options.write(account, folder.path())?;
             let command = options.command(&programs, folder.path(), &data, port);
             let path = folder.path().to_owned();

@@ -14,7 +14,10 @@ const TERMINATE: [u8; 5] = [b'X', 0, 0, 0, 4];
 pub(super) fn host_rules(tls: bool, passwords: bool) -> String {
     let kind = if tls { "hostssl" } else { "host" };
     let method = if passwords { "scram-sha-256" } else { "trust" };
-    format!("local all all trust\n{kind} all postgres all trust\n{kind} all all all {method}\n")
+    // A standby comes by the socket; `all` does not mean it.
+    format!(
+        "local all all trust\nlocal replication all trust\n{kind} all postgres all trust\n{kind} all all all {method}\n"
+    )
 }
 
 /// A URL of the database `postgres`, for a user with or without `:password`.

@@ -40,6 +40,34 @@ pub(super) fn copy(programs: &Path, account: Option<Account>, folder: &Path) -> 
     Ok(target)
 }
 
+/// Puts a copy of a running server's data into `folder`, as it is now, and what makes a standby of it. Returns its path.
+pub(super) fn copy_of(
+    door: &Path,
+    port: u16,
+    programs: &Path,
+    account: Option<Account>,
+    folder: &Path,
+) -> Result<PathBuf, ServerError> {
+    let target = data(folder);
+    let port = port.to_string();
+    let arguments: [&OsStr; 11] = [
+        "--host".as_ref(),
+        door.as_os_str(),
+        "--port".as_ref(),
+        port.as_ref(),
+        "--username=postgres".as_ref(),
+        "--checkpoint=fast".as_ref(),
+        "--wal-method=stream".as_ref(),
+        "--write-recovery-conf".as_ref(),
+        "--no-sync".as_ref(),
+        "--pgdata".as_ref(),
+        target.as_os_str(),
+    ];
+    let program = programs.join("pg_basebackup");
+    run("pg_basebackup", program.as_os_str(), &arguments, account, folder)?;
+    Ok(target)
+}
+
 /// Whether the lock file in `folder` says that the postmaster with this id takes connections.
 pub(super) fn is_ready(folder: &Path, pid: u32) -> io::Result<bool> {
     let file = fs::read_to_string(data(folder).join("postmaster.pid"))?;

@@ -143,8 +143,39 @@ fn m1_an_unsafe_fault_may_break_exclusion_and_never_tokens() {
     scribe.fault(500, 600, Target::Store, false);
     scribe.held(2, 6, [700, 800, 2_000, 2_001]);
     scribe.is_right();
+    scribe.admits(&[Rule::TwoHolders]);
+    let text = scribe.report().to_string();
+    assert!(text.contains("1 admitted under unsafe faults: TwoHolders (M1):"), "{text}");
+    assert!(text.contains("no violation") && text.contains("under a fault"), "{text}");
     scribe.held(3, 4, [2_100, 2_200, 2_300, 2_301]);
     scribe.breaks(&[Rule::TokenOrder]);
+}
+
+#[test]
+fn m1_what_is_asked_for_after_an_unsafe_fault_is_excused_by_nothing() {
+    let mut scribe = scribe();
+    scribe.fault(500, 600, Target::Store, false);
+    scribe.held(1, 5, [700, 800, 2_000, 2_001]);
+    scribe.held(2, 6, [700, 900, 2_000, 2_001]);
+    scribe.breaks(&[Rule::TwoHolders]);
+    scribe.admits(&[]);
+}
+
+#[test]
+fn m9_an_unsafe_fault_excuses_no_write_out_of_order() {
+    let mut scribe = scribe();
+    scribe.acquire(0, 1);
+    scribe.granted(10, 1, 5);
+    scribe.wrote(20, 30, 1, 5, 1);
+    scribe.fault(500, 600, Target::Store, false);
+    scribe.acquire(700, 2);
+    scribe.granted(800, 2, 6);
+    scribe.wrote(810, 820, 2, 6, 2);
+    scribe.write_refused(830, 840, 1, 5);
+    scribe.is_right();
+    scribe.wrote(850, 860, 1, 5, 3);
+    scribe.breaks(&[Rule::StaleWriteTaken]);
+    scribe.admits(&[Rule::TwoHolders]);
 }
 
 #[test]

@@ -121,6 +121,16 @@ impl Scribe {
         assert!(report.is_clean(), "{report}");
     }
 
+    /// Asserts that exactly this is admitted, under a fault of this history.
+    #[track_caller]
+    pub(crate) fn admits(&self, rules: &[Rule]) {
+        let report = self.report();
+        let found: Vec<Rule> = report.admitted.iter().map(|violation| violation.rule).collect();
+        assert_eq!(found, rules, "{report}");
+        assert!(report.admitted.iter().all(|violation| violation.under == ["a fault"]), "{report}");
+        assert!(report.violations.iter().all(|violation| violation.under.is_empty()), "{report}");
+    }
+
     /// Asserts that exactly these breaches are found.
     #[track_caller]
     pub(crate) fn breaks(&self, rules: &[Rule]) {

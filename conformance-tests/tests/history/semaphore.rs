@@ -114,3 +114,15 @@ fn m2_tokens_of_permits_follow_the_order_of_calls() {
     scribe.granted_of(220, 4, 1, 1);
     scribe.breaks(&[Rule::TokenOrder]);
 }
+
+#[test]
+fn s1_an_unsafe_fault_may_give_permits_out_twice() {
+    let mut scribe = scribe();
+    held(&mut scribe, 1, 5, [0, 10, 2_000, 2_010]);
+    scribe.fault(500, 600, Target::Store, false);
+    held(&mut scribe, 2, 5, [700, 800, 2_000, 2_010]);
+    scribe.is_right();
+    scribe.admits(&[Rule::OverTheLimit]);
+    held(&mut scribe, 3, 1, [700, 900, 2_000, 2_010]);
+    scribe.breaks(&[Rule::OverTheLimit]);
+}

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::{Limiter, LimiterOptions, Quota, Reservation};
+use stanchion_core::{Limiter, Quota, Reservation};
 
 use super::super::support::{
-    CANCELLED, Cut, EPSILON, TICK, drop_after, eventually, join_all, now, spawn, stays_pending, unique,
-    within,
+    CANCELLED, EPSILON, TICK, eventually, join_all, now, spawn, stays_pending, unique, within,
 };
 use super::client;
 use crate::harness::Harness;
@@ -23,11 +22,9 @@ async fn reserve(limiter: &Arc<dyn Limiter>, cost: u64) -> Reservation {
     limiter.reserve_n(cost, TOKEN * 1_000).await.expect("reserve").expect("soon enough")
 }
 
-/// How many tokens are there, below zero as a debt: from the time until the bucket is full.
+/// How many tokens are there, below zero as a debt.
 async fn level(limiter: &Arc<dyn Limiter>) -> i64 {
-    let full_after = limiter.peek().await.expect("a decision").reset_after;
-    let missing = full_after.as_micros().div_ceil(TOKEN.as_micros());
-    10 - i64::try_from(missing).expect("a small number")
+    super::level(limiter.as_ref(), 10, TOKEN).await
 }
 
 pub(crate) async fn l6_places_are_in_the_order_of_reservation(h: &dyn Harness) {
@@ -145,45 +142,4 @@ pub(crate) async fn l7_a_due_reservation_gives_nothing_back(h: &dyn Harness) {
     within(quick * 2 + EPSILON, "its time comes", waited.wait()).await;
     assert!(place.is_due());
     assert_eq!(place.cancel().await.expect("cancel"), 0);
-}
-
-/// C4, L7: a wait or a reservation that is dropped on its way costs nothing.
-///
-/// Each has a limiter of its own: its request may come to the store after it was dropped, and gives nothing back once
-/// another stands behind it (L7). So all are looked at again in the end.
-pub(crate) async fn c4_l7_a_dropped_wait_costs_nothing(h: &dyn Harness) {
-    let (store, others) = (h.store().await, h.store().await);
-    let options = || LimiterOptions::new(Quota::per(1, TOKEN).burst(10));
-    let mut left = Vec::new();
-    let mut fresh = || {
-        let name = unique("limiter");
-        left.push(others.limiter(&name, options()).expect("a limiter"));
-        (store.limiter(&name, options()).expect("a limiter"), Arc::clone(&left[left.len() - 1]))
-    };
-    for polls in 0..24 {
-        let (limiter, other) = fresh();
-        drop(reserve(&limiter, 10).await);
-        let cut = drop_after(polls, limiter.wait_n(4)).await;
-        assert!(!matches!(cut, Cut::Ended(_)), "40 s ahead");
-        eventually(CANCELLED, "nothing is left behind", || async { level(&other).await >= 0 }).await;
-        if matches!(cut, Cut::Waiting) {
-            break;
-        }
-    }
-    let mut ended = false;
-    for polls in 0..24 {
-        let (limiter, other) = fresh();
-        drop(reserve(&limiter, 10).await);
-        let cut = drop_after(polls, limiter.reserve_n(4, TOKEN * 10)).await;
-        ended = matches!(cut, Cut::Ended(_));
-        drop(cut);
-        eventually(CANCELLED, "nothing is left behind", || async { level(&other).await >= 0 }).await;
-        if ended {
-            break;
-        }
-    }
-    assert!(ended, "a reservation ends");
-    for other in &left {
-        eventually(CANCELLED, "nothing came later", || async { level(other).await >= 0 }).await;
-    }
 }

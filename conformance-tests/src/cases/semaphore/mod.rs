@@ -1,10 +1,12 @@
 //! The clauses of the semaphore.
 
+mod cancel;
 mod conservation;
 mod limit;
 mod order;
 mod parameters;
 
+pub(crate) use cancel::*;
 pub(crate) use conservation::*;
 pub(crate) use limit::*;
 pub(crate) use order::*;

@@ -1,9 +1,11 @@
 //! The clauses of the wait group.
 
+mod cancel;
 mod members;
 mod parameters;
 mod waiting;
 
+pub(crate) use cancel::*;
 pub(crate) use members::*;
 pub(crate) use parameters::*;
 pub(crate) use waiting::*;

@@ -1,0 +1,73 @@
+//! Acquisitions of several permits, dropped half-way.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use stanchion_core::{HoldOptions, Permit, Result, Semaphore};
+
+use super::super::support::{CANCELLED, Cut, drop_after, eventually, unique};
+use super::client;
+use crate::harness::Harness;
+
+/// More polls than any acquisition needs before it waits for others.
+const MOST_POLLS: u32 = 24;
+const LIMIT: u32 = 3;
+const LONG: Duration = Duration::from_secs(30);
+
+type Acquiring<'a> = Pin<Box<dyn Future<Output = Result<Option<Permit>>> + Send + 'a>>;
+
+/// The three ways to acquire several.
+const WAYS: [fn(&dyn Semaphore) -> Acquiring<'_>; 3] = [
+    |semaphore| Box::pin(async { semaphore.acquire_many(2).await.map(Some) }),
+    |semaphore| semaphore.try_acquire_many(2),
+    |semaphore| semaphore.try_acquire_many_for(2, LONG),
+];
+
+/// Asserts that all permits come back, and no more than those.
+async fn all_come_back(semaphore: &dyn Semaphore) {
+    eventually(CANCELLED, "all permits are back", || async {
+        let Some(all) = semaphore.try_acquire_many(LIMIT).await.expect("a definite answer") else {
+            return false;
+        };
+        assert!(semaphore.try_acquire().await.expect("a definite answer").is_none(), "one too many");
+        all.release().await.map(|()| true).expect("release")
+    })
+    .await;
+    eventually(CANCELLED, "nothing is left behind", || async {
+        let state = semaphore.inspect().await.expect("inspect");
+        state.holders.is_empty() && state.waiters == 0
+    })
+    .await;
+}
+
+/// C4, S4: two of three permits, dropped at the k-th poll for every k there is: free ones, and such as have to be waited for.
+pub(crate) async fn c4_s4_a_dropped_acquisition_of_several_loses_no_permit(h: &dyn Harness) {
+    let name = unique("semaphore");
+    let own = client(h, &name, LIMIT, HoldOptions::default()).await;
+    let other = client(h, &name, LIMIT, HoldOptions::default()).await;
+    for acquire in WAYS {
+        for taken in [false, true] {
+            for polls in 0..=MOST_POLLS {
+                assert!(polls < MOST_POLLS, "it ends, or waits");
+                let held = match taken {
+                    true => Some(other.acquire_many(2).await.expect("acquire")),
+                    false => None,
+                };
+                let cut = drop_after(polls, acquire(own.as_ref())).await;
+                let is_last = !matches!(cut, Cut::Dropped);
+                if let Cut::Ended(permit) = cut {
+                    let permit = permit.expect("a definite answer");
+                    assert_eq!(permit.is_some(), !taken, "two of three, with one or three left");
+                    drop(permit);
+                }
+                if let Some(held) = held {
+                    held.release().await.expect("release");
+                }
+                all_come_back(other.as_ref()).await;
+                if is_last {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Calls with a time limit and attaches, dropped half-way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use stanchion_core::{HoldOptions, WaitGroup};
+
+use super::super::support::{
+    CANCELLED, Cut, EPSILON, POLL_FLOOR, drop_after, eventually, leased, unique, within,
+};
+use super::{client, plain};
+use crate::harness::Harness;
+
+/// More polls than any call needs before it waits for others.
+const MOST_POLLS: u32 = 24;
+const LONG: Duration = Duration::from_secs(30);
+
+/// Asserts that soon nobody is a member, nobody queues, and there is room.
+async fn settles(group: &dyn WaitGroup, limit: Duration) {
+    eventually(limit, "nothing is left behind", || async {
+        match group.try_add_for(Duration::ZERO).await.expect("a definite answer") {
+            Some(member) => member.done().await.map(|()| true).expect("done"),
+            None => false,
+        }
+    })
+    .await;
+    eventually(limit, "nothing is left behind", || async {
+        let state = group.inspect().await.expect("inspect");
+        state.holders.is_empty() && state.waiters == 0 && group.count().await.expect("count") == 0
+    })
+    .await;
+}
+
+/// C4, W7: an add with a time limit, dropped at the k-th poll for every k, with a place that is free and without.
+pub(crate) async fn c4_w7_a_dropped_timed_add_leaves_nothing(h: &dyn Harness) {
+    let name = unique("group");
+    let group = client(h, &name, Some(1), HoldOptions::default()).await;
+    let other = client(h, &name, Some(1), HoldOptions::default()).await;
+    for taken in [false, true] {
+        for polls in 0..=MOST_POLLS {
+            assert!(polls < MOST_POLLS, "it ends, or waits");
+            let member = match taken {
+                true => Some(other.add().await.expect("add")),
+                false => None,
+            };
+            let cut = drop_after(polls, group.try_add_for(LONG)).await;
+            let is_last = !matches!(cut, Cut::Dropped);
+            if let Cut::Ended(added) = cut {
+                let added = added.expect("a definite answer");
+                assert!(!taken && added.is_some(), "one of one");
+            }
+            if let Some(member) = member {
+                member.done().await.expect("done");
+            }
+            settles(other.as_ref(), CANCELLED).await;
+            if is_last {
+                break;
+            }
+        }
+    }
+}
+
+/// C4: a wait with a time limit, dropped at the k-th poll for every k, changes nothing.
+pub(crate) async fn c4_dropped_timed_wait_changes_nothing(h: &dyn Harness) {
+    let name = unique("group");
+    let (group, other) = (plain(h, &name).await, plain(h, &name).await);
+    let member = group.add().await.expect("add");
+    for polls in 0..=MOST_POLLS {
+        assert!(polls < MOST_POLLS, "it waits");
+        let cut = drop_after(polls, other.wait_for(LONG)).await;
+        assert!(!matches!(cut, Cut::Ended(_)), "a member is live");
+        assert_eq!(group.count().await.expect("count"), 1);
+        if matches!(cut, Cut::Waiting) {
+            break;
+        }
+    }
+    member.done().await.expect("done");
+    let outcome = within(POLL_FLOOR + EPSILON, "zero", other.wait_for(LONG)).await.expect("wait");
+    assert_eq!(outcome.map(|outcome| outcome.finished), Some(1));
+    settles(group.as_ref(), CANCELLED).await;
+}
+
+/// C4, C24: an attach of a member, dropped at the k-th poll for every k, keeps nobody in the group beyond the lease.
+pub(crate) async fn c4_c24_a_dropped_attach_keeps_no_member(h: &dyn Harness) {
+    let lease = h.ttl();
+    let name = unique("group");
+    let group: Arc<dyn WaitGroup> = client(h, &name, None, leased(lease)).await;
+    for polls in 0..=MOST_POLLS {
+        assert!(polls < MOST_POLLS, "an attach ends");
+        let detached = group.add().await.expect("add").detach(lease).await.expect("detach");
+        let cut = drop_after(polls, group.attach(detached)).await;
+        let is_last = matches!(cut, Cut::Ended(_));
+        if let Cut::Ended(attached) = cut {
+            attached.expect("it was detached").done().await.expect("done");
+        }
+        let outcome =
+            within(lease + POLL_FLOOR + EPSILON, "the member ends", group.wait()).await.expect("wait");
+        let ended = outcome.finished + outcome.abandoned + outcome.expired;
+        assert_eq!(ended, 1, "it ends once: {outcome:?}");
+        settles(group.as_ref(), CANCELLED).await;
+        if is_last {
+            break;
+        }
+    }
+}
