@@ -37,8 +37,16 @@ const CASES: [&str; 14] = [
 /// The suites that use the shared servers, each of which is a program of its own.
 const SUITES: [&str; 2] = ["--test=conformance", "--test=conformance_session"];
 const STORES: [&str; 2] = ["backend-redis", "backend-postgres"];
-/// Beside the rest of the workspace: only there is the feature on.
-const SERVERS: [&str; 3] = ["--locked", "--package=stanchion-conformance", "--features=containers"];
+/// Beside the rest of the workspace: only there is the feature on. What comes with other features than elsewhere is built
+/// anew, and need not be fast.
+const SERVERS: [&str; 6] = [
+    "--locked",
+    "--package=stanchion-conformance",
+    "--features=containers",
+    "--config=profile.dev.package.rustls.opt-level=0",
+    "--config=profile.dev.package.rustls-webpki.opt-level=0",
+    "--config=profile.dev.package.tokio.opt-level=0",
+];
 
 /// Finds or starts a daemon, provides images, tries the containers themselves, and runs the cases on them.
 ///
@@ -59,8 +67,7 @@ pub(crate) fn run() -> Outcome {
         None => return Ok(false),
     };
     // The one waits for the network much of the time, the other never.
-    let mut building =
-        Running::start(cargo(&["build"]).args(SERVERS).args(["--example=containers", "--test=containers"]))?;
+    let mut building = Running::start(servers("build").args(["--example=containers", "--test=containers"]))?;
     let mut provided = None;
     stages.run("images", || {
         provided = Some(Images::provide(&daemon)?);
@@ -74,17 +81,28 @@ pub(crate) fn run() -> Outcome {
         let own = |command: &mut Command| {
             images.with(daemon.with(command));
         };
-        let mut test = cargo(&["test"]);
-        own(test.args(SERVERS).arg("--test=containers"));
+        let mut test = servers("test");
+        own(test.arg("--test=containers"));
         stages.command("containers", &mut test)?;
         let mut report = Report::new(HashMap::new());
-        let mut servers = cargo(&["run", "--quiet"]);
-        own(servers.args(SERVERS).arg("--example=containers"));
+        let mut servers = servers("run");
+        own(servers.args(["--quiet", "--example=containers"]));
         stages.run("cases", || cases(&mut servers, &mut report))?;
         report.print();
     }
     images.remove(&daemon)?;
     Ok(stages.summary())
+}
+
+/// A `cargo` command with the feature on. `cargo xtask check` leaves that out, so the lints are looked at here, where all
+/// it depends on is built anyway.
+fn servers(command: &str) -> Command {
+    let mut command = cargo(&[command]);
+    command.args(SERVERS);
+    command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
+    // As `cargo clippy` hands over `-D warnings`.
+    command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
+    command
 }
 
 fn skipped(reason: &str) -> Outcome {
