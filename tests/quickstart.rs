@@ -24,7 +24,7 @@ fn program() -> &'static PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let features: &[&str] =
-            if cfg!(feature = "redis") { &["--workspace", "--all-features"] } else { &[] };
+            if cfg!(feature = "redis") { &["--workspace", "--features=postgres,redis"] } else { &[] };
         let profile: &[&str] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
         let status = std::process::Command::new(env!("CARGO"))
             .args(["build", "--quiet", "--locked", "--example", "quickstart"])

@@ -3,11 +3,11 @@
 use crate::Outcome;
 use crate::file_lengths;
 use crate::stage::Stages;
-use crate::workspace::cargo;
+use crate::workspace::{FEATURES, cargo};
 
 const CLIPPY: [&str; 8] =
-    ["clippy", "--locked", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
-const RUSTDOC: [&str; 5] = ["doc", "--locked", "--workspace", "--no-deps", "--all-features"];
+    ["clippy", "--locked", "--workspace", "--all-targets", FEATURES, "--", "-D", "warnings"];
+const RUSTDOC: [&str; 5] = ["doc", "--locked", "--workspace", "--no-deps", FEATURES];
 
 /// Runs every check, also after one has failed.
 pub(crate) fn run() -> Outcome {

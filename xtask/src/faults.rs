@@ -1,8 +1,8 @@
 //! `cargo xtask faults`: workers use the networked stores while everything breaks that the contract calls safe.
 
 use std::path::{Path, PathBuf};
-use std::{env, fs, io, process, thread};
 use std::time::{Duration, Instant};
+use std::{env, fs, io, process, thread};
 
 use stanchion_conformance::campaign::{Fault, Outcome as RoundOutcome, Round, Site, Stand};
 use stanchion_conformance::history;
@@ -203,7 +203,8 @@ impl Plan {
                 let round =
                     Round::new(*fault, self.seed.wrapping_mul(1_000_003).wrapping_add(number), own.clone());
                 let outcome = round.length(self.round).run(&site, &worker::command);
-                let outcome = outcome.or_else(|error| keep(&own, &folder.join(&name)).map(|()| Err(error))?)?;
+                let outcome =
+                    outcome.or_else(|error| keep(&own, &folder.join(&name)).map(|()| Err(error))?)?;
                 println!("{outcome}");
                 if !outcome.report.is_clean() {
                     let kept = folder.join(&name);

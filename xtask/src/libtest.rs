@@ -108,6 +108,11 @@ impl Report {
         self.total.failed == 0 && self.broken.is_empty() && !self.unfinished
     }
 
+    /// How many tests have passed, without those that said that they are a known gap.
+    pub(crate) fn passed(&self) -> usize {
+        self.total().passed
+    }
+
     /// Prints the slowest programs, what failed, the cases of each store, the programs that ended without a result,
     /// and the totals in one last line.
     pub(crate) fn print(&mut self) {

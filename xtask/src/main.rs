@@ -1,6 +1,7 @@
 //! Commands for contributors: `cargo xtask <command>`.
 
 mod check;
+mod containers;
 mod coverage;
 mod faults;
 mod file_lengths;
@@ -21,6 +22,8 @@ Usage: cargo xtask <command>
 
   test [--no-install] [-- ARGS]  provide Redis, Postgres and PgBouncer, then run every test; ARGS are added to `cargo test`
   check                          formatting, lints, documentation and the length of files
+  containers                     a part of the conformance suite on a Redis and a Postgres in containers; starts a Docker
+                                 daemon where none answers, and makes images where none can be pulled
   coverage                       the contract's clauses and their test cases, store by store
   faults [--seed S] [--minutes M] [--store NAME] [--fault NAME]
                                  workers on the networked stores under every safe fault, and what their histories show;
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
             None => return wrong_use(),
         },
         ("check", []) => check::run(),
+        ("containers", []) => containers::run(),
         ("coverage", []) => coverage::run(),
         ("faults", [flag]) if flag == "--short" => faults::short(),
         ("faults", [flag, folder]) if flag == "--check" => faults::check(folder),

@@ -10,9 +10,9 @@ use crate::Outcome;
 use crate::faults;
 use crate::libtest::Report;
 use crate::stage::Stages;
-use crate::workspace::cargo;
+use crate::workspace::{FEATURES, cargo};
 
-const TEST: [&str; 3] = ["test", "--locked", "--all-features"];
+pub(crate) const TEST: [&str; 2] = ["test", "--locked"];
 /// Most tests wait for leases and servers most of the time.
 const THREADS: &str = "4";
 const BUILD: [&str; 2] = ["--no-run", "--message-format=json-render-diagnostics"];
@@ -52,8 +52,10 @@ impl Options {
         if std::env::var_os("RUST_TEST_THREADS").is_none() {
             command.env("RUST_TEST_THREADS", THREADS);
         }
-        if !ours.iter().any(|argument| argument == "-p" || argument.starts_with("--package")) {
-            command.arg("--workspace");
+        if ours.iter().any(|argument| argument == "-p" || argument.starts_with("--package")) {
+            command.arg("--all-features");
+        } else {
+            command.args(["--workspace", FEATURES]);
         }
         command.args(ours);
         command
@@ -86,20 +88,41 @@ fn provide_servers(permission: Permission) -> Outcome {
 
 /// Builds the test programs, and learns which package's folder each one is from: their names do not tell.
 fn build(options: &Options, packages: &mut HashMap<String, String>) -> Outcome {
-    let mut child = options.command().args(BUILD).stdout(Stdio::piped()).spawn()?;
-    if let Some(messages) = child.stdout.take() {
-        for message in BufReader::new(messages).lines() {
-            packages.extend(test_program(&message?));
-        }
-    }
-    Ok(child.wait()?.success())
+    let programs = programs(&mut options.command())?;
+    let well = programs.is_some();
+    packages.extend(programs.into_iter().flatten().map(|program| (program.file_name(), program.package)));
+    Ok(well)
 }
 
-/// The file name of a test program and the folder of its package, from a message of `cargo` about it.
-fn test_program(message: &str) -> Option<(String, String)> {
-    let program = json_text(message, "executable")?.rsplit('/').next()?;
-    let package = json_text(message, "manifest_path")?.rsplit('/').nth(1)?;
-    Some((program.to_owned(), package.to_owned()))
+/// A program of tests.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub(crate) path: String,
+    /// The name of its package's folder.
+    pub(crate) package: String,
+}
+
+impl Program {
+    pub(crate) fn file_name(&self) -> String {
+        self.path.rsplit('/').next().unwrap_or(&self.path).to_owned()
+    }
+
+    /// From a message of `cargo` about it.
+    fn read(message: &str) -> Option<Self> {
+        let path = json_text(message, "executable")?.to_owned();
+        let package = json_text(message, "manifest_path")?.rsplit('/').nth(1)?.to_owned();
+        Some(Self { path, package })
+    }
+}
+
+/// Builds the test programs of a `cargo test`, without running them; `None` if they do not build.
+pub(crate) fn programs(command: &mut Command) -> io::Result<Option<Vec<Program>>> {
+    let mut child = command.args(BUILD).stdout(Stdio::piped()).spawn()?;
+    let messages = child.stdout.take().map(BufReader::new);
+    let messages = messages.into_iter().flat_map(BufRead::lines);
+    let programs = messages.filter_map(|message| message.map(|message| Program::read(&message)).transpose());
+    let programs = programs.collect::<io::Result<_>>()?;
+    Ok(child.wait()?.success().then_some(programs))
 }
 
 fn json_text<'a>(message: &'a str, field: &str) -> Option<&'a str> {
@@ -119,7 +142,7 @@ fn test(options: &Options, report: &mut Report) -> Outcome {
 }
 
 /// Passes the output on line by line and lets the report read along.
-fn stream(mut command: Command, report: &mut Report) -> io::Result<bool> {
+pub(crate) fn stream(mut command: Command, report: &mut Report) -> io::Result<bool> {
     // One pipe for both, since `cargo` names the programs on one stream and they report on the other.
     let (reader, writer) = io::pipe()?;
     let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
@@ -140,7 +163,7 @@ fn stream(mut command: Command, report: &mut Report) -> io::Result<bool> {
 mod tests {
     use stanchion_conformance::servers::install::Permission;
 
-    use super::{Options, test_program};
+    use super::{Options, Program};
 
     fn parse(line: &str) -> Option<Options> {
         Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
@@ -163,8 +186,8 @@ mod tests {
     #[test]
     fn a_test_program_is_known_by_its_package() {
         let message = r#"{"reason":"compiler-artifact","manifest_path":"/src/backend-redis/Cargo.toml","target":{"name":"suite"},"executable":"/src/target/debug/deps/suite-0a1b","fresh":true}"#;
-        let expected = ("suite-0a1b".to_owned(), "backend-redis".to_owned());
-        assert_eq!(test_program(message), Some(expected));
-        assert_eq!(test_program(&message.replace("\"/src/target/debug/deps/suite-0a1b\"", "null")), None);
+        let program = Program::read(message).unwrap();
+        assert_eq!((program.file_name().as_str(), program.package.as_str()), ("suite-0a1b", "backend-redis"));
+        assert_eq!(Program::read(&message.replace("\"/src/target/debug/deps/suite-0a1b\"", "null")), None);
     }
 }

@@ -3,11 +3,11 @@
 use std::io;
 use std::process::Command;
 
-use crate::workspace::{cargo, root};
+use crate::workspace::{FEATURES, cargo, root};
 
 /// As `test` builds it: with the features of the whole workspace, so that neither builds the dependencies of the other
 /// again.
-const BUILD: [&str; 5] = ["build", "--locked", "--workspace", "--all-features", "--example=fault_worker"];
+const BUILD: [&str; 5] = ["build", "--locked", "--workspace", FEATURES, "--example=fault_worker"];
 
 /// Builds it; whether that went well.
 pub(crate) fn build() -> io::Result<bool> {

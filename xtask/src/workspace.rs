@@ -7,6 +7,10 @@ use std::process::Command;
 /// The stores of the contract; the backend of each is in the folder `backend-<store>`.
 pub(crate) const STORES: [&str; 3] = ["memory", "redis", "postgres"];
 
+/// Every feature of the workspace but `containers`, which takes longer to build than all the rest; `cargo xtask
+/// containers` builds that one apart. Builds share what was built only while they ask for the same features.
+pub(crate) const FEATURES: &str = "--features=postgres,redis";
+
 /// The folder of the whole workspace.
 pub(crate) fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -34,6 +38,9 @@ fn is_ours(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
     use super::*;
 
     /// A test is run with the same variables.
@@ -46,5 +53,28 @@ mod tests {
             assert!(changed.any(|change| change == (name.as_ref(), None)), "{name} is passed on");
         }
         assert!(!is_ours("CARGO_TARGET_DIR") && !is_ours("CARGO_HOME"));
+    }
+
+    /// The features that a manifest declares, without those on by default.
+    fn optional_features(manifest: &str) -> BTreeSet<String> {
+        let section = manifest.split("\n[features]\n").nth(1).unwrap_or_default();
+        let lines = section.lines().take_while(|line| !line.starts_with('['));
+        let declared =
+            lines.filter_map(|line| line.split_once(" = ")).filter(|(name, _)| !name.starts_with('#'));
+        let declared: Vec<_> = declared.collect();
+        let usual = declared.iter().find(|(name, _)| *name == "default").map_or("", |(_, value)| *value);
+        let names = declared.iter().map(|(name, _)| *name).filter(|name| *name != "default");
+        names.filter(|name| !usual.contains(&format!("\"{name}\""))).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn only_containers_are_left_out_of_the_features() {
+        let mut found = optional_features(&fs::read_to_string(root().join("Cargo.toml")).unwrap());
+        for entry in fs::read_dir(root()).unwrap() {
+            let manifest = fs::read_to_string(entry.unwrap().path().join("Cargo.toml"));
+            found.extend(optional_features(&manifest.unwrap_or_default()));
+        }
+        let listed = FEATURES.trim_start_matches("--features=").split(',').chain(["containers"]);
+        assert_eq!(found, listed.map(str::to_owned).collect());
     }
 }

@@ -19,7 +19,7 @@ pub enum ServerError {
         install: String,
     },
     /// The installation failed.
-    #[error("the servers could not be installed ({status}); the command was: {install}")]
+    #[error("what is missing could not be installed ({status}); the command was: {install}")]
     InstallFailed {
         /// The command that installs them.
         install: String,
@@ -51,6 +51,15 @@ pub enum ServerError {
         /// The last lines it has written.
         log: String,
     },
+    /// There is no container to be had.
+    #[cfg(feature = "containers")]
+    #[error("could not {action}")]
+    Container {
+        /// What was tried.
+        action: &'static str,
+        /// What the Docker daemon or its client said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The operating system refused something.
     #[error("could not {action}")]
     Io {
@@ -66,8 +75,25 @@ impl ServerError {
         move |source| Self::Io { action, source }
     }
 
+    #[cfg(feature = "containers")]
+    pub(super) fn container<E>(action: &'static str) -> impl FnOnce(E) -> Self
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        move |source| Self::Container { action, source: source.into() }
+    }
+
     /// Whether another process took the port between its choice and the server's start.
     pub(super) fn is_port_taken(&self) -> bool {
-        matches!(self, Self::Ended { log, .. } if log.contains("Address already in use"))
+        match self {
+            Self::Ended { log, .. } => log.contains("Address already in use"),
+            // As the daemon says it, of a port that it has given to another container or could not take.
+            #[cfg(feature = "containers")]
+            Self::Container { source, .. } => {
+                let said = source.to_string();
+                said.contains("port is already allocated") || said.contains("address already in use")
+            }
+            _ => false,
+        }
     }
 }

@@ -47,6 +47,16 @@ pub fn pgbouncer() -> Result<PathBuf, ServerError> {
     pgbouncer_in(&search_folders())
 }
 
+/// The path of a program of any version.
+pub(super) fn program(name: &'static str, package: Package) -> Result<PathBuf, ServerError> {
+    let mut found = search_folders().into_iter().map(|folder| folder.join(name));
+    found.find(|path| path.is_file()).ok_or_else(|| ServerError::NotInstalled {
+        program: name,
+        version: "of any version",
+        install: command(&[package]),
+    })
+}
+
 fn search_folders() -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).chain(SYSTEM_FOLDERS.map(PathBuf::from)).collect()

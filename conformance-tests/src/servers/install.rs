@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 
 use super::account::is_root;
 use super::error::ServerError;
-use super::find::{pgbouncer, postgres_folder, redis_server};
+use super::find::{pgbouncer, postgres_folder, program, redis_server};
 
 const SCRIPT: &str = include_str!("install.sh");
 
-/// A Debian package with a server in it.
+/// A Debian package that tests need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Package {
@@ -20,9 +20,15 @@ pub enum Package {
     Postgres,
     /// `pgbouncer`.
     PgBouncer,
+    /// `docker.io`, the daemon and, on older systems, the client.
+    Docker,
+    /// `docker-cli`, the client where it is a package of its own.
+    DockerClient,
+    /// `debootstrap`, which unpacks a system into a folder.
+    Debootstrap,
 }
 
-const ALL: [Package; 3] = [Package::Redis, Package::Postgres, Package::PgBouncer];
+const SERVERS: [Package; 3] = [Package::Redis, Package::Postgres, Package::PgBouncer];
 
 impl Package {
     /// The name that `apt-get` knows it by.
@@ -31,6 +37,9 @@ impl Package {
             Self::Redis => "redis-server",
             Self::Postgres => "postgresql",
             Self::PgBouncer => "pgbouncer",
+            Self::Docker => "docker.io",
+            Self::DockerClient => "docker-cli",
+            Self::Debootstrap => "debootstrap",
         }
     }
 
@@ -40,6 +49,9 @@ impl Package {
             Self::Redis => redis_server(),
             Self::Postgres => postgres_folder(),
             Self::PgBouncer => pgbouncer(),
+            Self::Docker => program("dockerd", self),
+            Self::DockerClient => program("docker", self),
+            Self::Debootstrap => program("debootstrap", self),
         }
     }
 }
@@ -55,7 +67,11 @@ pub enum Permission {
 
 /// The packages whose server is not on this machine, or is too old.
 pub fn missing() -> Vec<Package> {
-    ALL.into_iter().filter(|package| package.find().is_err()).collect()
+    missing_of(&SERVERS)
+}
+
+fn missing_of(packages: &[Package]) -> Vec<Package> {
+    packages.iter().copied().filter(|package| package.find().is_err()).collect()
 }
 
 /// The one command that installs `packages`, to be shown to a human.
@@ -75,7 +91,21 @@ pub fn command(packages: &[Package]) -> String {
 /// [`ServerError::NotInstalled`] when something is missing and may or can not be installed from here;
 /// [`ServerError::InstallFailed`] when `apt-get` failed.
 pub fn ensure(permission: Permission, announce: impl FnOnce(&str)) -> Result<Vec<Package>, ServerError> {
-    let packages = missing();
+    ensure_of(&SERVERS, permission, announce)
+}
+
+/// Makes sure that what is in these packages is there, as [`ensure`] does for the servers.
+///
+/// # Errors
+///
+/// As [`ensure`].
+pub fn ensure_of(
+    packages: &[Package],
+    permission: Permission,
+    announce: impl FnOnce(&str),
+) -> Result<Vec<Package>, ServerError> {
+    let wanted = packages;
+    let packages = missing_of(wanted);
     if packages.is_empty() {
         return Ok(packages);
     }
@@ -89,8 +119,8 @@ pub fn ensure(permission: Permission, announce: impl FnOnce(&str)) -> Result<Vec
         .args(names)
         .stdin(Stdio::null())
         .status()
-        .map_err(ServerError::io("start `sh` to install the servers"))?;
-    match missing().as_slice() {
+        .map_err(ServerError::io("start `sh` to install what is missing"))?;
+    match missing_of(wanted).as_slice() {
         [] if status.success() => Ok(packages),
         _ => Err(ServerError::InstallFailed { install: command(&packages), status: status.to_string() }),
     }
@@ -119,7 +149,7 @@ fn describes_debian(os_release: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALL, command, describes_debian};
+    use super::{SERVERS, command, describes_debian};
 
     #[test]
     fn debian_and_its_derivatives_are_recognised() {
@@ -130,7 +160,7 @@ mod tests {
 
     #[test]
     fn one_command_installs_all_that_is_missing() {
-        let command = command(&ALL);
+        let command = command(&SERVERS);
         assert!(command.ends_with("apt-get install redis-server postgresql pgbouncer"), "{command}");
     }
 }

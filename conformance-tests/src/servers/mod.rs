@@ -5,6 +5,9 @@
 //! needs several, and [`PgBouncer`] a pooler in front of a Postgres. Nothing here is asynchronous: starting a server
 //! blocks its thread, for some 50 ms with Redis and a second with Postgres.
 //!
+//! With the feature `containers`, the shared two come in containers where a Docker daemon answers and has the image or can
+//! pull it; the others never do, since a test that stops a server or shifts its clock has to have its process.
+//!
 //! Each server has a small shell as its parent, which holds the reading end of a pipe. When this process ends, in
 //! whatever way, the pipe is closed, and the shell kills the server and removes its folder. So no `Drop` has to run,
 //! and a test that is killed leaves nothing behind. It needs Linux, for `/proc`.
@@ -19,6 +22,10 @@
 //! ```
 
 mod account;
+#[cfg(feature = "containers")]
+mod container;
+#[cfg(feature = "containers")]
+mod docker;
 mod error;
 mod find;
 pub mod install;
@@ -43,6 +50,8 @@ mod wait;
 pub(crate) use launch::{folder as temporary_folder, free_port};
 pub(crate) use supervisor::{Supervisor, last_lines};
 
+#[cfg(feature = "containers")]
+pub use container::{Container, POSTGRES_IMAGE_VARIABLE, REDIS_IMAGE_VARIABLE};
 pub use error::ServerError;
 pub use find::{pgbouncer, postgres_folder, redis_server};
 pub use pgbouncer::PgBouncer;
