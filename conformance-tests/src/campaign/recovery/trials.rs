@@ -14,9 +14,10 @@ use crate::faults::{Direction, Proxy};
 use crate::history::clock;
 
 type Measured = Result<Vec<(Measure, i64)>, Error>;
+type Trial = fn(&mut Stage<'_>) -> Measured;
 
 /// Each with a name that fits into a namespace.
-pub(super) const TRIALS: [(&str, fn(&mut Stage<'_>) -> Measured); 6] = [
+pub(super) const TRIALS: [(&str, Trial); 6] = [
     ("dead-holder", dead_holder),
     ("dead-in-a-row", dead_in_a_row),
     ("dead-at-once", dead_at_once),
