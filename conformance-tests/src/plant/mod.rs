@@ -3,9 +3,9 @@
 //! A [`PlantedHarness`] wraps another harness, and [`plant`] one store: what they give hands everything on to those of
 //! the inner one, except where the [`Bug`] sits. Mistakes of the server's side are planted from outside: the test of a
 //! store on Redis has its scripts [rewritten](crate::faults::Proxy::rewrite) on their way, that of one on Postgres
-//! replaces functions of the schema. What catches a bug is a case of the suite for [stores](crate::suite) or of that for
-//! [steps](crate::steps), or a checker of [histories](crate::history) over one of the [`scenes`]; [`planted!`] makes a
-//! test of each bug, and one that says how many were caught and that none was forgotten.
+//! replaces functions of the schema. What catches a bug is a case of the suite for [stores](mod@crate::suite) or of
+//! that for [steps](crate::steps), or a checker of [histories](crate::history) over one of the [`scenes`]; [`planted!`]
+//! makes a test of each bug, and one that says how many were caught and that none was forgotten.
 
 mod bug;
 mod guard;

@@ -1,4 +1,4 @@
-//! Scenes with few actors, written down as a [history](crate::history): what a bug does that only a fault brings out.
+//! Scenes with few actors, written down as a [history]: what a bug does that only a fault brings out.
 
 use std::time::Duration;
 
