@@ -1,6 +1,6 @@
 //! Where threads meet: locks, flags, signals and tasks.
 //!
-//! This crate's own unit tests put those of a model checker in their place, see [`model`]. Nothing else does: neither a
+//! This crate's own unit tests put those of a model checker in their place, see `model.rs`. Nothing else does: neither a
 //! feature nor another crate's tests.
 
 #[cfg(test)]
