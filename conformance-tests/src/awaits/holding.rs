@@ -1,12 +1,14 @@
 //! Calls that acquire: locks, permits, places in a group, attaches.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use stanchion_core::{FencingToken, Kind, MutexMode, Result, Ticket};
 use tokio::sync::Mutex;
 
 use super::object::{Got, Object};
 use super::trial::{Checked, Ended, KEEP, Setting, Trial, plain, soon};
-use super::{Call, Scene};
+use super::{Call, LEASE, Scene};
 use crate::cases::support::pause;
 
 pub(super) struct Holding {
@@ -25,6 +27,12 @@ impl Holding {
     fn is_kept_by_session(&self) -> bool {
         let mode = self.setting.witness.capabilities().mutex_mode;
         mode == MutexMode::Session && self.setting.call.kind() == Kind::Mutex
+    }
+
+    /// How long something may be held. What an attach did not come to take over stays detached for its lease (C24).
+    fn settling(&self) -> Duration {
+        let detached = if self.setting.call.attaches() { LEASE } else { Duration::ZERO };
+        self.setting.bound() + detached
     }
 
     /// Nobody but these holds, and nobody waits.
@@ -120,7 +128,7 @@ impl Trial for Holding {
         if let Ended::Granted(got) = ended {
             return self.check_grant(got).await;
         }
-        soon(self.setting.bound(), || self.holds_only(&[])).await?;
+        soon(self.settling(), || self.holds_only(&[])).await?;
         soon(self.setting.bound(), || self.takes_all()).await?;
         self.works_again().await?;
         self.holds_only(&[]).await

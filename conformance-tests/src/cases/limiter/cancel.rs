@@ -16,9 +16,10 @@ const TOKEN: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(1_000);
 
 type Calling<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+type Way = fn(&dyn Limiter) -> Calling<'_>;
 
 /// Calls that reserve four tokens, and whether they end before their time comes.
-const RESERVING: [(bool, fn(&dyn Limiter) -> Calling<'_>); 3] = [
+const RESERVING: [(bool, Way); 3] = [
     (false, |limiter| Box::pin(async { limiter.wait_n(4).await.expect("a decision") })),
     (false, |limiter| {
         Box::pin(async { assert!(limiter.wait_n_for(4, LONG).await.expect("a decision"), "soon enough") })
