@@ -56,6 +56,18 @@ impl Daemon {
         Self::start()
     }
 
+    /// A new folder for scripts, which goes with a daemon of ours.
+    pub(super) fn folder(&self) -> Result<PathBuf, Failed> {
+        match self.socket.parent() {
+            Some(folder) if !self.is_of_others() => {
+                let folder = folder.join("image");
+                fs::create_dir(&folder)?;
+                Ok(folder)
+            }
+            _ => temporary_folder("image"),
+        }
+    }
+
     /// Whether it is not ours.
     pub(super) fn is_of_others(&self) -> bool {
         self.shell.is_none()
@@ -122,7 +134,7 @@ pub(super) fn install(package: Package) -> Result<(), Failed> {
 }
 
 /// An empty folder, for scripts that remove it.
-pub(super) fn temporary_folder(name: &str) -> Result<PathBuf, Failed> {
+fn temporary_folder(name: &str) -> Result<PathBuf, Failed> {
     let output = Command::new("mktemp").args(["-d", "-t", &format!("stanchion-{name}-XXXXXX")]).output()?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).trim().into());

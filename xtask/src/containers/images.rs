@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use stanchion_conformance::servers::install::Package;
 
-use super::daemon::{Daemon, install, is_about_rights, one_line, room, temporary_folder};
+use super::daemon::{Daemon, install, is_about_rights, one_line, room};
 
 const IMAGE: &str = include_str!("image.sh");
 const ENTRYPOINT: &str = include_str!("entrypoint.sh");
@@ -97,9 +97,11 @@ fn pull(daemon: &Daemon, image: &str) -> Result<(), String> {
 /// Runs the script in namespaces of its own, so that what packages start or mount ends with it.
 fn make(daemon: &Daemon) -> Result<(), Failed> {
     install(Package::Debootstrap)?;
-    let folder = temporary_folder("image")?;
-    let mut script = Command::new("unshare");
+    let folder = daemon.folder()?;
+    // Of the kernel it learns when this process is killed.
+    let mut script = Command::new("setpriv");
     script
+        .args(["--pdeathsig", "KILL", "unshare"])
         .args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"])
         .args(["sh", "-c", IMAGE, "image"])
         .arg(&folder)

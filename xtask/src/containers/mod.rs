@@ -29,7 +29,7 @@ const CASES: [&str; 14] = [
     "wait_group::w1_wait_returns_only_at_zero",
     "wait_group::w3_every_waiter_returns_at_zero",
     "wait_group::w4_wait_reports_how_the_members_ended",
-    "limiter::l1_l2_a_window_admits_burst_and_rate",
+    "limiter::l5_concurrent_calls_get_exact_decisions",
     "limiter::l2_retry_after_is_enough",
     "limiter::l6_places_are_in_the_order_of_reservation",
     "all_kinds::c25_idle_names_leave_nothing",
