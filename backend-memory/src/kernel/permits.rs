@@ -237,11 +237,12 @@ impl Permits {
         turn.wake_all(self.queue.wakers());
     }
 
-    /// Until when, in store time, this state matters to nobody's handle: detached holds and outcomes (C25).
+    /// Until when, in store time, this state matters although nobody has a handle: detached holds, and after the last of
+    /// them the outcome (C25).
     pub(crate) fn kept_until(&self, at: Moment) -> Option<u64> {
         let holds = self.holds.iter().filter_map(Grant::end).max();
         let record = self.generations.as_ref().and_then(|generations| generations.kept_until());
-        let until = holds.max(record).filter(|until| *until > at.now)?;
+        let until = holds.or(record).filter(|until| *until > at.now)?;
         Some(at.micros.saturating_add(micros(until - at.now)).saturating_add(1))
     }
 
