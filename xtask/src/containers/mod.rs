@@ -17,8 +17,8 @@ use crate::workspace::{FEATURES, cargo, root};
 use daemon::{Daemon, Found};
 use images::Images;
 
-/// Of each kind what it is for, and what depends on the server: its clock, its wake-ups, what it forgets.
-const CASES: [&str; 14] = [
+/// Of each kind what it is for, and what depends on the server: its clock and its wake-ups.
+const CASES: [&str; 13] = [
     "as_mutex::m1_critical_sections_never_overlap",
     "as_mutex::m2_fencing_token_grows",
     "as_mutex::c8_an_abandoned_hold_is_free_after_its_lease",
@@ -32,7 +32,6 @@ const CASES: [&str; 14] = [
     "limiter::l5_concurrent_calls_get_exact_decisions",
     "limiter::l2_retry_after_is_enough",
     "limiter::l6_places_are_in_the_order_of_reservation",
-    "all_kinds::c25_idle_names_leave_nothing",
 ];
 /// The suites that use the shared servers, each of which is a program of its own.
 const SUITES: [&str; 2] = ["--test=conformance", "--test=conformance_session"];
