@@ -1,5 +1,7 @@
 //! Every command of every call that acquires or waits is lost once, and nothing is left behind.
 
+#![allow(clippy::disallowed_methods, reason = "a test owns its runtime")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
