@@ -24,6 +24,7 @@ Usage: cargo xtask <command>
   check                          formatting, lints, documentation and the length of files
   containers                     a part of the conformance suite on a Redis and a Postgres in containers; starts a Docker
                                  daemon where none answers, and makes images where none can be pulled
+  containers --build             what that builds, and no more
   coverage                       the contract's clauses and their test cases, store by store
   faults [--seed S] [--minutes M] [--store NAME] [--fault NAME]
                                  workers on the networked stores under every safe fault, and what their histories show;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         },
         ("check", []) => check::run(),
         ("containers", []) => containers::run(),
+        ("containers", [flag]) if flag == "--build" => containers::build(),
         ("coverage", []) => coverage::run(),
         ("faults", [flag]) if flag == "--short" => faults::short(),
         ("faults", [flag, folder]) if flag == "--check" => faults::check(folder),

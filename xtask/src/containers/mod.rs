@@ -47,6 +47,17 @@ const SERVERS: [&str; 6] = [
     "--config=profile.dev.package.tokio.opt-level=0",
 ];
 
+/// Builds what `run` builds, and ends: it takes long, and needs no daemon.
+pub(crate) fn build() -> Outcome {
+    Ok(programs_of_servers().status()?.success())
+}
+
+fn programs_of_servers() -> Command {
+    let mut command = servers("build");
+    command.args(["--example=containers", "--test=containers"]);
+    command
+}
+
 /// Finds or starts a daemon, provides images, tries the containers themselves, and runs the cases on them.
 ///
 /// Where no daemon answers and there is no right to start one, the last line says so after `skipped: `.
@@ -66,7 +77,7 @@ pub(crate) fn run() -> Outcome {
         None => return Ok(false),
     };
     // The one waits for the network much of the time, the other never.
-    let mut building = Running::start(servers("build").args(["--example=containers", "--test=containers"]))?;
+    let mut building = Running::start(&mut programs_of_servers())?;
     let mut provided = None;
     stages.run("images", || {
         provided = Some(Images::provide(&daemon)?);
@@ -97,7 +108,8 @@ pub(crate) fn run() -> Outcome {
 /// it depends on is built anyway.
 fn servers(command: &str) -> Command {
     let mut command = cargo(&[command]);
-    command.args(SERVERS);
+    // In a folder of its own, it can be built beside the rest.
+    command.args(SERVERS).env("CARGO_TARGET_DIR", root().join("target").join("containers"));
     command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
     // As `cargo clippy` hands over `-D warnings`.
     command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
