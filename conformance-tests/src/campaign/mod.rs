@@ -28,6 +28,7 @@ mod round;
 mod sight;
 mod site;
 mod tail;
+mod watch;
 mod work;
 mod workload;
 

@@ -11,6 +11,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::sight::Sight;
+use super::watch::Watch;
 use super::work::{CANCEL, Job, STOP};
 use super::{Fault, Round, Site};
 use crate::faults::{Action, Clock, Direction, Process, Proxy, Then, When};
@@ -45,6 +46,7 @@ pub(super) struct Nemesis<'a> {
     next: u32,
     clock: Option<Clock>,
     strikes: u64,
+    _watch: Watch,
 }
 
 impl<'a> Nemesis<'a> {
@@ -56,7 +58,19 @@ impl<'a> Nemesis<'a> {
         let recorder = Recorder::create(&round.folder, NEMESIS)?;
         let clock = (round.fault == Fault::ClientClockStep).then(Clock::new).transpose()?;
         let dice = StdRng::seed_from_u64(round.seed);
-        Ok(Self { round, site, program, recorder, dice, places: Vec::new(), next: FIRST, clock, strikes: 0 })
+        let watch = Watch::start(&recorder);
+        Ok(Self {
+            round,
+            site,
+            program,
+            recorder,
+            dice,
+            places: Vec::new(),
+            next: FIRST,
+            clock,
+            strikes: 0,
+            _watch: watch,
+        })
     }
 
     /// Starts the workers and waits until each was granted something.

@@ -51,7 +51,10 @@ impl<'h> Digest<'h> {
         let mut calls: HashMap<(u32, u64), (usize, usize)> = HashMap::new();
         for event in events {
             match &event.what {
-                What::Process { .. } | What::FaultBegan { .. } | What::FaultEnded => continue,
+                What::Process { .. }
+                | What::FaultBegan { .. }
+                | What::FaultEnded
+                | What::StoodStill { .. } => continue,
                 _ => {}
             }
             let Some(object) = &event.object else {

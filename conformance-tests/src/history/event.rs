@@ -229,6 +229,12 @@ pub enum What {
     },
     /// The fault of the same operation is over. Clock read after.
     FaultEnded,
+    /// The machine stood still: a thread that does nothing but sleep was this much late, when the event was written.
+    /// Whatever was late by then may have been late for that.
+    StoodStill {
+        /// For how long, up to now, in µs.
+        length: u64,
+    },
     /// Something happened to a process.
     Process {
         /// To which.

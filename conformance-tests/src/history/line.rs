@@ -139,6 +139,9 @@ fn add_what(line: &mut Line, what: &What) {
         What::FaultEnded => {
             line.add("what", "fault_ended");
         }
+        What::StoodStill { length } => {
+            line.add("what", "stood_still").add("length", length);
+        }
         What::Process { worker, change } => {
             line.add("what", change_text(*change)).add("whom", worker);
         }
@@ -201,6 +204,7 @@ fn what(fields: &mut Fields<'_>) -> Result<What, String> {
             safe: fields.get("safe")?,
         },
         "fault_ended" => What::FaultEnded,
+        "stood_still" => What::StoodStill { length: fields.get("length")? },
         other => return Err(format!("there is no event {other:?}")),
     })
 }

@@ -4,7 +4,7 @@
 //! dropped, cancelled or left by a dead or stopped process may still be in the store (TTL + ε, C8). While it is idle
 //! and the store is well since 1 s (C18), a call that waits is granted within 2 s + ε (C5); for each other waiter that
 //! may be silent (dead, stopped, cut off) the store may take one more TTL + ε to find that out (M7). For a wait group,
-//! holds are members, and waits wait.
+//! holds are members, and waits wait. While the machine itself stood still, nobody's time runs.
 //!
 //! # Assumes
 //! What the histories of holds assume. A process that was recorded as started lives until the record of its end.
@@ -35,7 +35,8 @@ fn limits(dossier: &Dossier<'_>, around: &Surroundings, bounds: &Bounds, found: 
         let (worker, from) = (asked.invoked.worker, asked.invoked.at);
         let to = asked.answered().unwrap_or(around.end()).min(around.death(worker).max(from));
         let stopped = !around.stops(worker, (from, to)).is_empty();
-        if to - from > limit.saturating_add(bounds.epsilon) && !stopped {
+        let allowed = limit.saturating_add(bounds.epsilon).saturating_add(around.stood_still((from, to)));
+        if to - from > allowed && !stopped {
             let ended = if asked.answer.is_some() { "has taken" } else { "has not ended after" };
             let text = format!("a call with a time limit of {limit} µs {ended} {} µs", to - from);
             found.push(Violation::new(Rule::TooLate, Some(dossier.object), text, asked.events()));

@@ -31,6 +31,8 @@ pub(super) struct Surroundings {
     processes: HashMap<u32, Process>,
     /// Faults of the store.
     store: Spans,
+    /// When the machine stood still.
+    still: Spans,
     /// Unsafe faults; of a worker's too, for they concern everybody.
     unsafe_faults: Vec<Span>,
     /// When each of those began, and what it is.
@@ -46,7 +48,7 @@ impl Surroundings {
     pub(super) fn of(events: &[Event]) -> Self {
         let mut all = Self { end: events.last().map_or(0, |event| event.at), ..Self::default() };
         let mut open: HashMap<(u32, u64), (u64, Target, bool)> = HashMap::new();
-        let mut store = Vec::new();
+        let (mut store, mut still) = (Vec::new(), Vec::new());
         for event in events {
             all.processes.entry(event.worker).or_default().last_event = event.at;
             match &event.what {
@@ -63,9 +65,14 @@ impl Surroundings {
                         all.fault((began, event.at.saturating_add(1)), target, safe, &mut store);
                     }
                 }
+                What::StoodStill { length } => {
+                    still.push((event.at.saturating_sub(*length), event.at.saturating_add(1)));
+                }
                 _ => {}
             }
         }
+        // The store is on it too.
+        store.extend_from_slice(&still);
         for (began, target, safe) in open.into_values() {
             all.fault((began, NEVER), target, safe, &mut store);
         }
@@ -75,6 +82,7 @@ impl Surroundings {
             process.held_up = Spans::of([process.cuts.clone(), store.clone()].concat());
         }
         all.store = Spans::of(store);
+        all.still = Spans::of(still);
         all
     }
 
@@ -163,6 +171,11 @@ impl Surroundings {
         self.death(worker) >= span.1
             && self.silence(worker, span).is_empty()
             && self.store.within(span).next().is_none()
+    }
+
+    /// For how much of a span the machine stood still.
+    pub(super) fn stood_still(&self, (from, to): Span) -> u64 {
+        self.still.within((from, to)).map(|still| still.1.min(to) - still.0.max(from)).sum()
     }
 
     /// Faults of the store.

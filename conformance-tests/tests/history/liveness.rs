@@ -133,6 +133,18 @@ fn c17_a_time_limit_is_kept() {
 }
 
 #[test]
+fn c17_the_time_in_which_the_machine_stood_still_is_nobodys() {
+    for (ended, rules) in [(1_700_001 + EPSILON, &[][..]), (1_700_002 + EPSILON, &[Rule::TooLate])] {
+        let mut scribe = scribe();
+        let call = Call::Acquire { weight: 1, permits: None, ttl: Some(TTL), waits: false };
+        scribe.event(0, 1, What::Invoked { call, time_limit: Some(1_000_000) });
+        scribe.stood_still(900_000, 700_000);
+        scribe.event(ended, 1, What::Refused);
+        scribe.breaks(rules);
+    }
+}
+
+#[test]
 fn c17_a_call_that_never_ends_is_found() {
     let mut scribe = scribe();
     scribe.event(0, 1, What::Invoked { call: Call::Wait, time_limit: Some(1_000_000) });

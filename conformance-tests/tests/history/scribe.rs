@@ -40,6 +40,11 @@ impl Scribe {
         self.events.push(Event::new(to, NEMESIS, 0, fault, What::FaultEnded));
     }
 
+    /// The machine stood still, up to then.
+    pub(crate) fn stood_still(&mut self, at: u64, length: u64) {
+        self.events.push(Event::new(at, NEMESIS, 0, 0, What::StoodStill { length }));
+    }
+
     /// Operation `op` is worker `op % 10`'s.
     pub(crate) fn event(&mut self, at: u64, op: u64, what: What) {
         let worker = u32::try_from(op % 10).unwrap();
