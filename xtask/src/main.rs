@@ -1,5 +1,6 @@
 //! Commands for contributors: `cargo xtask <command>`.
 
+mod bench;
 mod check;
 mod containers;
 mod coverage;
@@ -21,6 +22,8 @@ const HELP: &str = "\
 Usage: cargo xtask <command>
 
   test [--no-install] [-- ARGS]  provide Redis, Postgres and PgBouncer, then run every test; ARGS are added to `cargo test`
+  bench [STORE]... [--quick] [--only MEASURE]... [--side NAME]...
+                                 this library, its peers and the raw limit in turn; full runs make BENCHMARKS.md
   check                          formatting, lints, documentation and the length of files
   containers                     a part of the conformance suite on a Redis and a Postgres in containers; starts a Docker
                                  daemon where none answers, and makes images where none can be pulled
@@ -53,6 +56,10 @@ fn main() -> ExitCode {
     let outcome = match (command.as_str(), rest) {
         ("test", rest) => match test::Options::parse(rest) {
             Some(options) => test::run(&options),
+            None => return wrong_use(),
+        },
+        ("bench", rest) => match bench::Options::parse(rest) {
+            Some(options) => bench::run(&options),
             None => return wrong_use(),
         },
         ("check", []) => check::run(),

@@ -10,7 +10,7 @@ use crate::Outcome;
 use crate::faults;
 use crate::libtest::Report;
 use crate::stage::Stages;
-use crate::workspace::{FEATURES, cargo};
+use crate::workspace::{BUT_BENCHES, FEATURES, cargo};
 
 pub(crate) const TEST: [&str; 2] = ["test", "--locked"];
 /// Most tests wait for leases and servers most of the time.
@@ -55,7 +55,7 @@ impl Options {
         if ours.iter().any(|argument| argument == "-p" || argument.starts_with("--package")) {
             command.arg("--all-features");
         } else {
-            command.args(["--workspace", FEATURES]);
+            command.args(["--workspace", BUT_BENCHES, FEATURES]);
         }
         command.args(ours);
         command

@@ -3,11 +3,12 @@
 use std::io;
 use std::process::Command;
 
-use crate::workspace::{FEATURES, cargo, root};
+use crate::workspace::{BUT_BENCHES, FEATURES, cargo, root};
 
 /// As `test` builds it: with the features of the whole workspace, so that neither builds the dependencies of the other
 /// again.
-const BUILD: [&str; 5] = ["build", "--locked", "--workspace", FEATURES, "--example=fault_worker"];
+const BUILD: [&str; 6] =
+    ["build", "--locked", "--workspace", BUT_BENCHES, FEATURES, "--example=fault_worker"];
 
 /// Builds it; whether that went well.
 pub(crate) fn build() -> io::Result<bool> {

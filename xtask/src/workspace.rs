@@ -11,6 +11,10 @@ pub(crate) const STORES: [&str; 3] = ["memory", "redis", "postgres"];
 /// containers` builds that one apart. Builds share what was built only while they ask for the same features.
 pub(crate) const FEATURES: &str = "--features=postgres,redis";
 
+/// The benches bring their peers, which take long to build and ask the stores' clients for more features. Only `check` and
+/// `bench` have to do with them.
+pub(crate) const BUT_BENCHES: &str = "--exclude=stanchion-bench";
+
 /// The folder of the whole workspace.
 pub(crate) fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -13,7 +13,7 @@ use crate::Outcome;
 use crate::libtest::Report;
 use crate::stage::Stages;
 use crate::test::{TEST, programs, stream};
-use crate::workspace::{FEATURES, cargo, root};
+use crate::workspace::{BUT_BENCHES, FEATURES, cargo, root};
 use daemon::{Daemon, Found};
 use images::Images;
 
@@ -126,7 +126,7 @@ fn skipped(reason: &str) -> Outcome {
 /// Runs the cases on the servers of that program.
 fn cases(servers: &mut Command, report: &mut Report) -> Outcome {
     let mut test = cargo(&TEST);
-    let Some(programs) = programs(test.args(["--workspace", FEATURES]).args(SUITES))? else {
+    let Some(programs) = programs(test.args(["--workspace", BUT_BENCHES, FEATURES]).args(SUITES))? else {
         return Ok(false);
     };
     let suites: Vec<_> = programs

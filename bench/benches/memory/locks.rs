@@ -1,0 +1,198 @@
+//! Mutexes: alone, going round, and wanted by many.
+
+use std::time::Duration;
+
+use stanchion_bench::Failure;
+use stanchion_bench::bench::Bench;
+use stanchion_bench::figure::{Better, Column, Unit};
+use stanchion_bench::load::idle::{Idle, Orders};
+use stanchion_bench::load::{self, idle};
+use stanchion_bench::lock::Lock;
+use stanchion_bench::measure::{Measure, Role};
+use stanchion_bench::raw::memory::{Keyed, KeyedMutex};
+use stanchion_bench::target::{Against, Bound, Target};
+use stanchion_core::MutexOptions;
+use tokio::runtime::Runtime;
+
+use crate::peers::{AsyncLock, Ours, Pool, Pooled, Tokio};
+use crate::{Bed, keep, name, store};
+
+const OURS: &str = "stanchion";
+const BY_HAND: &str = "DashMap of tokio mutexes, with clean-up";
+const TOKIO: &str = "tokio::sync::Mutex";
+const ASYNC_LOCK: &str = "async_lock::Mutex";
+const LOCKABLE: &str = "lockable::LockPool";
+
+const ROUNDS: usize = 31;
+const SLICE: Duration = Duration::from_millis(100);
+/// How many pairs there are between two looks at the clock.
+const BATCH: usize = 64;
+const WAITERS: usize = 5000;
+
+/// One name on each side.
+struct Sides {
+    ours: Vec<Ours>,
+    by_hand: Vec<Keyed>,
+    tokio: Vec<Tokio>,
+    async_lock: Vec<AsyncLock>,
+    lockable: Vec<Pooled>,
+}
+
+impl Sides {
+    fn new(names: usize) -> Result<Self, Failure> {
+        let store = store();
+        let (map, pool) = (keep(KeyedMutex::default()), keep(Pool::new()));
+        let keys: Vec<_> = (0..names).map(name).collect();
+        let ours = keys.iter().map(|key| Ok(Ours(store.mutex(key, MutexOptions::default())?)));
+        Ok(Self {
+            ours: ours.collect::<Result<_, Failure>>()?,
+            by_hand: keys.iter().map(|key| Keyed { map, key }).collect(),
+            tokio: keys.iter().map(|_| Tokio(keep(tokio::sync::Mutex::new(())))).collect(),
+            async_lock: keys.iter().map(|_| AsyncLock(keep(async_lock::Mutex::new(())))).collect(),
+            lockable: keys.iter().map(|key| Pooled { pool, key }).collect(),
+        })
+    }
+}
+
+/// The same load on every side of a measure.
+macro_rules! on_all_sides {
+    ($measure:expr, $sides:expr, $locks:ident => $load:expr) => {
+        $measure
+            .side(OURS, Role::Ours, || {
+                let $locks = &$sides.ours;
+                $load
+            })
+            .side(BY_HAND, Role::Raw, || {
+                let $locks = &$sides.by_hand;
+                $load
+            })
+            .side(TOKIO, Role::Peer, || {
+                let $locks = &$sides.tokio;
+                $load
+            })
+            .side(ASYNC_LOCK, Role::Peer, || {
+                let $locks = &$sides.async_lock;
+                $load
+            })
+            .side(LOCKABLE, Role::Peer, || {
+                let $locks = &$sides.lockable;
+                $load
+            })
+    };
+}
+
+pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+    let slice = bench.slice(SLICE);
+    for tasks in [1, 16, 256] {
+        let runtime = if tasks == 1 { &bed.one } else { &bed.two };
+        let sides = Sides::new(tasks)?;
+        let measure = Measure::new(
+            &format!("mutex-{tasks}"),
+            &format!("Mutex, nobody else wants it, {tasks} tasks"),
+            "A lock and a drop, through `Arc<dyn Mutex>` with the name opened once; each task has a name of its own. \
+             Tokio's and async-lock's mutexes have no names. Times are means of 64 pairs.",
+            vec![Column::rate("pairs a second"), Column::time("p50"), Column::time("p99")],
+        );
+        let measure = on_all_sides!(measure, sides, locks => {
+            let pairs = runtime.block_on(load::uncontended(locks, slice, BATCH))?;
+            Ok(vec![pairs.rate, pairs.p50, pairs.p99])
+        });
+        let target = Target::new(OURS, Against::Raw, Bound::AtLeast(1.0));
+        bench.run(if tasks == 1 { measure.target(target) } else { measure }, ROUNDS);
+    }
+    Ok(())
+}
+
+pub(crate) fn turns(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+    let slice = bench.slice(SLICE);
+    let sides = Sides::new(1)?;
+    for (threads, runtime) in [(1, &bed.one), (2, &bed.two)] {
+        let measure = Measure::new(
+            &format!("hand-off-{threads}"),
+            &format!("Mutex, hand-off among 64 tasks on {threads} threads"),
+            "Each task holds the one mutex over one turn of the others, so that all of them queue.",
+            vec![Column::rate("hand-offs a second")],
+        );
+        let measure = on_all_sides!(measure, sides, locks => {
+            Ok(vec![runtime.block_on(load::turns(&locks[0], 64, slice))?])
+        });
+        let target = Target::new(OURS, Against::Side(TOKIO.to_owned()), Bound::AtLeast(1.0));
+        bench.run(measure.target(target), ROUNDS);
+    }
+    Ok(())
+}
+
+pub(crate) fn contended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+    for (waiters, hold) in [(16, Duration::from_millis(2)), (256, Duration::ZERO)] {
+        let slice = bench.slice(Duration::from_millis(500));
+        let sides = Sides::new(1)?;
+        let measure = Measure::new(
+            &format!("contended-{waiters}"),
+            &format!("Mutex, {waiters} waiters that hold it for {hold:?}"),
+            "Each takes the one mutex, holds it, over one turn of the others if that is no time, gives it back and asks \
+             again at once; on one thread. *Overtook* is the part of the grants to one while another still waited that had \
+             asked over a millisecond earlier.",
+            contended_columns(),
+        );
+        let measure = on_all_sides!(measure, sides, locks => {
+            let seen = bed.one.block_on(load::contended(&locks[0], waiters, hold, slice))?;
+            Ok(vec![seen.rate, seen.p999, seen.longest, seen.overtook])
+        });
+        let target = Target::new(OURS, Against::Nothing, Bound::AtMost(0.0)).column(3);
+        bench.run(measure.target(target), 9);
+    }
+    Ok(())
+}
+
+fn contended_columns() -> Vec<Column> {
+    vec![
+        Column::rate("grants a second"),
+        Column::count("p99.9 of the waits / mean"),
+        Column::count("longest wait / mean"),
+        Column::new("overtook", Unit::Share, Better::Less),
+    ]
+}
+
+pub(crate) fn waiters(bench: &mut Bench) -> Result<(), Failure> {
+    let count = bench.count(WAITERS);
+    let mut measure = Measure::new(
+        "waiters",
+        &format!("Mutex, {count} waiters"),
+        "What one of them takes of the memory of a process in which all of them wait for the same mutex, their tasks \
+         included.",
+        vec![Column::new("memory of a waiter", Unit::Bytes, Better::Less)],
+    );
+    for (side, role) in [
+        (OURS, Role::Ours),
+        (BY_HAND, Role::Raw),
+        (TOKIO, Role::Peer),
+        (ASYNC_LOCK, Role::Peer),
+        (LOCKABLE, Role::Peer),
+    ] {
+        let orders = Orders { side: side.to_owned(), count, url: "none".to_owned() };
+        measure = measure.side(side, role, move || Ok(vec![Idle::start(&orders)?.memory]));
+    }
+    bench.run(measure, 3);
+    Ok(())
+}
+
+/// In the process of those that wait.
+pub(crate) fn idle(bed: &Bed, orders: &Orders) -> Result<(), Failure> {
+    let sides = Sides::new(1)?;
+    match orders.side.as_str() {
+        OURS => wait(&bed.two, &sides.ours[0], orders.count),
+        BY_HAND => wait(&bed.two, &sides.by_hand[0], orders.count),
+        TOKIO => wait(&bed.two, &sides.tokio[0], orders.count),
+        ASYNC_LOCK => wait(&bed.two, &sides.async_lock[0], orders.count),
+        LOCKABLE => wait(&bed.two, &sides.lockable[0], orders.count),
+        other => Err(format!("no side is called {other}").into()),
+    }
+}
+
+fn wait<L: Lock>(runtime: &Runtime, lock: &L, count: usize) -> Result<(), Failure> {
+    runtime.block_on(async {
+        let held = lock.lock().await?;
+        idle::wait(lock, count, Duration::from_millis(300)).await?;
+        lock.release(held).await
+    })
+}

@@ -1,0 +1,107 @@
+//! A server, what talks to it, and what it counts.
+
+use std::sync::Arc;
+
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{Executor, PgConnection, PgPool, Row};
+use stanchion_bench::Failure;
+use stanchion_bench::raw::postgres::{connect, connections, statements};
+use stanchion_conformance::servers::{PostgresOptions, PostgresServer};
+use stanchion_core::{MutexMode, Store};
+use stanchion_postgres::{PostgresBuilder, PostgresStore};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Mutex;
+
+/// A server of its own, and a runtime with as many threads as the machines have that this is run on.
+pub(crate) struct Bed {
+    pub(crate) runtime: Runtime,
+    url: String,
+    _server: Option<PostgresServer>,
+}
+
+/// What a server has done so far, or between two looks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done {
+    /// Statements that clients have sent.
+    pub(crate) statements: f64,
+    /// Bytes of its log.
+    pub(crate) wal: f64,
+}
+
+impl Bed {
+    pub(crate) fn new() -> Result<Self, Failure> {
+        let options = PostgresOptions::default()
+            .fsync(true)
+            .setting("synchronous_commit", "on")
+            .setting("max_connections", "1000")
+            .setting("shared_preload_libraries", "pg_stat_statements");
+        let server = PostgresServer::start(options)?;
+        server.sql("CREATE EXTENSION pg_stat_statements")?;
+        let url = server.url();
+        Ok(Self { _server: Some(server), ..Self::beside(&url)? })
+    }
+
+    /// With a server that another process has started.
+    pub(crate) fn beside(url: &str) -> Result<Self, Failure> {
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        Ok(Self { runtime, url: url.to_owned(), _server: None })
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn version(&self) -> Result<String, Failure> {
+        let version = "SELECT split_part(current_setting('server_version'), ' ', 1)";
+        let row = self
+            .runtime
+            .block_on(async { Ok::<_, Failure>(connect(&self.url).await?.fetch_one(version).await?) })?;
+        Ok(row.try_get(0)?)
+    }
+
+    /// A store, as another process would have.
+    pub(crate) fn store(&self, mode: MutexMode) -> Result<Arc<dyn Store>, Failure> {
+        let builder = PostgresStore::builder(&self.url)?.namespace(namespace(mode)).mutex(mode);
+        Ok(Arc::new(self.runtime.block_on(builder.connect())?))
+    }
+
+    /// A store in lease mode over a user's own pool.
+    pub(crate) fn store_over(&self, pool: PgPool) -> Result<Arc<dyn Store>, Failure> {
+        let builder = PostgresBuilder::from_pool(pool).namespace("lease").mutex(MutexMode::Lease);
+        Ok(Arc::new(self.runtime.block_on(builder.connect())?))
+    }
+
+    pub(crate) fn pool(&self, connections: usize) -> Result<PgPool, Failure> {
+        let options =
+            PgPoolOptions::new().max_connections(u32::try_from(connections)?).test_before_acquire(false);
+        Ok(self.runtime.block_on(options.connect(&self.url))?)
+    }
+
+    pub(crate) fn connection(&self) -> Result<Arc<Mutex<PgConnection>>, Failure> {
+        Ok(Arc::new(Mutex::new(self.runtime.block_on(connect(&self.url))?)))
+    }
+
+    /// How many connections there are but for that of the one that asks.
+    pub(crate) fn clients(&self) -> Result<f64, Failure> {
+        self.runtime.block_on(async { connections(&mut connect(&self.url).await?).await })
+    }
+
+    /// What the server has done so far.
+    pub(crate) async fn done(&self) -> Result<Done, Failure> {
+        let mut watcher = connect(&self.url).await?;
+        let wal = "SELECT (pg_current_wal_insert_lsn() - '0/0')::float8 /* pg_stat_statements */";
+        let wal = watcher.fetch_one(wal).await?.try_get(0)?;
+        Ok(Done { statements: statements(&mut watcher).await?, wal })
+    }
+}
+
+impl Done {
+    /// What was done since.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self { statements: self.statements - before.statements, wal: self.wal - before.wal }
+    }
+}
+
+fn namespace(mode: MutexMode) -> &'static str {
+    if mode == MutexMode::Session { "session" } else { "lease" }
+}

@@ -1,0 +1,179 @@
+//! Mutexes: alone, wanted by many, and from one process to another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use distributed_lock_postgres::PostgresLockProvider;
+use stanchion_bench::Failure;
+use stanchion_bench::bench::Bench;
+use stanchion_bench::figure::{Better, Column, Unit};
+use stanchion_bench::load;
+use stanchion_bench::lock::Lock;
+use stanchion_bench::measure::{Figures, Measure, Role};
+use stanchion_bench::raw::postgres::{BareLock, WaitingLock};
+use stanchion_bench::target::{Against, Bound, Target};
+use stanchion_core::{Mutex, MutexMode, MutexOptions, Store};
+
+use crate::bed::Bed;
+use crate::peers::{DISTRIBUTED_LOCK, DistributedPostgres, LEASE, SESSION, SQLX, Sqlx};
+
+const BY_HAND: &str = "pg_try_advisory_lock and unlock";
+const WAITING: &str = "pg_advisory_lock and unlock";
+
+const ROUNDS: usize = 11;
+const SLICE: Duration = Duration::from_millis(400);
+
+pub(crate) fn provider(bed: &Bed) -> Result<Arc<PostgresLockProvider>, Failure> {
+    Ok(Arc::new(bed.runtime.block_on(PostgresLockProvider::new(bed.url()))?))
+}
+
+pub(crate) fn open(store: &Arc<dyn Store>, name: &str) -> Result<Arc<dyn Mutex>, Failure> {
+    Ok(store.mutex(name, MutexOptions::default())?)
+}
+
+pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+    let slice = bench.slice(SLICE);
+    for (tasks, bound) in [(1, Some(0.9)), (16, Some(2.0)), (256, None)] {
+        let slug = format!("mutex-{tasks}");
+        if !bench.wants(&slug) {
+            continue;
+        }
+        let names: Vec<_> = (0..tasks).map(|task| format!("free-{tasks}-{task}")).collect();
+        let (session, lease) = (bed.store(MutexMode::Session)?, bed.store(MutexMode::Lease)?);
+        let session = names.iter().map(|name| open(&session, name)).collect::<Result<Vec<_>, _>>()?;
+        let lease = names.iter().map(|name| open(&lease, name)).collect::<Result<Vec<_>, _>>()?;
+        let bare = BareLock::new(&bed.connection()?, i64::try_from(tasks)?);
+        let (provider, pool) = (provider(bed)?, bed.pool(tasks)?);
+        let distributed: Vec<_> =
+            names.iter().map(|name| DistributedPostgres::new(&provider, name)).collect();
+        let sqlx: Vec<_> = names.iter().map(|name| Sqlx::new(&pool, name)).collect();
+        let mut measure = Measure::new(
+            &slug,
+            &format!("Mutex, nobody else wants it, {tasks} tasks"),
+            "A lock and a release, which are both answered; each task has a name of its own, opened once. Raw is one task \
+             on one connection. `sqlx` has a connection for each task, `distributed-lock` its pool of ten.",
+            pair_columns(),
+        )
+        .side(SESSION, Role::Ours, || pairs(bed, &session, slice))
+        .side(LEASE, Role::Ours, || pairs(bed, &lease, slice))
+        .side(BY_HAND, Role::Raw, || pairs(bed, std::slice::from_ref(&bare), slice))
+        .side(DISTRIBUTED_LOCK, Role::Peer, || pairs(bed, &distributed, slice))
+        .side(SQLX, Role::Peer, || pairs(bed, &sqlx, slice));
+        if let Some(bound) = bound {
+            measure = measure.target(Target::new(SESSION, Against::Raw, Bound::AtLeast(bound)));
+        }
+        bench.run(measure, ROUNDS);
+    }
+    Ok(())
+}
+
+pub(crate) fn pair_columns() -> Vec<Column> {
+    vec![
+        Column::rate("pairs a second"),
+        Column::time("p50"),
+        Column::time("p99"),
+        Column::count("statements a pair"),
+    ]
+}
+
+pub(crate) fn pairs<L: Lock>(bed: &Bed, locks: &[L], slice: Duration) -> Result<Figures, Failure> {
+    bed.runtime.block_on(async {
+        let before = bed.done().await?;
+        let pairs = load::uncontended(locks, slice, 1).await?;
+        let done = bed.done().await?.since(before);
+        Ok(vec![pairs.rate, pairs.p50, pairs.p99, done.statements / pairs.pairs])
+    })
+}
+
+pub(crate) fn contended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+    for (waiters, hold, slice) in [
+        (16, Duration::from_millis(2), Duration::from_secs(2)),
+        (256, Duration::ZERO, Duration::from_secs(2)),
+    ] {
+        let slug = format!("contended-{waiters}");
+        if !bench.wants(&slug) {
+            continue;
+        }
+        let name = format!("wanted-{waiters}");
+        let session = open(&bed.store(MutexMode::Session)?, &name)?;
+        let lease = open(&bed.store(MutexMode::Lease)?, &name)?;
+        let bare = WaitingLock::new(bed.pool(waiters)?, i64::try_from(waiters)?);
+        let distributed = DistributedPostgres::new(&provider(bed)?, &name);
+        let sqlx = Sqlx::new(&bed.pool(waiters)?, &name);
+        let on = Load { bed, waiters, hold, slice: bench.slice(slice) };
+        let mut measure = Measure::new(
+            &slug,
+            &format!("Mutex, {waiters} waiters that hold it for {hold:?}"),
+            "Each takes the one mutex, holds it, gives it back and asks again at once. Raw and `sqlx` have a connection for \
+             each of them, `distributed-lock` its pool of ten. *Overtook* is the part of the grants to one while another \
+             still waited that had asked over a millisecond earlier.",
+            vec![
+                Column::rate("grants a second"),
+                Column::count("p99.9 of the waits / mean"),
+                Column::count("longest wait / mean"),
+                Column::new("overtook", Unit::Share, Better::Less),
+                Column::count("statements a grant"),
+            ],
+        )
+        .side(SESSION, Role::Ours, || on.run(&session))
+        .side(LEASE, Role::Ours, || on.run(&lease))
+        .side(WAITING, Role::Raw, || on.run(&bare))
+        .side(DISTRIBUTED_LOCK, Role::Peer, || on.run(&distributed))
+        .side(SQLX, Role::Peer, || on.run(&sqlx));
+        for side in [SESSION, LEASE] {
+            measure = measure.target(Target::new(side, Against::Nothing, Bound::AtMost(0.0)).column(3));
+        }
+        bench.run(measure, 5);
+    }
+    Ok(())
+}
+
+/// Many that want one lock.
+pub(crate) struct Load<'a> {
+    pub(crate) bed: &'a Bed,
+    pub(crate) waiters: usize,
+    pub(crate) hold: Duration,
+    pub(crate) slice: Duration,
+}
+
+impl Load<'_> {
+    pub(crate) fn run<L: Lock>(&self, lock: &L) -> Result<Figures, Failure> {
+        self.bed.runtime.block_on(async {
+            let before = self.bed.done().await?;
+            let seen = load::contended(lock, self.waiters, self.hold, self.slice).await?;
+            let done = self.bed.done().await?.since(before);
+            Ok(vec![seen.rate, seen.p999, seen.longest, seen.overtook, done.statements / seen.grants])
+        })
+    }
+}
+
+pub(crate) fn hand_off(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+    let slice = bench.slice(Duration::from_millis(600));
+    let name = "passed";
+    let ours = |mode| Ok::<_, Failure>([open(&bed.store(mode)?, name)?, open(&bed.store(mode)?, name)?]);
+    let (session, lease) = (ours(MutexMode::Session)?, ours(MutexMode::Lease)?);
+    let bare = WaitingLock::new(bed.pool(2)?, 1);
+    let bare = [bare.clone(), bare];
+    let distributed =
+        [provider(bed)?, provider(bed)?].map(|provider| DistributedPostgres::new(&provider, name));
+    let sqlx = Sqlx::new(&bed.pool(2)?, name);
+    let sqlx = [sqlx.clone(), sqlx];
+    let measure = Measure::new(
+        "hand-off",
+        "Mutex, hand-off from one process to another",
+        "From the start of the release by one client to the grant to another, which has stood in line for 5 ms.",
+        vec![Column::time("p50"), Column::time("p99")],
+    )
+    .side(SESSION, Role::Ours, || passed(bed, &session, slice))
+    .side(LEASE, Role::Ours, || passed(bed, &lease, slice))
+    .side(WAITING, Role::Raw, || passed(bed, &bare, slice))
+    .side(DISTRIBUTED_LOCK, Role::Peer, || passed(bed, &distributed, slice))
+    .side(SQLX, Role::Peer, || passed(bed, &sqlx, slice));
+    bench.run(measure, 9);
+    Ok(())
+}
+
+fn passed<L: Lock>(bed: &Bed, pair: &[L; 2], slice: Duration) -> Result<Figures, Failure> {
+    let seen = bed.runtime.block_on(load::hand_off(pair, slice))?;
+    Ok(vec![seen.p50, seen.p99])
+}

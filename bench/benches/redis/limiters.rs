@@ -1,0 +1,106 @@
+//! Limiters: one hot name, and many.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use stanchion_bench::Failure;
+use stanchion_bench::bench::Bench;
+use stanchion_bench::figure::Column;
+use stanchion_bench::gate::Gate;
+use stanchion_bench::load;
+use stanchion_bench::measure::{Figures, Measure, Role};
+use stanchion_bench::raw::redis::BareBucket;
+use stanchion_bench::target::{Against, Bound, Target};
+use stanchion_core::{Limiter, LimiterOptions, Quota};
+use trypema::redis::{RedisKey, RedisRateLimiterProvider};
+use trypema::{RateLimit, RateLimiterBuilder};
+
+use crate::bed::Bed;
+use crate::peers::{OUR_WIRE, OURS, TRYPEMA, Trypema, WIRE};
+
+const BY_HAND: &str = "one script call a decision";
+/// More than anybody takes.
+const RATE: u64 = 10_000_000;
+const ROUNDS: usize = 11;
+const SLICE: Duration = Duration::from_millis(400);
+const TASKS: usize = 256;
+const NAMES: usize = 10_000;
+
+struct Sides {
+    ours: Arc<Vec<Arc<dyn Limiter>>>,
+    by_hand: BareBucket,
+    trypema: Trypema,
+}
+
+impl Sides {
+    fn new(bed: &Bed, names: usize) -> Result<Self, Failure> {
+        let (store, quota) = (bed.store()?, Quota::per_second(RATE));
+        let keys: Vec<String> = (0..names).map(|index| format!("client-{names}-{index}")).collect();
+        let options = LimiterOptions::new(quota).refusal_cache(false);
+        let ours = keys.iter().map(|name| store.limiter(name, options.clone())).collect::<Result<_, _>>()?;
+        let by_hand = bed.runtime.block_on(BareBucket::new(bed.connection()?, quota))?;
+        let manager = bed.manager()?;
+        let provider = bed.runtime.block_on(async { RedisRateLimiterProvider::builder(manager).build() })?;
+        let keys = keys.into_iter().map(RedisKey::try_from).collect::<Result<_, _>>()?;
+        let trypema = Trypema { provider, keys: Arc::new(keys), rate: RateLimit::max() };
+        Ok(Self { ours: Arc::new(ours), by_hand, trypema })
+    }
+}
+
+pub(crate) fn hot(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+    let measure = Measure::new(
+        "limiter-hot",
+        &format!("Limiter, one hot name, {TASKS} tasks"),
+        "Decisions that admit, at a rate that never runs out, without the cache of refusals. Raw has the same exact \
+         arithmetic. `trypema` asks for Redis 7.2 at least; its decisions are best effort.",
+        columns(),
+    );
+    let measure = all(measure, bed, Sides::new(bed, 1)?, 1, bench.slice(SLICE));
+    bench.run(measure.target(Target::new(OURS, Against::Raw, Bound::AtLeast(10.0))), ROUNDS);
+    Ok(())
+}
+
+pub(crate) fn many(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+    let measure = Measure::new(
+        "limiter-names",
+        &format!("Limiter, {NAMES} names, {TASKS} tasks"),
+        "Each task asks for one name after another.",
+        columns(),
+    );
+    let measure = all(measure, bed, Sides::new(bed, NAMES)?, NAMES, bench.slice(SLICE));
+    bench.run(measure, ROUNDS);
+    Ok(())
+}
+
+fn columns() -> Vec<Column> {
+    vec![
+        Column::rate("admitted a second"),
+        Column::time("p50"),
+        Column::time("p99"),
+        Column::count("commands a decision"),
+        Column::count("calls inside scripts"),
+    ]
+}
+
+fn all<'a>(measure: Measure<'a>, bed: &'a Bed, sides: Sides, names: usize, slice: Duration) -> Measure<'a> {
+    let Sides { ours, by_hand, trypema } = sides;
+    measure
+        .side(OURS, Role::Ours, move || decided(bed, &ours, OUR_WIRE, names, slice))
+        .side(BY_HAND, Role::Raw, move || decided(bed, &by_hand, WIRE, names, slice))
+        .side(TRYPEMA, Role::Peer, move || decided(bed, &trypema, WIRE, names, slice))
+}
+
+fn decided<G: Gate>(
+    bed: &Bed,
+    gate: &G,
+    wire: &[&str],
+    names: usize,
+    slice: Duration,
+) -> Result<Figures, Failure> {
+    bed.runtime.block_on(async {
+        let before = bed.done(wire).await?;
+        let seen = load::decisions(gate, TASKS, names, slice, 1).await?;
+        let done = bed.done(wire).await?.since(before);
+        Ok(vec![seen.rate, seen.p50, seen.p99, done.commands / seen.admitted, done.inside / seen.admitted])
+    })
+}

@@ -1,0 +1,221 @@
+//! Mutexes and semaphores: alone, wanted by many, and from one process to another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Script;
+use redis::aio::MultiplexedConnection;
+use stanchion_bench::Failure;
+use stanchion_bench::bench::Bench;
+use stanchion_bench::figure::{Better, Column, Unit, quantile};
+use stanchion_bench::load;
+use stanchion_bench::lock::Lock;
+use stanchion_bench::measure::{Figures, Measure, Role};
+use stanchion_bench::raw::redis::{BareLock, TokenQueue};
+use stanchion_bench::target::{Against, Bound, Target};
+use stanchion_core::{Semaphore, SemaphoreOptions};
+
+use crate::bed::Bed;
+use crate::clients::Clients;
+use crate::peers::{DISTKIT, DISTRIBUTED_LOCK, DistributedPermit, OUR_WIRE, OURS, RSLOCK, WIRE};
+
+const BY_HAND: &str = "SET NX PX and compare-and-delete";
+const TOKENS: &str = "a token in a list, BLPOP";
+const TOKENS_WIRE: &[&str] = &["blpop", "rpush"];
+
+const ROUNDS: usize = 11;
+const SLICE: Duration = Duration::from_millis(400);
+
+pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+    let slice = bench.slice(SLICE);
+    for (tasks, bound) in [(1, 0.9), (16, 1.0), (256, 1.5)] {
+        let clients = Clients::new(bed);
+        let names: Vec<_> = (0..tasks).map(|task| format!("free-{tasks}-{task}")).collect();
+        let connection = bed.connection()?;
+        let ours = names.iter().map(|name| clients.ours(name)).collect::<Result<Vec<_>, _>>()?;
+        let bare: Vec<_> =
+            names.iter().map(|name| BareLock::new(connection.clone(), &format!("bare-{name}"))).collect();
+        let rslock: Vec<_> = names.iter().map(|name| clients.rslock(name)).collect::<Result<_, _>>()?;
+        let distributed: Vec<_> =
+            names.iter().map(|name| clients.distributed(name)).collect::<Result<_, _>>()?;
+        let distkit = names.iter().map(|name| clients.distkit(name)).collect::<Result<Vec<_>, _>>()?;
+        let mut measure = Measure::new(
+            &format!("mutex-{tasks}"),
+            &format!("Mutex, nobody else wants it, {tasks} tasks"),
+            "A lock and a release, which are both answered; each task has a name of its own, opened once.",
+            pair_columns(),
+        )
+        .side(OURS, Role::Ours, || pairs(bed, &ours, OUR_WIRE, slice))
+        .side(BY_HAND, Role::Raw, || pairs(bed, &bare, WIRE, slice))
+        .side(RSLOCK, Role::Peer, || pairs(bed, &rslock, WIRE, slice))
+        .side(DISTRIBUTED_LOCK, Role::Peer, || pairs(bed, &distributed, WIRE, slice))
+        .side(DISTKIT, Role::Peer, || pairs(bed, &distkit, WIRE, slice))
+        .target(Target::new(OURS, Against::Raw, Bound::AtLeast(bound)));
+        if tasks > 1 {
+            measure = measure.target(Target::new(OURS, Against::BestPeer, Bound::AtLeast(1.0)));
+        }
+        bench.run(measure, ROUNDS);
+    }
+    Ok(())
+}
+
+fn pair_columns() -> Vec<Column> {
+    vec![
+        Column::rate("pairs a second"),
+        Column::time("p50"),
+        Column::time("p99"),
+        Column::count("commands a pair"),
+        Column::count("calls inside scripts"),
+    ]
+}
+
+fn pairs<L: Lock>(bed: &Bed, locks: &[L], wire: &[&str], slice: Duration) -> Result<Figures, Failure> {
+    bed.runtime.block_on(async {
+        let before = bed.done(wire).await?;
+        let pairs = load::uncontended(locks, slice, 1).await?;
+        let done = bed.done(wire).await?.since(before);
+        Ok(vec![pairs.rate, pairs.p50, pairs.p99, done.commands / pairs.pairs, done.inside / pairs.pairs])
+    })
+}
+
+pub(crate) fn contended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+    for (waiters, hold, slice) in [
+        (16, Duration::from_millis(2), Duration::from_secs(2)),
+        (256, Duration::ZERO, Duration::from_secs(3)),
+    ] {
+        let slug = format!("contended-{waiters}");
+        if !bench.wants(&slug) {
+            continue;
+        }
+        let (slice, clients) = (bench.slice(slice), Clients::new(bed));
+        let name = format!("wanted-{waiters}");
+        let (ours, rslock) = (clients.ours(&name)?, clients.rslock(&name)?);
+        let (distributed, distkit) = (clients.distributed(&name)?, clients.distkit(&name)?);
+        let connections = bed.connections(waiters)?;
+        let tokens = bed.runtime.block_on(TokenQueue::new(connections, &format!("tokens-{waiters}")))?;
+        let on = Load { bed, waiters, hold, slice };
+        let mut measure = Measure::new(
+            &slug,
+            &format!("Mutex, {waiters} waiters that hold it for {hold:?}"),
+            "Each takes the one mutex, holds it, gives it back and asks again at once. *Overtook* is the part of the \
+             grants to one while another still waited that had asked over a millisecond earlier.",
+            contended_columns(),
+        )
+        .side(OURS, Role::Ours, || on.run(&ours, OUR_WIRE))
+        .side(TOKENS, Role::Raw, || on.run(&tokens, TOKENS_WIRE))
+        .side(RSLOCK, Role::Peer, || on.run(&rslock, WIRE))
+        .side(DISTRIBUTED_LOCK, Role::Peer, || on.run(&distributed, WIRE))
+        .side(DISTKIT, Role::Peer, || on.run(&distkit, WIRE))
+        .target(Target::new(OURS, Against::Nothing, Bound::AtMost(1.5)).column(1))
+        .target(Target::new(OURS, Against::Nothing, Bound::AtMost(0.0)).column(3));
+        if waiters == 16 {
+            measure = measure.target(Target::new(OURS, Against::Raw, Bound::AtLeast(0.9)));
+        }
+        bench.run(measure, 5);
+    }
+    Ok(())
+}
+
+fn contended_columns() -> Vec<Column> {
+    vec![
+        Column::rate("grants a second"),
+        Column::count("p99.9 of the waits / mean"),
+        Column::count("longest wait / mean"),
+        Column::new("overtook", Unit::Share, Better::Less),
+        Column::count("commands a grant"),
+    ]
+}
+
+/// Many that want one lock.
+pub(crate) struct Load<'a> {
+    pub(crate) bed: &'a Bed,
+    pub(crate) waiters: usize,
+    pub(crate) hold: Duration,
+    pub(crate) slice: Duration,
+}
+
+impl Load<'_> {
+    pub(crate) fn run<L: Lock>(&self, lock: &L, wire: &[&str]) -> Result<Figures, Failure> {
+        self.bed.runtime.block_on(async {
+            let before = self.bed.done(wire).await?;
+            let seen = load::contended(lock, self.waiters, self.hold, self.slice).await?;
+            let done = self.bed.done(wire).await?.since(before);
+            Ok(vec![seen.rate, seen.p999, seen.longest, seen.overtook, done.commands / seen.grants])
+        })
+    }
+}
+
+pub(crate) fn hand_off(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+    let slice = bench.slice(Duration::from_millis(600));
+    let [mine, theirs] = [Clients::new(bed), Clients::new(bed)];
+    let name = "passed";
+    let ours = [mine.ours(name)?, theirs.ours(name)?];
+    let tokens = bed.runtime.block_on(TokenQueue::new(bed.connections(2)?, "passed-tokens"))?;
+    let tokens = [tokens.clone(), tokens.clone()];
+    let connection = bed.connection()?;
+    let rslock = [mine.rslock(name)?, theirs.rslock(name)?];
+    let distributed = [mine.distributed(name)?, theirs.distributed(name)?];
+    let distkit = [mine.distkit(name)?, theirs.distkit(name)?];
+    let measure = Measure::new(
+        "hand-off",
+        "Mutex, hand-off from one process to another",
+        "From the start of the release by one client to the grant to another, which has stood in line for 5 ms. Raw is a \
+         token passed by `RPUSH` and `BLPOP`, and then one round trip of a script: what a queue with leases cannot do \
+         without.",
+        vec![Column::time("p50"), Column::time("p99")],
+    )
+    .side(OURS, Role::Ours, || passed(bed, &ours, slice))
+    .side("BLPOP hand-off and one script", Role::Raw, || {
+        let passed = passed(bed, &tokens, slice)?;
+        let trips = bed.runtime.block_on(script_trips(connection.clone()))?;
+        Ok(passed.iter().zip(trips).map(|(passed, trip)| passed + trip).collect())
+    })
+    .side(RSLOCK, Role::Peer, || passed(bed, &rslock, slice))
+    .side(DISTRIBUTED_LOCK, Role::Peer, || passed(bed, &distributed, slice))
+    .side(DISTKIT, Role::Peer, || passed(bed, &distkit, slice))
+    .target(Target::new(OURS, Against::Raw, Bound::AtMost(1.2)));
+    bench.run(measure, 9);
+    Ok(())
+}
+
+fn passed<L: Lock>(bed: &Bed, pair: &[L; 2], slice: Duration) -> Result<Figures, Failure> {
+    let seen = bed.runtime.block_on(load::hand_off(pair, slice))?;
+    Ok(vec![seen.p50, seen.p99])
+}
+
+/// The median and the 99th of a hundred round trips of a script that does nothing, one at a time.
+async fn script_trips(mut connection: MultiplexedConnection) -> Result<[f64; 2], Failure> {
+    let script = Script::new("return 1");
+    script.prepare_invoke().load_async(&mut connection).await?;
+    let mut times = Vec::new();
+    for _ in 0..100 {
+        // As far apart as hand-offs are, so that neither finds anything awake.
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        let begin = load::clock();
+        let _: u8 = script.prepare_invoke().invoke_async(&mut connection).await?;
+        times.push(begin.elapsed().as_secs_f64());
+    }
+    Ok([quantile(&mut times, 0.5), quantile(&mut times, 0.99)])
+}
+
+pub(crate) fn semaphore(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+    let slice = bench.slice(SLICE);
+    let clients = Clients::new(bed);
+    let semaphore: Arc<dyn Semaphore> = clients.store()?.semaphore("hot", SemaphoreOptions::new(64))?;
+    let ours = vec![semaphore; 64];
+    let distributed = vec![DistributedPermit::new(clients.provider()?, "hot", 64); 64];
+    let connection = bed.connection()?;
+    let bare: Vec<_> =
+        (0..64).map(|task| BareLock::new(connection.clone(), &format!("permit-{task}"))).collect();
+    let measure = Measure::new(
+        "semaphore-64",
+        "Semaphore, one hot name, 64 tasks",
+        "64 permits, so that each acquisition is granted at once. Raw is a key of its own for each task, as above.",
+        pair_columns(),
+    )
+    .side(OURS, Role::Ours, || pairs(bed, &ours, OUR_WIRE, slice))
+    .side(BY_HAND, Role::Raw, || pairs(bed, &bare, WIRE, slice))
+    .side(DISTRIBUTED_LOCK, Role::Peer, || pairs(bed, &distributed, WIRE, slice));
+    bench.run(measure, ROUNDS);
+    Ok(())
+}

@@ -1,0 +1,5 @@
+//! Writes `BENCHMARKS.md` and its pictures from the figures of the last full runs.
+
+fn main() -> Result<(), stanchion_bench::Failure> {
+    stanchion_bench::page::write()
+}

@@ -1,0 +1,58 @@
+//! From one holder to the next.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::Failure;
+use crate::figure::quantile;
+use crate::load::crew::{LIMIT, clock};
+use crate::lock::Lock;
+
+/// How long the next one waits before it is its turn: longer than any side needs until it stands in line.
+const IN_LINE: Duration = Duration::from_millis(5);
+
+/// What came of it.
+#[derive(Clone, Copy, Debug)]
+pub struct HandOff {
+    /// The median, in seconds.
+    pub p50: f64,
+    /// What all but a hundredth did not need, in seconds.
+    pub p99: f64,
+}
+
+/// Two clients have the lock in turn: from the start of the release by one to the grant to the other, who has stood in
+/// line for 5 ms.
+///
+/// # Errors
+/// The side's, and if it does not end.
+pub async fn hand_off<L: Lock>(pair: &[L; 2], time: Duration) -> Result<HandOff, Failure> {
+    let passing = tokio::time::timeout(LIMIT, pass(pair, time));
+    let mut times = passing.await.map_err(|_| format!("it did not end within {LIMIT:?}"))??;
+    Ok(HandOff { p50: quantile(&mut times, 0.5), p99: quantile(&mut times, 0.99) })
+}
+
+async fn pass<L: Lock>(pair: &[L; 2], time: Duration) -> Result<Vec<f64>, Failure> {
+    let end = clock() + time;
+    let mut times = Vec::new();
+    let [mut holder, mut next] = [&pair[0], &pair[1]];
+    let mut held = holder.lock().await?;
+    while clock() < end {
+        let waiting = async {
+            let held = next.lock().await?;
+            Ok::<_, Failure>((held, clock()))
+        };
+        let passing = async {
+            sleep(IN_LINE).await;
+            let begin = clock();
+            holder.release(held).await?;
+            Ok::<_, Failure>(begin)
+        };
+        let ((granted, at), begin) = tokio::try_join!(waiting, passing)?;
+        times.push(at.saturating_duration_since(begin).as_secs_f64());
+        held = granted;
+        std::mem::swap(&mut holder, &mut next);
+    }
+    holder.release(held).await?;
+    Ok(times)
+}

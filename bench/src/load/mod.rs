@@ -1,0 +1,17 @@
+//! What sides are put under. Each load runs for a while and gives what it saw.
+
+mod contended;
+mod crew;
+pub mod crowd;
+mod decisions;
+mod hand_off;
+pub mod idle;
+mod turns;
+mod uncontended;
+
+pub use contended::{Contended, contended};
+pub use crew::{LIMIT, clock};
+pub use decisions::{Decisions, decisions};
+pub use hand_off::{HandOff, hand_off};
+pub use turns::turns;
+pub use uncontended::{Pairs, uncontended};
