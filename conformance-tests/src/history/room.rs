@@ -103,6 +103,8 @@ fn taken(asked: &Asked<'_>, around: &Surroundings, bounds: &Bounds) -> Option<Ta
         // The readings are rounded down, the store's and these.
         Some((at, What::Decided { allowed: true, by: DecidedBy::Store, .. })) => at.saturating_add(2),
         Some((at, What::Decided { by: DecidedBy::OutagePolicy, .. })) => late(at),
+        // The answer came to the caller when it would not wait any more: it gives the place back only then.
+        Some((at, What::Decided { by: DecidedBy::Store, .. })) if is_overdue(asked, at) => late(at),
         Some((_, What::Decided { .. })) => return None,
         Some((at, _)) if definite_end(asked).is_none() => late(at),
         Some(_) => return None,
@@ -112,6 +114,12 @@ fn taken(asked: &Asked<'_>, around: &Surroundings, bounds: &Bounds) -> Option<Ta
         },
     };
     Some(Taken { earliest: asked.invoked.at, latest, cost: *cost })
+}
+
+/// Whether a reservation was answered later than its place could have come.
+fn is_overdue(asked: &Asked<'_>, answered: u64) -> bool {
+    let limit = asked.time_limit.unwrap_or(NEVER);
+    matches!(asked.call, Call::Reserve { .. }) && answered > asked.invoked.at.saturating_add(limit)
 }
 
 fn prefix_sums(taken: &[Taken]) -> Vec<u128> {

@@ -152,6 +152,22 @@ fn a_refusal_may_be_due_to_a_call_of_unknown_outcome() {
     }
 }
 
+/// As of a process that was stopped between the request and the answer.
+#[test]
+fn a_refusal_may_be_due_to_a_place_that_came_too_late_for_its_caller() {
+    let reserved = |answered| {
+        let mut scribe = scribe();
+        let call = Call::Reserve { cost: 10, quota: quota() };
+        scribe.event(1_000, 1, What::Invoked { call, time_limit: Some(400_000) });
+        between(&mut scribe, 2, (3_000, 4_000), 1, false);
+        let by = DecidedBy::Store;
+        scribe.event(answered, 1, What::Decided { allowed: false, store_time: None, retry_after: None, by });
+        scribe
+    };
+    reserved(401_001).is_right();
+    reserved(401_000).breaks(&[Rule::RefusedWithRoom]);
+}
+
 #[test]
 fn a_refusal_of_the_local_cache_is_not_judged() {
     let mut scribe = scribe();
