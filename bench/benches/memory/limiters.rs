@@ -7,7 +7,6 @@ use std::time::Duration;
 use governor::{Quota as GovernorQuota, RateLimiter};
 use stanchion_bench::Failure;
 use stanchion_bench::bench::Bench;
-use stanchion_bench::figure::Column;
 use stanchion_bench::gate::Gate;
 use stanchion_bench::load;
 use stanchion_bench::measure::{Figures, Measure, Role};
@@ -68,7 +67,7 @@ pub(crate) fn hot(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
             &format!("Limiter, one hot name, {tasks} tasks"),
             "Decisions that admit, at a rate that never runs out. Times are means of 64 decisions. `leaky_bucket` keeps \
              whole refills only, so its rate is 100,000 a millisecond.",
-            columns(),
+            load::Decisions::columns(),
         );
         let measure = all(measure, runtime, &Sides::new(1)?, tasks, 1, bench.slice(SLICE));
         bench.run(if tasks == 1 { measure.target(target) } else { measure }, ROUNDS);
@@ -81,15 +80,11 @@ pub(crate) fn many(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         "limiter-names",
         &format!("Limiter, {NAMES} names, 64 tasks"),
         "Each task asks for one name after another; ours are opened once, those of `governor` are looked up.",
-        columns(),
+        load::Decisions::columns(),
     );
     let measure = all(measure, &bed.two, &Sides::new(NAMES)?, 64, NAMES, bench.slice(SLICE));
     bench.run(measure, ROUNDS);
     Ok(())
-}
-
-fn columns() -> Vec<Column> {
-    vec![Column::rate("admitted a second"), Column::time("p50"), Column::time("p99")]
 }
 
 fn all<'a>(
@@ -121,7 +116,7 @@ impl<'a> Load<'a> {
         move || {
             let decisions = load::decisions(&gate, self.tasks, self.names, self.slice, BATCH);
             let seen = self.runtime.block_on(decisions)?;
-            Ok(vec![seen.rate, seen.p50, seen.p99])
+            Ok(seen.figures())
         }
     }
 }

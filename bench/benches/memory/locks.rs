@@ -91,11 +91,11 @@ pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
             &format!("Mutex, nobody else wants it, {tasks} tasks"),
             "A lock and a drop, through `Arc<dyn Mutex>` with the name opened once; each task has a name of its own. \
              Tokio's and async-lock's mutexes have no names. Times are means of 64 pairs.",
-            vec![Column::rate("pairs a second"), Column::time("p50"), Column::time("p99")],
+            load::Pairs::columns(),
         );
         let measure = on_all_sides!(measure, sides, locks => {
             let pairs = runtime.block_on(load::uncontended(locks, slice, BATCH))?;
-            Ok(vec![pairs.rate, pairs.p50, pairs.p99])
+            Ok(pairs.figures())
         });
         let target = Target::new(OURS, Against::Raw, Bound::AtLeast(1.0));
         bench.run(if tasks == 1 { measure.target(target) } else { measure }, ROUNDS);
@@ -129,28 +129,18 @@ pub(crate) fn contended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         let measure = Measure::new(
             &format!("contended-{waiters}"),
             &format!("Mutex, {waiters} waiters that hold it for {hold:?}"),
-            "Each takes the one mutex, holds it, over one turn of the others if that is no time, gives it back and asks \
-             again at once; on one thread. *Overtook* is the part of the grants to one while another still waited that had \
-             asked over a millisecond earlier.",
-            contended_columns(),
+            &format!("{} All on one thread.", load::Contended::ABOUT),
+            load::Contended::columns(),
         );
         let measure = on_all_sides!(measure, sides, locks => {
             let seen = bed.one.block_on(load::contended(&locks[0], waiters, hold, slice))?;
-            Ok(vec![seen.rate, seen.p999, seen.longest, seen.overtook])
+            Ok(seen.figures())
         });
-        let target = Target::new(OURS, Against::Nothing, Bound::AtMost(0.0)).column(3);
+        let target =
+            Target::new(OURS, Against::Nothing, Bound::AtMost(0.0)).column(load::Contended::OVERTOOK);
         bench.run(measure.target(target), 9);
     }
     Ok(())
-}
-
-fn contended_columns() -> Vec<Column> {
-    vec![
-        Column::rate("grants a second"),
-        Column::count("p99.9 of the waits / mean"),
-        Column::count("longest wait / mean"),
-        Column::new("overtook", Unit::Share, Better::Less),
-    ]
 }
 
 pub(crate) fn waiters(bench: &mut Bench) -> Result<(), Failure> {

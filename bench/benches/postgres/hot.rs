@@ -100,12 +100,9 @@ fn limiters(store: &Arc<dyn Store>, names: usize) -> Result<Arc<Vec<Arc<dyn Limi
 }
 
 fn columns() -> Vec<Column> {
-    vec![
-        Column::rate("admitted a second"),
-        Column::time("p50"),
-        Column::time("p99"),
-        Column::count("statements a decision"),
-    ]
+    let mut columns = load::Decisions::columns();
+    columns.push(Column::count("statements a decision"));
+    columns
 }
 
 fn decided<G: Gate>(bed: &Bed, gate: &G, names: usize, slice: Duration) -> Result<Figures, Failure> {
@@ -113,6 +110,8 @@ fn decided<G: Gate>(bed: &Bed, gate: &G, names: usize, slice: Duration) -> Resul
         let before = bed.done().await?;
         let seen = load::decisions(gate, TASKS, names, slice, 1).await?;
         let done = bed.done().await?.since(before);
-        Ok(vec![seen.rate, seen.p50, seen.p99, done.statements / seen.admitted])
+        let mut figures = seen.figures();
+        figures.push(done.statements / seen.admitted);
+        Ok(figures)
     })
 }

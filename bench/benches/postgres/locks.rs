@@ -6,7 +6,7 @@ use std::time::Duration;
 use distributed_lock_postgres::PostgresLockProvider;
 use stanchion_bench::Failure;
 use stanchion_bench::bench::Bench;
-use stanchion_bench::figure::{Better, Column, Unit};
+use stanchion_bench::figure::Column;
 use stanchion_bench::load;
 use stanchion_bench::lock::Lock;
 use stanchion_bench::measure::{Figures, Measure, Role};
@@ -68,12 +68,9 @@ pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
 }
 
 pub(crate) fn pair_columns() -> Vec<Column> {
-    vec![
-        Column::rate("pairs a second"),
-        Column::time("p50"),
-        Column::time("p99"),
-        Column::count("statements a pair"),
-    ]
+    let mut columns = load::Pairs::columns();
+    columns.push(Column::count("statements a pair"));
+    columns
 }
 
 pub(crate) fn pairs<L: Lock>(bed: &Bed, locks: &[L], slice: Duration) -> Result<Figures, Failure> {
@@ -81,7 +78,9 @@ pub(crate) fn pairs<L: Lock>(bed: &Bed, locks: &[L], slice: Duration) -> Result<
         let before = bed.done().await?;
         let pairs = load::uncontended(locks, slice, 1).await?;
         let done = bed.done().await?.since(before);
-        Ok(vec![pairs.rate, pairs.p50, pairs.p99, done.statements / pairs.pairs])
+        let mut figures = pairs.figures();
+        figures.push(done.statements / pairs.pairs);
+        Ok(figures)
     })
 }
 
@@ -104,16 +103,11 @@ pub(crate) fn contended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         let mut measure = Measure::new(
             &slug,
             &format!("Mutex, {waiters} waiters that hold it for {hold:?}"),
-            "Each takes the one mutex, holds it, gives it back and asks again at once. Raw and `sqlx` have a connection for \
-             each of them, `distributed-lock` its pool of ten. *Overtook* is the part of the grants to one while another \
-             still waited that had asked over a millisecond earlier.",
-            vec![
-                Column::rate("grants a second"),
-                Column::count("p99.9 of the waits / mean"),
-                Column::count("longest wait / mean"),
-                Column::new("overtook", Unit::Share, Better::Less),
-                Column::count("statements a grant"),
-            ],
+            &format!(
+                "{} Raw and `sqlx` have a connection for each of them, `distributed-lock` its pool of ten.",
+                load::Contended::ABOUT
+            ),
+            contended_columns(),
         )
         .side(SESSION, Role::Ours, || on.run(&session))
         .side(LEASE, Role::Ours, || on.run(&lease))
@@ -121,11 +115,19 @@ pub(crate) fn contended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         .side(DISTRIBUTED_LOCK, Role::Peer, || on.run(&distributed))
         .side(SQLX, Role::Peer, || on.run(&sqlx));
         for side in [SESSION, LEASE] {
-            measure = measure.target(Target::new(side, Against::Nothing, Bound::AtMost(0.0)).column(3));
+            measure = measure.target(
+                Target::new(side, Against::Nothing, Bound::AtMost(0.0)).column(load::Contended::OVERTOOK),
+            );
         }
         bench.run(measure, 5);
     }
     Ok(())
+}
+
+fn contended_columns() -> Vec<Column> {
+    let mut columns = load::Contended::columns();
+    columns.push(Column::count("statements a grant"));
+    columns
 }
 
 /// Many that want one lock.
@@ -142,7 +144,9 @@ impl Load<'_> {
             let before = self.bed.done().await?;
             let seen = load::contended(lock, self.waiters, self.hold, self.slice).await?;
             let done = self.bed.done().await?.since(before);
-            Ok(vec![seen.rate, seen.p999, seen.longest, seen.overtook, done.statements / seen.grants])
+            let mut figures = seen.figures();
+            figures.push(done.statements / seen.grants);
+            Ok(figures)
         })
     }
 }
@@ -162,7 +166,7 @@ pub(crate) fn hand_off(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         "hand-off",
         "Mutex, hand-off from one process to another",
         "From the start of the release by one client to the grant to another, which has stood in line for 5 ms.",
-        vec![Column::time("p50"), Column::time("p99")],
+        load::HandOff::columns(),
     )
     .side(SESSION, Role::Ours, || passed(bed, &session, slice))
     .side(LEASE, Role::Ours, || passed(bed, &lease, slice))
@@ -175,5 +179,5 @@ pub(crate) fn hand_off(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
 
 fn passed<L: Lock>(bed: &Bed, pair: &[L; 2], slice: Duration) -> Result<Figures, Failure> {
     let seen = bed.runtime.block_on(load::hand_off(pair, slice))?;
-    Ok(vec![seen.p50, seen.p99])
+    Ok(seen.figures())
 }

@@ -73,13 +73,9 @@ pub(crate) fn many(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
 }
 
 fn columns() -> Vec<Column> {
-    vec![
-        Column::rate("admitted a second"),
-        Column::time("p50"),
-        Column::time("p99"),
-        Column::count("commands a decision"),
-        Column::count("calls inside scripts"),
-    ]
+    let mut columns = load::Decisions::columns();
+    columns.extend([Column::count("commands a decision"), Column::count("calls inside scripts")]);
+    columns
 }
 
 fn all<'a>(measure: Measure<'a>, bed: &'a Bed, sides: Sides, names: usize, slice: Duration) -> Measure<'a> {
@@ -101,6 +97,8 @@ fn decided<G: Gate>(
         let before = bed.done(wire).await?;
         let seen = load::decisions(gate, TASKS, names, slice, 1).await?;
         let done = bed.done(wire).await?.since(before);
-        Ok(vec![seen.rate, seen.p50, seen.p99, done.commands / seen.admitted, done.inside / seen.admitted])
+        let mut figures = seen.figures();
+        figures.extend([done.commands / seen.admitted, done.inside / seen.admitted]);
+        Ok(figures)
     })
 }

@@ -7,7 +7,7 @@ use redis::Script;
 use redis::aio::MultiplexedConnection;
 use stanchion_bench::Failure;
 use stanchion_bench::bench::Bench;
-use stanchion_bench::figure::{Better, Column, Unit, quantile};
+use stanchion_bench::figure::{Column, quantile};
 use stanchion_bench::load;
 use stanchion_bench::lock::Lock;
 use stanchion_bench::measure::{Figures, Measure, Role};
@@ -60,21 +60,24 @@ pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
 }
 
 fn pair_columns() -> Vec<Column> {
-    vec![
-        Column::rate("pairs a second"),
-        Column::time("p50"),
-        Column::time("p99"),
-        Column::count("commands a pair"),
-        Column::count("calls inside scripts"),
-    ]
+    let mut columns = load::Pairs::columns();
+    columns.extend([Column::count("commands a pair"), Column::count("calls inside scripts")]);
+    columns
 }
 
-fn pairs<L: Lock>(bed: &Bed, locks: &[L], wire: &[&str], slice: Duration) -> Result<Figures, Failure> {
+pub(crate) fn pairs<L: Lock>(
+    bed: &Bed,
+    locks: &[L],
+    wire: &[&str],
+    slice: Duration,
+) -> Result<Figures, Failure> {
     bed.runtime.block_on(async {
         let before = bed.done(wire).await?;
         let pairs = load::uncontended(locks, slice, 1).await?;
         let done = bed.done(wire).await?.since(before);
-        Ok(vec![pairs.rate, pairs.p50, pairs.p99, done.commands / pairs.pairs, done.inside / pairs.pairs])
+        let mut figures = pairs.figures();
+        figures.extend([done.commands / pairs.pairs, done.inside / pairs.pairs]);
+        Ok(figures)
     })
 }
 
@@ -97,8 +100,7 @@ pub(crate) fn contended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         let mut measure = Measure::new(
             &slug,
             &format!("Mutex, {waiters} waiters that hold it for {hold:?}"),
-            "Each takes the one mutex, holds it, gives it back and asks again at once. *Overtook* is the part of the \
-             grants to one while another still waited that had asked over a millisecond earlier.",
+            load::Contended::ABOUT,
             contended_columns(),
         )
         .side(OURS, Role::Ours, || on.run(&ours, OUR_WIRE))
@@ -106,8 +108,8 @@ pub(crate) fn contended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         .side(RSLOCK, Role::Peer, || on.run(&rslock, WIRE))
         .side(DISTRIBUTED_LOCK, Role::Peer, || on.run(&distributed, WIRE))
         .side(DISTKIT, Role::Peer, || on.run(&distkit, WIRE))
-        .target(Target::new(OURS, Against::Nothing, Bound::AtMost(1.5)).column(1))
-        .target(Target::new(OURS, Against::Nothing, Bound::AtMost(0.0)).column(3));
+        .target(Target::new(OURS, Against::Nothing, Bound::AtMost(1.5)).column(load::Contended::P999))
+        .target(Target::new(OURS, Against::Nothing, Bound::AtMost(0.0)).column(load::Contended::OVERTOOK));
         if waiters == 16 {
             measure = measure.target(Target::new(OURS, Against::Raw, Bound::AtLeast(0.9)));
         }
@@ -117,13 +119,9 @@ pub(crate) fn contended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
 }
 
 fn contended_columns() -> Vec<Column> {
-    vec![
-        Column::rate("grants a second"),
-        Column::count("p99.9 of the waits / mean"),
-        Column::count("longest wait / mean"),
-        Column::new("overtook", Unit::Share, Better::Less),
-        Column::count("commands a grant"),
-    ]
+    let mut columns = load::Contended::columns();
+    columns.push(Column::count("commands a grant"));
+    columns
 }
 
 /// Many that want one lock.
@@ -140,7 +138,9 @@ impl Load<'_> {
             let before = self.bed.done(wire).await?;
             let seen = load::contended(lock, self.waiters, self.hold, self.slice).await?;
             let done = self.bed.done(wire).await?.since(before);
-            Ok(vec![seen.rate, seen.p999, seen.longest, seen.overtook, done.commands / seen.grants])
+            let mut figures = seen.figures();
+            figures.push(done.commands / seen.grants);
+            Ok(figures)
         })
     }
 }
@@ -162,7 +162,7 @@ pub(crate) fn hand_off(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         "From the start of the release by one client to the grant to another, which has stood in line for 5 ms. Raw is a \
          token passed by `RPUSH` and `BLPOP`, and then one round trip of a script: what a queue with leases cannot do \
          without.",
-        vec![Column::time("p50"), Column::time("p99")],
+        load::HandOff::columns(),
     )
     .side(OURS, Role::Ours, || passed(bed, &ours, slice))
     .side("BLPOP hand-off and one script", Role::Raw, || {
@@ -180,7 +180,7 @@ pub(crate) fn hand_off(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
 
 fn passed<L: Lock>(bed: &Bed, pair: &[L; 2], slice: Duration) -> Result<Figures, Failure> {
     let seen = bed.runtime.block_on(load::hand_off(pair, slice))?;
-    Ok(vec![seen.p50, seen.p99])
+    Ok(seen.figures())
 }
 
 /// The median and the 99th of a hundred round trips of a script that does nothing, one at a time.

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use crate::Failure;
-use crate::figure::{quantile, whole};
+use crate::figure::{Better, Column, Unit, quantile, whole};
 use crate::load::crew::{clock, crew};
 use crate::lock::Lock;
+use crate::measure::Figures;
 
 /// Two that ask within this time ask at once: neither overtakes the other.
 const AT_ONCE: Duration = Duration::from_millis(1);
@@ -26,6 +27,34 @@ pub struct Contended {
     pub p999: f64,
     /// Grants to one while another still waited that had asked over a millisecond earlier, as a part of all.
     pub overtook: f64,
+}
+
+impl Contended {
+    /// What is done, for readers of a table.
+    pub const ABOUT: &'static str = "Each takes the one mutex, holds it, over one turn of the other tasks if that is no time, \
+         gives it back and asks again at once. *Overtook* is the part of the grants to one while another still waited that had \
+         asked over a millisecond earlier.";
+    /// The columns of [`figures`](Self::figures) that say how fair it was.
+    pub const P999: usize = 1;
+    /// As [`P999`](Self::P999).
+    pub const OVERTOOK: usize = 3;
+
+    /// What [`figures`](Self::figures) are.
+    #[must_use]
+    pub fn columns() -> Vec<Column> {
+        vec![
+            Column::rate("grants a second"),
+            Column::count("p99.9 of the waits / mean"),
+            Column::count("longest wait / mean"),
+            Column::new("overtook", Unit::Share, Better::Less),
+        ]
+    }
+
+    /// As a slice gives them.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        vec![self.rate, self.p999, self.longest, self.overtook]
+    }
 }
 
 /// When one asked, and when it was its turn.

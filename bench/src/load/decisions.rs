@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::Failure;
-use crate::figure::{quantile, whole};
+use crate::figure::{Column, quantile, whole};
 use crate::gate::Gate;
 use crate::load::crew::{clock, crew, repeat};
+use crate::measure::Figures;
 
 /// At least this part is to be admitted, or the figure is none.
 const ADMITTED: f64 = 0.9;
@@ -22,6 +23,20 @@ pub struct Decisions {
     pub p50: f64,
     /// What all but a hundredth did not need, in seconds.
     pub p99: f64,
+}
+
+impl Decisions {
+    /// What [`figures`](Self::figures) are.
+    #[must_use]
+    pub fn columns() -> Vec<Column> {
+        vec![Column::rate("admitted a second"), Column::time("p50"), Column::time("p99")]
+    }
+
+    /// As a slice gives them.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        vec![self.rate, self.p50, self.p99]
+    }
 }
 
 /// So many tasks ask for one name after another, of so many, for a while; only what is admitted counts. The clock is

@@ -5,9 +5,10 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::Failure;
-use crate::figure::quantile;
+use crate::figure::{Column, quantile};
 use crate::load::crew::{LIMIT, clock};
 use crate::lock::Lock;
+use crate::measure::Figures;
 
 /// How long the next one waits before it is its turn: longer than any side needs until it stands in line.
 const IN_LINE: Duration = Duration::from_millis(5);
@@ -19,6 +20,20 @@ pub struct HandOff {
     pub p50: f64,
     /// What all but a hundredth did not need, in seconds.
     pub p99: f64,
+}
+
+impl HandOff {
+    /// What [`figures`](Self::figures) are.
+    #[must_use]
+    pub fn columns() -> Vec<Column> {
+        vec![Column::time("p50"), Column::time("p99")]
+    }
+
+    /// As a slice gives them.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        vec![self.p50, self.p99]
+    }
 }
 
 /// Two clients have the lock in turn: from the start of the release by one to the grant to the other, who has stood in

@@ -4,6 +4,7 @@ mod contended;
 mod crew;
 pub mod crowd;
 mod decisions;
+pub mod growth;
 mod hand_off;
 pub mod idle;
 mod turns;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use crate::Failure;
-use crate::figure::{quantile, whole};
+use crate::figure::{Column, quantile, whole};
 use crate::load::crew::{clock, crew, repeat};
 use crate::lock::Lock;
+use crate::measure::Figures;
 
 /// What came of it.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,20 @@ pub struct Pairs {
     pub p50: f64,
     /// The time that all but a hundredth did not need, in seconds.
     pub p99: f64,
+}
+
+impl Pairs {
+    /// What [`figures`](Self::figures) are.
+    #[must_use]
+    pub fn columns() -> Vec<Column> {
+        vec![Column::rate("pairs a second"), Column::time("p50"), Column::time("p99")]
+    }
+
+    /// As a slice gives them.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        vec![self.rate, self.p50, self.p99]
+    }
 }
 
 /// Every lock has a task of its own that takes it and gives it back, for a while. The clock is read once for each

@@ -10,7 +10,8 @@
 //!
 //! # Cannot see
 //! A call without a certain outcome may or may not have been charged: it is not counted as admitted, and it counts
-//! against room from its invocation until it has surely arrived and then as charged at that late time. Calls that touch
+//! against room from its invocation until it has surely arrived and then as charged at that late time. So does a reservation
+//! that was refused later than its own limit: its place may have been kept until its caller went on. Calls that touch
 //! a `reset`, a change of the quota or an unsafe fault are not counted; room is judged before the first of these only.
 //! Decisions of an outage policy or of the local cache are not judged. Of each stretch between such events the first
 //! excess is reported.

@@ -1,0 +1,66 @@
+//! Whether anything grows with what else is there.
+
+use crate::Failure;
+use crate::bench::Bench;
+use crate::figure::Column;
+use crate::load::crowd::{COUNTS, Kind};
+use crate::measure::{Figures, Measure, Role};
+use crate::target::{Against, Bound, Target};
+
+/// What measures one slice of one side.
+pub type Slice<'a> = Box<dyn FnMut() -> Result<Figures, Failure> + 'a>;
+
+/// A pair that nobody else wants beside 10 to 10,000 of each kind, in so many rounds; `side` makes what measures beside so
+/// many of a kind, the median time of a pair first.
+///
+/// # Errors
+/// Those of `side`.
+pub fn beside<'a>(
+    bench: &mut Bench,
+    how: &str,
+    columns: &[Column],
+    rounds: usize,
+    mut side: impl FnMut(Kind, usize) -> Result<Slice<'a>, Failure>,
+) -> Result<(), Failure> {
+    for kind in Kind::ALL {
+        let (name, slug) = (kind.name(), format!("growth-{}", kind.name()));
+        if !bench.wants(&slug) {
+            continue;
+        }
+        let title = format!("Mutex beside 10 to 10,000 {name}");
+        let about = format!("A pair that nobody else wants, while {}{how}.", kind.what());
+        let mut measure = Measure::new(&slug, &title, &about, columns.to_vec());
+        for count in COUNTS {
+            measure = measure.side(&format!("{count} {name}"), Role::Ours, side(kind, count)?);
+        }
+        let few = Against::Side(format!("10 {name}"));
+        let flat = Target::new(&format!("10000 {name}"), few, Bound::AtMost(1.25));
+        bench.run(measure.target(flat), rounds);
+    }
+    Ok(())
+}
+
+/// Grants from a queue of 10 to 10,000, in so many rounds; `side` makes what measures one of that length, the rate first.
+///
+/// # Errors
+/// Those of `side`.
+pub fn queue<'a>(
+    bench: &mut Bench,
+    how: &str,
+    columns: &[Column],
+    rounds: usize,
+    mut side: impl FnMut(usize) -> Result<Slice<'a>, Failure>,
+) -> Result<(), Failure> {
+    let about =
+        format!("That many tasks of one process take the one mutex, give it back and ask again{how}.");
+    let mut measure = Measure::new("growth-queue", "Mutex wanted by 10 to 10,000", &about, columns.to_vec());
+    if !bench.wants(measure.slug()) {
+        return Ok(());
+    }
+    for count in COUNTS {
+        measure = measure.side(&format!("{count} waiters"), Role::Ours, side(count)?);
+    }
+    let few = Against::Side("10 waiters".to_owned());
+    bench.run(measure.target(Target::new("10000 waiters", few, Bound::AtLeast(0.8))), rounds);
+    Ok(())
+}
