@@ -6,7 +6,7 @@
 //! Lanes are kept apart by runtime, so that nobody depends on a runtime that is blocked or has ended, and a request
 //! whose caller does not poll it keeps the others for [`STALE`] at most.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -65,8 +65,8 @@ pub(crate) struct Joint<V: Vessel> {
     lanes: Mutex<Lanes<V>>,
 }
 
-/// By runtime, and by the step's own lane.
-type Lanes<V> = HashMap<(Id, usize), Arc<Lane<V>>>;
+/// By runtime, and by the step's own lane; so few that to compare is cheaper than to hash.
+type Lanes<V> = Vec<((Id, usize), Arc<Lane<V>>)>;
 
 struct Lane<V: Vessel> {
     runtime: Handle,
@@ -111,19 +111,20 @@ impl<V: Vessel> Joint<V> {
     /// That of the entry; `Unavailable` at `end` if it was not sent, `Unknown` if it was.
     pub(crate) async fn ask(&self, ask: V::Ask, end: Instant) -> Result<V::Answer> {
         let lane = self.lane(&ask)?;
-        let (place, mut answer) = match lane.board(ask) {
+        let (mut place, mut stale, mut answer) = match lane.board(ask) {
             Boarding::Alone(ask, flight, turn) => return alone(&lane, &ask, flight, turn, end).await,
-            Boarding::Queued(place, answer) => (place, answer),
+            Boarding::Queued(place, stale, answer) => (place, stale, answer),
         };
         loop {
-            let stale = place.stale_at();
             let answered = timeout_at(stale.map_or(end, |stale| stale.min(end)), &mut answer).await;
+            place.left = answered.is_ok();
             match answered {
                 Ok(Ok(answer)) => return answer,
                 Ok(Err(_)) => return Err(Error::new(ErrorKind::Unknown, "the request was dropped half way")),
                 Err(_) if now() >= end => return Err(unanswered(place.leave())),
                 Err(_) => lane.overtake(),
             }
+            stale = place.stale_at();
         }
     }
 
@@ -132,14 +133,14 @@ impl<V: Vessel> Joint<V> {
             .map_err(|error| Error::new(ErrorKind::Unavailable, "there is no runtime").with_source(error))?;
         let key = (runtime.id(), self.vessel.lane(ask));
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lane) = lanes.get(&key) {
+        if let Some((_, lane)) = lanes.iter().find(|(of, _)| *of == key) {
             return Ok(Arc::clone(lane));
         }
         if lanes.len() >= LANES {
-            lanes.retain(|_, lane| lane.state().under_way.is_some());
+            lanes.retain(|(_, lane)| lane.state().under_way.is_some());
         }
         let lane = Arc::new(Lane { runtime, vessel: Arc::clone(&self.vessel), state: Mutex::default() });
-        lanes.insert(key, Arc::clone(&lane));
+        lanes.push((key, Arc::clone(&lane)));
         Ok(lane)
     }
 }
@@ -172,7 +173,8 @@ fn short() -> Error {
 
 enum Boarding<V: Vessel> {
     Alone(V::Ask, FlightId, Turn<V>),
-    Queued(Place<V>, oneshot::Receiver<Result<V::Answer>>),
+    /// With the time at which the request under way will have kept the others for long enough.
+    Queued(Place<V>, Option<Instant>, oneshot::Receiver<Result<V::Answer>>),
 }
 
 impl<V: Vessel> Lane<V> {
@@ -194,11 +196,12 @@ impl<V: Vessel> Lane<V> {
         let number = state.count;
         let (answer, answered) = oneshot::channel();
         state.queue.push_back(Queued { number, ask, answer });
+        let stale = state.stale_at();
         drop(state);
         if let Some(turn) = turn {
             turn.go_on();
         }
-        Boarding::Queued(Place { lane: Arc::clone(self), number }, answered)
+        Boarding::Queued(Place { lane: Arc::clone(self), number, left: false }, stale, answered)
     }
 
     /// Starts the next request although one is under way, if that one takes too long.
@@ -334,6 +337,8 @@ impl<V: Vessel> Drop for Voyage<V> {
 struct Place<V: Vessel> {
     lane: Arc<Lane<V>>,
     number: u64,
+    /// It is known to be no longer queued.
+    left: bool,
 }
 
 impl<V: Vessel> Place<V> {
@@ -358,7 +363,9 @@ impl<V: Vessel> Place<V> {
 
 impl<V: Vessel> Drop for Place<V> {
     fn drop(&mut self) {
-        self.leave();
+        if !self.left {
+            self.leave();
+        }
     }
 }
 
