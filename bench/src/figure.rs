@@ -161,6 +161,12 @@ pub fn quantile(figures: &mut [f64], part: f64) -> f64 {
     figures.get(index.min(figures.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
 }
 
+/// So many of something: `1 task`, `16 tasks`.
+#[must_use]
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A count as a figure; exact up to 2⁵³.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "no count here comes near to it")]
@@ -182,6 +188,11 @@ mod tests {
         assert_eq!(shown(Unit::Share, 0.987), "98.7 %");
         assert_eq!(shown(Unit::Number, 0.0), "0");
         assert_eq!(shown(Unit::Number, f64::NAN), "-");
+    }
+
+    #[test]
+    fn one_is_counted_as_one() {
+        assert_eq!([0, 1, 16].map(|count| counted(count, "task")), ["0 tasks", "1 task", "16 tasks"]);
     }
 
     #[test]

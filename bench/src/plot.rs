@@ -41,13 +41,15 @@ fn draw(table: &Table, area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift
     let (Some(column), Some((min, max))) = (table.columns.first(), range(table)) else { return Ok(()) };
     let rows = i32::try_from(table.rows.len())?;
     let title = format!("{}: {}", table.title, column.name);
+    // So that there are labels also where all of it lies within a few octaves.
+    let base = if max / min > 30.0 { 10.0 } else { 2.0 };
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 17))
         .margin(8)
         .margin_right(30)
         .x_label_area_size(28)
         .y_label_area_size(NAMES)
-        .build_cartesian_2d((min / 1.5..max * 1.5).log_scale(), 0..rows * 2)?;
+        .build_cartesian_2d((min / 1.5..max * 1.5).log_scale().base(base), 0..rows * 2)?;
     chart
         .configure_mesh()
         .disable_y_mesh()

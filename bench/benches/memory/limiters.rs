@@ -7,6 +7,7 @@ use std::time::Duration;
 use governor::{Quota as GovernorQuota, RateLimiter};
 use stanchion_bench::Failure;
 use stanchion_bench::bench::Bench;
+use stanchion_bench::figure::counted;
 use stanchion_bench::gate::Gate;
 use stanchion_bench::load;
 use stanchion_bench::measure::{Figures, Measure, Role};
@@ -64,7 +65,7 @@ pub(crate) fn hot(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         let target = Target::new(OURS, Against::Side(GOVERNOR.to_owned()), Bound::AtMost(1.5)).column(1);
         let measure = Measure::new(
             &format!("limiter-{tasks}"),
-            &format!("Limiter, one hot name, {tasks} tasks"),
+            &format!("Limiter, one hot name, {}", counted(tasks, "task")),
             "Decisions that admit, at a rate that never runs out. Times are means of 64 decisions. `leaky_bucket` keeps \
              whole refills only, so its rate is 100,000 a millisecond.",
             load::Decisions::columns(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use stanchion_bench::Failure;
 use stanchion_bench::bench::Bench;
-use stanchion_bench::figure::{Better, Column, Unit};
+use stanchion_bench::figure::{Better, Column, Unit, counted};
 use stanchion_bench::load::idle::{Idle, Orders};
 use stanchion_bench::load::{self, idle};
 use stanchion_bench::lock::Lock;
@@ -88,7 +88,7 @@ pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         let sides = Sides::new(tasks)?;
         let measure = Measure::new(
             &format!("mutex-{tasks}"),
-            &format!("Mutex, nobody else wants it, {tasks} tasks"),
+            &format!("Mutex, nobody else wants it, {}", counted(tasks, "task")),
             "A lock and a drop, through `Arc<dyn Mutex>` with the name opened once; each task has a name of its own. \
              Tokio's and async-lock's mutexes have no names. Times are means of 64 pairs.",
             load::Pairs::columns(),
@@ -109,7 +109,7 @@ pub(crate) fn turns(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
     for (threads, runtime) in [(1, &bed.one), (2, &bed.two)] {
         let measure = Measure::new(
             &format!("hand-off-{threads}"),
-            &format!("Mutex, hand-off among 64 tasks on {threads} threads"),
+            &format!("Mutex, hand-off among 64 tasks on {}", counted(threads, "thread")),
             "Each task holds the one mutex over one turn of the others, so that all of them queue.",
             vec![Column::rate("hand-offs a second")],
         );

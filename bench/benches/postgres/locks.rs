@@ -6,7 +6,7 @@ use std::time::Duration;
 use distributed_lock_postgres::PostgresLockProvider;
 use stanchion_bench::Failure;
 use stanchion_bench::bench::Bench;
-use stanchion_bench::figure::Column;
+use stanchion_bench::figure::{Column, counted};
 use stanchion_bench::load;
 use stanchion_bench::lock::Lock;
 use stanchion_bench::measure::{Figures, Measure, Role};
@@ -49,7 +49,7 @@ pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         let sqlx: Vec<_> = names.iter().map(|name| Sqlx::new(&pool, name)).collect();
         let mut measure = Measure::new(
             &slug,
-            &format!("Mutex, nobody else wants it, {tasks} tasks"),
+            &format!("Mutex, nobody else wants it, {}", counted(tasks, "task")),
             "A lock and a release, which are both answered; each task has a name of its own, opened once. Raw is one task \
              on one connection. `sqlx` has a connection for each task, `distributed-lock` its pool of ten.",
             pair_columns(),

@@ -7,7 +7,7 @@ use redis::Script;
 use redis::aio::MultiplexedConnection;
 use stanchion_bench::Failure;
 use stanchion_bench::bench::Bench;
-use stanchion_bench::figure::{Column, quantile};
+use stanchion_bench::figure::{Column, counted, quantile};
 use stanchion_bench::load;
 use stanchion_bench::lock::Lock;
 use stanchion_bench::measure::{Figures, Measure, Role};
@@ -41,7 +41,7 @@ pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         let distkit = names.iter().map(|name| clients.distkit(name)).collect::<Result<Vec<_>, _>>()?;
         let mut measure = Measure::new(
             &format!("mutex-{tasks}"),
-            &format!("Mutex, nobody else wants it, {tasks} tasks"),
+            &format!("Mutex, nobody else wants it, {}", counted(tasks, "task")),
             "A lock and a release, which are both answered; each task has a name of its own, opened once.",
             pair_columns(),
         )
