@@ -109,13 +109,18 @@ pub(crate) async fn l1_l2_a_window_of_mixed_costs(h: &dyn Harness) {
 /// L1: no rounded intervals. A rate of 700 a second has one of 1428.57 µs.
 pub(crate) async fn l1_intervals_are_not_rounded(h: &dyn Harness) {
     let limiter = client(h, &unique("limiter"), Quota::per(7, Duration::from_millis(10)).burst(70)).await;
-    let decision = limiter.allow_n(70).await.expect("a decision");
-    assert!(decision.allowed && decision.reset_after == Duration::from_millis(100), "{decision:?}");
+    // The bucket is emptied somewhere within the first call: on a busy machine most of the call may come after that.
     let before = now();
     let decision = limiter.allow_n(70).await.expect("a decision");
-    let wait = decision.retry_after.expect("the bucket is empty");
-    assert!(wait <= Duration::from_millis(100), "{wait:?}");
-    assert!(wait + (now() - before) + TICK * 10 >= Duration::from_millis(90), "{wait:?}");
+    assert!(decision.allowed && decision.reset_after == Duration::from_millis(100), "{decision:?}");
+    let decision = limiter.allow_n(70).await.expect("a decision");
+    let elapsed = now() - before;
+    if let Some(wait) = decision.retry_after {
+        assert!(wait <= Duration::from_millis(100), "{wait:?}");
+        assert!(wait + elapsed + TICK >= Duration::from_millis(100), "{wait:?} after {elapsed:?}");
+    } else {
+        assert!(elapsed + TICK >= Duration::from_millis(100), "full again after {elapsed:?}");
+    }
 }
 
 /// L2: the caller that comes exactly at `retry_after` is admitted, each time.
