@@ -66,8 +66,8 @@ impl State {
         match kind {
             Kind::Semaphore => &self.semaphores,
             Kind::WaitGroup => &self.groups,
-            // Limiters have names of another type, in `limiters`.
-            Kind::Mutex | Kind::Limiter => &self.mutexes,
+            // Limiters and Bloom filters have names of other types.
+            Kind::Mutex | Kind::Limiter | Kind::BloomFilter => &self.mutexes,
         }
     }
 

@@ -297,17 +297,15 @@ async fn open_namespace(link: &Link, context: &Context, mode: MutexMode, ours: b
 
 /// All steps over one link; `mutexes` are kept another way if there is one.
 fn steps(steps: &Arc<PostgresSteps>, mutexes: Option<Arc<dyn PermitSteps>>) -> Steps {
-    let request_timeout = steps.link().limit();
     let rest = Arc::clone(steps) as Arc<dyn PermitSteps>;
-    Steps {
-        permits: match mutexes {
-            Some(mutexes) => Arc::new(Dispatch { mutexes, rest }),
-            None => rest,
-        },
-        groups: Some(Arc::clone(steps) as Arc<dyn GroupSteps>),
-        limits: Some(Arc::clone(steps) as Arc<dyn LimitSteps>),
-        request_timeout,
-    }
+    let permits = match mutexes {
+        Some(mutexes) => Arc::new(Dispatch { mutexes, rest }),
+        None => rest,
+    };
+    let mut all = Steps::new(permits, steps.link().limit());
+    all.groups = Some(Arc::clone(steps) as Arc<dyn GroupSteps>);
+    all.limits = Some(Arc::clone(steps) as Arc<dyn LimitSteps>);
+    all
 }
 
 /// The engine with mutexes that sessions keep.

@@ -106,10 +106,11 @@ impl RedisBuilder {
 }
 
 fn engine_steps(steps: Arc<RedisSteps>) -> Steps {
-    let request_timeout = steps.route().limit();
-    let groups = Some(Arc::clone(&steps) as Arc<dyn GroupSteps>);
-    let limits = Some(Arc::clone(&steps) as Arc<dyn LimitSteps>);
-    Steps { permits: steps as Arc<dyn PermitSteps>, groups, limits, request_timeout }
+    let permits = Arc::clone(&steps) as Arc<dyn PermitSteps>;
+    let mut all = Steps::new(permits, steps.route().limit());
+    all.groups = Some(Arc::clone(&steps) as Arc<dyn GroupSteps>);
+    all.limits = Some(steps as Arc<dyn LimitSteps>);
+    all
 }
 
 fn context(error: Error) -> Error {

@@ -24,6 +24,8 @@ pub struct Capabilities {
     pub wait_groups: bool,
     /// `Store::limiter` works.
     pub limiters: bool,
+    /// `Store::bloom_filter` works. It never does without the Cargo feature `bloom`.
+    pub bloom_filters: bool,
     /// Waiters are pushed. Where not, they proceed by the poll floor (C14).
     pub wake_ups: bool,
     /// `detach` and `attach` work. Where sessions keep mutexes, this is about mutexes: all else detaches.
@@ -43,6 +45,7 @@ impl Capabilities {
             mutex_mode,
             wait_groups: true,
             limiters: true,
+            bloom_filters: cfg!(feature = "bloom"),
             wake_ups: true,
             detach: true,
             shared: true,

@@ -2,6 +2,8 @@
 //!
 //! Users depend on the facade `stanchion`; this crate is for authors of stores.
 
+#[cfg(feature = "bloom")]
+pub mod bloom;
 pub mod clock;
 pub mod engine;
 pub mod limit;

@@ -16,10 +16,12 @@ pub enum Kind {
     WaitGroup,
     /// A rate limiter.
     Limiter,
+    /// A Bloom filter.
+    BloomFilter,
 }
 
 impl Kind {
-    /// One letter for keys and channels: `m`, `s`, `w`, `l`.
+    /// One letter for keys and channels: `m`, `s`, `w`, `l`, `b`.
     #[must_use]
     pub fn letter(self) -> char {
         match self {
@@ -27,6 +29,7 @@ impl Kind {
             Self::Semaphore => 's',
             Self::WaitGroup => 'w',
             Self::Limiter => 'l',
+            Self::BloomFilter => 'b',
         }
     }
 }

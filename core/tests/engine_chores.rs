@@ -56,7 +56,7 @@ type Tell = mpsc::UnboundedSender<(Ticket, oneshot::Sender<()>)>;
 fn engine() -> (Arc<Model>, Engine, Tell, Arc<AtomicBool>) {
     let (model, _) = model();
     let permits = Arc::clone(&model) as Arc<dyn PermitSteps>;
-    let steps = Steps { permits, groups: None, limits: None, request_timeout: Duration::from_secs(2) };
+    let steps = Steps::new(permits, Duration::from_secs(2));
     let (tell, tickets) = mpsc::unbounded_channel();
     let dropped = Arc::new(AtomicBool::new(false));
     let teller = Teller { tickets: tokio::sync::Mutex::new(tickets), dropped: Arc::clone(&dropped) };

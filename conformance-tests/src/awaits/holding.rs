@@ -74,7 +74,7 @@ impl Holding {
         let call = match self.setting.call.kind() {
             Kind::Mutex => Call::TryLockFor,
             Kind::Semaphore => Call::TryAcquireFor,
-            Kind::WaitGroup | Kind::Limiter => Call::TryAddFor,
+            Kind::WaitGroup | Kind::Limiter | Kind::BloomFilter => Call::TryAddFor,
         };
         let got = plain(self.own.call(call, limit, self.detached).await)?;
         let got = got.ok_or_else(|| format!("the client gets nothing within {limit:?}"))?;

@@ -73,6 +73,7 @@ pub(super) fn kind_text(kind: Kind) -> &'static str {
         Kind::Semaphore => "semaphore",
         Kind::WaitGroup => "wait_group",
         Kind::Limiter => "limiter",
+        Kind::BloomFilter => "bloom_filter",
     }
 }
 

@@ -142,7 +142,7 @@ fn check_beliefs(
     match dossier.object.kind {
         Kind::Mutex => mutex::check(dossier.object, &holds, &mut found),
         Kind::Semaphore => semaphore::check_beliefs(dossier, &holds, around, &mut found),
-        Kind::WaitGroup | Kind::Limiter => {}
+        Kind::WaitGroup | Kind::Limiter | Kind::BloomFilter => {}
     }
     found.retain(|violation| !broken.iter().any(|other| other.events == violation.events));
     for violation in &mut found {

@@ -95,9 +95,9 @@ pub fn model_within(request_timeout: Duration) -> (Arc<Model>, Engine) {
         wake,
     });
     let permits = Arc::clone(&model) as Arc<dyn PermitSteps>;
-    let groups = Some(Arc::clone(&model) as Arc<dyn GroupSteps>);
-    let limits = Some(Arc::clone(&model) as Arc<dyn LimitSteps>);
-    let steps = Steps { permits, groups, limits, request_timeout };
+    let mut steps = Steps::new(permits, request_timeout);
+    steps.groups = Some(Arc::clone(&model) as Arc<dyn GroupSteps>);
+    steps.limits = Some(Arc::clone(&model) as Arc<dyn LimitSteps>);
     let wakes = Arc::new(Wakes(tokio::sync::Mutex::new(wakes)));
     let capabilities = Capabilities::full("model", MutexMode::Lease);
     let engine =

@@ -87,7 +87,7 @@ impl Process {
         let link = Arc::new(Link::new(options(server), 2, request_timeout));
         let settings = SessionOptions { ttl: Ttl::new(ttl).unwrap(), max_sessions, request_timeout };
         let (steps, chore) = super::sessions(&context, link, &options(server), settings);
-        let steps = Steps { permits: Arc::new(steps), groups: None, limits: None, request_timeout };
+        let steps = Steps::new(Arc::new(steps), request_timeout);
         let own = Own { steps: steps.clone(), wake: None, chores: vec![Arc::new(chore)] };
         let capabilities = Capabilities::full("postgres", MutexMode::Session);
         Self { engine: Engine::start(capabilities, steps, own).unwrap(), context, ttl }

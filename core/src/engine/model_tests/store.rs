@@ -75,7 +75,7 @@ impl Store {
     /// The steps over a connection of the engine's thread, or of its callers.
     pub(super) fn steps(self: &Arc<Self>, engine: bool) -> Steps {
         let permits = Arc::new(Line { store: Arc::clone(self), engine });
-        Steps { permits, groups: None, limits: None, request_timeout: Duration::from_secs(2) }
+        Steps::new(permits, Duration::from_secs(2))
     }
 
     pub(super) fn grant(&self, ticket: Ticket, until: Instant) {

@@ -5,6 +5,8 @@
 //! each on its own, in order: an entry that fails does not harm the others. The error of an entry is `Unavailable` if it
 //! was certainly not executed and `Unknown` if it may have been (C3); the engine retries with the same tickets.
 
+#[cfg(feature = "bloom")]
+mod bloom;
 mod chore;
 pub mod flight;
 mod groups;
@@ -15,6 +17,11 @@ mod wake;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "bloom")]
+pub use self::bloom::{
+    BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, CLEARED_KEPT, ChunkRead, Known, Life, MAX_POSITIONS, Merge,
+    Merged, Opening, Probed, Survey, Surveyed,
+};
 pub use self::chore::{Chore, Reports};
 pub use self::groups::{GroupSteps, Look, Looked, NO_LIMIT, Split};
 pub use self::limits::{FlightId, LimitAsk, LimitCall, LimitSteps, Limited, QuotaCheck, Refund};
@@ -48,6 +55,7 @@ pub fn refused<T>(count: usize, error: &Error) -> Answers<T> {
 
 /// All steps of a store over one connection.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Steps {
     /// Mutexes and semaphores.
     pub permits: Arc<dyn PermitSteps>,
@@ -55,6 +63,24 @@ pub struct Steps {
     pub groups: Option<Arc<dyn GroupSteps>>,
     /// Limiters, where the store offers them.
     pub limits: Option<Arc<dyn LimitSteps>>,
+    /// Bloom filters, where the store offers them.
+    #[cfg(feature = "bloom")]
+    pub bloom: Option<Arc<dyn BloomSteps>>,
     /// Time limit of one request (C17).
     pub request_timeout: Duration,
+}
+
+impl Steps {
+    /// The steps of mutexes and semaphores, and the time limit of one request; set the fields of what else there is.
+    #[must_use]
+    pub fn new(permits: Arc<dyn PermitSteps>, request_timeout: Duration) -> Self {
+        Self {
+            permits,
+            groups: None,
+            limits: None,
+            #[cfg(feature = "bloom")]
+            bloom: None,
+            request_timeout,
+        }
+    }
 }
