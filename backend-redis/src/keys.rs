@@ -66,6 +66,20 @@ impl Keyspace {
         keys
     }
 
+    /// The keys of a Bloom filter: its record, then those of its pages.
+    #[cfg(feature = "bloom")]
+    pub(crate) fn filter(&self, object: &Object, pages: &[u64]) -> Vec<String> {
+        let (tag, kind) = (&self.stripe(object).tag, object.kind.letter());
+        let pages = pages.iter().map(|page| format!("{tag}{kind}{page}:{}", object.name));
+        std::iter::once(self.record(object)).chain(pages).collect()
+    }
+
+    /// Where a piece of a Bloom filter stands while it is merged.
+    #[cfg(feature = "bloom")]
+    pub(crate) fn piece(&self, object: &Object) -> String {
+        format!("{}{}t:{}", self.stripe(object).tag, object.kind.letter(), object.name)
+    }
+
     /// The key of an object's record.
     pub(crate) fn record(&self, object: &Object) -> String {
         format!("{}{}:{}", self.stripe(object).tag, object.kind.letter(), object.name)
@@ -118,15 +132,34 @@ mod tests {
         assert_eq!(keys(Kind::Limiter, "a"), ["{ns/1}:l:a", "{ns/1}:lr:a", "{ns/1}:lz:a"]);
     }
 
+    #[cfg(feature = "bloom")]
+    fn filter(name: &str) -> Vec<String> {
+        let object = Object { kind: Kind::BloomFilter, name: Name::new(name).unwrap() };
+        let keyspace = Keyspace::new("ns").unwrap();
+        let mut keys = keyspace.filter(&object, &[0, 12]);
+        keys.push(keyspace.piece(&object));
+        keys
+    }
+
+    #[cfg(feature = "bloom")]
+    #[test]
+    fn c19_the_keys_of_a_filter_do_not_change_between_versions() {
+        assert_eq!(filter("a"), ["{ns/5}:b:a", "{ns/5}:b0:a", "{ns/5}:b12:a", "{ns/5}:bt:a"]);
+    }
+
     #[test]
     fn c19_names_that_look_like_keys_do_not_alias() {
         let mut all = Vec::new();
-        for name in ["a", "e:a", "q:a", "v:a", "r:a", "z:a", ":a", "me:a", "}:m:a", "live", "box:x"] {
+        for name in
+            ["a", "e:a", "q:a", "v:a", "r:a", "z:a", "0:a", "t:a", ":a", "me:a", "}:m:a", "live", "box:x"]
+        {
             for kind in [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup, Kind::Limiter] {
                 let keys = keys(kind, name).into_iter();
                 let own = keys.filter(|key| !key.ends_with(":live") && !key.ends_with(":grace"));
                 all.extend(own.map(|key| key.split_once(':').unwrap().1.to_owned()));
             }
+            #[cfg(feature = "bloom")]
+            all.extend(filter(name).iter().map(|key| key.split_once(':').unwrap().1.to_owned()));
         }
         let count = all.len();
         all.sort();

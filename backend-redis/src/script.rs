@@ -30,6 +30,17 @@ macro_rules! limit_script {
     };
 }
 
+#[cfg(feature = "bloom")]
+macro_rules! bloom_script {
+    ($step:literal) => {
+        Script::new(concat!(
+            include_str!("lua/common.lua"),
+            include_str!("lua/bloom_shared.lua"),
+            include_str!(concat!("lua/bloom_", $step, ".lua"))
+        ))
+    };
+}
+
 /// One script.
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -97,6 +108,20 @@ pub(crate) struct Scripts {
     pub(crate) limit_set_quota: Script,
     pub(crate) limit_reset: Script,
     pub(crate) rights: Script,
+    #[cfg(feature = "bloom")]
+    pub(crate) bloom: BloomScripts,
+}
+
+/// Those of Bloom filters.
+#[cfg(feature = "bloom")]
+#[derive(Debug)]
+pub(crate) struct BloomScripts {
+    pub(crate) probe: Script,
+    pub(crate) merge: Script,
+    pub(crate) read: Script,
+    pub(crate) survey: Script,
+    pub(crate) clear: Script,
+    pub(crate) sweep: Script,
 }
 
 impl Scripts {
@@ -120,6 +145,22 @@ impl Scripts {
             limit_set_quota: limit_script!("set_quota"),
             limit_reset: limit_script!("reset"),
             rights: script!(alone "rights"),
+            #[cfg(feature = "bloom")]
+            bloom: BloomScripts::new(),
+        }
+    }
+}
+
+#[cfg(feature = "bloom")]
+impl BloomScripts {
+    fn new() -> Self {
+        Self {
+            probe: bloom_script!("probe"),
+            merge: bloom_script!("merge"),
+            read: bloom_script!("read"),
+            survey: bloom_script!("survey"),
+            clear: bloom_script!("clear"),
+            sweep: bloom_script!("sweep"),
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+#[cfg(feature = "bloom")]
+use stanchion_core::engine::steps::BloomSteps;
 use stanchion_core::engine::steps::{GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
 use stanchion_core::engine::{Engine, Own};
 use stanchion_core::{
@@ -99,6 +101,7 @@ impl RedisBuilder {
         let shared = Arc::new(Context { keyspace, scripts, process, retention, replicas, busy });
         let steps = |route| Arc::new(RedisSteps::new(Arc::clone(&shared), route));
         let mut capabilities = Capabilities::full("redis", MutexMode::Lease);
+        capabilities.bloom_filters = cfg!(feature = "bloom");
         capabilities.wake_ups = wakes;
         capabilities.survives_restart = server.survives_restart;
         Ok(StepsOfStore { callers: steps(callers), own: steps(own), wake: Arc::new(wake), capabilities })
@@ -109,7 +112,11 @@ fn engine_steps(steps: Arc<RedisSteps>) -> Steps {
     let permits = Arc::clone(&steps) as Arc<dyn PermitSteps>;
     let mut all = Steps::new(permits, steps.route().limit());
     all.groups = Some(Arc::clone(&steps) as Arc<dyn GroupSteps>);
-    all.limits = Some(steps as Arc<dyn LimitSteps>);
+    all.limits = Some(Arc::clone(&steps) as Arc<dyn LimitSteps>);
+    #[cfg(feature = "bloom")]
+    {
+        all.bloom = Some(steps as Arc<dyn BloomSteps>);
+    }
     all
 }
 

@@ -1,5 +1,7 @@
 //! The steps: each one script, one round trip for a whole batch.
 
+#[cfg(feature = "bloom")]
+mod bloom;
 mod call;
 mod groups;
 mod limits;

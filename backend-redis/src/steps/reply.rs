@@ -51,6 +51,11 @@ impl Reply {
         matches!(self.0.as_slice(), [Value::Int(-1), ..])
     }
 
+    #[cfg(feature = "bloom")]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn number(&self, index: usize) -> Result<u64> {
         match self.0.get(index) {
             Some(Value::Int(number)) => u64::try_from(*number).map_err(|_| unexpected()),
@@ -65,6 +70,15 @@ impl Reply {
 
     pub(super) fn text(&self, index: usize) -> Result<String> {
         self.0.get(index).ok_or_else(unexpected).and_then(text)
+    }
+
+    /// The bytes of a binary answer.
+    #[cfg(feature = "bloom")]
+    pub(super) fn into_bytes(mut self, index: usize) -> Result<Vec<u8>> {
+        match (index < self.0.len()).then(|| self.0.swap_remove(index)) {
+            Some(Value::BulkString(bytes)) => Ok(bytes),
+            _ => Err(unexpected()),
+        }
     }
 
     /// The one number of a short answer.

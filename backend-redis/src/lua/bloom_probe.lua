@@ -1,0 +1,151 @@
+-- bloom_probe: inserts and looks items up, in order.
+--
+-- Calls in a row of the same kind, of the same known record and terms are one group. The bits of a group are read and set
+-- page by page; within a page they stand in the order of their items, so that of two equal items the second finds
+-- every bit set.
+--
+-- ARGV     behind the first two: lane, number of the flight, number of groups; then for each group `i` insert or `c`
+--          contains, generation and end that are known, a fresh generation, terms, how many items each call has,
+--          number of parts; then for each part the place of its page among the keys, and offset and item, the first is 0,
+--          of each bit, 3 bytes each
+-- Returns  {1, answer}   {0} if a later flight of the lane was answered before.
+--          The answer, also kept as `a<lane>`: "number time", then, each after a `;`, for each call
+--          "t BITS"  a 1 for each item that is new or contained    "e" no filter   "E" a cleared one
+--          "m TERMS" the terms in force, which differ              "l" lost
+--          and "g GENERATION ENDS" before a `t` or `E` where the record is another than before.
+-- Complexity  O(bits + pages). New lanes O(1) on average, each of them O(pages of the filter) at worst.
+-- Retry    the lane and number name the flight: it gets the answer of the first time, for 60 s. A flight that sets no
+--          bit is not kept, and carried out again.
+
+local SETS, GETS = {}, {}
+for i = 0, CHUNK - 1 do
+  SETS[4 * i + 1], SETS[4 * i + 2], SETS[4 * i + 4] = 'SET', 'u1', '1'
+  GETS[3 * i + 1], GETS[3 * i + 2] = 'GET', 'u1'
+end
+
+-- Takes the answers out that nobody asks for any more.
+local function sweep(o)
+  local all, old, kept = call('HGETALL', o.h), {}, 0
+  for i = 1, #all, 2 do
+    if string.byte(all[i]) == 97 then
+      local answered = tonumber(string.match(all[i + 1], '^%d+ (%d+)'))
+      if answered and answered >= now - ANSWERS then kept = kept + 1 else old[#old + 1] = all[i] end
+    end
+  end
+  for i = 1, #old, CHUNK do call('HDEL', o.h, unpack(old, i, min(i + CHUNK - 1, #old))) end
+  o.lanes, o.sweep = kept + 1, 2 * kept + 8
+end
+
+-- Marks the items one of whose bits is not set; how many bits of the page that were.
+local function visit(command, words, width, page, data, marked)
+  local at, items, unset = 1, {}, 0
+  while at <= #data do
+    local n = 0
+    while n < CHUNK and at <= #data do
+      words[width * n + 3], items[n + 1], at = struct.unpack('>I3I3', data, at)
+      n = n + 1
+    end
+    for i, bit in ipairs(call(command, page.key, unpack(words, 1, width * n))) do
+      if bit == 0 then
+        marked[items[i]] = true
+        unset = unset + 1
+      end
+    end
+  end
+  return unset
+end
+
+local function insert(o, parts, marked)
+  local pages = {}
+  for i, part in ipairs(parts) do pages[i] = part.page end
+  found(o, pages)
+  for _, part in ipairs(parts) do
+    o.set = o.set + visit('BITFIELD', SETS, 4, part.page, part.data, marked)
+  end
+  o.noted = true
+end
+
+local function contains(parts, marked)
+  for _, part in ipairs(parts) do
+    if part.page.begun then
+      visit('BITFIELD_RO', GETS, 3, part.page, part.data, marked)
+    else
+      for at = 4, #part.data, 6 do marked[struct.unpack('>I3', part.data, at)] = true end
+    end
+  end
+end
+
+-- What every call of the group is answered, if no bit is asked for.
+local function refused(o, group, parts)
+  if missing(o, group.generation, group.ends) then return 'l' end
+  if not o.terms then
+    if group.inserts then return nil end
+    return o.generation and 'E' or 'e'
+  end
+  if o.terms ~= group.terms then return 'm ' .. o.terms end
+  for _, part in ipairs(parts) do
+    if part.page.gone then return 'l' end
+  end
+end
+
+-- Says which record it is, if that was not said yet.
+local function name(o, answers)
+  local record = 'g ' .. o.generation .. ' ' .. int(o.ends)
+  if record ~= o.told then answers[#answers + 1] = record end
+  o.told = record
+end
+
+local function answer(o, group, parts, answers)
+  local refusal = refused(o, group, parts)
+  if refusal then
+    if refusal == 'E' then name(o, answers) end
+    for _ = 1, #group.counts do answers[#answers + 1] = refusal end
+    return
+  end
+  local marked, item = {}, 0
+  if group.inserts then
+    if not o.terms then open(o, group.fresh, group.terms) end
+    insert(o, parts, marked)
+  else
+    contains(parts, marked)
+  end
+  name(o, answers)
+  for _, count in ipairs(group.counts) do
+    local bits = {}
+    for i = 1, count do
+      bits[i] = (marked[item] or false) == group.inserts and '1' or '0'
+      item = item + 1
+    end
+    answers[#answers + 1] = 't ' .. table.concat(bits)
+  end
+end
+
+return run(0, function(o, at, list)
+  local lane, number = 'a' .. ARGV[at], tonumber(ARGV[at + 1])
+  load(o, lane)
+  if o.memory then
+    local before = tonumber(string.match(o.memory, '^%d+'))
+    if before >= number then return before == number and { 1, o.memory } or { 0 } end
+  end
+  look(o, list)
+  local answers, from = { string.format('%.0f %.0f', number, now) }, at + 3
+  for _ = 1, tonumber(ARGV[at + 2]) do
+    local group = { inserts = ARGV[from] == 'i', generation = ARGV[from + 1], ends = ARGV[from + 2],
+                    fresh = ARGV[from + 3], terms = ARGV[from + 4], counts = numbers(ARGV[from + 5]) }
+    local parts, last = {}, from + 6 + 2 * tonumber(ARGV[from + 6])
+    for part = from + 7, last, 2 do
+      parts[#parts + 1] = { page = o.pages[tonumber(ARGV[part])], data = ARGV[part + 1] }
+    end
+    answer(o, group, parts, answers)
+    from = last + 1
+  end
+  local text = table.concat(answers, ';')
+  if o.noted then
+    if not o.memory then
+      o.lanes = o.lanes + 1
+      if o.lanes > o.sweep then sweep(o) end
+    end
+    save(o, { lane, text })
+  end
+  return { 1, text }
+end)

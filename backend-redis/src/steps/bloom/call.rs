@@ -1,0 +1,104 @@
+//! How requests about filters reach their server: the keys of each depend on the pages that it touches.
+
+use futures_util::future::join_all;
+use redis::Cmd;
+use stanchion_core::Result;
+use stanchion_core::clock::now;
+use stanchion_core::engine::steps::{Answers, Object, refused};
+
+use crate::error::unexpected;
+use crate::keys::stripe_of;
+use crate::script::Script;
+use crate::steps::RedisSteps;
+use crate::steps::reply::{Reply, replies};
+use crate::unit::{Call, Unit};
+
+/// What a script is asked about one filter.
+#[derive(Debug)]
+pub(super) struct Entry<'a> {
+    pub(super) object: &'a Object,
+    /// The numbers of the pages it may touch.
+    pub(super) pages: Vec<u64>,
+    /// Keys behind those of the pages.
+    pub(super) further: Vec<String>,
+    pub(super) arguments: Vec<Vec<u8>>,
+}
+
+impl<'a> Entry<'a> {
+    pub(super) fn new(object: &'a Object) -> Self {
+        Self { object, pages: Vec::new(), further: Vec::new(), arguments: Vec::new() }
+    }
+
+    fn arguments(&self, command: &mut Cmd) {
+        let pages: Vec<u8> = self.pages.iter().flat_map(|page| packed(*page)).collect();
+        command.arg(self.arguments.len() + 2).arg(pages);
+        for argument in &self.arguments {
+            command.arg(argument);
+        }
+    }
+}
+
+/// A number as one of a row, in 3 bytes; all are below 2²⁴.
+pub(super) fn packed(number: u64) -> [u8; 3] {
+    let [.., high, middle, low] = number.to_be_bytes();
+    [high, middle, low]
+}
+
+impl RedisSteps {
+    /// Calls a script for one filter.
+    pub(super) async fn ask_one(&self, script: &Script, entry: Entry<'_>) -> Result<Reply> {
+        let replies = self.ask_each(script, &[entry]).await;
+        replies.into_iter().next().ok_or_else(unexpected)??.ours()
+    }
+
+    /// Calls a script for each filter. Those of each lane leave in one request, all requests at once; one that fails is
+    /// the answer to its own entries.
+    pub(super) async fn ask_each(&self, script: &Script, entries: &[Entry<'_>]) -> Answers<Reply> {
+        let mut lanes: Vec<(usize, Vec<usize>)> = Vec::new();
+        for (index, entry) in entries.iter().enumerate() {
+            let lane = self.lane_of(entry.object);
+            match lanes.iter_mut().find(|(known, _)| *known == lane) {
+                Some((_, places)) => places.push(index),
+                None => lanes.push((lane, vec![index])),
+            }
+        }
+        let requests = lanes.into_iter().map(async |(_, places)| {
+            let part: Vec<_> = places.iter().map(|&index| &entries[index]).collect();
+            let answers = match self.ask(script, &part).await {
+                Ok(replies) => replies.into_iter().map(Ok).collect(),
+                Err(error) => refused(part.len(), &error),
+            };
+            places.into_iter().zip(answers)
+        });
+        let mut answers: Vec<_> = join_all(requests).await.into_iter().flatten().collect();
+        answers.sort_unstable_by_key(|(index, _)| *index);
+        answers.into_iter().map(|(_, answer)| answer).collect()
+    }
+
+    async fn ask(&self, script: &Script, entries: &[&Entry<'_>]) -> Result<Vec<Reply>> {
+        let Some(first) = entries.first() else { return Ok(Vec::new()) };
+        let keyspace = &self.context.keyspace;
+        let keys_of = |entry: &&Entry<'_>| {
+            let mut keys = keyspace.filter(entry.object, &entry.pages);
+            keys.extend_from_slice(&entry.further);
+            keys
+        };
+        let keys: Vec<String> = entries.iter().flat_map(keys_of).collect();
+        let complete = |mut command: Cmd| {
+            command.arg(keys.len()).arg(&keys);
+            for entry in entries {
+                entry.arguments(&mut command);
+            }
+            command
+        };
+        let call = Call { script, complete: &complete, quorum: None };
+        let (stripe, end) = (stripe_of(first.object), now() + self.route().limit());
+        match self.route().carry(stripe, Unit::Script(&call), end).await {
+            Ok(answered) => replies(answered.value, entries.len()),
+            Err(error) => {
+                let key = keys.first().map_or("", String::as_str);
+                Err(self.named(error, script, (stripe, key), end).await)
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! A flight on the wire: the calls of a name in order, their bits by page.
+
+use std::collections::{BTreeMap, HashMap};
+
+use stanchion_core::engine::steps::{BloomAsk, BloomCall, FlightId, Known, Life, Object, Probed};
+use stanchion_core::{Name, Result};
+
+use super::call::{Entry, packed};
+use super::{PAGE_BITS, record};
+use crate::error::unexpected;
+use crate::steps::reply::Reply;
+
+/// What a flight carries for one name.
+#[derive(Debug)]
+pub(super) struct Cargo<'a> {
+    object: &'a Object,
+    /// The places of its calls in the flight, in order.
+    pub(super) calls: Vec<usize>,
+    groups: Vec<Group<'a>>,
+}
+
+/// Calls in a row that are told apart by nothing but their items.
+#[derive(Debug)]
+struct Group<'a> {
+    /// The first of them.
+    call: &'a BloomCall,
+    /// How many items each of them has.
+    counts: Vec<u64>,
+    /// How many items they have together.
+    items: u64,
+    /// The bits by page: the place of each in the page, and its item.
+    pages: BTreeMap<u64, Vec<u8>>,
+}
+
+/// Sorts a flight by name, in the order in which names come first; the calls of a name stay in order.
+pub(super) fn by_name(calls: &[BloomCall]) -> Vec<Cargo<'_>> {
+    let mut cargo: Vec<Cargo<'_>> = Vec::new();
+    let mut places: HashMap<&Name, usize> = HashMap::new();
+    for (index, call) in calls.iter().enumerate() {
+        let object = &call.of.object;
+        let place = *places.entry(&object.name).or_insert_with(|| {
+            cargo.push(Cargo { object, calls: Vec::new(), groups: Vec::new() });
+            cargo.len() - 1
+        });
+        cargo[place].load(index, call);
+    }
+    cargo
+}
+
+impl<'a> Cargo<'a> {
+    fn load(&mut self, index: usize, call: &'a BloomCall) {
+        self.calls.push(index);
+        match self.groups.last_mut() {
+            Some(group) if group.takes(call) => group.load(call),
+            _ => {
+                let mut group = Group { call, counts: Vec::new(), items: 0, pages: BTreeMap::new() };
+                group.load(call);
+                self.groups.push(group);
+            }
+        }
+    }
+
+    /// What the script is told.
+    pub(super) fn entry(&self, flight: FlightId) -> Entry<'a> {
+        let mut entry = Entry::new(self.object);
+        entry.pages = self.groups.iter().flat_map(|group| group.pages.keys().copied()).collect();
+        entry.pages.sort_unstable();
+        entry.pages.dedup();
+        let head = [flight.lane.to_string(), flight.number.to_string(), self.groups.len().to_string()];
+        entry.arguments.extend(head.map(String::into_bytes));
+        for group in &self.groups {
+            group.arguments(&entry.pages, &mut entry.arguments);
+        }
+        entry
+    }
+
+    /// What each call is told, in order.
+    ///
+    /// # Errors
+    /// `Unknown` for what the script does not answer, and where a later flight of the lane came before.
+    pub(super) fn unload(&self, reply: &Reply) -> Result<Vec<Probed>> {
+        if reply.number(0)? != 1 {
+            return Err(unexpected());
+        }
+        let probed = read(&reply.text(1)?).ok_or_else(unexpected)?;
+        let counts = self.groups.iter().flat_map(|group| &group.counts);
+        let fits = |(count, probed): (&u64, &Probed)| match probed {
+            Probed::Told { answers, .. } => u64::try_from(answers.len()) == Ok(*count),
+            _ => true,
+        };
+        let whole = probed.len() == self.calls.len() && counts.zip(&probed).all(fits);
+        whole.then_some(probed).ok_or_else(unexpected)
+    }
+}
+
+impl Group<'_> {
+    fn takes(&self, call: &BloomCall) -> bool {
+        let (own, other) = (&self.call.of, &call.of);
+        let same = matches!(self.call.ask, BloomAsk::Insert(_)) == matches!(call.ask, BloomAsk::Insert(_));
+        same && own.known == other.known && own.terms == other.terms
+    }
+
+    fn load(&mut self, call: &BloomCall) {
+        let (BloomAsk::Insert(positions) | BloomAsk::Contains(positions)) = &call.ask;
+        let hashes = usize::try_from(call.of.terms.shape.hashes()).unwrap_or(1).max(1);
+        let before = self.items;
+        for item in positions.chunks(hashes) {
+            for position in item {
+                let bits = self.pages.entry(position / PAGE_BITS).or_default();
+                bits.extend(packed(position % PAGE_BITS));
+                bits.extend(packed(self.items));
+            }
+            self.items += 1;
+        }
+        self.counts.push(self.items - before);
+    }
+
+    fn arguments(&self, pages: &[u64], arguments: &mut Vec<Vec<u8>>) {
+        let inserts = matches!(self.call.ask, BloomAsk::Insert(_));
+        arguments.push(if inserts { b"i" } else { b"c" }.to_vec());
+        record::push_known(arguments, &self.call.of.known);
+        arguments.push(self.call.of.fresh.to_string().into_bytes());
+        arguments.push(record::terms(&self.call.of.terms).into_bytes());
+        arguments.push(self.counts.iter().flat_map(|count| packed(*count)).collect());
+        arguments.push(self.pages.len().to_string().into_bytes());
+        for (page, bits) in &self.pages {
+            let place = pages.partition_point(|other| other <= page);
+            arguments.push(place.to_string().into_bytes());
+            arguments.push(bits.clone());
+        }
+    }
+}
+
+/// Reads an answer as it is kept, behind the number of its flight and its time.
+fn read(answer: &str) -> Option<Vec<Probed>> {
+    let mut life: Known = None;
+    let mut probed = Vec::new();
+    for part in answer.split(';').skip(1) {
+        let (kind, rest) = part.split_once(' ').unwrap_or((part, ""));
+        match kind {
+            "g" => life = Some(record_of(rest)?),
+            "t" => probed.push(Probed::Told { answers: bits(rest)?, life: life? }),
+            "e" => probed.push(Probed::Empty { life: None }),
+            "E" => probed.push(Probed::Empty { life: Some(life?) }),
+            "m" => probed.push(Probed::Mismatch { stored: record::stored(rest).ok()? }),
+            "l" => probed.push(Probed::Lost),
+            _ => return None,
+        }
+    }
+    Some(probed)
+}
+
+fn record_of(words: &str) -> Option<Life> {
+    let (generation, ends) = words.split_once(' ')?;
+    record::life_of(generation, ends.parse().ok()?)
+}
+
+fn bits(text: &str) -> Option<Vec<bool>> {
+    let bit = |byte| match byte {
+        b'0' => Some(false),
+        b'1' => Some(true),
+        _ => None,
+    };
+    text.bytes().map(bit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use stanchion_core::bloom::{FilterTerms, Shape};
+    use stanchion_core::{Kind, Ticket};
+
+    use super::*;
+
+    fn call(name: &str, ask: BloomAsk) -> BloomCall {
+        use stanchion_core::engine::steps::Opening;
+
+        let object = Object { kind: Kind::BloomFilter, name: Name::new(name).unwrap() };
+        // Two hashes.
+        let terms = FilterTerms { shape: Shape::new(10_000_000, 0.25).unwrap(), ttl: None };
+        BloomCall { of: Opening { object, terms, known: None, fresh: Ticket::random() }, ask }
+    }
+
+    #[test]
+    fn calls_in_a_row_of_one_kind_are_one_group() {
+        let (page, insert) = (PAGE_BITS, |positions: &[u64]| BloomAsk::Insert(positions.to_vec()));
+        let calls = [
+            call("a", insert(&[1, page, 2, 3])),
+            call("b", insert(&[])),
+            call("a", insert(&[page + 1, 4])),
+            call("a", BloomAsk::Contains(vec![1, 2 * page])),
+        ];
+        let cargo = by_name(&calls);
+        assert_eq!((cargo[0].calls.as_slice(), cargo[1].calls.as_slice()), (&[0, 2, 3][..], &[1][..]));
+        let [first, second] = cargo[0].groups.as_slice() else { panic!("two groups") };
+        assert_eq!((first.counts.as_slice(), second.counts.as_slice()), (&[2, 1][..], &[1][..]));
+        assert_eq!(first.pages[&0], [0, 0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 1, 0, 0, 3, 0, 0, 1, 0, 0, 4, 0, 0, 2]);
+        assert_eq!(first.pages[&1], [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 2]);
+        let entry = cargo[0].entry(FlightId { lane: Ticket::random(), number: 7 });
+        assert_eq!(entry.pages, [0, 1, 2]);
+        let last = &entry.arguments[entry.arguments.len() - 2..];
+        assert_eq!((last[0].as_slice(), last[1].len()), (&b"3"[..], 6), "the third page");
+    }
+
+    #[test]
+    fn c3_an_answer_of_no_script_is_not_understood() {
+        let generation = Ticket::random();
+        let life = Life { generation, ends: Some(5) };
+        let told = Probed::Told { answers: vec![true, false], life };
+        assert_eq!(read(&format!("7 9;g {generation} 5;t 10;l")), Some(vec![told, Probed::Lost]));
+        assert_eq!(read("7 9;e"), Some(vec![Probed::Empty { life: None }]));
+        for answer in ["7 9;t 10", "7 9;E", "7 9;x", "7 9;m 1 2", &format!("7 9;g {generation} 5;t 12")] {
+            assert_eq!(read(answer), None, "{answer}");
+        }
+    }
+}

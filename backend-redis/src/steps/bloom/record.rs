@@ -1,0 +1,79 @@
+//! A filter's record on the wire.
+
+use std::time::Duration;
+
+use stanchion_core::Result;
+use stanchion_core::bloom::{FilterTerms, Shape};
+use stanchion_core::engine::steps::{Known, Life};
+
+use crate::error::unexpected;
+use crate::steps::reply::Reply;
+
+/// "bits hashes capacity rate ttl": equal terms are equal texts.
+pub(super) fn terms(terms: &FilterTerms) -> String {
+    let (shape, ttl) = (&terms.shape, terms.ttl_millis().unwrap_or(0));
+    let (bits, hashes, capacity) = (shape.bits(), shape.hashes(), shape.capacity());
+    format!("{bits} {hashes} {capacity} {:016x} {ttl}", shape.rate_bits())
+}
+
+/// Terms as they are stored.
+///
+/// # Errors
+/// `Unknown` for what no step stores.
+pub(super) fn stored(text: &str) -> Result<FilterTerms> {
+    parse(text).ok_or_else(unexpected)
+}
+
+fn parse(text: &str) -> Option<FilterTerms> {
+    let mut words = text.split(' ');
+    let bits = words.next()?.parse().ok()?;
+    let hashes = words.next()?.parse().ok()?;
+    let capacity = words.next()?.parse().ok()?;
+    let rate = u64::from_str_radix(words.next()?, 16).ok()?;
+    let ttl: u64 = words.next()?.parse().ok()?;
+    let shape = Shape::stored(capacity, rate, bits, hashes).ok()?;
+    let ttl = (ttl > 0).then(|| Duration::from_millis(ttl));
+    words.next().is_none().then_some(FilterTerms { shape, ttl })
+}
+
+/// Generation and end of what a caller knows, as two arguments.
+pub(super) fn push_known(arguments: &mut Vec<Vec<u8>>, known: &Known) {
+    let generation = known.map(|life| life.generation.to_string()).unwrap_or_default();
+    let ends = known.and_then(|life| life.ends).unwrap_or(0);
+    arguments.extend([generation, ends.to_string()].map(String::into_bytes));
+}
+
+/// The record that an answer tells from this place on.
+///
+/// # Errors
+/// `Unknown` for what no step answers.
+pub(super) fn life(reply: &Reply, index: usize) -> Result<Life> {
+    life_of(&reply.text(index)?, reply.number(index + 1)?).ok_or_else(unexpected)
+}
+
+/// A record of this generation, 0 for one that does not end.
+pub(super) fn life_of(generation: &str, ends: u64) -> Option<Life> {
+    Some(Life { generation: generation.parse().ok()?, ends: (ends > 0).then_some(ends) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b5_terms_are_read_as_they_were_written() {
+        for (capacity, rate, ttl) in [(1, 0.5, None), (100_000, 1e-6, Some(Duration::from_millis(1_500)))] {
+            let made = FilterTerms { shape: Shape::new(capacity, rate).unwrap(), ttl };
+            assert_eq!(parse(&terms(&made)), Some(made));
+        }
+        assert_eq!(
+            terms(&FilterTerms { shape: Shape::new(1_000, 0.01).unwrap(), ttl: None }),
+            "9600 7 1000 3f847ae147ae147b 0"
+        );
+        for text in
+            ["", "9600 7 1000 3f847ae147ae147b", "9600 7 1000 3f847ae147ae147b 0 1", "9601 7 1000 1 0"]
+        {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+}
