@@ -91,6 +91,7 @@ impl Workload {
                 Kind::Semaphore => self.acquire(&recorder, &mut dice).await?,
                 Kind::WaitGroup => self.gather(&recorder, &mut dice).await?,
                 Kind::Limiter => self.take(&recorder, &mut dice).await?,
+                Kind::BloomFilter => return Err(io::Error::other("workers do not call Bloom filters")),
             };
             if !well {
                 sleep(PAUSE).await;
