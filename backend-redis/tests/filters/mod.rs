@@ -1,0 +1,168 @@
+//! Filters of a namespace as one process drives their steps.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{FromRedisValue, ToRedisArgs};
+use stanchion_core::bloom::{FilterTerms, Shape};
+use stanchion_core::engine::steps::{
+    BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, FlightId, Known, Life, Merge, Object, Opening,
+    Probed, Survey, Surveyed,
+};
+use stanchion_core::{Error, Kind, Name, Ticket};
+use stanchion_redis::RedisSteps;
+
+use crate::harness::Bed;
+
+/// A filter as one handle asks it.
+pub(crate) struct Filter {
+    pub(crate) steps: Arc<RedisSteps>,
+    pub(crate) raw: MultiplexedConnection,
+    pub(crate) object: Object,
+    pub(crate) terms: FilterTerms,
+    pub(crate) known: Known,
+    pub(crate) flight: FlightId,
+}
+
+impl Filter {
+    /// Of no end.
+    pub(crate) async fn new(bed: &Bed, name: &str, capacity: u64, rate: f64) -> Self {
+        let object = Object { kind: Kind::BloomFilter, name: Name::new(name).unwrap() };
+        let terms = FilterTerms { shape: Shape::new(capacity, rate).unwrap(), ttl: None };
+        let flight = FlightId { lane: Ticket::random(), number: 0 };
+        let steps = bed.builder().steps().await.unwrap().callers;
+        Self { steps, raw: bed.raw().await, object, terms, known: None, flight }
+    }
+
+    /// Another handle of it, that has seen nothing yet.
+    pub(crate) fn stranger(&self) -> Self {
+        let flight = FlightId { lane: Ticket::random(), number: 0 };
+        let (steps, object) = (Arc::clone(&self.steps), self.object.clone());
+        Self { steps, raw: self.raw.clone(), object, terms: self.terms, known: None, flight }
+    }
+
+    pub(crate) fn living(mut self, ttl: Duration) -> Self {
+        self.terms.ttl = Some(ttl);
+        self
+    }
+
+    pub(crate) fn depart(&mut self) -> FlightId {
+        self.flight.number += 1;
+        self.flight
+    }
+
+    pub(crate) fn opening(&self) -> Opening {
+        let (object, terms, known) = (self.object.clone(), self.terms, self.known);
+        Opening { object, terms, known, fresh: Ticket::random() }
+    }
+
+    fn positions(&self, items: &[String]) -> Vec<u64> {
+        items.iter().flat_map(|item| self.terms.shape.positions(item.as_bytes())).collect()
+    }
+
+    pub(crate) fn insertion(&self, items: &[String]) -> BloomCall {
+        BloomCall { of: self.opening(), ask: BloomAsk::Insert(self.positions(items)) }
+    }
+
+    pub(crate) fn question(&self, items: &[String]) -> BloomCall {
+        BloomCall { of: self.opening(), ask: BloomAsk::Contains(self.positions(items)) }
+    }
+
+    pub(crate) async fn probe(&mut self, call: BloomCall) -> Probed {
+        let flight = self.depart();
+        self.again(flight, call).await.unwrap()
+    }
+
+    /// Sends a call under this name.
+    pub(crate) async fn again(&self, flight: FlightId, call: BloomCall) -> Result<Probed, Error> {
+        self.steps.probe(flight, &[call]).await.remove(0)
+    }
+
+    /// Inserts, and remembers the record.
+    pub(crate) async fn insert(&mut self, items: &[String]) -> Vec<bool> {
+        let call = self.insertion(items);
+        self.told(call).await
+    }
+
+    pub(crate) async fn contains(&mut self, items: &[String]) -> Vec<bool> {
+        let call = self.question(items);
+        self.told(call).await
+    }
+
+    async fn told(&mut self, call: BloomCall) -> Vec<bool> {
+        match self.probe(call).await {
+            Probed::Told { answers, life } => {
+                self.known = Some(life);
+                answers
+            }
+            other => panic!("told {other:?}"),
+        }
+    }
+
+    pub(crate) fn life(&self) -> Life {
+        self.known.unwrap()
+    }
+
+    pub(crate) fn piece(&self, chunk: u64, bytes: Vec<u8>) -> Merge {
+        Merge { of: self.opening(), chunk, bytes }
+    }
+
+    pub(crate) async fn survey(&self) -> Survey {
+        match self.steps.survey(&self.object, self.known).await.unwrap() {
+            Surveyed::Live(survey) => survey,
+            other => panic!("surveyed {other:?}"),
+        }
+    }
+
+    /// All bytes of it.
+    pub(crate) async fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let whole = self.terms.shape.bytes();
+        for chunk in 0..whole.div_ceil(CHUNK_BYTES) {
+            let ChunkRead::Bytes(mut piece) = self.steps.read(&self.object, self.known, chunk).await.unwrap()
+            else {
+                panic!("no piece {chunk}")
+            };
+            let length = CHUNK_BYTES.min(whole - chunk * CHUNK_BYTES);
+            assert!(piece.is_empty() || piece.len() as u64 == length, "{} of {length}", piece.len());
+            piece.resize(usize::try_from(length).unwrap(), 0);
+            bytes.append(&mut piece);
+        }
+        bytes
+    }
+
+    /// The bytes that a filter with these items has.
+    pub(crate) fn image(&self, items: &[String]) -> Vec<u8> {
+        let mut bytes = vec![0; usize::try_from(self.terms.shape.bytes()).unwrap()];
+        for position in self.positions(items) {
+            bytes[usize::try_from(position / 8).unwrap()] |= 0x80 >> (position % 8);
+        }
+        bytes
+    }
+
+    /// Whether a filter with these bytes contains an item.
+    pub(crate) fn is_in(&self, item: &str, image: &[u8]) -> bool {
+        let mut positions = self.terms.shape.positions(item.as_bytes());
+        positions
+            .all(|position| image[usize::try_from(position / 8).unwrap()] & (0x80 >> (position % 8)) != 0)
+    }
+
+    /// What a plain command answers.
+    pub(crate) async fn raw<T: FromRedisValue>(&self, command: &str, arguments: impl ToRedisArgs) -> T {
+        redis::cmd(command).arg(arguments).query_async(&mut self.raw.clone()).await.unwrap()
+    }
+}
+
+/// So many different items.
+pub(crate) fn items(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{prefix}{number}")).collect()
+}
+
+/// One item.
+pub(crate) fn item(text: &str) -> Vec<String> {
+    vec![text.to_owned()]
+}
