@@ -1,5 +1,5 @@
-//! In-process store of the `stanchion` coordination library: mutexes, semaphores, wait groups and limiters by name,
-//! under the same contract as the networked stores.
+//! In-process store of the `stanchion` coordination library: mutexes, semaphores, wait groups, limiters and, with
+//! the feature `bloom`, Bloom filters by name, under the same contract as the networked stores.
 //!
 //! It is the embedded default, and the reference the other stores are compared with. Users reach it through the
 //! facade `stanchion`.
@@ -38,6 +38,8 @@
 
 mod acquire;
 mod alarm;
+#[cfg(feature = "bloom")]
+mod bloom;
 mod builder;
 mod clock;
 mod entry;

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use stanchion_core::{Kind, Name};
 
+#[cfg(feature = "bloom")]
+use crate::bloom::FilterEntry;
 use crate::clock::StoreClock;
 use crate::entry::Entry;
 use crate::kernel::{Generations, Permits};
@@ -22,6 +24,8 @@ pub(crate) struct State {
     semaphores: Names<Entry>,
     groups: Names<Entry>,
     pub(crate) limiters: Names<LimiterEntry>,
+    #[cfg(feature = "bloom")]
+    pub(crate) filters: Names<FilterEntry>,
 }
 
 impl State {
@@ -34,6 +38,8 @@ impl State {
             semaphores: Names::new(),
             groups: Names::new(),
             limiters: Names::new(),
+            #[cfg(feature = "bloom")]
+            filters: Names::new(),
         }
     }
 
@@ -81,6 +87,8 @@ impl State {
         let at = self.clock.read();
         let holds: usize =
             [&self.mutexes, &self.semaphores, &self.groups].map(|names| names.len(at)).iter().sum();
+        #[cfg(feature = "bloom")]
+        let holds = holds + self.filters.len(at);
         holds + self.limiters.len(self.limiter_clock.read())
     }
 
@@ -91,6 +99,11 @@ impl State {
         }
         self.limiters.all().iter().for_each(|limiter| limiter.forget());
         self.limiters.forget();
+        #[cfg(feature = "bloom")]
+        {
+            self.filters.all().iter().for_each(|filter| filter.forget());
+            self.filters.forget();
+        }
         [&self.mutexes, &self.semaphores, &self.groups].into_iter().for_each(Names::forget);
     }
 }

@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+#[cfg(feature = "bloom")]
+use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
     Capabilities, Error, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Name, Result, Semaphore,
     SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
 };
 
 use crate::STORE;
+#[cfg(feature = "bloom")]
+use crate::bloom::MemoryFilter;
 use crate::builder::MemoryStoreBuilder;
 use crate::limiter::MemoryLimiter;
 use crate::mutex::MemoryMutex;
@@ -80,7 +84,8 @@ impl MemoryStore {
 
     /// Forgets everything, as a networked store does that loses its data: a tool for tests of what happens then.
     ///
-    /// All holds are lost, and what was stored of limits, quotas, buckets, wait groups and fencing tokens is gone.
+    /// All holds are lost, and what was stored of limits, quotas, buckets, wait groups, Bloom filters and
+    /// fencing tokens is gone.
     /// Tokens keep growing because the clock does (M3), as long as fewer than one a microsecond were drawn. Who waits
     /// in a queue keeps waiting, is served anew, and brings the limit again; who waits for a group gets `StateLost`
     /// (W6).
@@ -88,7 +93,7 @@ impl MemoryStore {
         self.session.state.forget();
     }
 
-    /// What all four makers check first (C19).
+    /// What all makers check first (C19).
     fn name(&self, operation: &'static str, name: &str, options: Result<()>) -> Result<Name> {
         let checked = Name::new(name).and_then(|name| options.map(|()| name));
         let open = checked.and_then(|name| self.session.check_open().map(|()| name));
@@ -133,8 +138,16 @@ impl Store for MemoryStore {
         Ok(Arc::new(opened.map_err(in_operation("limiter", name))?))
     }
 
+    #[cfg(feature = "bloom")]
+    fn bloom_filter(&self, name: &str, options: BloomOptions) -> Result<Arc<dyn BloomFilter>> {
+        let checked = self.name("bloom_filter", name, options.check())?;
+        let opened = MemoryFilter::open(&self.session, checked, &options);
+        Ok(Arc::new(opened.map_err(in_operation("bloom_filter", name))?))
+    }
+
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::full(STORE, MutexMode::Process);
+        capabilities.bloom_filters = cfg!(feature = "bloom");
         capabilities.shared = false;
         capabilities.survives_restart = Some(false);
         capabilities

@@ -30,6 +30,8 @@ pub use limit::Quota;
 pub use name::{Kind, Name};
 pub use options::{HoldOptions, MutexOptions, OnMismatch, SemaphoreOptions, WaitGroupOptions, check_count};
 pub use ticket::{FencingToken, Ticket};
+#[cfg(feature = "bloom")]
+pub use traits::{BloomFilter, BloomOptions};
 pub use traits::{
     DecidedBy, Decision, Limiter, LimiterOptions, Mutex, OutagePolicy, Outcome, Semaphore, Store, WaitGroup,
 };

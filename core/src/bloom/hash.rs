@@ -7,7 +7,7 @@ use super::Shape;
 impl Shape {
     /// The positions of an item, as many as there are hashes, in order; some may be equal.
     #[inline]
-    pub fn positions(&self, item: &[u8]) -> impl Iterator<Item = u64> + use<> {
+    pub fn positions(&self, item: &[u8]) -> impl Iterator<Item = u64> + Clone + use<> {
         let (first, step) = halves(xxh3_128(item));
         let bits = self.bits();
         (0..u64::from(self.hashes())).map(move |i| scale(mix(first.wrapping_add(i.wrapping_mul(step))), bits))
@@ -28,7 +28,6 @@ fn mix(mut x: u64) -> u64 {
 }
 
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the product's upper half is below `bits`")]
 fn scale(x: u64, bits: u64) -> u64 {
     ((u128::from(x) * u128::from(bits)) >> 64) as u64
 }

@@ -6,6 +6,8 @@
 //! worker nor the end of the caller's runtime stops them.
 
 mod acquire;
+#[cfg(feature = "bloom")]
+mod bloom;
 mod board;
 mod group;
 mod handle;
@@ -37,6 +39,8 @@ use self::limit::Limits;
 use self::permits::Permits;
 use self::shared::Shared;
 use self::steps::{Chore, NO_LIMIT, Object, Steps, WakeSource};
+#[cfg(feature = "bloom")]
+use crate::{BloomFilter, BloomOptions};
 use crate::{
     Capabilities, Error, ErrorKind, Kind, Limiter, LimiterOptions, Mutex, MutexOptions, Name, OnMismatch,
     Result, Semaphore, SemaphoreOptions, WaitGroup, WaitGroupOptions,
@@ -83,6 +87,11 @@ impl Engine {
     /// # Errors
     /// `Unavailable` if the system has no thread to give.
     pub fn start(capabilities: Capabilities, callers: Steps, own: Own) -> Result<Self> {
+        #[cfg(feature = "bloom")]
+        let capabilities = {
+            let bloom_filters = capabilities.bloom_filters && callers.bloom.is_some();
+            Capabilities { bloom_filters, ..capabilities }
+        };
         let shared = Arc::new(Shared::new(capabilities, callers, own.wake.clone()));
         thread::start(Arc::clone(&shared), own)?;
         Ok(Self { handle: Arc::new(EngineHandle { shared }) })
@@ -149,6 +158,23 @@ impl Engine {
             Ok(Arc::new(Limits::new(&self.handle, limits, object, options)?) as Arc<dyn Limiter>)
         });
         made.map_err(|error| self.context("limiter", name, error))
+    }
+
+    /// A Bloom filter, without I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `Closed`; `Unsupported` on a store without Bloom filters.
+    #[cfg(feature = "bloom")]
+    pub fn bloom_filter(&self, name: &str, options: &BloomOptions) -> Result<Arc<dyn BloomFilter>> {
+        let made = options.check().and_then(|()| self.object(Kind::BloomFilter, name)).and_then(|object| {
+            let offered = self.handle.shared.bloom.as_ref();
+            let filtering = offered.ok_or_else(|| {
+                Error::new(ErrorKind::Unsupported, "this store does not offer Bloom filters")
+            })?;
+            Ok(Arc::new(bloom::Filter::new(&self.handle, filtering, object, options)?)
+                as Arc<dyn BloomFilter>)
+        });
+        made.map_err(|error| self.context("bloom_filter", name, error))
     }
 
     fn object(&self, kind: Kind, name: &str) -> Result<Object> {

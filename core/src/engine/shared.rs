@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+#[cfg(feature = "bloom")]
+use super::bloom::Filtering;
 use super::board::Board;
 use super::group::Looking;
 use super::hold::LeaseHold;
@@ -38,6 +40,8 @@ pub(crate) struct Shared {
     /// Where the store offers wait groups.
     pub(crate) looks: Option<Arc<Joint<Looking>>>,
     pub(crate) limits: Option<Arc<Limiting>>,
+    #[cfg(feature = "bloom")]
+    pub(crate) bloom: Option<Arc<Filtering>>,
     pub(crate) registry: Registry,
     pub(crate) board: Board,
     pub(crate) watches: Watches,
@@ -54,6 +58,8 @@ impl Shared {
             releases: Joint::new(Releasing(Arc::clone(&steps.permits))),
             looks: steps.groups.as_ref().map(|groups| Arc::new(Joint::new(Looking(Arc::clone(groups))))),
             limits: steps.limits.as_ref().map(|limits| Arc::new(Limiting::new(Arc::clone(limits)))),
+            #[cfg(feature = "bloom")]
+            bloom: steps.bloom.as_ref().map(|bloom| Arc::new(Filtering::new(Arc::clone(bloom)))),
             outbox: Outbox::new(steps.clone()),
             steps,
             registry: Registry::default(),

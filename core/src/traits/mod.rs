@@ -1,11 +1,15 @@
 //! The traits that users hold: stores and what they make.
 
+#[cfg(feature = "bloom")]
+mod bloom_filter;
 mod limiter;
 mod mutex;
 mod semaphore;
 mod store;
 mod wait_group;
 
+#[cfg(feature = "bloom")]
+pub use bloom_filter::{BloomFilter, BloomOptions};
 pub use limiter::{DecidedBy, Decision, Limiter, LimiterOptions, OutagePolicy};
 pub use mutex::Mutex;
 pub use semaphore::Semaphore;

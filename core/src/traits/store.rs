@@ -1,12 +1,16 @@
-//! The store: what makes the other four.
+//! The store: what makes the others.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
+#[cfg(feature = "bloom")]
+use super::{BloomFilter, BloomOptions};
 use super::{Limiter, LimiterOptions, Mutex, Semaphore, WaitGroup};
 use crate::{Capabilities, MutexOptions, Result, SemaphoreOptions, WaitGroupOptions};
+#[cfg(feature = "bloom")]
+use crate::{Error, ErrorKind};
 
 /// Where the state lives: this process, Redis, Postgres.
 ///
@@ -38,6 +42,17 @@ pub trait Store: Debug + Send + Sync {
     /// # Errors
     /// As [`mutex`](Self::mutex); also for a quota that cannot be exact (L11).
     fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>>;
+
+    /// A Bloom filter of that name. A store that has none need not write this method.
+    ///
+    /// # Errors
+    /// As [`mutex`](Self::mutex); also for a capacity, rate or time to live out of its range.
+    #[cfg(feature = "bloom")]
+    fn bloom_filter(&self, name: &str, options: BloomOptions) -> Result<Arc<dyn BloomFilter>> {
+        options.check().and_then(|()| crate::Name::new(name))?;
+        let error = Error::new(ErrorKind::Unsupported, "this store does not offer Bloom filters");
+        Err(error.context("bloom_filter", self.capabilities().store, name))
+    }
 
     /// What this store offers.
     fn capabilities(&self) -> Capabilities;

@@ -1,0 +1,205 @@
+//! The Bloom filter as one caller uses it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use stanchion_core::bloom::{FilterTerms, Shape};
+use stanchion_core::{BloomFilter, BloomOptions, Error, ErrorKind, Name, OnMismatch, Result};
+
+use super::record::{Contents, FilterEntry, Life, Record};
+use crate::session::Session;
+
+/// A Bloom filter in this process.
+#[derive(Debug)]
+pub(crate) struct MemoryFilter {
+    pub(super) name: Name,
+    pub(super) session: Arc<Session>,
+    pub(super) entry: Arc<FilterEntry>,
+    on_mismatch: OnMismatch,
+    /// The contents whose terms were compared last; 0 before the first.
+    agreed: AtomicU64,
+    seen: Mutex<Seen>,
+}
+
+/// The filter as last found.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    terms: FilterTerms,
+    life: Option<Life>,
+}
+
+impl MemoryFilter {
+    /// A filter by checked options.
+    pub(crate) fn open(session: &Arc<Session>, name: Name, options: &BloomOptions) -> Result<Self> {
+        let seen = Mutex::new(Seen { terms: options.terms()?, life: None });
+        let state = &session.state;
+        let entry = state.filters.open(&name, state.clock.read(), |_| FilterEntry::new());
+        let (session, on_mismatch) = (Arc::clone(session), options.on_mismatch);
+        Ok(Self { name, session, entry, on_mismatch, agreed: AtomicU64::new(0), seen })
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn terms(&self) -> FilterTerms {
+        self.seen().terms
+    }
+
+    fn context(&self, operation: &'static str) -> impl FnOnce(Error) -> Error {
+        move |error| error.context(operation, crate::STORE, self.name.as_str())
+    }
+
+    /// Looks at the contents, their terms compared; `None` if there are none, and `make` does not ask for new ones.
+    pub(super) fn with<R>(&self, make: bool, look: impl FnOnce(&Contents) -> R) -> Result<Option<R>> {
+        loop {
+            self.session.check_open()?;
+            if let Some(record) = &*self.entry.read()
+                && let Some(contents) = &record.contents
+                && contents.number == self.agreed.load(Ordering::Relaxed)
+                && record.life.ends.is_none_or(|ends| ends > self.session.state.clock.read().micros)
+            {
+                return Ok(Some(look(contents)));
+            }
+            if !self.settle(make)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Compares what is there with what was seen (B5, B6); `false` if there are no contents.
+    #[cold]
+    fn settle(&self, make: bool) -> Result<bool> {
+        let mut record = self.entry.write();
+        let mut seen = self.seen();
+        let at = self.session.state.clock.read();
+        if record.as_ref().is_some_and(|record| record.life.is_over(at)) {
+            *record = None;
+        }
+        let generation = record.as_ref().map(|record| record.life.generation);
+        if let Some(life) = seen.life.take_if(|life| !life.is_over(at))
+            && generation != Some(life.generation)
+        {
+            let detail = "the filter is gone: what it held is not known any more";
+            return Err(Error::new(ErrorKind::StateLost, detail));
+        }
+        if make {
+            record.get_or_insert_with(Record::new).contents_or(seen.terms, at);
+        }
+        let Some(record) = &*record else { return Ok(false) };
+        seen.life = Some(record.life);
+        let Some(contents) = &record.contents else { return Ok(false) };
+        if contents.terms != seen.terms {
+            if self.on_mismatch != OnMismatch::Adopt {
+                return Err(mismatch(&seen.terms, &contents.terms));
+            }
+            seen.terms = contents.terms;
+        }
+        self.agreed.store(contents.number, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    fn insert_all(&self, items: &[&[u8]]) -> Result<Vec<bool>> {
+        let inserted =
+            self.with(true, |contents| items.iter().map(|item| self.insert_one(contents, item)).collect())?;
+        Ok(inserted.unwrap_or_default())
+    }
+
+    fn insert_one(&self, contents: &Contents, item: &[u8]) -> bool {
+        let Contents { terms, bits, .. } = contents;
+        let mut positions = terms.shape.positions(item);
+        let Some(unset) = positions.clone().find(|bit| !bits.is_set(*bit)) else { return false };
+        // Two who insert one item at a time must not both find a bit that is not set yet.
+        let _turn = self.entry.stripe(positions.clone().next().unwrap_or(unset));
+        positions.by_ref().fold(false, |new, bit| bits.set(bit) | new)
+    }
+
+    fn contains_all(&self, items: &[&[u8]]) -> Result<Vec<bool>> {
+        let found = self.with(false, |Contents { terms, bits, .. }| {
+            let contains = |item: &&[u8]| terms.shape.positions(item).all(|bit| bits.is_set(bit));
+            items.iter().map(contains).collect()
+        })?;
+        Ok(found.unwrap_or_else(|| vec![false; items.len()]))
+    }
+}
+
+pub(super) fn mismatch(given: &impl std::fmt::Display, stored: &impl std::fmt::Display) -> Error {
+    Error::new(
+        ErrorKind::ConfigMismatch,
+        format!("the filter given is for {given}, the store's for {stored}"),
+    )
+}
+
+#[async_trait]
+impl BloomFilter for MemoryFilter {
+    fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    fn shape(&self) -> Shape {
+        self.terms().shape
+    }
+
+    async fn insert(&self, item: &[u8]) -> Result<bool> {
+        let inserted = self.with(true, |contents| self.insert_one(contents, item));
+        inserted.map(Option::unwrap_or_default).map_err(self.context("insert"))
+    }
+
+    async fn insert_many(&self, items: &[&[u8]]) -> Result<Vec<bool>> {
+        self.insert_all(items).map_err(self.context("insert_many"))
+    }
+
+    async fn contains(&self, item: &[u8]) -> Result<bool> {
+        let contained = self.with(false, |Contents { terms, bits, .. }| {
+            terms.shape.positions(item).all(|bit| bits.is_set(bit))
+        });
+        contained.map(Option::unwrap_or_default).map_err(self.context("contains"))
+    }
+
+    async fn contains_many(&self, items: &[&[u8]]) -> Result<Vec<bool>> {
+        self.contains_all(items).map_err(self.context("contains_many"))
+    }
+
+    async fn len_estimate(&self) -> Result<u64> {
+        let set = self.count().map_err(self.context("len_estimate"))?;
+        Ok(self.shape().len_estimate(set))
+    }
+
+    async fn fill_ratio(&self) -> Result<f64> {
+        let set = self.count().map_err(self.context("fill_ratio"))?;
+        Ok(self.shape().fill_ratio(set))
+    }
+
+    async fn union_with(&self, other: &str) -> Result<()> {
+        self.unite(other).map_err(self.context("union_with"))
+    }
+
+    async fn clear(&self) -> Result<()> {
+        let cleared = self.session.check_open().map(|()| {
+            let mut record = self.entry.write();
+            let at = self.session.state.clock.read();
+            record.take_if(|record| record.life.is_over(at));
+            if let Some(record) = &mut *record {
+                record.clear(at);
+            }
+            self.seen().life = record.as_ref().map(|record| record.life);
+        });
+        cleared.map_err(self.context("clear"))
+    }
+
+    async fn export(&self) -> Result<Vec<u8>> {
+        self.image().map_err(self.context("export"))
+    }
+
+    async fn import(&self, exported: &[u8]) -> Result<()> {
+        self.load(exported).map_err(self.context("import"))
+    }
+}
+
+impl Drop for MemoryFilter {
+    fn drop(&mut self) {
+        let state = &self.session.state;
+        state.filters.leave(&self.name, state.clock.read());
+    }
+}

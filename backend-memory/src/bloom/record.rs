@@ -1,0 +1,121 @@
+//! The state of one name.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use stanchion_core::bloom::FilterTerms;
+
+use super::bits::Bits;
+use crate::clock::{Moment, micros};
+use crate::names::Resident;
+
+/// How long is kept that a filter was cleared.
+const CLEARED_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Inserts of one item exclude each other, those of different items seldom do.
+const STRIPES: usize = 64;
+
+/// A filter; nothing until its first insert, and after the store lost its data.
+#[derive(Debug)]
+pub(crate) struct FilterEntry {
+    record: RwLock<Option<Record>>,
+    stripes: [Mutex<()>; STRIPES],
+}
+
+/// A record, from its first insert to its end; cleared ones have no contents.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) life: Life,
+    pub(super) contents: Option<Contents>,
+}
+
+/// Names a record and tells its end, in µs of the store's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Life {
+    pub(super) generation: u64,
+    pub(super) ends: Option<u64>,
+}
+
+/// What was inserted since a record was made or cleared.
+#[derive(Debug)]
+pub(super) struct Contents {
+    /// Names them, in this process; from 1.
+    pub(super) number: u64,
+    pub(super) terms: FilterTerms,
+    pub(super) bits: Bits,
+}
+
+impl Life {
+    pub(super) fn is_over(&self, at: Moment) -> bool {
+        self.ends.is_some_and(|ends| ends <= at.micros)
+    }
+}
+
+impl Contents {
+    pub(super) fn new(terms: FilterTerms) -> Self {
+        Self { number: next(), terms, bits: Bits::new(&terms.shape) }
+    }
+}
+
+impl Record {
+    pub(super) fn new() -> Self {
+        Self { life: Life { generation: next(), ends: None }, contents: None }
+    }
+
+    /// The contents, made anew with these terms where there are none.
+    pub(super) fn contents_or(&mut self, terms: FilterTerms, at: Moment) -> &Contents {
+        let life = &mut self.life;
+        self.contents.get_or_insert_with(|| {
+            life.ends = terms.ttl.map(|ttl| at.micros.saturating_add(micros(ttl)));
+            Contents::new(terms)
+        })
+    }
+
+    pub(super) fn clear(&mut self, at: Moment) {
+        self.contents = None;
+        self.life.ends = Some(at.micros.saturating_add(micros(CLEARED_KEPT)));
+    }
+}
+
+impl FilterEntry {
+    pub(crate) fn new() -> Self {
+        Self { record: RwLock::new(None), stripes: std::array::from_fn(|_| Mutex::new(())) }
+    }
+
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Option<Record>> {
+        self.record.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn write(&self) -> RwLockWriteGuard<'_, Option<Record>> {
+        self.record.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps other inserts of the item with that first position out.
+    pub(super) fn stripe(&self, position: u64) -> MutexGuard<'_, ()> {
+        let stripe = usize::try_from(position % STRIPES as u64).unwrap_or(0);
+        self.stripes[stripe].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets everything.
+    pub(crate) fn forget(&self) {
+        *self.write() = None;
+    }
+}
+
+impl Resident for FilterEntry {
+    fn token_floor(&self) -> u64 {
+        0
+    }
+
+    fn kept_until(&self, at: Moment) -> Option<u64> {
+        let record = self.read();
+        let life = record.as_ref()?.life;
+        (!life.is_over(at)).then(|| life.ends.unwrap_or(u64::MAX))
+    }
+}
+
+fn next() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}

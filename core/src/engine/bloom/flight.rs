@@ -1,0 +1,99 @@
+//! Many callers' calls in one request, which is sent again under the same name while its outcome is unknown (B3).
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::clock::{now, sleep};
+use crate::engine::joint::{Passage, Vessel};
+use crate::engine::steps::{Answers, BloomAsk, BloomCall, BloomSteps, FlightId, MAX_POSITIONS, Probed};
+use crate::{Error, ErrorKind, Result, Ticket};
+
+/// Calls that leave together.
+#[derive(Debug)]
+pub(super) struct Flights(pub(super) Arc<dyn BloomSteps>);
+
+/// A store keeps what it answered for 60 s; later a copy of the flight could find its own items.
+const GIVE_UP: Duration = Duration::from_secs(55);
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LAST_PAUSE: Duration = Duration::from_millis(400);
+
+#[async_trait]
+impl Vessel for Flights {
+    type Ask = BloomCall;
+    type Answer = Probed;
+
+    const BATCH: usize = 512;
+    const IN_TURN: bool = true;
+
+    fn lane(&self, ask: &BloomCall) -> usize {
+        self.0.lane(&ask.of.object)
+    }
+
+    async fn carry(&self, passage: Passage<'_>, asks: &[BloomCall]) -> Answers<Probed> {
+        let mut answers = Vec::with_capacity(asks.len());
+        for (place, load) in loads(asks).into_iter().enumerate() {
+            // Each load has a lane of its own: a store keeps the last flight of a lane only.
+            let lane = Ticket::from(passage.flight.lane.as_u128().wrapping_add(place as u128));
+            let flight = FlightId { lane, number: passage.flight.number };
+            answers.append(&mut self.fly(&passage, flight, asks, load).await);
+        }
+        answers
+    }
+}
+
+impl Flights {
+    /// Sends one load until its outcome is known or nobody waits for it.
+    async fn fly(
+        &self,
+        passage: &Passage<'_>,
+        flight: FlightId,
+        asks: &[BloomCall],
+        load: Range<usize>,
+    ) -> Answers<Probed> {
+        let calls = &asks[load.clone()];
+        let sent = now();
+        let mut answers = self.0.probe(flight, calls).await;
+        answers.resize_with(calls.len(), || Err(Error::new(ErrorKind::Unknown, "the answer was too short")));
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let waited_for = |(index, answer)| in_doubt(answer) && passage.waits(load.start + index);
+            if !answers.iter().enumerate().any(waited_for) || now() + pause >= sent + GIVE_UP {
+                return answers;
+            }
+            sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
+            pause = (pause * 2).min(LAST_PAUSE);
+            for (answer, again) in answers.iter_mut().zip(self.0.probe(flight, calls).await) {
+                // What is certain of the retry is not of the first attempt.
+                let passing = again.as_ref().is_err_and(|error| !error.kind().is_final());
+                if in_doubt(answer) && !passing {
+                    *answer = again;
+                }
+            }
+        }
+    }
+}
+
+/// Cuts a batch so that no request has more than [`MAX_POSITIONS`], unless one call has.
+fn loads(asks: &[BloomCall]) -> Vec<Range<usize>> {
+    let mut loads = Vec::with_capacity(1);
+    let (mut start, mut positions) = (0, 0);
+    for (index, ask) in asks.iter().enumerate() {
+        let more = match &ask.ask {
+            BloomAsk::Insert(positions) | BloomAsk::Contains(positions) => positions.len(),
+        };
+        if index > start && positions + more > MAX_POSITIONS {
+            loads.push(start..index);
+            (start, positions) = (index, 0);
+        }
+        positions += more;
+    }
+    loads.push(start..asks.len());
+    loads
+}
+
+fn in_doubt(answer: &Result<Probed>) -> bool {
+    answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unknown)
+}

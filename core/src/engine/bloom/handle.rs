@@ -1,0 +1,192 @@
+//! The Bloom filter of a networked store as one caller uses it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+
+use super::Filtering;
+use crate::bloom::{FilterTerms, Shape};
+use crate::engine::EngineHandle;
+use crate::engine::steps::{BloomAsk, BloomCall, Known, MAX_POSITIONS, Object, Opening, Probed};
+use crate::{BloomFilter, BloomOptions, Error, ErrorKind, OnMismatch, Result, Ticket};
+
+/// A Bloom filter.
+#[derive(Debug)]
+pub(in crate::engine) struct Filter {
+    pub(super) engine: Arc<EngineHandle>,
+    pub(super) filtering: Arc<Filtering>,
+    pub(super) object: Object,
+    on_mismatch: OnMismatch,
+    seen: Mutex<Seen>,
+}
+
+/// The filter as last heard of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub(super) terms: FilterTerms,
+    pub(super) life: Known,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Verb {
+    Insert,
+    Contains,
+}
+
+impl Filter {
+    pub(in crate::engine) fn new(
+        engine: &Arc<EngineHandle>,
+        filtering: &Arc<Filtering>,
+        object: Object,
+        options: &BloomOptions,
+    ) -> Result<Self> {
+        let seen = Mutex::new(Seen { terms: options.terms()?, life: None });
+        let (engine, filtering) = (Arc::clone(engine), Arc::clone(filtering));
+        Ok(Self { engine, filtering, object, on_mismatch: options.on_mismatch, seen })
+    }
+
+    fn sight(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn seen(&self) -> Seen {
+        *self.sight()
+    }
+
+    pub(super) fn saw(&self, life: Known) {
+        self.sight().life = life;
+    }
+
+    pub(super) fn opening(&self, seen: Seen) -> Opening {
+        let Seen { terms, life } = seen;
+        Opening { object: self.object.clone(), terms, known: life, fresh: Ticket::random() }
+    }
+
+    /// The store's terms are others: they are adopted, or refused (C20).
+    pub(super) fn accept(&self, given: FilterTerms, stored: FilterTerms) -> Result<()> {
+        if stored == given {
+            return Err(Error::new(ErrorKind::Unknown, "the store finds a difference where there is none"));
+        }
+        if self.on_mismatch != OnMismatch::Adopt {
+            return Err(mismatch(&given, &stored));
+        }
+        self.sight().terms = stored;
+        Ok(())
+    }
+
+    /// The record that was seen is gone (B6). It is told once: the handle looks for another from now on.
+    pub(super) fn lost(&self, seen: Seen) -> Error {
+        let mut now = self.sight();
+        if now.life == seen.life {
+            now.life = None;
+        }
+        Error::new(
+            ErrorKind::StateLost,
+            "the filter, or a part of it, is gone: what it held is not known any more",
+        )
+    }
+
+    pub(super) fn context(&self, operation: &'static str, error: Error) -> Error {
+        error.context(operation, self.engine.shared.store(), self.object.name.as_str())
+    }
+
+    async fn probe(&self, verb: Verb, items: &[&[u8]]) -> Result<Vec<bool>> {
+        self.engine.shared.check_open()?;
+        let mut told = Vec::with_capacity(items.len());
+        while told.len() < items.len() {
+            told.append(&mut self.ask(verb, &items[told.len()..]).await?);
+        }
+        Ok(told)
+    }
+
+    /// Asks for as many of the items as fit into a call, at least one.
+    async fn ask(&self, verb: Verb, items: &[&[u8]]) -> Result<Vec<bool>> {
+        loop {
+            let seen = self.seen();
+            let shape = seen.terms.shape;
+            let most = (MAX_POSITIONS / shape.hashes() as usize).min(items.len());
+            let positions = items[..most].iter().flat_map(|item| shape.positions(item)).collect();
+            let ask = match verb {
+                Verb::Insert => BloomAsk::Insert(positions),
+                Verb::Contains => BloomAsk::Contains(positions),
+            };
+            let call = BloomCall { of: self.opening(seen), ask };
+            let end = self.engine.shared.request_end(None);
+            match (verb, self.filtering.flights.ask(call, end).await?) {
+                (_, Probed::Told { answers, life }) if answers.len() == most => {
+                    self.saw(Some(life));
+                    return Ok(answers);
+                }
+                (Verb::Contains, Probed::Empty { life }) => {
+                    self.saw(life);
+                    return Ok(vec![false; most]);
+                }
+                (_, Probed::Mismatch { stored }) => self.accept(seen.terms, stored)?,
+                (_, Probed::Lost) => return Err(self.lost(seen)),
+                _ => return Err(Error::new(ErrorKind::Unknown, "the store's answer was to another call")),
+            }
+        }
+    }
+}
+
+pub(super) fn mismatch(given: &impl std::fmt::Display, stored: &impl std::fmt::Display) -> Error {
+    Error::new(
+        ErrorKind::ConfigMismatch,
+        format!("the filter given is for {given}, the store's for {stored}"),
+    )
+}
+
+#[async_trait]
+impl BloomFilter for Filter {
+    fn name(&self) -> &str {
+        self.object.name.as_str()
+    }
+
+    fn shape(&self) -> Shape {
+        self.seen().terms.shape
+    }
+
+    async fn insert(&self, item: &[u8]) -> Result<bool> {
+        let told = self.probe(Verb::Insert, &[item]).await;
+        told.map(|told| told == [true]).map_err(|error| self.context("insert", error))
+    }
+
+    async fn insert_many(&self, items: &[&[u8]]) -> Result<Vec<bool>> {
+        self.probe(Verb::Insert, items).await.map_err(|error| self.context("insert_many", error))
+    }
+
+    async fn contains(&self, item: &[u8]) -> Result<bool> {
+        let told = self.probe(Verb::Contains, &[item]).await;
+        told.map(|told| told == [true]).map_err(|error| self.context("contains", error))
+    }
+
+    async fn contains_many(&self, items: &[&[u8]]) -> Result<Vec<bool>> {
+        self.probe(Verb::Contains, items).await.map_err(|error| self.context("contains_many", error))
+    }
+
+    async fn len_estimate(&self) -> Result<u64> {
+        let (shape, set) = self.count().await.map_err(|error| self.context("len_estimate", error))?;
+        Ok(shape.len_estimate(set))
+    }
+
+    async fn fill_ratio(&self) -> Result<f64> {
+        let (shape, set) = self.count().await.map_err(|error| self.context("fill_ratio", error))?;
+        Ok(shape.fill_ratio(set))
+    }
+
+    async fn union_with(&self, other: &str) -> Result<()> {
+        self.unite(other).await.map_err(|error| self.context("union_with", error))
+    }
+
+    async fn clear(&self) -> Result<()> {
+        self.empty().await.map_err(|error| self.context("clear", error))
+    }
+
+    async fn export(&self) -> Result<Vec<u8>> {
+        self.image().await.map_err(|error| self.context("export", error))
+    }
+
+    async fn import(&self, exported: &[u8]) -> Result<()> {
+        self.load(exported).await.map_err(|error| self.context("import", error))
+    }
+}
