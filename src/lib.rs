@@ -4,7 +4,8 @@
 //!
 //! - [`connect`] opens a store by its URL; [`Store`] makes everything else by name.
 //! - [`Mutex`], [`Semaphore`], [`WaitGroup`] and [`Limiter`] say what they guarantee and what they do not; they are
-//!   dyn-safe, so they can be passed around as `Arc<dyn Mutex>`, swapped and mocked.
+//!   dyn-safe, so they can be passed around as `Arc<dyn Mutex>`, swapped and mocked. So does `BloomFilter`, behind the
+//!   feature `bloom`.
 //! - [`MutexGuard`], [`Permit`], [`Member`] and [`Reservation`] are what a caller holds.
 //! - [`Fenced`] is the resource's side of a fencing token, for resources in this process.
 //! - [`Error`] and [`ErrorKind`] say what went wrong, the same on every store.
@@ -23,6 +24,9 @@ pub use stanchion_core::{
     Name, OnMismatch, OutagePolicy, Outcome, Permit, Quota, Reservation, ReservationKeeper, Result,
     Semaphore, SemaphoreOptions, Store, Ticket, Ttl, WaitGroup, WaitGroupOptions,
 };
+
+#[cfg(feature = "bloom")]
+pub use stanchion_core::{BloomFilter, BloomOptions, bloom};
 
 #[cfg(feature = "memory")]
 #[doc(inline)]

@@ -25,7 +25,7 @@ fn program() -> &'static PathBuf {
     PROGRAM.get_or_init(|| {
         // As `cargo xtask test` builds, so that nothing has to be built again: the peers in the benches turn features on.
         let features: &[&str] = if cfg!(feature = "redis") {
-            &["--workspace", "--exclude=stanchion-bench", "--features=postgres,redis"]
+            &["--workspace", "--exclude=stanchion-bench", "--features=bloom,postgres,redis"]
         } else {
             &[]
         };

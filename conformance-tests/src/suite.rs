@@ -8,7 +8,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use stanchion_core::{Capabilities, ErrorKind, LimiterOptions, MutexMode, Quota, Store, WaitGroupOptions};
+use stanchion_core::{
+    BloomOptions, Capabilities, ErrorKind, LimiterOptions, MutexMode, Quota, Store, WaitGroupOptions,
+};
 
 use crate::gaps::Gap;
 use crate::harness::Harness;
@@ -50,7 +52,7 @@ impl Case {
     #[must_use]
     pub fn clauses(&self) -> Vec<String> {
         let is_clause = |word: &&str| {
-            let digits = word.trim_start_matches(['c', 'm', 's', 'w', 'l']);
+            let digits = word.trim_start_matches(['c', 'm', 's', 'w', 'l', 'b']);
             digits.len() + 1 == word.len() && digits.parse::<u8>().is_ok()
         };
         let mut clauses: Vec<_> = self.name.split('_').take_while(is_clause).map(str::to_uppercase).collect();
@@ -78,6 +80,7 @@ impl Case {
         match self.group {
             "wait_group" if !capabilities.wait_groups => Some("the store declares no wait groups"),
             "limiter" if !capabilities.limiters => Some("the store declares no limiters"),
+            "bloom" if !capabilities.bloom_filters => Some("the store declares no Bloom filters"),
             _ if is_of("C24") && !detaches => Some("the store declares no detach"),
             _ => None,
         }
@@ -195,6 +198,10 @@ fn check_refusals(store: &dyn Store, capabilities: &Capabilities) {
     if !capabilities.limiters {
         let refusal = store.limiter("l", LimiterOptions::new(Quota::per_second(1))).map(drop);
         assert_eq!(refusal.map_err(|error| error.kind()), Err(ErrorKind::Unsupported), "limiters");
+    }
+    if !capabilities.bloom_filters {
+        let refusal = store.bloom_filter("b", BloomOptions::new(1, 0.1)).map(drop);
+        assert_eq!(refusal.map_err(|error| error.kind()), Err(ErrorKind::Unsupported), "Bloom filters");
     }
 }
 

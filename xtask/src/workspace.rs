@@ -9,7 +9,7 @@ pub(crate) const STORES: [&str; 3] = ["memory", "redis", "postgres"];
 
 /// Every feature of the workspace but `containers`, which takes longer to build than all the rest; `cargo xtask
 /// containers` builds that one apart. Builds share what was built only while they ask for the same features.
-pub(crate) const FEATURES: &str = "--features=postgres,redis";
+pub(crate) const FEATURES: &str = "--features=bloom,postgres,redis";
 
 /// The benches bring their peers, which take long to build and ask the stores' clients for more features. Only `check` and
 /// `bench` have to do with them.

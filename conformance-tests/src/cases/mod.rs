@@ -9,6 +9,7 @@
 //! C22), clocks that jump (C7, L4), identical decisions of all stores (L3), and the outage policies (L10).
 
 mod all_kinds;
+mod bloom;
 mod exclusive;
 mod limiter;
 mod mutex;
@@ -195,11 +196,37 @@ macro_rules! for_each_case {
                 c4_l7_a_dropped_wait_costs_nothing,
                 c2_c4_a_dropped_decision_is_charged_once_at_most,
             ]
+            { bloom } [
+                b5_a_time_to_live_ends_everything_at_once,
+                b1_a_batch_may_be_large,
+                b1_a_filter_may_be_large,
+                b1_items_may_be_of_any_length,
+                b1_what_was_inserted_is_contained,
+                b1_nothing_is_lost_among_concurrent_inserts,
+                b2_a_full_filter_keeps_its_rate,
+                b2_the_fill_tells_the_number,
+                b3_an_item_is_new_once,
+                b3_one_of_many_is_told,
+                b3_joined_calls_get_their_own_answers,
+                b3_c4_a_dropped_insert_is_told_to_one_at_most,
+                b4_exported_bytes_are_those_of_the_layout,
+                b4_exported_bytes_load_elsewhere,
+                b4_bytes_that_do_not_fit_are_refused,
+                b4_a_union_has_the_items_of_both,
+                b5_opening_never_clears,
+                b5_clear_removes_items_and_parameters,
+                b5_c20_other_parameters_are_never_silent,
+                c19_b5_bad_parameters_are_refused,
+                c12_b5_a_closed_store_refuses_filters,
+                b6_what_was_lost_is_not_absent,
+                b6_no_call_takes_a_loss_for_nothing,
+            ]
             { all_kinds } [
                 c19_every_legal_name_is_its_own_mutex,
                 c19_every_legal_name_is_its_own_semaphore,
                 c19_every_legal_name_is_its_own_wait_group,
                 c19_every_legal_name_is_its_own_limiter,
+                c19_every_legal_name_is_its_own_filter,
                 c19_a_bad_name_is_refused,
                 c19_kinds_do_not_see_each_other,
                 c19_a_lease_out_of_range_is_refused,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use stanchion_core::{
-    Capabilities, Limiter, LimiterOptions, Mutex, MutexOptions, OnMismatch, Result, Semaphore,
-    SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
+    BloomFilter, BloomOptions, Capabilities, Limiter, LimiterOptions, Mutex, MutexOptions, OnMismatch,
+    Result, Semaphore, SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
 };
 
 use super::Bug;
@@ -81,6 +81,12 @@ impl Store for PlantedStore {
         let inner = self.inner.limiter(&self.name(name), options)?;
         self.used(&inner);
         Ok(Arc::new(PlantedLimiter::new(inner, self.bug)))
+    }
+
+    fn bloom_filter(&self, name: &str, options: BloomOptions) -> Result<Arc<dyn BloomFilter>> {
+        let inner = self.inner.bloom_filter(&self.name(name), options)?;
+        self.used(&inner);
+        Ok(inner)
     }
 
     fn capabilities(&self) -> Capabilities {

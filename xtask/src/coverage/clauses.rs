@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The letter of each kind of clause and the number of the last one.
-const KINDS: [(char, u8); 5] = [('C', 26), ('M', 9), ('S', 8), ('W', 8), ('L', 11)];
+const KINDS: [(char, u8); 6] = [('C', 26), ('M', 9), ('S', 8), ('W', 8), ('L', 11), ('B', 6)];
 
 /// One clause, like `C22`. It may be one that the contract does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,8 +77,8 @@ mod tests {
     }
 
     #[test]
-    fn the_contract_has_62_clauses() {
-        assert_eq!(all().count(), 62);
+    fn the_contract_has_68_clauses() {
+        assert_eq!(all().count(), 68);
         assert!(all().all(|clause| clause.exists()));
         assert!(all().filter(|&clause| names("W", clause)).count() == 8);
         assert!(all().filter(|&clause| names("C2", clause)).count() == 1);

@@ -168,7 +168,7 @@ mod tests {
         let cases: Vec<_> = cases.iter().map(String::as_str).collect();
         let all = judge(&found(&cases, &[], &cases, &[]), &GAPS);
         assert_eq!(all.problems, [""; 0]);
-        assert_eq!(all.table.lines().count(), 63);
+        assert_eq!(all.table.lines().count(), 69);
         assert!(all.table.contains("C2             0         1       gap\n"), "{}", all.table);
     }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use stanchion_core::{LimiterOptions, MutexMode, MutexOptions, Quota, SemaphoreOptions, WaitGroupOptions};
+use stanchion_core::{
+    BloomOptions, LimiterOptions, MutexMode, MutexOptions, Quota, SemaphoreOptions, WaitGroupOptions,
+};
 
 use super::super::shape::untold;
 use super::super::support::{kind_of, unique};
@@ -184,6 +186,21 @@ pub(crate) async fn c19_every_legal_name_is_its_own_limiter(h: &dyn Harness) {
     }
 }
 
+pub(crate) async fn c19_every_legal_name_is_its_own_filter(h: &dyn Harness) {
+    let (store, other) = (h.store().await, h.store().await);
+    if !store.capabilities().bloom_filters {
+        return super::super::support::cannot_show("the store declares no Bloom filters");
+    }
+    let options = BloomOptions::new(10, 1e-6);
+    for name in odd_names() {
+        let filter = store.bloom_filter(&name, options.clone()).expect("a legal name");
+        assert!(filter.insert(b"a").await.expect("inserted"), "{name:?} is another name's alias");
+        let filter = other.bloom_filter(&name, options.clone()).expect("a legal name");
+        assert_eq!(filter.name(), name);
+        assert!(!filter.insert(b"a").await.expect("inserted"), "{name:?} is the same everywhere");
+    }
+}
+
 /// C19: refused when the object is made, before any I/O, with the same error everywhere.
 pub(crate) async fn c19_a_bad_name_is_refused(h: &dyn Harness) {
     use stanchion_core::ErrorKind::InvalidArgument;
@@ -209,7 +226,7 @@ pub(crate) async fn c19_a_bad_name_is_refused(h: &dyn Harness) {
     }
 }
 
-/// C19: a mutex, a semaphore, a wait group and a limiter of one name have nothing to do with each other.
+/// C19: a mutex, a semaphore, a wait group, a limiter and a filter of one name have nothing to do with each other.
 pub(crate) async fn c19_kinds_do_not_see_each_other(h: &dyn Harness) {
     let store = h.store().await;
     let capabilities = store.capabilities();
@@ -227,6 +244,11 @@ pub(crate) async fn c19_kinds_do_not_see_each_other(h: &dyn Harness) {
         let limiter = store.limiter(&name, LimiterOptions::new(Quota::per_hour(1))).expect("a limiter");
         assert!(limiter.allow().await.expect("a decision").allowed);
         limiter.reset().await.expect("reset");
+    }
+    if capabilities.bloom_filters {
+        let filter = store.bloom_filter(&name, BloomOptions::new(10, 1e-6)).expect("a filter");
+        assert!(filter.insert(b"a").await.expect("inserted"));
+        filter.clear().await.expect("clear");
     }
     assert_eq!(mutex.inspect().await.expect("inspect").holders.len(), 1);
     assert!(semaphore.attach(guard.ticket()).await.is_err(), "a mutex's ticket is nothing to a semaphore");

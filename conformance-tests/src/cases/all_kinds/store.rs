@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use stanchion_core::{
-    ErrorKind, LimiterOptions, MutexOptions, Quota, SemaphoreOptions, Store, Ticket, WaitGroupOptions,
+    BloomOptions, ErrorKind, LimiterOptions, MutexOptions, Quota, SemaphoreOptions, Store, Ticket,
+    WaitGroupOptions,
 };
 
 use super::super::support::{EPSILON, POLL_FLOOR, cannot_show, eventually, kind_of, spawn, unique, within};
@@ -23,6 +24,9 @@ pub(crate) async fn c22_the_declaration_is_true(h: &dyn Harness) {
     let limiter = store.limiter("l", LimiterOptions::new(Quota::per_second(1)));
     assert_eq!(limiter.is_ok(), capabilities.limiters);
     assert_eq!(kind_of(limiter), unsupported.filter(|_| !capabilities.limiters));
+    let filter = store.bloom_filter("b", BloomOptions::new(1, 0.1));
+    assert_eq!(filter.is_ok(), capabilities.bloom_filters);
+    assert_eq!(kind_of(filter), unsupported.filter(|_| !capabilities.bloom_filters));
     let mutex = store.mutex("m", MutexOptions::default()).expect("every store has mutexes");
     let attached = kind_of(mutex.attach(Ticket::random()).await);
     assert_eq!(attached, Some(if capabilities.detach { ErrorKind::Lost } else { ErrorKind::Unsupported }));
@@ -133,5 +137,10 @@ async fn use_all_kinds(store: &dyn Store, name: &str, ttl: Duration) {
         let quota = Quota::per_second(1_000).burst(10);
         let limiter = store.limiter(name, LimiterOptions::new(quota)).expect("a limiter");
         assert!(limiter.allow().await.expect("a decision").allowed);
+    }
+    if store.capabilities().bloom_filters {
+        let options = BloomOptions::new(100, 0.01).ttl(Duration::from_secs(1));
+        let filter = store.bloom_filter(name, options).expect("a filter");
+        assert!(filter.insert(b"a").await.expect("inserted"));
     }
 }

@@ -1,0 +1,108 @@
+//! How a filter begins and ends.
+
+use std::time::Duration;
+
+use stanchion_core::{BloomOptions, ErrorKind};
+
+use super::super::support::{EPSILON, cannot_show, eventually, kind_of, now, pause_until, unique};
+use super::{client, contains, insert, items, precise, yes};
+use crate::harness::Harness;
+
+pub(crate) async fn b5_opening_never_clears(h: &dyn Harness) {
+    let name = unique("filter");
+    let inside = items("inside", 50);
+    insert(client(h, &name, precise()).await.as_ref(), &inside).await;
+    for _ in 0..3 {
+        let filter = client(h, &name, precise()).await;
+        assert_eq!(yes(&contains(filter.as_ref(), &inside).await), 50);
+        assert_eq!(yes(&insert(filter.as_ref(), &inside).await), 0);
+    }
+}
+
+/// B5: counted from the first insert, whatever comes later; and it is an end, not a loss.
+pub(crate) async fn b5_a_time_to_live_ends_everything_at_once(h: &dyn Harness) {
+    const TTL: Duration = Duration::from_secs(2);
+    let name = unique("filter");
+    let options = BloomOptions::new(300_000, 1e-6).ttl(TTL);
+    let (one, other) = (client(h, &name, options.clone()).await, client(h, &name, options).await);
+    let (early, late) = (items("early", 20), items("late", 20));
+    let before = now();
+    insert(one.as_ref(), &early).await;
+    let after = now();
+    pause_until(before + TTL / 2).await;
+    let told = insert(other.as_ref(), &late).await;
+    let seen = yes(&contains(one.as_ref(), &early).await);
+    if now() < before + TTL {
+        assert_eq!((yes(&told), seen), (20, 20), "it is not over yet");
+    }
+    let all = [early, late].concat();
+    eventually((after + TTL + EPSILON).saturating_duration_since(now()), "it ends", || async {
+        yes(&contains(one.as_ref(), &all).await) == 0
+    })
+    .await;
+    assert!(now() >= before + TTL, "not before its time");
+    assert_eq!(one.len_estimate().await.expect("a number"), 0);
+    assert_eq!(yes(&insert(other.as_ref(), &all).await), 40, "all of it is new again, and nothing was lost");
+    assert_eq!(yes(&contains(one.as_ref(), &all).await), 40);
+}
+
+pub(crate) async fn b5_clear_removes_items_and_parameters(h: &dyn Harness) {
+    let name = unique("filter");
+    let (one, other) = (client(h, &name, precise()).await, client(h, &name, precise()).await);
+    one.clear().await.expect("nothing to clear");
+    let inside = items("inside", 100);
+    insert(one.as_ref(), &inside).await;
+    assert_eq!(yes(&contains(other.as_ref(), &inside).await), 100);
+    other.clear().await.expect("cleared");
+    assert_eq!(yes(&contains(one.as_ref(), &inside).await), 0, "cleared is not lost");
+    assert_eq!(one.len_estimate().await.expect("a number"), 0);
+    assert_eq!(yes(&insert(one.as_ref(), &inside).await), 100, "all of it is new again");
+    assert_eq!(yes(&insert(other.as_ref(), &inside).await), 0);
+    one.clear().await.expect("cleared");
+    let larger = client(h, &name, BloomOptions::new(20_000, 1e-6)).await;
+    assert_eq!(yes(&insert(larger.as_ref(), &inside).await), 100, "with parameters of its own");
+    assert_eq!(kind_of(one.contains(b"a").await), Some(ErrorKind::ConfigMismatch));
+}
+
+pub(crate) async fn b6_what_was_lost_is_not_absent(h: &dyn Harness) {
+    let name = unique("filter");
+    let (one, other) = (client(h, &name, precise()).await, client(h, &name, precise()).await);
+    let inside = items("inside", 10);
+    insert(one.as_ref(), &inside).await;
+    assert_eq!(yes(&contains(other.as_ref(), &inside).await), 10);
+    if !h.lose_data().await {
+        return cannot_show("this harness cannot lose data");
+    }
+    assert_eq!(kind_of(one.contains(&inside[0]).await), Some(ErrorKind::StateLost));
+    assert!(one.insert(&inside[0]).await.expect("inserted"), "told once; then it starts anew");
+    let refused = other.insert(&inside[1]).await;
+    assert_eq!(
+        kind_of(refused),
+        Some(ErrorKind::StateLost),
+        "another filter of the same name is not the same"
+    );
+    assert!(other.contains(&inside[0]).await.expect("an answer"));
+    assert!(!other.contains(&inside[1]).await.expect("an answer"), "a refused insert inserts nothing");
+}
+
+/// B6, of the other calls: none takes a loss for an empty filter.
+pub(crate) async fn b6_no_call_takes_a_loss_for_nothing(h: &dyn Harness) {
+    let (name, fresh) = (unique("filter"), items("fresh", 3));
+    let mut filters = Vec::new();
+    for _ in 0..4 {
+        let filter = client(h, &name, precise()).await;
+        insert(filter.as_ref(), &fresh).await;
+        filters.push(filter);
+    }
+    let exported = filters[0].export().await.expect("exported");
+    if !h.lose_data().await {
+        return cannot_show("this harness cannot lose data");
+    }
+    let lost = Some(ErrorKind::StateLost);
+    assert_eq!(kind_of(filters[0].len_estimate().await), lost);
+    assert_eq!(kind_of(filters[1].export().await), lost);
+    assert_eq!(kind_of(filters[2].union_with(&unique("other")).await), lost);
+    assert_eq!(kind_of(filters[3].import(&exported).await), lost);
+    filters[3].import(&exported).await.expect("told once; then it starts anew");
+    assert_eq!(yes(&contains(filters[0].as_ref(), &fresh).await), 3);
+}
