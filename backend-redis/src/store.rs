@@ -7,6 +7,8 @@ use async_trait::async_trait;
 use stanchion_core::engine::steps::BloomSteps;
 use stanchion_core::engine::steps::{GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
 use stanchion_core::engine::{Engine, Own};
+#[cfg(feature = "bloom")]
+use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
     Capabilities, Error, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
     SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
@@ -18,7 +20,7 @@ use crate::script::Scripts;
 use crate::steps::{Busy, Context, RedisSteps};
 use crate::wake::RedisWake;
 
-/// All four primitives on a Redis server, on the primary that sentinels announce, or on a cluster.
+/// All primitives on a Redis server, on the primary that sentinels announce, or on a cluster.
 ///
 /// It uses three connections, whatever the number of holds and waiters: one for callers' requests, one for the engine's
 /// renewals, releases and polls, and one that waits for wake-ups; of a cluster, the first two to each primary and the
@@ -140,6 +142,11 @@ impl Store for RedisStore {
 
     fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>> {
         self.engine.limiter(name, options)
+    }
+
+    #[cfg(feature = "bloom")]
+    fn bloom_filter(&self, name: &str, options: BloomOptions) -> Result<Arc<dyn BloomFilter>> {
+        self.engine.bloom_filter(name, &options)
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -23,6 +23,14 @@ for i = 0, CHUNK - 1 do
   GETS[3 * i + 1], GETS[3 * i + 2] = 'GET', 'u1'
 end
 
+local function set(key, bits)
+  return call('BITFIELD', key, unpack(SETS, 1, 4 * bits))
+end
+
+local function get(key, bits)
+  return call('BITFIELD_RO', key, unpack(GETS, 1, 3 * bits))
+end
+
 -- Takes the answers out that nobody asks for any more.
 local function sweep(o)
   local all, old, kept = call('HGETALL', o.h), {}, 0
@@ -37,7 +45,7 @@ local function sweep(o)
 end
 
 -- Marks the items one of whose bits is not set; how many bits of the page that were.
-local function visit(command, words, width, page, data, marked)
+local function visit(ask, words, width, page, data, marked)
   local at, items, unset = 1, {}, 0
   while at <= #data do
     local n = 0
@@ -45,7 +53,7 @@ local function visit(command, words, width, page, data, marked)
       words[width * n + 3], items[n + 1], at = struct.unpack('>I3I3', data, at)
       n = n + 1
     end
-    for i, bit in ipairs(call(command, page.key, unpack(words, 1, width * n))) do
+    for i, bit in ipairs(ask(page.key, n)) do
       if bit == 0 then
         marked[items[i]] = true
         unset = unset + 1
@@ -60,7 +68,7 @@ local function insert(o, parts, marked)
   for i, part in ipairs(parts) do pages[i] = part.page end
   found(o, pages)
   for _, part in ipairs(parts) do
-    o.set = o.set + visit('BITFIELD', SETS, 4, part.page, part.data, marked)
+    o.set = o.set + visit(set, SETS, 4, part.page, part.data, marked)
   end
   o.noted = true
 end
@@ -68,7 +76,7 @@ end
 local function contains(parts, marked)
   for _, part in ipairs(parts) do
     if part.page.begun then
-      visit('BITFIELD_RO', GETS, 3, part.page, part.data, marked)
+      visit(get, GETS, 3, part.page, part.data, marked)
     else
       for at = 4, #part.data, 6 do marked[struct.unpack('>I3', part.data, at)] = true end
     end

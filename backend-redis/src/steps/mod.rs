@@ -42,7 +42,7 @@ pub(crate) struct Context {
     pub(crate) replicas: u32,
 }
 
-/// The steps of all four primitives over one connection.
+/// The steps of all primitives over one connection.
 ///
 /// An error of the whole step is `Unavailable` or `Unknown` as for all steps. A name one of whose keys holds a value of
 /// another type is `InvalidArgument` naming the key, where the step is about that name alone or acquires; in batches of

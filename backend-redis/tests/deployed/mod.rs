@@ -36,7 +36,9 @@ static TLS: LazyLock<Deployment> = LazyLock::new(|| {
     thread::spawn({
         let client = redis::Client::open(socket.as_str()).expect("a URL");
         let mut raw = client.get_connection().expect("a connection");
-        redis::cmd("ACL").arg(least_rights("stanchion", "pw", "t*")).exec(&mut raw).expect("a user");
+        let mut rule = least_rights("stanchion", "pw", "t*");
+        rule.extend(rights_of_filters());
+        redis::cmd("ACL").arg(rule).exec(&mut raw).expect("a user");
         move || {
             // Until the test program ends.
             while redis::cmd("SCRIPT").arg("FLUSH").exec(&mut raw).is_ok() {
@@ -58,6 +60,14 @@ pub(crate) fn least_rights(user: &str, password: &str, namespace: &str) -> Vec<S
     // `SETUSER` holds the placeholder too.
     words[0] = "SETUSER".to_owned();
     words
+}
+
+/// What the manual grants for Bloom filters besides; nothing where they are not built in.
+pub(crate) fn rights_of_filters() -> Vec<String> {
+    let manual = include_str!("../../README.md");
+    let rule = manual.lines().filter(|line| line.starts_with("ACL SETUSER")).nth(1).expect("a second rule");
+    let granted = rule.split(' ').filter(|word| cfg!(feature = "bloom") && word.starts_with('+'));
+    granted.map(str::to_owned).collect()
 }
 
 static SENTINEL: LazyLock<Deployment> = LazyLock::new(|| {
