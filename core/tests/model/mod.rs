@@ -10,6 +10,8 @@
 
 pub mod drop_after;
 pub mod faults;
+#[cfg(feature = "bloom")]
+pub mod filters;
 mod groups;
 mod limits;
 mod permits;
@@ -57,6 +59,8 @@ pub struct Record {
 pub struct Model {
     pub records: Mutex<HashMap<Object, Record>>,
     pub limits: limits::Limits,
+    #[cfg(feature = "bloom")]
+    pub filters: filters::Filters,
     pub faults: Faults,
     token: AtomicU64,
     wake: mpsc::UnboundedSender<Ticket>,
@@ -90,6 +94,8 @@ pub fn model_within(request_timeout: Duration) -> (Arc<Model>, Engine) {
     let model = Arc::new(Model {
         records: Mutex::default(),
         limits: limits::Limits::new(),
+        #[cfg(feature = "bloom")]
+        filters: filters::Filters::default(),
         faults: Faults::default(),
         token: AtomicU64::new(0),
         wake,
@@ -98,6 +104,10 @@ pub fn model_within(request_timeout: Duration) -> (Arc<Model>, Engine) {
     let mut steps = Steps::new(permits, request_timeout);
     steps.groups = Some(Arc::clone(&model) as Arc<dyn GroupSteps>);
     steps.limits = Some(Arc::clone(&model) as Arc<dyn LimitSteps>);
+    #[cfg(feature = "bloom")]
+    {
+        steps.bloom = Some(Arc::clone(&model) as Arc<dyn stanchion_core::engine::steps::BloomSteps>);
+    }
     let wakes = Arc::new(Wakes(tokio::sync::Mutex::new(wakes)));
     let capabilities = Capabilities::full("model", MutexMode::Lease);
     let engine =
