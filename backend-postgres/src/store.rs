@@ -5,10 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::postgres::PgArguments;
 use sqlx::{Arguments, PgConnection, Postgres, Row, Transaction};
+#[cfg(feature = "bloom")]
+use stanchion_core::engine::steps::BloomSteps;
 use stanchion_core::engine::steps::{
     Chore, GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource,
 };
 use stanchion_core::engine::{Engine, Own};
+#[cfg(feature = "bloom")]
+use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
     Capabilities, Error, ErrorKind, FencingToken, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions,
     Result, Semaphore, SemaphoreOptions, Store, Ttl, WaitGroup, WaitGroupOptions,
@@ -32,7 +36,7 @@ use crate::wake::PostgresWake;
 /// Connections of the engine's: a renewal that waits for a lock must not hold up releases.
 const OWN_CONNECTIONS: usize = 2;
 
-/// All four primitives on a Postgres server, 14 or later.
+/// All primitives on a Postgres server, 14 or later.
 ///
 /// It uses few connections, whatever the number of holds and waiters: two for callers' requests (of each runtime), two
 /// for the engine's renewals, releases and polls, one that listens for wake-ups while somebody waits, and in
@@ -215,6 +219,7 @@ impl PostgresBuilder {
         let own = link(Source::Own(sessions.clone()), OWN_CONNECTIONS, found.settings, &shared.schema);
         let direct = found.settings.way == Way::Direct;
         let mut capabilities = Capabilities::full("postgres", self.mutex);
+        capabilities.bloom_filters = cfg!(feature = "bloom");
         capabilities.wake_ups = direct;
         capabilities.detach = self.mutex == MutexMode::Lease;
         capabilities.survives_restart = Some(self.mutex == MutexMode::Lease && found.survives_restart);
@@ -305,6 +310,10 @@ fn steps(steps: &Arc<PostgresSteps>, mutexes: Option<Arc<dyn PermitSteps>>) -> S
     let mut all = Steps::new(permits, steps.link().limit());
     all.groups = Some(Arc::clone(steps) as Arc<dyn GroupSteps>);
     all.limits = Some(Arc::clone(steps) as Arc<dyn LimitSteps>);
+    #[cfg(feature = "bloom")]
+    {
+        all.bloom = Some(Arc::clone(steps) as Arc<dyn BloomSteps>);
+    }
     all
 }
 
@@ -356,6 +365,11 @@ impl Store for PostgresStore {
 
     fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>> {
         self.engine.limiter(name, options)
+    }
+
+    #[cfg(feature = "bloom")]
+    fn bloom_filter(&self, name: &str, options: BloomOptions) -> Result<Arc<dyn BloomFilter>> {
+        self.engine.bloom_filter(name, &options)
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -87,7 +87,9 @@ mod tests {
         CREATE FUNCTION swept.sweep_permits(namespace text, batch integer) RETURNS integer LANGUAGE sql
             AS $$ SELECT CASE WHEN nextval('swept.calls') < 4 AND namespace = 'n' THEN batch ELSE 0 END $$;
         CREATE FUNCTION swept.sweep_limits(namespace text, batch integer) RETURNS bigint LANGUAGE sql
-            AS $$ SELECT CASE WHEN currval('swept.calls') < 6 THEN 1 ELSE 0 END::bigint $$;";
+            AS $$ SELECT CASE WHEN currval('swept.calls') < 6 THEN 1 ELSE 0 END::bigint $$;
+        CREATE FUNCTION swept.sweep_blooms(namespace text, batch integer) RETURNS bigint LANGUAGE sql
+            AS $$ SELECT CASE WHEN currval('swept.calls') < 7 THEN 1 ELSE 0 END::bigint $$;";
 
     fn sweep(url: &str, retention: Duration) -> Sweep {
         let context = Context {
@@ -107,7 +109,7 @@ mod tests {
         assert!(sweep.sweep().await.is_err(), "there are no functions yet");
         server.sql(STAND_INS).unwrap();
         sweep.sweep().await.unwrap();
-        assert_eq!(server.sql("SELECT last_value FROM swept.calls").unwrap().trim(), "6");
+        assert_eq!(server.sql("SELECT last_value FROM swept.calls").unwrap().trim(), "7");
     }
 
     #[test]

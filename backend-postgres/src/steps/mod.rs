@@ -1,6 +1,8 @@
 //! The steps: each one function of the schema, one round trip for a whole batch.
 
 mod batch;
+#[cfg(feature = "bloom")]
+mod bloom;
 mod call;
 pub(crate) mod dispatch;
 mod groups;
@@ -18,7 +20,7 @@ use self::call::Statements;
 use crate::context::Context;
 use crate::link::Link;
 
-/// The steps of all four primitives over one link.
+/// The steps of all primitives over one link.
 #[derive(Clone, Debug)]
 pub struct PostgresSteps {
     context: Arc<Context>,

@@ -154,25 +154,33 @@ impl Deployed {
 /// What belongs to names. The rows of a namespace, of its processes and its grace do not.
 const LEFTOVER: &str = "
     WITH o AS (SELECT id FROM stanchion.objects WHERE namespace = $1),
-         l AS (SELECT id FROM stanchion.limiters WHERE namespace = $1)
-    SELECT (SELECT count(*) FROM o) + (SELECT count(*) FROM l)
+         l AS (SELECT id FROM stanchion.limiters WHERE namespace = $1),
+         b AS (SELECT id FROM stanchion.bloom_filters WHERE namespace = $1),
+         g AS (SELECT id FROM stanchion.bloom_images WHERE namespace = $1)
+    SELECT (SELECT count(*) FROM o) + (SELECT count(*) FROM l) + (SELECT count(*) FROM b) + (SELECT count(*) FROM g)
          + (SELECT count(*) FROM stanchion.holds WHERE object IN (TABLE o))
          + (SELECT count(*) FROM stanchion.tombstones WHERE object IN (TABLE o))
          + (SELECT count(*) FROM stanchion.waiters WHERE object IN (TABLE o))
          + (SELECT count(*) FROM stanchion.watchers WHERE object IN (TABLE o))
          + (SELECT count(*) FROM stanchion.limit_tickets WHERE limiter IN (TABLE l))
-         + (SELECT count(*) FROM stanchion.limit_answers WHERE limiter IN (TABLE l))";
+         + (SELECT count(*) FROM stanchion.limit_answers WHERE limiter IN (TABLE l))
+         + (SELECT count(*) FROM stanchion.bloom_pages WHERE image IN (TABLE g))
+         + (SELECT count(*) FROM stanchion.bloom_flights WHERE filter IN (TABLE b))";
 
 /// In one statement, so that nobody meets a half of it.
 const LOSE: &str = "
     WITH o AS (DELETE FROM stanchion.objects WHERE namespace = $1 RETURNING id),
          l AS (DELETE FROM stanchion.limiters WHERE namespace = $1 RETURNING id),
+         b AS (DELETE FROM stanchion.bloom_filters WHERE namespace = $1 RETURNING id),
+         g AS (DELETE FROM stanchion.bloom_images WHERE namespace = $1 RETURNING id),
          h AS (DELETE FROM stanchion.holds WHERE object IN (TABLE o)),
          t AS (DELETE FROM stanchion.tombstones WHERE object IN (TABLE o)),
          w AS (DELETE FROM stanchion.waiters WHERE object IN (TABLE o)),
          x AS (DELETE FROM stanchion.watchers WHERE object IN (TABLE o)),
          i AS (DELETE FROM stanchion.limit_tickets WHERE limiter IN (TABLE l)),
          a AS (DELETE FROM stanchion.limit_answers WHERE limiter IN (TABLE l)),
+         s AS (DELETE FROM stanchion.bloom_pages WHERE image IN (TABLE g)),
+         f AS (DELETE FROM stanchion.bloom_flights WHERE filter IN (TABLE b)),
          p AS (DELETE FROM stanchion.processes WHERE namespace = $1)
     DELETE FROM stanchion.grace WHERE namespace = $1";
 

@@ -1,0 +1,145 @@
+//! A flight on the wire: for each part the bits that are asked for, page by page.
+
+use sqlx::postgres::PgRow;
+use stanchion_core::engine::steps::{Answers, BloomCall, FlightId, Probed};
+use stanchion_core::{Error, Result};
+
+use super::group::{Group, Part, Told};
+use super::{PAGE_BITS, piece, record};
+use crate::error::unexpected;
+use crate::steps::call::{Given, column, uuid};
+
+/// The calls of a flight by name, as rows are locked.
+#[derive(Debug)]
+pub(super) struct Flight<'a> {
+    groups: Vec<Group<'a>>,
+    count: usize,
+}
+
+/// The bits of all parts as the functions take them.
+#[derive(Debug, Default)]
+struct Bits {
+    pages: Vec<i32>,
+    /// How many of the pairs there are up to the end of each page.
+    upto: Vec<i32>,
+    /// `item · PAGE_BITS + bit of the page`
+    pairs: Vec<i32>,
+    /// How many of the pages there are up to the end of each part.
+    runs: Vec<i32>,
+}
+
+impl<'a> Flight<'a> {
+    /// Sorts calls by name; those of a name stay in order.
+    pub(super) fn of(calls: &'a [BloomCall]) -> Self {
+        let mut order: Vec<usize> = (0..calls.len()).collect();
+        order.sort_by_key(|index| &calls[*index].of.object.name);
+        let alike = |one: &usize, next: &usize| {
+            let (one, next) = (&calls[*one].of, &calls[*next].of);
+            one.object == next.object && one.terms == next.terms && one.known == next.known
+        };
+        let groups = order.chunk_by(alike).filter_map(|places| Group::of(calls, places)).collect();
+        Self { groups, count: calls.len() }
+    }
+
+    /// The parts in the order in which they are carried out.
+    fn parts(&self) -> Vec<(&Group<'a>, char, &Part)> {
+        let mut parts = Vec::with_capacity(2 * self.groups.len());
+        for group in &self.groups {
+            parts.extend(group.contains.iter().map(|part| (group, 'c', part)));
+            parts.extend(group.inserts.iter().map(|part| (group, 'i', part)));
+        }
+        parts
+    }
+
+    /// The arguments of `bloom_probe`, behind those given.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what no flight or filter has.
+    pub(super) fn given(&self, given: Given, flight: FlightId) -> Result<Given> {
+        let parts = self.parts();
+        let mut bits = Bits::default();
+        for (.., part) in &parts {
+            bits.load(part)?;
+        }
+        let names: Vec<_> = parts.chunk_by(|(one, ..), (next, ..)| one.of.object == next.of.object).collect();
+        let sizes = names.iter().map(|parts| small(parts.len()));
+        let counts = parts.iter().map(|(.., part)| small(part.items));
+        let ttls = parts.iter().map(|(group, ..)| record::ttl(&group.of.terms));
+        let ends = parts.iter().map(|(group, ..)| record::ends(&group.of.known));
+        let kinds = parts.iter().map(|(_, kind, _)| if *kind == 'i' { b'i' } else { b'c' }.cast_signed());
+        Ok(given
+            .with(uuid(flight.lane))
+            .with(i64::try_from(flight.number).unwrap_or(i64::MAX))
+            .with(names.iter().map(|parts| parts[0].0.of.object.name.as_str()).collect::<Vec<_>>())
+            .with(sizes.collect::<Result<Vec<_>>>()?)
+            .with(kinds.collect::<Vec<_>>())
+            .with(parts.iter().map(|(group, ..)| record::text(&group.of.terms)).collect::<Vec<_>>())
+            .with(ttls.collect::<Result<Vec<_>>>()?)
+            .with(parts.iter().map(|(group, ..)| record::generation(&group.of.known)).collect::<Vec<_>>())
+            .with(ends.collect::<Result<Vec<_>>>()?)
+            .with(parts.iter().map(|(group, ..)| uuid(group.fresh)).collect::<Vec<_>>())
+            .with(counts.collect::<Result<Vec<_>>>()?)
+            .with(bits.runs)
+            .with(bits.pages)
+            .with(bits.upto)
+            .with(bits.pairs))
+    }
+
+    /// What each call is told by the rows of `bloom_probe`.
+    ///
+    /// # Errors
+    /// `Unknown` for what it does not answer.
+    pub(super) fn unload(&self, rows: &[PgRow]) -> Result<Answers<Probed>> {
+        let mut told = rows.iter().map(told).collect::<Result<Vec<_>>>()?.into_iter();
+        let mut answers: Vec<Option<Result<Probed>>> = (0..self.count).map(|_| None).collect();
+        for group in &self.groups {
+            let contains = group.contains.as_ref().and_then(|_| told.next());
+            let inserts = group.inserts.as_ref().and_then(|_| told.next());
+            for (index, answer) in group.answers(contains.as_ref(), inserts.as_ref()) {
+                answers[index] = Some(answer);
+            }
+        }
+        Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(unexpected()))).collect())
+    }
+}
+
+impl Bits {
+    fn load(&mut self, part: &Part) -> Result<()> {
+        for bits in part.bits.chunk_by(|(one, _), (next, _)| one / PAGE_BITS == next / PAGE_BITS) {
+            self.pages.push(piece::page(bits[0].0 / PAGE_BITS)?);
+            for (position, item) in bits {
+                self.pairs.push(pair(*item, *position)?);
+            }
+            self.upto.push(small(self.pairs.len())?);
+        }
+        self.runs.push(small(self.pages.len())?);
+        Ok(())
+    }
+}
+
+fn pair(item: usize, position: u64) -> Result<i32> {
+    let bit = position % PAGE_BITS;
+    let pair = u64::try_from(item).ok().and_then(|item| item.checked_mul(PAGE_BITS)).map(|item| item + bit);
+    pair.and_then(|pair| i32::try_from(pair).ok()).ok_or_else(|| Error::invalid_argument(TOO_MANY))
+}
+
+const TOO_MANY: &str = "too many items for one request";
+
+fn small(number: usize) -> Result<i32> {
+    i32::try_from(number).map_err(|error| Error::invalid_argument(TOO_MANY).with_source(error))
+}
+
+fn told(row: &PgRow) -> Result<Told> {
+    let life = record::life(row, 1)?;
+    Ok(match record::code(row)? {
+        b't' => {
+            let lacking: Option<Vec<u8>> = column(row, 3)?;
+            Told::Flags(life.ok_or_else(unexpected)?, lacking.ok_or_else(unexpected)?)
+        }
+        b'e' => Told::Empty(life),
+        b'm' => Told::Mismatch(record::terms(row, 4)?),
+        b'l' => Told::Lost,
+        b'u' => Told::Late,
+        _ => return Err(unexpected()),
+    })
+}

@@ -1,0 +1,121 @@
+//! The steps of Bloom filters.
+
+mod flight;
+mod group;
+mod piece;
+mod record;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgRow;
+use stanchion_core::Result;
+use stanchion_core::engine::steps::{
+    Answers, BloomCall, BloomSteps, CLEARED_KEPT, ChunkRead, FlightId, Known, Merge, Merged, Object, Opening,
+    Probed, Survey, Surveyed, refused,
+};
+
+use self::flight::Flight;
+use super::PostgresSteps;
+use super::call::{Given, column, uuid};
+use crate::error::unexpected;
+
+/// Bits of a page: 2 KiB. The functions know it, too.
+const PAGE_BITS: u64 = 1 << 14;
+
+#[async_trait]
+impl BloomSteps for PostgresSteps {
+    fn lane(&self, _: &Object) -> usize {
+        0
+    }
+
+    async fn probe(&self, flight: FlightId, calls: &[BloomCall]) -> Answers<Probed> {
+        let probed = async {
+            let cargo = Flight::of(calls);
+            let given = cargo.given(self.filters(), flight)?;
+            let rows = self.on_filters(include_str!("../../sql/bloom_probe.sql"), given).await?;
+            cargo.unload(&rows)
+        };
+        probed.await.unwrap_or_else(|error| refused(calls.len(), &error))
+    }
+
+    async fn merge(&self, merge: &Merge) -> Result<Merged> {
+        let Opening { object, terms, known, fresh } = &merge.of;
+        let (pages, bytes) = piece::pages(merge.chunk, &merge.bytes)?;
+        let given = self
+            .filters()
+            .with(object.name.as_str())
+            .with(record::text(terms))
+            .with(record::ttl(terms)?)
+            .with(record::generation(known))
+            .with(record::ends(known)?)
+            .with(uuid(*fresh))
+            .with(pages)
+            .with(bytes);
+        let rows = self.on_filters(include_str!("../../sql/bloom_merge.sql"), given).await?;
+        let row = rows.first().ok_or_else(unexpected)?;
+        match record::code(row)? {
+            b't' => Ok(Merged::Done(record::life(row, 1)?.ok_or_else(unexpected)?)),
+            b'm' => Ok(Merged::Mismatch(record::terms(row, 3)?)),
+            b'l' => Ok(Merged::Lost),
+            _ => Err(unexpected()),
+        }
+    }
+
+    async fn clear(&self, object: &Object) -> Result<Known> {
+        let kept = i64::try_from(CLEARED_KEPT.as_millis()).unwrap_or(i64::MAX);
+        let given = self.filters().with(object.name.as_str()).with(kept);
+        let rows = self.on_filters(include_str!("../../sql/bloom_clear.sql"), given).await?;
+        record::life(rows.first().ok_or_else(unexpected)?, 0)
+    }
+
+    async fn survey(&self, object: &Object, known: Known) -> Result<Surveyed> {
+        let given = self.seen(object, &known)?;
+        let rows = self.on_filters(include_str!("../../sql/bloom_survey.sql"), given).await?;
+        let row = rows.first().ok_or_else(unexpected)?;
+        let life = record::life(row, 1)?;
+        match record::code(row)? {
+            b't' => Ok(Surveyed::Live(Survey {
+                terms: record::terms(row, 3)?,
+                life: life.ok_or_else(unexpected)?,
+                bits_set: record::number(column(row, 4)?)?,
+            })),
+            b'e' => Ok(Surveyed::Empty(life)),
+            b'l' => Ok(Surveyed::Lost),
+            _ => Err(unexpected()),
+        }
+    }
+
+    async fn read(&self, object: &Object, known: Known, chunk: u64) -> Result<ChunkRead> {
+        let (first, last) = piece::range(chunk)?;
+        let given = self.seen(object, &known)?.with(first).with(last);
+        let rows = self.on_filters(include_str!("../../sql/bloom_read.sql"), given).await?;
+        let row = rows.first().ok_or_else(unexpected)?;
+        match record::code(row)? {
+            b't' => {
+                let length = piece::length(&record::terms(row, 1)?, chunk);
+                let pages = column::<Option<Vec<i32>>>(row, 2)?.unwrap_or_default();
+                let bytes = column::<Option<Vec<Vec<u8>>>>(row, 3)?.unwrap_or_default();
+                piece::joined(first, length, &pages, &bytes).map(ChunkRead::Bytes)
+            }
+            b'e' => Ok(ChunkRead::Empty),
+            b'l' => Ok(ChunkRead::Lost),
+            _ => Err(unexpected()),
+        }
+    }
+}
+
+impl PostgresSteps {
+    /// The first argument of each step on filters.
+    fn filters(&self) -> Given {
+        Given::default().with(&*self.context.namespace)
+    }
+
+    /// A filter, and what a caller has seen of it.
+    fn seen(&self, object: &Object, known: &Known) -> Result<Given> {
+        let given = self.filters().with(object.name.as_str());
+        Ok(given.with(record::generation(known)).with(record::ends(known)?))
+    }
+
+    async fn on_filters(&self, sql: &'static str, given: Given) -> Result<Vec<PgRow>> {
+        self.run(&self.context.schema.statement(sql), given, None).await
+    }
+}
