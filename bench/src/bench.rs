@@ -61,7 +61,10 @@ impl Bench {
     /// Whether a measure is asked for.
     #[must_use]
     pub fn wants(&self, slug: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| slug.starts_with(only.as_str()))
+        let chosen = |only: &String| {
+            slug.strip_prefix(only.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        };
+        self.only.is_empty() || self.only.iter().any(chosen)
     }
 
     /// How long a slice is that is that long in a full run.

@@ -1,6 +1,7 @@
 //! What callers want of the state.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use stanchion_core::clock::Instant;
 use stanchion_core::engine::steps::{Acquire, Acquired, Kept, Polled, Renew};
@@ -106,7 +107,7 @@ impl State {
         }
         let (caller, answer) = oneshot::channel();
         post.probes.push(caller);
-        post.wake.notify_one();
+        self.woken.push(Arc::clone(&post.wake));
         Asked::Probed(answer)
     }
 
@@ -150,7 +151,7 @@ impl State {
         if left && entry.queue.is_empty() {
             if let Some(post) = entry.waits.take().and_then(|id| self.posts.get_mut(&id)) {
                 post.closing = true;
-                post.wake.notify_one();
+                self.woken.push(Arc::clone(&post.wake));
             }
             self.tidy(name);
         }
@@ -173,7 +174,7 @@ impl State {
             let Some(post) = self.posts.get_mut(&id) else { continue };
             let (caller, answer) = oneshot::channel();
             post.probes.push(caller);
-            post.wake.notify_one();
+            self.woken.push(Arc::clone(&post.wake));
             answers.push((id, answer));
         }
         answers

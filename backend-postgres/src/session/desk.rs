@@ -1,7 +1,7 @@
 //! The state of session mode, shared by callers, the engine and the tasks of the sessions.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, now};
@@ -62,6 +62,8 @@ pub(super) struct State {
     pub(super) events: Vec<Event>,
     pub(super) reports: Option<Reports>,
     stirred: bool,
+    /// Sessions that have something to do now.
+    pub(super) woken: Vec<Arc<Notify>>,
 }
 
 impl Desk {
@@ -87,22 +89,27 @@ impl Desk {
             events: Vec::new(),
             reports: None,
             stirred: false,
+            woken: Vec::new(),
         };
         let limit = limit.min(ttl.renewal());
         Self { limit, state: Mutex::new(state), stir: Notify::new() }
     }
 
-    /// Works on the state, and tells afterwards whom it concerns.
+    /// Works on the state, and tells afterwards whom it concerns: a session that was woken before would find the state
+    /// locked, and sleep once more.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let done = work(&mut state);
-        let stirred = std::mem::take(&mut state.stirred);
+        let (stirred, woken) = (std::mem::take(&mut state.stirred), std::mem::take(&mut state.woken));
         let told = if state.events.is_empty() {
             None
         } else {
             Some((std::mem::take(&mut state.events), state.reports.clone()))
         };
         drop(state);
+        for session in woken {
+            session.notify_one();
+        }
         if stirred {
             self.stir.notify_one();
         }

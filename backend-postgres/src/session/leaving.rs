@@ -1,5 +1,7 @@
 //! The ends of holds and of waits.
 
+use std::sync::Arc;
+
 use stanchion_core::clock::Instant;
 use stanchion_core::engine::steps::{Acquired, Cancel, Kept, Release};
 use stanchion_core::{Error, ErrorKind, Name, Result, Ticket};
@@ -27,7 +29,7 @@ impl State {
     pub(super) fn unlock(&mut self, post: PostId, name: &Name, ticket: Option<Ticket>) {
         if let Some(post) = self.posts.get_mut(&post) {
             post.unlocks.push(Unlock { name: name.clone(), ticket });
-            post.wake.notify_one();
+            self.woken.push(Arc::clone(&post.wake));
         }
     }
 
@@ -130,7 +132,7 @@ impl State {
         if let Some(post) = self.posts.get_mut(&id) {
             let answers = if later { &mut post.answered.declined } else { &mut post.answered.obeyed };
             answers.push(eviction.id);
-            post.wake.notify_one();
+            self.woken.push(Arc::clone(&post.wake));
         }
     }
 }

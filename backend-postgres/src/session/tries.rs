@@ -1,6 +1,7 @@
 //! Tries over the shared session.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use stanchion_core::clock::Instant;
 use stanchion_core::engine::steps::Acquired;
@@ -33,7 +34,7 @@ impl State {
         self.names.entry(name.clone()).or_default().attempt = Some(attempt);
         if let Some(post) = self.posts.get_mut(&shared) {
             post.tries.push((name.clone(), number));
-            post.wake.notify_one();
+            self.woken.push(Arc::clone(&post.wake));
         }
     }
 

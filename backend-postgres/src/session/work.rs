@@ -1,5 +1,7 @@
 //! What the sessions do to the state.
 
+use std::sync::Arc;
+
 use stanchion_core::clock::Instant;
 use stanchion_core::engine::steps::Kept;
 use stanchion_core::{Error, ErrorKind, FencingToken, Name};
@@ -129,15 +131,15 @@ impl State {
         }
         if let Some(post) = self.posts.get_mut(&id) {
             post.job = Some(name.clone());
-            post.wake.notify_one();
+            self.woken.push(Arc::clone(&post.wake));
         }
         self.watch();
     }
 
     /// A session waits: the shared one shows more often from now on that the process is alive.
-    fn watch(&self) {
+    fn watch(&mut self) {
         if let Some(post) = self.shared.and_then(|id| self.posts.get(&id)) {
-            post.wake.notify_one();
+            self.woken.push(Arc::clone(&post.wake));
         }
     }
 
@@ -324,7 +326,7 @@ impl State {
         for post in self.posts.values_mut().filter(|post| post.job.is_some()) {
             if post.pid.is_some_and(|pid| pids.contains(&pid)) {
                 post.closing = true;
-                post.wake.notify_one();
+                self.woken.push(Arc::clone(&post.wake));
             }
         }
     }

@@ -68,7 +68,7 @@ pub(crate) fn hot(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
             &format!("Limiter, one hot name, {}", counted(tasks, "task")),
             "Decisions that admit, at a rate that never runs out. Times are means of 64 decisions. `leaky_bucket` keeps \
              whole refills only, so its rate is 100,000 a millisecond.",
-            load::Decisions::columns(),
+            load::Pace::columns("admitted"),
         );
         let measure = all(measure, runtime, &Sides::new(1)?, tasks, 1, bench.slice(SLICE));
         bench.run(if tasks == 1 { measure.target(target) } else { measure }, ROUNDS);
@@ -81,7 +81,7 @@ pub(crate) fn many(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         "limiter-names",
         &format!("Limiter, {NAMES} names, 64 tasks"),
         "Each task asks for one name after another; ours are opened once, those of `governor` are looked up.",
-        load::Decisions::columns(),
+        load::Pace::columns("admitted"),
     );
     let measure = all(measure, &bed.two, &Sides::new(NAMES)?, 64, NAMES, bench.slice(SLICE));
     bench.run(measure, ROUNDS);

@@ -91,7 +91,7 @@ pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
             &format!("Mutex, nobody else wants it, {}", counted(tasks, "task")),
             "A lock and a drop, through `Arc<dyn Mutex>` with the name opened once; each task has a name of its own. \
              Tokio's and async-lock's mutexes have no names. Times are means of 64 pairs.",
-            load::Pairs::columns(),
+            load::Pace::columns("pairs"),
         );
         let measure = on_all_sides!(measure, sides, locks => {
             let pairs = runtime.block_on(load::uncontended(locks, slice, BATCH))?;

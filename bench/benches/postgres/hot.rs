@@ -100,7 +100,7 @@ fn limiters(store: &Arc<dyn Store>, names: usize) -> Result<Arc<Vec<Arc<dyn Limi
 }
 
 fn columns() -> Vec<Column> {
-    let mut columns = load::Decisions::columns();
+    let mut columns = load::Pace::columns("admitted");
     columns.push(Column::count("statements a decision"));
     columns
 }
@@ -111,7 +111,7 @@ fn decided<G: Gate>(bed: &Bed, gate: &G, names: usize, slice: Duration) -> Resul
         let seen = load::decisions(gate, TASKS, names, slice, 1).await?;
         let done = bed.done().await?.since(before);
         let mut figures = seen.figures();
-        figures.push(done.statements / seen.admitted);
+        figures.push(done.statements / seen.count);
         Ok(figures)
     })
 }

@@ -68,7 +68,7 @@ pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
 }
 
 pub(crate) fn pair_columns() -> Vec<Column> {
-    let mut columns = load::Pairs::columns();
+    let mut columns = load::Pace::columns("pairs");
     columns.push(Column::count("statements a pair"));
     columns
 }
@@ -79,7 +79,7 @@ pub(crate) fn pairs<L: Lock>(bed: &Bed, locks: &[L], slice: Duration) -> Result<
         let pairs = load::uncontended(locks, slice, 1).await?;
         let done = bed.done().await?.since(before);
         let mut figures = pairs.figures();
-        figures.push(done.statements / pairs.pairs);
+        figures.push(done.statements / pairs.count);
         Ok(figures)
     })
 }

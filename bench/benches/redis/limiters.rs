@@ -73,7 +73,7 @@ pub(crate) fn many(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
 }
 
 fn columns() -> Vec<Column> {
-    let mut columns = load::Decisions::columns();
+    let mut columns = load::Pace::columns("admitted");
     columns.extend([Column::count("commands a decision"), Column::count("calls inside scripts")]);
     columns
 }
@@ -98,7 +98,7 @@ fn decided<G: Gate>(
         let seen = load::decisions(gate, TASKS, names, slice, 1).await?;
         let done = bed.done(wire).await?.since(before);
         let mut figures = seen.figures();
-        figures.extend([done.commands / seen.admitted, done.inside / seen.admitted]);
+        figures.extend([done.commands / seen.count, done.inside / seen.count]);
         Ok(figures)
     })
 }

@@ -60,7 +60,7 @@ pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
 }
 
 fn pair_columns() -> Vec<Column> {
-    let mut columns = load::Pairs::columns();
+    let mut columns = load::Pace::columns("pairs");
     columns.extend([Column::count("commands a pair"), Column::count("calls inside scripts")]);
     columns
 }
@@ -76,7 +76,7 @@ pub(crate) fn pairs<L: Lock>(
         let pairs = load::uncontended(locks, slice, 1).await?;
         let done = bed.done(wire).await?.since(before);
         let mut figures = pairs.figures();
-        figures.extend([done.commands / pairs.pairs, done.inside / pairs.pairs]);
+        figures.extend([done.commands / pairs.count, done.inside / pairs.count]);
         Ok(figures)
     })
 }

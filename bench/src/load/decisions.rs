@@ -4,40 +4,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::Failure;
-use crate::figure::{Column, quantile, whole};
+use crate::figure::whole;
 use crate::gate::Gate;
 use crate::load::crew::{clock, crew, repeat};
-use crate::measure::Figures;
+use crate::load::pace::Pace;
 
 /// At least this part is to be admitted, or the figure is none.
 const ADMITTED: f64 = 0.9;
-
-/// What came of it.
-#[derive(Clone, Copy, Debug)]
-pub struct Decisions {
-    /// How many were admitted.
-    pub admitted: f64,
-    /// Admitted a second.
-    pub rate: f64,
-    /// The median time of a decision, in seconds.
-    pub p50: f64,
-    /// What all but a hundredth did not need, in seconds.
-    pub p99: f64,
-}
-
-impl Decisions {
-    /// What [`figures`](Self::figures) are.
-    #[must_use]
-    pub fn columns() -> Vec<Column> {
-        vec![Column::rate("admitted a second"), Column::time("p50"), Column::time("p99")]
-    }
-
-    /// As a slice gives them.
-    #[must_use]
-    pub fn figures(&self) -> Figures {
-        vec![self.rate, self.p50, self.p99]
-    }
-}
 
 /// So many tasks ask for one name after another, of so many, for a while; only what is admitted counts. The clock is
 /// read once for each batch of decisions.
@@ -50,7 +23,7 @@ pub async fn decisions<G: Gate>(
     names: usize,
     time: Duration,
     batch: usize,
-) -> Result<Decisions, Failure> {
+) -> Result<Pace, Failure> {
     let end = clock() + time;
     let task = |gate: G, task: usize| async move {
         let (asked, admitted) = (AtomicUsize::new(task * names / tasks), AtomicUsize::new(0));
@@ -69,10 +42,5 @@ pub async fn decisions<G: Gate>(
     if admitted < ADMITTED * asked {
         return Err(format!("only {admitted} of {asked} were admitted").into());
     }
-    Ok(Decisions {
-        admitted,
-        rate: admitted / seconds,
-        p50: quantile(&mut times, 0.5),
-        p99: quantile(&mut times, 0.99),
-    })
+    Ok(Pace::of(admitted, seconds, &mut times))
 }

@@ -7,12 +7,14 @@ mod decisions;
 pub mod growth;
 mod hand_off;
 pub mod idle;
+mod pace;
 mod turns;
 mod uncontended;
 
 pub use contended::{Contended, contended};
 pub use crew::{LIMIT, clock};
-pub use decisions::{Decisions, decisions};
+pub use decisions::decisions;
 pub use hand_off::{HandOff, hand_off};
+pub use pace::Pace;
 pub use turns::turns;
-pub use uncontended::{Pairs, uncontended};
+pub use uncontended::uncontended;
