@@ -115,11 +115,6 @@ impl<J, W: Clone> Kernel<J, W> {
         self.seats.jobs()
     }
 
-    #[cfg(test)]
-    pub(crate) fn slots(&self) -> usize {
-        self.queue.slots()
-    }
-
     /// Whether a job can be [pushed](Self::push) now, without waiting.
     pub(crate) fn admit(&self) -> Result<(), NoPlace> {
         match self.mode {

@@ -24,12 +24,6 @@ impl<J> Queue<J> {
         self.live
     }
 
-    /// Slots in use, those of withdrawn jobs included.
-    #[cfg(test)]
-    pub(crate) fn slots(&self) -> usize {
-        self.slots.len()
-    }
-
     pub(crate) fn push(&mut self, job: J) -> u64 {
         let id = self.next;
         self.next += 1;
@@ -63,5 +57,27 @@ impl<J> Queue<J> {
         self.live = 0;
         let slots = std::mem::take(&mut self.slots);
         slots.into_iter().filter_map(|(id, slot)| slot.map(|job| (id, job))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn withdrawn_jobs_do_not_pile_up() {
+        let mut queue = Queue::new();
+        let kept: Vec<_> = (0..10).map(|job| queue.push(job)).collect();
+        for job in 10..10_000 {
+            let id = queue.push(job);
+            assert_eq!(queue.withdraw(id), Some(job));
+            assert_eq!(queue.withdraw(id), None);
+            assert!(queue.slots.len() <= 2 * kept.len() + SLACK + 1);
+        }
+        assert_eq!(queue.live(), kept.len());
+        for (job, id) in kept.into_iter().enumerate() {
+            assert_eq!(queue.pop(), Some((id, job)));
+        }
+        assert_eq!(queue.pop(), None);
     }
 }
