@@ -71,7 +71,9 @@ impl WorkerPool {
         shared.tell_if_ending();
         if timeout(grace, shared.until(|kernel| kernel.workers() == 0)).await.is_err() {
             shared.with(|kernel, wakes| kernel.abort(wakes));
-            let stopped = shared.until(|kernel| kernel.jobs().all(|(_, stoppable)| !stoppable));
+            let stopped = shared.until(|kernel| {
+                kernel.workers() == kernel.running() && kernel.jobs().all(|(_, stoppable)| !stoppable)
+            });
             // Who is still there after that is reported.
             let _ = timeout(ABORT_TIME, stopped).await;
         }

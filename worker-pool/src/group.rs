@@ -64,21 +64,23 @@ where
     ///
     /// # Cancel safety
     /// As [`WorkerPool::submit`](crate::WorkerPool::submit).
-    pub async fn submit<J>(&mut self, job: J) -> Result<(), SubmitError<J>>
+    pub fn submit<J>(&mut self, job: J) -> impl Future<Output = Result<(), SubmitError<J>>> + Send
     where
         J: Job<Output = Result<T, E>>,
     {
         let index = self.taken + self.handles.len();
         let membership = Membership { group: Arc::clone(&self.state), index, failure: is_failure };
         let cell = Cell::new(job, true, Some(membership));
-        let queued: Queued = Arc::<Cell<J>>::clone(&cell);
-        match enter(&self.shared, &queued, Some(&self.state)).await {
-            Ok(id) => {
-                self.handles.push_back(JobHandle::new(id, cell, Arc::clone(&self.shared)));
-                self.state.add(id);
-                Ok(())
+        async move {
+            let queued: Queued = Arc::<Cell<J>>::clone(&cell);
+            match enter(&self.shared, &queued, Some(&self.state)).await {
+                Ok(id) => {
+                    self.handles.push_back(JobHandle::new(id, cell, Arc::clone(&self.shared)));
+                    self.state.add(id);
+                    Ok(())
+                }
+                Err(refusal) => Err(refused(refusal, &cell)),
             }
-            Err(refusal) => Err(refused(refusal, &cell)),
         }
     }
 

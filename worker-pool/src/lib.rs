@@ -22,6 +22,6 @@ pub use error::{ConfigError, GroupError, JobError, Panic, Refusal, SubmitError};
 pub use group::Group;
 pub use handle::{JobHandle, JobId};
 pub use job::Job;
-pub use pool::WorkerPool;
+pub use pool::{Entered, WorkerPool};
 pub use report::{ReturnedJob, Shutdown};
 pub use stats::PoolStats;

@@ -13,6 +13,9 @@ use crate::shared::{Queued, Shared};
 use crate::turn::{enter, enter_now};
 use crate::{Group, Job, JobError, JobHandle, PoolBuilder, PoolStats, Refusal, SubmitError};
 
+/// What became of a submission: the handle of the job, or the job itself with the reason.
+pub type Entered<T, J> = Result<JobHandle<T>, SubmitError<J>>;
+
 /// So many workers and a queue of so many places, and no more: `n` tasks, whatever is submitted.
 ///
 /// A clone is another handle of the same pool.
@@ -70,15 +73,15 @@ impl WorkerPool {
     ///
     /// # Cancel safety
     /// A dropped call has not queued the job, and its place among those who wait goes to the next.
-    pub async fn submit<J: Job>(&self, job: J) -> Result<JobHandle<J::Output>, SubmitError<J>> {
-        self.enter(Cell::new(job, true, None)).await
+    pub fn submit<J: Job>(&self, job: J) -> impl Future<Output = Entered<J::Output, J>> + Send {
+        self.enter(Cell::new(job, true, None))
     }
 
     /// Queues a job if there is room at once and nobody waits for it.
     ///
     /// # Errors
     /// [`Refusal::Full`] or [`Refusal::Closed`]. The job comes back.
-    pub fn try_submit<J: Job>(&self, job: J) -> Result<JobHandle<J::Output>, SubmitError<J>> {
+    pub fn try_submit<J: Job>(&self, job: J) -> Entered<J::Output, J> {
         self.enter_now(Cell::new(job, true, None))
     }
 
@@ -89,15 +92,17 @@ impl WorkerPool {
     ///
     /// # Cancel safety
     /// As [`submit`](Self::submit).
-    pub async fn submit_for<J: Job>(
+    pub fn submit_for<J: Job>(
         &self,
         job: J,
         limit: Duration,
-    ) -> Result<JobHandle<J::Output>, SubmitError<J>> {
+    ) -> impl Future<Output = Entered<J::Output, J>> + Send {
         let cell = Cell::new(job, true, None);
-        match timeout(limit, self.enter(Arc::clone(&cell))).await {
-            Ok(entered) => entered,
-            Err(_) => Err(refused(Refusal::TimedOut, &cell)),
+        async move {
+            match timeout(limit, self.enter(Arc::clone(&cell))).await {
+                Ok(entered) => entered,
+                Err(_) => Err(refused(Refusal::TimedOut, &cell)),
+            }
         }
     }
 
@@ -113,13 +118,13 @@ impl WorkerPool {
     ///
     /// # Cancel safety
     /// As [`submit`](Self::submit).
-    pub async fn submit_blocking<F, T>(&self, job: F) -> Result<JobHandle<T>, SubmitError<F>>
+    pub fn submit_blocking<F, T>(&self, job: F) -> impl Future<Output = Entered<T, F>> + Send
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let entered = self.enter(Cell::new(Blocking(job), false, None)).await;
-        entered.map_err(|error| error.map(|Blocking(job)| job))
+        let entering = self.enter(Cell::new(Blocking(job), false, None));
+        async move { entering.await.map_err(|error| error.map(|Blocking(job)| job)) }
     }
 
     /// Queues a closure that blocks its thread, if there is room at once and nobody waits for it; see
@@ -127,7 +132,7 @@ impl WorkerPool {
     ///
     /// # Errors
     /// As [`try_submit`](Self::try_submit).
-    pub fn try_submit_blocking<F, T>(&self, job: F) -> Result<JobHandle<T>, SubmitError<F>>
+    pub fn try_submit_blocking<F, T>(&self, job: F) -> Entered<T, F>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
@@ -151,17 +156,21 @@ impl WorkerPool {
         self.shared().with(|kernel, _| PoolStats::of(kernel))
     }
 
-    async fn enter<J: Job>(&self, cell: Arc<Cell<J>>) -> Result<JobHandle<J::Output>, SubmitError<J>> {
-        // Whoever submits in a loop lets other tasks of the thread run.
-        coop::consume_budget().await;
-        let queued: Queued = Arc::<Cell<J>>::clone(&cell);
-        match enter(self.shared(), &queued, None).await {
-            Ok(id) => Ok(JobHandle::new(id, cell, Arc::clone(self.shared()))),
-            Err(refusal) => Err(refused(refusal, &cell)),
+    /// It says that it is `Send`, here and in all that waits: callers whose job gives a reference cannot find that out
+    /// by looking inside (<https://github.com/rust-lang/rust/issues/110338>).
+    fn enter<J: Job>(&self, cell: Arc<Cell<J>>) -> impl Future<Output = Entered<J::Output, J>> + Send {
+        async move {
+            // Whoever submits in a loop lets other tasks of the thread run.
+            coop::consume_budget().await;
+            let queued: Queued = Arc::<Cell<J>>::clone(&cell);
+            match enter(self.shared(), &queued, None).await {
+                Ok(id) => Ok(JobHandle::new(id, cell, Arc::clone(self.shared()))),
+                Err(refusal) => Err(refused(refusal, &cell)),
+            }
         }
     }
 
-    fn enter_now<J: Job>(&self, cell: Arc<Cell<J>>) -> Result<JobHandle<J::Output>, SubmitError<J>> {
+    fn enter_now<J: Job>(&self, cell: Arc<Cell<J>>) -> Entered<J::Output, J> {
         let queued: Queued = Arc::<Cell<J>>::clone(&cell);
         match enter_now(self.shared(), &queued) {
             Ok(id) => Ok(JobHandle::new(id, cell, Arc::clone(self.shared()))),

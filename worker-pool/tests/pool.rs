@@ -23,6 +23,13 @@ async fn a_handle_gives_the_typed_result() {
 }
 
 #[tokio::test]
+async fn a_borrowed_constant_is_a_result_too() {
+    let pool = pool(1, 1);
+    let caller = tokio::spawn(async move { pool.submit(async { "text" }).await.unwrap().await });
+    assert_eq!(caller.await.unwrap().unwrap(), "text");
+}
+
+#[tokio::test]
 async fn bad_input_is_refused() {
     let build = |workers, queue| WorkerPool::builder().workers(workers).queue(queue).build().err();
     assert_eq!(build(0, 1), Some(ConfigError::NoWorkers));
