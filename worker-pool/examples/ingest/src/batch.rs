@@ -1,0 +1,96 @@
+//! Payloads gathered until they are worth an object.
+
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
+
+use crate::collection::Collection;
+use crate::storage::Storage;
+
+/// Payloads that become one object.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub(crate) lines: Vec<u8>,
+    pub(crate) payloads: u64,
+    /// Keeps the room of its requests until it is stored.
+    room: Option<OwnedSemaphorePermit>,
+    opened: Option<Instant>,
+}
+
+impl Batch {
+    fn push(&mut self, collection: &Collection, room: OwnedSemaphorePermit) {
+        self.lines.extend_from_slice(collection.lines());
+        self.payloads += collection.payloads();
+        self.opened.get_or_insert_with(Instant::now);
+        match &mut self.room {
+            Some(held) => held.merge(room),
+            None => self.room = Some(room),
+        }
+    }
+
+    fn is_older_than(&self, age: Duration) -> bool {
+        self.opened.is_some_and(|opened| opened.elapsed() >= age)
+    }
+}
+
+/// The open batch, to which workers add, and the storage to which full ones go.
+#[derive(Debug)]
+pub struct Batches {
+    open: Mutex<Batch>,
+    full_at: usize,
+    storage: Storage,
+}
+
+impl Batches {
+    /// Batches that are full with `full_at` bytes; the last collection may take one beyond that.
+    pub fn new(storage: Storage, full_at: usize) -> Self {
+        Self { open: Mutex::default(), full_at, storage }
+    }
+
+    /// Adds a collection to the open batch. Whoever fills the batch stores it, and the others fill the next one
+    /// meanwhile; so there are never more batches than workers, and one.
+    ///
+    /// # Cancel safety
+    ///
+    /// None: a batch that was being stored is lost, and missing in [`Storage::stored`].
+    pub async fn add(&self, collection: Collection, room: OwnedSemaphorePermit) {
+        let full = {
+            let mut open = self.open();
+            open.push(&collection, room);
+            (open.lines.len() >= self.full_at).then(|| mem::take(&mut *open))
+        };
+        drop(collection);
+        self.store(full).await;
+    }
+
+    /// Stores the open batch if its first payload came `age` ago or earlier.
+    ///
+    /// # Cancel safety
+    ///
+    /// None, as [`add`](Self::add).
+    pub async fn store_older_than(&self, age: Duration) {
+        let old = {
+            let mut open = self.open();
+            open.is_older_than(age).then(|| mem::take(&mut *open))
+        };
+        self.store(old).await;
+    }
+
+    /// The storage.
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    async fn store(&self, batch: Option<Batch>) {
+        if let Some(batch) = batch {
+            self.storage.store(batch).await;
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Batch> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,32 @@
+//! How much memory another process uses.
+
+use std::fmt;
+use std::fs;
+use std::io;
+
+/// What the system says of a process's memory, in KiB.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Memory {
+    resident: u64,
+    most: u64,
+}
+
+impl Memory {
+    pub(crate) fn of(pid: u32) -> io::Result<Self> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse().ok()
+        };
+        let fields = field("VmRSS:").zip(field("VmHWM:"));
+        let (resident, most) = fields.ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Self { resident, most })
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mebibytes = |kibibytes: u64| format!("{}.{}", kibibytes / 1024, kibibytes % 1024 * 10 / 1024);
+        write!(f, "{} MiB ({} at most)", mebibytes(self.resident), mebibytes(self.most))
+    }
+}

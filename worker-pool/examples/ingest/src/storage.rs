@@ -1,0 +1,97 @@
+//! Where batches become objects.
+
+use std::mem;
+use std::path::Path as Folder;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, PutPayload, parse_url_opts};
+use tokio::time::sleep;
+use url::Url;
+
+use crate::batch::Batch;
+use crate::service::Failed;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// An object store, and the names of the objects that this process puts there.
+#[derive(Debug)]
+pub struct Storage {
+    store: Box<dyn ObjectStore>,
+    folder: Path,
+    objects: AtomicU64,
+    payloads: AtomicU64,
+    next: AtomicU64,
+}
+
+impl Storage {
+    /// Opens a store: a folder, which is made if it is not there, or a URL (`file:///…`; with the feature `s3` also
+    /// `s3://BUCKET/…`, with the settings that variables `AWS_…` of the environment name).
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the folder, the URL or the settings.
+    pub fn open(place: &str) -> Result<Self, Failed> {
+        let (store, folder) = match Url::parse(place) {
+            Ok(url) if url.scheme() == "file" => {
+                let folder = url.to_file_path().map_err(|()| Failed::Place(place.to_owned()))?;
+                (local(&folder)?, Path::default())
+            }
+            Ok(url) => remote(&url)?,
+            Err(_) => (local(Folder::new(place))?, Path::default()),
+        };
+        // Names sort by the start of the process, and no two processes share one.
+        let start = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let folder = folder.join(format!("{start:012}-{:016x}", rand::random::<u64>()));
+        Ok(Self { store, folder, objects: 0.into(), payloads: 0.into(), next: 0.into() })
+    }
+
+    /// How many payloads are stored.
+    pub fn stored(&self) -> u64 {
+        self.payloads.load(Ordering::Acquire)
+    }
+
+    /// In how many objects.
+    pub fn objects(&self) -> u64 {
+        self.objects.load(Ordering::Acquire)
+    }
+
+    /// Stores a batch as one object. A store that fails is tried again, with pauses of 50 ms to 2 s, under the same
+    /// name: if a failed attempt wrote the object after all, it is written again and not twice.
+    ///
+    /// # Cancel safety
+    ///
+    /// None: the batch is lost.
+    pub async fn store(&self, mut batch: Batch) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let name = self.folder.clone().join(format!("{number:09}.ndjson"));
+        let object = PutPayload::from(mem::take(&mut batch.lines));
+        let mut pause = FIRST_PAUSE;
+        while let Err(error) = self.store.put(&name, object.clone()).await {
+            eprintln!("cannot store {name}, next attempt in {pause:?}: {error}");
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        self.objects.fetch_add(1, Ordering::AcqRel);
+        self.payloads.fetch_add(batch.payloads, Ordering::AcqRel);
+    }
+}
+
+/// A folder whose objects survive the end of the machine once they are stored.
+fn local(folder: &Folder) -> Result<Box<dyn ObjectStore>, Failed> {
+    std::fs::create_dir_all(folder).map_err(Failed::io("make the folder of the store"))?;
+    Ok(Box::new(LocalFileSystem::new_with_prefix(folder)?.with_fsync(true)))
+}
+
+fn remote(url: &Url) -> Result<(Box<dyn ObjectStore>, Path), Failed> {
+    #[cfg(feature = "s3")]
+    {
+        // Two cryptographic libraries in one workspace would leave it open which one is meant; somebody may have chosen.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    let settings = std::env::vars().filter(|(name, _)| name.starts_with("AWS_"));
+    Ok(parse_url_opts(url, settings.map(|(name, value)| (name.to_ascii_lowercase(), value)))?)
+}

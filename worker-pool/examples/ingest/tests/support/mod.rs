@@ -1,0 +1,145 @@
+//! The program under test, and a client that says what it is told to.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Far more than anything takes, for a machine that is busy with other tests.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// The program `ingest` on a free port; killed when dropped.
+pub(crate) struct Ingest {
+    child: Child,
+    address: SocketAddr,
+    output: BufReader<ChildStdout>,
+}
+
+impl Ingest {
+    pub(crate) fn start(folder: &Path, options: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_ingest"))
+            .args(["--listen", "127.0.0.1:0", "--store"])
+            .arg(folder)
+            .args(options)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let address = line.trim_end().strip_prefix("listening on ").unwrap().parse().unwrap();
+        Self { child, address, output }
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        self.try_connect().unwrap()
+    }
+
+    pub(crate) fn try_connect(&self) -> Option<Client> {
+        let stream = TcpStream::connect(self.address).ok()?;
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        Some(Client(stream))
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) fn post(&self, body: &str) -> Answer {
+        self.connect().post(body)
+    }
+
+    /// Sends `SIGTERM`.
+    pub(crate) fn terminate(&self) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+    }
+
+    /// Waits for its end: how it ended, and its last words.
+    pub(crate) fn end(mut self) -> (ExitStatus, String) {
+        let mut words = String::new();
+        self.output.read_to_string(&mut words).unwrap();
+        (self.child.wait().unwrap(), words)
+    }
+}
+
+impl Drop for Ingest {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) struct Client(pub(crate) TcpStream);
+
+impl Client {
+    pub(crate) fn send(&mut self, text: &str) {
+        self.0.write_all(text.as_bytes()).unwrap();
+    }
+
+    pub(crate) fn post(&mut self, body: &str) -> Answer {
+        self.send(&format!(
+            "POST /payloads HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        self.answer()
+    }
+
+    /// The next answer, which has a length.
+    pub(crate) fn answer(&mut self) -> Answer {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            self.0.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap();
+        let mut answer = Answer { status: head[9..12].parse().unwrap(), head, body: String::new() };
+        let mut body = vec![0; answer.header("content-length").map_or(0, |length| length.parse().unwrap())];
+        self.0.read_exact(&mut body).unwrap();
+        answer.body = String::from_utf8(body).unwrap();
+        answer
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.head.lines().filter_map(|line| line.split_once(": "));
+        headers.find_map(|(header, value)| header.eq_ignore_ascii_case(name).then_some(value))
+    }
+}
+
+/// A body with one payload.
+pub(crate) fn payload(id: &str) -> String {
+    format!("{{\"payloads\":[{{\"id\":\"{id}\"}}]}}")
+}
+
+/// The lines of all objects below a folder, sorted.
+pub(crate) fn stored(folder: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            lines.extend(stored(&path));
+        } else {
+            lines.extend(fs::read_to_string(path).unwrap().lines().map(str::to_owned));
+        }
+    }
+    lines.sort();
+    lines
+}
+
+/// The lines that payloads of these ids become, sorted.
+pub(crate) fn lines_of(ids: &[String]) -> Vec<String> {
+    let mut lines: Vec<_> = ids.iter().map(|id| format!("{{\"id\":\"{id}\"}}")).collect();
+    lines.sort();
+    lines
+}

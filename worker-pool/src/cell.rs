@@ -1,0 +1,161 @@
+//! A job from its submission to its end, and the place of its result.
+
+use std::any::{Any, TypeId, type_name};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tracing::Span;
+
+use crate::group::Membership;
+use crate::{Job, JobError};
+
+/// A job that runs; its output goes into its cell.
+pub(crate) type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+type Ended<T> = Result<T, JobError>;
+
+/// What the queue and the workers know of a job.
+pub(crate) trait Run: Send + Sync {
+    /// Begins the job. `None` if it has begun or was taken out before.
+    fn start(self: Arc<Self>) -> Option<Running>;
+
+    /// Puts an error in the place of the result.
+    fn fail(&self, error: JobError);
+
+    /// Makes the result visible. Called once, as the very last.
+    fn announce(&self);
+
+    /// Whether it ends when its future is dropped.
+    fn is_stoppable(&self) -> bool;
+
+    /// The job's type.
+    fn kind(&self) -> &'static str;
+
+    /// Where it was submitted.
+    fn origin(&self) -> &Span;
+
+    fn job_type(&self) -> TypeId;
+
+    /// The job itself, if it has not begun.
+    fn take_any(&self) -> Option<Box<dyn Any + Send>>;
+}
+
+/// What a handle knows of a job.
+pub(crate) trait Outcome<T>: Send + Sync {
+    fn poll_outcome(&self, cx: &mut Context<'_>) -> Poll<Ended<T>>;
+
+    fn is_ended(&self) -> bool;
+}
+
+pub(crate) struct Cell<J: Job> {
+    stoppable: bool,
+    origin: Span,
+    group: Option<Membership<J::Output>>,
+    state: Mutex<State<J>>,
+}
+
+struct State<J: Job> {
+    job: Option<J>,
+    result: Option<Ended<J::Output>>,
+    announced: bool,
+    waker: Option<Waker>,
+}
+
+impl<J: Job> Cell<J> {
+    pub(crate) fn new(job: J, stoppable: bool, group: Option<Membership<J::Output>>) -> Arc<Self> {
+        let state = State { job: Some(job), result: None, announced: false, waker: None };
+        Arc::new(Self { stoppable, origin: Span::current(), group, state: Mutex::new(state) })
+    }
+
+    /// The job, if it has not begun.
+    pub(crate) fn take(&self) -> Option<J> {
+        self.state().job.take()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<J>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the result; the one before is dropped once the lock is free.
+    fn put(&self, result: Ended<J::Output>) {
+        let before = self.state().result.replace(result);
+        drop(before);
+    }
+}
+
+impl<J: Job> Run for Cell<J> {
+    fn start(self: Arc<Self>) -> Option<Running> {
+        let job = self.take()?;
+        Some(Box::pin(async move {
+            let output = job.run().await;
+            self.put(Ok(output));
+        }))
+    }
+
+    fn fail(&self, error: JobError) {
+        self.put(Err(error));
+    }
+
+    fn announce(&self) {
+        // Before the result can be seen, so that whoever sees a failure knows which was the first.
+        if let Some(group) = &self.group
+            && self.state().result.as_ref().is_some_and(|result| group.is_failure(result))
+        {
+            group.fail();
+        }
+        let (waker, unbegun) = {
+            let mut state = self.state();
+            state.announced = true;
+            (state.waker.take(), state.job.take())
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        drop(unbegun);
+    }
+
+    fn is_stoppable(&self) -> bool {
+        self.stoppable
+    }
+
+    fn kind(&self) -> &'static str {
+        type_name::<J>()
+    }
+
+    fn origin(&self) -> &Span {
+        &self.origin
+    }
+
+    fn job_type(&self) -> TypeId {
+        TypeId::of::<J>()
+    }
+
+    fn take_any(&self) -> Option<Box<dyn Any + Send>> {
+        self.take().map(|job| Box::new(job) as Box<dyn Any + Send>)
+    }
+}
+
+impl<J: Job> Outcome<J::Output> for Cell<J> {
+    fn poll_outcome(&self, cx: &mut Context<'_>) -> Poll<Ended<J::Output>> {
+        let mut state = self.state();
+        if !state.announced {
+            if state.waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
+                state.waker = Some(cx.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        match state.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                drop(state);
+                panic!("a job's handle was polled after it gave its result")
+            }
+        }
+    }
+
+    fn is_ended(&self) -> bool {
+        self.state().announced
+    }
+}

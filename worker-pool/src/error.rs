@@ -1,0 +1,199 @@
+//! What can go wrong, with building, submitting and running.
+
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use thiserror::Error;
+
+/// Why a pool cannot be built or resized.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A pool without workers would never run a job. [`pause`](crate::WorkerPool::pause) stops one for a while.
+    #[error("a pool needs at least one worker")]
+    NoWorkers,
+    /// More workers than [`MAX_WORKERS`](crate::MAX_WORKERS).
+    #[error("at most {max} workers, not {asked}", max = crate::MAX_WORKERS)]
+    TooManyWorkers {
+        /// What was asked for.
+        asked: usize,
+    },
+    /// A queue of zero would leave no place from which a worker could take a job.
+    #[error("a queue needs at least one place")]
+    NoQueue,
+    /// Neither inside a Tokio runtime nor given one.
+    #[error("there is no Tokio runtime here, and none was given")]
+    NoRuntime,
+    /// The pool is drained or shut down.
+    #[error("the pool is closed")]
+    Closed,
+}
+
+/// Why a job was not queued.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The queue is full, or others wait for room already.
+    #[error("the queue is full")]
+    Full,
+    /// There was no room within the time given.
+    #[error("there was no room in the queue in time")]
+    TimedOut,
+    /// The pool is drained or shut down.
+    #[error("the pool is closed")]
+    Closed,
+    /// Another job of the group failed.
+    #[error("a job of the group failed")]
+    GroupFailed,
+}
+
+/// A job that was not queued, with the reason. It has not begun.
+#[derive(Error)]
+#[error("job refused: {refusal}")]
+pub struct SubmitError<J> {
+    refusal: Refusal,
+    job: J,
+}
+
+impl<J> SubmitError<J> {
+    pub(crate) fn new(refusal: Refusal, job: J) -> Self {
+        Self { refusal, job }
+    }
+
+    /// Why.
+    #[must_use]
+    pub fn refusal(&self) -> Refusal {
+        self.refusal
+    }
+
+    /// The job, as it was given.
+    #[must_use]
+    pub fn into_job(self) -> J {
+        self.job
+    }
+
+    pub(crate) fn map<K>(self, change: impl FnOnce(J) -> K) -> SubmitError<K> {
+        SubmitError { refusal: self.refusal, job: change(self.job) }
+    }
+}
+
+impl<J> fmt::Debug for SubmitError<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SubmitError").field("refusal", &self.refusal).finish_non_exhaustive()
+    }
+}
+
+/// Why a job that was queued has no result.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// It panicked.
+    #[error("the job panicked: {0}")]
+    Panicked(Panic),
+    /// Its handle or its group cancelled it, before it began or in the middle.
+    #[error("the job was cancelled")]
+    Cancelled,
+    /// Its permit of the cluster's cap was lost, and it was stopped. A blocking job ran on to its end, in part without
+    /// a permit.
+    #[error("the job lost its permit")]
+    LostPermit,
+    /// The pool ended before it began.
+    #[error("the pool ended before the job began")]
+    NotRun,
+    /// It was stopped in the middle, at the deadline of a shutdown or with its runtime.
+    #[error("the job was aborted")]
+    Aborted,
+}
+
+/// A job's panic.
+pub struct Panic {
+    message: String,
+    payload: Mutex<Box<dyn Any + Send>>,
+}
+
+impl Panic {
+    pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
+        let message = if let Some(text) = payload.downcast_ref::<&str>() {
+            (*text).to_owned()
+        } else if let Some(text) = payload.downcast_ref::<String>() {
+            text.clone()
+        } else {
+            "(no message)".to_owned()
+        };
+        Self { message, payload: Mutex::new(payload) }
+    }
+
+    /// The text that it panicked with, or `(no message)`.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What it panicked with, for [`resume_unwind`](std::panic::resume_unwind).
+    #[must_use]
+    pub fn into_payload(self) -> Box<dyn Any + Send> {
+        self.payload.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Panic").field(&self.message).finish()
+    }
+}
+
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// Why a group has no result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum GroupError<E> {
+    /// A job gave an error, the first of all in time.
+    Failed {
+        /// Its place in the order of submission, from 0.
+        index: usize,
+        /// What it gave.
+        error: E,
+    },
+    /// A job ended without a result, before any other failed.
+    Ended {
+        /// Its place in the order of submission, from 0.
+        index: usize,
+        /// How it ended.
+        error: JobError,
+    },
+}
+
+impl<E> GroupError<E> {
+    /// The place of the job that failed, in the order of submission, from 0.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        match self {
+            Self::Failed { index, .. } | Self::Ended { index, .. } => *index,
+        }
+    }
+}
+
+impl<E> fmt::Display for GroupError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed { index, .. } => write!(f, "job {index} of the group failed"),
+            Self::Ended { index, .. } => write!(f, "job {index} of the group ended without a result"),
+        }
+    }
+}
+
+impl<E: Error + 'static> Error for GroupError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Failed { error, .. } => Some(error),
+            Self::Ended { error, .. } => Some(error),
+        }
+    }
+}

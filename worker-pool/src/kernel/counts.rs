@@ -1,0 +1,41 @@
+//! Counters, and the ways a job can end.
+
+/// How a job ended. Every job ends in exactly one of these ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum End {
+    Done,
+    Panicked,
+    Cancelled,
+    LostPermit,
+    /// The pool was shut down before it began.
+    NotRun,
+    Aborted,
+}
+
+/// What happened since the pool was built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) submitted: u64,
+    pub(crate) refused: u64,
+    pub(crate) done: u64,
+    pub(crate) panicked: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) lost_permit: u64,
+    pub(crate) not_run: u64,
+    pub(crate) aborted: u64,
+    pub(crate) store_errors: u64,
+}
+
+impl Counts {
+    pub(crate) fn add(&mut self, end: End) {
+        let counter = match end {
+            End::Done => &mut self.done,
+            End::Panicked => &mut self.panicked,
+            End::Cancelled => &mut self.cancelled,
+            End::LostPermit => &mut self.lost_permit,
+            End::NotRun => &mut self.not_run,
+            End::Aborted => &mut self.aborted,
+        };
+        *counter += 1;
+    }
+}

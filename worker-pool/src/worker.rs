@@ -1,0 +1,223 @@
+//! One of the pool's tasks: takes a job, runs it to its end, takes the next.
+
+use std::any::Any;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use stanchion_core::Permit;
+use tokio::task::coop;
+use tracing::Span;
+
+use crate::cell::Running;
+use crate::error::{JobError, Panic};
+use crate::gate::Gate;
+use crate::kernel::{End, Next, Stop, StopFlag};
+use crate::shared::{Queued, Shared};
+
+/// A worker on its seat. Dropped with its runtime, it accounts for the job in its hands.
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    seat: usize,
+    stop: Arc<StopFlag>,
+    waker: Option<Waker>,
+    current: Option<Queued>,
+    left: bool,
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Arc<Shared>, seat: usize, stop: Arc<StopFlag>) -> Self {
+        Self { shared, seat, stop, waker: None, current: None, left: false }
+    }
+
+    pub(crate) async fn work(mut self) {
+        while let Some((id, job, permit)) = self.next().await {
+            self.current = Some(Arc::clone(&job));
+            let ended = self.run(id, &job, permit).await;
+            drop(job);
+            self.finish(ended);
+            coop::consume_budget().await;
+        }
+        self.left = true;
+        self.shared.tell_if_ending();
+    }
+
+    /// The next job with its permit, where one is asked for; `None` once this worker is one too many.
+    async fn next(&mut self) -> Option<(u64, Queued, Option<Permit>)> {
+        let shared = Arc::clone(&self.shared);
+        let Some(gate) = &shared.gate else {
+            let (id, job) = poll_fn(|cx| self.poll_take(cx)).await?;
+            return Some((id, job, None));
+        };
+        loop {
+            poll_fn(|cx| self.poll_seek(cx)).await?;
+            let Some(permit) = self.pass(gate).await else { continue };
+            let seat = self.seat;
+            match shared.with(|kernel, wakes| kernel.take(seat, |job| job.is_stoppable(), wakes)) {
+                Next::Go((id, job)) => return Some((id, job, permit)),
+                // The job was cancelled meanwhile; the permit goes back.
+                Next::Wait => {}
+                Next::Leave => return None,
+            }
+        }
+    }
+
+    /// Waits for the store, as long as there are jobs to wait for.
+    async fn pass(&mut self, gate: &Gate) -> Option<Option<Permit>> {
+        let shared = Arc::clone(&self.shared);
+        let mut passing = pin!(gate.pass(&shared));
+        poll_fn(|cx| {
+            self.register(cx.waker());
+            if !shared.with(|kernel, _| kernel.keeps_seeking(self.seat)) {
+                return Poll::Ready(None);
+            }
+            passing.as_mut().poll(cx).map(Some)
+        })
+        .await
+    }
+
+    fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<Option<(u64, Queued)>> {
+        self.register(cx.waker());
+        let seat = self.seat;
+        ready(self.shared.with(|kernel, wakes| kernel.take(seat, |job| job.is_stoppable(), wakes)))
+    }
+
+    fn poll_seek(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
+        self.register(cx.waker());
+        let seat = self.seat;
+        ready(self.shared.with(|kernel, wakes| kernel.seek(seat, wakes)))
+    }
+
+    /// Tells the kernel how this task is woken, where it does not know.
+    fn register(&mut self, waker: &Waker) {
+        if self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            return;
+        }
+        self.waker = Some(waker.clone());
+        let seat = self.seat;
+        self.shared.with(|kernel, _| kernel.register(seat, waker.clone()));
+    }
+
+    /// Runs a job to its end, whichever that is. Its future is dropped, and its permit given back, when this returns.
+    async fn run(&mut self, id: u64, job: &Queued, permit: Option<Permit>) -> Result<(), JobError> {
+        let span = tracing::debug_span!("job", pool = %self.shared.name, id, kind = job.kind());
+        span.follows_from(job.origin().id());
+        let Some(running) = Arc::clone(job).start() else { return Err(JobError::Cancelled) };
+        let mut running = Some(running);
+        let stoppable = job.is_stoppable();
+        let mut begun = false;
+        let mut steps = pin!(poll_fn(|cx| {
+            self.register(cx.waker());
+            if (stoppable || !begun)
+                && let Some(stop) = self.stop.get()
+            {
+                return Poll::Ready(Err(stopped(stop)));
+            }
+            begun = true;
+            step(running.as_mut(), &span, cx)
+        }));
+        let ended = match &permit {
+            Some(permit) if stoppable => {
+                permit.run(steps.as_mut()).await.unwrap_or(Err(JobError::LostPermit))
+            }
+            Some(permit) => {
+                let ended = steps.as_mut().await;
+                if permit.is_held() { ended } else { Err(JobError::LostPermit) }
+            }
+            None => steps.as_mut().await,
+        };
+        drop(caught(|| drop(running.take())));
+        if let Err(error) = &ended {
+            tracing::debug!(parent: &span, %error, "job ended without a result");
+        }
+        ended
+    }
+
+    /// Accounts for the job, and only then tells its handle.
+    fn finish(&mut self, ended: Result<(), JobError>) {
+        let Some(job) = self.current.take() else { return };
+        let end = end_of(&ended);
+        let seat = self.seat;
+        let ending = self.shared.with(|kernel, _| {
+            kernel.finish(seat, end);
+            kernel.is_ending()
+        });
+        // Results and jobs are dropped in here, and may panic.
+        drop(caught(move || {
+            if let Err(error) = ended {
+                job.fail(error);
+            }
+            job.announce();
+        }));
+        if ending {
+            self.shared.tell_if_ending();
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if self.left {
+            return;
+        }
+        let seat = self.seat;
+        let orphans = self.shared.with(|kernel, wakes| {
+            kernel.vacate(seat, wakes);
+            if kernel.workers() == 0 { kernel.take_unrun() } else { Vec::new() }
+        });
+        let orphans = orphans.into_iter().map(|(_, job)| (job, JobError::NotRun));
+        for (job, error) in self.current.take().map(|job| (job, JobError::Aborted)).into_iter().chain(orphans)
+        {
+            drop(caught(|| {
+                job.fail(error);
+                job.announce();
+            }));
+        }
+        self.shared.tell_if_ending();
+    }
+}
+
+fn ready<T>(next: Next<T>) -> Poll<Option<T>> {
+    match next {
+        Next::Go(next) => Poll::Ready(Some(next)),
+        Next::Wait => Poll::Pending,
+        Next::Leave => Poll::Ready(None),
+    }
+}
+
+/// One step of a job; a panic in it is the job's error.
+pub(crate) fn step(
+    running: Option<&mut Running>,
+    span: &Span,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), JobError>> {
+    let Some(running) = running else { return Poll::Ready(Ok(())) };
+    match caught(|| span.in_scope(|| running.as_mut().poll(cx))) {
+        Ok(step) => step.map(Ok),
+        Err(payload) => Poll::Ready(Err(JobError::Panicked(Panic::new(payload)))),
+    }
+}
+
+pub(crate) fn caught<R>(run: impl FnOnce() -> R) -> Result<R, Box<dyn Any + Send>> {
+    catch_unwind(AssertUnwindSafe(run))
+}
+
+fn stopped(stop: Stop) -> JobError {
+    match stop {
+        Stop::Cancel => JobError::Cancelled,
+        Stop::Abort => JobError::Aborted,
+    }
+}
+
+fn end_of(ended: &Result<(), JobError>) -> End {
+    match ended {
+        Ok(()) => End::Done,
+        Err(JobError::Panicked(_)) => End::Panicked,
+        Err(JobError::Cancelled) => End::Cancelled,
+        Err(JobError::LostPermit) => End::LostPermit,
+        Err(JobError::NotRun) => End::NotRun,
+        Err(JobError::Aborted) => End::Aborted,
+    }
+}
