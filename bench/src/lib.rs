@@ -7,6 +7,7 @@
 
 pub mod bench;
 pub mod figure;
+pub mod filter;
 pub mod gate;
 pub mod load;
 pub mod lock;

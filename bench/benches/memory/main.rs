@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "benchmarks measure real time and run tasks of their own")]
 
+mod filters;
 mod growth;
 mod limiters;
 mod locks;
@@ -29,7 +30,8 @@ fn main() -> Result<ExitCode, Failure> {
     if let Some(orders) = Orders::of_this_process() {
         return locks::idle(&bed, &orders).map(|()| ExitCode::SUCCESS);
     }
-    let versions = versions(&["tokio", "async-lock", "lockable", "dashmap", "governor", "leaky-bucket"]);
+    let versions =
+        versions(&["tokio", "async-lock", "lockable", "dashmap", "governor", "leaky-bucket", "fastbloom"]);
     let mut bench = Bench::from_arguments("memory", versions);
     locks::uncontended(&mut bench, &bed)?;
     locks::turns(&mut bench, &bed)?;
@@ -37,6 +39,7 @@ fn main() -> Result<ExitCode, Failure> {
     locks::waiters(&mut bench)?;
     limiters::hot(&mut bench, &bed)?;
     limiters::many(&mut bench, &bed)?;
+    filters::filters(&mut bench, &bed)?;
     growth::growth(&mut bench, &bed)?;
     bench.finish()
 }

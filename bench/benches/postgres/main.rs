@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "benchmarks measure real time and run tasks of their own")]
 
 mod bed;
+mod filters;
 mod growth;
 mod hot;
 mod idle;
@@ -33,6 +34,7 @@ fn main() -> Result<ExitCode, Failure> {
     hot::semaphore(&mut bench, &bed)?;
     hot::limiter(&mut bench, &bed)?;
     hot::names(&mut bench, &bed)?;
+    filters::filters(&mut bench, &bed)?;
     idle::waiters(&mut bench)?;
     idle::leases(&mut bench)?;
     growth::beside(&mut bench)?;

@@ -5,6 +5,7 @@
 
 mod bed;
 mod clients;
+mod filters;
 mod growth;
 mod idle;
 mod limiters;
@@ -35,6 +36,7 @@ fn main() -> Result<ExitCode, Failure> {
     locks::semaphore(&mut bench, &bed)?;
     limiters::hot(&mut bench, &bed)?;
     limiters::many(&mut bench, &bed)?;
+    filters::filters(&mut bench, &bed)?;
     idle::waiters(&mut bench)?;
     idle::leases(&mut bench)?;
     growth::beside(&mut bench)?;

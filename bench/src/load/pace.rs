@@ -6,7 +6,7 @@ use crate::measure::Figures;
 /// What came of a slice that repeats one thing.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// How many there were: pairs of an acquisition and a release, or decisions that admitted.
+    /// How many there were: pairs of an acquisition and a release, decisions that admitted, or items.
     pub count: f64,
     /// As many a second, over all tasks.
     pub rate: f64,
@@ -21,7 +21,7 @@ impl Pace {
         Self { count, rate: count / seconds, p50: quantile(times, 0.5), p99: quantile(times, 0.99) }
     }
 
-    /// What [`figures`](Self::figures) are, of things of that name: `pairs`, `admitted`.
+    /// What [`figures`](Self::figures) are, of things of that name: `pairs`, `admitted`, `items`.
     #[must_use]
     pub fn columns(things: &str) -> Vec<Column> {
         vec![Column::rate(&format!("{things} a second")), Column::time("p50"), Column::time("p99")]
