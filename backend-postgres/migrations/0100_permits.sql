@@ -48,7 +48,9 @@ CREATE TABLE stanchion.objects (
     UNIQUE (namespace, kind, name)
 ) WITH (fillfactor = 50);
 
-CREATE INDEX objects_expires ON stanchion.objects (namespace, expires);
+-- For the sweep alone, whose condition says so: the planner of a young database takes any two indexes that begin with the
+-- namespace for equally good, and this one leads to a name past all others.
+CREATE INDEX objects_expires ON stanchion.objects (namespace, expires) WHERE expires > 0;
 
 CREATE TABLE stanchion.holds (
     object bigint NOT NULL,

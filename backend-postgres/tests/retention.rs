@@ -1,4 +1,4 @@
-//! How long idle names stay, and what it costs to take them out (C25).
+//! How long idle names stay, and what it costs to take them out (C25), or to find one among them.
 
 #![allow(
     clippy::disallowed_methods,
@@ -29,6 +29,17 @@ const READ: &str = "SET enable_seqscan = off;
     SELECT stanchion.sweep_permits('ours', 1000);
     SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relid = 'stanchion.objects'::regclass";
 
+/// What a step reads to find one of many names that the planner has not heard of yet.
+const FOUND: &str = "SET enable_seqscan = off;
+    SET plan_cache_mode = force_generic_plan;
+    BEGIN;
+    SELECT (stanchion.claim('ours', 's', 'first', 1)).id;
+    INSERT INTO stanchion.objects (namespace, kind, name, born, expires)
+        SELECT 'ours', 's', 'n' || i, 0, stanchion.now() + 3600000000 FROM generate_series(1, 10000) i;
+    SELECT (stanchion.claim('ours', 's', 'n5000', 1)).id;
+    SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relid = 'stanchion.objects'::regclass;
+    ROLLBACK";
+
 #[tokio::test]
 async fn c25_a_record_stays_for_the_longer_of_its_two_times() {
     let server = server();
@@ -55,4 +66,13 @@ async fn c25_a_sweep_reads_what_it_takes_out_and_no_other_names() {
     assert!((OVER..=OVER * 5).contains(&told[1]), "{} rows read for {OVER}", told[1]);
     let left = server.sql("SELECT count(*) FROM stanchion.objects").unwrap();
     assert_eq!(left.trim(), (20_000 - OVER).to_string());
+}
+
+#[tokio::test]
+async fn c25_a_name_is_found_without_the_others_also_before_the_first_analyze() {
+    let server = server();
+    lease(&server.url()).steps().await.unwrap();
+    let told = server.sql(FOUND).unwrap();
+    let read: i64 = told.trim().lines().last().unwrap().parse().unwrap();
+    assert!(read <= 3, "{read} rows read for one");
 }
