@@ -14,6 +14,7 @@
 //!
 //! Codes such as C4 or M2 in the documentation name the clause that the sentence carries; the conformance suite has
 //! a test of the same name.
+#![cfg_attr(feature = "bloom", doc = include_str!("bloom.md"))]
 
 mod connect;
 

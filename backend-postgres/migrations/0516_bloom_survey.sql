@@ -15,6 +15,7 @@ DECLARE
     f stanchion.bloom_filters;
     state "char";
 BEGIN
+    PERFORM stanchion.enter();
     SELECT b.* INTO f FROM stanchion.bloom_filters AS b WHERE b.namespace = in_namespace AND b.name = in_name;
     state := stanchion.bloom_state(f, in_known, in_known_ends, stanchion.now() / 1000);
     code := CASE state WHEN 'o' THEN 't' WHEN 'l' THEN 'l' ELSE 'e' END;

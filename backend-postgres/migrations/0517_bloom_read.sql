@@ -17,6 +17,7 @@ DECLARE
     state "char";
     lost boolean;
 BEGIN
+    PERFORM stanchion.enter();
     SELECT b.* INTO f FROM stanchion.bloom_filters AS b WHERE b.namespace = in_namespace AND b.name = in_name;
     state := stanchion.bloom_state(f, in_known, in_known_ends, stanchion.now() / 1000);
     IF state <> 'o' THEN

@@ -117,6 +117,7 @@ pub(crate) struct Scripts {
 #[derive(Debug)]
 pub(crate) struct BloomScripts {
     pub(crate) probe: Script,
+    pub(crate) begin: Script,
     pub(crate) merge: Script,
     pub(crate) read: Script,
     pub(crate) survey: Script,
@@ -156,6 +157,7 @@ impl BloomScripts {
     fn new() -> Self {
         Self {
             probe: bloom_script!("probe"),
+            begin: bloom_script!("begin"),
             merge: bloom_script!("merge"),
             read: bloom_script!("read"),
             survey: bloom_script!("survey"),
@@ -182,8 +184,8 @@ mod tests {
     #[cfg(feature = "bloom")]
     #[test]
     fn the_rule_for_filters_grants_what_only_they_use() {
-        let BloomScripts { probe, merge, read, survey, clear, sweep } = BloomScripts::new();
-        let scripts = [probe, merge, read, survey, clear, sweep];
+        let BloomScripts { probe, begin, merge, read, survey, clear, sweep } = BloomScripts::new();
+        let scripts = [probe, begin, merge, read, survey, clear, sweep];
         let used: BTreeSet<_> = scripts.iter().flat_map(Script::commands).map(str::to_owned).collect();
         assert_eq!(granted(1), used.difference(&granted(0)).cloned().collect());
     }

@@ -108,10 +108,12 @@ impl Resident for FilterEntry {
         0
     }
 
+    /// Not beyond the time that a clear keeps it, which may come at any moment: then it is asked again.
     fn kept_until(&self, at: Moment) -> Option<u64> {
         let record = self.read();
         let life = record.as_ref()?.life;
-        (!life.is_over(at)).then(|| life.ends.unwrap_or(u64::MAX))
+        let again = at.micros.saturating_add(micros(CLEARED_KEPT));
+        (!life.is_over(at)).then(|| life.ends.map_or(again, |ends| ends.min(again)))
     }
 }
 

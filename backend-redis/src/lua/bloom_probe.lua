@@ -4,11 +4,11 @@
 -- page by page; within a page they stand in the order of their items, so that of two equal items the second finds
 -- every bit set.
 --
--- ARGV     behind the first two: lane, number of the flight, number of groups; then for each group `i` insert or `c`
---          contains, generation and end that are known, a fresh generation, terms, how many items each call has,
---          number of parts; then for each part the place of its page among the keys, and offset and item, the first is 0,
---          of each bit, 3 bytes each
--- Returns  {1, answer}   {0} if a later flight of the lane was answered before.
+-- ARGV     behind the first two: lane, number of the flight, how many pages it may begin, number of groups; then for each
+--          group `i` insert or `c` contains, generation and end that are known, a fresh generation, terms, how many items
+--          each call has, number of parts; then for each part the place of its page among the keys, and of each bit its
+--          offset and its item, the first is 0, 3 bytes each
+-- Returns  {1, answer}   {0} a later flight of the lane was answered before   {2} nothing done: too many pages to begin
 --          The answer, also kept as `a<lane>`: "number time", then, each after a `;`, for each call
 --          "t BITS"  a 1 for each item that is new or contained    "e" no filter   "E" a cleared one
 --          "m TERMS" the terms in force, which differ              "l" lost
@@ -85,14 +85,14 @@ local function contains(parts, marked)
 end
 
 -- What every call of the group is answered, if no bit is asked for.
-local function refused(o, group, parts)
+local function refused(o, group)
   if missing(o, group.generation, group.ends) then return 'l' end
   if not o.terms then
     if group.inserts then return nil end
     return o.generation and 'E' or 'e'
   end
   if o.terms ~= group.terms then return 'm ' .. o.terms end
-  for _, part in ipairs(parts) do
+  for _, part in ipairs(group.parts) do
     if part.page.gone then return 'l' end
   end
 end
@@ -104,8 +104,8 @@ local function name(o, answers)
   o.told = record
 end
 
-local function answer(o, group, parts, answers)
-  local refusal = refused(o, group, parts)
+local function answer(o, group, answers)
+  local refusal = refused(o, group)
   if refusal then
     if refusal == 'E' then name(o, answers) end
     for _ = 1, #group.counts do answers[#answers + 1] = refusal end
@@ -114,9 +114,9 @@ local function answer(o, group, parts, answers)
   local marked, item = {}, 0
   if group.inserts then
     if not o.terms then open(o, group.fresh, group.terms) end
-    insert(o, parts, marked)
+    insert(o, group.parts, marked)
   else
-    contains(parts, marked)
+    contains(group.parts, marked)
   end
   name(o, answers)
   for _, count in ipairs(group.counts) do
@@ -129,6 +129,26 @@ local function answer(o, group, parts, answers)
   end
 end
 
+-- The groups whose arguments begin there, and how many of the pages they insert into are not begun yet.
+local function groups(o, at, count)
+  local all, new, seen = {}, 0, {}
+  for i = 1, count do
+    local group = { inserts = ARGV[at] == 'i', generation = ARGV[at + 1], ends = ARGV[at + 2], fresh = ARGV[at + 3],
+                    terms = ARGV[at + 4], counts = numbers(ARGV[at + 5]), parts = {} }
+    local last = at + 6 + 2 * tonumber(ARGV[at + 6])
+    for part = at + 7, last, 2 do
+      local page = o.pages[tonumber(ARGV[part])]
+      group.parts[#group.parts + 1] = { page = page, data = ARGV[part + 1] }
+      if group.inserts and not page.begun and not seen[page] then
+        seen[page] = true
+        new = new + 1
+      end
+    end
+    all[i], at = group, last + 1
+  end
+  return all, new
+end
+
 return run(0, function(o, at, list)
   local lane, number = 'a' .. ARGV[at], tonumber(ARGV[at + 1])
   load(o, lane)
@@ -137,17 +157,10 @@ return run(0, function(o, at, list)
     if before >= number then return before == number and { 1, o.memory } or { 0 } end
   end
   look(o, list)
-  local answers, from = { string.format('%.0f %.0f', number, now) }, at + 3
-  for _ = 1, tonumber(ARGV[at + 2]) do
-    local group = { inserts = ARGV[from] == 'i', generation = ARGV[from + 1], ends = ARGV[from + 2],
-                    fresh = ARGV[from + 3], terms = ARGV[from + 4], counts = numbers(ARGV[from + 5]) }
-    local parts, last = {}, from + 6 + 2 * tonumber(ARGV[from + 6])
-    for part = from + 7, last, 2 do
-      parts[#parts + 1] = { page = o.pages[tonumber(ARGV[part])], data = ARGV[part + 1] }
-    end
-    answer(o, group, parts, answers)
-    from = last + 1
-  end
+  local all, new = groups(o, at + 4, tonumber(ARGV[at + 3]))
+  if new > tonumber(ARGV[at + 2]) then return { 2 } end
+  local answers = { string.format('%.0f %.0f', number, now) }
+  for _, group in ipairs(all) do answer(o, group, answers) end
   local text = table.concat(answers, ';')
   if o.noted then
     if not o.memory then

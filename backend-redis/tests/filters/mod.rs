@@ -166,3 +166,14 @@ pub(crate) fn items(prefix: &str, count: usize) -> Vec<String> {
 pub(crate) fn item(text: &str) -> Vec<String> {
     vec![text.to_owned()]
 }
+
+/// The different times at which the keys of a namespace expire.
+pub(crate) async fn ends_of(bed: &Bed, filter: &Filter) -> Vec<u64> {
+    let mut ends = Vec::new();
+    for key in bed.keys().await {
+        ends.push(filter.raw("PEXPIRETIME", key).await);
+    }
+    ends.sort_unstable();
+    ends.dedup();
+    ends
+}

@@ -119,8 +119,8 @@ pub trait BloomFilter: Debug + Send + Sync {
     }
 
     /// Inserts items, and tells of each, in order, whether it was new. They count one after the other: of two equal ones
-    /// the second is not new. Up to 65,536 bits are set by one request (1,000 items at any rate), more by several, one
-    /// after the other. Concurrent calls of a process share requests.
+    /// the second is not new. One request sets so many bits as the store bears well, at most 65,536; larger batches
+    /// leave in several, one after the other. Concurrent calls of a process share requests.
     ///
     /// # Errors
     /// `ConfigMismatch` if the store's parameters differ; `StateLost` (B6); `Unavailable`, `Unknown`. After an error it is

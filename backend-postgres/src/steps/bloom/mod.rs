@@ -20,11 +20,17 @@ use crate::error::unexpected;
 
 /// Bits of a page: 2 KiB. The functions know it, too.
 const PAGE_BITS: u64 = 1 << 14;
+/// In a large filter each bit is in another page: these are 64 MiB to write, within the time limit of a request.
+const MOST_POSITIONS: usize = 1 << 15;
 
 #[async_trait]
 impl BloomSteps for PostgresSteps {
     fn lane(&self, _: &Object) -> usize {
         0
+    }
+
+    fn most_positions(&self) -> usize {
+        MOST_POSITIONS
     }
 
     async fn probe(&self, flight: FlightId, calls: &[BloomCall]) -> Answers<Probed> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use stanchion_core::engine::steps::{BloomAsk, BloomCall, FlightId, Known, Life, Object, Probed};
+use stanchion_core::engine::steps::{BloomAsk, BloomCall, FlightId, Known, Life, Object, Opening, Probed};
 use stanchion_core::{Name, Result};
 
 use super::call::{Entry, packed};
@@ -60,18 +60,34 @@ impl<'a> Cargo<'a> {
         }
     }
 
-    /// What the script is told.
-    pub(super) fn entry(&self, flight: FlightId) -> Entry<'a> {
+    /// What the script is told; it may begin so many pages.
+    pub(super) fn entry(&self, flight: FlightId, begun: u64) -> Entry<'a> {
         let mut entry = Entry::new(self.object);
         entry.pages = self.groups.iter().flat_map(|group| group.pages.keys().copied()).collect();
         entry.pages.sort_unstable();
         entry.pages.dedup();
-        let head = [flight.lane.to_string(), flight.number.to_string(), self.groups.len().to_string()];
-        entry.arguments.extend(head.map(String::into_bytes));
+        let numbers = [flight.number, begun, self.groups.len() as u64];
+        entry.arguments.push(flight.lane.to_string().into_bytes());
+        entry.arguments.extend(numbers.map(|number| number.to_string().into_bytes()));
         for group in &self.groups {
             group.arguments(&entry.pages, &mut entry.arguments);
         }
         entry
+    }
+
+    /// What begins the pages that are inserted into, at most so many at a time.
+    pub(super) fn beginnings(&self, most: usize) -> Vec<Entry<'a>> {
+        let mut entries = Vec::new();
+        for group in self.groups.iter().filter(|group| group.inserts()) {
+            let pages: Vec<u64> = group.pages.keys().copied().collect();
+            for pages in pages.chunks(most) {
+                let mut entry = Entry::new(self.object);
+                entry.pages = pages.to_vec();
+                group.opening(&mut entry.arguments);
+                entries.push(entry);
+            }
+        }
+        entries
     }
 
     /// What each call is told, in order.
@@ -94,10 +110,22 @@ impl<'a> Cargo<'a> {
 }
 
 impl Group<'_> {
+    fn inserts(&self) -> bool {
+        matches!(self.call.ask, BloomAsk::Insert(_))
+    }
+
+    /// The record that its calls know, and the one that they make.
+    fn opening(&self, arguments: &mut Vec<Vec<u8>>) {
+        let Opening { known, fresh, terms, .. } = &self.call.of;
+        record::push_known(arguments, known);
+        arguments.extend([fresh.to_string(), record::terms(terms)].map(String::into_bytes));
+    }
+
     fn takes(&self, call: &BloomCall) -> bool {
         let (own, other) = (&self.call.of, &call.of);
-        let same = matches!(self.call.ask, BloomAsk::Insert(_)) == matches!(call.ask, BloomAsk::Insert(_));
-        same && own.known == other.known && own.terms == other.terms
+        self.inserts() == matches!(call.ask, BloomAsk::Insert(_))
+            && own.known == other.known
+            && own.terms == other.terms
     }
 
     fn load(&mut self, call: &BloomCall) {
@@ -116,11 +144,8 @@ impl Group<'_> {
     }
 
     fn arguments(&self, pages: &[u64], arguments: &mut Vec<Vec<u8>>) {
-        let inserts = matches!(self.call.ask, BloomAsk::Insert(_));
-        arguments.push(if inserts { b"i" } else { b"c" }.to_vec());
-        record::push_known(arguments, &self.call.of.known);
-        arguments.push(self.call.of.fresh.to_string().into_bytes());
-        arguments.push(record::terms(&self.call.of.terms).into_bytes());
+        arguments.push(if self.inserts() { b"i" } else { b"c" }.to_vec());
+        self.opening(arguments);
         arguments.push(self.counts.iter().flat_map(|count| packed(*count)).collect());
         arguments.push(self.pages.len().to_string().into_bytes());
         for (page, bits) in &self.pages {
@@ -172,8 +197,6 @@ mod tests {
     use super::*;
 
     fn call(name: &str, ask: BloomAsk) -> BloomCall {
-        use stanchion_core::engine::steps::Opening;
-
         let object = Object { kind: Kind::BloomFilter, name: Name::new(name).unwrap() };
         // Two hashes.
         let terms = FilterTerms { shape: Shape::new(10_000_000, 0.25).unwrap(), ttl: None };
@@ -195,10 +218,12 @@ mod tests {
         assert_eq!((first.counts.as_slice(), second.counts.as_slice()), (&[2, 1][..], &[1][..]));
         assert_eq!(first.pages[&0], [0, 0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 1, 0, 0, 3, 0, 0, 1, 0, 0, 4, 0, 0, 2]);
         assert_eq!(first.pages[&1], [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 2]);
-        let entry = cargo[0].entry(FlightId { lane: Ticket::random(), number: 7 });
+        let entry = cargo[0].entry(FlightId { lane: Ticket::random(), number: 7 }, 64);
         assert_eq!(entry.pages, [0, 1, 2]);
         let last = &entry.arguments[entry.arguments.len() - 2..];
         assert_eq!((last[0].as_slice(), last[1].len()), (&b"3"[..], 6), "the third page");
+        let begun: Vec<_> = cargo[0].beginnings(1).into_iter().map(|entry| entry.pages).collect();
+        assert_eq!(begun, [[0], [1]], "not for who only asks");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use stanchion_core::engine::steps::{
 use stanchion_core::{Error, ErrorKind, Result};
 
 use self::call::Entry;
+use self::flight::Cargo;
 use super::RedisSteps;
 use super::reply::Reply;
 use crate::error::unexpected;
@@ -19,18 +20,28 @@ use crate::script::BloomScripts;
 
 /// The bits of a page: one string of 1 MiB. The scripts know the same number.
 const PAGE_BITS: u64 = 1 << 23;
-/// Pages that are deleted in one request.
-const SWEPT: usize = 256;
+/// Positions of one request: the server is kept by them for some 15 ms.
+const MOST_POSITIONS: usize = 1 << 14;
+/// Pages that are begun or deleted in one request: the server makes zeros of so many MiB in some 10 ms.
+const AT_ONCE: usize = 64;
 
 impl RedisSteps {
     fn of_filters(&self) -> &BloomScripts {
         &self.scripts().bloom
     }
 
+    /// Inserts into more new pages than may be begun in one request: those that are there already are not begun again.
+    async fn probe_large(&self, flight: FlightId, cargo: &Cargo<'_>) -> Result<Reply> {
+        for beginning in cargo.beginnings(AT_ONCE) {
+            self.ask_one(&self.of_filters().begin, beginning).await?;
+        }
+        self.ask_one(&self.of_filters().probe, cargo.entry(flight, u64::MAX)).await
+    }
+
     /// Deletes the pages of a filter of so many bits that do not belong to it any more.
     async fn sweep(&self, object: &Object, bits: u64) -> Result<()> {
         let pages: Vec<u64> = (0..bits.div_ceil(PAGE_BITS)).collect();
-        for pages in pages.chunks(SWEPT) {
+        for pages in pages.chunks(AT_ONCE) {
             let mut entry = Entry::new(object);
             entry.pages = pages.to_vec();
             self.ask_one(&self.of_filters().sweep, entry).await?;
@@ -58,10 +69,19 @@ impl BloomSteps for RedisSteps {
         self.lane_of(object)
     }
 
+    fn most_positions(&self) -> usize {
+        MOST_POSITIONS
+    }
+
     async fn probe(&self, flight: FlightId, calls: &[BloomCall]) -> Answers<Probed> {
         let cargo = flight::by_name(calls);
-        let entries: Vec<_> = cargo.iter().map(|cargo| cargo.entry(flight)).collect();
-        let replies = self.ask_each(&self.of_filters().probe, &entries).await;
+        let entries: Vec<_> = cargo.iter().map(|cargo| cargo.entry(flight, AT_ONCE as u64)).collect();
+        let mut replies = self.ask_each(&self.of_filters().probe, &entries).await;
+        for (cargo, reply) in cargo.iter().zip(&mut replies) {
+            if reply.as_ref().is_ok_and(|reply| reply.number(0).is_ok_and(|number| number == 2)) {
+                *reply = self.probe_large(flight, cargo).await;
+            }
+        }
         let mut answers: Vec<Option<Result<Probed>>> = calls.iter().map(|_| None).collect();
         for (cargo, reply) in cargo.iter().zip(replies) {
             match reply.and_then(Reply::ours).and_then(|reply| cargo.unload(&reply)) {

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use crate::clock::{now, sleep};
 use crate::engine::joint::{Passage, Vessel};
-use crate::engine::steps::{Answers, BloomAsk, BloomCall, BloomSteps, FlightId, MAX_POSITIONS, Probed};
+use crate::engine::steps::{Answers, BloomAsk, BloomCall, BloomSteps, FlightId, Probed};
 use crate::{Error, ErrorKind, Result, Ticket};
 
 /// Calls that leave together.
@@ -34,7 +34,7 @@ impl Vessel for Flights {
 
     async fn carry(&self, passage: Passage<'_>, asks: &[BloomCall]) -> Answers<Probed> {
         let mut answers = Vec::with_capacity(asks.len());
-        for (place, load) in loads(asks).into_iter().enumerate() {
+        for (place, load) in loads(asks, self.0.most_positions()).into_iter().enumerate() {
             // Each load has a lane of its own: a store keeps the last flight of a lane only.
             let lane = Ticket::from(passage.flight.lane.as_u128().wrapping_add(place as u128));
             let flight = FlightId { lane, number: passage.flight.number };
@@ -76,15 +76,15 @@ impl Flights {
     }
 }
 
-/// Cuts a batch so that no request has more than [`MAX_POSITIONS`], unless one call has.
-fn loads(asks: &[BloomCall]) -> Vec<Range<usize>> {
+/// Cuts a batch so that no request has more than so many positions, unless one call has.
+fn loads(asks: &[BloomCall], most: usize) -> Vec<Range<usize>> {
     let mut loads = Vec::with_capacity(1);
     let (mut start, mut positions) = (0, 0);
     for (index, ask) in asks.iter().enumerate() {
         let more = match &ask.ask {
             BloomAsk::Insert(positions) | BloomAsk::Contains(positions) => positions.len(),
         };
-        if index > start && positions + more > MAX_POSITIONS {
+        if index > start && positions + more > most {
             loads.push(start..index);
             (start, positions) = (index, 0);
         }

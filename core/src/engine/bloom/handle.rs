@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::Filtering;
 use crate::bloom::{FilterTerms, Shape};
 use crate::engine::EngineHandle;
-use crate::engine::steps::{BloomAsk, BloomCall, Known, MAX_POSITIONS, Object, Opening, Probed};
+use crate::engine::steps::{BloomAsk, BloomCall, Known, Object, Opening, Probed};
 use crate::{BloomFilter, BloomOptions, Error, ErrorKind, OnMismatch, Result, Ticket};
 
 /// A Bloom filter.
@@ -104,7 +104,8 @@ impl Filter {
         loop {
             let seen = self.seen();
             let shape = seen.terms.shape;
-            let most = (MAX_POSITIONS / shape.hashes() as usize).min(items.len());
+            let most = self.filtering.steps.most_positions() / shape.hashes() as usize;
+            let most = most.max(1).min(items.len());
             let positions = items[..most].iter().flat_map(|item| shape.positions(item)).collect();
             let ask = match verb {
                 Verb::Insert => BloomAsk::Insert(positions),
