@@ -4,6 +4,8 @@ use std::future::Future;
 
 use tokio::task::spawn_blocking;
 
+use crate::token::{fencing_token, with_token};
+
 /// A piece of work. Every future that is `Send` and `'static` is one; a type of one's own has the advantage that a job
 /// which never ran [comes back as that type](crate::ReturnedJob::downcast), and can be written down for later.
 ///
@@ -66,7 +68,8 @@ where
     type Output = T;
 
     async fn run(self) -> T {
-        match spawn_blocking(self.0).await {
+        let token = fencing_token();
+        match spawn_blocking(move || with_token(token, self.0)).await {
             Ok(output) => output,
             Err(error) => match error.try_into_panic() {
                 Ok(payload) => std::panic::resume_unwind(payload),

@@ -14,6 +14,7 @@ mod pool;
 mod report;
 mod shared;
 mod stats;
+mod token;
 mod turn;
 mod worker;
 
@@ -25,3 +26,4 @@ pub use job::Job;
 pub use pool::{Entered, WorkerPool};
 pub use report::{ReturnedJob, Shutdown};
 pub use stats::PoolStats;
+pub use token::fencing_token;

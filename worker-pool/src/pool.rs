@@ -11,6 +11,7 @@ use crate::cell::Cell;
 use crate::job::Blocking;
 use crate::shared::{Queued, Shared};
 use crate::turn::{enter, enter_now};
+use crate::worker::end;
 use crate::{Group, Job, JobError, JobHandle, PoolBuilder, PoolStats, Refusal, SubmitError};
 
 /// What became of a submission: the handle of the job, or the job itself with the reason.
@@ -196,9 +197,6 @@ impl Drop for Owner {
             kernel.close(wakes);
             kernel.take_unrun()
         });
-        for (_, job) in unrun {
-            job.fail(JobError::NotRun);
-            job.announce();
-        }
+        unrun.into_iter().for_each(|(_, job)| end(job, JobError::NotRun));
     }
 }

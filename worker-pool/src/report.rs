@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use crate::shared::Queued;
-use crate::worker::{caught, step};
+use crate::worker::{caught, end, step};
 use crate::{Job, JobError, JobId};
 
 /// What became of the jobs that a pool had when it was [shut down](crate::WorkerPool::shutdown).
@@ -102,10 +102,10 @@ impl ReturnedJob {
 
 impl Drop for ReturnedJob {
     fn drop(&mut self) {
-        if let Some(error) = self.fate.take() {
-            self.job.fail(error);
+        match self.fate.take() {
+            Some(error) => end(Arc::clone(&self.job), error),
+            None => self.job.announce(),
         }
-        self.job.announce();
     }
 }
 

@@ -10,7 +10,7 @@ use crate::JobError;
 use crate::cell::Run;
 use crate::gate::Gate;
 use crate::kernel::{Kernel, StopFlag, Wakes};
-use crate::worker::Worker;
+use crate::worker::{Worker, end};
 
 pub(crate) type Queued = Arc<dyn Run>;
 pub(crate) type PoolKernel = Kernel<Queued, Waker>;
@@ -57,8 +57,7 @@ impl Shared {
             withdrawn
         });
         if let Some(job) = withdrawn {
-            job.fail(JobError::Cancelled);
-            job.announce();
+            end(job, JobError::Cancelled);
             self.tell_if_ending();
         }
     }

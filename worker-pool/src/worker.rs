@@ -16,6 +16,7 @@ use crate::error::{JobError, Panic};
 use crate::gate::Gate;
 use crate::kernel::{End, Next, Stop, StopFlag};
 use crate::shared::{Queued, Shared};
+use crate::token::with_token;
 
 /// A worker on its seat. Dropped with its runtime, it accounts for the job in its hands.
 pub(crate) struct Worker {
@@ -107,6 +108,7 @@ impl Worker {
         let Some(running) = Arc::clone(job).start() else { return Err(JobError::Cancelled) };
         let mut running = Some(running);
         let stoppable = job.is_stoppable();
+        let token = permit.as_ref().map(Permit::fencing_token);
         let mut begun = false;
         let mut steps = pin!(poll_fn(|cx| {
             self.register(cx.waker());
@@ -116,7 +118,7 @@ impl Worker {
                 return Poll::Ready(Err(stopped(stop)));
             }
             begun = true;
-            step(running.as_mut(), &span, cx)
+            with_token(token, || step(running.as_mut(), &span, cx))
         }));
         let ended = match &permit {
             Some(permit) if stoppable => {
@@ -138,19 +140,16 @@ impl Worker {
     /// Accounts for the job, and only then tells its handle.
     fn finish(&mut self, ended: Result<(), JobError>) {
         let Some(job) = self.current.take() else { return };
-        let end = end_of(&ended);
+        let how = end_of(&ended);
         let seat = self.seat;
         let ending = self.shared.with(|kernel, _| {
-            kernel.finish(seat, end);
+            kernel.finish(seat, how);
             kernel.is_ending()
         });
-        // Results and jobs are dropped in here, and may panic.
-        drop(caught(move || {
-            if let Err(error) = ended {
-                job.fail(error);
-            }
-            job.announce();
-        }));
+        match ended {
+            Ok(()) => drop(caught(move || job.announce())),
+            Err(error) => end(job, error),
+        }
         if ending {
             self.shared.tell_if_ending();
         }
@@ -167,14 +166,10 @@ impl Drop for Worker {
             kernel.vacate(seat, wakes);
             if kernel.workers() == 0 { kernel.take_unrun() } else { Vec::new() }
         });
-        let orphans = orphans.into_iter().map(|(_, job)| (job, JobError::NotRun));
-        for (job, error) in self.current.take().map(|job| (job, JobError::Aborted)).into_iter().chain(orphans)
-        {
-            drop(caught(|| {
-                job.fail(error);
-                job.announce();
-            }));
+        if let Some(job) = self.current.take() {
+            end(job, JobError::Aborted);
         }
+        orphans.into_iter().for_each(|(_, job)| end(job, JobError::NotRun));
         self.shared.tell_if_ending();
     }
 }
@@ -200,6 +195,15 @@ pub(crate) fn step(
     }
 }
 
+/// Ends a job without a result, and tells its handle.
+pub(crate) fn end(job: Queued, error: JobError) {
+    drop(caught(move || {
+        job.fail(error);
+        job.announce();
+    }));
+}
+
+/// What is run here may drop jobs and results, whose destructors may panic.
 pub(crate) fn caught<R>(run: impl FnOnce() -> R) -> Result<R, Box<dyn Any + Send>> {
     catch_unwind(AssertUnwindSafe(run))
 }

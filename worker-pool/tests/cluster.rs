@@ -200,3 +200,22 @@ async fn jobs_wait_through_errors_of_the_store() {
     drop(report);
     assert!(matches!(never.await, Err(JobError::NotRun)));
 }
+
+#[tokio::test]
+async fn a_job_knows_its_fencing_token() {
+    let store = MemoryStore::new();
+    let capped = builder(1, 10).cluster_cap(semaphore(&store, 1)).build().unwrap();
+    let read = || async {
+        let before = stanchion_pool::fencing_token();
+        tokio::task::yield_now().await;
+        assert_eq!(stanchion_pool::fencing_token(), before);
+        before
+    };
+    let first = capped.submit(read()).await.unwrap().await.unwrap().unwrap();
+    let second = capped.submit_blocking(stanchion_pool::fencing_token).await.unwrap().await.unwrap().unwrap();
+    let third = capped.submit(read()).await.unwrap().await.unwrap().unwrap();
+    assert!(first < second && second < third);
+    let free = builder(1, 10).build().unwrap();
+    assert_eq!(free.submit(read()).await.unwrap().await.unwrap(), None);
+    assert_eq!(stanchion_pool::fencing_token(), None);
+}

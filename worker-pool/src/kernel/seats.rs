@@ -31,18 +31,19 @@ pub(crate) struct Seats<W> {
     seats: Vec<Option<Seat<W>>>,
     /// Numbers of idle seats; the last to become idle is woken first, since its memory is warm.
     idle: Vec<usize>,
-    taken: usize,
+    /// Numbers of empty seats.
+    free: Vec<usize>,
     seeking: usize,
     running: usize,
 }
 
 impl<W: Clone> Seats<W> {
     pub(crate) fn new() -> Self {
-        Self { seats: Vec::new(), idle: Vec::new(), taken: 0, seeking: 0, running: 0 }
+        Self { seats: Vec::new(), idle: Vec::new(), free: Vec::new(), seeking: 0, running: 0 }
     }
 
     pub(crate) fn taken(&self) -> usize {
-        self.taken
+        self.seats.len() - self.free.len()
     }
 
     pub(crate) fn seeking(&self) -> usize {
@@ -56,8 +57,7 @@ impl<W: Clone> Seats<W> {
     pub(crate) fn add(&mut self) -> (usize, Arc<StopFlag>) {
         let stop = Arc::<StopFlag>::default();
         let seat = Some(Seat { doing: Doing::Awake, waker: None, stop: Arc::clone(&stop) });
-        self.taken += 1;
-        if let Some(index) = self.seats.iter().position(Option::is_none) {
+        if let Some(index) = self.free.pop() {
             self.seats[index] = seat;
             return (index, stop);
         }
@@ -69,7 +69,7 @@ impl<W: Clone> Seats<W> {
     pub(crate) fn remove(&mut self, seat: usize) -> Option<u64> {
         let was_running = self.rise(seat);
         if self.seats.get_mut(seat).and_then(Option::take).is_some() {
-            self.taken -= 1;
+            self.free.push(seat);
         }
         was_running
     }

@@ -51,7 +51,7 @@ impl Batches {
     }
 
     /// Adds a collection to the open batch. Whoever fills the batch stores it, and the others fill the next one
-    /// meanwhile; so there are never more batches than workers, and one.
+    /// meanwhile: at most one is open, and one being stored by each worker and by whoever looks for old ones.
     ///
     /// # Cancel safety
     ///

@@ -9,7 +9,7 @@ use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
-use axum::response::{IntoResponse, Response};
+use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::post;
 use stanchion_pool::WorkerPool;
 use tokio::sync::Semaphore;
@@ -51,17 +51,18 @@ impl Endpoint {
         self.accepted.load(Ordering::Acquire)
     }
 
-    async fn take(&self, request: Request) -> Result<Response, Response> {
+    /// Queues what the request brings; how many payloads.
+    async fn take(&self, request: Request) -> Result<u64, Refused> {
         // Before anything is read, so that bodies on their way are within the bounds too.
         let announced = self.announced(&request)?;
         let room = Arc::clone(&self.room).try_acquire_many_owned(announced);
-        let mut room = room.map_err(|_| come_back("too much is on its way to the store"))?;
+        let mut room = room.map_err(|_| Refused::later("too much is on its way to the store"))?;
 
         let body = timeout(self.patience, Bytes::from_request(request, &())).await;
-        let body = body.map_err(|_| answer(StatusCode::REQUEST_TIMEOUT, "the body did not arrive"))?;
-        let body = body.map_err(IntoResponse::into_response)?;
+        let body = body.map_err(|_| Refused::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive"))?;
+        let body = body.map_err(|rejection| Refused::new(rejection.status(), rejection.body_text()))?;
         let collection = Collection::read(&body)
-            .map_err(|malformed| answer(StatusCode::BAD_REQUEST, &malformed.to_string()))?;
+            .map_err(|malformed| Refused::new(StatusCode::BAD_REQUEST, malformed.to_string()))?;
         drop(room.split(room.num_permits().saturating_sub(body.len().max(1))));
         drop(body);
 
@@ -69,28 +70,51 @@ impl Endpoint {
         let batches = Arc::clone(&self.batches);
         let job = async move { batches.add(collection, room).await };
         // From here to the answer nothing waits, so that no request is counted without being queued.
-        let job = self.pool.try_submit(job).map_err(|refused| come_back(&refused.refusal().to_string()))?;
+        let job =
+            self.pool.try_submit(job).map_err(|refused| Refused::later(refused.refusal().to_string()))?;
         // It runs all the same; nobody waits for it.
         drop(job);
         self.accepted.fetch_add(payloads, Ordering::AcqRel);
-        let answer = format!("{{\"accepted\":{payloads}}}\n");
-        Ok((StatusCode::ACCEPTED, [(CONTENT_TYPE, "application/json")], answer).into_response())
+        Ok(payloads)
     }
 
-    /// How many bytes a request may turn out to have.
-    fn announced(&self, request: &Request) -> Result<u32, Response> {
+    /// How many bytes a request may turn out to have, at least 1.
+    fn announced(&self, request: &Request) -> Result<u32, Refused> {
         let Some(length) = request.headers().get(CONTENT_LENGTH) else { return Ok(self.body_limit.max(1)) };
-        let length: u64 = length.to_str().ok().and_then(|length| length.parse().ok()).unwrap_or(u64::MAX);
-        u32::try_from(length)
-            .ok()
-            .filter(|length| *length <= self.body_limit)
-            .map(|length| length.max(1))
-            .ok_or_else(|| {
-                answer(
-                    StatusCode::PAYLOAD_TOO_LARGE,
-                    &format!("a body has at most {} bytes", self.body_limit),
-                )
-            })
+        let length: Option<u32> = length.to_str().ok().and_then(|length| length.parse().ok());
+        let length = length.filter(|length| *length <= self.body_limit).map(|length| length.max(1));
+        length.ok_or_else(|| {
+            Refused::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                format!("a body has at most {} bytes", self.body_limit),
+            )
+        })
+    }
+}
+
+/// An answer other than 202.
+#[derive(Debug)]
+struct Refused {
+    status: StatusCode,
+    text: String,
+}
+
+impl Refused {
+    fn new(status: StatusCode, text: impl Into<String>) -> Self {
+        Self { status, text: text.into() }
+    }
+
+    /// The same request may be accepted at another time.
+    fn later(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let later = self.status == StatusCode::SERVICE_UNAVAILABLE;
+        let headers = later.then_some([(RETRY_AFTER, COME_BACK_AFTER)]);
+        (self.status, AppendHeaders(headers.into_iter().flatten()), self.text + "\n").into_response()
     }
 }
 
@@ -100,16 +124,8 @@ pub fn router(endpoint: Arc<Endpoint>) -> Router {
     Router::new().route("/payloads", post(take)).layer(DefaultBodyLimit::max(limit)).with_state(endpoint)
 }
 
-async fn take(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
-    endpoint.take(request).await.unwrap_or_else(|refusal| refusal)
-}
-
-fn answer(status: StatusCode, text: &str) -> Response {
-    (status, format!("{text}\n")).into_response()
-}
-
-fn come_back(text: &str) -> Response {
-    let mut response = answer(StatusCode::SERVICE_UNAVAILABLE, text);
-    response.headers_mut().insert(RETRY_AFTER, axum::http::HeaderValue::from_static(COME_BACK_AFTER));
-    response
+async fn take(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Result<impl IntoResponse, Refused> {
+    let accepted = endpoint.take(request).await?;
+    let json = [(CONTENT_TYPE, "application/json")];
+    Ok((StatusCode::ACCEPTED, json, format!("{{\"accepted\":{accepted}}}\n")))
 }

@@ -92,6 +92,9 @@ fn remote(url: &Url) -> Result<(Box<dyn ObjectStore>, Path), Failed> {
         // Two cryptographic libraries in one workspace would leave it open which one is meant; somebody may have chosen.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
-    let settings = std::env::vars().filter(|(name, _)| name.starts_with("AWS_"));
-    Ok(parse_url_opts(url, settings.map(|(name, value)| (name.to_ascii_lowercase(), value)))?)
+    let settings = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok().filter(|name| name.starts_with("AWS_"))?;
+        Some((name.to_ascii_lowercase(), value.into_string().ok()?))
+    });
+    Ok(parse_url_opts(url, settings)?)
 }

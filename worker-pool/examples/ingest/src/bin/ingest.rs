@@ -10,6 +10,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    if std::env::args().any(|argument| argument == "--help") {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     let settings = match Settings::parse(std::env::args().skip(1)) {
         Ok(settings) => settings,
         Err(wrong) => {

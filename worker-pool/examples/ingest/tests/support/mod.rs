@@ -1,5 +1,7 @@
 //! The program under test, and a client that says what it is told to.
 
+#![allow(dead_code, reason = "no test needs everything")]
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -21,10 +23,14 @@ pub(crate) struct Ingest {
 
 impl Ingest {
     pub(crate) fn start(folder: &Path, options: &[&str]) -> Self {
+        Self::start_at(folder.to_str().unwrap(), options, &[])
+    }
+
+    pub(crate) fn start_at(place: &str, options: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_ingest"))
-            .args(["--listen", "127.0.0.1:0", "--store"])
-            .arg(folder)
+            .args(["--listen", "127.0.0.1:0", "--store", place])
             .args(options)
+            .envs(environment.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
