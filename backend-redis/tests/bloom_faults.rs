@@ -16,8 +16,9 @@ use stanchion_core::{BloomFilter, BloomOptions, ErrorKind, Store};
 use stanchion_redis::RedisStore;
 
 const ITEMS: usize = 400;
-/// Of so many replies to scripts one is lost.
-const LOST: u64 = 3;
+/// Of so many replies to scripts one is lost. An even number: where the text is another on its way, its hash is never
+/// known, and each second request is the one that is carried out.
+const LOST: u64 = 4;
 
 /// A filter with room for all of it, as the client of a store at this URL.
 async fn filter(url: &str) -> (RedisStore, Arc<dyn BloomFilter>) {
@@ -79,7 +80,6 @@ async fn b6_what_a_server_forgot_is_told_once_to_each_handle() {
         assert!(filter.insert(b"a").await.unwrap() && other.contains(b"a").await.unwrap());
         server.kill().unwrap();
         server.restart().unwrap();
-        store.ping().await.unwrap();
         if append_only {
             assert!(!filter.insert(b"a").await.unwrap() && other.contains(b"a").await.unwrap());
             continue;
