@@ -1,6 +1,7 @@
 //! Memory depends on the queue, not on how many jobs there were.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::disallowed_methods, reason = "tests run tasks and time of their own")]
 
 use std::fs;
 
