@@ -3,6 +3,8 @@
 //! `cargo run --release -p stanchion-redis --features bloom --example bloom_batches [URL]`; without a URL on a private
 //! server.
 
+#![allow(clippy::disallowed_methods, reason = "a program owns its runtime, and measures real time")]
+
 use std::time::{Duration, Instant};
 
 use stanchion_conformance::servers;

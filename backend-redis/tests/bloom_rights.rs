@@ -1,7 +1,11 @@
 //! Each right that the manual names for Bloom filters is needed, and named where it is missing (C21).
 
 #![cfg(feature = "bloom")]
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests own their runtimes, and fail by panic")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests own their runtimes, and fail by panic"
+)]
 
 mod deployed;
 mod filters;
