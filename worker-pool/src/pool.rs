@@ -159,7 +159,7 @@ impl WorkerPool {
 
     /// It says that it is `Send`, here and in all that waits: callers whose job gives a reference cannot find that out
     /// by looking inside (<https://github.com/rust-lang/rust/issues/110338>).
-    #[expect(clippy::manual_async_fn, reason = "`async fn` cannot say that it is `Send`")]
+    #[expect(clippy::manual_async_fn, reason = "an async function cannot say that it is `Send`")]
     fn enter<J: Job>(&self, cell: Arc<Cell<J>>) -> impl Future<Output = Entered<J::Output, J>> + Send {
         async move {
             // Whoever submits in a loop lets other tasks of the thread run.

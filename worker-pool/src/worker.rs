@@ -14,9 +14,12 @@ use tracing::Span;
 use crate::cell::Running;
 use crate::error::{JobError, Panic};
 use crate::gate::Gate;
-use crate::kernel::{End, Next, Stop, StopFlag};
-use crate::shared::{Queued, Shared};
+use crate::kernel::{End, Next, Stop, StopFlag, Wakes};
+use crate::shared::{PoolKernel, Queued, Shared};
 use crate::token::with_token;
+
+/// How a job ended; its output is in its cell.
+type Ended = Result<(), JobError>;
 
 /// A worker on its seat. Dropped with its runtime, it accounts for the job in its hands.
 pub(crate) struct Worker {
@@ -34,24 +37,26 @@ impl Worker {
     }
 
     pub(crate) async fn work(mut self) {
-        while let Some((id, job, permit)) = self.next().await {
+        let mut ended = None;
+        while let Some((id, job, permit)) = self.next(ended.take()).await {
             self.current = Some(Arc::clone(&job));
-            let ended = self.run(id, &job, permit).await;
-            drop(job);
-            self.finish(ended);
             coop::consume_budget().await;
+            ended = Some(self.run(id, &job, permit).await);
         }
         self.left = true;
         self.shared.tell_if_ending();
     }
 
-    /// The next job with its permit, where one is asked for; `None` once this worker is one too many.
-    async fn next(&mut self) -> Option<(u64, Queued, Option<Permit>)> {
+    /// Accounts for the job that ended, and gives the next one with its permit, where one is asked for; `None` once this
+    /// worker is one too many.
+    async fn next(&mut self, ended: Option<Ended>) -> Option<(u64, Queued, Option<Permit>)> {
         let shared = Arc::clone(&self.shared);
         let Some(gate) = &shared.gate else {
-            let (id, job) = poll_fn(|cx| self.poll_take(cx)).await?;
+            let mut ended = ended;
+            let (id, job) = poll_fn(|cx| self.poll_take(cx, ended.take())).await?;
             return Some((id, job, None));
         };
+        self.finish(ended, |_, _| ());
         loop {
             poll_fn(|cx| self.poll_seek(cx)).await?;
             let Some(permit) = self.pass(gate).await else { continue };
@@ -79,10 +84,10 @@ impl Worker {
         .await
     }
 
-    fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<Option<(u64, Queued)>> {
+    fn poll_take(&mut self, cx: &mut Context<'_>, ended: Option<Ended>) -> Poll<Option<(u64, Queued)>> {
         self.register(cx.waker());
         let seat = self.seat;
-        ready(self.shared.with(|kernel, wakes| kernel.take(seat, |job| job.is_stoppable(), wakes)))
+        ready(self.finish(ended, |kernel, wakes| kernel.take(seat, |job| job.is_stoppable(), wakes)))
     }
 
     fn poll_seek(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
@@ -102,7 +107,7 @@ impl Worker {
     }
 
     /// Runs a job to its end, whichever that is. Its future is dropped, and its permit given back, when this returns.
-    async fn run(&mut self, id: u64, job: &Queued, permit: Option<Permit>) -> Result<(), JobError> {
+    async fn run(&mut self, id: u64, job: &Queued, permit: Option<Permit>) -> Ended {
         let span = tracing::debug_span!("job", pool = %self.shared.name, id, kind = job.kind());
         span.follows_from(job.origin().id());
         let Some(running) = Arc::clone(job).start() else { return Err(JobError::Cancelled) };
@@ -137,22 +142,28 @@ impl Worker {
         ended
     }
 
-    /// Accounts for the job, and only then tells its handle.
-    fn finish(&mut self, ended: Result<(), JobError>) {
-        let Some(job) = self.current.take() else { return };
-        let how = end_of(&ended);
+    /// Accounts for the job that ended, does what comes next under the same lock, and only then tells the job's handle.
+    fn finish<R>(
+        &mut self,
+        ended: Option<Ended>,
+        then: impl FnOnce(&mut PoolKernel, &mut Wakes<Waker>) -> R,
+    ) -> R {
         let seat = self.seat;
-        let ending = self.shared.with(|kernel, _| {
-            kernel.finish(seat, how);
-            kernel.is_ending()
+        let (next, ending) = self.shared.with(|kernel, wakes| {
+            if let Some(ended) = &ended {
+                kernel.finish(seat, end_of(ended));
+            }
+            (then(kernel, wakes), kernel.is_ending())
         });
-        match ended {
-            Ok(()) => drop(caught(move || job.announce())),
-            Err(error) => end(job, error),
+        match (ended, self.current.take()) {
+            (Some(Ok(())), Some(job)) => drop(caught(move || job.announce())),
+            (Some(Err(error)), Some(job)) => end(job, error),
+            _ => {}
         }
         if ending {
             self.shared.tell_if_ending();
         }
+        next
     }
 }
 
@@ -215,7 +226,7 @@ fn stopped(stop: Stop) -> JobError {
     }
 }
 
-fn end_of(ended: &Result<(), JobError>) -> End {
+fn end_of(ended: &Ended) -> End {
     match ended {
         Ok(()) => End::Done,
         Err(JobError::Panicked(_)) => End::Panicked,

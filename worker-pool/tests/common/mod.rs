@@ -17,7 +17,11 @@ pub(crate) fn pool(workers: usize, queue: usize) -> WorkerPool {
 }
 
 /// Waits until the pool's counters are as the test needs them.
-pub(crate) async fn until(pool: &WorkerPool, what: &str, condition: impl Fn(&PoolStats) -> bool + Send + Sync) {
+pub(crate) async fn until(
+    pool: &WorkerPool,
+    what: &str,
+    condition: impl Fn(&PoolStats) -> bool + Send + Sync,
+) {
     let waiting = async {
         while !condition(&pool.stats()) {
             tokio::task::yield_now().await;
