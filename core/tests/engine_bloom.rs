@@ -227,3 +227,30 @@ async fn b4_images_go_piece_by_piece() {
     again.import(&exported).await.unwrap();
     assert!(again.export().await.unwrap() == exported);
 }
+
+#[tokio::test]
+async fn b1_an_import_begins_again_where_the_filter_ended_under_it() {
+    let (model, engine) = model();
+    let options = BloomOptions::new(130_000, 1e-6).ttl(Duration::from_secs(10));
+    let source = filter(&engine, &options);
+    let items: Vec<[u8; 1]> = (0..50).map(|item| [item]).collect();
+    let items: Vec<&[u8]> = items.iter().map(<[u8; 1]>::as_slice).collect();
+    source.insert_many(&items).await.unwrap();
+    let exported = source.export().await.unwrap();
+    let copy = engine.bloom_filter("copy", &options).unwrap();
+    model.faults.delay_ms.store(10, SeqCst);
+    let importing = tokio::spawn({
+        let copy = Arc::clone(&copy);
+        async move { copy.import(&exported).await }
+    });
+    let has_begun = || {
+        let names = model.filters.names.lock().unwrap();
+        names.iter().any(|(object, filter)| object.name.as_str() == "copy" && !filter.bits.is_empty())
+    };
+    while !has_begun() {
+        tokio::task::yield_now().await;
+    }
+    model.filters.now.store(10_000, SeqCst);
+    importing.await.unwrap().unwrap();
+    assert_eq!(copy.contains_many(&items).await.unwrap(), [true; 50]);
+}

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use crate::clock::{now, sleep};
 use crate::engine::joint::{Passage, Vessel};
-use crate::engine::steps::{Answers, BloomAsk, BloomCall, BloomSteps, FlightId, Probed};
+use crate::engine::steps::{Answers, BloomAsk, BloomCall, BloomSteps, FlightId, Probed, refused};
 use crate::{Error, ErrorKind, Result, Ticket};
 
 /// Calls that leave together.
@@ -54,6 +54,13 @@ impl Flights {
         load: Range<usize>,
     ) -> Answers<Probed> {
         let calls = &asks[load.clone()];
+        if !load.clone().any(|index| passage.waits(index)) {
+            // It stood behind others for too long. What is not sent inserts nothing (C3).
+            return refused(
+                calls.len(),
+                &Error::new(ErrorKind::Unavailable, "nobody waited for it any more"),
+            );
+        }
         let sent = now();
         let mut answers = self.0.probe(flight, calls).await;
         answers.resize_with(calls.len(), || Err(Error::new(ErrorKind::Unknown, "the answer was too short")));

@@ -5,6 +5,9 @@ use crate::bloom::{self, Shape};
 use crate::engine::steps::{CHUNK_BYTES, ChunkRead, Known, Merge, Merged, Object, Survey, Surveyed};
 use crate::{Error, ErrorKind, Kind, Name, Result};
 
+/// How often an import or a union is begun, where the filter ends before all is in it.
+const BEGINNINGS: usize = 3;
+
 impl Filter {
     /// The shape in force and the bits that are set.
     pub(super) async fn count(&self) -> Result<(Shape, u64)> {
@@ -55,13 +58,18 @@ impl Filter {
         for (chunk, span) in chunks(&shape) {
             let seen = self.seen();
             let end = image.len() + span;
-            match self.read(&self.object, Some(survey.life), chunk, span).await? {
+            match self.read(&self.object, &survey, chunk, span).await? {
                 ChunkRead::Bytes(bytes) => image.extend(bytes),
-                ChunkRead::Empty => {}
+                ChunkRead::Empty => {
+                    // It ended or was cleared meanwhile: nothing is in it, and not only nothing more.
+                    image.truncate(bloom::HEADER_BYTES);
+                    break;
+                }
                 ChunkRead::Lost => return Err(self.lost(seen)),
             }
             image.resize(end, 0);
         }
+        image.resize(size, 0);
         Ok(image)
     }
 
@@ -69,10 +77,23 @@ impl Filter {
         let (shape, bits) = bloom::open(exported)?;
         self.survey().await?;
         self.check_like(&shape)?;
-        for (chunk, bytes) in (0..).zip(bits.chunks(length(CHUNK_BYTES))) {
-            self.merge(chunk, bytes.to_vec(), &shape).await?;
+        for _ in 0..BEGINNINGS {
+            if self.load_once(&shape, bits).await? {
+                return Ok(());
+            }
         }
-        Ok(())
+        Err(ended_again())
+    }
+
+    /// Merges all pieces; `false` if the filter ended in between, and what was merged before that with it (B1).
+    async fn load_once(&self, shape: &Shape, bits: &[u8]) -> Result<bool> {
+        let mut filled = Filled::default();
+        for (chunk, bytes) in (0..).zip(bits.chunks(length(CHUNK_BYTES))) {
+            if !filled.is_same(self.merge(chunk, bytes.to_vec(), shape).await?) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     pub(super) async fn unite(&self, other: &str) -> Result<()> {
@@ -81,22 +102,37 @@ impl Filter {
         if other == self.object {
             return Ok(());
         }
-        let survey = match self.filtering.steps.survey(&other, None).await? {
+        for _ in 0..BEGINNINGS {
+            if self.unite_once(&other).await? {
+                return Ok(());
+            }
+        }
+        Err(ended_again())
+    }
+
+    /// As [`load_once`](Self::load_once), of another filter's pieces.
+    async fn unite_once(&self, other: &Object) -> Result<bool> {
+        let survey = match self.filtering.steps.survey(other, None).await? {
             Surveyed::Live(survey) => survey,
-            Surveyed::Empty(_) => return Ok(()),
+            Surveyed::Empty(_) => return Ok(true),
             Surveyed::Lost => return Err(other_lost()),
         };
         let shape = survey.terms.shape;
         self.check_like(&shape)?;
+        let mut filled = Filled::default();
         for (chunk, span) in chunks(&shape) {
             self.engine.shared.check_open()?;
-            match self.read(&other, Some(survey.life), chunk, span).await? {
-                ChunkRead::Bytes(bytes) => self.merge(chunk, bytes, &shape).await?,
-                ChunkRead::Empty => return Ok(()),
+            match self.read(other, &survey, chunk, span).await? {
+                ChunkRead::Bytes(bytes) => {
+                    if !filled.is_same(self.merge(chunk, bytes, &shape).await?) {
+                        return Ok(false);
+                    }
+                }
+                ChunkRead::Empty => return Ok(true),
                 ChunkRead::Lost => return Err(other_lost()),
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn check_like(&self, shape: &Shape) -> Result<()> {
@@ -104,20 +140,25 @@ impl Filter {
         if own == *shape { Ok(()) } else { Err(mismatch(shape, &own)) }
     }
 
-    async fn read(&self, object: &Object, known: Known, chunk: u64, span: usize) -> Result<ChunkRead> {
-        let read = self.filtering.steps.read(object, known, chunk).await?;
-        match &read {
-            ChunkRead::Bytes(bytes) if bytes.len() > span => {
-                Err(Error::new(ErrorKind::Unknown, "the store's answer was longer than what was asked for"))
-            }
-            _ => Ok(read),
+    /// A piece of a filter that was found so; `Empty` if it is another by now, whose bits mean something else.
+    async fn read(&self, object: &Object, found: &Survey, chunk: u64, span: usize) -> Result<ChunkRead> {
+        let read = self.filtering.steps.read(object, Some(found.life), chunk).await?;
+        let ChunkRead::Bytes(bytes) = &read else { return Ok(read) };
+        if bytes.len() > span {
+            let detail = "the store's answer was longer than what was asked for";
+            return Err(Error::new(ErrorKind::Unknown, detail));
         }
+        Ok(match self.filtering.steps.survey(object, Some(found.life)).await? {
+            Surveyed::Live(now) if (now.terms, now.life) == (found.terms, found.life) => read,
+            Surveyed::Lost => ChunkRead::Lost,
+            Surveyed::Live(_) | Surveyed::Empty(_) => ChunkRead::Empty,
+        })
     }
 
-    /// Merges a piece of an image of that shape; nothing to do for one of zeros.
-    async fn merge(&self, chunk: u64, bytes: Vec<u8>, shape: &Shape) -> Result<()> {
+    /// Merges a piece of an image of that shape and tells into what; nothing to do for one of zeros.
+    async fn merge(&self, chunk: u64, bytes: Vec<u8>, shape: &Shape) -> Result<Known> {
         if bytes.iter().all(|byte| *byte == 0) {
-            return Ok(());
+            return Ok(None);
         }
         self.engine.shared.check_open()?;
         let mut merge = Merge { of: self.opening(self.seen()), chunk, bytes };
@@ -127,7 +168,7 @@ impl Filter {
             match self.filtering.steps.merge(&merge).await? {
                 Merged::Done(life) => {
                     self.saw(Some(life));
-                    return Ok(());
+                    return Ok(Some(life));
                 }
                 Merged::Mismatch(stored) => {
                     self.accept(seen.terms, stored)?;
@@ -137,6 +178,20 @@ impl Filter {
             }
         }
     }
+}
+
+/// The record that pieces are merged into.
+#[derive(Default)]
+struct Filled(Known);
+
+impl Filled {
+    fn is_same(&mut self, merged: Known) -> bool {
+        merged.is_none_or(|life| *self.0.get_or_insert(life) == life)
+    }
+}
+
+fn ended_again() -> Error {
+    Error::new(ErrorKind::StateLost, "the filter ended again and again before all of the bits were in it")
 }
 
 fn other_lost() -> Error {
