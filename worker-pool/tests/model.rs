@@ -52,7 +52,8 @@ fn ending() -> impl Strategy<Value = Op> {
 fn a_draining_pool_whose_last_job_is_cancelled_dismisses_all_its_workers() {
     let mut world = World::new(2, 3, true);
     // One worker asks the store for the only job; the others rest.
-    for op in [Op::Submit, Op::Drain, Op::StepWorker(0), Op::StepWorker(1), Op::StepWorker(2), Op::Cancel(0)] {
+    for op in [Op::Submit, Op::Drain, Op::StepWorker(0), Op::StepWorker(1), Op::StepWorker(2), Op::Cancel(0)]
+    {
         world.act(op);
     }
     world.settle();
