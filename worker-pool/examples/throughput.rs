@@ -75,7 +75,7 @@ fn rate(jobs: u32, time: Duration) -> f64 {
 async fn main() -> Result<()> {
     let jobs = env::args().nth(1).map_or(Ok(JOBS), |jobs| jobs.parse())?;
     let workers = std::thread::available_parallelism()?.get() * 2;
-    for width in [workers, QUEUE] {
+    for width in [workers, 64, QUEUE] {
         compare(jobs, width).await?;
     }
     Ok(())

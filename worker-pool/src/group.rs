@@ -29,7 +29,7 @@ use crate::{GroupError, Job, JobError, JobHandle, SubmitError};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let pool = WorkerPool::builder().workers(4).queue(10).build()?;
-/// let mut group = pool.group::<u32, String>();
+/// let mut group = pool.group::<u32, std::io::Error>();
 /// for number in 1..=5 {
 ///     group.submit(async move { Ok(number * number) }).await?;
 /// }

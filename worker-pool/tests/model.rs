@@ -28,6 +28,7 @@ fn lively() -> impl Strategy<Value = Op> {
         4 => any().prop_map(Op::PollTurn),
         2 => any().prop_map(Op::DropTurn),
         8 => any().prop_map(Op::StepWorker),
+        4 => any().prop_map(Op::Grant),
         6 => any().prop_map(Op::Finish),
         2 => any().prop_map(Op::Cancel),
         1 => (1..6usize).prop_map(Op::Resize),
@@ -36,13 +37,27 @@ fn lively() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// What happens to a pool that takes no more. Seldom a second end, which would wake whom the first forgot.
 fn ending() -> impl Strategy<Value = Op> {
     prop_oneof![
-        20 => lively(),
+        60 => lively(),
+        20 => any::<usize>().prop_map(Op::Cancel),
         1 => Just(Op::Drain),
         1 => Just(Op::Close),
         1 => Just(Op::Abort),
     ]
+}
+
+#[test]
+fn a_draining_pool_whose_last_job_is_cancelled_dismisses_all_its_workers() {
+    let mut world = World::new(2, 3, true);
+    // One worker asks the store for the only job; the others rest.
+    for op in [Op::Submit, Op::Drain, Op::StepWorker(0), Op::StepWorker(1), Op::StepWorker(2), Op::Cancel(0)]
+    {
+        world.act(op);
+    }
+    world.settle();
+    world.check_ended();
 }
 
 proptest! {
@@ -67,12 +82,14 @@ proptest! {
         gated in any::<bool>(),
         capacity in 1..5usize,
         workers in 1..5usize,
-        ops in prop::collection::vec(ending(), 1..120),
+        before in prop::collection::vec(lively(), 1..60),
         closes in any::<bool>(),
+        after in prop::collection::vec(ending(), 0..60),
     ) {
         let mut world = World::new(capacity, workers, gated);
-        ops.into_iter().for_each(|op| world.act(op));
+        before.into_iter().for_each(|op| world.act(op));
         world.act(if closes { Op::Close } else { Op::Drain });
+        after.into_iter().for_each(|op| world.act(op));
         world.settle();
         world.check_ended();
     }

@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use super::kernel::{End, Kernel, Mode, Next, Stop, StopFlag, TurnState, Wakes};
 
+/// As many of the last jobs are cancelled, by chance; those before have mostly ended.
+const RECENT: usize = 8;
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     TrySubmit,
@@ -12,6 +15,8 @@ pub(crate) enum Op {
     PollTurn(usize),
     DropTurn(usize),
     StepWorker(usize),
+    /// The store grants what one asks for.
+    Grant(usize),
     Finish(usize),
     Cancel(usize),
     Resize(usize),
@@ -93,6 +98,12 @@ impl World {
                     self.step(seat);
                 }
             }
+            Op::Grant(chance) => {
+                let seeking = self.workers.iter().filter(|(_, worker)| worker.seeking);
+                if let Some(seat) = pick(seeking.map(|(seat, _)| seat), chance) {
+                    self.grant(seat);
+                }
+            }
             Op::Finish(chance) => {
                 let running = self.workers.iter().filter(|(_, worker)| worker.job.is_some());
                 if let Some(seat) = pick(running.map(|(seat, _)| seat), chance) {
@@ -100,7 +111,7 @@ impl World {
                 }
             }
             Op::Cancel(chance) => {
-                if let Some(job) = pick(self.ids.keys(), chance) {
+                if let Some(job) = pick(self.ids.keys().rev().take(RECENT), chance) {
                     self.cancel(job);
                 }
             }
@@ -130,10 +141,12 @@ impl World {
     pub(crate) fn settle(&mut self) {
         loop {
             let running = self.workers.iter().find(|(_, worker)| worker.job.is_some()).map(|(seat, _)| *seat);
-            match (self.woken.pop_first(), running) {
+            let seeking = self.workers.iter().find(|(_, worker)| worker.seeking).map(|(seat, _)| *seat);
+            match (self.woken.pop_first(), seeking.or(running)) {
                 (Some(Who::Worker(seat)), _) if self.workers.contains_key(&seat) => self.step(seat),
                 (Some(Who::Submitter(submitter)), _) if self.knows(submitter) => self.poll_turn(submitter),
                 (Some(_), _) => {}
+                (None, Some(seat)) if Some(seat) == seeking => self.grant(seat),
                 (None, Some(seat)) => self.finish(seat, End::Done),
                 (None, None) => break,
             }
@@ -200,6 +213,7 @@ impl World {
     }
 
     fn poll_turn(&mut self, submitter: u64) {
+        self.woken.remove(&Who::Submitter(submitter));
         let promised = self.promised.get(&submitter).copied();
         let turn = promised.or_else(|| self.waiting.get(&submitter).copied()).unwrap();
         match self.kernel.look(turn, Who::Submitter(submitter)) {
@@ -227,6 +241,7 @@ impl World {
     }
 
     fn step(&mut self, seat: usize) {
+        self.woken.remove(&Who::Worker(seat));
         let worker = self.workers.get_mut(&seat).unwrap();
         if !std::mem::replace(&mut worker.registered, true) {
             self.kernel.register(seat, Who::Worker(seat));
@@ -242,21 +257,29 @@ impl World {
             self.take(seat);
         } else if !worker.seeking {
             match self.change(|kernel, wakes| kernel.seek(seat, wakes)) {
-                Next::Go(()) => {
-                    self.workers.get_mut(&seat).unwrap().seeking = true;
-                    self.woken.insert(Who::Worker(seat));
-                }
+                Next::Go(()) => self.workers.get_mut(&seat).unwrap().seeking = true,
                 Next::Wait => {}
                 Next::Leave => drop(self.workers.remove(&seat)),
             }
         } else {
-            worker.seeking = false;
-            if self.kernel.keeps_seeking(seat) {
-                self.take(seat);
-            } else {
-                self.woken.insert(Who::Worker(seat));
-            }
+            self.keeps_seeking(seat);
         }
+    }
+
+    fn grant(&mut self, seat: usize) {
+        if self.keeps_seeking(seat) {
+            self.workers.get_mut(&seat).unwrap().seeking = false;
+            self.take(seat);
+        }
+    }
+
+    fn keeps_seeking(&mut self, seat: usize) -> bool {
+        let keeps = self.kernel.keeps_seeking(seat);
+        if !keeps {
+            self.workers.get_mut(&seat).unwrap().seeking = false;
+            self.woken.insert(Who::Worker(seat));
+        }
+        keeps
     }
 
     fn take(&mut self, seat: usize) {
