@@ -64,7 +64,11 @@ pub(crate) async fn c6_a_grant_has_half_its_lease_ahead(h: &dyn Harness, shape: 
                 let guard = lock.lock().await.expect("lock");
                 let ahead = guard.deadline().saturating_duration_since(now());
                 assert!(ahead + EPSILON >= belief(ttl) - ttl / 2, "{ahead:?} of a lease of {ttl:?} ahead");
-                guard.release().await.expect("release");
+                let deadline = guard.deadline();
+                if let Err(error) = guard.release().await {
+                    // On a machine that stands still a release can come after its lease, and says so.
+                    assert!(error.kind() == ErrorKind::Lost && now() >= deadline, "release: {error:?}");
+                }
             }
         }));
     }
