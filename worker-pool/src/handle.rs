@@ -30,7 +30,7 @@ impl fmt::Display for JobId {
 
 /// A job that was queued. Awaiting it gives the job's output, or the [`JobError`] that tells why there is none.
 ///
-/// By the time it resolves the job's future is dropped, its permit is given back and the pool's counters have it.
+/// By the time it resolves the job's future is dropped, its permit is on its way back and the pool's counters have it.
 ///
 /// # Drop
 /// Dropping a handle detaches: the job runs all the same, and its output is dropped. [`cancel`](Self::cancel) stops it.
@@ -68,7 +68,8 @@ impl<T> JobHandle<T> {
     /// dropped before its next step, and the handle resolves to [`JobError::Cancelled`] once that is done; a job that
     /// ends first keeps its result. Nothing happens if it has ended.
     ///
-    /// What is *not* guaranteed: a blocking job that has begun runs to its end, and so does one that never awaits.
+    /// What is *not* guaranteed: a blocking job that has begun runs to its end, and so does one that never awaits; a job
+    /// that a shutdown gave back is not the pool's any more.
     pub fn cancel(&self) {
         self.shared.cancel(self.id.0);
     }

@@ -112,7 +112,9 @@ impl WorkerPool {
     /// waits for it.
     ///
     /// What is *not* guaranteed: that it stops. Once begun it runs to its end, whether it is cancelled, its permit is
-    /// lost or the pool's deadline has come; until then its worker stays taken and its permit is held.
+    /// lost or the pool's deadline has come; until then its worker stays taken and its permit is held, unless the runtime
+    /// ends before. Where all of the runtime's blocking threads are taken it waits for one, and does not hear if its
+    /// permit is lost meanwhile: compare the [fencing token](crate::fencing_token) where that matters.
     ///
     /// # Errors
     /// As [`submit`](Self::submit).

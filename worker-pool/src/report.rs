@@ -15,7 +15,8 @@ use crate::{Job, JobError, JobId};
 #[non_exhaustive]
 #[must_use = "jobs that never ran are in it"]
 pub struct Shutdown {
-    /// Jobs that never began, in the order in which they were queued.
+    /// Jobs that never began, in the order in which they were queued. None if the runtime of the workers ended first:
+    /// then their handles give [`JobError::NotRun`].
     pub returned: Vec<ReturnedJob>,
     /// Jobs that were stopped in the middle, at the deadline.
     pub aborted: Vec<JobId>,
@@ -25,6 +26,8 @@ pub struct Shutdown {
 
 /// A job that its pool never began. It can be [run](Self::run) somewhere else, for example in another pool, and its
 /// handle then gives the outcome; a job of a type of one's own can be [taken out](Self::downcast).
+///
+/// It is the caller's now: neither its handle nor its group cancels it any more.
 ///
 /// # Drop
 /// The job is dropped, and its handle gives [`JobError::NotRun`].
@@ -104,7 +107,7 @@ impl Drop for ReturnedJob {
     fn drop(&mut self) {
         match self.fate.take() {
             Some(error) => end(Arc::clone(&self.job), error),
-            None => self.job.announce(),
+            None => drop(caught(|| self.job.announce())),
         }
     }
 }

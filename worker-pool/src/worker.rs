@@ -76,7 +76,7 @@ impl Worker {
         let mut passing = pin!(gate.pass(&shared));
         poll_fn(|cx| {
             self.register(cx.waker());
-            if !shared.with(|kernel, _| kernel.keeps_seeking(self.seat)) {
+            if !shared.with(|kernel, wakes| kernel.keeps_seeking(self.seat, wakes)) {
                 return Poll::Ready(None);
             }
             passing.as_mut().poll(cx).map(Some)
@@ -208,10 +208,9 @@ pub(crate) fn step(
 
 /// Ends a job without a result, and tells its handle.
 pub(crate) fn end(job: Queued, error: JobError) {
-    drop(caught(move || {
-        job.fail(error);
-        job.announce();
-    }));
+    // Both, whatever the first one drops.
+    drop(caught(|| job.fail(error)));
+    drop(caught(move || job.announce()));
 }
 
 /// What is run here may drop jobs and results, whose destructors may panic.

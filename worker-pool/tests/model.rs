@@ -60,6 +60,19 @@ fn a_draining_pool_whose_last_job_is_cancelled_dismisses_all_its_workers() {
     world.check_ended();
 }
 
+#[test]
+fn nobody_asks_the_store_on_behalf_of_jobs_that_were_withdrawn() {
+    let mut world = World::new(3, 3, true);
+    let steps = (0..3).map(Op::StepWorker);
+    // The last of the jobs that are left, each time.
+    let cancels = (0..3).map(Op::Cancel);
+    for op in [Op::Submit, Op::Submit, Op::Submit].into_iter().chain(steps).chain(cancels) {
+        world.act(op);
+    }
+    world.settle();
+    world.check_idle();
+}
+
 proptest! {
     #![proptest_config(config())]
 

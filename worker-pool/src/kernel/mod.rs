@@ -201,16 +201,23 @@ impl<J, W: Clone> Kernel<J, W> {
         Next::Go(())
     }
 
-    /// Whether the worker should go on asking; if not it is free again.
-    pub(crate) fn keeps_seeking(&mut self, seat: usize) -> bool {
+    /// Whether the worker should go on asking; if not it is free again. Of several who are too many each wakes the next.
+    pub(crate) fn keeps_seeking(&mut self, seat: usize, wakes: &mut Wakes<W>) -> bool {
         let keeps = self.seats.is_seeking(seat)
             && !self.paused
             && !self.must_leave()
             && self.queue.live() >= self.seats.seeking();
         if !keeps {
             self.seats.rise(seat);
+            self.wake_if_too_many_seek(wakes);
         }
         keeps
+    }
+
+    fn wake_if_too_many_seek(&mut self, wakes: &mut Wakes<W>) {
+        if self.queue.live() < self.seats.seeking() {
+            self.seats.last_seeker().into_iter().for_each(|waker| wakes.push(waker));
+        }
     }
 
     /// The worker's job has ended; its stop flag is clear again.
@@ -226,9 +233,7 @@ impl<J, W: Clone> Kernel<J, W> {
     pub(crate) fn withdraw(&mut self, id: u64, wakes: &mut Wakes<W>) -> Option<J> {
         let job = self.queue.withdraw(id)?;
         self.counts.add(End::Cancelled);
-        if self.queue.live() < self.seats.seeking() {
-            self.seats.last_seeker().into_iter().for_each(|waker| wakes.push(waker));
-        }
+        self.wake_if_too_many_seek(wakes);
         self.promise(wakes);
         self.dismiss_if_drained(wakes);
         Some(job)
@@ -239,7 +244,7 @@ impl<J, W: Clone> Kernel<J, W> {
         self.seats.stop(id).into_iter().for_each(|waker| wakes.push(waker));
     }
 
-    /// Tells every job that runs to stop.
+    /// Tells every job that runs to stop, if it can be stopped.
     pub(crate) fn abort(&mut self, wakes: &mut Wakes<W>) {
         self.seats.abort().for_each(|waker| wakes.push(waker));
     }

@@ -132,10 +132,10 @@ impl<W: Clone> Seats<W> {
         seat.waker.clone()
     }
 
-    /// Tells all of them.
+    /// Tells all of them that can be stopped; the others are reported as running on.
     pub(crate) fn abort(&self) -> impl Iterator<Item = W> {
-        let running = |seat: &&Seat<W>| matches!(seat.doing, Doing::Running { .. });
-        self.seats.iter().flatten().filter(running).filter_map(|seat| {
+        let stoppable = |seat: &&Seat<W>| matches!(seat.doing, Doing::Running { stoppable: true, .. });
+        self.seats.iter().flatten().filter(stoppable).filter_map(|seat| {
             seat.stop.set(Stop::Abort);
             seat.waker.clone()
         })

@@ -3,6 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+#[path = "checks.rs"]
+mod checks;
+
 use super::kernel::{End, Kernel, Mode, Next, Stop, StopFlag, TurnState, Wakes};
 
 /// As many of the last jobs are cancelled, by chance; those before have mostly ended.
@@ -142,7 +145,14 @@ impl World {
         loop {
             let running = self.workers.iter().find(|(_, worker)| worker.job.is_some()).map(|(seat, _)| *seat);
             let seeking = self.workers.iter().find(|(_, worker)| worker.seeking).map(|(seat, _)| *seat);
-            match (self.woken.pop_first(), seeking.or(running)) {
+            let woken = self.woken.pop_first();
+            if woken.is_none() {
+                assert!(
+                    self.kernel.seeking() <= self.queue.len(),
+                    "a worker asks the store on behalf of no job"
+                );
+            }
+            match (woken, seeking.or(running)) {
                 (Some(Who::Worker(seat)), _) if self.workers.contains_key(&seat) => self.step(seat),
                 (Some(Who::Submitter(submitter)), _) if self.knows(submitter) => self.poll_turn(submitter),
                 (Some(_), _) => {}
@@ -152,29 +162,6 @@ impl World {
             }
             self.check();
         }
-    }
-
-    /// Nothing is left to do, nobody was forgotten, and there are as many workers as were asked for.
-    pub(crate) fn check_idle(&self) {
-        assert_eq!(self.kernel.queued(), 0, "a job waits although all workers are free");
-        assert_eq!(self.waiting.len() + self.promised.len(), 0, "somebody waits although there is room");
-        assert_eq!((self.kernel.running(), self.kernel.seeking()), (0, 0));
-        assert_eq!(self.kernel.workers(), self.kernel.wanted());
-        self.check_ends();
-    }
-
-    pub(crate) fn check_ended(&mut self) {
-        assert_eq!(self.kernel.workers(), 0, "a worker stayed");
-        assert!(self.kernel.is_quiet());
-        assert_eq!(self.waiting.len() + self.promised.len(), 0, "somebody waits for a pool that has ended");
-        for (id, job) in self.kernel.take_unrun() {
-            assert_eq!(self.queue.pop_front(), Some(job));
-            assert_eq!(self.ids[&job], id);
-            self.ends(job, End::NotRun);
-        }
-        assert!(self.kernel.take_unrun().is_empty());
-        self.check();
-        self.check_ends();
     }
 
     /// The runtime drops all tasks, in the order of their seats; submitters live on elsewhere.
@@ -274,7 +261,7 @@ impl World {
     }
 
     fn keeps_seeking(&mut self, seat: usize) -> bool {
-        let keeps = self.kernel.keeps_seeking(seat);
+        let keeps = self.change(|kernel, wakes| kernel.keeps_seeking(seat, wakes));
         if !keeps {
             self.workers.get_mut(&seat).unwrap().seeking = false;
             self.woken.insert(Who::Worker(seat));
@@ -383,36 +370,6 @@ impl World {
 
     fn knows(&self, submitter: u64) -> bool {
         self.waiting.contains_key(&submitter) || self.promised.contains_key(&submitter)
-    }
-
-    /// What holds at every instant.
-    fn check(&self) {
-        let kernel = &self.kernel;
-        assert_eq!(kernel.queued(), self.queue.len());
-        assert!(self.queue.len() + self.promised.len() <= self.capacity);
-        assert!(
-            kernel.mode() != Mode::Open || self.waiting.is_empty() || !self.has_room(),
-            "room is kept back"
-        );
-        assert_eq!(kernel.waiting(), self.waiting.len());
-        let running: BTreeSet<_> = self.workers.values().filter_map(|worker| worker.job).collect();
-        let known: BTreeSet<_> = kernel.jobs().map(|(id, _)| id).collect();
-        assert_eq!(known, running.iter().map(|job| self.ids[job]).collect());
-        assert_eq!(kernel.running(), running.len());
-        assert_eq!(kernel.workers(), self.workers.len());
-        let counts = kernel.counts;
-        let ended = [counts.done, counts.panicked, counts.cancelled, counts.not_run, counts.aborted];
-        assert_eq!(counts.submitted, self.jobs);
-        let ended: u64 = ended.iter().sum();
-        assert_eq!(ended, self.ends.len() as u64);
-        assert_eq!(self.jobs, ended + (running.len() + self.queue.len()) as u64);
-    }
-
-    /// Every job came to its end.
-    fn check_ends(&self) {
-        for job in 0..self.jobs {
-            assert!(self.ends.contains_key(&job), "job {job} has no end");
-        }
     }
 }
 
