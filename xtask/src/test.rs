@@ -1,22 +1,21 @@
 //! `cargo xtask test`: the servers, every test of the workspace, and the short tier of the campaign of faults.
 
-use std::env;
+use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use stanchion_conformance::servers::install::{self, Permission};
 
 use crate::Outcome;
 use crate::faults;
 use crate::libtest::Report;
-use crate::programs::{Program, programs};
-use crate::relay;
 use crate::stage::Stages;
 use crate::workspace::{BUT_BENCHES, FEATURES, cargo};
 
 pub(crate) const TEST: [&str; 2] = ["test", "--locked"];
 /// Most tests wait for leases and servers most of the time.
 const THREADS: &str = "4";
+const BUILD: [&str; 2] = ["--no-run", "--message-format=json-render-diagnostics"];
 
 /// What stands on the command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,7 +49,7 @@ impl Options {
     fn command(&self) -> Command {
         let (ours, _) = self.split();
         let mut command = cargo(&TEST);
-        if env::var_os("RUST_TEST_THREADS").is_none() {
+        if std::env::var_os("RUST_TEST_THREADS").is_none() {
             command.env("RUST_TEST_THREADS", THREADS);
         }
         if ours.iter().any(|argument| argument == "-p" || argument.starts_with("--package")) {
@@ -67,24 +66,14 @@ impl Options {
 pub(crate) fn run(options: &Options) -> Outcome {
     let mut stages = Stages::default();
     stages.run("servers", || provide_servers(options.permission))?;
-    let mut built = None;
-    stages.run("build", || {
-        built = programs(&mut options.command())?;
-        Ok(built.is_some())
-    })?;
-    // A program's name does not tell which package's folder it is from.
-    let packages =
-        built.iter().flatten().map(|program| (program.file_name().to_owned(), program.package().to_owned()));
-    let mut report = Report::new(packages.collect());
-    match built {
-        Some(programs) if options.arguments.is_empty() => {
-            stages.run("tests", || test_all(options, programs, &mut report))?;
+    let mut packages = HashMap::new();
+    let built = stages.run("build", || build(options, &mut packages))?;
+    let mut report = Report::new(packages);
+    if built {
+        stages.run("tests", || test(options, &mut report))?;
+        if options.arguments.is_empty() {
             stages.run("faults", faults::short_tier)?;
         }
-        Some(_) => {
-            stages.run("tests", || test(options, &mut report))?;
-        }
-        None => {}
     }
     let well = stages.summary();
     report.print();
@@ -97,17 +86,50 @@ fn provide_servers(permission: Permission) -> Outcome {
     Ok(true)
 }
 
-/// All programs, those that take longest first, and the examples in the documentation.
-fn test_all(options: &Options, mut programs: Vec<Program>, report: &mut Report) -> Outcome {
-    programs.sort_by_key(|program| (!program.file_name().starts_with("conformance"), program.clone()));
-    let threads = env::var("RUST_TEST_THREADS").unwrap_or_else(|_| THREADS.to_owned());
-    let well = relay::run(programs, &threads, report)?;
-    let mut command = options.command();
-    command.args(["--doc", "--no-fail-fast"]);
-    Ok(stream(command, report)? && well && report.is_well())
+/// Builds the test programs, and learns which package's folder each one is from: their names do not tell.
+fn build(options: &Options, packages: &mut HashMap<String, String>) -> Outcome {
+    let programs = programs(&mut options.command())?;
+    let well = programs.is_some();
+    packages.extend(programs.into_iter().flatten().map(|program| (program.file_name(), program.package)));
+    Ok(well)
 }
 
-/// What the arguments choose.
+/// A program of tests.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub(crate) path: String,
+    /// The name of its package's folder.
+    pub(crate) package: String,
+}
+
+impl Program {
+    pub(crate) fn file_name(&self) -> String {
+        self.path.rsplit('/').next().unwrap_or(&self.path).to_owned()
+    }
+
+    /// From a message of `cargo` about it.
+    fn read(message: &str) -> Option<Self> {
+        let path = json_text(message, "executable")?.to_owned();
+        let package = json_text(message, "manifest_path")?.rsplit('/').nth(1)?.to_owned();
+        Some(Self { path, package })
+    }
+}
+
+/// Builds the test programs of a `cargo test`, without running them; `None` if they do not build.
+pub(crate) fn programs(command: &mut Command) -> io::Result<Option<Vec<Program>>> {
+    let mut child = command.args(BUILD).stdout(Stdio::piped()).spawn()?;
+    let messages = child.stdout.take().map(BufReader::new);
+    let messages = messages.into_iter().flat_map(BufRead::lines);
+    let programs = messages.filter_map(|message| message.map(|message| Program::read(&message)).transpose());
+    let programs = programs.collect::<io::Result<_>>()?;
+    Ok(child.wait()?.success().then_some(programs))
+}
+
+fn json_text<'a>(message: &'a str, field: &str) -> Option<&'a str> {
+    let (_, rest) = message.split_once(&format!("\"{field}\":\""))?;
+    rest.split('"').next()
+}
+
 fn test(options: &Options, report: &mut Report) -> Outcome {
     let mut command = options.command();
     // A case that is a known gap passes and says so; without `--show-output` nobody would hear it.
@@ -141,7 +163,7 @@ pub(crate) fn stream(mut command: Command, report: &mut Report) -> io::Result<bo
 mod tests {
     use stanchion_conformance::servers::install::Permission;
 
-    use super::Options;
+    use super::{Options, Program};
 
     fn parse(line: &str) -> Option<Options> {
         Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
@@ -159,5 +181,13 @@ mod tests {
         assert_eq!(parse("").unwrap().permission, Permission::Install);
         assert_eq!(parse("--no-instal"), None);
         assert_eq!(parse("--test suite"), None);
+    }
+
+    #[test]
+    fn a_test_program_is_known_by_its_package() {
+        let message = r#"{"reason":"compiler-artifact","manifest_path":"/src/backend-redis/Cargo.toml","target":{"name":"suite"},"executable":"/src/target/debug/deps/suite-0a1b","fresh":true}"#;
+        let program = Program::read(message).unwrap();
+        assert_eq!((program.file_name().as_str(), program.package.as_str()), ("suite-0a1b", "backend-redis"));
+        assert_eq!(Program::read(&message.replace("\"/src/target/debug/deps/suite-0a1b\"", "null")), None);
     }
 }

@@ -11,9 +11,8 @@ use stanchion_conformance::suite;
 
 use crate::Outcome;
 use crate::libtest::Report;
-use crate::programs::programs;
 use crate::stage::Stages;
-use crate::test::{TEST, stream};
+use crate::test::{TEST, programs, stream};
 use crate::workspace::{BUT_BENCHES, FEATURES, cargo, root};
 use daemon::{Daemon, Found};
 use images::Images;
@@ -133,19 +132,18 @@ fn cases(servers: &mut Command, report: &mut Report) -> Outcome {
     let suites: Vec<_> = programs
         .into_iter()
         .filter(|program| {
-            STORES.contains(&program.package()) && program.file_name().starts_with("conformance")
+            STORES.contains(&program.package.as_str()) && program.file_name().starts_with("conformance")
         })
         .collect();
-    *report = Report::new(
-        suites.iter().map(|program| (program.file_name().to_owned(), program.package().to_owned())).collect(),
-    );
+    *report =
+        Report::new(suites.iter().map(|program| (program.file_name(), program.package.clone())).collect());
     let mut servers = Running::start(servers.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
     let urls = servers.urls()?;
     for program in &suites {
-        report.read(&format!("     Running {} ({})\n", program.package(), program.path));
-        println!("\n{} in containers: {}", program.package(), program.file_name());
-        let mut command = program.command();
-        command.arg("--exact").args(CASES).envs(urls.clone());
+        report.read(&format!("     Running {} ({})\n", program.package, program.path));
+        println!("\n{} in containers: {}", program.package, program.file_name());
+        let mut command = Command::new(&program.path);
+        command.arg("--exact").args(CASES).envs(urls.clone()).current_dir(root().join(&program.package));
         stream(command, report)?;
     }
     servers.end()?;
