@@ -50,7 +50,7 @@ CREATE TABLE stanchion.objects (
 
 -- For the sweep alone, whose condition says so: the planner of a young database takes any two indexes that begin with the
 -- namespace for equally good, and this one leads to a name past all others.
-CREATE INDEX objects_expires ON stanchion.objects (namespace, expires) WHERE expires > 0;
+CREATE INDEX objects_expires ON stanchion.objects (namespace, expires) WHERE expires >= 0;
 
 CREATE TABLE stanchion.holds (
     object bigint NOT NULL,

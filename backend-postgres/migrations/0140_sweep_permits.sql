@@ -14,7 +14,7 @@ DECLARE
     rows bigint;
 BEGIN
     idle := ARRAY(
-        SELECT x.id FROM stanchion.objects x WHERE x.namespace = p_namespace AND x.expires > 0 AND x.expires <= clock
+        SELECT x.id FROM stanchion.objects x WHERE x.namespace = p_namespace AND x.expires >= 0 AND x.expires <= clock
         LIMIT p_batch FOR UPDATE SKIP LOCKED);
     IF idle <> '{}' THEN
         DELETE FROM stanchion.holds h WHERE h.object = ANY (idle);

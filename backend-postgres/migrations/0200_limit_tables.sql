@@ -30,7 +30,7 @@ CREATE TABLE stanchion.limiters (
 ) WITH (fillfactor = 50);
 
 -- For the sweep alone, as `objects_expires`.
-CREATE INDEX limiters_expires ON stanchion.limiters (namespace, expires) WHERE expires > 0;
+CREATE INDEX limiters_expires ON stanchion.limiters (namespace, expires) WHERE expires >= 0;
 
 -- What is known of tickets: a reservation until its time comes, or for 60 s what a cancelled one gave back. Rows stay
 -- for about a second more and say nothing then.

@@ -19,7 +19,7 @@ DECLARE
 BEGIN
     idle := ARRAY(
         SELECT l.id FROM stanchion.limiters AS l
-        WHERE l.namespace = in_namespace AND l.expires > 0 AND l.expires <= moment
+        WHERE l.namespace = in_namespace AND l.expires >= 0 AND l.expires <= moment
         ORDER BY l.expires
         LIMIT in_batch
         FOR UPDATE SKIP LOCKED
