@@ -186,7 +186,8 @@ pub trait BloomFilter: Debug + Send + Sync {
     async fn clear(&self) -> Result<()>;
 
     /// The bytes of the filter, 40 and an eighth of its bits, in the layout of all stores (B4). A filter that is not there
-    /// gives one without items. It is not one step: what is inserted meanwhile may be in it or not.
+    /// gives one without items. It is not one step: what is inserted meanwhile may be in it or not. A filter
+    /// that ends or is cleared meanwhile gives one without items, never a part.
     ///
     /// # Errors
     /// As [`insert_many`](Self::insert_many); `Overloaded` if there is no memory for it.
@@ -196,10 +197,12 @@ pub trait BloomFilter: Debug + Send + Sync {
     async fn export(&self) -> Result<Vec<u8>>;
 
     /// Inserts all that is in exported bytes, of this store or another. It is not one step: others may see a part.
+    /// Where the filter ends in between it begins again, three times in all.
     ///
     /// # Errors
     /// `InvalidArgument` if they are no export, or not a whole one; `ConfigMismatch` if their capacity or rate differs.
-    /// Nothing is changed then. As [`insert_many`](Self::insert_many).
+    /// Nothing is changed then. `StateLost` if the filter ended each time before all was in it. As
+    /// [`insert_many`](Self::insert_many).
     ///
     /// # Cancel safety
     /// A dropped call may have added a part. To call it again adds the rest.
