@@ -17,6 +17,7 @@ pub mod gaps;
 mod harness;
 pub mod history;
 pub mod plant;
+mod quiet;
 pub mod servers;
 pub mod steps;
 pub mod suite;

@@ -14,12 +14,16 @@ use stanchion_core::{
 
 use crate::gaps::Gap;
 use crate::harness::Harness;
+use crate::quiet::QUIET;
 
 /// How long a case may take before it counts as stuck.
 pub const CASE_LIMIT: Duration = Duration::from_secs(120);
 
 /// A case under way. It needs no `Send`: it is driven by a thread of its own.
 pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+/// What makes a harness, and what makes a case: boxed, since all that is generic is compiled once for each of the cases.
+type Start = Making<Box<dyn Harness>>;
+pub(crate) type Making<T> = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = T>>> + Send>;
 
 /// One case: the shortest piece of the contract that can hold or fail by itself.
 #[derive(Clone, Copy)]
@@ -119,8 +123,12 @@ where
     H: Harness,
     F: Future<Output = H>,
 {
+    run_boxed(path, boxed(start));
+}
+
+fn run_boxed(path: &str, start: Start) {
     let case = find(path).unwrap_or_else(|| panic!("there is no case {path}"));
-    match verdict(case, CASE_LIMIT, start) {
+    match judged(case, CASE_LIMIT, start) {
         Verdict::Passed => {}
         Verdict::Gap(reason) => println!("gap: {path}: {reason}"),
         Verdict::Failed(message) => panic!("{path}: {message}"),
@@ -137,7 +145,19 @@ where
     H: Harness,
     F: Future<Output = H>,
 {
-    apart(case.name, limit, async move || {
+    judged(case, limit, boxed(start))
+}
+
+fn boxed<H, F>(start: impl FnOnce() -> F + Send + 'static) -> Start
+where
+    H: Harness,
+    F: Future<Output = H>,
+{
+    Box::new(|| Box::pin(async { Box::new(start().await) as Box<dyn Harness> }))
+}
+
+fn judged(case: Case, limit: Duration, start: Start) -> Verdict {
+    let held = async move || {
         let harness = start().await;
         if let Some(reason) = harness.gap(&case) {
             return Verdict::Gap(reason);
@@ -149,16 +169,15 @@ where
             return Verdict::Gap(reason.to_owned());
         }
         drop(store);
-        (case.run)(&harness).await;
+        (case.run)(harness.as_ref()).await;
         Verdict::Passed
-    })
+    };
+    apart(case.name, limit, Box::new(|| Box::pin(held())))
 }
 
 /// Runs a case on a thread and a runtime of its own, for `limit` at the most.
-pub(crate) fn apart<F>(name: &str, limit: Duration, case: impl FnOnce() -> F + Send + 'static) -> Verdict
-where
-    F: Future<Output = Verdict>,
-{
+pub(crate) fn apart(name: &str, limit: Duration, case: Making<Verdict>) -> Verdict {
+    let _running = QUIET.begin();
     let (report, reported) = mpsc::channel();
     let runner = thread::Builder::new().name(name.to_owned());
     let runner = runner.spawn(move || {
@@ -181,7 +200,7 @@ where
 }
 
 #[expect(clippy::disallowed_methods, reason = "a case is driven from here, as a test is by its runner")]
-fn drive<F: Future<Output = Verdict>>(case: impl FnOnce() -> F) -> Verdict {
+fn drive(case: Making<Verdict>) -> Verdict {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_all().build();
     let runtime = runtime.expect("a runtime for the case");
     let verdict = runtime.block_on(case());

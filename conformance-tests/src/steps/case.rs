@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::cases::{CLOCK_CASES, STEP_CASES};
 use super::harness::{ClockHarness, StepHarness};
-use crate::suite::{CASE_LIMIT, Running, Verdict, apart};
+use crate::suite::{CASE_LIMIT, Making, Running, Verdict, apart};
 
 /// One case about what a harness `H` brings.
 pub struct Case<H: ?Sized + 'static> {
@@ -39,7 +39,7 @@ where
     F: Future<Output = H>,
 {
     let run = find(&STEP_CASES, path);
-    held(path, async move || run(&start().await).await);
+    held(path, Box::new(move || Box::pin(async move { run(&start().await).await })));
 }
 
 /// Runs the case of that path; what [`clock_suite!`](crate::clock_suite!) makes a test of.
@@ -52,7 +52,7 @@ where
     F: Future<Output = H>,
 {
     let run = find(&CLOCK_CASES, path);
-    held(path, async move || run(&start().await).await);
+    held(path, Box::new(move || Box::pin(async move { run(&start().await).await })));
 }
 
 /// Runs the case of that path on a runtime of its own and says what became of it, as
@@ -66,27 +66,25 @@ where
     F: Future<Output = H>,
 {
     let run = find(&STEP_CASES, path);
-    judged(path, limit, async move || run(&start().await).await)
+    judged(path, limit, Box::new(move || Box::pin(async move { run(&start().await).await })))
 }
 
 fn find<H: ?Sized>(cases: &[Case<H>], path: &str) -> for<'a> fn(&'a H) -> Running<'a> {
     cases.iter().find(|case| case.path() == path).unwrap_or_else(|| panic!("there is no case {path}")).run
 }
 
-fn held<F: Future<Output = ()>>(path: &str, run: impl FnOnce() -> F + Send + 'static) {
+fn held(path: &str, run: Making<()>) {
     if let Verdict::Failed(message) = judged(path, CASE_LIMIT, run) {
         panic!("{path}: {message}");
     }
 }
 
-fn judged<F>(path: &str, limit: Duration, run: impl FnOnce() -> F + Send + 'static) -> Verdict
-where
-    F: Future<Output = ()>,
-{
-    apart(path, limit, async move || {
+fn judged(path: &str, limit: Duration, run: Making<()>) -> Verdict {
+    let held = || async {
         run().await;
         Verdict::Passed
-    })
+    };
+    apart(path, limit, Box::new(move || Box::pin(held())))
 }
 
 /// Makes one `#[test]` of each case about steps, so that no lease store can leave one out.
