@@ -122,7 +122,6 @@ pub(crate) struct BloomScripts {
     pub(crate) read: Script,
     pub(crate) survey: Script,
     pub(crate) clear: Script,
-    pub(crate) sweep: Script,
 }
 
 impl Scripts {
@@ -162,7 +161,6 @@ impl BloomScripts {
             read: bloom_script!("read"),
             survey: bloom_script!("survey"),
             clear: bloom_script!("clear"),
-            sweep: bloom_script!("sweep"),
         }
     }
 }
@@ -184,8 +182,8 @@ mod tests {
     #[cfg(feature = "bloom")]
     #[test]
     fn the_rule_for_filters_grants_what_only_they_use() {
-        let BloomScripts { probe, begin, merge, read, survey, clear, sweep } = BloomScripts::new();
-        let scripts = [probe, begin, merge, read, survey, clear, sweep];
+        let BloomScripts { probe, begin, merge, read, survey, clear } = BloomScripts::new();
+        let scripts = [probe, begin, merge, read, survey, clear];
         let used: BTreeSet<_> = scripts.iter().flat_map(Script::commands).map(str::to_owned).collect();
         assert_eq!(granted(1), used.difference(&granted(0)).cloned().collect());
     }

@@ -67,6 +67,7 @@ async fn c21_each_right_of_filters_is_needed_and_named_where_it_is_missing() {
         let () = redis::cmd("ACL").arg(rule).query_async(&mut bed.raw().await).await.unwrap();
         let url = format!("redis://{command}:pw@127.0.0.1:{}/?namespace={}", server.port(), bed.namespace);
         let mut filter = Filter::new(&bed, command, 1_000, 0.01).await;
+        let admin = std::sync::Arc::clone(&filter.steps);
         filter.steps = RedisStore::builder(&url).unwrap().steps().await.unwrap().callers;
         filter.insert(&item("a")).await;
         attempt(&mut filter, needs).await.unwrap();
@@ -81,5 +82,12 @@ async fn c21_each_right_of_filters_is_needed_and_named_where_it_is_missing() {
         let whole = filter.steps.merge(&filter.piece(0, vec![0x80])).await.unwrap();
         assert!(matches!(whole, Merged::Done(_)));
         assert_eq!(filter.contains(&item("a")).await, [true]);
+        // Nor does what was refused to make a filter: it is no page that is missing.
+        admin.clear(&filter.object).await.unwrap();
+        server.command(&taken).unwrap();
+        let first = attempt(&mut filter, Needs::Insert).await;
+        assert_eq!(first.is_err(), matches!(needs, Needs::Insert), "{command}: {first:?}");
+        server.command(&["ACL", "SETUSER", command, &format!("+{command}")]).unwrap();
+        attempt(&mut filter, Needs::Insert).await.unwrap();
     }
 }

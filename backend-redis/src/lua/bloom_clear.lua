@@ -1,19 +1,25 @@
 -- bloom_clear: empties a filter. Its generation stays for a while, so that who knows it learns that nothing was lost.
 --
--- The pages no longer belong to it; `bloom_sweep` deletes them.
+-- All of its pages are due a moment later: the server deletes them in its own time, whatever becomes of the caller.
 --
 -- ARGV     behind the first two: how long the record stays, in ms
--- Returns  {generation, ends, bits}   {} if there is none
+-- Returns  {1, generation, ends}   {}  there is none   {0, pages} nothing done: the filter has so many pages
 -- Complexity  O(pages of the filter).
 -- Retry    finds it cleared and tells the same.
 
-return run(0, function(o, at)
+return run(0, function(o, at, list)
   load(o, 'a')
   if not o.generation then return {} end
   if o.kept then
-    o.former, o.kept = o.bits, false
-    o.ends, o.set, o.lanes, o.sweep, o.terms = floor(now / 1000) + tonumber(ARGV[at]), 0, 0, 8, '- ' .. int(o.bits)
+    local pages = math.ceil(o.bits / PAGE)
+    if #list < pages then return { 0, pages } end
+    look(o, list)
+    local due = int(floor(now / 1000) + 1)
+    for _, page in ipairs(o.pages) do
+      if page.length > 0 then call('PEXPIREAT', page.key, due) end
+    end
+    o.ends, o.set, o.terms, o.kept = floor(now / 1000) + tonumber(ARGV[at]), 0, '-', false
     save(o, {})
   end
-  return { o.generation, o.ends, o.former }
+  return { 1, o.generation, o.ends }
 end)

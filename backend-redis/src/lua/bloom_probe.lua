@@ -35,8 +35,7 @@ local function sweep(o)
   local all, old, kept = call('HGETALL', o.h), {}, 0
   for i = 1, #all, 2 do
     if string.byte(all[i]) == 97 then
-      local answered = tonumber(string.match(all[i + 1], '^%d+ (%d+)'))
-      if answered and answered >= now - ANSWERS then kept = kept + 1 else old[#old + 1] = all[i] end
+      if is_due(all[i + 1]) then kept = kept + 1 else old[#old + 1] = all[i] end
     end
   end
   for i = 1, #old, CHUNK do call('HDEL', o.h, unpack(old, i, min(i + CHUNK - 1, #old))) end

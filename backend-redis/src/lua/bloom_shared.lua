@@ -12,8 +12,8 @@
 -- H fields: `f` the filter: "generation ends set lanes sweep terms", where `ends` is when all of it expires, in ms, 0 for
 -- never, `set` how many bits are set, `lanes` how many fields `a` there are and `sweep` how many there may be before the
 -- old ones are taken out; terms are "bits hashes capacity rate ttl", the rate as hex of a double's bits, the time to live
--- in ms, 0 for none, or "- bits" after a clear; `p<page>` for each page that was begun; `a<lane>` the last answer to a
--- lane, as the step `bloom_probe` says.
+-- in ms, 0 for none, or "-" after a clear; `p<page>` for each page that was begun; `a<lane>` the last answer to a lane, as
+-- the step `bloom_probe` says. Answers outlive the filter: H expires 60 s after it, and a clear leaves them there.
 --
 -- A page belongs to the filter if H says so. Whatever else is under its key was left by a filter that was cleared or
 -- lost, and is thrown away before the page is begun. A page that belongs to the filter and is not there was lost.
@@ -39,22 +39,19 @@ local function agree(o, terms)
   o.bits = tonumber(string.match(terms, '^%d+'))
 end
 
--- Reads the record, and what was answered to a lane. Past its end it is none, also before the server drops it.
+-- Reads the record, and what was answered to a lane. Past its end it is none, but for the answers.
 local function load(o, lane)
   local r = call('HMGET', o.h, 'f', lane)
   local generation, ends, set, lanes, sweep, terms =
     string.match(r[1] or '', '^(%x+) (%d+) (%d+) (%d+) (%d+) (.+)$')
   o.any, o.pages = generation, {}
-  o.set, o.lanes, o.sweep = 0, 0, 8
-  ends = tonumber(ends)
-  if not generation or (ends > 0 and ends * 1000 <= now) then return end
+  o.set, o.lanes, o.sweep = 0, tonumber(lanes) or 0, tonumber(sweep) or 8
+  if not generation then return end
+  o.lane, o.memory, ends = lane, r[2], tonumber(ends)
+  if ends > 0 and ends * 1000 <= now then return end
   o.generation, o.ends = generation, ends
-  if string.byte(terms) == 45 then
-    o.former = tonumber(string.match(terms, '%d+'))
-    return
-  end
-  o.kept, o.memory = true, r[2]
-  o.set, o.lanes, o.sweep = tonumber(set), tonumber(lanes), tonumber(sweep)
+  if terms == '-' then return end
+  o.kept, o.set = true, tonumber(set)
   agree(o, terms)
 end
 
@@ -97,17 +94,39 @@ local function expire(o, key)
   if o.ends > 0 then call('PEXPIREAT', key, int(o.ends)) end
 end
 
+-- Whether a retry may still ask for an answer.
+local function is_due(answer)
+  local answered = tonumber(string.match(answer, '^%d+ (%d+)'))
+  return answered and answered >= now - ANSWERS
+end
+
+-- Takes out the record and all that it says of pages; the answers that are due are written with the next one. That of the
+-- lane at hand gives way to a new one.
+local function renew(o, fields)
+  local all = call('HGETALL', o.h)
+  call('DEL', o.h)
+  o.lanes, o.memory = 0, false
+  for i = 1, #all, 2 do
+    if string.byte(all[i]) == 97 and all[i] ~= o.lane and is_due(all[i + 1]) then
+      fields[#fields + 1], fields[#fields + 2] = all[i], all[i + 1]
+      o.lanes = o.lanes + 1
+    end
+  end
+  o.sweep = 2 * o.lanes + 8
+end
+
 -- Writes the record. What is left of one that ended or was cleared goes first.
 local function save(o, fields)
-  if o.any and not o.kept then call('DEL', o.h) end
+  if o.any and not o.kept then renew(o, fields) end
   fields[#fields + 1] = 'f'
   fields[#fields + 1] = string.format('%s %.0f %.0f %d %d %s', o.generation, o.ends, o.set, o.lanes, o.sweep, o.terms)
   for first = 1, #fields, CHUNK do call('HSET', o.h, unpack(fields, first, min(first + CHUNK - 1, #fields))) end
-  if not o.kept then expire(o, o.h) end
+  if not o.kept and o.ends > 0 then call('PEXPIREAT', o.h, int(o.ends + ANSWERS / 1000)) end
   o.kept = true
 end
 
--- Begins those of the pages that the filter does not have yet, with zeros, under a record that says so.
+-- Begins those of the pages that the filter does not have yet, with zeros, and then says so in the record: a page that the
+-- server refuses to make is not missed.
 local function found(o, pages)
   local fields, fresh = {}, {}
   for _, page in ipairs(pages) do
@@ -118,12 +137,12 @@ local function found(o, pages)
     end
   end
   if o.kept and not fresh[1] then return end
-  save(o, fields)
   for _, page in ipairs(fresh) do
     if page.length > 0 then call('DEL', page.key) end
     call('BITFIELD', page.key, 'SET', 'u1', 8 * size(o, page.number) - 1, '0')
     expire(o, page.key)
   end
+  save(o, fields)
 end
 
 -- Runs the step for each filter, with `further` keys behind those of its pages.

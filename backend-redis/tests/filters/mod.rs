@@ -111,8 +111,12 @@ impl Filter {
         Merge { of: self.opening(), chunk, bytes }
     }
 
+    pub(crate) async fn survey_or_empty(&self) -> Surveyed {
+        self.steps.survey(&self.object, self.known).await.unwrap()
+    }
+
     pub(crate) async fn survey(&self) -> Survey {
-        match self.steps.survey(&self.object, self.known).await.unwrap() {
+        match self.survey_or_empty().await {
             Surveyed::Live(survey) => survey,
             other => panic!("surveyed {other:?}"),
         }
@@ -167,11 +171,12 @@ pub(crate) fn item(text: &str) -> Vec<String> {
     vec![text.to_owned()]
 }
 
-/// The different times at which the keys of a namespace expire.
+/// The different times at which the keys of a namespace expire; the greatest number for never.
 pub(crate) async fn ends_of(bed: &Bed, filter: &Filter) -> Vec<u64> {
     let mut ends = Vec::new();
     for key in bed.keys().await {
-        ends.push(filter.raw("PEXPIRETIME", key).await);
+        let expires: i64 = filter.raw("PEXPIRETIME", key).await;
+        ends.push(u64::try_from(expires).unwrap_or(u64::MAX));
     }
     ends.sort_unstable();
     ends.dedup();

@@ -5,11 +5,11 @@ mod flight;
 mod record;
 
 use async_trait::async_trait;
+use stanchion_core::Result;
 use stanchion_core::engine::steps::{
     Answers, BloomCall, BloomSteps, CHUNK_BYTES, CLEARED_KEPT, ChunkRead, FlightId, Known, Merge, Merged,
     Object, Opening, Probed, Survey, Surveyed,
 };
-use stanchion_core::{Error, ErrorKind, Result};
 
 use self::call::Entry;
 use self::flight::Cargo;
@@ -22,7 +22,7 @@ use crate::script::BloomScripts;
 const PAGE_BITS: u64 = 1 << 23;
 /// Positions of one request: the server is kept by them for some 15 ms.
 const MOST_POSITIONS: usize = 1 << 14;
-/// Pages that are begun or deleted in one request: the server makes zeros of so many MiB in some 10 ms.
+/// Pages that are begun in one request: the server makes zeros of so many MiB in some 10 ms.
 const AT_ONCE: usize = 64;
 
 impl RedisSteps {
@@ -36,17 +36,6 @@ impl RedisSteps {
             self.ask_one(&self.of_filters().begin, beginning).await?;
         }
         self.ask_one(&self.of_filters().probe, cargo.entry(flight, u64::MAX)).await
-    }
-
-    /// Deletes the pages of a filter of so many bits that do not belong to it any more.
-    async fn sweep(&self, object: &Object, bits: u64) -> Result<()> {
-        let pages: Vec<u64> = (0..bits.div_ceil(PAGE_BITS)).collect();
-        for pages in pages.chunks(AT_ONCE) {
-            let mut entry = Entry::new(object);
-            entry.pages = pages.to_vec();
-            self.ask_one(&self.of_filters().sweep, entry).await?;
-        }
-        Ok(())
     }
 }
 
@@ -118,23 +107,22 @@ impl BloomSteps for RedisSteps {
     }
 
     async fn clear(&self, object: &Object) -> Result<Known> {
-        let mut entry = Entry::new(object);
-        entry.arguments.push(CLEARED_KEPT.as_millis().to_string().into_bytes());
-        let reply = self.ask_one(&self.of_filters().clear, entry).await?;
-        if reply.is_empty() {
-            return Ok(None);
+        // In one step, or pages would stay for good where the caller goes between two. Most filters have one page.
+        let mut pages = 1;
+        loop {
+            let mut entry = Entry::new(object);
+            entry.pages = (0..pages).collect();
+            entry.arguments.push(CLEARED_KEPT.as_millis().to_string().into_bytes());
+            let reply = self.ask_one(&self.of_filters().clear, entry).await?;
+            if reply.is_empty() {
+                return Ok(None);
+            }
+            match (reply.number(0)?, reply.number(1)) {
+                (1, _) => return record::life(&reply, 1).map(Some),
+                (0, Ok(more)) if more > pages => pages = more,
+                _ => return Err(unexpected()),
+            }
         }
-        let (life, bits) = (record::life(&reply, 0)?, reply.number(2)?);
-        // It is empty from here on; who clears it again deletes what is left.
-        self.sweep(object, bits).await.map_err(|error| match error.kind() {
-            ErrorKind::Unavailable => Error::new(
-                ErrorKind::Unknown,
-                "the filter is empty, but not all of its pages are deleted yet",
-            )
-            .with_source(error),
-            _ => error,
-        })?;
-        Ok(Some(life))
     }
 
     async fn survey(&self, object: &Object, seen: Known) -> Result<Surveyed> {
