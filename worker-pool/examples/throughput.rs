@@ -1,5 +1,5 @@
 //! A million small jobs through a queue of a thousand places: what they cost beside spawned tasks behind a semaphore of
-//! the same width, and that memory stays where it was.
+//! the same width, and that memory stays where it was. Then a million of which every tenth panics, to count the others.
 //!
 //! ```text
 //! cargo run --release -p stanchion-pool --example throughput
@@ -16,7 +16,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stanchion_pool::WorkerPool;
+use stanchion_pool::{JobError, WorkerPool};
 use tokio::sync::Semaphore;
 
 const JOBS: u32 = 1_000_000;
@@ -78,6 +78,39 @@ async fn main() -> Result<()> {
     for width in [workers, 64, QUEUE] {
         compare(jobs, width).await?;
     }
+    survive(jobs).await
+}
+
+/// So many jobs, every tenth of which panics.
+async fn survive(jobs: u32) -> Result<()> {
+    std::panic::set_hook(Box::new(|_| {}));
+    let pool = WorkerPool::builder().workers(64).queue(QUEUE).build()?;
+    let mut handles = Vec::new();
+    for number in 0..u64::from(jobs) {
+        let job = async move {
+            let output = job(number).await;
+            assert!(number % 10 != 9, "this one has had enough");
+            (number, output)
+        };
+        handles.push(pool.submit(job).await?);
+    }
+    let (mut well, mut panicked, mut wrong) = (0, 0, 0);
+    for (number, handle) in (0..).zip(handles) {
+        match handle.await {
+            Ok(output) if output == (number, job(number).await) => well += 1,
+            Err(JobError::Panicked(_)) if number % 10 == 9 => panicked += 1,
+            _ => wrong += 1,
+        }
+    }
+    println!(
+        "{jobs} jobs, a panic in every tenth: {well} gave their output, {panicked} panicked, {wrong} were lost"
+    );
+    println!(
+        "  workers {}, done {}, panicked {}",
+        pool.stats().workers,
+        pool.stats().done,
+        pool.stats().panicked
+    );
     Ok(())
 }
 
