@@ -49,7 +49,10 @@ planted! {
     s1_over_the_limit: OverTheLimit =>
         |bug| caught(bug, &["semaphore::s1_live_permits_never_exceed_the_limit"]);
     c20_silent_mismatch: SilentMismatch =>
-        |bug| caught(bug, &["semaphore::c20_another_limit_is_refused_naming_both"]);
+        |bug| caught(bug, &[
+            "semaphore::c20_another_limit_is_refused_naming_both",
+            "bloom::b5_c20_other_parameters_are_never_silent",
+        ]);
     c19_folded_names: FoldedNames => |bug| caught(bug, &["all_kinds::c19_every_legal_name_is_its_own_mutex"]);
     c25_idle_names_are_kept: IdleNamesAreKept =>
         |bug| caught(bug, &["all_kinds::c25_idle_names_leave_nothing"]);
@@ -59,4 +62,10 @@ planted! {
         |bug| caught(bug, &["limiter::l1_l2_a_window_admits_burst_and_rate"]);
     l7_dropped_reservation_is_kept: DroppedReservationIsKept =>
         |bug| caught(bug, &["limiter::l7_a_dropped_reservation_is_cancelled"]);
+    b3_looked_up_then_inserted: LookedUpThenInserted =>
+        |bug| caught(bug, &["bloom::b3_one_of_many_is_told"]);
+    b5_opening_clears: OpeningClears => |bug| caught(bug, &["bloom::b5_opening_never_clears"]);
+    b6_loss_is_empty: LossIsEmpty => |bug| caught(bug, &["bloom::b6_what_was_lost_is_not_absent"]);
+    b4_lowest_bit_first: LowestBitFirst =>
+        |bug| caught(bug, &["bloom::b4_exported_bytes_are_those_of_the_layout"]);
 }

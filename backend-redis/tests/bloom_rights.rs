@@ -91,3 +91,28 @@ async fn c21_each_right_of_filters_is_needed_and_named_where_it_is_missing() {
         attempt(&mut filter, Needs::Insert).await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn c21_a_clear_that_is_refused_destroys_nothing() {
+    let rights = rights_of_filters();
+    let (server, bed) = start(RedisOptions::default());
+    for command in ["hgetall", "hdel", "hset", "del"] {
+        let mut rule = least_rights(command, "pw", &bed.namespace);
+        rule.extend(rights.iter().cloned());
+        let () = redis::cmd("ACL").arg(rule).query_async(&mut bed.raw().await).await.unwrap();
+        let url = format!("redis://{command}:pw@127.0.0.1:{}/?namespace={}", server.port(), bed.namespace);
+        let mut filter = Filter::new(&bed, command, 1_000, 0.01).await;
+        filter.steps = RedisStore::builder(&url).unwrap().steps().await.unwrap().callers;
+        filter.insert(&item("a")).await;
+        server.command(&["ACL", "SETUSER", command, &format!("-{command}")]).unwrap();
+        let error = filter.steps.clear(&filter.object).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unauthorized, "{command}: {error:?}");
+        assert_eq!(filter.stranger().contains(&item("a")).await, [true], "{command}");
+        assert!(ends_of(&bed, &filter).await.iter().all(|ends| *ends == u64::MAX), "{command}");
+        server.command(&["ACL", "SETUSER", command, &format!("+{command}")]).unwrap();
+        filter.steps.clear(&filter.object).await.unwrap().unwrap();
+        for key in bed.keys().await {
+            let _: u64 = filter.raw("DEL", key).await;
+        }
+    }
+}

@@ -87,9 +87,11 @@ impl MemoryFilter {
         if make {
             record.get_or_insert_with(Record::new).contents_or(seen.terms, at);
         }
+        // Of what comes after a clear nothing was seen yet.
+        seen.life = None;
         let Some(record) = &*record else { return Ok(false) };
-        seen.life = Some(record.life);
         let Some(contents) = &record.contents else { return Ok(false) };
+        seen.life = Some(record.life);
         if contents.terms != seen.terms {
             if self.on_mismatch != OnMismatch::Adopt {
                 return Err(mismatch(&seen.terms, &contents.terms));
@@ -183,7 +185,7 @@ impl BloomFilter for MemoryFilter {
             if let Some(record) = &mut *record {
                 record.clear(at);
             }
-            self.seen().life = record.as_ref().map(|record| record.life);
+            self.seen().life = None;
         });
         cleared.map_err(self.context("clear"))
     }

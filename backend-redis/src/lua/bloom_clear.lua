@@ -1,6 +1,6 @@
 -- bloom_clear: empties a filter. Its generation stays for a while, so that who knows it learns that nothing was lost.
 --
--- All of its pages are due a moment later: the server deletes them in its own time, whatever becomes of the caller.
+-- All of its pages are due a second later: the server deletes them in its own time, whatever becomes of the caller.
 --
 -- ARGV     behind the first two: how long the record stays, in ms
 -- Returns  {1, generation, ends}   {}  there is none   {0, pages} nothing done: the filter has so many pages
@@ -14,12 +14,12 @@ return run(0, function(o, at, list)
     local pages = math.ceil(o.bits / PAGE)
     if #list < pages then return { 0, pages } end
     look(o, list)
-    local due = int(floor(now / 1000) + 1)
-    for _, page in ipairs(o.pages) do
-      if page.length > 0 then call('PEXPIREAT', page.key, due) end
-    end
-    o.ends, o.set, o.terms, o.kept = floor(now / 1000) + tonumber(ARGV[at]), 0, '-', false
+    local time = floor(now / 1000)
+    o.ends, o.set, o.terms, o.kept = time + tonumber(ARGV[at]), 0, '-', false
     save(o, {})
+    for _, page in ipairs(o.pages) do
+      if page.length > 0 then call('PEXPIREAT', page.key, int(time + 1000)) end
+    end
   end
   return { 1, o.generation, o.ends }
 end)

@@ -66,10 +66,12 @@ end
 local function insert(o, parts, marked)
   local pages = {}
   for i, part in ipairs(parts) do pages[i] = part.page end
-  found(o, pages)
+  local fresh = found(o, pages)
   for _, part in ipairs(parts) do
     o.set = o.set + visit(set, SETS, part.page, part.data, marked)
   end
+  -- Once more: if the end passed just then, the server took the page out, and a bit that was set made it anew.
+  for _, page in ipairs(fresh) do expire(o, page.key) end
   o.noted = true
 end
 

@@ -47,7 +47,7 @@ local function load(o, lane)
   o.any, o.pages = generation, {}
   o.set, o.lanes, o.sweep = 0, tonumber(lanes) or 0, tonumber(sweep) or 8
   if not generation then return end
-  o.lane, o.memory, ends = lane, r[2], tonumber(ends)
+  o.written, o.lane, o.memory, ends = r[1], lane, r[2], tonumber(ends)
   if ends > 0 and ends * 1000 <= now then return end
   o.generation, o.ends = generation, ends
   if terms == '-' then return end
@@ -104,6 +104,10 @@ end
 -- lane at hand gives way to a new one.
 local function renew(o, fields)
   local all = call('HGETALL', o.h)
+  -- Who may not write it must not delete it. Where memory is short, a script that has taken something out, if only a field
+  -- that is not there, may go on and write.
+  call('HDEL', o.h, 'a')
+  call('HSET', o.h, 'f', o.written)
   call('DEL', o.h)
   o.lanes, o.memory = 0, false
   for i = 1, #all, 2 do
@@ -126,7 +130,7 @@ local function save(o, fields)
 end
 
 -- Begins those of the pages that the filter does not have yet, with zeros, and then says so in the record: a page that the
--- server refuses to make is not missed.
+-- server refuses to make is not missed. Returns those that it began.
 local function found(o, pages)
   local fields, fresh = {}, {}
   for _, page in ipairs(pages) do
@@ -136,13 +140,14 @@ local function found(o, pages)
       page.begun = true
     end
   end
-  if o.kept and not fresh[1] then return end
+  if o.kept and not fresh[1] then return fresh end
   for _, page in ipairs(fresh) do
     if page.length > 0 then call('DEL', page.key) end
     call('BITFIELD', page.key, 'SET', 'u1', 8 * size(o, page.number) - 1, '0')
     expire(o, page.key)
   end
   save(o, fields)
+  return fresh
 end
 
 -- Runs the step for each filter, with `further` keys behind those of its pages.

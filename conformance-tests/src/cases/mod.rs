@@ -220,6 +220,7 @@ macro_rules! for_each_case {
                 c12_b5_a_closed_store_refuses_filters,
                 b6_what_was_lost_is_not_absent,
                 b6_no_call_takes_a_loss_for_nothing,
+                b6_the_end_of_what_nobody_saw_is_no_loss,
             ]
             { all_kinds } [
                 c19_every_legal_name_is_its_own_mutex,

@@ -90,6 +90,14 @@ bugs! {
     RoundedInterval [Memory],
     /// A reservation that is dropped stays paid.
     DroppedReservationIsKept [Memory],
+    /// A Bloom filter tells as new what it did not contain a moment before the insert.
+    LookedUpThenInserted [Memory],
+    /// Whoever opens a Bloom filter begins with an empty one.
+    OpeningClears [Memory],
+    /// A Bloom filter that was lost counts as an empty one.
+    LossIsEmpty [Memory],
+    /// The bits of a Bloom filter's bytes are counted from the lowest.
+    LowestBitFirst [Memory],
     /// Fencing tokens come from a counter in the store, which is lost with its data.
     BareCounter [Redis, Postgres],
     /// Fencing tokens come from a sequence of the database as it counts.

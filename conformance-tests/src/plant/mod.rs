@@ -7,6 +7,7 @@
 //! that for [steps](crate::steps), or a checker of [histories](crate::history) over one of the [`scenes`]; [`planted!`]
 //! makes a test of each bug, and one that says how many were caught and that none was forgotten.
 
+mod bloom_filter;
 mod bug;
 mod guard;
 mod harness;

@@ -9,6 +9,7 @@ use stanchion_core::{
 };
 
 use super::Bug;
+use super::bloom_filter::PlantedBloomFilter;
 use super::ledger::Ledger;
 use super::limiter::{PlantedLimiter, rounded};
 use super::mutex::PlantedMutex;
@@ -83,10 +84,13 @@ impl Store for PlantedStore {
         Ok(Arc::new(PlantedLimiter::new(inner, self.bug)))
     }
 
-    fn bloom_filter(&self, name: &str, options: BloomOptions) -> Result<Arc<dyn BloomFilter>> {
+    fn bloom_filter(&self, name: &str, mut options: BloomOptions) -> Result<Arc<dyn BloomFilter>> {
+        if self.bug == Some(Bug::SilentMismatch) {
+            options.on_mismatch = OnMismatch::Adopt;
+        }
         let inner = self.inner.bloom_filter(&self.name(name), options)?;
         self.used(&inner);
-        Ok(inner)
+        Ok(Arc::new(PlantedBloomFilter::new(inner, self.bug)))
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -187,7 +187,8 @@ pub trait BloomFilter: Debug + Send + Sync {
 
     /// The bytes of the filter, 40 and an eighth of its bits, in the layout of all stores (B4). A filter that is not there
     /// gives one without items. It is not one step: what is inserted meanwhile may be in it or not. A filter
-    /// that ends or is cleared meanwhile gives one without items, never a part.
+    /// that ends or is cleared meanwhile gives one without items, never a part; but where it is cleared and begun anew
+    /// meanwhile, with the same parameters and without a time to live, a part of each may be in it.
     ///
     /// # Errors
     /// As [`insert_many`](Self::insert_many); `Overloaded` if there is no memory for it.
@@ -197,7 +198,8 @@ pub trait BloomFilter: Debug + Send + Sync {
     async fn export(&self) -> Result<Vec<u8>>;
 
     /// Inserts all that is in exported bytes, of this store or another. It is not one step: others may see a part.
-    /// Where the filter ends in between it begins again, three times in all.
+    /// Where the filter ends in between it begins again, three times in all; a clear in between takes out what was in by
+    /// then, and is not always noticed.
     ///
     /// # Errors
     /// `InvalidArgument` if they are no export, or not a whole one; `ConfigMismatch` if their capacity or rate differs.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use async_trait::async_trait;
 use stanchion_core::bloom::FilterTerms;
 use stanchion_core::engine::steps::{
-    Answers, BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, FlightId, Known, Life, Merge, Merged,
-    Object, Opening, Probed, Survey, Surveyed, refused,
+    Answers, BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, FlightId, Known, Life, MAX_POSITIONS,
+    Merge, Merged, Object, Opening, Probed, Survey, Surveyed, refused,
 };
 use stanchion_core::{Result, Ticket};
 
@@ -111,6 +111,10 @@ impl Model {
 impl BloomSteps for Model {
     fn lane(&self, object: &Object) -> usize {
         lane_of(object)
+    }
+
+    fn most_positions(&self) -> usize {
+        MAX_POSITIONS
     }
 
     async fn probe(&self, flight: FlightId, calls: &[BloomCall]) -> Answers<Probed> {

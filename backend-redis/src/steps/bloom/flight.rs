@@ -76,13 +76,16 @@ impl<'a> Cargo<'a> {
     }
 
     /// What begins the pages that are inserted into, at most so many at a time.
-    pub(super) fn beginnings(&self, most: usize) -> Vec<Entry<'a>> {
+    pub(super) fn beginnings(&self, flight: FlightId, most: usize) -> Vec<Entry<'a>> {
         let mut entries = Vec::new();
         for group in self.groups.iter().filter(|group| group.inserts()) {
             let pages: Vec<u64> = group.pages.keys().copied().collect();
             for pages in pages.chunks(most) {
                 let mut entry = Entry::new(self.object);
                 entry.pages = pages.to_vec();
+                entry
+                    .arguments
+                    .extend([flight.lane.to_string(), flight.number.to_string()].map(String::into_bytes));
                 group.opening(&mut entry.arguments);
                 entries.push(entry);
             }
@@ -218,11 +221,12 @@ mod tests {
         assert_eq!((first.counts.as_slice(), second.counts.as_slice()), (&[2, 1][..], &[1][..]));
         assert_eq!(first.pages[&0], [0, 0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 1, 0, 0, 3, 0, 0, 1, 0, 0, 4, 0, 0, 2]);
         assert_eq!(first.pages[&1], [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 2]);
-        let entry = cargo[0].entry(FlightId { lane: Ticket::random(), number: 7 }, 64);
+        let flight = FlightId { lane: Ticket::random(), number: 7 };
+        let entry = cargo[0].entry(flight, 64);
         assert_eq!(entry.pages, [0, 1, 2]);
         let last = &entry.arguments[entry.arguments.len() - 2..];
         assert_eq!((last[0].as_slice(), last[1].len()), (&b"3"[..], 6), "the third page");
-        let begun: Vec<_> = cargo[0].beginnings(1).into_iter().map(|entry| entry.pages).collect();
+        let begun: Vec<_> = cargo[0].beginnings(flight, 1).into_iter().map(|entry| entry.pages).collect();
         assert_eq!(begun, [[0], [1]], "not for who only asks");
     }
 

@@ -32,7 +32,7 @@ impl RedisSteps {
 
     /// Inserts into more new pages than may be begun in one request: those that are there already are not begun again.
     async fn probe_large(&self, flight: FlightId, cargo: &Cargo<'_>) -> Result<Reply> {
-        for beginning in cargo.beginnings(AT_ONCE) {
+        for beginning in cargo.beginnings(flight, AT_ONCE) {
             self.ask_one(&self.of_filters().begin, beginning).await?;
         }
         self.ask_one(&self.of_filters().probe, cargo.entry(flight, u64::MAX)).await

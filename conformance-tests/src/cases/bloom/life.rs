@@ -85,6 +85,24 @@ pub(crate) async fn b6_what_was_lost_is_not_absent(h: &dyn Harness) {
     assert!(!other.contains(&inside[1]).await.expect("an answer"), "a refused insert inserts nothing");
 }
 
+/// B6: who cleared a filter, or found it cleared, has not seen what came after that, and misses nothing when it ends.
+pub(crate) async fn b6_the_end_of_what_nobody_saw_is_no_loss(h: &dyn Harness) {
+    const TTL: Duration = Duration::from_secs(1);
+    let (name, inside) = (unique("filter"), items("inside", 3));
+    let (one, other) = (client(h, &name, precise()).await, client(h, &name, precise()).await);
+    for filter in [&one, &other] {
+        insert(filter.as_ref(), &inside).await;
+    }
+    one.clear().await.expect("cleared");
+    assert!(!other.contains(&inside[0]).await.expect("an answer"));
+    insert(client(h, &name, precise().ttl(TTL)).await.as_ref(), &inside).await;
+    let ended = now() + TTL;
+    pause_until(ended + EPSILON).await;
+    for filter in [one, other] {
+        assert_eq!(yes(&contains(filter.as_ref(), &inside).await), 0, "it ended in due time");
+    }
+}
+
 /// B6, of the other calls: none takes a loss for an empty filter.
 pub(crate) async fn b6_no_call_takes_a_loss_for_nothing(h: &dyn Harness) {
     let (name, fresh) = (unique("filter"), items("fresh", 3));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::time::timeout_at;
 
 use crate::clock::{now, sleep};
 use crate::engine::joint::{Passage, Vessel};
@@ -15,7 +16,9 @@ use crate::{Error, ErrorKind, Result, Ticket};
 #[derive(Debug)]
 pub(super) struct Flights(pub(super) Arc<dyn BloomSteps>);
 
-/// A store keeps what it answered for 60 s; later a copy of the flight could find its own items.
+/// How long a store keeps what it answered: after that a copy of the flight could find its own items.
+const KEPT: Duration = Duration::from_secs(60);
+/// When no further copy is sent.
 const GIVE_UP: Duration = Duration::from_secs(55);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_millis(400);
@@ -72,7 +75,10 @@ impl Flights {
             }
             sleep(pause.mul_f64(rand::random_range(0.5..=1.0))).await;
             pause = (pause * 2).min(LAST_PAUSE);
-            for (answer, again) in answers.iter_mut().zip(self.0.probe(flight, calls).await) {
+            let Ok(retried) = timeout_at(sent + KEPT, self.0.probe(flight, calls)).await else {
+                return answers;
+            };
+            for (answer, again) in answers.iter_mut().zip(retried) {
                 // What is certain of the retry is not of the first attempt.
                 let passing = again.as_ref().is_err_and(|error| !error.kind().is_final());
                 if in_doubt(answer) && !passing {

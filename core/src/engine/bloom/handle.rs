@@ -57,6 +57,11 @@ impl Filter {
         self.sight().life = life;
     }
 
+    /// There is nothing in it: what comes next was not seen, and so cannot be missed. Unless another call saw more.
+    pub(super) fn saw_nothing(&self, seen: Seen) {
+        self.sight().life.take_if(|life| seen.life == Some(*life));
+    }
+
     pub(super) fn opening(&self, seen: Seen) -> Opening {
         let Seen { terms, life } = seen;
         Opening { object: self.object.clone(), terms, known: life, fresh: Ticket::random() }
@@ -76,10 +81,7 @@ impl Filter {
 
     /// The record that was seen is gone (B6). It is told once: the handle looks for another from now on.
     pub(super) fn lost(&self, seen: Seen) -> Error {
-        let mut now = self.sight();
-        if now.life == seen.life {
-            now.life = None;
-        }
+        self.saw_nothing(seen);
         Error::new(
             ErrorKind::StateLost,
             "the filter, or a part of it, is gone: what it held is not known any more",
@@ -118,8 +120,8 @@ impl Filter {
                     self.saw(Some(life));
                     return Ok(answers);
                 }
-                (Verb::Contains, Probed::Empty { life }) => {
-                    self.saw(life);
+                (Verb::Contains, Probed::Empty { .. }) => {
+                    self.saw_nothing(seen);
                     return Ok(vec![false; most]);
                 }
                 (_, Probed::Mismatch { stored }) => self.accept(seen.terms, stored)?,

@@ -27,8 +27,8 @@ impl Filter {
                 self.saw(Some(survey.life));
                 Ok(Some(survey))
             }
-            Surveyed::Empty(life) => {
-                self.saw(life);
+            Surveyed::Empty(_) => {
+                self.saw_nothing(seen);
                 Ok(None)
             }
             Surveyed::Lost => Err(self.lost(seen)),
@@ -37,8 +37,9 @@ impl Filter {
 
     pub(super) async fn empty(&self) -> Result<()> {
         self.engine.shared.check_open()?;
-        let life = self.filtering.steps.clear(&self.object).await?;
-        self.saw(life);
+        let seen = self.seen();
+        self.filtering.steps.clear(&self.object).await?;
+        self.saw_nothing(seen);
         Ok(())
     }
 

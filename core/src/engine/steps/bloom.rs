@@ -164,9 +164,7 @@ pub trait BloomSteps: Debug + Send + Sync {
     fn lane(&self, object: &Object) -> usize;
 
     /// The most positions of one request, [`MAX_POSITIONS`] at most: fewer where each can cost a page of its own.
-    fn most_positions(&self) -> usize {
-        MAX_POSITIONS
-    }
+    fn most_positions(&self) -> usize;
 
     /// Carries calls out in order. A retry of a flight brings the same calls, and each insert is answered as the first
     /// time (B3): a store keeps, for each name and lane, the answers to the inserts of the last flight, for 60 s. None
