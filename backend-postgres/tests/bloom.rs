@@ -45,7 +45,7 @@ async fn b1_b4_items_of_many_pages_are_found_and_have_the_bits_of_the_layout() {
     assert!(filter.bits().await == expected);
     let Surveyed::Live(Survey { terms, bits_set, .. }) = filter.survey().await else { panic!("a filter") };
     assert_eq!(terms, filter.terms);
-    assert_eq!(bits_set, expected.iter().map(|byte| u64::from(byte.count_ones())).sum());
+    assert_eq!(bits_set, expected.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>());
 }
 
 #[tokio::test]
@@ -244,7 +244,10 @@ async fn b4_what_one_filter_exports_another_takes_in() {
     }
     assert_eq!(says(&into.contains(&(0..1_500).collect::<Vec<_>>()).await), vec![true; 1_500]);
     let Surveyed::Live(survey) = into.survey().await else { panic!("a filter") };
-    assert_eq!(survey.bits_set, into.bits().await.iter().map(|byte| u64::from(byte.count_ones())).sum());
+    assert_eq!(
+        survey.bits_set,
+        into.bits().await.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
+    );
     // An empty piece makes the filter.
     let made = Handle::named(&server, "made", small()).await;
     assert!(matches!(made.merge(0, Vec::new()).await, Merged::Done(_)));

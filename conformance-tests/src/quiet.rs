@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use stanchion_core::clock;
 
+use crate::suite::CASE_LIMIT;
+
 /// How often one that wants to be alone looks.
 const LOOK: Duration = Duration::from_millis(20);
+/// One that is alone for longer has got stuck, and was given up: it must not hold up all others.
+const PATIENCE: Duration = Duration::from_secs(2 * CASE_LIMIT.as_secs());
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Room {
     /// Cases under way.
     running: usize,
@@ -23,14 +27,16 @@ struct Room {
 pub(crate) struct Quiet {
     room: Mutex<Room>,
     changed: Condvar,
+    patience: Duration,
 }
 
 /// The one of this process.
-pub(crate) static QUIET: Quiet = Quiet::new();
+pub(crate) static QUIET: Quiet = Quiet::new(PATIENCE);
 
 impl Quiet {
-    const fn new() -> Self {
-        Self { room: Mutex::new(Room { running: 0, waiting: 0, alone: false }), changed: Condvar::new() }
+    const fn new(patience: Duration) -> Self {
+        let room = Room { running: 0, waiting: 0, alone: false };
+        Self { room: Mutex::new(room), changed: Condvar::new(), patience }
     }
 
     fn room(&self) -> MutexGuard<'_, Room> {
@@ -39,8 +45,9 @@ impl Quiet {
 
     /// Begins a case, as soon as nobody is alone or wants to be.
     pub(crate) fn begin(&self) -> Running<'_> {
-        let free = self.changed.wait_while(self.room(), |room| room.alone || room.waiting > 0);
-        free.unwrap_or_else(PoisonError::into_inner).running += 1;
+        let taken = |room: &mut Room| room.alone || room.waiting > 0;
+        let free = self.changed.wait_timeout_while(self.room(), self.patience, taken);
+        free.unwrap_or_else(PoisonError::into_inner).0.running += 1;
         Running(self)
     }
 
@@ -111,7 +118,7 @@ mod tests {
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a case has a thread and a runtime of its own")]
     fn who_wants_to_be_alone_is() {
-        static ROOM: Quiet = Quiet::new();
+        static ROOM: Quiet = Quiet::new(PATIENCE);
         static BUSY: AtomicUsize = AtomicUsize::new(0);
         static ALONE: AtomicUsize = AtomicUsize::new(0);
         let case = |number: u64| {
@@ -137,6 +144,16 @@ mod tests {
         for case in cases {
             case.join().expect("no assertion fails");
         }
+        assert_eq!(ROOM.room().running, 0);
+    }
+
+    #[test]
+    fn one_that_got_stuck_holds_nobody_up_for_good() {
+        static ROOM: Quiet = Quiet::new(Duration::from_millis(50));
+        let stuck = Waiting::of(&ROOM);
+        let running = ROOM.begin();
+        assert_eq!(ROOM.room().running, 1);
+        drop((running, stuck));
         assert_eq!(ROOM.room().running, 0);
     }
 }
