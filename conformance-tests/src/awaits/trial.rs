@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use stanchion_core::{Error, ErrorKind, Result, Store};
 
 use super::{Call, Scene, Stand};
-use crate::cases::support::{CANCELLED, EPSILON, pause};
+use crate::cases::support::{CANCELLED, pause};
 
 /// The limit of calls that have one, if they are to succeed.
 pub(super) const LONG: Duration = Duration::from_secs(10);
@@ -59,7 +59,7 @@ impl Setting {
     /// How long something may be left behind: a lost command is noticed after the request's time limit, and from then on
     /// the store answers (C4).
     pub(super) fn bound(&self) -> Duration {
-        self.stand.request_timeout() + CANCELLED + EPSILON
+        self.stand.request_timeout() + CANCELLED
     }
 
     /// What a call's own time limit is.

@@ -21,8 +21,8 @@ use crate::harness::Harness;
 pub(crate) const EPSILON: Duration = Duration::from_millis(500);
 /// The most the poll floor `P` can be.
 pub(crate) const POLL_FLOOR: Duration = Duration::from_secs(1);
-/// How long a dropped future may leave something behind while the store answers (C4).
-pub(crate) const CANCELLED: Duration = Duration::from_secs(1);
+/// How long a dropped future may leave something behind while the store answers (C4), with ε.
+pub(crate) const CANCELLED: Duration = Duration::from_millis(1_000 + 500);
 /// What dead waiters in front may cost, once (C5).
 pub(crate) const DEAD_IN_FRONT: Duration = Duration::from_secs(2);
 /// How much coarser than ours a store's clock may be.
@@ -84,6 +84,18 @@ where
         }
     };
     within(limit, what, asking).await;
+}
+
+/// Runs beside a future that must not end meanwhile. What a caller does not poll makes no progress, however long one
+/// waits for its traces.
+pub(crate) async fn beside<F, T>(waiting: &mut F, what: &str, run: impl Future<Output = T>) -> T
+where
+    F: Future + Unpin,
+{
+    tokio::select! {
+        output = run => output,
+        _ = waiting => panic!("{what}: it ended"),
+    }
 }
 
 /// Lets time pass where the passing is the scenario.

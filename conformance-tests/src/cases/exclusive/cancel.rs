@@ -126,8 +126,7 @@ pub(crate) async fn c5_a_dropped_head_costs_the_others_nothing(h: &dyn Harness, 
             guard.release().await.expect("release");
             head.cancel().await;
         }
-        let limit = CANCELLED + EPSILON;
-        within(limit, "the second in the queue", second.join()).await.release().await.expect("release");
+        within(CANCELLED, "the second in the queue", second.join()).await.release().await.expect("release");
     }
 }
 

@@ -118,7 +118,7 @@ pub(crate) async fn c18_clients_go_on_after_data_loss(h: &dyn Harness, shape: Sh
     if !h.lose_data().await {
         return cannot_show("this harness cannot lose the store's data");
     }
-    within(POLL_FLOOR + CANCELLED + EPSILON, "the queue forms anew", join_all(waiting)).await;
+    within(POLL_FLOOR + CANCELLED, "the queue forms anew", join_all(waiting)).await;
     for lock in clients.iter().chain([&holder]) {
         within(EPSILON, "it works again", lock.lock()).await.expect("lock").release().await.expect("release");
     }

@@ -12,8 +12,8 @@ use super::super::support::{
 };
 use crate::harness::Harness;
 
-/// How long a queued release may take while the store answers.
-const QUEUED: Duration = Duration::from_millis(1_000);
+/// How long a queued release may take while the store answers and its wake-up is lost: `P + ε` (C14).
+const QUEUED: Duration = Duration::from_millis(1_000 + 500);
 
 pub(crate) async fn c11_a_stale_release_is_lost_and_frees_nobody(h: &dyn Harness, shape: Shape) {
     let ttl = h.ttl();

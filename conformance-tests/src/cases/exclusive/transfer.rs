@@ -147,7 +147,7 @@ pub(crate) async fn c4_c24_a_dropped_attach_keeps_no_hold(h: &dyn Harness, shape
         let cut = super::super::support::drop_after(polls, lock.attach(detached)).await;
         let ended = matches!(cut, super::super::support::Cut::Ended(_));
         drop(cut);
-        let next = within(lease + EPSILON + CANCELLED, "free by the lease", lock.lock()).await.expect("lock");
+        let next = within(lease + CANCELLED, "free by the lease", lock.lock()).await.expect("lock");
         next.release().await.expect("release");
         if ended {
             break;

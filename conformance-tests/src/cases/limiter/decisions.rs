@@ -110,5 +110,6 @@ pub(crate) async fn l6_wait_returns_at_its_time(h: &dyn Harness) {
         assert!(now() <= first + TOKEN * number + EPSILON, "late by {:?}", now() - first - TOKEN * number);
     }
     pause(TICK).await;
-    assert!(!limiter.allow().await.expect("a decision").allowed, "waiting took the tokens");
+    let admitted = limiter.allow().await.expect("a decision").allowed;
+    assert!(!admitted || now() + TICK >= before + TOKEN * 5, "waiting took the tokens");
 }

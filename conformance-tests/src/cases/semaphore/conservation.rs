@@ -7,8 +7,8 @@ use std::time::Duration;
 use stanchion_core::{Error, ErrorKind, HoldOptions, Permit, Result, Semaphore};
 
 use super::super::support::{
-    CANCELLED, EPSILON, TICK, drop_after, eventually, join_all, now, pause, spawn, stays_pending, unique,
-    unrenewed, within,
+    CANCELLED, EPSILON, TICK, beside, drop_after, eventually, join_all, now, pause, spawn, stays_pending,
+    unique, unrenewed, within,
 };
 use super::client;
 use crate::harness::Harness;
@@ -122,12 +122,12 @@ pub(crate) async fn c4_s7_a_dropped_grant_of_several_comes_back(h: &dyn Harness)
     for micros in [0, 100, 300, 1_000, 5_000] {
         let permit = holder.acquire_many(2).await.expect("acquire");
         let mut waiting = Box::pin(other.acquire_many(3));
-        stays_pending(Duration::from_millis(20), "two of three are out", &mut waiting).await;
-        // Nothing of it is under way when it is dropped.
-        eventually(CANCELLED, "it queues", || async {
+        let queued = eventually(CANCELLED, "it queues", || async {
             holder.inspect().await.expect("inspect").waiters == 1
-        })
-        .await;
+        });
+        beside(&mut waiting, "two of three are out", queued).await;
+        // Nothing of it is under way when it is dropped.
+        stays_pending(Duration::from_millis(20), "two of three are out", &mut waiting).await;
         permit.release().await.expect("release");
         pause(Duration::from_micros(micros)).await;
         drop(waiting);

@@ -81,7 +81,7 @@ pub(crate) async fn c5_s5_a_dropped_large_head_lets_all_who_fit_run(h: &dyn Harn
         queue_of(holder.as_ref(), number + 2).await;
     }
     large.cancel().await;
-    let granted = within(CANCELLED + EPSILON, "both small ones", join_all(small)).await;
+    let granted = within(CANCELLED, "both small ones", join_all(small)).await;
     assert_eq!(granted.len(), 2);
     assert_eq!(holder.available().await.expect("available"), 0);
     one.release().await.expect("release");
