@@ -93,6 +93,10 @@ impl PermitSteps for SessionSteps {
         usize::try_from(hasher.finish() % LANES).unwrap_or_default()
     }
 
+    fn excludes(&self, _: usize) -> bool {
+        false
+    }
+
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
         let (at, end) = (now(), self.end());
         let asked: Vec<_> = self.desk.with(|state| batch.iter().map(|ask| state.acquire(ask, at)).collect());

@@ -9,6 +9,9 @@ use stanchion_core::engine::steps::{
 };
 use stanchion_core::{Inspection, Kind, Result};
 
+/// The lane of the mutexes.
+const MUTEXES: usize = 1;
+
 /// Sends mutexes one way, on lanes of their own, and everything else the other.
 #[derive(Clone, Debug)]
 pub(crate) struct Dispatch {
@@ -64,7 +67,11 @@ macro_rules! split {
 #[async_trait]
 impl PermitSteps for Dispatch {
     fn lane(&self, object: &Object) -> usize {
-        usize::from(object.kind == Kind::Mutex)
+        if object.kind == Kind::Mutex { MUTEXES } else { 0 }
+    }
+
+    fn excludes(&self, lane: usize) -> bool {
+        if lane == MUTEXES { self.mutexes.excludes(lane) } else { self.rest.excludes(lane) }
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {

@@ -83,6 +83,11 @@ impl PermitSteps for PostgresSteps {
         0
     }
 
+    /// Each locks the rows of the objects that it is about.
+    fn excludes(&self, _: usize) -> bool {
+        true
+    }
+
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
         // Each caller has a time limit of its own; a short one is not the others'.
         let lease = batch.iter().map(|entry| entry.lease).max();

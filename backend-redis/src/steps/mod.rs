@@ -116,6 +116,11 @@ impl PermitSteps for RedisSteps {
         self.lane_of(object)
     }
 
+    /// A server carries out one script at a time, and none of them waits.
+    fn excludes(&self, _: usize) -> bool {
+        false
+    }
+
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
         self.both_ways(batch).await
     }

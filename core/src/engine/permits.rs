@@ -7,14 +7,20 @@ use async_trait::async_trait;
 
 use super::acquire::Patience;
 use super::handle::Handle;
-use super::joint::{Passage, Vessel};
+use super::joint::{Gate, Gates, LaneKey, Passage, Vessel};
 use super::steps::{Acquire, Acquired, Answers, Force, Kept, PermitSteps, Release};
 use crate::options::check_count;
 use crate::{Error, Inspection, Mutex, MutexGuard, Permit, Result, Semaphore, Ticket};
 
+/// The gate of a lane whose acquires and releases exclude each other.
+fn gate_of(steps: &Arc<dyn PermitSteps>, gates: &Gates, key: LaneKey) -> Option<Arc<Gate>> {
+    let (_, lane) = key;
+    steps.excludes(lane).then(|| gates.of(key))
+}
+
 /// Acquires that leave together.
 #[derive(Debug)]
-pub(crate) struct Acquiring(pub(crate) Arc<dyn PermitSteps>);
+pub(crate) struct Acquiring(pub(crate) Arc<dyn PermitSteps>, pub(crate) Gates);
 
 #[async_trait]
 impl Vessel for Acquiring {
@@ -28,6 +34,10 @@ impl Vessel for Acquiring {
         self.0.lane(&ask.object)
     }
 
+    fn gate(&self, key: LaneKey) -> Option<Arc<Gate>> {
+        gate_of(&self.0, &self.1, key)
+    }
+
     async fn carry(&self, _: Passage<'_>, asks: &[Acquire]) -> Answers<Acquired> {
         self.0.acquire(asks).await
     }
@@ -35,7 +45,7 @@ impl Vessel for Acquiring {
 
 /// Releases that leave together.
 #[derive(Debug)]
-pub(crate) struct Releasing(pub(crate) Arc<dyn PermitSteps>);
+pub(crate) struct Releasing(pub(crate) Arc<dyn PermitSteps>, pub(crate) Gates);
 
 #[async_trait]
 impl Vessel for Releasing {
@@ -47,6 +57,10 @@ impl Vessel for Releasing {
 
     fn lane(&self, ask: &Release) -> usize {
         self.0.lane(&ask.object)
+    }
+
+    fn gate(&self, key: LaneKey) -> Option<Arc<Gate>> {
+        gate_of(&self.0, &self.1, key)
     }
 
     async fn carry(&self, _: Passage<'_>, asks: &[Release]) -> Answers<Kept> {

@@ -10,7 +10,7 @@ use super::bloom::Filtering;
 use super::board::Board;
 use super::group::Looking;
 use super::hold::LeaseHold;
-use super::joint::Joint;
+use super::joint::{Gates, Joint};
 use super::limit::{Claimed, Limiting};
 use super::outbox::{Message, Outbox};
 use super::permits::{Acquiring, Releasing};
@@ -52,10 +52,11 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(capabilities: Capabilities, steps: Steps, wake: Option<Arc<dyn WakeSource>>) -> Self {
+        let gates = Gates::default();
         Self {
             capabilities,
-            acquires: Joint::new(Acquiring(Arc::clone(&steps.permits))),
-            releases: Joint::new(Releasing(Arc::clone(&steps.permits))),
+            acquires: Joint::new(Acquiring(Arc::clone(&steps.permits), gates.clone())),
+            releases: Joint::new(Releasing(Arc::clone(&steps.permits), gates)),
             looks: steps.groups.as_ref().map(|groups| Arc::new(Joint::new(Looking(Arc::clone(groups))))),
             limits: steps.limits.as_ref().map(|limits| Arc::new(Limiting::new(Arc::clone(limits)))),
             #[cfg(feature = "bloom")]

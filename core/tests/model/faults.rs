@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use stanchion_core::engine::steps::{Acquire, Object};
 use stanchion_core::{Error, ErrorKind, Result, Ttl};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// A step that can be stuck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,10 @@ pub struct Faults {
     pub renewals: AtomicU32,
     /// The leases of each renewal.
     pub renewed: Mutex<Vec<Vec<Ttl>>>,
+    /// Acquires exclude releases, as the model says of itself.
+    pub excludes: AtomicBool,
+    /// The acquires and releases of several entries each: which, from when and until when.
+    pub flights: Mutex<Vec<(bool, Instant, Instant)>>,
     /// All that was asked for, whatever became of it.
     pub asked: Mutex<Vec<Acquire>>,
 }
@@ -63,6 +67,13 @@ impl Faults {
             return Err(Error::new(ErrorKind::Unknown, "stuck"));
         }
         Ok(())
+    }
+
+    /// Notes a request of so many entries that began then and has ended.
+    pub fn flown(&self, acquires: bool, count: usize, began: Instant) {
+        if count > 1 {
+            self.flights.lock().unwrap().push((acquires, began, Instant::now()));
+        }
     }
 
     /// Sets the clock of this thread's runtime ahead, if that is ordered.

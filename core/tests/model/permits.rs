@@ -116,15 +116,22 @@ impl PermitSteps for Model {
         lane_of(object)
     }
 
+    fn excludes(&self, _: usize) -> bool {
+        self.faults.excludes.load(SeqCst)
+    }
+
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
         self.faults.asked.lock().unwrap().extend_from_slice(batch);
-        self.each(batch.len(), |records| {
+        let began = Instant::now();
+        let answers = self.each(batch.len(), |records| {
             batch
                 .iter()
                 .map(|ask| self.acquire_one(records.entry(ask.object.clone()).or_default(), ask))
                 .collect()
-        })
-        .await
+        });
+        let answers = answers.await;
+        self.faults.flown(true, batch.len(), began);
+        answers
     }
 
     async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
@@ -153,7 +160,8 @@ impl PermitSteps for Model {
         if let Err(error) = self.faults.pass(Stuck::Release, batch.iter().map(|ask| &ask.object)).await {
             return refused(batch.len(), &error);
         }
-        self.each(batch.len(), |records| {
+        let began = Instant::now();
+        let answers = self.each(batch.len(), |records| {
             let release = |ask: &Release| {
                 let record = records.entry(ask.object.clone()).or_default();
                 if ask.call.is_some() && record.calls.get(&ask.ticket) == ask.call.as_ref() {
@@ -173,8 +181,10 @@ impl PermitSteps for Model {
                 Kept::Yes
             };
             batch.iter().map(release).collect()
-        })
-        .await
+        });
+        let answers = answers.await;
+        self.faults.flown(false, batch.len(), began);
+        answers
     }
 
     async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {

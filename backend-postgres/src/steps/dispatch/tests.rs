@@ -38,6 +38,10 @@ impl PermitSteps for Way {
         7
     }
 
+    fn excludes(&self, _: usize) -> bool {
+        self.tag == 1
+    }
+
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
         self.note("acquire", batch.iter().map(|entry| &entry.object));
         // The other way comes in between.
@@ -119,6 +123,7 @@ async fn a_mixed_batch_is_split_and_answered_in_order() {
     assert_eq!(rest.asked(), [("acquire", names(&["s1", "w1"]))]);
     let lanes: Vec<_> = batch.iter().map(|entry| dispatch.lane(&entry.object)).collect();
     assert_eq!(lanes, [0, 1, 1, 0, 1]);
+    assert!(dispatch.excludes(1) && !dispatch.excludes(0), "each lane is as its steps say");
 }
 
 #[tokio::test]

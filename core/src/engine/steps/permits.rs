@@ -187,6 +187,10 @@ pub trait PermitSteps: Debug + Send + Sync {
     /// Steps on objects of one lane can leave in one request; a store that is one server has one lane.
     fn lane(&self, object: &Object) -> usize;
 
+    /// Whether requests of that lane that are carried out at once wait for each other, as transactions do that lock the
+    /// same rows. If so, acquires of several callers and releases of several leave in turn.
+    fn excludes(&self, lane: usize) -> bool;
+
     /// Grants, queues or refuses, first come, first served among the live (C16).
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired>;
 

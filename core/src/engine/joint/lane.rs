@@ -1,76 +1,24 @@
-//! Joins concurrent steps: while one request is under way, those who come gather, and leave together in the next.
-//!
-//! One caller alone sends its request by itself, without a hop. Whoever finds a request under way queues; when it has
-//! landed, a task takes all who gathered, in the order of their arrival, and goes on for as long as there are more.
-//! After a request of several the next one lets those first ask who are ready to run; nobody waits for a time.
-//! Lanes are kept apart by runtime, so that nobody depends on a runtime that is blocked or has ended, and a request
-//! whose caller does not poll it keeps the others for [`STALE`] at most.
+//! One row of callers: who is under way, who gathers, and who carries them.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use async_trait::async_trait;
-use tokio::runtime::{Handle, Id};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
-use super::steps::{Answers, FlightId};
+use super::gate::Gate;
+use super::{Passage, STALE, Vessel, short};
 use crate::clock::now;
-use crate::{Error, ErrorKind, Result, Ticket};
+use crate::engine::steps::FlightId;
+use crate::{Result, Ticket};
 
-/// A step that can carry many callers' requests at once.
-#[async_trait]
-pub(crate) trait Vessel: fmt::Debug + Send + Sync + 'static {
-    type Ask: Send + Sync + 'static;
-    type Answer: Send + 'static;
-
-    /// Requests of one call at most, so that other clients of the store are not kept waiting for long.
-    const BATCH: usize;
-    /// A lane has one request under way at a time, however long it takes; only that of a caller who may not poll it is
-    /// overtaken.
-    const IN_TURN: bool;
-
-    /// Requests of one lane can leave together.
-    fn lane(&self, ask: &Self::Ask) -> usize;
-
-    /// One request for all; an answer for each, in order.
-    async fn carry(&self, passage: Passage<'_>, asks: &[Self::Ask]) -> Answers<Self::Answer>;
-}
-
-/// What a vessel may know of one request.
-pub(crate) struct Passage<'a> {
-    /// Names it. The requests of one lane of that name do not overlap: one that overtakes begins another.
-    pub(crate) flight: FlightId,
-    waiting: &'a (dyn Fn(usize) -> bool + Send + Sync),
-}
-
-impl Passage<'_> {
-    /// Whether the caller of that ask still waits for its answer.
-    pub(crate) fn waits(&self, index: usize) -> bool {
-        (self.waiting)(index)
-    }
-}
-
-/// After this time a request that is still under way keeps nobody any more.
-const STALE: Duration = Duration::from_millis(25);
-/// Lanes without a request under way are forgotten when there are so many.
-const LANES: usize = 64;
-
-/// The callers of one step.
-#[derive(Debug)]
-pub(crate) struct Joint<V: Vessel> {
-    vessel: Arc<V>,
-    lanes: Mutex<Lanes<V>>,
-}
-
-/// By runtime, and by the step's own lane; so few that to compare is cheaper than to hash.
-type Lanes<V> = Vec<((Id, usize), Arc<Lane<V>>)>;
-
-struct Lane<V: Vessel> {
+/// One row of callers.
+pub(super) struct Lane<V: Vessel> {
     runtime: Handle,
     vessel: Arc<V>,
+    gate: Option<Arc<Gate>>,
     state: Mutex<State<V>>,
 }
 
@@ -100,89 +48,31 @@ struct Queued<V: Vessel> {
     answer: oneshot::Sender<Result<V::Answer>>,
 }
 
-impl<V: Vessel> Joint<V> {
-    pub(crate) fn new(vessel: V) -> Self {
-        Self { vessel: Arc::new(vessel), lanes: Mutex::default() }
-    }
-
-    /// Sends a request, alone or with others, and waits for its answer until `end`.
-    ///
-    /// # Errors
-    /// That of the entry; `Unavailable` at `end` if it was not sent, `Unknown` if it was.
-    pub(crate) async fn ask(&self, ask: V::Ask, end: Instant) -> Result<V::Answer> {
-        let lane = self.lane(&ask)?;
-        let (mut place, mut stale, mut answer) = match lane.board(ask) {
-            Boarding::Alone(ask, flight, turn) => return alone(&lane, &ask, flight, turn, end).await,
-            Boarding::Queued(place, stale, answer) => (place, stale, answer),
-        };
-        loop {
-            let answered = timeout_at(stale.map_or(end, |stale| stale.min(end)), &mut answer).await;
-            place.left = answered.is_ok();
-            match answered {
-                Ok(Ok(answer)) => return answer,
-                Ok(Err(_)) => return Err(Error::new(ErrorKind::Unknown, "the request was dropped half way")),
-                Err(_) if now() >= end => return Err(unanswered(place.leave())),
-                Err(_) => lane.overtake(),
-            }
-            stale = place.stale_at();
-        }
-    }
-
-    fn lane(&self, ask: &V::Ask) -> Result<Arc<Lane<V>>> {
-        let runtime = Handle::try_current()
-            .map_err(|error| Error::new(ErrorKind::Unavailable, "there is no runtime").with_source(error))?;
-        let key = (runtime.id(), self.vessel.lane(ask));
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, lane)) = lanes.iter().find(|(of, _)| *of == key) {
-            return Ok(Arc::clone(lane));
-        }
-        if lanes.len() >= LANES {
-            lanes.retain(|(_, lane)| lane.state().under_way.is_some());
-        }
-        let lane = Arc::new(Lane { runtime, vessel: Arc::clone(&self.vessel), state: Mutex::default() });
-        lanes.push((key, Arc::clone(&lane)));
-        Ok(lane)
-    }
-}
-
-async fn alone<V: Vessel>(
-    lane: &Lane<V>,
-    ask: &V::Ask,
-    flight: FlightId,
-    turn: Turn<V>,
-    end: Instant,
-) -> Result<V::Answer> {
-    let passage = Passage { flight, waiting: &|_| true };
-    let answers = timeout_at(end, lane.vessel.carry(passage, std::slice::from_ref(ask))).await;
-    drop(turn);
-    answers
-        .map_or_else(|_| Err(unanswered(false)), |mut answers| answers.pop().unwrap_or_else(|| Err(short())))
-}
-
-fn unanswered(queued: bool) -> Error {
-    if queued {
-        Error::new(ErrorKind::Unavailable, "the request was not sent within its time limit")
-    } else {
-        Error::new(ErrorKind::Unknown, "no answer within the request's time limit")
-    }
-}
-
-fn short() -> Error {
-    Error::new(ErrorKind::Unknown, "the store's answer was too short")
-}
-
-enum Boarding<V: Vessel> {
+pub(super) enum Boarding<V: Vessel> {
     Alone(V::Ask, FlightId, Turn<V>),
     /// With the time at which the request under way will have kept the others for long enough.
     Queued(Place<V>, Option<Instant>, oneshot::Receiver<Result<V::Answer>>),
 }
 
 impl<V: Vessel> Lane<V> {
+    pub(super) fn new(runtime: Handle, vessel: Arc<V>, gate: Option<Arc<Gate>>) -> Self {
+        Self { runtime, vessel, gate, state: Mutex::default() }
+    }
+
+    pub(super) fn vessel(&self) -> &V {
+        &self.vessel
+    }
+
+    /// A request is under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.state().under_way.is_some()
+    }
+
     fn state(&self) -> MutexGuard<'_, State<V>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn board(self: &Arc<Self>, ask: V::Ask) -> Boarding<V> {
+    pub(super) fn board(self: &Arc<Self>, ask: V::Ask) -> Boarding<V> {
         let mut state = self.state();
         let turn = state.under_way.is_none().then(|| {
             let alone = !state.crowded;
@@ -205,7 +95,7 @@ impl<V: Vessel> Lane<V> {
     }
 
     /// Starts the next request although one is under way, if that one takes too long.
-    fn overtake(self: &Arc<Self>) {
+    pub(super) fn overtake(self: &Arc<Self>) {
         let mut state = self.state();
         let stale = state.stale_at().is_some_and(|stale| now() >= stale);
         if stale && !state.queue.is_empty() {
@@ -253,7 +143,7 @@ impl<V: Vessel> Default for State<V> {
 }
 
 /// The right to have a request under way. Given back, it goes on with those who gathered.
-struct Turn<V: Vessel> {
+pub(super) struct Turn<V: Vessel> {
     lane: Option<Arc<Lane<V>>>,
     number: u64,
 }
@@ -294,6 +184,14 @@ impl<V: Vessel> Voyage<V> {
         loop {
             // Those who are about to ask come first.
             tokio::task::yield_now().await;
+            let turn = match &self.lane.gate {
+                Some(gate) if self.callers().is_some() => gate.pass().await,
+                _ => None,
+            };
+            if turn.is_some() {
+                // And those who were answered by the request before.
+                tokio::task::yield_now().await;
+            }
             let Some((flight, batch)) = self.next() else { return };
             let (asks, waiting): (Vec<_>, Vec<_>) =
                 batch.into_iter().map(|queued| (queued.ask, queued.answer)).unzip();
@@ -304,10 +202,12 @@ impl<V: Vessel> Voyage<V> {
                 // A caller that has gone has no use for its answer.
                 drop(caller.send(answers.next().unwrap_or_else(|| Err(short()))));
             }
+            drop(turn);
         }
     }
 
-    fn next(&self) -> Option<(FlightId, Vec<Queued<V>>)> {
+    /// The lane, if it is still this one's turn and somebody waits; if nobody does, the turn is given back.
+    fn callers(&self) -> Option<MutexGuard<'_, State<V>>> {
         let mut state = self.lane.state();
         if !state.is_under_way(self.number) {
             return None;
@@ -316,6 +216,11 @@ impl<V: Vessel> Voyage<V> {
             state.under_way = None;
             return None;
         }
+        Some(state)
+    }
+
+    fn next(&self) -> Option<(FlightId, Vec<Queued<V>>)> {
+        let mut state = self.callers()?;
         state.under_way = Some(UnderWay { number: self.number, since: now(), alone: false });
         let count = state.queue.len().min(V::BATCH);
         state.crowded = count > 1;
@@ -334,11 +239,11 @@ impl<V: Vessel> Drop for Voyage<V> {
 }
 
 /// A place in the queue, given up when dropped.
-struct Place<V: Vessel> {
+pub(super) struct Place<V: Vessel> {
     lane: Arc<Lane<V>>,
     number: u64,
     /// It is known to be no longer queued.
-    left: bool,
+    pub(super) left: bool,
 }
 
 impl<V: Vessel> Place<V> {
@@ -347,14 +252,14 @@ impl<V: Vessel> Place<V> {
     }
 
     /// When the request under way has kept this place for long enough; `None` once the place's own has left.
-    fn stale_at(&self) -> Option<Instant> {
+    pub(super) fn stale_at(&self) -> Option<Instant> {
         let state = self.lane.state();
         self.find(&state)?;
         state.stale_at()
     }
 
     /// `true` if it was still queued.
-    fn leave(&self) -> bool {
+    pub(super) fn leave(&self) -> bool {
         let mut state = self.lane.state();
         let index = self.find(&state);
         index.and_then(|index| state.queue.remove(index)).is_some()
