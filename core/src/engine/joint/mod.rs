@@ -6,7 +6,7 @@
 //! Lanes are kept apart by runtime, so that nobody depends on a runtime that is blocked or has ended, and a request
 //! whose caller does not poll it keeps the others for [`STALE`] at most.
 //!
-//! Where two steps exclude each other at the store, their requests of several leave in turn, through a [gate](gate).
+//! Where two steps exclude each other at the store, what carries several callers leaves in turn: see [`gate`].
 
 mod gate;
 mod lane;
