@@ -12,11 +12,11 @@ use super::super::harness::StepHarness;
 
 pub(super) async fn c4_a_cancel_that_overtakes_its_acquire_leaves_a_tombstone(harness: &dyn StepHarness) {
     let process = harness.process().await;
-    let request = Acquire { lease: ttl(300), ..ask(&mutex("m")) };
+    let request = Acquire { lease: ttl(1_000), ..ask(&mutex("m")) };
     cancel(&process, &request).await;
     assert_eq!(acquire(&process, &request).await, Acquired::Cancelled);
     granted(&process, &ask(&mutex("m"))).await;
-    sleep(Duration::from_millis(400)).await;
+    sleep(Duration::from_millis(1_100)).await;
     assert_ne!(acquire(&process, &request).await, Acquired::Cancelled, "the tombstone ends with the lease");
 }
 

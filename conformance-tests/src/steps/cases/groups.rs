@@ -120,7 +120,7 @@ pub(super) async fn w3_every_watching_process_gets_one_hint_at_the_end(harness: 
         let answers = processes[index].callers.look(&[watching(&object, generation, hints[index])]).await;
         one(answers)
     };
-    let expiring = Acquire { lease: ttl(300), ..members(&object, 1) };
+    let expiring = Acquire { lease: ttl(1_000), ..members(&object, 1) };
     for (round, ends) in ["release", "cancel", "force", "expiry"].into_iter().enumerate() {
         let member = if ends == "expiry" { expiring.clone() } else { members(&object, 1) };
         granted(&processes[0], &member).await;
@@ -134,7 +134,7 @@ pub(super) async fn w3_every_watching_process_gets_one_hint_at_the_end(harness: 
             "cancel" => cancel(&processes[2], &member).await,
             "force" => drop(processes[2].own.force(&object, Force::All).await.expect("an answer")),
             _ => {
-                sleep(Duration::from_millis(310)).await;
+                sleep(Duration::from_millis(1_010)).await;
                 watch(2, None).await;
             }
         }
@@ -176,7 +176,7 @@ pub(super) async fn c25_w6_zero_is_kept_for_the_retention_time(harness: &dyn Ste
     let retention = Duration::from_secs(1);
     let process = harness.forgetful_process(retention, retention).await;
     let object = wait_group("g");
-    let member = Acquire { lease: ttl(200), ..members(&object, 2) };
+    let member = Acquire { lease: ttl(1_000), ..members(&object, 2) };
     granted(&process, &member).await;
     look(&process, &object, Some(0)).await;
     assert_eq!(harness.watched().await, 1);
