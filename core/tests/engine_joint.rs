@@ -271,3 +271,23 @@ async fn c3_a_slow_request_keeps_the_other_step_for_a_moment_only() {
     released.await.expect("the releases do not wait for the acquires");
     assert!(callers.try_join_next().is_none(), "the acquires are still under way");
 }
+
+#[tokio::test]
+async fn c17_a_runtime_whose_turns_take_long_serves_its_callers() {
+    for excludes in [true, false] {
+        let (model, engine) = model();
+        model.faults.excludes.store(excludes, SeqCst);
+        model.faults.delay_ms.store(4, SeqCst);
+        let hog = tokio::spawn(async {
+            loop {
+                std::thread::sleep(Duration::from_millis(30));
+                tokio::task::yield_now().await;
+            }
+        });
+        let semaphore = engine.semaphore("s", SemaphoreOptions::new(1_000)).unwrap();
+        let served = timeout(Duration::from_secs(5), pairs(&semaphore, Duration::from_millis(500)));
+        served.await.expect("nobody is overtaken for ever");
+        hog.abort();
+        assert_eq!(model.left(), (0, 0));
+    }
+}

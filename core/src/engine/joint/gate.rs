@@ -8,7 +8,7 @@ use std::fmt;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tokio::sync::{Mutex as Turns, MutexGuard as InTurn};
+use tokio::sync::{Mutex as Turns, MutexGuard};
 use tokio::time::{Instant, timeout_at};
 
 use super::{LaneKey, STALE};
@@ -21,6 +21,9 @@ pub(crate) struct Gate {
     since: Mutex<Instant>,
 }
 
+/// A turn, until it is dropped.
+pub(super) type InTurn<'a> = MutexGuard<'a, ()>;
+
 impl Gate {
     fn new() -> Self {
         Self { turns: Turns::new(()), since: Mutex::new(now()) }
@@ -28,7 +31,7 @@ impl Gate {
 
     /// Waits for a turn, which lasts as long as what it gives. `None` beside a request that took its own longer than
     /// [`STALE`] ago, and has kept the others for long enough.
-    pub(super) async fn pass(&self) -> Option<InTurn<'_, ()>> {
+    pub(super) async fn pass(&self) -> Option<InTurn<'_>> {
         let mut turn = pin!(self.turns.lock());
         loop {
             match timeout_at(self.stale_at(), &mut turn).await {

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::gate::Gate;
+use super::gate::{Gate, InTurn};
 use super::{Passage, STALE, Vessel, short};
 use crate::clock::now;
 use crate::engine::steps::FlightId;
@@ -89,7 +89,7 @@ impl<V: Vessel> Lane<V> {
         let stale = state.stale_at();
         drop(state);
         if let Some(turn) = turn {
-            turn.go_on();
+            turn.go_on(Start::Gathering);
         }
         Boarding::Queued(Place { lane: Arc::clone(self), number, left: false }, stale, answered)
     }
@@ -101,7 +101,7 @@ impl<V: Vessel> Lane<V> {
         if stale && !state.queue.is_empty() {
             let turn = state.start(self, false);
             drop(state);
-            turn.go_on();
+            turn.go_on(Start::AtOnce);
         }
     }
 }
@@ -150,10 +150,10 @@ pub(super) struct Turn<V: Vessel> {
 
 impl<V: Vessel> Turn<V> {
     /// Carries those who gathered, until there are none.
-    fn go_on(mut self) {
+    fn go_on(mut self, start: Start) {
         let Some(lane) = self.lane.take() else { return };
         let voyage = Voyage { lane: Arc::clone(&lane), number: self.number };
-        lane.runtime.spawn(voyage.run());
+        lane.runtime.spawn(voyage.run(start));
     }
 }
 
@@ -168,9 +168,19 @@ impl<V: Vessel> Drop for Turn<V> {
             state.under_way = None;
         } else {
             drop(state);
-            Turn { lane: Some(lane), number: self.number }.go_on();
+            Turn { lane: Some(lane), number: self.number }.go_on(Start::Gathering);
         }
     }
+}
+
+/// How those who gathered begin to be carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// Those who are about to ask come along.
+    Gathering,
+    /// They have waited for long enough. Otherwise one that overtakes could be overtaken before it leaves, again and
+    /// again, on a runtime so busy that its turns take as long.
+    AtOnce,
 }
 
 /// The task that carries those who gathered. Dropped with its runtime, it drops their answers.
@@ -180,18 +190,13 @@ struct Voyage<V: Vessel> {
 }
 
 impl<V: Vessel> Voyage<V> {
-    async fn run(self) {
+    async fn run(self, mut start: Start) {
         loop {
-            // Those who are about to ask come first.
-            tokio::task::yield_now().await;
-            let turn = match &self.lane.gate {
-                Some(gate) if self.callers().is_some() => gate.pass().await,
-                _ => None,
+            let turn = match start {
+                Start::Gathering => self.gather().await,
+                Start::AtOnce => None,
             };
-            if turn.is_some() {
-                // And those who were answered by the request before.
-                tokio::task::yield_now().await;
-            }
+            start = Start::Gathering;
             let Some((flight, batch)) = self.next() else { return };
             let (asks, waiting): (Vec<_>, Vec<_>) =
                 batch.into_iter().map(|queued| (queued.ask, queued.answer)).unzip();
@@ -204,6 +209,25 @@ impl<V: Vessel> Voyage<V> {
             }
             drop(turn);
         }
+    }
+
+    /// Lets those come along who are about to ask, and waits for a turn at the gate, if there is one.
+    async fn gather(&self) -> Option<InTurn<'_>> {
+        tokio::task::yield_now().await;
+        let gate = self.lane.gate.as_ref().filter(|_| self.is_awaited())?;
+        let turn = gate.pass().await;
+        if turn.is_some() && self.is_awaited() {
+            // Those who were answered by the request before come along, too.
+            tokio::task::yield_now().await;
+        }
+        turn
+    }
+
+    /// Whether it is still this one's turn and somebody waits. From now on the others count how long they are kept.
+    fn is_awaited(&self) -> bool {
+        let Some(mut state) = self.callers() else { return false };
+        state.under_way = state.under_way.map(|under_way| UnderWay { since: now(), ..under_way });
+        true
     }
 
     /// The lane, if it is still this one's turn and somebody waits; if nobody does, the turn is given back.
