@@ -3,14 +3,14 @@
 #![expect(clippy::disallowed_methods, reason = "trials run on a thread of their own, outside of any runtime")]
 
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stanchion_core::Ttl;
 
 use super::measures::{DEAD, belief};
 use super::stage::Stage;
 use super::{Error, Measure};
-use crate::faults::{Direction, Proxy};
+use crate::faults::{ConnectionCounts, Direction, Mark, Proxy, Request};
 use crate::history::clock;
 
 type Measured = Result<Vec<(Measure, i64)>, Error>;
@@ -26,6 +26,8 @@ pub(super) const TRIALS: [(&str, Trial); 6] = [
     ("restart", restart),
 ];
 
+/// How long it may take until a client listens for wake-ups, and until one comes.
+const SOON: Duration = Duration::from_secs(10);
 /// The lease's end comes so much later to a server whose clock is coarser than ours.
 const SURELY: Duration = Duration::from_millis(50);
 
@@ -83,6 +85,34 @@ fn cut_off(stage: &mut Stage<'_>) -> Measured {
     ])
 }
 
+/// Waits for what happens soon.
+fn await_that(what: &str, happens: impl Fn() -> bool) -> Result<(), Error> {
+    let end = Instant::now() + SOON;
+    while !happens() {
+        if Instant::now() > end {
+            return Err(what.into());
+        }
+        sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Whether the client behind a proxy listens. Before that it gets no wake-up that could be lost.
+fn listens(proxy: &Proxy, begin: Mark) -> bool {
+    let counts = proxy.connections();
+    let is_answered = |request: &Request| {
+        let answered = |count: &ConnectionCounts| count.replies >= request.number;
+        counts.iter().any(|count| count.connection == request.connection && answered(count))
+    };
+    let listens = |request: &Request| match request.name.as_str() {
+        // What comes before it is kept for it.
+        "BLPOP" => true,
+        "LISTEN" => is_answered(request),
+        _ => false,
+    };
+    !proxy.requests_matching(begin, listens).is_empty()
+}
+
 fn lost_wake_up(stage: &mut Stage<'_>) -> Measured {
     if stage.bound(Measure::LostWakeUp).is_none() {
         return Ok(Vec::new());
@@ -90,18 +120,19 @@ fn lost_wake_up(stage: &mut Stage<'_>) -> Measured {
     // A short lease would have the waiter ask sooner than the poll floor.
     stage.set_ttl(Ttl::DEFAULT.get());
     let proxy = Proxy::to(&stage.site().url())?;
+    let begin = proxy.mark();
     let (mut holder, mut next, mut observer) = (stage.actor()?, stage.actor_behind(&proxy)?, stage.actor()?);
     holder.lock()?;
     holder.granted()?;
     next.lock()?;
     observer.await_waiters(1)?;
+    await_that("it does not listen for wake-ups", || listens(&proxy, begin))?;
     sleep(stage.part_of(Duration::from_secs(1)));
     proxy.swallow_wake_ups();
     let released = holder.release()?;
     let granted = next.granted()?;
-    if proxy.swallowed() == 0 {
-        return Err("no wake-up got lost".into());
-    }
+    // The poll may have been faster.
+    await_that("no wake-up got lost", || proxy.swallowed() > 0)?;
     Ok(vec![(Measure::LostWakeUp, between(released, granted))])
 }
 
