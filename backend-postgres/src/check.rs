@@ -166,7 +166,7 @@ async fn is_pooled(sessions: &mut [PgConnection; 2], schema: &Schema) -> Result<
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "tests own their runtimes")]
 mod tests {
-    use stanchion_conformance::servers::{PgBouncer, PostgresOptions, PostgresServer};
+    use stanchion_testbed::servers::{PgBouncer, PostgresOptions, PostgresServer};
 
     use super::*;
 

@@ -161,7 +161,7 @@ pub fn schema_sql(schema: &str, role: Option<&str>, after: i64) -> Result<String
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "tests own their runtimes")]
 mod tests {
-    use stanchion_conformance::servers::{PostgresOptions, PostgresServer};
+    use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
     use super::*;
 

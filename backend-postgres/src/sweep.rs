@@ -74,8 +74,8 @@ impl Chore for Sweep {
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "tests own their runtimes")]
 mod tests {
-    use stanchion_conformance::servers::{PostgresOptions, PostgresServer};
     use stanchion_core::engine::steps::ProcessId;
+    use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
     use super::*;
     use crate::context::Retention;

@@ -224,7 +224,9 @@ fn check_refusals(store: &dyn Store, capabilities: &Capabilities) {
     }
 }
 
-pub(crate) fn message_of(payload: &(dyn Any + Send)) -> String {
+/// The message of a panic, by its payload.
+#[must_use]
+pub fn message_of(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("panicked").to_owned()
 }

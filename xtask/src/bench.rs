@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: this library beside the peers and the raw limit, store by store.
 
-use stanchion_conformance::servers::install::{self, Permission};
+use stanchion_testbed::servers::install::{self, Permission};
 
 use crate::Outcome;
 use crate::workspace::{STORES, cargo};

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, process, thread};
 
-use stanchion_conformance::campaign::{Fault, Outcome as RoundOutcome, Round, Site, Stand};
-use stanchion_conformance::history;
-use stanchion_conformance::servers::install::{self, Permission};
+use stanchion_campaign::history;
+use stanchion_campaign::rounds::{Fault, Outcome as RoundOutcome, Round, Site, Stand};
+use stanchion_testbed::servers::install::{self, Permission};
 
 use crate::workspace::root;
 use crate::{Outcome, worker};

@@ -1,8 +1,8 @@
 //! `cargo xtask recovery`: how long it takes until things go on after a fault, beside what the contract allows.
 
-use stanchion_conformance::campaign::recovery::{Sample, Table, measure};
-use stanchion_conformance::campaign::{Site, Stand};
-use stanchion_conformance::servers::install::{self, Permission};
+use stanchion_campaign::recovery::{Sample, Table, measure};
+use stanchion_campaign::rounds::{Site, Stand};
+use stanchion_testbed::servers::install::{self, Permission};
 
 use crate::{Outcome, worker};
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use stanchion_conformance::servers::{
+use stanchion_testbed::servers::{
     POSTGRES_URL_VARIABLE, PostgresOptions, PostgresServer, REDIS_URL_VARIABLE, RedisOptions, RedisServer,
 };
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::process::{Command, Stdio};
 
-use stanchion_conformance::servers::install::{self, Permission};
+use stanchion_testbed::servers::install::{self, Permission};
 
 use crate::Outcome;
 use crate::faults;
@@ -161,7 +161,7 @@ pub(crate) fn stream(mut command: Command, report: &mut Report) -> io::Result<bo
 
 #[cfg(test)]
 mod tests {
-    use stanchion_conformance::servers::install::Permission;
+    use stanchion_testbed::servers::install::Permission;
 
     use super::{Options, Program};
 

@@ -7,8 +7,7 @@ use crate::workspace::{BUT_BENCHES, FEATURES, cargo, root};
 
 /// As `test` builds it: with the features of the whole workspace, so that neither builds the dependencies of the other
 /// again.
-const BUILD: [&str; 6] =
-    ["build", "--locked", "--workspace", BUT_BENCHES, FEATURES, "--example=fault_worker"];
+const BUILD: [&str; 6] = ["build", "--locked", "--workspace", BUT_BENCHES, FEATURES, "--bin=fault-worker"];
 
 /// Builds it; whether that went well.
 pub(crate) fn build() -> io::Result<bool> {
@@ -17,5 +16,5 @@ pub(crate) fn build() -> io::Result<bool> {
 
 /// What runs it, without its arguments.
 pub(crate) fn command() -> Command {
-    Command::new(root().join("target").join("debug").join("examples").join("fault_worker"))
+    Command::new(root().join("target").join("debug").join("fault-worker"))
 }

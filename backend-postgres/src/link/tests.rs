@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgPoolOptions};
 use sqlx::{Arguments, Row};
-use stanchion_conformance::servers::{PgBouncer, PostgresOptions, PostgresServer};
 use stanchion_core::ErrorKind;
+use stanchion_testbed::servers::{PgBouncer, PostgresOptions, PostgresServer};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;

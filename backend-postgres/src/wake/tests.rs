@@ -2,7 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests wait in real time and own their runtimes")]
 
-use stanchion_conformance::servers::{PostgresOptions, PostgresServer};
+use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 use tokio::time::sleep as pause;
 
 use super::*;

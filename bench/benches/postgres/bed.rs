@@ -6,9 +6,9 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor, PgConnection, PgPool, Row};
 use stanchion_bench::Failure;
 use stanchion_bench::raw::postgres::{connect, connections, statements};
-use stanchion_conformance::servers::{PostgresOptions, PostgresServer};
 use stanchion_core::{MutexMode, Store};
 use stanchion_postgres::{PostgresBuilder, PostgresStore};
+use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use redis::aio::{ConnectionManager, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, Client};
 use stanchion_bench::Failure;
-use stanchion_conformance::servers::{RedisOptions, RedisServer};
 use stanchion_core::Store;
 use stanchion_redis::RedisStore;
+use stanchion_testbed::servers::{RedisOptions, RedisServer};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::OnceCell;
 

@@ -15,7 +15,6 @@ mod limiter;
 mod mutex;
 mod semaphore;
 mod shape;
-pub(crate) mod support;
 mod wait_group;
 
 use std::sync::LazyLock;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use stanchion_core::{ErrorKind, MutexGuard, MutexOptions};
 
-use super::support::{
+use crate::harness::Harness;
+use crate::support::{
     CANCELLED, EPSILON, IDLE, belief, eventually, kind_of, now, on_bare_thread, poll_once, stays_pending,
     unique, within,
 };
-use crate::harness::Harness;
 
 pub(crate) async fn m5_a_second_try_lock_by_the_same_task_is_a_no(h: &dyn Harness) {
     let store = h.store().await;

@@ -9,8 +9,8 @@ use stanchion_core::{
     Result, Semaphore, SemaphoreOptions, Store, Ticket,
 };
 
-use super::support::{CANCELLED, eventually, unique};
 use crate::harness::Harness;
+use crate::support::{CANCELLED, eventually, unique};
 
 /// How long a process is asked to give up a mutex before its session is ended.
 const ASKED_FIRST: Duration = Duration::from_secs(2);

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +10,6 @@ use stanchion_core::Ticket;
 use stanchion_core::engine::steps::{GroupSteps, LimitSteps, Object, PermitSteps, WakeSource};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
-
-use crate::servers::Server;
 
 /// The steps of all four primitives.
 pub trait LeaseSteps: PermitSteps + GroupSteps + LimitSteps {}
@@ -133,24 +130,6 @@ pub trait Outages: Send + Sync {
 
     /// Starts it again on the same port and data; returns when it answers.
     fn restart(&self);
-}
-
-impl<S: Deref<Target = Server> + Send + Sync> Outages for S {
-    fn pause(&self) {
-        Server::pause(self).expect("a pause");
-    }
-
-    fn resume(&self) {
-        Server::resume(self).expect("it goes on");
-    }
-
-    fn kill(&self) {
-        Server::kill(self).expect("a kill");
-    }
-
-    fn restart(&self) {
-        Server::restart(self).expect("a restart");
-    }
 }
 
 /// Limiters of a store by a clock that the case sets, each harness with a namespace of its own.

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use stanchion_conformance::servers::install::{self, Package, Permission};
-use stanchion_conformance::servers::wait_until;
+use stanchion_testbed::servers::install::{self, Package, Permission};
+use stanchion_testbed::servers::wait_until;
 
 const RIGHT: &str = include_str!("right.sh");
 const DAEMON: &str = include_str!("daemon.sh");

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use stanchion_conformance::servers::install::Package;
+use stanchion_testbed::servers::install::Package;
 
 use super::daemon::{Daemon, install, is_about_rights, one_line, room};
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use sqlx::Row;
-use stanchion_conformance::servers::PostgresOptions;
 use stanchion_core::{ErrorKind, Ttl};
+use stanchion_testbed::servers::PostgresOptions;
 
 use super::{ALLOWANCE, Process, connect, options, server, start};
 use crate::session::post::Answered;

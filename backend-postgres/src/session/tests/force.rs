@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use stanchion_conformance::servers::PostgresOptions;
+use stanchion_testbed::servers::PostgresOptions;
 
 use super::{ALLOWANCE, Process, connect, server, soon, start};
 

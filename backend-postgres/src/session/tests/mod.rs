@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
-use stanchion_conformance::servers::{PostgresOptions, PostgresServer};
 use stanchion_core::engine::steps::Steps;
 use stanchion_core::engine::{Engine, Own};
 use stanchion_core::{Capabilities, Mutex, MutexMode, MutexOptions, Ticket, Ttl};
+use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
 use super::SessionOptions;
 use crate::context::{Context, Retention};

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use sqlx::Connection;
-use stanchion_conformance::servers::{PostgresOptions, PostgresServer};
+use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
 use super::{Process, connect, start};
 use crate::session::lock_in;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use stanchion_conformance::servers::PostgresOptions;
 use stanchion_core::{ErrorKind, MutexOptions, Ttl};
+use stanchion_testbed::servers::PostgresOptions;
 
 use super::{ALLOWANCE, Process, in_time, server, soon, start};
 use crate::session::wire::Wires;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use stanchion_conformance::servers::PostgresOptions;
 use stanchion_core::ErrorKind;
+use stanchion_testbed::servers::PostgresOptions;
 
 use super::{ALLOWANCE, Process, connect, in_time, server, soon, start};
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::postgres::{PgArguments, PgConnectOptions};
 use sqlx::{Arguments, AssertSqlSafe, Connection, PgConnection, Row, raw_sql};
-use stanchion_conformance::servers;
 use stanchion_conformance::steps::ClockHarness;
 use stanchion_core::Ticket;
 use stanchion_core::engine::steps::{LimitSteps, ProcessId};
+use stanchion_testbed::servers;
 use tokio::sync::Mutex;
 
 use crate::context::{Context, Retention};

@@ -1,7 +1,8 @@
 //! What the cases about steps want to know of a namespace.
 
-use stanchion_conformance::servers::{PostgresOptions, PostgresServer};
+use stanchion_campaign::Outage;
 use stanchion_conformance::steps::{Outages, StepHarness, Tally};
+use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
 use super::*;
 
@@ -70,7 +71,7 @@ impl StepHarness for Bed {
 
     async fn alone(&self) -> (Box<dyn StepHarness>, Box<dyn Outages>) {
         let server = PostgresServer::start(PostgresOptions::default().fsync(true)).expect("a postgres");
-        (Box::new(Self::on(&server.url()).with(self)), Box::new(server))
+        (Box::new(Self::on(&server.url()).with(self)), Box::new(Outage(server)))
     }
 
     async fn keep_busy(&self, object: &Object, time: Duration) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stanchion_conformance::plant::{Catch, planted};
+use stanchion_campaign::plant::{Catch, planted};
 use stanchion_conformance::steps::verdict;
 
 use super::{Bed, Change};

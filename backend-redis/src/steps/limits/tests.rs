@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::aio::MultiplexedConnection;
+use stanchion_conformance::clock_suite;
 use stanchion_conformance::steps::ClockHarness;
-use stanchion_conformance::{clock_suite, servers};
 use stanchion_core::Ticket;
 use stanchion_core::engine::steps::{LimitSteps, ProcessId};
+use stanchion_testbed::servers;
 
 use crate::access::Access;
 use crate::config::Retention;

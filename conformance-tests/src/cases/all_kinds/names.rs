@@ -7,8 +7,8 @@ use stanchion_core::{
 };
 
 use super::super::shape::untold;
-use super::super::support::{kind_of, unique};
 use crate::harness::Harness;
+use crate::support::{kind_of, unique};
 
 /// Names that an encoding, a pattern, a path or a query could take for another, or for a word of its own.
 fn odd_names() -> Vec<String> {
@@ -155,7 +155,7 @@ pub(crate) async fn c19_every_legal_name_is_its_own_semaphore(h: &dyn Harness) {
 pub(crate) async fn c19_every_legal_name_is_its_own_wait_group(h: &dyn Harness) {
     let (store, other) = (h.store().await, h.store().await);
     if !store.capabilities().wait_groups {
-        return super::super::support::cannot_show("the store declares no wait groups");
+        return crate::support::cannot_show("the store declares no wait groups");
     }
     let mut live = Vec::new();
     for name in odd_names() {
@@ -174,7 +174,7 @@ pub(crate) async fn c19_every_legal_name_is_its_own_wait_group(h: &dyn Harness) 
 pub(crate) async fn c19_every_legal_name_is_its_own_limiter(h: &dyn Harness) {
     let (store, other) = (h.store().await, h.store().await);
     if !store.capabilities().limiters {
-        return super::super::support::cannot_show("the store declares no limiters");
+        return crate::support::cannot_show("the store declares no limiters");
     }
     let options = LimiterOptions::new(Quota::per_hour(1));
     for name in odd_names() {
@@ -189,7 +189,7 @@ pub(crate) async fn c19_every_legal_name_is_its_own_limiter(h: &dyn Harness) {
 pub(crate) async fn c19_every_legal_name_is_its_own_filter(h: &dyn Harness) {
     let (store, other) = (h.store().await, h.store().await);
     if !store.capabilities().bloom_filters {
-        return super::super::support::cannot_show("the store declares no Bloom filters");
+        return crate::support::cannot_show("the store declares no Bloom filters");
     }
     let options = BloomOptions::new(10, 1e-6);
     for name in odd_names() {

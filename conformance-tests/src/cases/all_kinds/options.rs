@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use stanchion_core::{ErrorKind, HoldOptions, MutexOptions, SemaphoreOptions, Store, WaitGroupOptions};
 
-use super::super::support::kind_of;
 use crate::harness::Harness;
+use crate::support::kind_of;
 
 fn with_hold(hold: &HoldOptions) -> (MutexOptions, SemaphoreOptions, WaitGroupOptions) {
     let mut options = (MutexOptions::default(), SemaphoreOptions::new(1), WaitGroupOptions::default());

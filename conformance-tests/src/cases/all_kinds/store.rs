@@ -7,8 +7,8 @@ use stanchion_core::{
     WaitGroupOptions,
 };
 
-use super::super::support::{EPSILON, POLL_FLOOR, cannot_show, eventually, kind_of, spawn, unique, within};
 use crate::harness::Harness;
+use crate::support::{EPSILON, POLL_FLOOR, cannot_show, eventually, kind_of, spawn, unique, within};
 
 /// C22: what is declared offered works, what is declared missing is refused.
 pub(crate) async fn c22_the_declaration_is_true(h: &dyn Harness) {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use stanchion_core::BloomOptions;
 
-use super::super::support::{Cut, drop_after, join_all, spawn, unique};
 use super::{client, contains, insert, items, precise, yes};
 use crate::harness::Harness;
+use crate::support::{Cut, drop_after, join_all, spawn, unique};
 
 pub(crate) async fn b1_what_was_inserted_is_contained(h: &dyn Harness) {
     let name = unique("filter");

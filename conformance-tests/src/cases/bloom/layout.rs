@@ -3,9 +3,9 @@
 use stanchion_core::bloom::{Shape, header};
 use stanchion_core::{BloomOptions, ErrorKind};
 
-use super::super::support::{kind_of, unique};
 use super::{client, contains, insert, items, yes};
 use crate::harness::Harness;
+use crate::support::{kind_of, unique};
 
 /// The bytes of a filter, made bit by bit.
 fn image(shape: &Shape, items: &[Vec<u8>]) -> Vec<u8> {

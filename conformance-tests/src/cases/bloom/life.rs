@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use stanchion_core::{BloomOptions, ErrorKind};
 
-use super::super::support::{EPSILON, cannot_show, eventually, kind_of, now, pause_until, unique};
 use super::{client, contains, insert, items, precise, yes};
 use crate::harness::Harness;
+use crate::support::{EPSILON, cannot_show, eventually, kind_of, now, pause_until, unique};
 
 pub(crate) async fn b5_opening_never_clears(h: &dyn Harness) {
     let name = unique("filter");

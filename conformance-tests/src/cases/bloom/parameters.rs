@@ -5,9 +5,9 @@ use std::time::Duration;
 use stanchion_core::bloom::Shape;
 use stanchion_core::{BloomOptions, ErrorKind, OnMismatch};
 
-use super::super::support::{kind_of, unique};
 use super::{client, contains, insert, items, precise, yes};
 use crate::harness::Harness;
+use crate::support::{kind_of, unique};
 
 pub(crate) async fn b5_c20_other_parameters_are_never_silent(h: &dyn Harness) {
     let name = unique("filter");

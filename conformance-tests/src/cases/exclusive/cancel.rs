@@ -6,11 +6,11 @@ use std::time::Duration;
 use stanchion_core::{HoldOptions, Result};
 
 use super::super::shape::{Guard, Lock, Place, Shape};
-use super::super::support::{
+use crate::harness::Harness;
+use crate::support::{
     CANCELLED, Cut, EPSILON, IDLE, POLL_FLOOR, drop_after, eventually, now, pause, poll_once, spawn,
     stays_pending, within,
 };
-use crate::harness::Harness;
 
 /// More polls than any acquisition needs before it waits for others.
 const MOST_POLLS: u32 = 24;

@@ -5,10 +5,8 @@ use std::time::Duration;
 use stanchion_core::HoldOptions;
 
 use super::super::shape::{Place, Shape};
-use super::super::support::{
-    TICK, belief, block, leased, now, on_another_runtime, pause, pause_until, unrenewed,
-};
 use crate::harness::Harness;
+use crate::support::{TICK, belief, block, leased, now, on_another_runtime, pause, pause_until, unrenewed};
 
 /// C10: `D` counts from before the request was sent, by the formula of the contract.
 pub(crate) async fn c10_the_deadline_counts_from_the_sending(h: &dyn Harness, shape: Shape) {

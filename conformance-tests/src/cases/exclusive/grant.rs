@@ -8,11 +8,11 @@ use std::time::Duration;
 use stanchion_core::{ErrorKind, Fenced, HoldOptions};
 
 use super::super::shape::{Place, Shape};
-use super::super::support::{
+use crate::harness::Harness;
+use crate::support::{
     DEAD_IN_FRONT, EPSILON, TICK, belief, cannot_show, eventually, join_all, kind_of, leased, long_ttl, now,
     pause, pause_until, spawn, unrenewed, within,
 };
-use crate::harness::Harness;
 
 /// C1: the ticket belongs to the acquisition, not to the handle or the client.
 pub(crate) async fn c1_every_acquisition_has_its_own_ticket(h: &dyn Harness, shape: Shape) {

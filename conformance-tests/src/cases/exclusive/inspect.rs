@@ -6,8 +6,8 @@ use std::time::Duration;
 use stanchion_core::{ErrorKind, HoldOptions};
 
 use super::super::shape::{Place, Shape};
-use super::super::support::{EPSILON, TICK, kind_of, now, pause, spawn, unrenewed, within};
 use crate::harness::Harness;
+use crate::support::{EPSILON, TICK, kind_of, now, pause, spawn, unrenewed, within};
 
 pub(crate) async fn c23_inspect_tells_the_holder(h: &dyn Harness, shape: Shape) {
     let place = Place::new(h, shape).await;

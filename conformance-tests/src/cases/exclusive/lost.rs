@@ -7,11 +7,11 @@ use std::time::Duration;
 use stanchion_core::{ErrorKind, HoldOptions};
 
 use super::super::shape::{Place, Shape};
-use super::super::support::{
+use crate::harness::Harness;
+use crate::support::{
     CANCELLED, EPSILON, POLL_FLOOR, TICK, belief, cannot_show, join_all, kind_of, leased, long_ttl, now,
     pause, spawn, unrenewed, within,
 };
-use crate::harness::Harness;
 
 pub(crate) async fn c9_lost_resolves_at_the_deadline(h: &dyn Harness, shape: Shape) {
     let place = Place::new(h, shape).await;

@@ -6,12 +6,12 @@ use std::time::Duration;
 use stanchion_core::{ErrorKind, HoldOptions};
 
 use super::super::shape::{Lock, Place, Shape};
-use super::super::support::{
+use crate::harness::Harness;
+use crate::quiet::QUIET;
+use crate::support::{
     CANCELLED, EPSILON, IDLE, POLL_FLOOR, join_all, kind_of, now, pause, percentile, spawn, stays_pending,
     within,
 };
-use crate::harness::Harness;
-use crate::quiet::QUIET;
 
 /// Times from the call of a release to the waiter that it lets run, from one client to another.
 async fn hand_overs(locks: [&Lock; 2], count: usize) -> Vec<Duration> {
@@ -50,7 +50,7 @@ pub(crate) async fn c14_a_release_wakes_the_next_waiter(h: &dyn Harness, shape: 
 pub(crate) async fn m6_the_next_waiter_runs_within_milliseconds(h: &dyn Harness, shape: Shape) {
     let place = Place::new(h, shape).await;
     if !h.store().await.capabilities().wake_ups {
-        return super::super::support::cannot_show("the store declares no wake-ups");
+        return crate::support::cannot_show("the store declares no wake-ups");
     }
     let locks = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
     let beside = calmest([&locks[0], &locks[1]], 3).await;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use stanchion_core::{ErrorKind, HoldOptions};
 
 use super::super::shape::{Place, Shape};
-use super::super::support::{
+use crate::harness::Harness;
+use crate::support::{
     EPSILON, belief, kind_of, leased, now, on_another_runtime, on_bare_thread, pause, spawn, unrenewed,
     within,
 };
-use crate::harness::Harness;
 
 /// How long a queued release may take while the store answers and its wake-up is lost: `P + ε` (C14).
 const QUEUED: Duration = Duration::from_millis(1_000 + 500);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use stanchion_core::{ErrorKind, Fenced, HoldOptions, Ticket};
 
 use super::super::shape::{Place, Shape};
-use super::super::support::{
+use crate::harness::Harness;
+use crate::support::{
     CANCELLED, EPSILON, TICK, belief, kind_of, leased, now, pause, spawn, unrenewed, within,
 };
-use crate::harness::Harness;
 
 const LEASE: Duration = Duration::from_secs(20);
 
@@ -144,8 +144,8 @@ pub(crate) async fn c4_c24_a_dropped_attach_keeps_no_hold(h: &dyn Harness, shape
     let lock = place.client(HoldOptions::default()).await;
     for polls in 0..12 {
         let detached = lock.lock().await.expect("lock").detach(lease).await.expect("detach");
-        let cut = super::super::support::drop_after(polls, lock.attach(detached)).await;
-        let ended = matches!(cut, super::super::support::Cut::Ended(_));
+        let cut = crate::support::drop_after(polls, lock.attach(detached)).await;
+        let ended = matches!(cut, crate::support::Cut::Ended(_));
         drop(cut);
         let next = within(lease + CANCELLED, "free by the lease", lock.lock()).await.expect("lock");
         next.release().await.expect("release");

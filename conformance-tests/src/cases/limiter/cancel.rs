@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use stanchion_core::{Limiter, LimiterOptions, Quota};
 
-use super::super::support::{CANCELLED, Cut, drop_after, eventually, unique};
 use crate::harness::Harness;
+use crate::support::{CANCELLED, Cut, drop_after, eventually, unique};
 
 /// More polls than any call needs before it waits for its time.
 const MOST_POLLS: u32 = 24;

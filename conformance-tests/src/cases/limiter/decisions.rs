@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use stanchion_core::{DecidedBy, ErrorKind, LimiterOptions, OutagePolicy, Quota};
 
-use super::super::support::{EPSILON, TICK, kind_of, now, pause, unique, within};
 use super::{client, slow};
 use crate::harness::Harness;
+use crate::support::{EPSILON, TICK, kind_of, now, pause, unique, within};
 
 /// L8: every field, for a yes, a no and a question.
 pub(crate) async fn l8_a_decision_says_everything(h: &dyn Harness) {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use stanchion_core::{ErrorKind, Limiter, LimiterOptions, OnMismatch, Quota};
 
-use super::super::support::{CANCELLED, kind_of, unique, within};
 use super::{client, slow};
 use crate::harness::Harness;
+use crate::support::{CANCELLED, kind_of, unique, within};
 
 async fn with(h: &dyn Harness, name: &str, quota: Quota, on_mismatch: OnMismatch) -> Arc<dyn Limiter> {
     let options = LimiterOptions::new(quota).on_mismatch(on_mismatch);
@@ -110,15 +110,13 @@ pub(crate) async fn c12_close_ends_waits_for_tokens(h: &dyn Harness) {
     assert!(limiter.allow().await.expect("a decision").allowed);
     let other = client(h, &name, quota).await;
     let waiter = Arc::clone(&limiter);
-    let waiting = super::super::support::spawn(async move { waiter.wait().await });
+    let waiting = crate::support::spawn(async move { waiter.wait().await });
     let queued = || async { other.peek().await.expect("a decision").reset_after > Duration::from_secs(60) };
-    super::super::support::eventually(CANCELLED, "a reservation", queued).await;
+    crate::support::eventually(CANCELLED, "a reservation", queued).await;
     store.close().await.expect("close");
     let ended = within(CANCELLED, "waiting calls end", waiting.join()).await;
     assert_eq!(kind_of(ended), Some(ErrorKind::Closed));
     assert_eq!(kind_of(limiter.allow().await), Some(ErrorKind::Closed));
-    super::super::support::eventually(CANCELLED, "the reservation is given back", || async {
-        !queued().await
-    })
-    .await;
+    crate::support::eventually(CANCELLED, "the reservation is given back", || async { !queued().await })
+        .await;
 }

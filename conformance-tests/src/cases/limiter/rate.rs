@@ -6,9 +6,9 @@ use std::time::Duration;
 use stanchion_core::clock::Instant;
 use stanchion_core::{DecidedBy, Limiter, Quota};
 
-use super::super::support::{TICK, join_all, now, pause, spawn, unique, within};
 use super::{client, slow};
 use crate::harness::Harness;
+use crate::support::{TICK, join_all, now, pause, spawn, unique, within};
 
 /// An admitted cost, between the call and its return.
 type Admitted = (Instant, Instant, u64);

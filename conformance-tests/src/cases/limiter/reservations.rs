@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use stanchion_core::{Limiter, Quota, Reservation};
 
-use super::super::support::{
-    CANCELLED, EPSILON, TICK, eventually, join_all, now, spawn, stays_pending, unique, within,
-};
 use super::client;
 use crate::harness::Harness;
+use crate::support::{
+    CANCELLED, EPSILON, TICK, eventually, join_all, now, spawn, stays_pending, unique, within,
+};
 
 const TOKEN: Duration = Duration::from_secs(10);
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use stanchion_core::{HoldOptions, Permit, Result, Semaphore};
 
-use super::super::support::{CANCELLED, Cut, drop_after, eventually, unique};
 use super::client;
 use crate::harness::Harness;
+use crate::support::{CANCELLED, Cut, drop_after, eventually, unique};
 
 /// More polls than any acquisition needs before it waits for others.
 const MOST_POLLS: u32 = 24;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use stanchion_core::{Error, ErrorKind, HoldOptions, Permit, Result, Semaphore};
 
-use super::super::support::{
+use super::client;
+use crate::harness::Harness;
+use crate::support::{
     CANCELLED, EPSILON, TICK, beside, drop_after, eventually, join_all, now, pause, spawn, stays_pending,
     unique, unrenewed, within,
 };
-use super::client;
-use crate::harness::Harness;
 
 /// Asserts that the limit, and not one permit more, can be acquired.
 async fn exactly(semaphore: &dyn Semaphore, limit: u32) {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use stanchion_core::{ErrorKind, HoldOptions, Permit};
 
-use super::super::support::{EPSILON, IDLE, POLL_FLOOR, join_all, kind_of, pause, spawn, unique, within};
 use super::{client, queue_of};
 use crate::harness::Harness;
+use crate::support::{EPSILON, IDLE, POLL_FLOOR, join_all, kind_of, pause, spawn, unique, within};
 
 /// S1: counted by the holders themselves, under contention of two clients.
 pub(crate) async fn s1_live_permits_never_exceed_the_limit(h: &dyn Harness) {

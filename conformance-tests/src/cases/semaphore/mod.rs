@@ -28,7 +28,7 @@ async fn client(h: &dyn Harness, name: &str, permits: u32, hold: HoldOptions) ->
 /// Waits until that many acquisitions queue.
 async fn queue_of(semaphore: &dyn Semaphore, waiters: u64) {
     let what = format!("a queue of {waiters}");
-    super::support::eventually(std::time::Duration::from_secs(5), &what, || async {
+    crate::support::eventually(std::time::Duration::from_secs(5), &what, || async {
         semaphore.inspect().await.expect("inspect").waiters == waiters
     })
     .await;

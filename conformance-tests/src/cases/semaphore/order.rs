@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use stanchion_core::HoldOptions;
 
-use super::super::support::{CANCELLED, EPSILON, POLL_FLOOR, join_all, pause, spawn, unique, within};
 use super::{client, queue_of};
 use crate::harness::Harness;
+use crate::support::{CANCELLED, EPSILON, POLL_FLOOR, join_all, pause, spawn, unique, within};
 
 /// S5: small requests that keep coming do not starve the large one in front of them.
 pub(crate) async fn s5_a_large_request_is_not_starved(h: &dyn Harness) {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use stanchion_core::{ErrorKind, HoldOptions, OnMismatch, Semaphore, SemaphoreOptions};
 
-use super::super::support::{EPSILON, POLL_FLOOR, kind_of, spawn, unique, within};
 use super::{client, queue_of};
 use crate::harness::Harness;
+use crate::support::{EPSILON, POLL_FLOOR, kind_of, spawn, unique, within};
 
 async fn with(h: &dyn Harness, name: &str, permits: u32, on_mismatch: OnMismatch) -> Arc<dyn Semaphore> {
     let options = SemaphoreOptions::new(permits).on_mismatch(on_mismatch);

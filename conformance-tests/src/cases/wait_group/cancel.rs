@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use stanchion_core::{HoldOptions, WaitGroup};
 
-use super::super::support::{
-    CANCELLED, Cut, EPSILON, POLL_FLOOR, drop_after, eventually, leased, unique, within,
-};
 use super::{client, plain};
 use crate::harness::Harness;
+use crate::support::{CANCELLED, Cut, EPSILON, POLL_FLOOR, drop_after, eventually, leased, unique, within};
 
 /// More polls than any call needs before it waits for others.
 const MOST_POLLS: u32 = 24;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use stanchion_core::{ErrorKind, HoldOptions, Member, Ticket};
 
-use super::super::support::{
+use super::{client, plain};
+use crate::harness::Harness;
+use crate::support::{
     CANCELLED, Cut, EPSILON, POLL_FLOOR, TICK, belief, drop_after, eventually, kind_of, leased, now,
     on_bare_thread, pause, spawn, unique, unrenewed, within,
 };
-use super::{client, plain};
-use crate::harness::Harness;
 
 pub(crate) async fn c1_members_have_their_own_tickets(h: &dyn Harness) {
     let name = unique("group");

@@ -32,7 +32,7 @@ async fn plain(h: &dyn Harness, name: &str) -> Arc<dyn WaitGroup> {
 /// Waits until that many adds queue.
 async fn queue_of(group: &dyn WaitGroup, waiters: u64) {
     let what = format!("a queue of {waiters}");
-    super::support::eventually(std::time::Duration::from_secs(5), &what, || async {
+    crate::support::eventually(std::time::Duration::from_secs(5), &what, || async {
         group.inspect().await.expect("inspect").waiters == waiters
     })
     .await;

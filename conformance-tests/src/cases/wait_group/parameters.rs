@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use stanchion_core::{ErrorKind, HoldOptions, OnMismatch, WaitGroup, WaitGroupOptions};
 
-use super::super::support::{
+use super::{client, queue_of};
+use crate::harness::Harness;
+use crate::support::{
     CANCELLED, Cut, EPSILON, IDLE, POLL_FLOOR, drop_after, eventually, join_all, kind_of, now, pause, spawn,
     unique, unrenewed, within,
 };
-use super::{client, queue_of};
-use crate::harness::Harness;
 
 async fn limited(h: &dyn Harness, name: &str, limit: u32) -> Arc<dyn WaitGroup> {
     client(h, name, Some(limit), HoldOptions::default()).await

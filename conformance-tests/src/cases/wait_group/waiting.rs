@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use stanchion_core::{ErrorKind, HoldOptions, Outcome};
 
-use super::super::support::{
+use super::{client, plain};
+use crate::harness::Harness;
+use crate::support::{
     CANCELLED, Cut, EPSILON, IDLE, POLL_FLOOR, TICK, cannot_show, drop_after, join_all, kind_of, now, pause,
     percentile, spawn, stays_pending, unique, unrenewed, within,
 };
-use super::{client, plain};
-use crate::harness::Harness;
 
 fn counted(outcome: Outcome) -> (u64, u64, u64) {
     (outcome.finished, outcome.abandoned, outcome.expired)

@@ -1,0 +1,302 @@
+//! What the functions keep of Bloom filters: rows of pages, flights and images, and what is noticed when they are gone.
+
+#![cfg(feature = "bloom")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
+
+use std::time::Duration;
+
+use crate::filters::{Handle, all, large, says, small};
+use crate::support::server;
+use stanchion_core::Ticket;
+use stanchion_core::bloom::{FilterTerms, Shape};
+use stanchion_core::engine::steps::{BloomSteps, CHUNK_BYTES, ChunkRead, Merged, Probed, Survey, Surveyed};
+use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+fn count(server: &PostgresServer, what: &str) -> i64 {
+    server.sql(&format!("SELECT count(*) FROM stanchion.{what}")).unwrap().trim().parse().unwrap()
+}
+
+#[tokio::test]
+async fn b1_b4_items_of_many_pages_are_found_and_have_the_bits_of_the_layout() {
+    let server = server();
+    let mut filter = Handle::new(&server, large()).await;
+    let (odd, even): (Vec<u32>, Vec<u32>) = (0..4_000).partition(|item| item % 2 == 1);
+    assert!(matches!(filter.contains(&odd).await, Probed::Empty { life: None }));
+    for items in odd.chunks(1_000) {
+        assert_eq!(says(&filter.insert(items).await), vec![true; 1_000]);
+    }
+    assert_eq!(says(&filter.insert(&odd[500..1_500]).await), vec![false; 1_000]);
+    assert_eq!(says(&filter.contains(&odd).await), vec![true; 2_000]);
+    assert_eq!(says(&filter.contains(&even).await), vec![false; 2_000]);
+    assert!(count(&server, "bloom_pages") > 1_000);
+    let mut expected = vec![0_u8; usize::try_from(filter.terms.shape.bytes()).unwrap()];
+    for position in filter.positions(&odd) {
+        expected[usize::try_from(position / 8).unwrap()] |= 0x80 >> (position % 8);
+    }
+    assert!(filter.bits().await == expected);
+    let Surveyed::Live(Survey { terms, bits_set, .. }) = filter.survey().await else { panic!("a filter") };
+    assert_eq!(terms, filter.terms);
+    assert_eq!(bits_set, expected.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>());
+}
+
+#[tokio::test]
+async fn b3_calls_and_items_of_a_flight_count_in_order() {
+    let server = server();
+    let mut filter = Handle::new(&server, small()).await;
+    let calls = [
+        filter.asking(&[1]),
+        filter.inserting(&[1, 2, 1]),
+        filter.asking(&[2, 3]),
+        filter.inserting(&[3, 2]),
+        filter.asking(&[3]),
+    ];
+    let told = filter.fly(&calls).await;
+    assert!(matches!(told[0], Probed::Empty { .. }));
+    let rest: Vec<_> = told[1..].iter().map(says).collect();
+    let expected = [&[true, true, false][..], &[true, false], &[true, false], &[true]];
+    assert_eq!(rest, expected);
+    // Nothing is new, and nothing is written.
+    let flights = count(&server, "bloom_flights");
+    assert_eq!(
+        filter.fly(&calls).await.iter().map(says).map(|said| said[0]).collect::<Vec<_>>(),
+        [true, false, true, false, true]
+    );
+    assert_eq!(server.sql("SELECT number FROM stanchion.bloom_flights").unwrap().trim(), "1");
+    assert_eq!(flights, 1);
+    assert!(matches!(filter.insert(&[]).await, Probed::Told { answers, .. } if answers.is_empty()));
+}
+
+#[tokio::test]
+async fn b3_a_flight_that_is_sent_again_is_answered_as_the_first_time() {
+    let server = server();
+    let mut filter = Handle::new(&server, small()).await;
+    let other = Handle::named(&server, "g", small()).await;
+    let calls =
+        [filter.inserting(&[1, 2]), other.inserting(&[1]), filter.asking(&[1]), filter.inserting(&[2, 3])];
+    let flight = filter.depart();
+    let told = all(filter.steps.probe(flight, &calls).await);
+    assert_eq!(
+        told.iter().map(says).collect::<Vec<_>>(),
+        [vec![true; 2], vec![true], vec![true], vec![false, true]]
+    );
+    assert_eq!(all(filter.steps.probe(flight, &calls).await), told);
+    // Also where the filter was cleared in the meantime.
+    let life = filter.clear().await;
+    let again = all(filter.steps.probe(flight, &calls).await);
+    assert_eq!((&again[0], &again[1], &again[3]), (&told[0], &told[1], &told[3]));
+    assert!(matches!(filter.contains(&[1]).await, Probed::Empty { life: cleared } if cleared == life));
+    // A later one of the lane came before.
+    let mut late = Handle { number: 9, lane: flight.lane, ..Handle::new(&server, small()).await };
+    late.insert(&[7]).await;
+    let refused = filter.steps.probe(flight, &[filter.inserting(&[8])]).await;
+    assert!(refused[0].is_err(), "{refused:?}");
+    assert_eq!(says(&late.contains(&[8]).await), [false]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b3_of_clients_that_insert_the_same_items_one_is_told_each() {
+    let server = server();
+    let mut tasks = JoinSet::new();
+    for _ in 0..3 {
+        let mut filter = Handle::new(&server, small()).await;
+        tasks.spawn(async move {
+            let mut new = vec![0; 600];
+            for items in (0..600).collect::<Vec<u32>>().chunks(40) {
+                let told = says(&filter.insert(items).await);
+                for (item, is_new) in items.iter().zip(told) {
+                    new[usize::try_from(*item).unwrap()] += u32::from(is_new);
+                }
+            }
+            new
+        });
+    }
+    let told = tasks.join_all().await;
+    let sums: Vec<u32> = (0..600).map(|item| told.iter().map(|new| new[item]).sum()).collect();
+    assert_eq!(sums, vec![1; 600]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flights_that_meet_on_several_filters_do_not_wait_for_each_other_both_ways() {
+    let server = server();
+    let mut tasks = JoinSet::new();
+    for client in 0..4_u32 {
+        let mut filters = Vec::new();
+        for name in ["a", "b", "c"] {
+            filters.push(Handle::named(&server, name, small()).await);
+        }
+        tasks.spawn(async move {
+            for round in 0..40 {
+                filters.rotate_left(1);
+                let calls: Vec<_> =
+                    filters.iter().map(|filter| filter.inserting(&[client, round, round + 1])).collect();
+                filters[0].fly(&calls).await;
+                filters[0].clear().await;
+            }
+        });
+    }
+    tasks.join_all().await;
+}
+
+#[tokio::test]
+async fn b5_other_terms_are_told_and_nothing_is_done() {
+    let server = server();
+    let mut filter = Handle::new(&server, small()).await;
+    filter.insert(&[1]).await;
+    let terms = FilterTerms { ttl: Some(Duration::from_secs(60)), ..small() };
+    let mut other = Handle::new(&server, terms).await;
+    let mismatch = Probed::Mismatch { stored: small() };
+    assert_eq!(other.insert(&[2]).await, mismatch);
+    assert_eq!(other.contains(&[2]).await, mismatch);
+    assert_eq!(other.merge(0, vec![255]).await, Merged::Mismatch(small()));
+    assert_eq!(says(&filter.contains(&[1, 2]).await), [true, false]);
+    filter.clear().await;
+    assert_eq!(says(&other.insert(&[2]).await), [true]);
+    assert_eq!(filter.insert(&[1]).await, Probed::Mismatch { stored: terms });
+}
+
+#[tokio::test]
+async fn b5_a_filter_ends_as_a_whole_and_another_begins() {
+    let server = server();
+    let ttl = Duration::from_millis(1_500);
+    let mut filter = Handle::new(&server, FilterTerms { ttl: Some(ttl), ..large() }).await;
+    filter.insert(&[1, 2]).await;
+    let first = filter.see().await;
+    assert!(first.ends.is_some());
+    assert_eq!(says(&filter.contains(&[1]).await), [true]);
+    sleep(ttl).await;
+    assert_eq!(filter.contains(&[1]).await, Probed::Empty { life: None });
+    assert_eq!(filter.survey().await, Surveyed::Empty(None));
+    assert_eq!(filter.read(0).await, ChunkRead::Empty);
+    assert_eq!(says(&filter.insert(&[2]).await), [true]);
+    assert_eq!(says(&filter.contains(&[1, 2]).await), [false, true]);
+    filter.known = None;
+    assert_ne!(filter.see().await.generation, first.generation);
+}
+
+#[tokio::test]
+async fn b5_a_cleared_filter_is_empty_and_keeps_its_generation() {
+    let server = server();
+    let mut filter = Handle::new(&server, large()).await;
+    assert_eq!(filter.clear().await, None);
+    filter.insert(&[1]).await;
+    let life = filter.see().await;
+    let cleared = filter.clear().await.unwrap();
+    assert_eq!(cleared.generation, life.generation);
+    assert!(cleared.ends.is_some());
+    assert_eq!(filter.contains(&[1]).await, Probed::Empty { life: Some(cleared) });
+    assert_eq!(filter.survey().await, Surveyed::Empty(Some(cleared)));
+    assert_eq!(filter.read(0).await, ChunkRead::Empty);
+    assert_eq!(says(&filter.insert(&[2]).await), [true]);
+    assert_eq!(filter.see().await, life, "it does not end any more");
+    assert_eq!(says(&filter.contains(&[1, 2]).await), [false, true]);
+}
+
+#[tokio::test]
+async fn b6_what_is_lost_is_not_taken_for_what_was_not_inserted() {
+    let losses = [
+        "DELETE FROM stanchion.bloom_filters",
+        "DELETE FROM stanchion.bloom_pages",
+        "DELETE FROM stanchion.bloom_pages WHERE page >= 0",
+        "UPDATE stanchion.bloom_filters SET generation = 'c0ffee00-0000-0000-0000-000000000000'",
+    ];
+    let server = server();
+    for loss in losses {
+        let mut filter = Handle::named(&server, &Ticket::random().to_string(), large()).await;
+        let items: Vec<u32> = (0..500).collect();
+        filter.insert(&items).await;
+        filter.see().await;
+        server.sql(loss).unwrap();
+        assert_eq!(filter.contains(&[1]).await, Probed::Lost, "{loss}");
+        assert_eq!(filter.insert(&[1]).await, Probed::Lost, "{loss}");
+        assert_eq!(filter.read(0).await, ChunkRead::Lost, "{loss}");
+        if loss.contains("bloom_filters") {
+            assert_eq!(filter.survey().await, Surveyed::Lost, "{loss}");
+        } else {
+            assert_eq!(filter.merge(0, vec![255; 131_072]).await, Merged::Lost, "{loss}");
+        }
+        filter.clear().await;
+        filter.known = None;
+        assert_eq!(says(&filter.insert(&[1]).await), [true], "{loss}");
+    }
+}
+
+#[tokio::test]
+async fn b4_what_one_filter_exports_another_takes_in() {
+    let server = server();
+    let mut from = Handle::named(&server, "from", large()).await;
+    let mut into = Handle::named(&server, "into", large()).await;
+    from.insert(&(0..1_000).collect::<Vec<_>>()).await;
+    into.insert(&(500..1_500).collect::<Vec<_>>()).await;
+    let bits = from.bits().await;
+    for _ in 0..2 {
+        for (chunk, piece) in (0..).zip(bits.chunks(usize::try_from(CHUNK_BYTES).unwrap())) {
+            assert!(matches!(into.merge(chunk, piece.to_vec()).await, Merged::Done(_)));
+        }
+    }
+    assert_eq!(says(&into.contains(&(0..1_500).collect::<Vec<_>>()).await), vec![true; 1_500]);
+    let Surveyed::Live(survey) = into.survey().await else { panic!("a filter") };
+    assert_eq!(
+        survey.bits_set,
+        into.bits().await.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
+    );
+    // An empty piece makes the filter.
+    let made = Handle::named(&server, "made", small()).await;
+    assert!(matches!(made.merge(0, Vec::new()).await, Merged::Done(_)));
+    assert_eq!(made.read(0).await, ChunkRead::Bytes(Vec::new()));
+    assert!(matches!(made.survey().await, Surveyed::Live(Survey { bits_set: 0, .. })));
+}
+
+#[tokio::test]
+async fn c25_what_is_over_leaves_no_row() {
+    let server = server();
+    let mut filter = Handle::new(&server, large()).await;
+    filter.insert(&(0..100).collect::<Vec<_>>()).await;
+    let mut kept = Handle::named(&server, "kept", small()).await;
+    kept.insert(&[1]).await;
+    filter.clear().await;
+    let sweep = || -> i64 {
+        server.sql("SELECT stanchion.sweep_blooms('stanchion', 100)").unwrap().trim().parse().unwrap()
+    };
+    while sweep() > 0 {}
+    // The row of the cleared one stays, and both flights for a minute.
+    let rows = || {
+        ["bloom_filters", "bloom_images", "bloom_pages", "bloom_flights"].map(|table| count(&server, table))
+    };
+    let [filters, images, pages, flights] = rows();
+    assert_eq!((filters, images, flights), (2, 1, 2));
+    assert!((2..=4).contains(&pages), "{pages}");
+    server.sql("UPDATE stanchion.bloom_flights SET answered = answered - 61000").unwrap();
+    server.sql("UPDATE stanchion.bloom_filters SET ends = stanchion.now() / 1000 - 61000").unwrap();
+    while sweep() > 0 {}
+    assert_eq!(rows(), [0; 4]);
+}
+
+/// What an insert costs: new items in batches of 1,000, the same again, and one at a time.
+#[tokio::test]
+async fn a_batch_costs_less_than_its_items() {
+    let server = PostgresServer::start(PostgresOptions::default().fsync(true)).unwrap();
+    for rate in [0.01, 1e-6] {
+        let shape = Shape::new(1_000_000, rate).unwrap();
+        let mut filter = Handle::named(&server, &rate.to_string(), FilterTerms { shape, ttl: None }).await;
+        let items: Vec<u32> = (0..15_200).collect();
+        let (first, rest) = items.split_at(5_000);
+        let (batches, single) = rest.split_at(10_000);
+        let mut per_item = Vec::new();
+        for (size, items) in [(1_000, first), (1_000, batches), (1_000, batches), (1, single)] {
+            let start = Instant::now();
+            for batch in items.chunks(size) {
+                filter.insert(batch).await;
+            }
+            per_item.push(start.elapsed().as_micros() / items.len() as u128);
+        }
+        let [_, new, known, single] = per_item[..] else { panic!("four runs") };
+        println!("at {rate}: in batches {new} us an item, {known} us if known, {single} us one by one");
+        assert!(new < single, "{per_item:?}");
+    }
+}

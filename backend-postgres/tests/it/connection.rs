@@ -1,0 +1,229 @@
+//! What a store says of the server that it connects to.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
+
+use std::time::Duration;
+
+use crate::support::{lease, refused, server, standby};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use stanchion_core::engine::steps::PermitSteps;
+use stanchion_core::{ErrorKind, MutexMode, Store};
+use stanchion_postgres::{PostgresBuilder, PostgresStore, schema_sql};
+use stanchion_testbed::servers::{PgBouncer, PostgresOptions, PostgresServer};
+use tokio::time::{Instant, sleep};
+
+#[tokio::test]
+async fn a_store_says_what_it_is() {
+    let server = server();
+    let store = lease(&server.url()).connect().await.unwrap();
+    let able = store.capabilities();
+    assert_eq!((able.store, able.mutex_mode), ("postgres", MutexMode::Lease));
+    assert!(able.wake_ups && able.detach && able.shared && able.limiters && able.wait_groups);
+    assert_eq!(able.survives_restart, Some(false), "the test server has no fsync");
+    store.ping().await.unwrap();
+    store.close().await.unwrap();
+    assert_eq!(store.ping().await.unwrap_err().kind(), ErrorKind::Closed);
+    let durable = PostgresServer::start(PostgresOptions::default().fsync(true)).unwrap();
+    let steps = lease(&durable.url()).steps().await.unwrap();
+    assert_eq!(steps.capabilities.survives_restart, Some(true));
+}
+
+#[tokio::test]
+async fn c15_connecting_leaves_two_connections() {
+    let server = server();
+    let steps = lease(&server.url()).steps().await.unwrap();
+    steps.callers.ping().await.unwrap();
+    let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stanchion'";
+    assert_eq!(server.sql(count).unwrap().trim(), "2");
+}
+
+#[tokio::test]
+async fn c3_a_server_that_is_away_was_not_asked_and_is_named() {
+    let server = server();
+    let steps = lease(&server.url()).steps().await.unwrap();
+    server.kill().unwrap();
+    sleep(Duration::from_millis(1_100)).await;
+    assert_eq!(steps.callers.ping().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    let error = refused(lease(&server.url())).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains(&format!("127.0.0.1:{}", server.port())), "{error}");
+    assert_eq!((error.operation(), error.store()), (Some("connect"), Some("postgres")));
+    server.restart().unwrap();
+    let end = Instant::now() + Duration::from_secs(1);
+    while let Err(error) = steps.callers.ping().await {
+        assert!(error.is_retryable() && Instant::now() < end, "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn c17_connecting_to_a_silent_server_takes_the_request_timeout() {
+    let server = server();
+    server.pause().unwrap();
+    let start = Instant::now();
+    let error = refused(lease(&server.url()).request_timeout(Duration::from_millis(600))).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(start.elapsed() < Duration::from_millis(1_100), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn c21_wrong_credentials_and_databases_are_told_without_the_password() {
+    let server = PostgresServer::start(PostgresOptions::default().passwords(true)).unwrap();
+    let url = server.role("app", "r1ght", "GRANT CREATE ON DATABASE postgres TO app").unwrap();
+    lease(&url).steps().await.unwrap();
+    for (url, kind) in [
+        (url.replace("r1ght", "wr0ng"), ErrorKind::Unauthorized),
+        (url.replace("app:r1ght", "nobody:wr0ng"), ErrorKind::Unauthorized),
+        (url.replace("/postgres", "/elsewhere"), ErrorKind::InvalidArgument),
+    ] {
+        let error = refused(lease(&url)).await;
+        assert_eq!(error.kind(), kind, "{error:?}");
+        let text = format!("{error} {error:?} {error:#?} {:?}", lease(&url));
+        assert!(!text.contains("wr0ng") && !text.contains("r1ght"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn tls_is_verified() {
+    let server = PostgresServer::start(PostgresOptions::default().tls(true)).unwrap();
+    lease(&server.url()).steps().await.unwrap();
+    let plain = format!("postgres://postgres@127.0.0.1:{}/postgres", server.port());
+    lease(&format!("{plain}?sslmode=require")).steps().await.unwrap();
+    let untrusted = refused(lease(&format!("{plain}?sslmode=verify-full"))).await;
+    assert_eq!(untrusted.kind(), ErrorKind::Unavailable, "{untrusted:?}");
+    let open = refused(lease(&format!("{plain}?sslmode=disable"))).await;
+    assert_eq!(open.kind(), ErrorKind::Unauthorized, "{open:?}");
+    let without = crate::support::server();
+    let none = refused(lease(&format!("{}?sslmode=require", without.url()))).await;
+    assert_eq!(none.kind(), ErrorKind::Unavailable, "{none:?}");
+    assert!(none.to_string().contains("TLS"), "{none}");
+}
+
+#[tokio::test]
+async fn c22_a_standby_is_refused() {
+    let server = server();
+    lease(&server.url()).steps().await.unwrap();
+    server.kill().unwrap();
+    let standby = standby(&server);
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let error = refused(lease(&server.url())).await;
+        if error.kind() == ErrorKind::UnsafeStore {
+            assert!(error.to_string().contains("standby"), "{error}");
+            break;
+        }
+        assert!(error.kind() == ErrorKind::Unavailable && Instant::now() < end, "{error:?}");
+        sleep(Duration::from_millis(50)).await;
+    }
+    drop(standby);
+}
+
+#[tokio::test]
+async fn c22_what_would_break_safety_is_refused() {
+    let server = server();
+    server
+        .sql("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+        .unwrap();
+    server.sql("CREATE DATABASE frozen").unwrap();
+    server.sql("ALTER DATABASE frozen SET default_transaction_read_only = on").unwrap();
+    let root = format!("postgres://postgres@127.0.0.1:{}", server.port());
+    for (database, word) in [("latin", "LATIN1"), ("frozen", "read_only")] {
+        let error = refused(lease(&format!("{root}/{database}"))).await;
+        assert_eq!(error.kind(), ErrorKind::UnsafeStore, "{error:?}");
+        assert!(error.to_string().contains(word), "{error}");
+    }
+    let options: PgConnectOptions = server.url().parse().unwrap();
+    let strict = PgPoolOptions::new()
+        .connect_with(options.options([("default_transaction_isolation", "serializable")]))
+        .await
+        .unwrap();
+    let error = refused(PostgresBuilder::from_pool(strict).mutex(MutexMode::Lease)).await;
+    assert_eq!(error.kind(), ErrorKind::UnsafeStore, "{error:?}");
+    assert!(error.to_string().contains("serializable"), "{error}");
+}
+
+#[tokio::test]
+async fn c22_commits_that_do_not_wait_for_the_disk_are_raised() {
+    let server =
+        PostgresServer::start(PostgresOptions::default().setting("synchronous_commit", "off")).unwrap();
+    let store = lease(&server.url()).connect().await.unwrap();
+    store.ping().await.unwrap();
+    // It would be refused if the session still had it off.
+    lease(&server.url()).steps().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_behind_a_pooler_leases_only_and_without_wake_ups() {
+    let server = server();
+    let pooler = PgBouncer::start(&server, 3, &[]).unwrap();
+    let refusal = |builder: PostgresBuilder| async move {
+        let error = refused(builder).await;
+        assert_eq!(error.kind(), ErrorKind::UnsafeStore, "{error:?}");
+        assert!(error.to_string().contains("mutex=lease"), "{error}");
+    };
+    refusal(PostgresStore::builder(&pooler.url()).unwrap()).await;
+    // The schema is made through it, too.
+    let store = lease(&pooler.url()).connect().await.unwrap();
+    assert!(!store.capabilities().wake_ups);
+    for _ in 0..20 {
+        store.ping().await.unwrap();
+    }
+    let lone = PgPoolOptions::new()
+        .max_connections(1)
+        .connect_with(pooler.url().parse::<PgConnectOptions>().unwrap().statement_cache_capacity(0))
+        .await
+        .unwrap();
+    refusal(PostgresBuilder::from_pool(lone.clone())).await;
+    let store = PostgresBuilder::from_pool(lone).mutex(MutexMode::Lease).connect().await.unwrap();
+    store.ping().await.unwrap();
+    crate::support::forbid_settings(&pooler);
+    refusal(PostgresStore::builder(&pooler.url()).unwrap()).await;
+    let store = lease(&pooler.url()).connect().await.unwrap();
+    store.ping().await.unwrap();
+    assert!(!store.capabilities().wake_ups);
+}
+
+#[tokio::test]
+async fn c20_the_mutex_mode_belongs_to_the_namespace() {
+    let server = server();
+    lease(&server.url()).steps().await.unwrap();
+    let other = |mode| lease(&server.url()).mutex(mode);
+    let error = refused(other(MutexMode::Session)).await;
+    assert_eq!(error.kind(), ErrorKind::ConfigMismatch, "{error:?}");
+    assert!(error.to_string().contains("by lease") && error.to_string().contains("mutex=session"), "{error}");
+    other(MutexMode::Session).namespace("another").steps().await.unwrap();
+    assert_eq!(refused(other(MutexMode::Lease).namespace("another")).await.kind(), ErrorKind::ConfigMismatch);
+    server.sql("UPDATE stanchion.namespaces SET layout = 7").unwrap();
+    let error = refused(lease(&server.url())).await;
+    assert_eq!(error.kind(), ErrorKind::ConfigMismatch);
+    assert!(error.to_string().contains("layout 7"), "{error}");
+}
+
+#[tokio::test]
+async fn a_store_is_made_from_a_pool() {
+    let server = server();
+    let pool = PgPoolOptions::new().max_connections(1).connect(&server.url()).await.unwrap();
+    let store = PostgresBuilder::from_pool(pool.clone()).mutex(MutexMode::Lease).connect().await.unwrap();
+    assert!(store.capabilities().wake_ups);
+    for _ in 0..10 {
+        store.ping().await.unwrap();
+    }
+    let held = pool.acquire().await.unwrap();
+    let start = Instant::now();
+    assert_eq!(store.ping().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(start.elapsed() < Duration::from_millis(2_500), "{:?}", start.elapsed());
+    drop(held);
+    store.ping().await.unwrap();
+    pool.close().await;
+    assert_eq!(store.ping().await.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[tokio::test]
+async fn a_builder_is_left_alone_by_a_bad_option() {
+    let builder = lease("postgres://127.0.0.1:1/").namespace("no/slash");
+    assert_eq!(refused(builder).await.kind(), ErrorKind::InvalidArgument);
+    assert!(schema_sql("x y", None, 0).is_err());
+}

@@ -1,0 +1,60 @@
+//! A server that is killed right after a grant, again and again: tokens neither repeat nor shrink (M2, M3).
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
+
+use std::mem::forget;
+use std::time::Duration;
+
+use crate::proof::*;
+use stanchion_core::{MutexMode, MutexOptions};
+use stanchion_testbed::servers::PostgresOptions;
+use stanchion_testbed::servers::PostgresServer;
+use tokio::time::timeout;
+
+const KILLS: usize = 50;
+const TTL: Duration = Duration::from_millis(500);
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// The dead server's grant is one that nobody releases; the next is by a process that has never seen it, or by one that has.
+async fn killed_after_grants(mode: MutexMode) {
+    // A killed server keeps what it has handed to the system: `fsync` is for machines that are killed.
+    let options = PostgresOptions::default().setting("synchronous_commit", "on");
+    let server = PostgresServer::start(options).unwrap();
+    let veteran = store(&server.url(), mode, TTL).await;
+    let mut largest = None;
+    for round in 0..KILLS {
+        let fresh = store(&server.url(), mode, TTL).await;
+        let options = MutexOptions::default().ttl(TTL).renew(false);
+        for store in [&veteran, &fresh] {
+            let mutex = store.mutex("m", options.clone()).unwrap();
+            let guard = timeout(LIMIT, mutex.lock()).await.expect("the lease ends").unwrap();
+            assert!(
+                Some(guard.fencing_token()) > largest,
+                "{round}: {:?} after {largest:?}",
+                guard.fencing_token()
+            );
+            largest = Some(guard.fencing_token());
+            if std::sync::Arc::ptr_eq(store, &fresh) {
+                server.kill().unwrap();
+                forget(guard);
+            } else {
+                guard.release().await.unwrap();
+            }
+        }
+        server.restart().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn m2_m3_c18_tokens_grow_through_crashes_in_lease_mode() {
+    killed_after_grants(MutexMode::Lease).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn m2_m3_c18_tokens_grow_through_crashes_in_session_mode() {
+    killed_after_grants(MutexMode::Session).await;
+}

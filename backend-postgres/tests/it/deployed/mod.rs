@@ -1,0 +1,229 @@
+//! A namespace on a deployment that all cases of a test binary share.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use stanchion_conformance::Harness;
+use stanchion_conformance::gaps::GAPS;
+use stanchion_conformance::suite::Case;
+use stanchion_core::{MutexMode, Store, Ticket};
+use stanchion_postgres::{PostgresBuilder, PostgresStore};
+use stanchion_testbed::servers::{self, PgBouncer, PostgresOptions, PostgresServer};
+
+/// The URL that stores connect to, and one for the superuser, straight to the server.
+pub(crate) struct Deployment {
+    url: String,
+    admin: String,
+    migrate: bool,
+    /// Nobody else uses the database: what belongs to no namespace can be lost with the rest.
+    alone: bool,
+}
+
+/// Enough for all store objects of the cases that run at the same time.
+const CONNECTIONS: &str = "400";
+
+static SERVER: LazyLock<Deployment> = LazyLock::new(|| {
+    let url = servers::postgres().expect("a postgres").url().to_owned();
+    Deployment { admin: url.clone(), url, migrate: true, alone: false }
+});
+
+static POOLER: LazyLock<Deployment> = LazyLock::new(|| {
+    let server = start(PostgresOptions::default());
+    let pooler = PgBouncer::start(server, 40, &[]).expect("a pgbouncer");
+    Deployment { url: Box::leak(Box::new(pooler)).url(), admin: server.url(), migrate: true, alone: false }
+});
+
+static ROLE: LazyLock<Deployment> = LazyLock::new(|| {
+    let server = start(PostgresOptions::default().tls(true).passwords(true));
+    make_schema(server);
+    let url = server.role("app", "p w", &grants("app").join("\n")).expect("the manual's grants");
+    Deployment { url, admin: server.url(), migrate: false, alone: false }
+});
+
+/// For databases that a test has for itself.
+static OWN: LazyLock<&'static PostgresServer> = LazyLock::new(|| start(PostgresOptions::default()));
+
+fn start(options: PostgresOptions) -> &'static PostgresServer {
+    let server = PostgresServer::start(options.setting("max_connections", CONNECTIONS));
+    Box::leak(Box::new(server.expect("a postgres")))
+}
+
+/// Makes the schema as an administrator does, beforehand.
+pub(crate) fn make_schema(server: &PostgresServer) {
+    let sql = stanchion_postgres::schema_sql("stanchion", None, 0).expect("a schema");
+    server.script(&sql).expect("the schema");
+}
+
+/// The rights in the manual, word for word, one a line.
+pub(crate) fn grants(role: &str) -> Vec<String> {
+    let manual = include_str!("../../../README.md");
+    let lines = manual.lines().filter(|line| line.starts_with("GRANT "));
+    let grants: Vec<_> = lines.map(|line| line.replace("ROLE", role)).collect();
+    assert!(!grants.is_empty(), "the manual has no grants");
+    grants
+}
+
+/// A namespace of its own on the deployment.
+pub(crate) struct Deployed {
+    deployment: &'static Deployment,
+    mode: MutexMode,
+    namespace: String,
+}
+
+impl Deployed {
+    /// One server, mutexes kept by leases.
+    pub(crate) fn lease() -> Self {
+        Self::on(&SERVER, MutexMode::Lease)
+    }
+
+    /// One server, mutexes kept by sessions.
+    pub(crate) fn session() -> Self {
+        Self::on(&SERVER, MutexMode::Session)
+    }
+
+    /// Through a transaction pooler.
+    pub(crate) fn pooled() -> Self {
+        Self::on(&POOLER, MutexMode::Lease)
+    }
+
+    /// A server that speaks TLS, to a role that has the manual's rights and no others, on a schema made beforehand.
+    pub(crate) fn role() -> Self {
+        Self::on(&ROLE, MutexMode::Lease)
+    }
+
+    /// A database of its own, with the schema.
+    pub(crate) async fn alone(mode: MutexMode) -> Self {
+        let name = format!("d{}", Ticket::random());
+        let server = OWN.url();
+        let mut admin = PgConnection::connect(&server).await.expect("a connection");
+        let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
+        sqlx::raw_sql(create).execute(&mut admin).await.expect("a database");
+        let (before, _) = server.rsplit_once('/').expect("a URL with a database");
+        let url = format!("{before}/{name}");
+        let deployment = Deployment { admin: url.clone(), url, migrate: true, alone: true };
+        let alone = Self::on(Box::leak(Box::new(deployment)), mode);
+        drop(alone.store().await);
+        alone
+    }
+
+    /// Replaces a text, which has to be there once, in functions of the schema of a database of its own.
+    pub(crate) async fn change(&self, changes: &[(&str, &str, &str)]) {
+        assert!(self.deployment.alone, "others use these functions");
+        let mut admin = self.admin().await;
+        for (function, from, to) in changes {
+            let named = format!("SELECT pg_get_functiondef('stanchion.{function}'::regproc)");
+            let text: String =
+                sqlx::query_scalar(AssertSqlSafe(named)).fetch_one(&mut admin).await.expect("a function");
+            assert_eq!(text.matches(from).count(), 1, "{from:?} in {text}");
+            let changed = AssertSqlSafe(text.replace(from, to));
+            sqlx::raw_sql(changed).execute(&mut admin).await.expect("it is replaced");
+        }
+    }
+
+    /// Runs a statement.
+    pub(crate) async fn execute(&self, statement: &'static str) {
+        sqlx::raw_sql(statement).execute(&mut self.admin().await).await.expect("it is carried out");
+    }
+
+    /// The URL of its database.
+    pub(crate) fn url(&self) -> &str {
+        &self.deployment.url
+    }
+
+    fn on(deployment: &'static Deployment, mode: MutexMode) -> Self {
+        Self { deployment, mode, namespace: format!("t{}", Ticket::random()) }
+    }
+
+    fn builder(&self) -> PostgresBuilder {
+        // By the beginning of it `lose_data` finds the sessions that keep mutexes.
+        let separator = if self.deployment.url.contains('?') { '&' } else { '?' };
+        let url = format!("{}{separator}application_name={}", self.deployment.url, self.namespace);
+        let builder = PostgresStore::builder(&url).expect("a URL").namespace(&self.namespace);
+        builder.mutex(self.mode).session_ttl(self.ttl()).migrate(self.deployment.migrate)
+    }
+
+    async fn admin(&self) -> PgConnection {
+        PgConnection::connect(&self.deployment.admin).await.expect("a connection")
+    }
+}
+
+/// What belongs to names. The rows of a namespace, of its processes and its grace do not.
+const LEFTOVER: &str = "
+    WITH o AS (SELECT id FROM stanchion.objects WHERE namespace = $1),
+         l AS (SELECT id FROM stanchion.limiters WHERE namespace = $1),
+         b AS (SELECT id FROM stanchion.bloom_filters WHERE namespace = $1),
+         g AS (SELECT id FROM stanchion.bloom_images WHERE namespace = $1)
+    SELECT (SELECT count(*) FROM o) + (SELECT count(*) FROM l) + (SELECT count(*) FROM b) + (SELECT count(*) FROM g)
+         + (SELECT count(*) FROM stanchion.holds WHERE object IN (TABLE o))
+         + (SELECT count(*) FROM stanchion.tombstones WHERE object IN (TABLE o))
+         + (SELECT count(*) FROM stanchion.waiters WHERE object IN (TABLE o))
+         + (SELECT count(*) FROM stanchion.watchers WHERE object IN (TABLE o))
+         + (SELECT count(*) FROM stanchion.limit_tickets WHERE limiter IN (TABLE l))
+         + (SELECT count(*) FROM stanchion.limit_answers WHERE limiter IN (TABLE l))
+         + (SELECT count(*) FROM stanchion.bloom_pages WHERE image IN (TABLE g))
+         + (SELECT count(*) FROM stanchion.bloom_flights WHERE filter IN (TABLE b))";
+
+/// In one statement, so that nobody meets a half of it.
+const LOSE: &str = "
+    WITH o AS (DELETE FROM stanchion.objects WHERE namespace = $1 RETURNING id),
+         l AS (DELETE FROM stanchion.limiters WHERE namespace = $1 RETURNING id),
+         b AS (DELETE FROM stanchion.bloom_filters WHERE namespace = $1 RETURNING id),
+         g AS (DELETE FROM stanchion.bloom_images WHERE namespace = $1 RETURNING id),
+         h AS (DELETE FROM stanchion.holds WHERE object IN (TABLE o)),
+         t AS (DELETE FROM stanchion.tombstones WHERE object IN (TABLE o)),
+         w AS (DELETE FROM stanchion.waiters WHERE object IN (TABLE o)),
+         x AS (DELETE FROM stanchion.watchers WHERE object IN (TABLE o)),
+         i AS (DELETE FROM stanchion.limit_tickets WHERE limiter IN (TABLE l)),
+         a AS (DELETE FROM stanchion.limit_answers WHERE limiter IN (TABLE l)),
+         s AS (DELETE FROM stanchion.bloom_pages WHERE image IN (TABLE g)),
+         f AS (DELETE FROM stanchion.bloom_flights WHERE filter IN (TABLE b)),
+         p AS (DELETE FROM stanchion.processes WHERE namespace = $1)
+    DELETE FROM stanchion.grace WHERE namespace = $1";
+
+/// What a restart of the server does to mutexes that sessions keep.
+const END_SESSIONS: &str = "
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE left($1, 24) || ' lock %'";
+
+#[async_trait]
+impl Harness for Deployed {
+    async fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.builder().connect().await.expect("a store"))
+    }
+
+    async fn forgetful_store(&self, retention: Duration) -> Option<Arc<dyn Store>> {
+        // A second is the shortest there is.
+        let retention = retention.max(Duration::from_secs(1));
+        let store = self.builder().retention(retention, retention).connect().await;
+        Some(Arc::new(store.expect("a store")))
+    }
+
+    async fn leftover(&self) -> Option<usize> {
+        let row = sqlx::query(LEFTOVER).bind(&self.namespace).fetch_one(&mut self.admin().await).await;
+        usize::try_from(row.expect("a count").get::<i64, _>(0)).ok()
+    }
+
+    fn ttl(&self) -> Duration {
+        // In session mode it is the lease of every mutex, also of those that have to be kept on a busy machine.
+        Duration::from_secs(if self.mode == MutexMode::Session { 2 } else { 1 })
+    }
+
+    async fn lose_data(&self) -> bool {
+        let mut admin = self.admin().await;
+        sqlx::query(LOSE).bind(&self.namespace).execute(&mut admin).await.expect("it is gone");
+        if self.mode == MutexMode::Session {
+            sqlx::query(END_SESSIONS).bind(&self.namespace).execute(&mut admin).await.expect("they end");
+            if self.deployment.alone {
+                self.execute("ALTER SEQUENCE stanchion.session_tokens RESTART").await;
+            }
+        }
+        true
+    }
+
+    fn gap(&self, case: &Case) -> Option<String> {
+        case.gap_in(GAPS, "postgres")
+    }
+}

@@ -1,0 +1,255 @@
+//! The resource-side guard: an older holder never writes after a newer one, whoever comes in whichever order.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
+
+use std::time::Duration;
+
+use sqlx::postgres::PgDatabaseError;
+use sqlx::types::Uuid;
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
+use stanchion_core::{ErrorKind, FencingToken, Ticket};
+use stanchion_postgres::PostgresFence;
+use stanchion_testbed::servers;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+const WRITERS: u64 = 12;
+const WRITES: u64 = 100;
+
+fn token(number: u64) -> FencingToken {
+    FencingToken::new(number).unwrap()
+}
+
+fn uuid(ticket: Ticket) -> Uuid {
+    Uuid::from_u128(ticket.as_u128())
+}
+
+/// A schema of its own, with a fence and the table that it guards.
+struct Bed {
+    schema: String,
+    fence: PostgresFence,
+}
+
+impl Bed {
+    async fn new() -> Self {
+        let schema = format!("f{}", Ticket::random());
+        let fence = PostgresFence::in_schema("invoices/42", &schema).unwrap();
+        let bed = Self { schema, fence };
+        let mut connection = bed.connect().await;
+        bed.fence.install(&mut connection).await.unwrap();
+        bed.fence.install(&mut connection).await.unwrap();
+        bed.run(&mut connection, "CREATE TABLE S.value (token bigint); INSERT INTO S.value VALUES (0)").await;
+        bed.run(&mut connection, "CREATE TABLE S.log (id bigint GENERATED ALWAYS AS IDENTITY, token bigint)")
+            .await;
+        bed
+    }
+
+    async fn connect(&self) -> PgConnection {
+        PgConnection::connect(servers::postgres().unwrap().url()).await.unwrap()
+    }
+
+    /// SQL in which `S` is the schema.
+    fn sql(&self, text: &str) -> AssertSqlSafe<String> {
+        AssertSqlSafe(text.replace("S.", &format!("{}.", self.schema)))
+    }
+
+    async fn run(&self, connection: &mut PgConnection, text: &str) {
+        sqlx::raw_sql(self.sql(text)).execute(connection).await.unwrap();
+    }
+
+    /// The update in one statement, with the guard in its condition; whether it was allowed.
+    async fn update(&self, connection: &mut PgConnection, number: u64, ticket: Ticket) -> bool {
+        let text = "UPDATE S.value SET token = $1 WHERE S.fenced('invoices/42', $1, $2)";
+        let query = sqlx::query(self.sql(text)).bind(i64::try_from(number).unwrap()).bind(uuid(ticket));
+        query.execute(connection).await.unwrap().rows_affected() == 1
+    }
+
+    async fn value(&self, connection: &mut PgConnection) -> i64 {
+        connection.fetch_one(self.sql("SELECT token FROM S.value")).await.unwrap().get(0)
+    }
+}
+
+#[tokio::test]
+async fn m9_smaller_tokens_and_other_tickets_are_refused() {
+    let bed = Bed::new().await;
+    let mut raw = bed.connect().await;
+    let (old, new) = (Ticket::random(), Ticket::random());
+    for _ in 0..2 {
+        bed.fence.check(&mut raw, token(7), old).await.unwrap();
+        assert!(bed.update(&mut raw, 7, old).await);
+    }
+    for (number, ticket) in [(6, old), (6, new), (7, new)] {
+        let error = bed.fence.check(&mut raw, token(number), ticket).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Lost, "{number}");
+        assert!(!bed.update(&mut raw, number, ticket).await, "{number}");
+    }
+    assert_eq!(bed.value(&mut raw).await, 7);
+    // 2^53 − 1 is as exact as any other.
+    let (largest, second) = (token((1 << 53) - 1), token((1 << 53) - 2));
+    bed.fence.check(&mut raw, largest, new).await.unwrap();
+    assert_eq!(bed.fence.check(&mut raw, second, new).await.unwrap_err().kind(), ErrorKind::Lost);
+    // Another resource knows nothing of it.
+    let other = PostgresFence::in_schema("invoices/43", &bed.schema).unwrap();
+    other.check(&mut raw, token(1), old).await.unwrap();
+}
+
+#[tokio::test]
+async fn m9_a_refused_transaction_cannot_be_committed() {
+    let bed = Bed::new().await;
+    let mut raw = bed.connect().await;
+    bed.fence.check(&mut raw, token(8), Ticket::random()).await.unwrap();
+    let mut transaction = raw.begin().await.unwrap();
+    let query = bed.sql("UPDATE S.value SET token = 7");
+    transaction.execute(query).await.unwrap();
+    let error = bed.fence.check(&mut *transaction, token(7), Ticket::random()).await.unwrap_err();
+    let source = std::error::Error::source(&error).unwrap().downcast_ref::<sqlx::Error>().unwrap();
+    let told = source.as_database_error().unwrap().downcast_ref::<PgDatabaseError>();
+    assert_eq!(told.code(), "STF01");
+    assert!(told.message().contains("token 7") && told.message().contains("'invoices/42'"), "{told}");
+    let aborted = transaction.execute(bed.sql("SELECT 1")).await.unwrap_err();
+    assert_eq!(aborted.as_database_error().unwrap().code().as_deref(), Some("25P02"));
+    // The server makes a rollback of it.
+    let _ = transaction.commit().await;
+    assert_eq!(bed.value(&mut raw).await, 0);
+}
+
+#[tokio::test]
+async fn m9_a_mark_that_was_rolled_back_was_none() {
+    let bed = Bed::new().await;
+    let mut raw = bed.connect().await;
+    let mut transaction = raw.begin().await.unwrap();
+    bed.fence.check(&mut *transaction, token(9), Ticket::random()).await.unwrap();
+    transaction.rollback().await.unwrap();
+    assert!(bed.update(&mut raw, 8, Ticket::random()).await);
+}
+
+#[tokio::test]
+async fn m9_an_attached_hold_is_handed_over() {
+    let bed = Bed::new().await;
+    let mut raw = bed.connect().await;
+    let (from, to) = (Ticket::random(), Ticket::random());
+    bed.fence.hand_over(&mut raw, token(5), from).await.unwrap();
+    bed.fence.check(&mut raw, token(7), from).await.unwrap();
+    bed.fence.hand_over(&mut raw, token(7), to).await.unwrap();
+    bed.fence.hand_over(&mut raw, token(7), to).await.unwrap();
+    bed.fence.check(&mut raw, token(7), to).await.unwrap();
+    assert_eq!(bed.fence.check(&mut raw, token(7), from).await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(bed.fence.hand_over(&mut raw, token(6), from).await.unwrap_err().kind(), ErrorKind::Lost);
+}
+
+#[tokio::test]
+async fn m9_null_is_no_holder() {
+    let bed = Bed::new().await;
+    let mut raw = bed.connect().await;
+    let ticket = "'00000000-0000-0000-0000-000000000001'";
+    for arguments in [format!("NULL, 1, {ticket}"), format!("'r', NULL, {ticket}"), "'r', 1, NULL".to_owned()]
+    {
+        for function in ["fence", "fence_hand_over"] {
+            let refused = raw.execute(bed.sql(&format!("SELECT S.{function}({arguments})"))).await;
+            assert!(refused.is_err(), "{function}({arguments})");
+        }
+        let update = bed.sql(&format!("UPDATE S.value SET token = 1 WHERE S.fenced({arguments})"));
+        assert_eq!(raw.execute(update).await.unwrap().rows_affected(), 0);
+    }
+    for number in ["-1", "9007199254740992"] {
+        let refused = raw.execute(bed.sql(&format!("SELECT S.fenced('r', {number}, {ticket})"))).await;
+        assert!(refused.is_err(), "{number} is no token");
+    }
+}
+
+/// The newer holder waits for what the older one is about to commit, and comes after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn m9_a_newer_holder_waits_for_an_open_transaction() {
+    let bed = Bed::new().await;
+    let (mut raw, mut other) = (bed.connect().await, bed.connect().await);
+    let (old, new) = (Ticket::random(), Ticket::random());
+    let mut transaction = raw.begin().await.unwrap();
+    bed.fence.check(&mut *transaction, token(7), old).await.unwrap();
+    {
+        let mut newer = Box::pin(bed.update(&mut other, 8, new));
+        assert!(timeout(Duration::from_millis(200), &mut newer).await.is_err(), "it waits");
+        assert!(bed.update(&mut transaction, 7, old).await);
+        transaction.commit().await.unwrap();
+        assert!(newer.await);
+    }
+    assert_eq!(bed.value(&mut other).await, 8);
+    assert!(!bed.update(&mut raw, 7, old).await);
+}
+
+/// Writers whose tokens grow and fall behind race, each in one of three ways. A log in the same transactions tells in which
+/// order the server let them write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn m9_in_a_race_the_tokens_of_the_writes_never_fall() {
+    let bed = std::sync::Arc::new(Bed::new().await);
+    let mut writers = JoinSet::new();
+    for writer in 0..WRITERS {
+        let bed = std::sync::Arc::clone(&bed);
+        writers.spawn(async move {
+            let mut raw = bed.connect().await;
+            let (ticket, mut written) = (Ticket::random(), 0_u64);
+            for write in 0..WRITES {
+                // Every third is a holder that was paused: its token is one of long ago.
+                let turn = if write % 3 == 2 { write / 2 } else { write };
+                let number = turn * WRITERS + writer + 1;
+                written += u64::from(match writer % 3 {
+                    0 => checked(&bed, &mut raw, number, ticket, "READ COMMITTED").await,
+                    1 => checked(&bed, &mut raw, number, ticket, "REPEATABLE READ").await,
+                    _ => conditional(&bed, &mut raw, number, ticket).await,
+                });
+            }
+            written
+        });
+    }
+    let mut written = 0;
+    while let Some(count) = writers.join_next().await {
+        written += count.unwrap();
+    }
+    let mut raw = bed.connect().await;
+    let log = raw.fetch_all(bed.sql("SELECT token FROM S.log ORDER BY id")).await.unwrap();
+    let log: Vec<i64> = log.iter().map(|row| row.get(0)).collect();
+    assert_eq!(log.len() as u64, written);
+    assert!(log.windows(2).all(|pair| pair[0] <= pair[1]), "{log:?}");
+    let largest = i64::try_from(WRITERS * WRITES).unwrap();
+    assert_eq!(bed.value(&mut raw).await, *log.last().unwrap());
+    // Of those at the default isolation, the one with the largest token is never refused.
+    assert!(*log.last().unwrap() > largest - i64::try_from(WRITERS).unwrap(), "{log:?}");
+}
+
+/// The guard first, then the write.
+async fn checked(bed: &Bed, raw: &mut PgConnection, number: u64, ticket: Ticket, isolation: &str) -> bool {
+    let mut transaction = raw.begin().await.unwrap();
+    transaction.execute(bed.sql(&format!("SET TRANSACTION ISOLATION LEVEL {isolation}"))).await.unwrap();
+    if let Err(error) = bed.fence.check(&mut *transaction, token(number), ticket).await {
+        assert!(
+            error.kind() == ErrorKind::Lost || isolation != "READ COMMITTED" && error.is_retryable(),
+            "{error:?}"
+        );
+        transaction.rollback().await.unwrap();
+        return false;
+    }
+    let write = bed.sql("WITH w AS (UPDATE S.value SET token = $1) INSERT INTO S.log (token) VALUES ($1)");
+    let written = sqlx::query(write).bind(i64::try_from(number).unwrap()).execute(&mut *transaction).await;
+    if let Err(error) = written {
+        // The row changed after this transaction's snapshot: as good as a refusal.
+        assert_eq!(error.as_database_error().unwrap().code().as_deref(), Some("40001"));
+        transaction.rollback().await.unwrap();
+        return false;
+    }
+    transaction.commit().await.is_ok()
+}
+
+/// The guard in the condition of the write.
+async fn conditional(bed: &Bed, raw: &mut PgConnection, number: u64, ticket: Ticket) -> bool {
+    let mut transaction = raw.begin().await.unwrap();
+    let allowed = bed.update(&mut transaction, number, ticket).await;
+    if allowed {
+        let log = sqlx::query(bed.sql("INSERT INTO S.log (token) VALUES ($1)"));
+        log.bind(i64::try_from(number).unwrap()).execute(&mut *transaction).await.unwrap();
+    }
+    transaction.commit().await.unwrap();
+    allowed
+}

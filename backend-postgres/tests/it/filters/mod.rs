@@ -1,0 +1,134 @@
+//! A filter as one process sees it, by its steps.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panic")]
+
+use std::sync::Arc;
+
+use stanchion_core::bloom::{FilterTerms, Shape};
+use stanchion_core::engine::steps::{
+    BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, FlightId, Known, Life, Merge, Merged, Object,
+    Opening, Probed, Surveyed,
+};
+use stanchion_core::{Kind, Name, Ticket};
+use stanchion_postgres::PostgresSteps;
+use stanchion_testbed::servers::PostgresServer;
+
+use crate::support::lease;
+
+/// Of 1,171 pages.
+pub(crate) fn large() -> FilterTerms {
+    FilterTerms { shape: Shape::new(2_000_000, 0.01).unwrap(), ttl: None }
+}
+
+pub(crate) fn small() -> FilterTerms {
+    FilterTerms { shape: Shape::new(1_000, 1e-6).unwrap(), ttl: None }
+}
+
+/// One filter, as one process sees it.
+pub(crate) struct Handle {
+    pub(crate) steps: Arc<PostgresSteps>,
+    pub(crate) object: Object,
+    pub(crate) terms: FilterTerms,
+    pub(crate) known: Known,
+    pub(crate) lane: Ticket,
+    pub(crate) number: u64,
+}
+
+impl Handle {
+    pub(crate) async fn new(server: &PostgresServer, terms: FilterTerms) -> Self {
+        Self::named(server, "f", terms).await
+    }
+
+    pub(crate) async fn named(server: &PostgresServer, name: &str, terms: FilterTerms) -> Self {
+        let steps = lease(&server.url()).steps().await.unwrap().callers;
+        let object = Object { kind: Kind::BloomFilter, name: Name::new(name).unwrap() };
+        Self { steps, object, terms, known: None, lane: Ticket::random(), number: 0 }
+    }
+
+    pub(crate) fn opening(&self) -> Opening {
+        let (object, fresh) = (self.object.clone(), Ticket::random());
+        Opening { object, terms: self.terms, known: self.known, fresh }
+    }
+
+    pub(crate) fn positions(&self, items: &[u32]) -> Vec<u64> {
+        items.iter().flat_map(|item| self.terms.shape.positions(&item.to_le_bytes())).collect()
+    }
+
+    pub(crate) fn inserting(&self, items: &[u32]) -> BloomCall {
+        BloomCall { of: self.opening(), ask: BloomAsk::Insert(self.positions(items)) }
+    }
+
+    pub(crate) fn asking(&self, items: &[u32]) -> BloomCall {
+        BloomCall { of: self.opening(), ask: BloomAsk::Contains(self.positions(items)) }
+    }
+
+    /// The next flight of the lane.
+    pub(crate) fn depart(&mut self) -> FlightId {
+        self.number += 1;
+        FlightId { lane: self.lane, number: self.number }
+    }
+
+    pub(crate) async fn fly(&mut self, calls: &[BloomCall]) -> Vec<Probed> {
+        let flight = self.depart();
+        all(self.steps.probe(flight, calls).await)
+    }
+
+    pub(crate) async fn insert(&mut self, items: &[u32]) -> Probed {
+        let calls = [self.inserting(items)];
+        self.fly(&calls).await.remove(0)
+    }
+
+    pub(crate) async fn contains(&mut self, items: &[u32]) -> Probed {
+        let calls = [self.asking(items)];
+        self.fly(&calls).await.remove(0)
+    }
+
+    /// From now on it knows the record.
+    pub(crate) async fn see(&mut self) -> Life {
+        let Surveyed::Live(survey) = self.survey().await else { panic!("a filter") };
+        self.known = Some(survey.life);
+        survey.life
+    }
+
+    pub(crate) async fn survey(&self) -> Surveyed {
+        self.steps.survey(&self.object, self.known).await.unwrap()
+    }
+
+    pub(crate) async fn clear(&self) -> Known {
+        self.steps.clear(&self.object).await.unwrap()
+    }
+
+    pub(crate) async fn read(&self, chunk: u64) -> ChunkRead {
+        self.steps.read(&self.object, self.known, chunk).await.unwrap()
+    }
+
+    pub(crate) async fn merge(&self, chunk: u64, bytes: Vec<u8>) -> Merged {
+        self.steps.merge(&Merge { of: self.opening(), chunk, bytes }).await.unwrap()
+    }
+
+    /// All of its bits, piece by piece.
+    pub(crate) async fn bits(&self) -> Vec<u8> {
+        let mut bits = Vec::new();
+        while u64::try_from(bits.len()).unwrap() < self.terms.shape.bytes() {
+            let length = CHUNK_BYTES.min(self.terms.shape.bytes() - u64::try_from(bits.len()).unwrap());
+            let ChunkRead::Bytes(mut piece) =
+                self.read(u64::try_from(bits.len()).unwrap() / CHUNK_BYTES).await
+            else {
+                panic!("a filter")
+            };
+            assert!(piece.is_empty() || u64::try_from(piece.len()).unwrap() == length);
+            piece.resize(usize::try_from(length).unwrap(), 0);
+            bits.extend(piece);
+        }
+        bits
+    }
+}
+
+pub(crate) fn all<T: std::fmt::Debug>(answers: Vec<stanchion_core::Result<T>>) -> Vec<T> {
+    answers.into_iter().map(Result::unwrap).collect()
+}
+
+pub(crate) fn says(probed: &Probed) -> Vec<bool> {
+    let Probed::Told { answers, .. } = probed else { panic!("{probed:?}") };
+    answers.clone()
+}

@@ -1,0 +1,95 @@
+//! Leases of very different lengths in one process: what one of them costs the others.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
+
+use std::future::Future;
+use std::time::Duration;
+
+use crate::support::{lease, server};
+use sqlx::{Connection, PgConnection};
+use stanchion_core::engine::steps::{Cancel, Object, PermitSteps};
+use stanchion_core::{Kind, MutexOptions, Name, Store, Ticket, Ttl};
+use stanchion_testbed::servers::PostgresServer;
+use tokio::time::{sleep, timeout};
+
+const SHORT: Duration = Duration::from_millis(450);
+const LONG: Duration = Duration::from_secs(3);
+
+/// Runs something while the row of an object is somebody else's for so long.
+async fn while_locked<T>(url: &str, name: &str, time: Duration, other: impl Future<Output = T>) -> T {
+    let mut raw = PgConnection::connect(url).await.unwrap();
+    let mut lock = raw.begin().await.unwrap();
+    let row = sqlx::query("SELECT FROM stanchion.objects WHERE name = $1 FOR UPDATE").bind(name);
+    row.fetch_one(&mut *lock).await.unwrap();
+    let freed = async {
+        sleep(time).await;
+        lock.rollback().await.unwrap();
+    };
+    tokio::join!(freed, other).1
+}
+
+/// How long the tombstones of all objects still last, the shortest.
+fn shortest_tombstone(server: &PostgresServer) -> Option<f64> {
+    let left = "SELECT (min(expiry) - stanchion.now()) / 1e6 FROM stanchion.tombstones";
+    server.sql(left).unwrap().trim().parse().ok()
+}
+
+#[tokio::test]
+async fn c13_a_long_lease_that_waits_for_its_row_costs_no_short_one() {
+    let server = server();
+    let builder = lease(&server.url()).request_timeout(LONG / 3);
+    let store = builder.connect().await.unwrap();
+    let options = MutexOptions::default();
+    let (first, second) = (store.mutex("a", options.clone().ttl(SHORT)), store.mutex("b", options.ttl(LONG)));
+    let (short, long) = (first.unwrap().lock().await.unwrap(), second.unwrap().lock().await.unwrap());
+    // The long one is due within this time, and not lost.
+    while_locked(&server.url(), "b", LONG / 2, async {
+        timeout(LONG / 2, short.lost()).await.expect_err("it is renewed beside the other");
+    })
+    .await;
+    timeout(LONG, long.lost()).await.expect_err("it is renewed when its row is free");
+    assert!(short.is_held() && long.is_held());
+}
+
+#[tokio::test]
+async fn c4_a_short_lease_cuts_no_others_cancel() {
+    let server = server();
+    let steps = lease(&server.url()).steps().await.unwrap();
+    let cancel = |name: &str, ttl| Cancel {
+        object: Object { kind: Kind::Mutex, name: Name::new(name).unwrap() },
+        ticket: Ticket::random(),
+        lease: Ttl::new(ttl).unwrap(),
+    };
+    let batch = [cancel("short", Ttl::MIN), cancel("long", LONG)];
+    for answer in steps.own.cancel(&batch).await {
+        answer.unwrap();
+    }
+    let answers = while_locked(&server.url(), "long", Ttl::MIN * 3, steps.own.cancel(&batch)).await;
+    for answer in answers {
+        answer.expect("in the time of a request, not of the shortest lease");
+    }
+}
+
+#[tokio::test]
+async fn c4_what_a_dropped_call_of_a_short_lease_left_under_way_is_refused_for_30_s() {
+    let server = server();
+    let store = lease(&server.url()).connect().await.unwrap();
+    let mutex = store.mutex("m", MutexOptions::default().ttl(Ttl::MIN)).unwrap();
+    let guard = store.mutex("m", MutexOptions::default()).unwrap().lock().await.unwrap();
+    timeout(Ttl::MIN, mutex.lock()).await.expect_err("it is held");
+    let left = async {
+        loop {
+            if let Some(left) = shortest_tombstone(&server) {
+                return left;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let left = timeout(Duration::from_secs(1), left).await.expect("a tombstone");
+    assert!((25.0..=30.0).contains(&left), "for {left} s");
+    guard.release().await.unwrap();
+}

@@ -1,0 +1,97 @@
+//! How the schema comes to be, and which one is refused.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests own their runtimes, and fail by panic"
+)]
+
+use crate::support::{lease, refused, server};
+use stanchion_core::ErrorKind;
+use stanchion_core::engine::steps::PermitSteps;
+use stanchion_postgres::schema_sql;
+use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_that_connect_at_once_all_succeed() {
+    let server = server();
+    let tasks: Vec<_> = (0..8)
+        .map(|_| {
+            let builder = lease(&server.url());
+            tokio::spawn(async move { builder.steps().await.unwrap() })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap().callers.ping().await.unwrap();
+    }
+    assert_eq!(server.sql("SELECT count(*) FROM stanchion.namespaces").unwrap().trim(), "1");
+}
+
+#[tokio::test]
+async fn schemas_do_not_see_each_other() {
+    let server = server();
+    lease(&server.url()).schema("one").steps().await.unwrap();
+    lease(&server.url()).schema("other_2").steps().await.unwrap();
+    let count = "SELECT count(*) FROM pg_namespace WHERE nspname = 'stanchion'";
+    assert_eq!(server.sql(count).unwrap().trim(), "0");
+    assert_eq!(server.sql("SELECT count(*) FROM one.namespaces").unwrap().trim(), "1");
+    assert_eq!(server.sql("SELECT count(*) FROM other_2.namespaces").unwrap().trim(), "1");
+}
+
+#[tokio::test]
+async fn c22_a_schema_that_is_not_this_versions_is_refused() {
+    let server = server();
+    let off = || lease(&server.url()).migrate(false);
+    let missing = refused(off()).await;
+    assert_eq!(missing.kind(), ErrorKind::ConfigMismatch, "{missing:?}");
+    assert!(missing.to_string().contains("cargo xtask postgres-schema"), "{missing}");
+    lease(&server.url()).steps().await.unwrap();
+    off().steps().await.unwrap();
+    server.sql("INSERT INTO stanchion.migrations VALUES (9999, 'later', now(), true, '\\x00', 1)").unwrap();
+    for builder in [off(), lease(&server.url())] {
+        let newer = refused(builder).await;
+        assert_eq!(newer.kind(), ErrorKind::ConfigMismatch, "{newer:?}");
+        assert!(newer.to_string().contains("9999"), "{newer}");
+    }
+    server.sql("DELETE FROM stanchion.migrations WHERE version IN (9999, 3)").unwrap();
+    let behind = refused(off()).await;
+    assert!(behind.to_string().contains("lacks migration 3"), "{behind}");
+    server.sql("DROP FUNCTION stanchion.open_namespace").unwrap();
+    lease(&server.url()).steps().await.unwrap();
+    server.sql("UPDATE stanchion.migrations SET checksum = '\\x00' WHERE version = 1").unwrap();
+    assert_eq!(refused(off()).await.kind(), ErrorKind::ConfigMismatch);
+}
+
+#[tokio::test]
+async fn c21_a_role_without_rights_is_told_what_it_lacks() {
+    let server = PostgresServer::start(PostgresOptions::default().passwords(true)).unwrap();
+    let url = server.role("app", "pw", "SELECT 1").unwrap();
+    let make = refused(lease(&url)).await;
+    assert_eq!(make.kind(), ErrorKind::Unauthorized, "{make:?}");
+    assert!(make.to_string().contains("database") && make.to_string().contains("xtask"), "{make}");
+    lease(&server.url()).steps().await.unwrap();
+    let look = refused(lease(&url)).await;
+    assert_eq!(look.kind(), ErrorKind::Unauthorized, "{look:?}");
+    assert!(look.to_string().contains("permission denied for schema stanchion"), "{look}");
+    server
+        .sql("GRANT USAGE ON SCHEMA stanchion TO app; GRANT SELECT ON stanchion.migrations TO app")
+        .unwrap();
+    let table = refused(lease(&url)).await;
+    assert_eq!(table.kind(), ErrorKind::Unauthorized, "{table:?}");
+    assert!(table.to_string().contains("permission denied for table namespaces"), "{table}");
+}
+
+#[tokio::test]
+async fn what_an_administrator_runs_is_all_that_a_role_needs() {
+    let server = PostgresServer::start(PostgresOptions::default().passwords(true)).unwrap();
+    let url = server.role("app", "pw", "SELECT 1").unwrap();
+    for schema in ["stanchion", "locks"] {
+        server.script(&schema_sql(schema, Some("app"), 0).unwrap()).unwrap();
+        let builder = || lease(&url).schema(schema);
+        builder().migrate(false).steps().await.unwrap().callers.ping().await.unwrap();
+        // Nothing is left to do, so it takes no right.
+        builder().steps().await.unwrap();
+        let write = format!("SET ROLE app; DELETE FROM {schema}.migrations");
+        assert!(server.sql(&write).is_err());
+    }
+}

@@ -1,0 +1,189 @@
+//! Bugs planted into the Postgres store, the functions of its schema and its clients: each is caught by what is named
+//! for it.
+
+#![allow(clippy::disallowed_methods, reason = "a test owns its runtime and waits in real time")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::deployed::Deployed;
+use stanchion_campaign::history::{Report, Rule};
+use stanchion_campaign::plant::{Bug, Catch, PlantedHarness, plant, planted, scenes};
+use stanchion_conformance::suite::{self, Case, Verdict, verdict};
+use stanchion_core::{MutexMode, Store, Ticket};
+use stanchion_postgres::PostgresStore;
+use stanchion_testbed::faults::{Action, Proxy, Then, When};
+use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
+use tokio::runtime::Runtime;
+use tokio::sync::Barrier;
+use tokio::time::sleep;
+
+/// Long enough for every case here, and short enough for one that a bug holds up.
+const LIMIT: Duration = Duration::from_secs(20);
+/// The lease of a holder whose store hangs.
+const TTL: Duration = Duration::from_secs(1);
+
+/// A function of the schema, a text of it, and what is to stand there instead.
+type Change = (&'static str, &'static str, &'static str);
+
+const BARE_COUNTER: &[Change] = &[
+    ("acquire", "greatest(o.token + 1, clock)", "o.token + 1"),
+    ("acquire_each", "greatest(o.token + 1, p_now)", "o.token + 1"),
+];
+const BARE_SEQUENCE: &[Change] = &[
+    (
+        "session_token",
+        "WHILE token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint LOOP",
+        "WHILE false LOOP",
+    ),
+    ("session_join", "PERFORM stanchion.session_raise(10000000);", "NULL;"),
+];
+const CHARGED_AGAIN: &[Change] =
+    &[("limit_decide", "IF known.number >= in_number THEN", "IF known.number > in_number THEN")];
+const UNCHECKED_TIMEOUT: &[Change] = &[("session_open", "PERFORM pg_advisory_unlock_all();", "NULL;")];
+/// Every other wait at the server ends by its time limit, at the moment at which it was granted the lock.
+const TIMEOUTS: &[Change] = &[(
+    "session_wait",
+    "PERFORM pg_advisory_lock(stanchion.session_key(namespace, name));",
+    "PERFORM pg_advisory_lock(stanchion.session_key(namespace, name));
+    IF nextval('stanchion.timeouts') % 2 = 1 THEN
+        RAISE lock_not_available;
+    END IF;",
+)];
+/// A limiter's time is that of a clock so many µs ahead as the client's session says.
+const CLOCKS: &[Change] = &[(
+    "limit_decide",
+    "moment := stanchion.now();",
+    "moment := stanchion.now() + coalesce(nullif(current_setting('planted.ahead', true), ''), '0')::bigint;",
+)];
+
+planted! {
+    Postgres;
+    m3_bare_counter: BareCounter => |_| vec![
+        by_case("as_mutex::m3_fencing_token_grows_after_data_loss", MutexMode::Lease, BARE_COUNTER)
+            .saying(") after Some("),
+    ];
+    m3_bare_sequence: BareSequence => |_| vec![
+        by_case("as_mutex::m3_fencing_token_grows_after_data_loss", MutexMode::Session, BARE_SEQUENCE)
+            .saying(") after Some("),
+        by_case("mutex::c7_m3_a_first_token_is_the_stores_time", MutexMode::Session, BARE_SEQUENCE)
+            .saying("is no time in microseconds"),
+    ];
+    c5_unchecked_timeout: UncheckedTimeout =>
+        |_| vec![by_timeouts("as_mutex::c14_a_release_wakes_the_next_waiter").saying("the next waiter runs")];
+    l1_clients_clock: ClientsClock => |_| vec![by_clocks()];
+    l5_charged_again: ChargedAgain => |_| vec![by_charges()];
+    c10_believes_while_asking: BelievesWhileAsking => |bug| by_beliefs(bug);
+    c6_late_grant: LateGrant =>
+        |bug| vec![by_client(bug, "as_mutex::c6_a_grant_has_half_its_lease_ahead").saying("of a lease of")];
+}
+
+fn case(path: &str) -> Case {
+    suite::find(path).unwrap_or_else(|| panic!("there is no case {path}"))
+}
+
+fn runtime() -> Runtime {
+    Runtime::new().expect("a runtime")
+}
+
+/// A database of its own with these changes.
+async fn changed(mode: MutexMode, changes: &[Change]) -> Deployed {
+    let deployed = Deployed::alone(mode).await;
+    deployed.change(changes).await;
+    deployed
+}
+
+/// What the case says of a database that was prepared before.
+fn verdict_on(path: &str, deployed: Deployed) -> Verdict {
+    verdict(case(path), LIMIT, move || async move { deployed })
+}
+
+fn by_case(path: &str, mode: MutexMode, mistake: &[Change]) -> Catch {
+    let verdict = |changes| verdict_on(path, runtime().block_on(changed(mode, changes)));
+    Catch::by_case(path, verdict(mistake), &verdict(&[]))
+}
+
+/// A bug of clients.
+fn by_client(bug: Bug, path: &str) -> Catch {
+    let verdict =
+        |bug| verdict(case(path), LIMIT, move || async move { PlantedHarness::new(Deployed::lease(), bug) });
+    Catch::by_case(path, verdict(Some(bug)), &verdict(None))
+}
+
+/// Waits at the server end although they were granted.
+fn by_timeouts(path: &str) -> Catch {
+    let database = async |mistake| {
+        let deployed = changed(MutexMode::Session, mistake).await;
+        deployed.execute("CREATE SEQUENCE stanchion.timeouts").await;
+        deployed.change(TIMEOUTS).await;
+        deployed
+    };
+    let verdict = |mistake| verdict_on(path, runtime().block_on(database(mistake)));
+    Catch::by_case(path, verdict(UNCHECKED_TIMEOUT), &verdict(&[]))
+}
+
+/// Two clients with clocks of their own, of which the second is half a day ahead or is not.
+fn by_clocks() -> Catch {
+    let clocks = async |ahead: u64| -> Report {
+        let deployed = changed(MutexMode::Lease, CLOCKS).await;
+        let url_at = |ahead| format!("{}?options=-c%20planted.ahead%3D{ahead}", deployed.url());
+        let namespace = namespace();
+        let store = async |ahead| store(&url_at(ahead), MutexMode::Lease, &namespace).await;
+        let (first, second) = (store(0).await, store(ahead).await);
+        scenes::bucket(&[first.as_ref(), second.as_ref()]).await.expect("a history")
+    };
+    let (with, without) = runtime().block_on(async { (clocks(43_200_000_000).await, clocks(0).await) });
+    Catch::by_rule(Rule::OverTheRate, &with, &without)
+}
+
+/// A caller loses the reply to one of his charges.
+fn by_charges() -> Catch {
+    let charges = async |changes: &[Change]| -> Report {
+        let deployed = changed(MutexMode::Lease, changes).await;
+        let proxy = Proxy::to(deployed.url()).expect("a proxy");
+        let store = store(&proxy.url(deployed.url()), MutexMode::Lease, &namespace()).await;
+        // The first request may only prepare the statement.
+        let lost = proxy.on(When::nth(4).containing("limit_decide"), Action::DropReply(Then::Reset));
+        let report = scenes::bucket(&[store.as_ref()]).await.expect("a history");
+        assert_eq!(lost.fired(), 1, "{}", proxy.report());
+        report
+    };
+    let (with, without) = runtime().block_on(async { (charges(CHARGED_AGAIN).await, charges(&[]).await) });
+    Catch::by_rule(Rule::RefusedWithRoom, &with, &without)
+}
+
+fn namespace() -> String {
+    format!("t{}", Ticket::random())
+}
+
+async fn store(url: &str, mode: MutexMode, namespace: &str) -> Arc<dyn Store> {
+    let builder = PostgresStore::builder(url).expect("a URL").namespace(namespace);
+    Arc::new(builder.mutex(mode).session_ttl(TTL).connect().await.expect("a store"))
+}
+
+/// Holders of both modes, each with the bug and without, on a server that hangs for longer than a lease.
+fn by_beliefs(bug: Bug) -> Vec<Catch> {
+    let reports = runtime().block_on(async {
+        let server = PostgresServer::start(PostgresOptions::default()).expect("a postgres");
+        let url = server.url();
+        let all = Barrier::new(5);
+        let hang = async {
+            all.wait().await;
+            server.pause().expect("a pause");
+            sleep(TTL * 5 / 4).await;
+            server.resume().expect("it goes on");
+        };
+        let holder = async |mode, bug: Option<Bug>| -> Report {
+            let store = store(&url, mode, &namespace()).await;
+            let store = bug.map_or(Arc::clone(&store), |bug| plant(store, bug));
+            scenes::holder(store.as_ref(), TTL, &all, TTL * 3 / 2).await.expect("a history")
+        };
+        let both = async |mode| tokio::join!(holder(mode, Some(bug)), holder(mode, None));
+        tokio::join!(both(MutexMode::Lease), both(MutexMode::Session), hang)
+    });
+    let (lease, session, ()) = reports;
+    [lease, session]
+        .iter()
+        .map(|(with, without)| Catch::by_rule(Rule::BelievedTooLong, with, without))
+        .collect()
+}

@@ -1,0 +1,44 @@
+//! More mutexes in session mode than the server has room for: refused, and others get in all the same.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
+
+use std::time::Duration;
+
+use crate::proof::*;
+use sqlx::{Connection, PgConnection, Row};
+use stanchion_core::{ErrorKind, MutexMode, MutexOptions};
+
+const MUTEXES: usize = 10_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c21_ten_thousand_mutexes_leave_room_for_logins() {
+    let server = server();
+    let store = store(&server.url(), MutexMode::Session, Duration::from_secs(10)).await;
+    let (mut held, mut refused) = (Vec::new(), 0);
+    for number in 0..MUTEXES {
+        let mutex = store.mutex(&format!("m{number}"), MutexOptions::default()).unwrap();
+        match mutex.try_lock().await {
+            Ok(guard) => held.push(guard.expect("nobody else wants it")),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+                refused += 1;
+            }
+        }
+        if number % 1_000 == 999 {
+            let mut other = PgConnection::connect(&server.url()).await.expect("the server accepts a login");
+            let locks = sqlx::query("SELECT count(*) FROM pg_locks").fetch_one(&mut other).await.unwrap();
+            assert!(locks.get::<i64, _>(0) > 0);
+        }
+    }
+    assert!(refused > 0 && !held.is_empty(), "{refused} refused, {} held", held.len());
+    assert!(held.iter().all(stanchion_core::MutexGuard::is_held), "what was granted is kept");
+    drop(held);
+    store.close().await.unwrap();
+    let again = crate::proof::store(&server.url(), MutexMode::Session, Duration::from_secs(10)).await;
+    let mutex = again.mutex("m9999", MutexOptions::default()).unwrap();
+    assert!(mutex.try_lock().await.unwrap().is_some(), "there is room again");
+}

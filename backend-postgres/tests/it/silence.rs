@@ -1,0 +1,120 @@
+//! Holders that fall silent: stopped, or cut off without anybody being told (C8, C9, C10, M1).
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
+
+use std::env;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::proof::*;
+use stanchion_core::{MutexGuard, MutexMode, MutexOptions, Store};
+use tokio::time::{Instant, sleep, timeout};
+
+const TTL: Duration = Duration::from_secs(2);
+const CHILD: &str = "STANCHION_SILENT_HOLDER";
+
+async fn lock(url: &str, mode: MutexMode) -> (std::sync::Arc<dyn Store>, MutexGuard) {
+    let store = store(url, mode, TTL).await;
+    let guard = store.mutex("m", MutexOptions::default().ttl(TTL)).unwrap().lock().await.unwrap();
+    (store, guard)
+}
+
+/// When it stops believing.
+async fn disbelief(guard: &MutexGuard) -> Instant {
+    while guard.is_held() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    Instant::now()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c8_c9_m1_a_holder_whose_link_is_cut_is_lost_first() {
+    let server = server();
+    for mode in MODES {
+        let link = Link::to(server.port()).await;
+        let (_store, guard) = lock(&link.url(&server.url(), server.port()), mode).await;
+        // So long that it has been renewed.
+        sleep(TTL).await;
+        assert!(guard.is_held());
+        let url = server.url();
+        let next = tokio::spawn(async move {
+            let (_store, guard) = lock(&url, mode).await;
+            let granted = Instant::now();
+            guard.release().await.unwrap();
+            granted
+        });
+        sleep(Duration::from_millis(200)).await;
+        link.cut();
+        let cut = Instant::now();
+        let told = async {
+            let doubted = disbelief(&guard).await;
+            guard.lost().await;
+            (doubted, Instant::now())
+        };
+        let (doubted, lost) = timeout(TTL * 3, told).await.expect("it is lost without any network");
+        let granted = timeout(TTL * 3, next).await.expect("the next one is granted").unwrap();
+        assert!(lost - cut <= TTL + EPSILON, "{mode:?}: told {:?} after the cut", lost - cut);
+        assert!(doubted < granted, "{mode:?}: two believed for {:?}", doubted - granted);
+        assert!(granted - cut <= TTL + EPSILON, "{mode:?}: granted {:?} after the cut", granted - cut);
+    }
+}
+
+/// The child half of the test below: holds, and says whether it does whenever it is asked.
+#[tokio::main]
+async fn hold(url: &str, mode: MutexMode) {
+    let (_store, guard) = lock(url, mode).await;
+    println!("\nholding");
+    std::io::stdout().flush().unwrap();
+    for line in std::io::stdin().lines() {
+        let _ = line.unwrap();
+        println!("{}", guard.is_held());
+        std::io::stdout().flush().unwrap();
+    }
+}
+
+fn signal(signal: &str, pid: u32) {
+    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn c8_c10_m1_a_stopped_holder_does_not_believe() {
+    if let Ok(asked) = env::var(CHILD) {
+        let (mode, url) = asked.split_once(' ').unwrap();
+        return hold(url, if mode == "lease" { MutexMode::Lease } else { MutexMode::Session });
+    }
+    let server = server();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for (mode, word) in [(MutexMode::Lease, "lease"), (MutexMode::Session, "session")] {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "c8_c10_m1_a_stopped_holder_does_not_believe", "--nocapture"])
+            .env(CHILD, format!("{word} {}", server.url()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        lines.by_ref().find(|line| line == "holding").expect("it holds");
+        std::thread::sleep(TTL);
+        writeln!(child.stdin.as_mut().unwrap(), "asked").unwrap();
+        assert_eq!(lines.next().as_deref(), Some("true"), "it was renewed");
+        signal("-STOP", child.id());
+        let stopped = Instant::now();
+        let (_store, guard) = runtime.block_on(async {
+            timeout(TTL * 3, lock(&server.url(), mode)).await.expect("the next one is granted")
+        });
+        let took = Instant::now() - stopped;
+        assert!(took <= TTL + EPSILON, "{mode:?}: granted {took:?} after the stop");
+        // Its first words when it goes on.
+        writeln!(child.stdin.as_mut().unwrap(), "asked").unwrap();
+        signal("-CONT", child.id());
+        assert_eq!(lines.next().as_deref(), Some("false"), "{mode:?}: it believed when another held");
+        runtime.block_on(async { guard.release().await.unwrap() });
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

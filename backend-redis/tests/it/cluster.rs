@@ -1,0 +1,330 @@
+//! A cluster: batches over all stripes, slots that move, nodes that die, and what it takes in connections.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use crate::harness::*;
+use stanchion_core::engine::steps::{Acquire, Kept, Renew};
+use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store};
+use stanchion_redis::RedisStore;
+use stanchion_testbed::servers::{RedisCluster, RedisOptions};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+/// For the tests that leave every node where it is.
+static SHARED: LazyLock<RedisCluster> = LazyLock::new(|| start(RedisOptions::default()));
+
+/// A failed node is replaced within some 2 s.
+fn failing_fast() -> RedisOptions {
+    RedisOptions::default().config("cluster-node-timeout 1000")
+}
+
+fn start(options: RedisOptions) -> RedisCluster {
+    RedisCluster::start(options).unwrap()
+}
+
+async fn store(bed: &Bed) -> Arc<dyn Store> {
+    Arc::new(bed.builder().connect().await.unwrap())
+}
+
+/// The slot of a mutex that is locked or waited for.
+fn slot_of(cluster: &RedisCluster, bed: &Bed, name: &str) -> u16 {
+    let pattern = format!("{{{}/*}}:m:{name}", bed.namespace);
+    let found = cluster.nodes().iter().find_map(|node| {
+        let keys = node.command(&["KEYS", &pattern]).ok()?;
+        keys.lines().find(|line| line.starts_with('{')).map(str::to_owned)
+    });
+    let answer = cluster.nodes()[1].command(&["CLUSTER", "KEYSLOT", &found.unwrap()]).unwrap();
+    answer.trim().trim_start_matches(':').parse().unwrap()
+}
+
+/// Waiters that lock, release at once, and are done.
+fn waiters(mutex: &Arc<dyn Mutex>, count: usize) -> JoinSet<()> {
+    let mut waiters = JoinSet::new();
+    for _ in 0..count {
+        let mutex = Arc::clone(mutex);
+        waiters.spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() });
+    }
+    waiters
+}
+
+async fn queued(mutex: &dyn Mutex, count: u64) {
+    let queued = async {
+        while mutex.inspect().await.unwrap().waiters < count {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(5), queued).await.expect("the waiters queue");
+}
+
+async fn done(waiters: JoinSet<()>, limit: Duration) -> Duration {
+    let start = Instant::now();
+    timeout(limit, waiters.join_all()).await.expect("all waiters proceed in time");
+    start.elapsed()
+}
+
+#[tokio::test]
+async fn c13_batches_over_all_stripes_are_answered_in_order() {
+    let bed = Bed::on(&SHARED.url());
+    let process = bed.process().await;
+    let requests: Vec<_> = (0..100).map(|index| ask(&mutex(&format!("m{index}")))).collect();
+    all(process.callers.acquire(&requests).await);
+    let holders = SHARED.nodes()[..3].iter().map(|node| {
+        let keys = node.command(&["KEYS", &format!("{{{}/*}}:m:*", bed.namespace)]).unwrap();
+        keys.lines().filter(|line| line.starts_with('{')).count()
+    });
+    let holders: Vec<_> = holders.collect();
+    assert!(holders.iter().all(|count| *count > 0) && holders.iter().sum::<usize>() == 100, "{holders:?}");
+    // Every third one holds nothing.
+    let stranger = |index: usize, request: &Acquire| match index % 3 {
+        0 => ask(&request.object).ticket,
+        _ => request.ticket,
+    };
+    let renews: Vec<_> = (requests.iter().enumerate())
+        .map(|(index, request)| Renew {
+            object: request.object.clone(),
+            ticket: stranger(index, request),
+            lease: request.lease,
+        })
+        .collect();
+    let expected: Vec<_> = (0..100).map(|index| if index % 3 == 0 { Kept::No } else { Kept::Yes }).collect();
+    assert_eq!(all(process.own.renew(&renews).await), expected);
+    let releases: Vec<_> = requests.iter().map(|request| freeing(request, None)).collect();
+    assert_eq!(all(process.own.release(&releases).await), [Kept::Yes; 100]);
+    assert_eq!(all(process.own.release(&releases).await), [Kept::No; 100]);
+}
+
+#[tokio::test]
+async fn c3_a_node_that_is_silent_fails_its_own_entries_only() {
+    let cluster = start(RedisOptions::default());
+    let bed = Bed::on(&cluster.url());
+    let process = driven(bed.builder().request_timeout(Duration::from_millis(500)).steps().await.unwrap());
+    let requests: Vec<_> = (0..60).map(|index| ask(&mutex(&format!("m{index}")))).collect();
+    all(process.callers.acquire(&requests).await);
+    cluster.nodes()[0].pause().unwrap();
+    let start = Instant::now();
+    let releases: Vec<_> = requests.iter().map(|request| freeing(request, None)).collect();
+    let answers = process.callers.release(&releases).await;
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    let freed = answers.iter().filter(|answer| matches!(answer, Ok(Kept::Yes))).count();
+    let unknown = answers.iter().filter_map(|answer| answer.as_ref().err());
+    assert!(freed > 0 && unknown.clone().count() == 60 - freed && freed < 60, "{freed} of 60");
+    assert!(unknown.clone().all(|error| error.kind() == ErrorKind::Unknown));
+    cluster.nodes()[0].resume().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c14_c18_waiters_proceed_after_their_slot_has_moved() {
+    let bed = Bed::on(&SHARED.url());
+    let (holder, other) = (store(&bed).await, store(&bed).await);
+    let held = holder.mutex("moved", MutexOptions::default()).unwrap();
+    let guard = held.lock().await.unwrap();
+    let waiting = other.mutex("moved", MutexOptions::default()).unwrap();
+    let waiters = waiters(&waiting, 20);
+    queued(held.as_ref(), 20).await;
+    let slot = slot_of(&SHARED, &bed, "moved");
+    let from = SHARED.owner(slot).unwrap();
+    SHARED.move_slot(slot, (from + 1) % 3).unwrap();
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    let took = done(waiters, Duration::from_secs(5)).await;
+    println!("20 waiters served in {took:?} after their slot had moved");
+    // Pushed again from the new node, not polled.
+    let guard = held.lock().await.unwrap();
+    let waiters = self::waiters(&waiting, 1);
+    queued(held.as_ref(), 1).await;
+    sleep(Duration::from_secs(2)).await;
+    guard.release().await.unwrap();
+    let took = done(waiters, Duration::from_secs(5)).await;
+    assert!(took < Duration::from_millis(200), "{took:?}");
+}
+
+#[tokio::test]
+async fn c3_while_a_slot_is_on_its_way_requests_are_certainly_not_executed() {
+    let bed = Bed::on(&SHARED.url());
+    let process = driven(bed.builder().request_timeout(Duration::from_millis(400)).steps().await.unwrap());
+    let request = ask(&mutex("torn"));
+    let token = granted(&process, &request).await;
+    let slot = slot_of(&SHARED, &bed, "torn");
+    let from = SHARED.owner(slot).unwrap();
+    let to = (from + 1) % 3;
+    let ids: Vec<_> = [from, to]
+        .map(|node| SHARED.nodes()[node].command(&["CLUSTER", "MYID"]).unwrap())
+        .iter()
+        .map(|answer| answer.lines().nth(1).unwrap().to_owned())
+        .collect();
+    let number = slot.to_string();
+    let set = |node: usize, words: &[&str]| {
+        let command = [&["CLUSTER", "SETSLOT", &number], words].concat();
+        assert_eq!(SHARED.nodes()[node].command(&command).unwrap(), "+OK\r\n");
+    };
+    set(to, &["IMPORTING", &ids[0]]);
+    set(from, &["MIGRATING", &ids[1]]);
+    let start = Instant::now();
+    let answer = process.callers.acquire(std::slice::from_ref(&request)).await.remove(0);
+    assert_eq!(answer.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(start.elapsed() < Duration::from_millis(600), "{:?}", start.elapsed());
+    set(to, &["STABLE"]);
+    set(from, &["STABLE"]);
+    SHARED.move_slot(slot, to).unwrap();
+    assert_eq!(granted(&process, &request).await, token);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c14_c18_waiters_proceed_after_a_failover() {
+    let cluster = start(failing_fast());
+    let bed = Bed::on(&cluster.url());
+    let (holder, other) = (store(&bed).await, store(&bed).await);
+    let held = holder.mutex("survives", MutexOptions::default()).unwrap();
+    let guard = held.lock().await.unwrap();
+    let waiting = other.mutex("survives", MutexOptions::default()).unwrap();
+    let waiters = waiters(&waiting, 20);
+    queued(held.as_ref(), 20).await;
+    let slot = slot_of(&cluster, &bed, "survives");
+    let primary = cluster.owner(slot).unwrap();
+    let replica = cluster.replica(primary).unwrap();
+    let followed = async {
+        while !cluster.nodes()[primary].is_followed() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), followed).await.expect("a replica that follows");
+    cluster.nodes()[primary].kill().unwrap();
+    assert_eq!(cluster.owner(slot).unwrap(), replica);
+    let promoted = Instant::now();
+    guard.release().await.unwrap();
+    let took = done(waiters, Duration::from_secs(5)).await;
+    println!("20 waiters served {took:?} after the release, {:?} after the promotion", promoted.elapsed());
+    // The dead one comes back as a replica and is not asked.
+    cluster.nodes()[primary].restart().unwrap();
+    cluster.await_ready().unwrap();
+    held.lock().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c18_a_promotion_without_a_failure_is_followed() {
+    let cluster = start(RedisOptions::default());
+    let bed = Bed::on(&cluster.url());
+    let store = store(&bed).await;
+    let mutex = store.mutex("handed over", MutexOptions::default()).unwrap();
+    let guard = mutex.lock().await.unwrap();
+    let waiters = waiters(&mutex, 5);
+    queued(mutex.as_ref(), 5).await;
+    // One after the other: the primaries elect the next one.
+    for (primary, slot) in [(0, 0), (1, 6_000), (2, 16_383)] {
+        let answer = cluster.nodes()[primary + 3].command(&["CLUSTER", "FAILOVER"]).unwrap();
+        assert_eq!(answer, "+OK\r\n");
+        let promoted = async {
+            while cluster.owner(slot).unwrap() != primary + 3 {
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        timeout(Duration::from_secs(10), promoted).await.expect("a promotion");
+    }
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    done(waiters, Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn c3_a_cluster_without_all_slots_refuses_with_certainty() {
+    let cluster = start(failing_fast());
+    let bed = Bed::on(&cluster.url());
+    let process = driven(bed.builder().request_timeout(Duration::from_millis(500)).steps().await.unwrap());
+    let requests: Vec<_> = (0..30).map(|index| ask(&mutex(&format!("m{index}")))).collect();
+    all(process.callers.acquire(&requests).await);
+    // The replica first: nobody can take over.
+    cluster.nodes()[3].kill().unwrap();
+    cluster.nodes()[0].kill().unwrap();
+    let down = || cluster.nodes()[1].command(&["CLUSTER", "INFO"]).unwrap().contains("cluster_state:fail");
+    while !down() {
+        sleep(Duration::from_millis(50)).await;
+    }
+    sleep(Duration::from_millis(500)).await;
+    for answer in process.callers.acquire(&requests).await {
+        assert_eq!(answer.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    cluster.nodes()[0].restart().unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    while process.callers.acquire(&requests[..]).await.iter().any(Result::is_err) {
+        assert!(Instant::now() < end, "the cluster is whole again");
+    }
+}
+
+/// Connections of others than the servers' own and the one that asks.
+fn connections(cluster: &RedisCluster) -> Vec<usize> {
+    let count = |node: usize| {
+        let list = cluster.nodes()[node].command(&["CLIENT", "LIST", "TYPE", "normal"]).unwrap();
+        list.lines().filter(|line| line.starts_with("id=") && !line.contains("cmd=client")).count()
+    };
+    (0..6).map(count).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_a_cluster_takes_two_connections_a_primary_and_one_a_stripe_with_waiters() {
+    let cluster = start(RedisOptions::default());
+    let bed = Bed::on(&cluster.url());
+    let store = store(&bed).await;
+    let mut guards = Vec::new();
+    let mut all = JoinSet::new();
+    for index in 0..100 {
+        let mutex = store.mutex(&format!("m{index}"), MutexOptions::default()).unwrap();
+        guards.push(mutex.lock().await.unwrap());
+        for _ in 0..3 {
+            let mutex = Arc::clone(&mutex);
+            all.spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() });
+        }
+        queued(mutex.as_ref(), 3).await;
+    }
+    sleep(Duration::from_secs(2)).await;
+    let with_waiters = connections(&cluster);
+    println!("300 waiters on all stripes: {with_waiters:?} connections");
+    assert_eq!(with_waiters[3..], [0, 0, 0]);
+    assert!(with_waiters.iter().sum::<usize>() <= 16 + 2 * 3, "{with_waiters:?}");
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    done(all, Duration::from_secs(20)).await;
+    // Without waiters the pops end, and one more waiter lets the idle ones go.
+    let mutex = store.mutex("m0", MutexOptions::default()).unwrap();
+    let guard = mutex.lock().await.unwrap();
+    let waiters = waiters(&mutex, 1);
+    sleep(Duration::from_secs(4)).await;
+    let idle = connections(&cluster);
+    println!("one waiter: {idle:?} connections");
+    assert!(idle.iter().sum::<usize>() <= 5 + 2 * 3, "{idle:?}");
+    guard.release().await.unwrap();
+    done(waiters, Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn c22_every_primary_is_checked() {
+    let cluster = start(RedisOptions::default());
+    let bed = Bed::on(&cluster.url());
+    let steps = bed.builder().steps().await.unwrap();
+    assert_eq!(steps.capabilities.survives_restart, Some(false));
+    let node = &cluster.nodes()[2];
+    node.command(&["CONFIG", "SET", "maxmemory", "100mb"]).unwrap();
+    node.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).unwrap();
+    let error = bed.builder().steps().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UnsafeStore);
+    assert!(error.to_string().contains(&format!("127.0.0.1:{}", node.port())), "{error}");
+    assert!(error.to_string().contains("allkeys-lru"), "{error}");
+}
+
+#[tokio::test]
+async fn c22_a_cluster_is_not_taken_for_a_server_nor_the_other_way_round() {
+    let node = SHARED.nodes()[0].url();
+    let server = stanchion_testbed::servers::redis().unwrap().url().replace("redis:", "redis+cluster:");
+    for url in [node, server] {
+        let error = RedisStore::connect(&url).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("redis"), "{error}");
+    }
+}

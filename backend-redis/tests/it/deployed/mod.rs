@@ -1,0 +1,188 @@
+//! A namespace on a deployment that all cases of a test binary share.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::disallowed_methods, reason = "a thread of its own flushes in real time")]
+
+use std::sync::{Arc, LazyLock};
+use std::thread;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::aio::MultiplexedConnection;
+use stanchion_conformance::Harness;
+use stanchion_conformance::gaps::GAPS;
+use stanchion_conformance::suite::Case;
+use stanchion_core::{Store, Ticket};
+use stanchion_redis::{RedisBuilder, RedisStore};
+use stanchion_testbed::servers::{self, RedisCluster, RedisOptions, RedisSentinel, RedisServer};
+
+/// The URL of the deployment, and where a plain client finds its primaries.
+struct Deployment {
+    url: String,
+    primaries: Vec<String>,
+}
+
+static SERVER: LazyLock<Deployment> = LazyLock::new(|| {
+    let url = servers::redis().expect("a redis-server").url().to_owned();
+    Deployment { primaries: vec![url.clone()], url }
+});
+
+static TLS: LazyLock<Deployment> = LazyLock::new(|| {
+    let server =
+        RedisServer::start(RedisOptions::default().tls(true).password("pw")).expect("a redis-server");
+    let server = Box::leak(Box::new(server));
+    let socket = format!("redis+unix://{}?pass=pw", server.dir().join("redis.sock").display());
+    let url = server.url().replace(":pw@", "stanchion:pw@");
+    thread::spawn({
+        let client = redis::Client::open(socket.as_str()).expect("a URL");
+        let mut raw = client.get_connection().expect("a connection");
+        let mut rule = least_rights("stanchion", "pw", "t*");
+        rule.extend(rights_of_filters());
+        redis::cmd("ACL").arg(rule).exec(&mut raw).expect("a user");
+        move || {
+            // Until the test program ends.
+            while redis::cmd("SCRIPT").arg("FLUSH").exec(&mut raw).is_ok() {
+                thread::sleep(Duration::from_millis(50));
+            }
+        }
+    });
+    Deployment { url, primaries: vec![socket] }
+});
+
+/// The rule in the manual, word for word.
+pub(crate) fn least_rights(user: &str, password: &str, namespace: &str) -> Vec<String> {
+    let manual = include_str!("../../../README.md");
+    let rule = manual.lines().find_map(|line| line.strip_prefix("ACL ")).expect("a rule in the manual");
+    let words = rule
+        .split_whitespace()
+        .map(|word| word.replace("USER", user).replace("PASSWORD", password).replace("NAMESPACE", namespace));
+    let mut words: Vec<_> = words.collect();
+    // `SETUSER` holds the placeholder too.
+    words[0] = "SETUSER".to_owned();
+    words
+}
+
+/// What the manual grants for Bloom filters besides; nothing where they are not built in.
+pub(crate) fn rights_of_filters() -> Vec<String> {
+    let manual = include_str!("../../../README.md");
+    let rule = manual.lines().filter(|line| line.starts_with("ACL SETUSER")).nth(1).expect("a second rule");
+    let granted = rule.split(' ').filter(|word| cfg!(feature = "bloom") && word.starts_with('+'));
+    granted.map(str::to_owned).collect()
+}
+
+static SENTINEL: LazyLock<Deployment> = LazyLock::new(|| {
+    let sentinel = RedisSentinel::start(RedisOptions::default().password("pw")).expect("sentinels");
+    let sentinel = Box::leak(Box::new(sentinel));
+    Deployment { url: sentinel.url(), primaries: vec![sentinel.servers()[0].url()] }
+});
+
+static CLUSTER: LazyLock<Deployment> = LazyLock::new(|| {
+    let cluster = RedisCluster::start(RedisOptions::default().password("pw")).expect("a cluster");
+    let cluster = Box::leak(Box::new(cluster));
+    Deployment { url: cluster.url(), primaries: cluster.nodes()[..3].iter().map(|node| node.url()).collect() }
+});
+
+/// A namespace of its own on the deployment.
+pub(crate) struct Deployed {
+    deployment: &'static Deployment,
+    namespace: String,
+}
+
+impl Deployed {
+    /// One server.
+    pub(crate) fn server() -> Self {
+        Self::on(&SERVER)
+    }
+
+    /// One server that speaks TLS, to a user with the least rights, while somebody flushes its scripts every 50 ms.
+    pub(crate) fn tls() -> Self {
+        Self::on(&TLS)
+    }
+
+    /// A primary under the watch of sentinels, all of which want a password.
+    pub(crate) fn sentinel() -> Self {
+        Self::on(&SENTINEL)
+    }
+
+    /// A cluster that wants a password.
+    pub(crate) fn cluster() -> Self {
+        Self::on(&CLUSTER)
+    }
+
+    /// One server, to which clients have that way.
+    pub(crate) fn by(way: String, server: &str) -> Self {
+        Self::on(Box::leak(Box::new(Deployment { url: way, primaries: vec![server.to_owned()] })))
+    }
+
+    fn on(deployment: &'static Deployment) -> Self {
+        Self { deployment, namespace: format!("t{}", Ticket::random()) }
+    }
+
+    fn builder(&self) -> RedisBuilder {
+        RedisStore::builder(&self.deployment.url).expect("a URL").namespace(&self.namespace)
+    }
+
+    async fn primaries(&self) -> Vec<MultiplexedConnection> {
+        let mut primaries = Vec::new();
+        for url in &self.deployment.primaries {
+            let client = redis::Client::open(url.as_str()).expect("a URL");
+            primaries.push(client.get_multiplexed_async_connection().await.expect("a connection"));
+        }
+        primaries
+    }
+
+    /// The keys of the namespace on a server but for its layout.
+    async fn keys(&self, raw: &mut MultiplexedConnection) -> Vec<Vec<u8>> {
+        let (mut cursor, mut keys) = (0_u64, Vec::new());
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(cursor).arg("MATCH").arg(format!("{{{}/*", self.namespace)).arg("COUNT").arg(1_000);
+            let (next, page): (u64, Vec<Vec<u8>>) = scan.query_async(raw).await.expect("a page of keys");
+            keys.extend(page.into_iter().filter(|key| !key.ends_with(b"}:layout")));
+            cursor = next;
+            if cursor == 0 {
+                return keys;
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Harness for Deployed {
+    async fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.builder().connect().await.expect("a store"))
+    }
+
+    async fn forgetful_store(&self, retention: Duration) -> Option<Arc<dyn Store>> {
+        // A second is the shortest there is.
+        let retention = retention.max(Duration::from_secs(1));
+        let store = self.builder().retention(retention, retention).connect().await;
+        Some(Arc::new(store.expect("a store")))
+    }
+
+    async fn leftover(&self) -> Option<usize> {
+        let mut leftover = 0;
+        for mut primary in self.primaries().await {
+            leftover += self.keys(&mut primary).await.len();
+        }
+        Some(leftover)
+    }
+
+    fn ttl(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    async fn lose_data(&self) -> bool {
+        for mut primary in self.primaries().await {
+            for key in self.keys(&mut primary).await {
+                let _: u64 =
+                    redis::cmd("UNLINK").arg(key).query_async(&mut primary).await.expect("it is gone");
+            }
+        }
+        true
+    }
+
+    fn gap(&self, case: &Case) -> Option<String> {
+        case.gap_in(GAPS, "redis")
+    }
+}

@@ -1,0 +1,140 @@
+//! Stores made from connections that the user has.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::harness::*;
+use redis::aio::ConnectionManager;
+use redis::cluster::ClusterClient;
+use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store, Ticket};
+use stanchion_redis::{RedisBuilder, RedisStore};
+use stanchion_testbed::servers::{self, RedisCluster, RedisOptions, RedisServer};
+use tokio::time::{Instant, timeout};
+
+/// The library's default: RESP2.
+async fn manager(url: &str) -> ConnectionManager {
+    redis::Client::open(url).unwrap().get_connection_manager().await.unwrap()
+}
+
+fn namespaced(builder: RedisBuilder) -> RedisBuilder {
+    builder.namespace(format!("t{}", Ticket::random()))
+}
+
+/// How long a waiter waits after the release.
+async fn hand_off(store: RedisStore) -> Duration {
+    let mutex: Arc<dyn Mutex> = store.mutex("m", MutexOptions::default()).unwrap();
+    let guard = mutex.lock().await.unwrap();
+    let waiting = Arc::clone(&mutex);
+    let waiter = tokio::spawn(async move {
+        let guard = waiting.lock().await.unwrap();
+        (Instant::now(), guard.release().await)
+    });
+    while mutex.inspect().await.unwrap().waiters == 0 {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let released = Instant::now();
+    guard.release().await.unwrap();
+    let (locked, freed) = timeout(Duration::from_secs(5), waiter).await.unwrap().unwrap();
+    freed.unwrap();
+    store.close().await.unwrap();
+    locked - released
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c14_without_a_wake_client_the_poll_floor_serves() {
+    let url = servers::redis().unwrap().url();
+    let builder = namespaced(RedisBuilder::from_connection(manager(url).await));
+    let store = builder.connect().await.unwrap();
+    let able = store.capabilities();
+    assert!(!able.wake_ups && able.store == "redis" && able.detach);
+    let took = hand_off(store).await;
+    assert!(took < Duration::from_millis(1_500), "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c14_with_a_wake_client_waiters_are_pushed() {
+    let url = servers::redis().unwrap().url();
+    let client = redis::Client::open(url).unwrap();
+    let connection = client.get_multiplexed_async_connection().await.unwrap();
+    let builder = namespaced(RedisBuilder::from_connection(connection).wake_client(client));
+    let store = builder.connect().await.unwrap();
+    assert!(store.capabilities().wake_ups);
+    let took = hand_off(store).await;
+    assert!(took < Duration::from_millis(200), "{took:?}");
+}
+
+#[tokio::test]
+async fn c22_a_wake_client_of_another_database_is_refused() {
+    let server = RedisServer::start(RedisOptions::default()).unwrap();
+    let elsewhere = RedisServer::start(RedisOptions::default()).unwrap();
+    for url in [format!("{}3", server.url()), elsewhere.url()] {
+        let client = redis::Client::open(url).unwrap();
+        let builder = RedisBuilder::from_connection(manager(&server.url()).await).wake_client(client);
+        let error = builder.connect().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn c3_a_lost_reply_is_unknown_and_a_restart_is_survived() {
+    let server = RedisServer::start(RedisOptions::default().append_only(true)).unwrap();
+    let builder = RedisBuilder::from_connection(manager(&server.url()).await);
+    let process = driven(builder.request_timeout(Duration::from_millis(300)).steps().await.unwrap());
+    let request = ask(&mutex("m"));
+    let token = granted(&process, &request).await;
+    server.pause().unwrap();
+    let answer = stanchion_core::engine::steps::PermitSteps::acquire(
+        process.callers.as_ref(),
+        std::slice::from_ref(&request),
+    );
+    assert_eq!(answer.await.remove(0).unwrap_err().kind(), ErrorKind::Unknown);
+    server.restart().unwrap();
+    let end = Instant::now() + Duration::from_secs(5);
+    loop {
+        let answer = stanchion_core::engine::steps::PermitSteps::acquire(
+            process.callers.as_ref(),
+            std::slice::from_ref(&request),
+        );
+        match answer.await.remove(0) {
+            Ok(answer) => {
+                let expected = stanchion_core::engine::steps::Acquired::Granted { token, limit: 1, born: 0 };
+                assert_eq!(answer, expected);
+                break;
+            }
+            Err(error) => assert!(error.is_retryable() && Instant::now() < end, "{error:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_connection_serves_all_stripes() {
+    let cluster = RedisCluster::start(RedisOptions::default()).unwrap();
+    let nodes: Vec<_> = cluster.nodes().iter().map(|node| node.url()).collect();
+    let client = ClusterClient::new(nodes.clone()).unwrap();
+    let connection = client.get_async_connection().await.unwrap();
+    let builder = namespaced(RedisBuilder::from_cluster_connection(connection.clone()));
+    let steps = builder.clone().steps().await.unwrap();
+    assert!(!steps.capabilities.wake_ups);
+    assert_eq!(steps.capabilities.survives_restart, Some(false));
+    let process = driven(steps);
+    let requests: Vec<_> = (0..100).map(|index| ask(&mutex(&format!("m{index}")))).collect();
+    let steps = process.callers.as_ref() as &dyn stanchion_core::engine::steps::PermitSteps;
+    all(steps.acquire(&requests).await);
+    let releases: Vec<_> = requests.iter().map(|request| freeing(request, None)).collect();
+    all(steps.release(&releases).await);
+    let took = hand_off(builder.clone().namespace("poll").connect().await.unwrap()).await;
+    assert!(took < Duration::from_millis(1_500), "{took:?}");
+    let wake = redis::Client::open(nodes[1].as_str()).unwrap();
+    let store = builder.clone().wake_client(wake).namespace("push").connect().await.unwrap();
+    assert!(store.capabilities().wake_ups);
+    let took = hand_off(store).await;
+    assert!(took < Duration::from_millis(200), "{took:?}");
+    assert_eq!(builder.replicas(1).connect().await.unwrap_err().kind(), ErrorKind::Unsupported);
+}

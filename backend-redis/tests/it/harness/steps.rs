@@ -1,0 +1,174 @@
+//! What the cases about steps want to know of a namespace.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+use stanchion_campaign::Outage;
+use stanchion_conformance::steps::{Outages, Process, StepHarness, Tally};
+use stanchion_core::engine::steps::Object;
+use stanchion_testbed::servers::{RedisOptions, RedisServer};
+
+use super::{Bed, driven};
+
+#[async_trait]
+impl StepHarness for Bed {
+    async fn process(&self) -> Process {
+        Self::process(self).await
+    }
+
+    async fn forgetful_process(&self, tokens: Duration, state: Duration) -> Process {
+        driven(self.builder().retention(tokens, state).steps().await.expect("steps"))
+    }
+
+    async fn stranger(&self) -> Process {
+        Self::on(&self.url).process().await
+    }
+
+    async fn alone(&self) -> (Box<dyn StepHarness>, Box<dyn Outages>) {
+        let server = RedisServer::start(RedisOptions::default().append_only(true)).expect("a redis-server");
+        (Box::new(Self::on(&server.url())), Box::new(Outage(server)))
+    }
+
+    async fn keep_busy(&self, _: &Object, time: Duration) {
+        // It answers this at once, and nothing else until then.
+        let milliseconds = u64::try_from(time.as_millis()).expect("a short time");
+        let mut pause = redis::cmd("CLIENT");
+        pause.arg("PAUSE").arg(milliseconds);
+        let () = pause.query_async(&mut self.looking().await).await.expect("a pause");
+    }
+
+    async fn lose_data(&self) {
+        let keys = self.keys_by(self.looking().await).await;
+        let _: u64 = self.looking().await.del(keys).await.expect("a deletion");
+    }
+
+    async fn records(&self) -> usize {
+        let keys = self.keys_by(self.looking().await).await;
+        let names = keys.iter().filter_map(|key| {
+            let (kind, name) = key.split_once("}:")?.1.split_once(':')?;
+            (kind != "box").then(|| (&kind[..1], name))
+        });
+        names.collect::<HashSet<_>>().len()
+    }
+
+    async fn watched(&self) -> usize {
+        self.keys_by(self.looking().await).await.iter().filter(|key| key.contains("}:wv:")).count()
+    }
+
+    async fn set_token(&self, object: &Object, token: u64) {
+        let keys = Keys::of(self, object).await.expect("a record");
+        let kill = token + 86_400_000_000;
+        let free = format!("={token:016} {kill:016}");
+        let _: () = self.looking().await.set(keys.record, free).await.expect("it is set");
+    }
+
+    async fn tally(&self, group: &Object) -> Tally {
+        let keys = Keys::of(self, group).await.expect("a record");
+        let fields: HashMap<String, String> =
+            self.looking().await.hgetall(keys.record).await.expect("its fields");
+        let text = |field: &str| fields.get(field).map_or("", String::as_str);
+        let sum = |text: &str| -> u64 {
+            let words = text.split([' ', ';']).filter(|word| !word.is_empty());
+            words.map(|word| word.parse::<u64>().expect("a number")).sum()
+        };
+        let outcomes = text("past").split(';').filter(|outcome| !outcome.starts_with('='));
+        let past: u64 = outcomes.map(sum).sum();
+        let holds = fields.iter().filter(|(field, _)| field.len() == 33 && field.starts_with('h'));
+        Tally {
+            used: sum(text("used")),
+            live: holds.map(|(_, record)| word(record, 2)).sum(),
+            ended: past + sum(text("old")) + sum(text("ends")),
+            generation: sum(text("gen")),
+        }
+    }
+
+    async fn check(&self, object: &Object) {
+        let Some(keys) = Keys::of(self, object).await else { return };
+        let mut raw = self.looking().await;
+        let kind: String = redis::cmd("TYPE").arg(&keys.record).query_async(&mut raw).await.expect("a type");
+        match kind.as_str() {
+            "none" => {}
+            "string" => keys.check_plain(&mut raw).await,
+            _ => keys.check_full(&mut raw).await,
+        }
+    }
+}
+
+/// The word at a place of a record, a number.
+fn word(record: &str, index: usize) -> u64 {
+    record.split(' ').nth(index).expect("a word").parse().expect("a number")
+}
+
+/// What is kept of a mutex, semaphore or wait group: H, E and Q.
+type Contents = (HashMap<String, String>, Vec<(String, f64)>, Vec<String>);
+
+/// The keys of an object.
+struct Keys {
+    record: String,
+    expiries: String,
+    queue: String,
+}
+
+impl Keys {
+    async fn of(bed: &Bed, object: &Object) -> Option<Self> {
+        let kind = object.kind.letter();
+        let end = format!("}}:{kind}:{}", object.name);
+        let record = bed.keys_by(bed.looking().await).await.into_iter().find(|key| key.ends_with(&end))?;
+        let of_kind = |part: &str| record.replacen(&format!("}}:{kind}:"), &format!("}}:{kind}{part}:"), 1);
+        Some(Self { expiries: of_kind("e"), queue: of_kind("q"), record })
+    }
+
+    async fn check_full(&self, raw: &mut MultiplexedConnection) {
+        let (fields, expiries, queue): Contents = redis::pipe()
+            .atomic()
+            .hgetall(&self.record)
+            .cmd("ZRANGE")
+            .arg(&[&self.expiries, "0", "-1", "WITHSCORES"])
+            .cmd("ZRANGE")
+            .arg(&[&self.queue, "0", "-1"])
+            .query_async(raw)
+            .await
+            .expect("what is kept");
+        let number =
+            |field: &str| fields.get(field).map_or(0, |value| value.parse::<u64>().expect("a number"));
+        let of_kind = |kind: char| -> BTreeSet<&str> {
+            let long = fields.keys().filter(|field| field.len() == 33);
+            long.filter_map(|field| field.strip_prefix(kind)).collect()
+        };
+        let holds = of_kind('h');
+        let used: u64 = holds.iter().map(|ticket| word(&fields[&format!("h{ticket}")], 2)).sum();
+        assert_eq!(number("used"), used, "{fields:?}");
+        assert_eq!(of_kind('w'), queue.iter().map(String::as_str).collect(), "{fields:?}");
+        assert_eq!(number("n"), queue.len() as u64, "{fields:?}");
+        let expiring: BTreeSet<&str> = expiries.iter().map(|(member, _)| member.as_str()).collect();
+        let tombstones: Vec<_> = of_kind('x').iter().map(|ticket| format!("x{ticket}")).collect();
+        let recorded = holds.iter().copied().chain(tombstones.iter().map(String::as_str));
+        assert_eq!(expiring, recorded.chain(["!"]).collect(), "{fields:?}");
+        for (member, expiry) in &expiries {
+            assert!(*expiry >= number("next") as f64, "{member} at {expiry}: {fields:?}");
+            if holds.contains(member.as_str()) {
+                assert_eq!(word(&fields[&format!("h{member}")], 0) as f64, *expiry);
+            }
+        }
+    }
+
+    /// A mutex that nobody waits for: one string and nothing beside it.
+    async fn check_plain(&self, raw: &mut MultiplexedConnection) {
+        let (value, left, beside): (String, i64, u32) = redis::pipe()
+            .atomic()
+            .get(&self.record)
+            .pttl(&self.record)
+            .exists(&[&self.expiries, &self.queue])
+            .query_async(raw)
+            .await
+            .expect("what is kept");
+        assert_eq!(beside, 0, "{value}");
+        assert!(left > 24 * 60 * 60 * 1000, "{value} stays for {left} ms");
+        let widths: Vec<_> = value.split(' ').map(str::len).collect();
+        let free = value.starts_with('=') && widths == [17, 16];
+        assert!(free || widths == [32, 16, 16, 16, 1, 16], "{value}");
+    }
+}

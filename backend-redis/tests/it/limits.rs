@@ -1,0 +1,220 @@
+//! The steps of limiters on a server: what is remembered, what is left, what a decision costs.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::harness::*;
+use stanchion_core::engine::steps::{FlightId, LimitAsk, LimitCall, Limited, QuotaCheck, Refund};
+use stanchion_core::limit::ExactQuota;
+use stanchion_core::{DecidedBy, ErrorKind, LimiterOptions, OutagePolicy, Quota, Store, Ticket};
+use stanchion_testbed::servers::RedisOptions;
+use tokio::time::{Instant, sleep};
+
+/// A token in 10 s, a burst of 10.
+fn tens() -> ExactQuota {
+    Quota::per(1, Duration::from_secs(10)).burst(10).validate().unwrap()
+}
+
+fn call(name: &str, ask: LimitAsk) -> LimitCall {
+    LimitCall { object: limiter(name), quota: tens(), check: QuotaCheck::Follow, ask }
+}
+
+fn take(name: &str, cost: u64) -> LimitCall {
+    call(name, LimitAsk::Take { cost })
+}
+
+fn reserve(name: &str, ticket: Ticket, cost: u64) -> LimitCall {
+    call(name, LimitAsk::Reserve { ticket, cost, max_wait: 1_000_000_000 })
+}
+
+async fn decide(process: &Process, flight: FlightId, calls: &[LimitCall]) -> Vec<Limited> {
+    all(process.callers.decide(flight, calls).await)
+}
+
+async fn refund(process: &Process, name: &str, ticket: Ticket) -> u64 {
+    one(process.own.refund(&[Refund { object: limiter(name), ticket }]).await)
+}
+
+#[tokio::test]
+async fn c25_every_key_expires_and_reservations_need_two_more() {
+    let bed = Bed::shared();
+    let retention = Duration::from_secs(1);
+    let process = driven(bed.builder().retention(retention, retention).steps().await.unwrap());
+    let (mut lane, mut raw) = (Lane::new(), bed.raw().await);
+    let ticket = Ticket::random();
+    decide(&process, lane.depart(), &[take("l", 10)]).await;
+    assert_eq!(bed.keys().await.len(), 1);
+    // Full in 100 s, and the answers for 60 s.
+    let left = |key: String| {
+        let mut raw = raw.clone();
+        async move {
+            let left: i64 = redis::cmd("TTL").arg(&key).query_async(&mut raw).await.unwrap();
+            assert!((155..=170).contains(&left), "{key}: {left} s");
+        }
+    };
+    for key in bed.keys().await {
+        left(key).await;
+    }
+    process.callers.reset(&limiter("l")).await.unwrap();
+    let key = bed.keys().await.remove(0);
+    let expiry: i64 = redis::cmd("TTL").arg(&key).query_async(&mut raw).await.unwrap();
+    assert!((55..=70).contains(&expiry), "full now: {expiry} s");
+    decide(&process, lane.depart(), &[take("l", 10), reserve("l", ticket, 1)]).await;
+    assert_eq!(bed.keys().await.len(), 3);
+    for key in bed.keys().await {
+        let left: i64 = redis::cmd("TTL").arg(&key).query_async(&mut raw).await.unwrap();
+        assert!(left >= 155, "{key}: {left} s");
+    }
+    refund(&process, "l", ticket).await;
+    let of_refund = bed.keys().await;
+    assert_eq!(of_refund.len(), 3, "its answer is remembered");
+    // A refund alone, of a name without a bucket.
+    refund(&process, "new", ticket).await;
+    for key in bed.keys().await {
+        let left: i64 = redis::cmd("TTL").arg(&key).query_async(&mut raw).await.unwrap();
+        assert!(left >= 55, "{key}: {left} s");
+    }
+    // What comes due leaves by itself.
+    let quick = Quota::per(1, Duration::from_millis(20)).burst(1).validate().unwrap();
+    let quick = |ask| LimitCall { quota: quick, ..call("quick", ask) };
+    let ask = LimitAsk::Reserve { ticket, cost: 1, max_wait: 1_000_000 };
+    decide(&process, lane.depart(), &[quick(LimitAsk::Take { cost: 1 }), quick(ask)]).await;
+    let of_quick = || async { bed.keys().await.iter().filter(|key| key.ends_with("quick")).count() };
+    assert_eq!(of_quick().await, 3);
+    sleep(Duration::from_millis(50)).await;
+    decide(&process, lane.depart(), &[quick(LimitAsk::Take { cost: 0 })]).await;
+    assert_eq!(of_quick().await, 1);
+}
+
+#[tokio::test]
+async fn c25_lanes_that_ended_are_taken_out() {
+    let bed = Bed::shared();
+    let (process, mut raw) = (bed.process().await, bed.raw().await);
+    decide(&process, Lane::new().depart(), &[take("l", 1)]).await;
+    let key = bed.keys().await.remove(0);
+    // Answers of long ago, as they would be after many processes came and went.
+    let bucket: String = redis::cmd("HGET").arg(&key).arg("s").query_async(&mut raw).await.unwrap();
+    let mut words: Vec<_> = bucket.split(' ').map(str::to_owned).collect();
+    words[7] = "1001".to_owned();
+    let mut set = redis::cmd("HSET");
+    set.arg(&key).arg("s").arg(words.join(" "));
+    for _ in 0..1_000 {
+        set.arg(format!("a{}", Ticket::random())).arg("1 1700000000000000 0;");
+    }
+    let _: u64 = set.query_async(&mut raw).await.unwrap();
+    let fields = || {
+        let (mut raw, key) = (raw.clone(), key.clone());
+        async move { redis::cmd("HLEN").arg(&key).query_async::<u64>(&mut raw).await.unwrap() }
+    };
+    decide(&process, Lane::new().depart(), &[take("l", 1)]).await;
+    assert_eq!(fields().await, 3, "the bucket and two lanes");
+    for _ in 0..100 {
+        decide(&process, Lane::new().depart(), &[take("l", 0)]).await;
+    }
+    assert_eq!(fields().await, 103, "what is younger than 60 s stays");
+}
+
+#[tokio::test]
+async fn c19_a_foreign_key_is_named_and_left_alone() {
+    let bed = Bed::shared();
+    let (process, mut lane, mut raw) = (bed.process().await, Lane::new(), bed.raw().await);
+    decide(&process, lane.depart(), &[take("l", 1)]).await;
+    let record = bed.keys().await.remove(0);
+    let places = record.replace("}:l:", "}:lz:");
+    let () = redis::cmd("SET").arg(&places).arg("theirs").query_async(&mut raw).await.unwrap();
+    let calls = [take("l", 9), reserve("l", Ticket::random(), 1), take("other", 1)];
+    let answers = process.callers.decide(lane.depart(), &calls).await;
+    for refused in &answers[..2] {
+        let error = refused.as_ref().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains(&places), "{error}");
+    }
+    assert_eq!(remaining(answers[2].as_ref().unwrap()), (true, 9), "other names go on");
+    assert_eq!(
+        remaining(&decide(&process, lane.depart(), &[take("l", 0)]).await[0]),
+        (true, 9),
+        "nothing of it"
+    );
+    let () = redis::cmd("DEL").arg(&record).query_async(&mut raw).await.unwrap();
+    let () = redis::cmd("SET").arg(&record).arg("theirs").query_async(&mut raw).await.unwrap();
+    let error = process.callers.decide(lane.depart(), &[take("l", 1)]).await.remove(0).unwrap_err();
+    assert!(error.kind() == ErrorKind::InvalidArgument && error.to_string().contains(&record), "{error}");
+    let refused =
+        process.own.refund(&[Refund { object: limiter("l"), ticket: Ticket::random() }]).await.remove(0);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(process.own.reset(&limiter("l")).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let error = process.own.set_quota(&limiter("l"), tens()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    let kept: String = redis::cmd("GET").arg(&record).query_async(&mut raw).await.unwrap();
+    assert_eq!(kept, "theirs");
+}
+
+#[tokio::test]
+async fn l5_a_flight_of_any_size_is_four_calls_of_the_server() {
+    let (_server, bed) = start(RedisOptions::default());
+    let (process, mut lane) = (bed.process().await, Lane::new());
+    decide(&process, lane.depart(), &[take("l", 1)]).await;
+    let idle = bed.calls().await;
+    let idle = bed.calls().await - idle;
+    for size in [1, 500] {
+        let before = bed.calls().await;
+        decide(&process, lane.depart(), &vec![take("l", 1); size]).await;
+        // EVALSHA, TIME, HMGET, HSET.
+        assert_eq!(bed.calls().await - before - idle, 4, "{size} calls");
+    }
+}
+
+#[tokio::test]
+async fn l5_concurrent_callers_share_round_trips() {
+    let (_server, bed) = start(RedisOptions::default());
+    let store = bed.builder().connect().await.unwrap();
+    let options = LimiterOptions::new(Quota::per_hour(1).burst(2_000)).refusal_cache(false);
+    let limiter = store.limiter("l", options).unwrap();
+    limiter.allow().await.unwrap();
+    let before = bed.calls().await;
+    let calls: Vec<_> = (0..1_000)
+        .map(|_| {
+            let limiter = Arc::clone(&limiter);
+            tokio::spawn(async move { limiter.allow().await.unwrap().remaining })
+        })
+        .collect();
+    let mut told = Vec::new();
+    for call in calls {
+        told.push(call.await.unwrap());
+    }
+    assert_eq!(told, (999..1_999).rev().collect::<Vec<_>>(), "each its own, in the order of arrival");
+    let calls = bed.calls().await - before;
+    assert!(calls <= 30, "{calls} calls for 1,000 decisions");
+}
+
+#[tokio::test]
+async fn l10_c18_without_its_server_the_policy_decides_and_then_the_server_again() {
+    let (server, bed) = start(RedisOptions::default().append_only(true));
+    let store = bed.builder().connect().await.unwrap();
+    let options = LimiterOptions::new(Quota::per_hour(1).burst(5));
+    let closed = store.limiter("l", options.clone()).unwrap();
+    let open = store.limiter("l", options.outage(OutagePolicy::FailOpen)).unwrap();
+    assert_eq!(open.allow_n(2).await.unwrap().remaining, 3);
+    server.kill().unwrap();
+    let before = Instant::now();
+    assert_eq!(open.allow().await.unwrap().decided_by, DecidedBy::OutagePolicy);
+    let error = closed.allow().await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown), "{error}");
+    assert!(before.elapsed() < Duration::from_secs(5), "{:?}", before.elapsed());
+    let waiting = tokio::spawn({
+        let closed = Arc::clone(&closed);
+        async move { closed.wait_n(2).await }
+    });
+    sleep(Duration::from_millis(300)).await;
+    assert!(!waiting.is_finished());
+    server.restart().unwrap();
+    waiting.await.unwrap().unwrap();
+    let decision = open.peek().await.unwrap();
+    assert_eq!((decision.remaining, decision.decided_by), (1, DecidedBy::Store), "charged once");
+}

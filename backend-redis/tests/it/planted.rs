@@ -1,0 +1,166 @@
+//! Bugs planted into the Redis store, its scripts and its clients: each is caught by what is named for it.
+
+#![allow(clippy::disallowed_methods, reason = "a test owns its runtime and waits in real time")]
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use crate::deployed::Deployed;
+use crate::harness::Bed;
+use stanchion_campaign::history::{Report, Rule};
+use stanchion_campaign::plant::{Bug, Catch, PlantedHarness, plant, planted, scenes};
+use stanchion_conformance::{steps, suite};
+use stanchion_core::{Store, Ticket};
+use stanchion_redis::RedisStore;
+use stanchion_testbed::faults::{Action, Proxy, Then, When};
+use stanchion_testbed::servers::{RedisOptions, RedisServer};
+use tokio::sync::Barrier;
+use tokio::time::sleep;
+
+/// Long enough for every case here, and short enough for one that a bug holds up.
+const LIMIT: Duration = Duration::from_secs(20);
+/// The lease of a holder whose store hangs.
+const TTL: Duration = Duration::from_secs(1);
+
+/// Texts of the scripts, each with what a mistake makes of it.
+type Mistake = &'static [(&'static str, &'static str)];
+
+const BARE_COUNTER: Mistake = &[
+    ("if o.tok >= now then", "if o.tok then"),
+    (
+        "made[3] .. made[2] .. NOW .. sub(entry, 34)",
+        "made[3] .. made[2] .. '0000000000000001' .. sub(entry, 34)",
+    ),
+    ("then answer = now end", "then answer = 1 end"),
+    ("if last >= NOW then", "if last then"),
+];
+const CHARGED_AGAIN: Mistake = &[("if before >= number then", "if before > number then")];
+const PLACE_OUTLIVES_LEASE: Mistake =
+    &[("(w.till <= now and math.max(w.since, math.abs(w.heard)) + w.lease < now)", "false")];
+const CLOCK: &str = "local now = min(clock[1] * 1000000 + clock[2], MAX)";
+
+planted! {
+    Redis;
+    m3_bare_counter: BareCounter =>
+        |_| vec![by_case("as_mutex::m3_fencing_token_grows_after_data_loss", BARE_COUNTER).saying(") after Some(")];
+    l1_clients_clock: ClientsClock => |_| vec![by_clocks()];
+    l5_charged_again: ChargedAgain => |_| vec![
+        by_step("flights::l5_a_flight_is_charged_once_whatever_its_retry_asks", CHARGED_AGAIN).saying("a retry"),
+        by_charges(),
+    ];
+    c10_believes_while_asking: BelievesWhileAsking => |bug| vec![by_beliefs(bug)];
+    c6_late_grant: LateGrant =>
+        |bug| vec![by_client(bug, "as_mutex::c6_a_grant_has_half_its_lease_ahead").saying("of a lease of")];
+    c16_place_outlives_lease: PlaceOutlivesLease => |_| vec![
+        by_step("liveness::c16_a_silent_waiter_loses_its_place_after_its_lease", PLACE_OUTLIVES_LEASE)
+            .saying("its place ended with its lease"),
+    ];
+}
+
+/// A server that is told scripts by the clients of this file only.
+fn server() -> String {
+    static SERVER: LazyLock<RedisServer> =
+        LazyLock::new(|| RedisServer::start(RedisOptions::default()).expect("a redis-server"));
+    SERVER.url()
+}
+
+/// A way to that server on which each of these texts becomes the other. It stays until the test program ends.
+fn way<T: AsRef<str>>(rewrites: &[(&str, T)]) -> (&'static Proxy, String) {
+    let proxy = Box::leak(Box::new(Proxy::to(&server()).expect("a proxy")));
+    for (from, to) in rewrites {
+        proxy.rewrite(from, to.as_ref());
+    }
+    (proxy, proxy.url(&server()))
+}
+
+/// The way on which scripts have the mistake; or are carried the same way, and have none.
+fn way_of(mistake: Mistake, planted: bool) -> (&'static Proxy, String) {
+    let rewrites: Vec<_> =
+        mistake.iter().map(|(right, wrong)| (*right, if planted { wrong } else { right })).collect();
+    way(&rewrites)
+}
+
+fn case(path: &str) -> suite::Case {
+    suite::find(path).unwrap_or_else(|| panic!("there is no case {path}"))
+}
+
+fn by_case(path: &str, mistake: Mistake) -> Catch {
+    let verdict = |planted| {
+        suite::verdict(case(path), LIMIT, move || async move {
+            Deployed::by(way_of(mistake, planted).1, &server())
+        })
+    };
+    Catch::by_case(path, verdict(true), &verdict(false))
+}
+
+fn by_step(path: &str, mistake: Mistake) -> Catch {
+    let verdict =
+        |planted| steps::verdict(path, LIMIT, move || async move { Bed::on(&way_of(mistake, planted).1) });
+    Catch::by_case(path, verdict(true), &verdict(false))
+}
+
+/// A bug of clients.
+fn by_client(bug: Bug, path: &str) -> Catch {
+    let verdict = |bug| {
+        suite::verdict(case(path), LIMIT, move || async move { PlantedHarness::new(Deployed::server(), bug) })
+    };
+    Catch::by_case(path, verdict(Some(bug)), &verdict(None))
+}
+
+async fn store(url: &str, namespace: &str) -> Arc<dyn Store> {
+    let builder = RedisStore::builder(url).expect("a URL").namespace(namespace);
+    Arc::new(builder.connect().await.expect("a store"))
+}
+
+fn namespace() -> String {
+    format!("t{}", Ticket::random())
+}
+
+/// Two clients with clocks of their own, of which the second is half a day ahead or is not.
+fn by_clocks() -> Catch {
+    let clocks = async |ahead: u32| -> Report {
+        let way_at = |ahead| way(&[(CLOCK, CLOCK.replace("clock[1]", &format!("(clock[1] + {ahead})")))]).1;
+        let namespace = namespace();
+        let (first, second) = (store(&way_at(0), &namespace).await, store(&way_at(ahead), &namespace).await);
+        scenes::bucket(&[first.as_ref(), second.as_ref()]).await.expect("a history")
+    };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (with, without) = runtime.block_on(async { (clocks(43_200).await, clocks(0).await) });
+    Catch::by_rule(Rule::OverTheRate, &with, &without)
+}
+
+/// A caller loses the reply to one of his charges.
+fn by_charges() -> Catch {
+    let charges = async |planted| -> Report {
+        let (proxy, way) = way_of(CHARGED_AGAIN, planted);
+        let store = store(&way, &namespace()).await;
+        let lost = proxy.on(When::nth(3).named("EVAL"), Action::DropReply(Then::Reset));
+        let report = scenes::bucket(&[store.as_ref()]).await.expect("a history");
+        assert_eq!(lost.fired(), 1, "{}", proxy.report());
+        report
+    };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (with, without) = runtime.block_on(async { (charges(true).await, charges(false).await) });
+    Catch::by_rule(Rule::RefusedWithRoom, &with, &without)
+}
+
+/// Two holders, one of them with the bug, on a server that hangs for longer than a lease.
+fn by_beliefs(bug: Bug) -> Catch {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (with, without) = runtime.block_on(async {
+        let server = RedisServer::start(RedisOptions::default()).expect("a redis-server");
+        let (url, own) = (server.url(), namespace());
+        let (with, without) = (plant(store(&url, &own).await, bug), store(&url, &namespace()).await);
+        let all = Barrier::new(3);
+        let hang = async {
+            all.wait().await;
+            server.pause().expect("a pause");
+            sleep(TTL * 5 / 4).await;
+            server.resume().expect("it goes on");
+        };
+        let holder = async |store| scenes::holder(store, TTL, &all, TTL * 3 / 2).await.expect("a history");
+        let (with, without, ()) = tokio::join!(holder(with.as_ref()), holder(without.as_ref()), hang);
+        (with, without)
+    });
+    Catch::by_rule(Rule::BelievedTooLong, &with, &without)
+}

@@ -1,0 +1,94 @@
+//! What waiting costs the server, and hints that are none.
+
+#![allow(clippy::disallowed_methods, reason = "tests wait in real time")]
+
+use std::time::Duration;
+
+use crate::harness::*;
+use stanchion_core::Ticket;
+use stanchion_core::engine::steps::Kept;
+use stanchion_testbed::servers::RedisOptions;
+use tokio::time::{Instant, timeout};
+
+#[tokio::test]
+async fn c14_forged_and_lost_hints_do_no_harm() {
+    let bed = Bed::shared();
+    let process = bed.process().await;
+    let object = mutex("m");
+    let (held, waiter) = (ask(&object), ask(&object));
+    granted(&process, &held).await;
+    waits(&process, &waiter).await;
+    release(&process, &held).await;
+    let mut raw = bed.raw().await;
+    let mailbox = bed.keys().await.into_iter().find(|key| key.contains("box:")).expect("a mailbox");
+    let strangers = ["hello".to_owned(), Ticket::random().to_string()];
+    let _: () = redis::cmd("DEL").arg(&mailbox).query_async(&mut raw).await.unwrap();
+    let _: () = redis::cmd("RPUSH").arg(&mailbox).arg(&strangers).query_async(&mut raw).await.unwrap();
+    assert_eq!(process.wake.next().await.unwrap(), []);
+    assert_eq!(process.wake.next().await.unwrap()[0].to_string(), strangers[1]);
+    // What somebody else keeps under that key costs the hints only.
+    let _: () = redis::cmd("SET").arg(&mailbox).arg("foreign").query_async(&mut raw).await.unwrap();
+    assert_eq!(poll(&process, &object).await.ready, [waiter.ticket]);
+    granted(&process, &waiter).await;
+    waits(&process, &held).await;
+    assert_eq!(release(&process, &waiter).await, Kept::Yes);
+    granted(&process, &held).await;
+}
+
+#[tokio::test]
+async fn c14_a_wake_call_dropped_half_way_does_not_keep_the_next_one() {
+    let bed = Bed::shared();
+    let process = bed.process().await;
+    for _ in 0..3 {
+        assert!(timeout(Duration::from_millis(50), process.wake.next()).await.is_err());
+    }
+    let start = Instant::now();
+    assert_eq!(process.wake.next().await.unwrap(), []);
+    assert!(start.elapsed() < Duration::from_secs(2), "an empty answer in bounded time");
+    let object = mutex("m");
+    let (held, waiter) = (ask(&object), ask(&object));
+    granted(&process, &held).await;
+    waits(&process, &waiter).await;
+    release(&process, &held).await;
+    assert_eq!(process.hint().await, waiter.ticket);
+}
+
+#[tokio::test]
+async fn c15_a_release_costs_the_same_whatever_the_number_of_waiters() {
+    let (_server, bed) = start(RedisOptions::default());
+    let process = bed.process().await;
+    let mut costs = Vec::new();
+    // The first one brings the script along.
+    for count in [1, 4, 200] {
+        let object = mutex(&format!("m{count}"));
+        let held = ask(&object);
+        granted(&process, &held).await;
+        for _ in 0..count {
+            waits(&process, &ask(&object)).await;
+        }
+        let before = bed.calls().await;
+        release(&process, &held).await;
+        costs.push(bed.calls().await - before);
+    }
+    assert_eq!(costs[1], costs[2], "commands inside one release");
+}
+
+#[tokio::test]
+async fn c15_an_uncontended_lock_costs_three_commands_inside_and_its_release_three() {
+    let (_server, bed) = start(RedisOptions::default());
+    let process = bed.process().await;
+    let mut costs = Vec::new();
+    for _ in 0..3 {
+        let request = ask(&mutex("m"));
+        let at = [bed.calls().await, {
+            granted(&process, &request).await;
+            bed.calls().await
+        }];
+        release(&process, &request).await;
+        costs.push((at[1] - at[0], bed.calls().await - at[1]));
+    }
+    // Each interval has the script's own command and the one question in it.
+    let question = 2;
+    assert_eq!(costs[1], (3 + question, 3 + question));
+    assert_eq!(costs[2], costs[1]);
+}

@@ -1,0 +1,116 @@
+//! What is left of a name that nobody uses, and for how long.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
+
+use std::time::Duration;
+
+use crate::harness::*;
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+use stanchion_core::Ticket;
+use stanchion_core::engine::steps::{Acquire, Ending, Kept};
+use tokio::time::{Instant, sleep};
+
+#[tokio::test]
+async fn c25_an_idle_name_leaves_nothing() {
+    let bed = Bed::shared();
+    let retention = Duration::from_secs(1);
+    let process = driven(bed.builder().retention(retention, retention).steps().await.unwrap());
+    for object in [mutex("m"), semaphore("s")] {
+        let (held, waiter) =
+            (Acquire { lease: ttl(500), ..ask(&object) }, Acquire { lease: ttl(500), ..ask(&object) });
+        granted(&process, &held).await;
+        waits(&process, &waiter).await;
+        poll(&process, &object).await;
+        assert_eq!(release(&process, &held).await, Kept::Yes);
+        granted(&process, &waiter).await;
+        cancel(&process, &ask(&object)).await;
+        cancel(&process, &waiter).await;
+    }
+    // A hold and a waiter that nobody ends, and a tombstone: the lease counts before the retention.
+    let abandoned = mutex("abandoned");
+    granted(&process, &Acquire { lease: ttl(500), ..ask(&abandoned) }).await;
+    waits(&process, &Acquire { lease: ttl(500), ..ask(&abandoned) }).await;
+    cancel(&process, &Acquire { lease: ttl(500), ..ask(&abandoned) }).await;
+    assert!(!bed.keys().await.is_empty());
+    let mut raw = bed.raw().await;
+    for key in bed.keys().await {
+        let left: i64 = redis::cmd("PTTL").arg(&key).query_async(&mut raw).await.unwrap();
+        assert!(left > 0, "{key} has no expiry");
+        let bound = if key.contains(":box:") { 10_000 } else { 34_000 };
+        assert!(left <= bound, "{key} expires in {left} ms");
+    }
+    // The tombstone with the default lease of 30 s aside, whose record stays as long.
+    sleep(Duration::from_millis(2_000)).await;
+    let left: Vec<_> = bed.keys().await.into_iter().filter(|key| key.ends_with("abandoned")).collect();
+    assert_eq!(left, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn c25_an_idle_mutex_goes_however_often_it_is_looked_at() {
+    const TOKENS: Duration = Duration::from_secs(2);
+    let bed = Bed::shared();
+    let process = driven(bed.builder().retention(TOKENS, Duration::from_secs(1)).steps().await.unwrap());
+    let (object, mut raw) = (mutex("m"), bed.raw().await);
+    let request = Acquire { lease: ttl(200), ..ask(&object) };
+    let token = granted(&process, &request).await;
+    let held = process.callers.inspect(&object).await.unwrap();
+    assert_eq!((held.holders.len(), held.holders[0].token), (1, token));
+    assert_eq!(release(&process, &request).await, Kept::Yes);
+    let released = Instant::now();
+    let key = bed.keys().await.remove(0);
+    let kind: String = redis::cmd("TYPE").arg(&key).query_async(&mut raw).await.unwrap();
+    assert_eq!(kind, "string", "idle");
+    let mut last = i64::MAX;
+    loop {
+        let left: i64 = raw.pttl(&key).await.unwrap();
+        if left < 0 {
+            break;
+        }
+        assert!(left < last, "a step that found nothing to do made it stay: {last}, then {left} ms");
+        last = left;
+        assert!(process.callers.inspect(&object).await.unwrap().holders.is_empty());
+        assert_eq!(renew(&process, &request).await, Kept::No);
+        assert_eq!(release(&process, &request).await, Kept::No);
+        sleep(Duration::from_millis(50)).await;
+    }
+    let stayed = released.elapsed();
+    let most = TOKENS * 9 / 8 + request.lease.get() + Duration::from_millis(300);
+    assert!(stayed >= TOKENS && stayed <= most, "{stayed:?}");
+    assert_eq!(process.callers.inspect(&object).await.unwrap().limit, None);
+    let left = bed.keys().await.into_iter().filter(|key| key.ends_with(":m"));
+    assert_eq!(left.collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn c25_who_watches_no_more_is_forgotten() {
+    let bed = Bed::shared();
+    let process = bed.process().await;
+    let object = wait_group("g");
+    let member = added(&process, &object).await;
+    look(&process, &object, Some(0)).await;
+    let mut raw = bed.raw().await;
+    let key = bed.keys().await.into_iter().find(|key| key.contains(":wv:")).expect("a watcher");
+    let ttl_of = async |raw: &mut MultiplexedConnection| -> i64 {
+        redis::cmd("PTTL").arg(&key).query_async(raw).await.unwrap()
+    };
+    let left = ttl_of(&mut raw).await;
+    assert!((1..=10_000).contains(&left), "{left} ms");
+    // Asking again soon writes nothing, later it notes the watcher anew and removes those who fell silent.
+    let _: () = redis::cmd("ZADD").arg(&key).arg(1).arg("00:11").query_async(&mut raw).await.unwrap();
+    let _: () = redis::cmd("PEXPIRE").arg(&key).arg(5_000).query_async(&mut raw).await.unwrap();
+    look(&process, &object, Some(0)).await;
+    assert!(ttl_of(&mut raw).await <= 5_000);
+    sleep(Duration::from_millis(1_010)).await;
+    look(&process, &object, Some(0)).await;
+    assert!(ttl_of(&mut raw).await > 5_000);
+    let watchers: Vec<String> =
+        redis::cmd("ZRANGE").arg(&key).arg(0).arg(-1).query_async(&mut raw).await.unwrap();
+    assert_eq!(watchers.len(), 1, "{watchers:?}");
+    assert!(watchers[0].ends_with(&Ticket::from(1).to_string()));
+    end(&process, &member, Ending::Finished).await;
+}

@@ -1,0 +1,343 @@
+//! The rights that the manual names are enough; without any one of them, what needs it is refused and says so (C21).
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::deployed::least_rights;
+use crate::harness::*;
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+use stanchion_core::engine::steps::{
+    Acquire, Attach, FlightId, LimitAsk, LimitCall, Limited, Object, QuotaCheck, Renew,
+};
+use stanchion_core::{Error, ErrorKind, Kind, MutexOptions, Name, Quota, Result, Store, Ticket};
+use stanchion_redis::{RedisBuilder, RedisStore};
+use stanchion_testbed::servers::{RedisCluster, RedisOptions, RedisServer};
+use tokio::time::sleep;
+
+/// What needs a right.
+#[derive(Clone, Copy, Debug)]
+enum Needs {
+    Connect,
+    Lock,
+    LockAfterFlush,
+    Acquire,
+    AcquireReplicated,
+    AcquireExpired,
+    AcquireForeign,
+    Queue,
+    QueueBehind,
+    Inspect,
+    RenewPlain,
+    Release,
+    ReleaseInspected,
+    ReleaseToMany,
+    Attach,
+    WaitForGroup,
+    Reserve,
+    DecideWhenDue,
+    DecideOfMany,
+    Listen,
+    /// Nothing: less is checked.
+    Connected,
+    /// Nothing: the next waiter is not woken, and asks once a second.
+    Released,
+}
+
+/// Every command of the rule, and `WAIT`, which `replicas` needs.
+const PROBES: [(&str, Needs); 34] = [
+    ("ping", Needs::Connect),
+    ("setnx", Needs::Connect),
+    ("evalsha", Needs::Lock),
+    ("time", Needs::Lock),
+    ("mget", Needs::Lock),
+    ("set", Needs::Lock),
+    ("eval", Needs::LockAfterFlush),
+    ("hmget", Needs::Acquire),
+    ("zadd", Needs::Acquire),
+    ("hset", Needs::Acquire),
+    ("pexpireat", Needs::Acquire),
+    ("wait", Needs::AcquireReplicated),
+    ("zrangebyscore", Needs::AcquireExpired),
+    ("type", Needs::AcquireForeign),
+    ("pttl", Needs::Queue),
+    ("pexpire", Needs::Queue),
+    ("zrevrange", Needs::Queue),
+    ("zremrangebyscore", Needs::Queue),
+    ("zmscore", Needs::QueueBehind),
+    ("zrange", Needs::Inspect),
+    ("get", Needs::RenewPlain),
+    ("del", Needs::RenewPlain),
+    ("zrem", Needs::Release),
+    ("hdel", Needs::Release),
+    ("zcard", Needs::ReleaseInspected),
+    ("ltrim", Needs::ReleaseToMany),
+    ("hget", Needs::Attach),
+    ("zscore", Needs::WaitForGroup),
+    ("hlen", Needs::Reserve),
+    ("zrevrangebyscore", Needs::DecideWhenDue),
+    ("hgetall", Needs::DecideOfMany),
+    ("blpop", Needs::Listen),
+    ("info", Needs::Connected),
+    ("rpush", Needs::Released),
+];
+
+/// A user with the rights of the manual, and a process that works by them.
+struct Rig<'a> {
+    server: &'a RedisServer,
+    bed: Bed,
+    user: &'a str,
+    process: Process,
+    raw: MultiplexedConnection,
+}
+
+impl<'a> Rig<'a> {
+    async fn new(server: &'a RedisServer, command: &'a str) -> Self {
+        let (bed, user) = (Bed::on(&server.url()), command);
+        let mut rule = least_rights(user, "pw", &bed.namespace);
+        rule.push("+wait".to_owned());
+        let mut raw = bed.raw().await;
+        let () = redis::cmd("ACL").arg(rule).query_async(&mut raw).await.unwrap();
+        let process =
+            driven(builder(server, &bed, user).replicas(u32::from(user == "wait")).steps().await.unwrap());
+        Self { server, bed, user, process, raw }
+    }
+
+    fn lose(&self) {
+        let rule = ["ACL", "SETUSER", self.user, &format!("-{}", self.user)];
+        assert_eq!(self.server.command(&rule).unwrap(), "+OK\r\n");
+    }
+
+    async fn connect(&self) -> Result<()> {
+        builder(self.server, &self.bed, self.user).steps().await.map(drop)
+    }
+
+    async fn acquire(&self, request: &Acquire) -> Result<()> {
+        self.process.callers.acquire(std::slice::from_ref(request)).await.remove(0).map(drop)
+    }
+
+    async fn release(&self, request: &Acquire) -> Result<()> {
+        self.process.own.release(&[freeing(request, None)]).await.remove(0).map(drop)
+    }
+
+    /// In a lane of its own, with a token in 20 ms.
+    async fn decide(&self, ask: LimitAsk) -> Result<Limited> {
+        let object = Object { kind: Kind::Limiter, name: Name::new("l").unwrap() };
+        let quota = Quota::per(1, Duration::from_millis(20)).burst(1).validate().unwrap();
+        let flight = FlightId { lane: Ticket::random(), number: 1 };
+        let call = LimitCall { object, quota, check: QuotaCheck::Follow, ask };
+        self.process.callers.decide(flight, &[call]).await.remove(0)
+    }
+
+    async fn reserve(&self) -> Result<Limited> {
+        self.decide(LimitAsk::Take { cost: 1 }).await?;
+        self.decide(LimitAsk::Reserve { ticket: Ticket::random(), cost: 1, max_wait: 1_000_000 }).await
+    }
+
+    /// Prepares what needs the right, takes the right away, and does it.
+    async fn without(&mut self, needs: Needs) -> Result<()> {
+        let (plain, held, queued) = (ask(&mutex("m")), ask(&semaphore("s")), ask(&semaphore("s")));
+        match needs {
+            Needs::Connect | Needs::Connected => {
+                self.lose();
+                self.connect().await
+            }
+            Needs::Lock | Needs::LockAfterFlush => {
+                granted(&self.process, &ask(&mutex("other"))).await;
+                self.lose();
+                if matches!(needs, Needs::LockAfterFlush) {
+                    self.server.command(&["SCRIPT", "FLUSH"]).unwrap();
+                }
+                self.acquire(&plain).await
+            }
+            Needs::Acquire | Needs::AcquireReplicated => {
+                self.lose();
+                self.acquire(&held).await
+            }
+            Needs::AcquireExpired => {
+                granted(&self.process, &Acquire { lease: ttl(100), ..held }).await;
+                sleep(Duration::from_millis(120)).await;
+                self.lose();
+                self.acquire(&queued).await
+            }
+            Needs::AcquireForeign => {
+                granted(&self.process, &held).await;
+                let key = self.bed.keys().await.into_iter().find(|key| key.ends_with(":s:s")).unwrap();
+                let () = self.raw.set(key, "foreign").await.unwrap();
+                self.lose();
+                self.acquire(&queued).await
+            }
+            Needs::Queue | Needs::QueueBehind => {
+                granted(&self.process, &held).await;
+                if matches!(needs, Needs::QueueBehind) {
+                    waits(&self.process, &ask(&held.object)).await;
+                    release(&self.process, &held).await;
+                }
+                self.lose();
+                self.acquire(&queued).await
+            }
+            Needs::Inspect => {
+                granted(&self.process, &held).await;
+                self.lose();
+                self.process.callers.inspect(&held.object).await.map(drop)
+            }
+            Needs::RenewPlain => {
+                granted(&self.process, &plain).await;
+                self.lose();
+                let renew = Renew { object: plain.object, ticket: plain.ticket, lease: plain.lease };
+                self.process.own.renew(&[renew]).await.remove(0).map(drop)
+            }
+            Needs::Release => {
+                granted(&self.process, &held).await;
+                self.lose();
+                self.release(&held).await
+            }
+            Needs::ReleaseInspected => {
+                granted(&self.process, &plain).await;
+                self.process.callers.inspect(&plain.object).await?;
+                self.lose();
+                self.release(&plain).await
+            }
+            Needs::ReleaseToMany => {
+                granted(&self.process, &held).await;
+                waits(&self.process, &queued).await;
+                release(&self.process, &held).await;
+                let mailbox = self.bed.keys().await.into_iter().find(|key| key.contains("}:box:"));
+                let () = self.raw.rpush(mailbox.unwrap(), vec!["filler"; 10_000]).await.unwrap();
+                granted(&self.process, &queued).await;
+                waits(&self.process, &ask(&held.object)).await;
+                self.lose();
+                self.release(&queued).await
+            }
+            Needs::Released => {
+                granted(&self.process, &held).await;
+                waits(&self.process, &queued).await;
+                self.lose();
+                self.release(&held).await?;
+                assert_eq!(poll(&self.process, &held.object).await.ready, [queued.ticket]);
+                Ok(())
+            }
+            Needs::Attach => {
+                granted(&self.process, &held).await;
+                self.lose();
+                let Acquire { object, ticket, lease, .. } = held;
+                let attach = Attach { object, from: ticket, to: Ticket::random(), lease, label: None };
+                self.process.callers.attach(&attach).await.map(drop)
+            }
+            Needs::WaitForGroup => {
+                let group = wait_group("g");
+                added(&self.process, &group).await;
+                self.lose();
+                let look = watching(&group, Some(0), Ticket::random());
+                self.process.callers.look(&[look]).await.remove(0).map(drop)
+            }
+            Needs::Reserve => {
+                self.lose();
+                self.reserve().await.map(drop)
+            }
+            Needs::DecideWhenDue => {
+                self.reserve().await?;
+                sleep(Duration::from_millis(50)).await;
+                self.lose();
+                self.decide(LimitAsk::Take { cost: 0 }).await.map(drop)
+            }
+            Needs::DecideOfMany => {
+                for _ in 0..8 {
+                    self.decide(LimitAsk::Take { cost: 0 }).await?;
+                }
+                self.lose();
+                self.decide(LimitAsk::Take { cost: 0 }).await.map(drop)
+            }
+            Needs::Listen => {
+                self.lose();
+                self.process.wake.next().await.map(drop)
+            }
+        }
+    }
+}
+
+fn builder(server: &RedisServer, bed: &Bed, user: &str) -> RedisBuilder {
+    let url = format!("redis://{user}:pw@127.0.0.1:{}/?namespace={}", server.port(), bed.namespace);
+    RedisStore::builder(&url).unwrap()
+}
+
+fn names(error: &Error, command: &str) {
+    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{command}: {error:?}");
+    let text = error.to_string();
+    assert_eq!(text.matches('\'').count(), 2, "{command} alone: {text}");
+    assert!(text.contains(&format!("'{command}'")), "{command}: {text}");
+}
+
+#[tokio::test]
+async fn c21_each_right_of_the_manual_is_needed_and_named_where_it_is_missing() {
+    let (server, bed) = start(RedisOptions::default());
+    let rule = least_rights("me", "pw", &bed.namespace);
+    let granted = rule.iter().filter_map(|word| word.strip_prefix('+')).chain(["wait"]);
+    let probed: BTreeSet<_> = PROBES.iter().map(|(command, _)| *command).collect();
+    assert_eq!(probed, granted.collect(), "one probe for each");
+    for (command, needs) in PROBES {
+        let refused = Rig::new(&server, command).await.without(needs).await;
+        match (needs, refused) {
+            (Needs::Connected | Needs::Released, refused) => refused.unwrap(),
+            (_, Ok(())) => panic!("{needs:?} goes without {command}"),
+            (_, Err(error)) => names(&error, command),
+        }
+    }
+}
+
+/// A mutex is not taken for free where its record may not be read.
+#[tokio::test]
+async fn m1_a_missing_right_to_read_grants_nothing() {
+    for command in ["hmget", "get"] {
+        let (server, _) = start(RedisOptions::default());
+        let rig = Rig::new(&server, command).await;
+        let request = ask(&mutex("m"));
+        let token = granted(&rig.process, &request).await;
+        rig.lose();
+        for _ in 0..2 {
+            names(&rig.acquire(&ask(&mutex("m"))).await.unwrap_err(), command);
+        }
+        server.command(&["ACL", "SETUSER", command, &format!("+{command}")]).unwrap();
+        waits(&rig.process, &ask(&mutex("m"))).await;
+        assert_eq!(granted(&rig.process, &request).await, token);
+    }
+}
+
+#[tokio::test]
+async fn c17_c21_a_call_without_a_time_limit_ends_with_the_right_that_is_missing() {
+    let (server, _) = start(RedisOptions::default());
+    let rig = Rig::new(&server, "mget").await;
+    let store = builder(&server, &rig.bed, "mget").connect().await.unwrap();
+    rig.lose();
+    let error = store.mutex("m", MutexOptions::default()).unwrap().lock().await.unwrap_err();
+    names(&error, "mget");
+    assert_eq!((error.operation(), error.name()), (Some("lock"), Some("m")));
+}
+
+#[tokio::test]
+async fn c21_the_rights_that_a_cluster_needs_more_are_named() {
+    let cluster = RedisCluster::start(RedisOptions::default()).unwrap();
+    let all = |words: &[&str]| {
+        for node in cluster.nodes() {
+            assert_eq!(node.command(words).unwrap(), "+OK\r\n");
+        }
+    };
+    let rule = least_rights("me", "pw", "stanchion");
+    let rule: Vec<_> = ["ACL"].into_iter().chain(rule.iter().map(String::as_str)).collect();
+    all(&rule);
+    let url = cluster.url().replace("://", "://me:pw@");
+    let error = RedisStore::builder(&url).unwrap().steps().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error:?}");
+    assert!(error.to_string().contains("'cluster|slots'"), "{error}");
+    all(&["ACL", "SETUSER", "me", "+cluster|slots"]);
+    let process = driven(RedisStore::builder(&url).unwrap().steps().await.unwrap());
+    all(&["ACL", "SETUSER", "me", "-zadd"]);
+    let error = process.callers.acquire(&[ask(&semaphore("s"))]).await.remove(0).unwrap_err();
+    names(&error, "zadd");
+}

@@ -1,0 +1,144 @@
+//! A primary that sentinels announce: failovers, promotions, and what is wrong with the sentinels.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::harness::*;
+use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store};
+use stanchion_redis::RedisStore;
+use stanchion_testbed::servers::{RedisOptions, RedisSentinel, RedisServer};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+fn start(options: RedisOptions) -> (Arc<RedisSentinel>, Bed) {
+    let sentinel = Arc::new(RedisSentinel::start(options).unwrap());
+    let bed = Bed::on(&sentinel.url());
+    (sentinel, bed)
+}
+
+/// When the sentinels announce another server; asked from a thread of its own, as it blocks.
+async fn announced(sentinel: &Arc<RedisSentinel>, expected: usize) -> Instant {
+    let sentinel = Arc::clone(sentinel);
+    let announced = tokio::task::spawn_blocking(move || {
+        while sentinel.primary().unwrap() != expected {}
+        Instant::now()
+    });
+    timeout(Duration::from_secs(30), announced).await.expect("a failover").unwrap()
+}
+
+/// What was written is on the replica.
+async fn followed(primary: &RedisServer) {
+    let followed = async {
+        while !primary.is_followed() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), followed).await.expect("a replica that follows");
+}
+
+async fn held_with_waiters(
+    store: &Arc<dyn Store>,
+) -> (Arc<dyn Mutex>, stanchion_core::MutexGuard, JoinSet<()>) {
+    let mutex = store.mutex("m", MutexOptions::default()).unwrap();
+    let guard = mutex.lock().await.unwrap();
+    let mut waiters = JoinSet::new();
+    for _ in 0..10 {
+        let mutex = Arc::clone(&mutex);
+        waiters.spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() });
+    }
+    while mutex.inspect().await.unwrap().waiters < 10 {
+        sleep(Duration::from_millis(10)).await;
+    }
+    (mutex, guard, waiters)
+}
+
+/// Clients work within a second of the announcement, and the waiters proceed.
+async fn works_again(
+    mutex: &dyn Mutex,
+    guard: stanchion_core::MutexGuard,
+    waiters: JoinSet<()>,
+    announced: Instant,
+) {
+    while mutex.inspect().await.is_err() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let took = announced.elapsed();
+    println!("clients worked {took:?} after the announcement");
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    timeout(Duration::from_secs(5), waiters.join_all()).await.expect("the waiters proceed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c18_clients_follow_a_failover() {
+    let (sentinel, bed) = start(RedisOptions::default());
+    let store: Arc<dyn Store> = Arc::new(bed.builder().connect().await.unwrap());
+    let (mutex, guard, waiters) = held_with_waiters(&store).await;
+    followed(&sentinel.servers()[0]).await;
+    sentinel.servers()[0].kill().unwrap();
+    let announced = announced(&sentinel, 1).await;
+    works_again(mutex.as_ref(), guard, waiters, announced).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c18_clients_leave_a_primary_that_is_demoted() {
+    let (sentinel, bed) = start(RedisOptions::default());
+    let store: Arc<dyn Store> = Arc::new(bed.builder().connect().await.unwrap());
+    let (mutex, guard, waiters) = held_with_waiters(&store).await;
+    sentinel.promote().unwrap();
+    let announced = announced(&sentinel, 1).await;
+    works_again(mutex.as_ref(), guard, waiters, announced).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c18_clients_leave_a_primary_that_hangs() {
+    let (sentinel, bed) = start(RedisOptions::default());
+    let store: Arc<dyn Store> =
+        Arc::new(bed.builder().request_timeout(Duration::from_millis(500)).connect().await.unwrap());
+    let (mutex, guard, waiters) = held_with_waiters(&store).await;
+    followed(&sentinel.servers()[0]).await;
+    sentinel.servers()[0].pause().unwrap();
+    let announced = announced(&sentinel, 1).await;
+    works_again(mutex.as_ref(), guard, waiters, announced).await;
+    sentinel.servers()[0].resume().unwrap();
+}
+
+#[tokio::test]
+async fn c18_one_sentinel_is_enough() {
+    let (sentinel, bed) = start(RedisOptions::default().password("p w"));
+    sentinel.sentinels()[0].kill().unwrap();
+    sentinel.sentinels()[1].pause().unwrap();
+    let start = Instant::now();
+    let process = bed.process().await;
+    assert!(start.elapsed() < Duration::from_millis(900), "{:?}", start.elapsed());
+    granted(&process, &ask(&mutex("m"))).await;
+    sentinel.sentinels()[2].kill().unwrap();
+    sentinel.sentinels()[1].kill().unwrap();
+    // Who is connected needs none.
+    granted(&process, &ask(&mutex("n"))).await;
+    assert_eq!(bed.builder().steps().await.unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn c21_wrong_credentials_and_services_are_told() {
+    let (sentinel, _) = start(RedisOptions::default().password("s3cret"));
+    let url = sentinel.url();
+    for (wrong, kind) in [
+        (url.replace("sentinel_password=s3cret", "sentinel_password=wr0ng"), ErrorKind::Unauthorized),
+        (url.replace("?sentinel_password=s3cret", ""), ErrorKind::Unauthorized),
+        (url.replace("//:s3cret@", "//:wr0ng@"), ErrorKind::Unauthorized),
+        (url.replace("/test?", "/other?"), ErrorKind::Unavailable),
+    ] {
+        let error = RedisStore::connect(&wrong).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error:?}");
+        assert!(!format!("{error} {error:?}").contains("wr0ng"), "{error:?}");
+        assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+    }
+}

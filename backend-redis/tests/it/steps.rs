@@ -1,0 +1,3 @@
+//! The cases about steps on a Redis server.
+
+stanchion_conformance::step_suite!(crate::harness::Bed::shared());

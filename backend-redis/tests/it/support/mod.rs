@@ -1,0 +1,81 @@
+//! A private server and what it counts.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use stanchion_core::{Inspection, Mutex, Store};
+use stanchion_redis::RedisStore;
+use stanchion_testbed::servers::{RedisOptions, RedisServer};
+use tokio::time::{Instant, sleep};
+
+/// A private server and a client of the test's own.
+pub struct Bed {
+    pub server: RedisServer,
+    pub raw: MultiplexedConnection,
+}
+
+impl Bed {
+    pub async fn start() -> Self {
+        let server = RedisServer::start(RedisOptions::default()).expect("a private redis-server");
+        let client = redis::Client::open(server.url()).expect("a URL that parses");
+        let raw = client.get_multiplexed_async_connection().await.expect("a connection");
+        Self { server, raw }
+    }
+
+    pub async fn store(&self) -> Arc<dyn Store> {
+        Arc::new(RedisStore::connect(&self.server.url()).await.expect("a store"))
+    }
+
+    pub async fn client(&self) -> MultiplexedConnection {
+        let client = redis::Client::open(self.server.url()).expect("a URL that parses");
+        client.get_multiplexed_async_connection().await.expect("a connection")
+    }
+
+    /// Requests on the wire so far, by command; calls inside scripts are left out.
+    pub async fn wire_commands(&mut self) -> HashMap<String, u64> {
+        let info: String =
+            redis::cmd("INFO").arg("commandstats").query_async(&mut self.raw).await.expect("commandstats");
+        let on_the_wire =
+            ["eval", "evalsha", "blpop", "lpop", "ping", "script|load", "hello", "client|setinfo"];
+        info.lines()
+            .filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="))
+            .filter(|(command, _)| on_the_wire.contains(command))
+            .filter_map(|(command, rest)| Some((command.to_owned(), rest.split(',').next()?.parse().ok()?)))
+            .collect()
+    }
+
+    /// Requests on the wire so far.
+    pub async fn commands(&mut self) -> u64 {
+        self.wire_commands().await.values().sum()
+    }
+
+    /// Connections of others than this test's own client.
+    pub async fn connections(&mut self) -> usize {
+        let list: String =
+            redis::cmd("CLIENT").arg("LIST").query_async(&mut self.raw).await.expect("client list");
+        list.lines().count() - 1
+    }
+}
+
+/// Waits until the mutex shows what is asked for.
+pub async fn until(mutex: &dyn Mutex, limit: Duration, what: &str, seen: impl Fn(&Inspection) -> bool) {
+    let end = Instant::now() + limit;
+    loop {
+        let inspection = mutex.inspect().await.expect("inspect answers");
+        if seen(&inspection) {
+            return;
+        }
+        assert!(Instant::now() < end, "{what} within {limit:?}, not {inspection:?}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The middle of some durations.
+pub fn median(mut samples: Vec<Duration>) -> Duration {
+    samples.sort();
+    samples[samples.len() / 2]
+}

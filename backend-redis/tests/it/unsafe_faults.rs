@@ -1,0 +1,219 @@
+//! Faults under which the store forgets: the checkers see the second holder that the manual admits, tokens go on growing, and
+//! what is guarded by them takes no write out of order.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::harness::*;
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+use stanchion_campaign::history::Rule;
+use stanchion_campaign::rounds::{Duel, Duelist};
+use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store};
+use stanchion_redis::{RedisFence, RedisStore};
+use stanchion_testbed::faults::{Clock, Direction, Proxy};
+use stanchion_testbed::servers::{RedisOptions, RedisSentinel, RedisServer};
+use tokio::time::timeout;
+
+const TTL: Duration = Duration::from_secs(4);
+/// ε of the contract.
+const EPSILON: Duration = Duration::from_millis(500);
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// What the mutex guards beside the register: a key of a server that the fault spares.
+struct Guarded {
+    fence: RedisFence,
+    key: String,
+    raw: MultiplexedConnection,
+}
+
+impl Guarded {
+    async fn new() -> Self {
+        let bed = Bed::shared();
+        let tag = format!("{{{}}}", bed.namespace);
+        Self {
+            fence: RedisFence::new(format!("{tag}:mark")),
+            key: format!("{tag}:value"),
+            raw: bed.raw().await,
+        }
+    }
+
+    /// Whether it took the write; `Lost` is the one refusal.
+    async fn took(&mut self, by: &Duelist, value: &str) -> bool {
+        match self.fence.set(&mut self.raw, by.token(), by.ticket(), &self.key, value).await {
+            Ok(()) => true,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+                false
+            }
+        }
+    }
+
+    async fn value(&mut self) -> String {
+        self.raw.get(&self.key).await.unwrap()
+    }
+}
+
+async fn store(url: &str) -> Arc<dyn Store> {
+    Arc::new(RedisStore::connect(url).await.unwrap())
+}
+
+fn mutex(store: &Arc<dyn Store>, options: MutexOptions) -> Arc<dyn Mutex> {
+    store.mutex("invoices/42", options).unwrap()
+}
+
+/// One who has what he believes in, and one who is granted it after the fault.
+struct Rivals {
+    duel: Duel,
+    ttl: Duration,
+    guarded: Guarded,
+    one: Duelist,
+}
+
+impl Rivals {
+    /// The first is granted the mutex, and both resources take his writes.
+    async fn begin(first: &Arc<dyn Mutex>, ttl: Duration) -> Self {
+        let mut duel = Duel::begin(first.name()).unwrap();
+        let mut guarded = Guarded::new().await;
+        let one = duel.lock(first.as_ref(), ttl).await.unwrap();
+        assert!(one.write().unwrap() && guarded.took(&one, "one").await);
+        Self { duel, ttl, guarded, one }
+    }
+
+    /// The second is granted it while the first believes, and from then on the resources know better than he does.
+    async fn outdone_by(&mut self, second: &Arc<dyn Mutex>) -> Duelist {
+        let locked = self.duel.lock(second.as_ref(), self.ttl);
+        let other = timeout(LIMIT, locked).await.expect("the store has forgotten the first").unwrap();
+        assert!(self.one.believes().unwrap(), "nobody has told him");
+        assert!(other.believes().unwrap());
+        assert!(other.token() > self.one.token(), "{:?} after {:?}", other.token(), self.one.token());
+        assert!(other.write().unwrap() && self.guarded.took(&other, "other").await);
+        assert!(!self.one.write().unwrap() && !self.guarded.took(&self.one, "late").await);
+        assert!(self.one.believes().unwrap(), "he still does not know");
+        assert_eq!(self.guarded.value().await, "other");
+        other
+    }
+
+    /// What the history shows: two holders, admitted under that fault, and nothing else.
+    fn end(self, fault: &str) {
+        drop(self.one);
+        let report = self.duel.check().unwrap();
+        println!("{report}");
+        assert!(report.is_clean(), "{report}");
+        let admitted: Vec<Rule> = report.admitted.iter().map(|violation| violation.rule).collect();
+        assert_eq!(admitted, [Rule::TwoHolders], "{report}");
+        assert_eq!(report.admitted[0].under, [fault], "{report}");
+    }
+}
+
+/// The first holder is cut off, the fault strikes, and a second one is granted the mutex. Then the link heals, and the first
+/// is told.
+async fn two_believe_after(fault: &str, server: &RedisServer, strike: impl FnOnce(&RedisServer)) {
+    let proxy = Proxy::to(&server.url()).unwrap();
+    let first = mutex(&store(&proxy.url(&server.url())).await, MutexOptions::default().ttl(TTL));
+    let second = mutex(&store(&server.url()).await, MutexOptions::default().ttl(TTL));
+    let mut rivals = Rivals::begin(&first, TTL).await;
+    proxy.black_hole(Direction::Both);
+    let began = rivals.duel.fault_began(fault).unwrap();
+    strike(server);
+    rivals.duel.fault_ended(began).unwrap();
+    let other = rivals.outdone_by(&second).await;
+    proxy.heal();
+    timeout(TTL + EPSILON, rivals.one.lost()).await.expect("told at the deadline at the latest").unwrap();
+    assert!(!rivals.one.believes().unwrap());
+    assert!(other.believes().unwrap(), "the loss is the first one's alone");
+    other.release().await.expect("held to the end");
+    rivals.end(fault);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c9_m3_m9_flushall_is_borne_by_what_is_fenced() {
+    let server = RedisServer::start(RedisOptions::default()).unwrap();
+    two_believe_after("FLUSHALL", &server, |server| {
+        server.command(&["FLUSHALL"]).unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c9_m3_m9_a_restart_without_persistence_is_borne_by_what_is_fenced() {
+    let server = RedisServer::start(RedisOptions::default()).unwrap();
+    two_believe_after("restart without persistence", &server, |server| server.restart().unwrap()).await;
+}
+
+/// An operator allows eviction under a store that is connected; who connects later is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c9_c22_m3_m9_eviction_is_borne_by_what_is_fenced() {
+    let server = RedisServer::start(RedisOptions::default()).unwrap();
+    two_believe_after("eviction", &server, |server| {
+        let set = |name, value| server.command(&["CONFIG", "SET", name, value]).unwrap();
+        set("maxmemory-policy", "allkeys-lru");
+        // Less than an empty server has: it evicts whatever it keeps.
+        set("maxmemory", "1");
+        let gone = || (server.command(&["DBSIZE"]).unwrap().trim() == ":0").then_some(());
+        stanchion_testbed::servers::wait_until(LIMIT, gone).expect("all is evicted");
+        set("maxmemory", "100mb");
+    })
+    .await;
+    let refused = RedisStore::connect(&server.url()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::UnsafeStore, "{refused}");
+}
+
+/// The clock goes an hour forward, which ends leases; then two back, which takes no token back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c9_c7_m2_m9_a_clock_that_jumps_is_borne_by_what_is_fenced() {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    let clock = Clock::new().unwrap();
+    let server = RedisServer::start(RedisOptions::default().clock(&clock)).unwrap();
+    two_believe_after("clock forward", &server, |_| clock.forward(HOUR).unwrap()).await;
+    let later = mutex(&store(&server.url()).await, MutexOptions::default().ttl(TTL));
+    let before = later.lock().await.unwrap();
+    clock.back(HOUR * 2).unwrap();
+    let (token, ticket) = (before.fencing_token(), before.ticket());
+    assert!(later.try_lock().await.unwrap().is_none(), "a clock that goes back ends no lease");
+    before.release().await.unwrap();
+    let after = later.lock().await.unwrap();
+    assert!(after.fencing_token() > token && after.ticket() != ticket);
+    after.release().await.unwrap();
+}
+
+/// The replica that is promoted had not heard of the grant. `replicas` does not hand out such a grant.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c9_m3_m9_a_failover_by_sentinel_is_borne_by_what_is_fenced() {
+    const FAULT: &str = "failover by Sentinel";
+    let sentinel = RedisSentinel::start(RedisOptions::default()).unwrap();
+    // Nobody asks for it again before the end: renewals would tell him.
+    let options = MutexOptions::default().ttl(LIMIT).renew(false);
+    let first = mutex(&store(&sentinel.url()).await, options);
+    let second = mutex(&store(&sentinel.url()).await, MutexOptions::default().ttl(LIMIT));
+    let careful = mutex(&store(&format!("{}?replicas=1", sentinel.url())).await, MutexOptions::default());
+    careful.lock().await.expect("the replica follows").release().await.unwrap();
+
+    let primary = &sentinel.servers()[0];
+    // The replica is cut off, and may not come back.
+    primary.command(&["ACL", "SETUSER", "default", "-psync", "-sync"]).unwrap();
+    primary.command(&["CLIENT", "KILL", "TYPE", "replica"]).unwrap();
+    let error = careful.try_lock().await.expect_err("no replica has it");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let mut rivals = Rivals::begin(&first, LIMIT).await;
+    let began = rivals.duel.fault_began(FAULT).unwrap();
+    primary.kill().unwrap();
+    let sentinel = Arc::new(sentinel);
+    let watched = Arc::clone(&sentinel);
+    tokio::task::spawn_blocking(move || while watched.primary().unwrap() != 1 {}).await.unwrap();
+    rivals.duel.fault_ended(began).unwrap();
+
+    let other = rivals.outdone_by(&second).await;
+    let stale = std::mem::replace(&mut rivals.one, other);
+    let error = stale.release().await.expect_err("the new primary knows of no such hold");
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
+    assert!(rivals.one.believes().unwrap(), "a stale release frees nobody");
+    assert!(rivals.guarded.took(&rivals.one, "still").await, "the newest holder writes on");
+    rivals.end(FAULT);
+}

@@ -1,0 +1,236 @@
+//! Many waiters on one name: what they cost, in which order they are served, and what is left when they give up.
+
+#![allow(clippy::disallowed_methods, reason = "tests wait in real time")]
+
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex as StdMutex};
+use std::time::Duration;
+
+use crate::support::{Bed, until};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use stanchion_core::{MutexOptions, SemaphoreOptions, Store, WaitGroupOptions};
+use stanchion_redis::RedisStore;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+/// Long enough for hundreds of waiters to join or leave on a busy machine.
+const SETTLING: Duration = Duration::from_secs(10);
+
+/// For 5 s waiters cost few commands, and at most so many connections.
+async fn quiet(bed: &mut Bed, who: &str, most: usize) {
+    let (before, started) = (bed.commands().await, Instant::now());
+    sleep(Duration::from_secs(5)).await;
+    let rate = (bed.commands().await - before) as f64 / started.elapsed().as_secs_f64();
+    let connections = bed.connections().await;
+    println!("{who} for 5 s: {rate:.1} commands a second, {connections} connections");
+    assert!(rate <= 10.0, "{rate:.1} commands a second");
+    assert!(connections <= most, "{connections} connections");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_idle_waiters_cost_few_commands_and_three_connections() {
+    let mut bed = Bed::start().await;
+    let store = bed.store().await;
+    let mutex = store.mutex("held", MutexOptions::default()).expect("a mutex");
+    let guard = mutex.lock().await.expect("a lock");
+    let mut waiters = JoinSet::new();
+    for _ in 0..256 {
+        let mutex = Arc::clone(&mutex);
+        waiters.spawn(async move { mutex.lock().await.expect("a lock").release().await });
+    }
+    until(mutex.as_ref(), SETTLING, "256 waiters", |inspection| inspection.waiters == 256).await;
+    quiet(&mut bed, "256 waiters", 3).await;
+    guard.release().await.expect("a release");
+    while let Some(waiter) = waiters.join_next().await {
+        waiter.expect("no panic").expect("a release");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_w3_waiters_of_a_group_cost_few_commands_and_are_told_together() {
+    let mut bed = Bed::start().await;
+    let (near, far) = (bed.store().await, bed.store().await);
+    let group = near.wait_group("batch", WaitGroupOptions::default()).expect("a wait group");
+    let member = far.wait_group("batch", WaitGroupOptions::default()).expect("a wait group");
+    let member = member.add().await.expect("a member");
+    let mut waiters = JoinSet::new();
+    for _ in 0..100 {
+        let group = Arc::clone(&group);
+        waiters.spawn(async move { group.wait().await.map(|outcome| (outcome, Instant::now())) });
+    }
+    sleep(Duration::from_millis(500)).await;
+    // Of two stores, of which one waits.
+    quiet(&mut bed, "100 waiters of a group", 5).await;
+    let before = bed.commands().await;
+    let zero = Instant::now();
+    member.done().await.expect("done");
+    let mut last = zero;
+    while let Some(waiter) = waiters.join_next().await {
+        let (outcome, told) = waiter.expect("no panic").expect("zero");
+        assert_eq!((outcome.finished, outcome.is_success()), (1, true));
+        last = last.max(told);
+    }
+    let commands = bed.commands().await - before;
+    println!("the last of 100 was told {:?} after zero, with {commands} commands", last - zero);
+    assert!(last - zero <= Duration::from_millis(50), "W3: {:?}", last - zero);
+    assert!(commands <= 8, "{commands} commands");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_c16_256_waiters_are_served_in_order_at_few_commands() {
+    let mut bed = Bed::start().await;
+    let (near, far) = (bed.store().await, bed.store().await);
+    let options = || MutexOptions::default().ttl(Duration::from_secs(10));
+    let mutexes =
+        [near.mutex("busy", options()).expect("a mutex"), far.mutex("busy", options()).expect("a mutex")];
+    let guard = mutexes[0].lock().await.expect("a lock");
+    let served = Arc::new(StdMutex::new(Vec::new()));
+    let mut waiters = JoinSet::new();
+    for index in 0..256_u64 {
+        let (waiting, served) = (Arc::clone(&mutexes[(index % 2) as usize]), Arc::clone(&served));
+        waiters.spawn(async move {
+            let guard = waiting.lock().await.expect("a lock");
+            served.lock().expect("no panic").push((guard.fencing_token(), index));
+            guard.release().await.expect("a release");
+        });
+        // One after the other, so that the order of arrival is known.
+        until(mutexes[0].as_ref(), SETTLING, "the next waiter", |inspection| inspection.waiters == index + 1)
+            .await;
+    }
+    let before = bed.commands().await;
+    let started = Instant::now();
+    guard.release().await.expect("a release");
+    while let Some(waiter) = waiters.join_next().await {
+        waiter.expect("no panic");
+    }
+    let took = started.elapsed();
+    let commands = bed.commands().await - before;
+    let mut served = served.lock().expect("no panic").clone();
+    served.sort_unstable();
+    let order: Vec<u64> = served.iter().map(|(_, index)| *index).collect();
+    assert_eq!(order, (0..256).collect::<Vec<_>>(), "tokens grow in the order of arrival");
+    let each = commands as f64 / 256.0;
+    println!("256 waiters served in order in {took:?}, {each:.2} commands each");
+    assert!(each <= 4.0, "{each:.2} commands an acquisition");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c25_100_000_idle_names_leave_nothing() {
+    const NAMES: u64 = 100_000;
+    let mut bed = Bed::start().await;
+    let retention = Duration::from_secs(1);
+    let builder = RedisStore::builder(&bed.server.url()).expect("a URL").retention(retention, retention);
+    let store = Arc::new(builder.connect().await.expect("a store"));
+    let mut tasks = JoinSet::new();
+    for task in 0..100 {
+        let store = Arc::clone(&store);
+        tasks.spawn(async move {
+            for index in 0..NAMES / 100 {
+                let name = format!("idle/{task}/{index}");
+                match index % 10 {
+                    0 => {
+                        let options = SemaphoreOptions::new(2).ttl(retention);
+                        let semaphore = store.semaphore(&name, options).expect("a semaphore");
+                        semaphore.acquire().await.expect("a permit").release().await.expect("a release");
+                    }
+                    1 => {
+                        let options = WaitGroupOptions::default().ttl(retention);
+                        let group = store.wait_group(&name, options).expect("a wait group");
+                        group.add().await.expect("a member").done().await.expect("done");
+                        assert_eq!(group.wait().await.expect("zero").finished, 1);
+                    }
+                    _ => {
+                        let options = MutexOptions::default().ttl(retention);
+                        let mutex = store.mutex(&name, options).expect("a mutex");
+                        mutex.lock().await.expect("a lock").release().await.expect("a release");
+                    }
+                }
+            }
+        });
+    }
+    while let Some(task) = tasks.join_next().await {
+        task.expect("no panic");
+    }
+    // A key may stay for a lease and an eighth of the retention longer, and the server takes the expired away by and by.
+    let end = Instant::now() + retention * 3 + Duration::from_secs(10);
+    loop {
+        let left: usize = redis::cmd("DBSIZE").query_async(&mut bed.raw).await.expect("a size");
+        if left == 1 {
+            break;
+        }
+        assert!(Instant::now() < end, "{left} keys, not the layout alone");
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// `cancels` waits that are dropped at a random moment among `steady` waiters that are not.
+async fn random_cancels(waiters: u64, cancels: u64) {
+    let bed = Bed::start().await;
+    let store = bed.store().await;
+    let mutex = store.mutex("cancels", MutexOptions::default().ttl(Duration::from_secs(5))).expect("a mutex");
+    let left = Arc::new(AtomicU64::new(cancels));
+    let held = Arc::new(AtomicU64::new(0));
+    let mut tasks = JoinSet::new();
+    for seed in 0..waiters {
+        let (mutex, left, held) = (Arc::clone(&mutex), Arc::clone(&left), Arc::clone(&held));
+        tasks.spawn(async move {
+            let mut random = StdRng::seed_from_u64(seed);
+            // Until the cancels are used up, half of the waits of each task are dropped on the way.
+            while left.load(SeqCst) > 0 {
+                let patience = Duration::from_micros(random.random_range(0..20_000));
+                match timeout(patience, mutex.lock()).await {
+                    Ok(guard) => use_it(guard.expect("a lock"), &held).await,
+                    Err(_) => drop(left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1))),
+                }
+            }
+            use_it(mutex.lock().await.expect("a lock"), &held).await;
+        });
+    }
+    let all = async { while tasks.join_next().await.transpose().expect("no panic").is_some() {} };
+    timeout(Duration::from_secs(120), all).await.expect("all others finish");
+    until(mutex.as_ref(), Duration::from_secs(1), "nothing held or queued", |inspection| {
+        inspection.waiters == 0 && inspection.holders.is_empty()
+    })
+    .await;
+}
+
+async fn use_it(guard: stanchion_core::MutexGuard, held: &AtomicU64) {
+    assert_eq!(held.fetch_add(1, SeqCst), 0, "one holder at a time");
+    tokio::task::yield_now().await;
+    held.fetch_sub(1, SeqCst);
+    drop(guard);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c4_c5_random_cancels_leave_nothing() {
+    random_cancels(200, 1_000).await;
+}
+
+#[tokio::test]
+async fn c4_dropped_at_its_kth_poll_nothing_is_left() {
+    use std::future::{Future, poll_fn};
+    use std::task::Poll;
+
+    let bed = Bed::start().await;
+    let store = bed.store().await;
+    for held in [false, true] {
+        for polls in 0..24 {
+            let mutex = store.mutex(&format!("k{polls}{held}"), MutexOptions::default()).expect("a mutex");
+            let first = if held { Some(mutex.lock().await.expect("a lock")) } else { None };
+            let mut future = Box::pin(mutex.lock());
+            for _ in 0..polls {
+                if poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            drop(future);
+            drop(first);
+            until(mutex.as_ref(), Duration::from_secs(1), "nothing held or queued", |inspection| {
+                inspection.waiters == 0 && inspection.holders.is_empty()
+            })
+            .await;
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The trials: one fault each.
+
+#![expect(clippy::disallowed_methods, reason = "trials run on a thread of their own, outside of any runtime")]
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use stanchion_core::Ttl;
+
+use super::measures::{DEAD, belief};
+use super::stage::Stage;
+use super::{Error, Measure};
+use crate::history::clock;
+use stanchion_testbed::faults::{ConnectionCounts, Direction, Mark, Proxy, Request};
+
+type Measured = Result<Vec<(Measure, i64)>, Error>;
+type Trial = fn(&mut Stage<'_>) -> Measured;
+
+/// Each with a name that fits into a namespace.
+pub(super) const TRIALS: [(&str, Trial); 6] = [
+    ("dead-holder", dead_holder),
+    ("dead-in-a-row", dead_in_a_row),
+    ("dead-at-once", dead_at_once),
+    ("cut-off", cut_off),
+    ("lost-wake-up", lost_wake_up),
+    ("restart", restart),
+];
+
+/// How long it may take until a client listens for wake-ups, and until one comes.
+const SOON: Duration = Duration::from_secs(10);
+/// The lease's end comes so much later to a server whose clock is coarser than ours.
+const SURELY: Duration = Duration::from_millis(50);
+
+/// From one time of the machine's clock to another, in µs.
+fn between(from: u64, to: u64) -> i64 {
+    to.checked_signed_diff(from).unwrap_or(i64::MAX)
+}
+
+fn dead_holder(stage: &mut Stage<'_>) -> Measured {
+    let (mut line, _observer) = stage.line(1)?;
+    sleep(stage.part_of(stage.ttl()));
+    let killed = line[0].kill()?;
+    Ok(vec![(Measure::DeadHolder, between(killed, line[1].granted()?))])
+}
+
+fn dead_in_a_row(stage: &mut Stage<'_>) -> Measured {
+    let (mut line, _observer) = stage.line(DEAD)?;
+    sleep(stage.part_of(stage.ttl()));
+    let first = line[0].kill()?;
+    for next in &mut line[1..DEAD] {
+        next.granted()?;
+        next.kill()?;
+    }
+    Ok(vec![(Measure::DeadInARow, between(first, line[DEAD].granted()?))])
+}
+
+fn dead_at_once(stage: &mut Stage<'_>) -> Measured {
+    let (mut line, _observer) = stage.line(DEAD + 1)?;
+    sleep(stage.part_of(stage.ttl()));
+    // The holder dies last: before that nobody has to get anything.
+    for waiter in &mut line[1..=DEAD] {
+        waiter.kill()?;
+    }
+    let killed = line[0].kill()?;
+    Ok(vec![(Measure::DeadAtOnce, between(killed, line[DEAD + 1].granted()?))])
+}
+
+fn cut_off(stage: &mut Stage<'_>) -> Measured {
+    let proxy = Proxy::to(&stage.site().url())?;
+    let (mut holder, mut next, mut observer) = (stage.actor_behind(&proxy)?, stage.actor()?, stage.actor()?);
+    holder.lock()?;
+    holder.granted()?;
+    next.lock()?;
+    observer.await_waiters(1)?;
+    // So long that it has been renewed.
+    sleep(stage.ttl() + stage.part_of(stage.ttl()));
+    let cut = clock::now();
+    proxy.black_hole(Direction::Both);
+    let (lost, granted) = (holder.lost()?, next.granted()?);
+    Ok(vec![
+        (Measure::CutOffLost, belief() + between(lost.deadline, lost.at)),
+        (Measure::CutOffFree, between(cut, granted)),
+        (Measure::CutOffBelief, between(lost.deadline, granted)),
+        (Measure::CutOffMargin, between(lost.at, granted)),
+    ])
+}
+
+/// Waits for what happens soon.
+fn await_that(what: &str, happens: impl Fn() -> bool) -> Result<(), Error> {
+    let end = Instant::now() + SOON;
+    while !happens() {
+        if Instant::now() > end {
+            return Err(what.into());
+        }
+        sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Whether the client behind a proxy listens. Before that it gets no wake-up that could be lost.
+fn listens(proxy: &Proxy, begin: Mark) -> bool {
+    let counts = proxy.connections();
+    let is_answered = |request: &Request| {
+        let answered = |count: &ConnectionCounts| count.replies >= request.number;
+        counts.iter().any(|count| count.connection == request.connection && answered(count))
+    };
+    let listens = |request: &Request| match request.name.as_str() {
+        // What comes before it is kept for it.
+        "BLPOP" => true,
+        "LISTEN" => is_answered(request),
+        _ => false,
+    };
+    !proxy.requests_matching(begin, listens).is_empty()
+}
+
+fn lost_wake_up(stage: &mut Stage<'_>) -> Measured {
+    if stage.bound(Measure::LostWakeUp).is_none() {
+        return Ok(Vec::new());
+    }
+    // A short lease would have the waiter ask sooner than the poll floor.
+    stage.set_ttl(Ttl::DEFAULT.get());
+    let proxy = Proxy::to(&stage.site().url())?;
+    let begin = proxy.mark();
+    let (mut holder, mut next, mut observer) = (stage.actor()?, stage.actor_behind(&proxy)?, stage.actor()?);
+    holder.lock()?;
+    holder.granted()?;
+    next.lock()?;
+    observer.await_waiters(1)?;
+    await_that("it does not listen for wake-ups", || listens(&proxy, begin))?;
+    sleep(stage.part_of(Duration::from_secs(1)));
+    proxy.swallow_wake_ups();
+    let released = holder.release()?;
+    let granted = next.granted()?;
+    // The poll may have been faster.
+    await_that("no wake-up got lost", || proxy.swallowed() > 0)?;
+    Ok(vec![(Measure::LostWakeUp, between(released, granted))])
+}
+
+fn restart(stage: &mut Stage<'_>) -> Measured {
+    let (mut line, mut other) = stage.line(1)?;
+    line[0].kill()?;
+    stage.site().kill()?;
+    sleep(stage.ttl() + SURELY + stage.part_of(stage.ttl()));
+    stage.site().restart()?;
+    let up = clock::now();
+    other.lock_named("another mutex")?;
+    // A waiter can be faster than the question whether the server is up.
+    let waiter = between(up, line[1].granted()?).max(0);
+    let call = between(up, other.granted()?);
+    Ok(vec![(Measure::RestartWaiter, waiter), (Measure::RestartCall, call)])
+}

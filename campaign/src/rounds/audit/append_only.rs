@@ -1,0 +1,356 @@
+//! Redis: the file to which it appends its writes, and how it keeps holds in keys.
+//!
+//! A script's writes stand between `MULTI` and `EXEC`; what it changed is what differs between before and after.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use stanchion_core::{FencingToken, Kind, Name, Ticket};
+
+use crate::history::{Entry, HoldChange, Object};
+
+type Words = Vec<String>;
+
+/// The part of the record that was not taken yet.
+#[derive(Debug, Default)]
+pub(in crate::rounds) struct Tail {
+    /// Where the next command begins, in the files one after the other.
+    offset: usize,
+}
+
+impl Tail {
+    /// The record of a namespace since the last time. `folder` is the server's.
+    ///
+    /// # Errors
+    /// What keeps a file from being read, and what is not understood in it.
+    pub(in crate::rounds) fn take(&mut self, folder: &Path, namespace: &str) -> io::Result<Vec<Entry>> {
+        let bytes = read(folder)?;
+        let mut keys = Keys::new(namespace);
+        let mut commands = Commands { bytes: bytes.get(self.offset..).unwrap_or_default() };
+        while let Some(words) = commands.next()? {
+            keys.command(&words)?;
+        }
+        self.offset = bytes.len() - commands.bytes.len();
+        Ok(keys.entries)
+    }
+}
+
+/// The increments of the file, in their order.
+fn read(folder: &Path) -> io::Result<Vec<u8>> {
+    let mut paths = Vec::new();
+    for entry in folder.join("appendonlydir").read_dir()? {
+        let path = entry?.path();
+        if path.to_string_lossy().ends_with(".incr.aof") {
+            paths.push(path);
+        }
+    }
+    // appendonly.aof.1.incr.aof, appendonly.aof.2.incr.aof, …
+    paths.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
+    let mut bytes = Vec::new();
+    for path in paths {
+        bytes.extend(fs::read(path)?);
+    }
+    Ok(bytes)
+}
+
+fn wrong(what: impl std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the append-only file: {what}"))
+}
+
+/// Commands as arrays of the server's protocol.
+struct Commands<'b> {
+    bytes: &'b [u8],
+}
+
+impl Commands<'_> {
+    /// The next one; `None` where there is no whole one.
+    fn next(&mut self) -> io::Result<Option<Words>> {
+        let start = self.bytes;
+        let words = self.whole();
+        if !matches!(words, Ok(Some(_))) {
+            self.bytes = start;
+        }
+        words
+    }
+
+    fn whole(&mut self) -> io::Result<Option<Words>> {
+        let Some(mut line) = self.line()? else { return Ok(None) };
+        // Annotations.
+        while line.starts_with('#') {
+            let Some(next) = self.line()? else { return Ok(None) };
+            line = next;
+        }
+        let count: usize = number(&line, '*')?;
+        let mut words = Vec::with_capacity(count);
+        for _ in 0..count {
+            let Some(line) = self.line()? else { return Ok(None) };
+            let length: usize = number(&line, '$')?;
+            let Some((word, rest)) = self.bytes.split_at_checked(length + 2) else { return Ok(None) };
+            words.push(String::from_utf8_lossy(&word[..length]).into_owned());
+            self.bytes = rest;
+        }
+        Ok(Some(words))
+    }
+
+    fn line(&mut self) -> io::Result<Option<String>> {
+        let Some(end) = self.bytes.windows(2).position(|two| two == b"\r\n") else { return Ok(None) };
+        let line = std::str::from_utf8(&self.bytes[..end]).map_err(wrong)?.to_owned();
+        self.bytes = &self.bytes[end + 2..];
+        Ok(Some(line))
+    }
+}
+
+fn number(line: &str, mark: char) -> io::Result<usize> {
+    let number = line.strip_prefix(mark).and_then(|digits| digits.parse().ok());
+    number.ok_or_else(|| wrong(format_args!("{line:?} where a number was to follow {mark:?}")))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Row {
+    token: FencingToken,
+    weight: u32,
+    at: u64,
+    until: u64,
+}
+
+type Rows = HashMap<Ticket, Row>;
+
+/// The keys of a namespace that keep holds.
+struct Keys {
+    /// What its keys begin with, before the number of the stripe.
+    prefix: String,
+    now: HashMap<Object, Rows>,
+    /// The objects that a script has changed so far, as they were before it.
+    before: HashMap<Object, Rows>,
+    in_script: bool,
+    entries: Vec<Entry>,
+}
+
+impl Keys {
+    fn new(namespace: &str) -> Self {
+        Self {
+            prefix: format!("{{{namespace}/"),
+            now: HashMap::new(),
+            before: HashMap::new(),
+            in_script: false,
+            entries: Vec::new(),
+        }
+    }
+
+    fn command(&mut self, words: &[String]) -> io::Result<()> {
+        let Some((command, rest)) = words.split_first() else { return Ok(()) };
+        match (command.to_ascii_uppercase().as_str(), rest) {
+            ("MULTI", _) => self.in_script = true,
+            ("EXEC", _) => {
+                self.in_script = false;
+                self.settle();
+            }
+            ("DEL" | "UNLINK", keys) => {
+                for key in keys {
+                    self.change(key, |rows| {
+                        rows.clear();
+                        Ok(())
+                    })?;
+                }
+            }
+            ("SET", [key, value, ..]) => self.change(key, |rows| {
+                rows.clear();
+                rows.extend(held(value)?);
+                Ok(())
+            })?,
+            ("HSET" | "HMSET", [key, fields @ ..]) => self.change(key, |rows| {
+                for pair in fields.chunks_exact(2) {
+                    if let Some(ticket) = ticket(&pair[0]) {
+                        rows.insert(ticket, hold(&pair[1])?);
+                    }
+                }
+                Ok(())
+            })?,
+            ("HDEL", [key, fields @ ..]) => self.change(key, |rows| {
+                for ticket in fields.iter().filter_map(|field| ticket(field)) {
+                    rows.remove(&ticket);
+                }
+                Ok(())
+            })?,
+            ("FLUSHALL" | "FLUSHDB" | "RENAME" | "RESTORE", _) => return Err(wrong(words.join(" "))),
+            _ => {}
+        }
+        if !self.in_script {
+            self.settle();
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, key: &str, change: impl FnOnce(&mut Rows) -> io::Result<()>) -> io::Result<()> {
+        let Some(object) = self.object(key) else { return Ok(()) };
+        let rows = self.now.entry(object.clone()).or_default();
+        self.before.entry(object).or_insert_with(|| rows.clone());
+        change(rows)
+    }
+
+    /// `{NAMESPACE/STRIPE}:m:NAME`, and `s` and `w`.
+    fn object(&self, key: &str) -> Option<Object> {
+        let (_, rest) = key.strip_prefix(&self.prefix)?.split_once("}:")?;
+        let (kind, name) = rest.split_once(':')?;
+        let kind = match kind {
+            "m" => Kind::Mutex,
+            "s" => Kind::Semaphore,
+            "w" => Kind::WaitGroup,
+            _ => return None,
+        };
+        Some(Object::new(kind, Name::new(name).ok()?))
+    }
+
+    /// Writes down what a script has changed: first what ended.
+    fn settle(&mut self) {
+        for (object, before) in self.before.drain() {
+            let now = self.now.entry(object.clone()).or_default();
+            let mut changes: Vec<(u8, u64, Ticket, HoldChange)> = Vec::new();
+            // A ticket that asks again after its lease gets a hold of its own.
+            let goes_on =
+                |ticket: &Ticket, row: &Row| before.get(ticket).is_some_and(|old| old.token == row.token);
+            for ticket in before.keys() {
+                if !now.get(ticket).is_some_and(|row| goes_on(ticket, row)) {
+                    changes.push((0, 0, *ticket, HoldChange::Ended));
+                }
+            }
+            for (ticket, row) in now.iter().filter(|(ticket, row)| before.get(ticket) != Some(row)) {
+                let Row { token, weight, at, until } = *row;
+                if goes_on(ticket, row) {
+                    changes.push((1, 0, *ticket, HoldChange::Renewed { until }));
+                } else {
+                    changes.push((2, token.get(), *ticket, HoldChange::Granted { token, weight, at, until }));
+                }
+            }
+            changes.sort_by_key(|change| (change.0, change.1, change.2));
+            self.entries.extend(changes.into_iter().map(|(_, _, ticket, change)| Entry {
+                object: object.clone(),
+                ticket,
+                change,
+            }));
+        }
+    }
+}
+
+fn ticket(field: &str) -> Option<Ticket> {
+    field.strip_prefix('h')?.parse().ok()
+}
+
+/// A mutex that nobody waits for: `=TOKEN KILL`, or `TICKET KILL EXPIRY GRANTED 1 TOKEN LABEL`.
+fn held(value: &str) -> io::Result<Option<(Ticket, Row)>> {
+    if value.starts_with('=') {
+        return Ok(None);
+    }
+    let words: Vec<&str> = value.splitn(7, ' ').collect();
+    let [ticket, _, until, at, weight, token, ..] = words[..] else { return Err(wrong(value)) };
+    let ticket = ticket.parse().map_err(|_| wrong(value))?;
+    Ok(Some((ticket, row(until, at, weight, token).ok_or_else(|| wrong(value))?)))
+}
+
+/// `EXPIRY GRANTED WEIGHT TOKEN LABEL`.
+fn hold(value: &str) -> io::Result<Row> {
+    let words: Vec<&str> = value.splitn(5, ' ').collect();
+    let [until, at, weight, token, ..] = words[..] else { return Err(wrong(value)) };
+    row(until, at, weight, token).ok_or_else(|| wrong(value))
+}
+
+fn row(until: &str, at: &str, weight: &str, token: &str) -> Option<Row> {
+    let token = FencingToken::new(token.parse().ok()?).ok()?;
+    Some(Row { token, weight: weight.parse().ok()?, at: at.parse().ok()?, until: until.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "00000000000000000000000000000001";
+    const TWO: &str = "00000000000000000000000000000002";
+
+    fn file(commands: &[&[&str]]) -> Vec<u8> {
+        let word = |word: &&str| format!("${}\r\n{word}\r\n", word.len());
+        let command =
+            |words: &&[&str]| format!("*{}\r\n{}", words.len(), words.iter().map(word).collect::<String>());
+        commands.iter().map(command).collect::<String>().into_bytes()
+    }
+
+    fn taken(bytes: &[u8]) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("appendonlydir")).unwrap();
+        fs::write(folder.path().join("appendonlydir/appendonly.aof.1.incr.aof"), bytes).unwrap();
+        let entries = Tail::default().take(folder.path(), "ns").unwrap();
+        entries.iter().map(Entry::to_string).collect()
+    }
+
+    #[test]
+    fn a_mutex_that_nobody_waits_for_and_one_in_a_hash_are_the_same_hold() {
+        let (key, lease) = ("{ns/3}:m:a", format!("{ONE} 900 0100 0050 1 0007 label of two words"));
+        let hash = format!("h{ONE}");
+        let bytes = file(&[
+            &["SELECT", "0"],
+            &["SET", key, &lease, "PXAT", "9"],
+            &["MULTI"],
+            &["DEL", key],
+            &["HSET", key, "tok", "7", &hash, "100 50 1 7 label"],
+            &["EXEC"],
+            &["HSET", key, &hash, "200 50 1 7 label"],
+            &["MULTI"],
+            &["HDEL", key, &hash],
+            &["HSET", key, &format!("h{TWO}"), "300 60 1 8"],
+            &["EXEC"],
+            &["SET", "{other/3}:m:a", &lease],
+            &["HSET", "{ns/3}:l:a", "s", "1 2 3"],
+            &["DEL", key],
+        ]);
+        let line = |ticket: &str, rest: &str| format!("v1 object=mutex:a ticket={ticket} what={rest}");
+        let expected = vec![
+            line(ONE, "granted token=7 weight=1 at=50 until=100"),
+            line(ONE, "renewed until=200"),
+            line(ONE, "ended"),
+            line(TWO, "granted token=8 weight=1 at=60 until=300"),
+            line(TWO, "ended"),
+        ];
+        assert_eq!(taken(&bytes), expected);
+        // Whatever is cut off at its end.
+        for end in 0..bytes.len() {
+            let part = taken(&bytes[..end]);
+            assert_eq!(part, expected[..part.len()], "{end}");
+        }
+    }
+
+    #[test]
+    fn a_ticket_that_comes_back_after_its_lease_has_a_hold_of_its_own() {
+        let (key, hash) = ("{ns/3}:w:a", format!("h{ONE}"));
+        let bytes =
+            file(&[&["HSET", key, &hash, "100 50 1 7 label"], &["HSET", key, &hash, "250 150 1 8 label"]]);
+        let line = |rest: &str| format!("v1 object=wait_group:a ticket={ONE} what={rest}");
+        let expected = [
+            line("granted token=7 weight=1 at=50 until=100"),
+            line("ended"),
+            line("granted token=8 weight=1 at=150 until=250"),
+        ];
+        assert_eq!(taken(&bytes), expected);
+    }
+
+    #[test]
+    fn a_free_mutex_holds_nothing() {
+        let key = "{ns/15}:m:a:b";
+        let bytes = file(&[
+            &["SET", key, &format!("{ONE} 900 100 50 1 7")],
+            &["SET", key, "=0000000000000007 0000000000000900", "KEEPTTL"],
+        ]);
+        let taken = taken(&bytes);
+        assert_eq!(taken.len(), 2);
+        assert_eq!(taken[1], format!("v1 object=mutex:a:b ticket={ONE} what=ended"));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_an_error() {
+        let mut keys = Keys::new("ns");
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        assert!(keys.command(&words(&["FLUSHALL"])).is_err());
+        assert!(keys.command(&words(&["SET", "{ns/1}:m:a", "nonsense"])).is_err());
+        assert!(keys.command(&words(&["SET", "{ns/1}:layout", "2"])).is_ok());
+    }
+}

@@ -1,0 +1,341 @@
+//! Who breaks what the workers stand on.
+
+#![expect(clippy::disallowed_methods, reason = "it has a thread of its own, outside of any runtime")]
+
+use std::io::Write;
+use std::process::{ChildStdin, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::sight::Sight;
+use super::watch::Watch;
+use super::work::{CANCEL, Job, STOP};
+use super::{Fault, Round, Site};
+use crate::history::{Change, Recorder, Target, file_name};
+use stanchion_testbed::faults::{Action, Clock, Direction, Process, Proxy, Then, When};
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// The nemesis' own number in the history, and the first of the workers'.
+const NEMESIS: u32 = 0;
+const FIRST: u32 = 1;
+/// How long workers may take to begin, and to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a rule of the proxy waits for a request that it meets.
+const MEETS: Duration = Duration::from_millis(500);
+
+/// A worker's place: its way to the store outlives it.
+struct Place {
+    proxy: Proxy,
+    worker: u32,
+    process: Process,
+    input: Option<ChildStdin>,
+    sight: Sight,
+}
+
+pub(super) struct Nemesis<'a> {
+    round: &'a Round,
+    site: &'a Site,
+    program: &'a dyn Fn() -> Command,
+    recorder: Recorder,
+    dice: StdRng,
+    places: Vec<Place>,
+    next: u32,
+    clock: Option<Clock>,
+    strikes: u64,
+    _watch: Watch,
+}
+
+impl<'a> Nemesis<'a> {
+    pub(super) fn new(
+        round: &'a Round,
+        site: &'a Site,
+        program: &'a dyn Fn() -> Command,
+    ) -> Result<Self, Error> {
+        let recorder = Recorder::create(&round.folder, NEMESIS)?;
+        let clock = (round.fault == Fault::ClientClockStep).then(Clock::new).transpose()?;
+        let dice = StdRng::seed_from_u64(round.seed);
+        let watch = Watch::start(&recorder);
+        Ok(Self {
+            round,
+            site,
+            program,
+            recorder,
+            dice,
+            places: Vec::new(),
+            next: FIRST,
+            clock,
+            strikes: 0,
+            _watch: watch,
+        })
+    }
+
+    /// Starts the workers and waits until each was granted something.
+    pub(super) fn begin(&mut self) -> Result<(), Error> {
+        for _ in 0..self.round.workers {
+            let proxy = Proxy::to(&self.site.url())?;
+            let (worker, process, input) = self.start(Job::Use, &proxy)?;
+            self.places.push(Place { proxy, worker, process, input, sight: Sight::new() });
+        }
+        let end = Instant::now() + PATIENCE;
+        loop {
+            self.look();
+            let idle = self.places.iter().find(|place| place.sight.grants == 0);
+            let Some(idle) = idle else { return Ok(()) };
+            if Instant::now() > end {
+                return Err(
+                    format!("worker {} was granted nothing; {}", idle.worker, idle.proxy.report()).into()
+                );
+            }
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn start(&mut self, job: Job, proxy: &Proxy) -> Result<(u32, Process, Option<ChildStdin>), Error> {
+        let worker = self.next;
+        self.next += 1;
+        let work = self.round.work(self.site, job, worker, &proxy.url(&self.site.url()));
+        let mut command = (self.program)();
+        if let Some(clock) = &self.clock {
+            clock.shifts(&mut command);
+        }
+        command.args(work.to_arguments()).stdin(Stdio::piped());
+        let mut process = Process::spawn(&mut command)?;
+        let input = process.take_stdin();
+        self.recorder.process(worker, Change::Started)?;
+        Ok((worker, process, input))
+    }
+
+    fn look(&mut self) {
+        for place in &mut self.places {
+            place.sight.look(&self.round.folder.join(file_name(place.worker)));
+        }
+    }
+
+    fn millis(&mut self, range: std::ops::Range<u64>) -> Duration {
+        Duration::from_millis(self.dice.random_range(range))
+    }
+
+    fn any(&mut self) -> usize {
+        self.dice.random_range(0..self.places.len())
+    }
+
+    /// A worker of which that is so, if one is found soon; any other else.
+    fn one_that(&mut self, is_so: impl Fn(&Sight) -> bool) -> usize {
+        for _ in 0..50 {
+            self.look();
+            let first = self.any();
+            let count = self.places.len();
+            let found = (0..count).map(|at| (first + at) % count).find(|at| is_so(&self.places[*at].sight));
+            if let Some(found) = found {
+                return found;
+            }
+            sleep(Duration::from_millis(2));
+        }
+        self.any()
+    }
+
+    /// The round's fault, once, and some time to work on.
+    pub(super) fn strike(&mut self) -> Result<(), Error> {
+        self.strikes += 1;
+        match self.round.fault {
+            Fault::HolderKill => {
+                let at = self.one_that(Sight::holds);
+                self.replace(at)?;
+            }
+            Fault::WaiterKill => {
+                let at = self.one_that(Sight::only_waits);
+                self.replace(at)?;
+            }
+            Fault::HolderPause => self.stop()?,
+            Fault::TaskCancel => self.cancel()?,
+            Fault::ClientClockStep => self.step_clock()?,
+            Fault::ReplyDrop | Fault::RequestDrop | Fault::CutMidFrame => self.lose()?,
+            Fault::BlackHole | Fault::OneWayBlackHole => self.black_hole()?,
+            Fault::WakeUpsDropped => self.swallow()?,
+            Fault::StoreStall | Fault::StoreCrash | Fault::ConnectionKill => self.strike_store()?,
+        }
+        let rest = self.millis(20..150);
+        sleep(rest);
+        self.watch()
+    }
+
+    /// No worker ends by itself.
+    fn watch(&mut self) -> Result<(), Error> {
+        for place in &mut self.places {
+            if !place.process.is_alive() {
+                return Err(format!("worker {} has ended; its own output says why", place.worker).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Kills a worker, and has another one take its place.
+    fn replace(&mut self, at: usize) -> Result<(), Error> {
+        self.recorder.process(self.places[at].worker, Change::Killed)?;
+        self.places[at].process.kill()?;
+        let mut place = self.places.swap_remove(at);
+        (place.worker, place.process, place.input) = self.start(Job::Use, &place.proxy)?;
+        place.sight = Sight::new();
+        self.places.push(place);
+        let rest = self.millis(50..300);
+        sleep(rest);
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<(), Error> {
+        let at = self.one_that(Sight::holds);
+        let worker = self.places[at].worker;
+        self.recorder.process(worker, Change::Stopped)?;
+        self.places[at].process.stop()?;
+        let ttl = u64::try_from(self.round.ttl.as_millis())?;
+        let length = self.millis(ttl / 2..ttl * 3 / 2);
+        sleep(length);
+        self.places[at].process.resume()?;
+        self.recorder.process(worker, Change::Resumed)?;
+        Ok(())
+    }
+
+    fn cancel(&mut self) -> Result<(), Error> {
+        let at = self.any();
+        let Place { worker, input, .. } = &mut self.places[at];
+        let fault = self.recorder.fault_began("all calls dropped", Target::Worker(*worker), true)?;
+        if let Some(input) = input {
+            writeln!(input, "{CANCEL}")?;
+        }
+        self.recorder.fault_ended(fault)?;
+        Ok(())
+    }
+
+    fn step_clock(&mut self) -> Result<(), Error> {
+        let hours = self.dice.random_range(-48..=48_i64);
+        let fault = self.recorder.fault_began("the clients' clock", Target::Worker(FIRST), true)?;
+        if let Some(clock) = &self.clock {
+            clock.set(hours * 3_600_000_000)?;
+        }
+        self.recorder.fault_ended(fault)?;
+        Ok(())
+    }
+
+    /// A request or a reply gets lost, whole or in part.
+    fn lose(&mut self) -> Result<(), Error> {
+        let at = self.any();
+        let then = [Then::Fin, Then::Reset, Then::Silence][self.dice.random_range(0..3)];
+        let half = self.dice.random_range(0..2) == 0;
+        let action = match (self.round.fault, half) {
+            (Fault::ReplyDrop, _) => Action::DropReply(then),
+            (Fault::RequestDrop, _) => Action::DropRequest(then),
+            (_, true) => Action::CutReply(then),
+            (_, false) => Action::CutRequest(then),
+        };
+        let nth = self.dice.random_range(1..12);
+        let Place { worker, proxy, .. } = &self.places[at];
+        let safe = self.site.stand().is_safe(self.round.fault);
+        let fault = self.recorder.fault_began(self.round.fault.name(), Target::Worker(*worker), safe)?;
+        let rule = proxy.on(When::nth(nth), action);
+        let end = Instant::now() + MEETS;
+        while rule.fired() == 0 && Instant::now() < end {
+            sleep(Duration::from_millis(1));
+        }
+        rule.remove();
+        if matches!(then, Then::Silence) {
+            // The client finds out by its request's time limit.
+            sleep(self.round.ttl / 3);
+        }
+        self.recorder.fault_ended(fault)?;
+        Ok(())
+    }
+
+    fn black_hole(&mut self) -> Result<(), Error> {
+        let at = self.any();
+        let direction = match (self.round.fault, self.dice.random_range(0..2)) {
+            (Fault::BlackHole, _) => Direction::Both,
+            (_, 0) => Direction::ToServer,
+            _ => Direction::ToClient,
+        };
+        let (length, resets) = (self.millis(100..1_500), self.dice.random_range(0..2) == 0);
+        let Place { worker, proxy, .. } = &self.places[at];
+        // Where the connections are reset the server may end sessions.
+        let safe = !resets || self.site.stand().is_safe(Fault::ConnectionKill);
+        let fault = self.recorder.fault_began(self.round.fault.name(), Target::Worker(*worker), safe)?;
+        proxy.black_hole(direction);
+        sleep(length);
+        if resets {
+            proxy.heal_by_reset();
+        } else {
+            proxy.heal();
+        }
+        self.recorder.fault_ended(fault)?;
+        Ok(())
+    }
+
+    fn swallow(&mut self) -> Result<(), Error> {
+        let length = self.millis(100..500);
+        let fault = self.recorder.fault_began(self.round.fault.name(), Target::Store, true)?;
+        for place in &self.places {
+            place.proxy.swallow_wake_ups();
+        }
+        sleep(length);
+        for place in &self.places {
+            place.proxy.heal();
+        }
+        self.recorder.fault_ended(fault)?;
+        Ok(())
+    }
+
+    fn strike_store(&mut self) -> Result<(), Error> {
+        let safe = self.site.stand().is_safe(self.round.fault);
+        let length = self.millis(50..900);
+        let fault = self.recorder.fault_began(self.round.fault.name(), Target::Store, safe)?;
+        match self.round.fault {
+            Fault::StoreStall => {
+                self.site.pause()?;
+                sleep(length);
+                self.site.resume()?;
+            }
+            Fault::StoreCrash => {
+                self.site.kill()?;
+                sleep(length / 4);
+                self.site.restart()?;
+            }
+            _ => self.site.end_connections()?,
+        }
+        self.recorder.fault_ended(fault)?;
+        Ok(())
+    }
+
+    /// Ends the workers, and tells how often it struck.
+    pub(super) fn end(&mut self) -> Result<u64, Error> {
+        for mut place in self.places.drain(..) {
+            if let Some(mut input) = place.input.take() {
+                writeln!(input, "{STOP}")?;
+            }
+            finish(&self.recorder, place.worker, &mut place.process)?;
+        }
+        Ok(self.strikes)
+    }
+
+    /// Has a last worker take what is left.
+    pub(super) fn drain(&mut self) -> Result<(), Error> {
+        let proxy = Proxy::to(&self.site.url())?;
+        let (worker, mut process, _input) = self.start(Job::Drain, &proxy)?;
+        finish(&self.recorder, worker, &mut process)
+    }
+}
+
+fn finish(recorder: &Recorder, worker: u32, process: &mut Process) -> Result<(), Error> {
+    let status = process.wait(PATIENCE)?;
+    if status.is_none() {
+        recorder.process(worker, Change::Killed)?;
+        process.kill()?;
+        return Err(format!("worker {worker} did not end within {PATIENCE:?}").into());
+    }
+    recorder.process(worker, Change::Ended)?;
+    match status.filter(|status| !status.success()) {
+        Some(status) => Err(format!("worker {worker} ended with {status}").into()),
+        None => Ok(()),
+    }
+}

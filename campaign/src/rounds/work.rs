@@ -1,0 +1,177 @@
+//! A worker: what it is told, and its life.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stanchion_core::{Kind, Store};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::task::JoinSet;
+
+use super::orders::obey;
+use super::workload::Workload;
+use crate::history::Recorder;
+
+/// Tasks of each kind in a worker.
+const TASKS: usize = 3;
+
+/// What the nemesis says to a worker over its standard input, a line each.
+pub(crate) const CANCEL: &str = "cancel";
+pub(crate) const STOP: &str = "stop";
+
+/// What a worker does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// Calls everything again and again, until it is told to stop or its input ends.
+    Use,
+    /// Takes what is left when all is quiet, once.
+    Drain,
+    /// Does what it is told.
+    Obey,
+}
+
+const JOBS: [(Job, &str); 3] = [(Job::Use, "use"), (Job::Drain, "drain"), (Job::Obey, "obey")];
+
+/// What a worker is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Work {
+    pub(crate) job: Job,
+    pub(crate) folder: PathBuf,
+    pub(crate) worker: u32,
+    pub(crate) url: String,
+    pub(crate) ttl: Duration,
+    pub(crate) kinds: Vec<Kind>,
+    pub(crate) seed: u64,
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Mutex => "mutex",
+        Kind::Semaphore => "semaphore",
+        Kind::WaitGroup => "wait-group",
+        Kind::Limiter => "limiter",
+        Kind::BloomFilter => "bloom-filter",
+    }
+}
+
+fn kind_named(name: &str) -> Option<Kind> {
+    [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup, Kind::Limiter]
+        .into_iter()
+        .find(|kind| kind_name(*kind) == name)
+}
+
+impl Work {
+    /// As arguments of a command line.
+    #[must_use]
+    pub fn to_arguments(&self) -> Vec<String> {
+        let job = JOBS.iter().find(|(job, _)| *job == self.job).map_or("", |(_, name)| *name);
+        let kinds: Vec<_> = self.kinds.iter().map(|kind| kind_name(*kind)).collect();
+        vec![
+            job.to_owned(),
+            self.folder.display().to_string(),
+            self.worker.to_string(),
+            self.url.clone(),
+            self.ttl.as_millis().to_string(),
+            kinds.join(","),
+            self.seed.to_string(),
+        ]
+    }
+
+    /// From arguments as [`to_arguments`](Self::to_arguments) makes them; `None` if they are none.
+    #[must_use]
+    pub fn parse(arguments: &[String]) -> Option<Self> {
+        let [job, folder, worker, url, ttl, kinds, seed] = arguments else { return None };
+        Some(Self {
+            job: JOBS.iter().find(|(_, name)| name == job).map(|(job, _)| *job)?,
+            folder: folder.into(),
+            worker: worker.parse().ok()?,
+            url: url.clone(),
+            ttl: Duration::from_millis(ttl.parse().ok()?),
+            kinds: kinds.split(',').map(kind_named).collect::<Option<_>>()?,
+            seed: seed.parse().ok()?,
+        })
+    }
+
+    /// The URL of its store.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Works with a store that was connected to that URL, until the nemesis says that it is enough.
+    ///
+    /// # Errors
+    /// As writing the history; as [`Store`] when it makes objects, and when what is left cannot be taken.
+    pub async fn run(&self, store: Arc<dyn Store>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let recorder = Recorder::create(&self.folder, self.worker)?;
+        match self.job {
+            Job::Use => self.use_up(Workload::new(store.as_ref(), self, recorder)?).await?,
+            Job::Drain => Workload::new(store.as_ref(), self, recorder)?.drain().await?,
+            Job::Obey => obey(store.as_ref(), self.ttl, &recorder).await?,
+        }
+        // What cannot be given back ends with its lease.
+        drop(store.close().await);
+        Ok(())
+    }
+
+    async fn use_up(&self, workload: Workload) -> io::Result<()> {
+        let workload = Arc::new(workload);
+        let mut lines = BufReader::new(tokio::io::stdin()).lines();
+        let mut round = 0;
+        let mut tasks = self.tasks(&workload, round);
+        loop {
+            tokio::select! {
+                line = lines.next_line() => match line?.as_deref() {
+                    Some(CANCEL) => {
+                        round += 1;
+                        tasks.shutdown().await;
+                        tasks = self.tasks(&workload, round);
+                    }
+                    Some(STOP) | None => break,
+                    Some(_) => {}
+                },
+                // A task ends when its history cannot be written, and by a panic.
+                Some(ended) = tasks.join_next() => {
+                    ended.map_err(io::Error::other)??;
+                }
+            }
+        }
+        tasks.shutdown().await;
+        Ok(())
+    }
+
+    fn tasks(&self, workload: &Arc<Workload>, round: u64) -> JoinSet<io::Result<()>> {
+        let mut tasks = JoinSet::new();
+        for (at, kind) in self.kinds.iter().enumerate() {
+            for task in 0..TASKS {
+                let number = (round << 16) | (u64::try_from(at * TASKS + task).unwrap_or_default());
+                let (workload, kind) = (Arc::clone(workload), *kind);
+                tasks.spawn(async move { workload.run(kind, number).await });
+            }
+        }
+        tasks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_worker_is_told_fits_on_a_command_line() {
+        for job in [Job::Use, Job::Drain, Job::Obey] {
+            let work = Work {
+                job,
+                folder: "/tmp/a b".into(),
+                worker: 3,
+                url: "redis://127.0.0.1:1/?namespace=x".to_owned(),
+                ttl: Duration::from_millis(1_000),
+                kinds: vec![Kind::Mutex, Kind::WaitGroup],
+                seed: 7,
+            };
+            assert_eq!(Work::parse(&work.to_arguments()), Some(work));
+        }
+        assert_eq!(Work::parse(&["use".to_owned()]), None);
+    }
+}

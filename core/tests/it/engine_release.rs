@@ -1,0 +1,100 @@
+//! What a release says when a reply was lost: yes, no or unknown, never one for another.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time and fail by panics"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use crate::model::{Model, model};
+use stanchion_core::engine::Engine;
+use stanchion_core::{ErrorKind, Mutex, MutexGuard, MutexOptions, SemaphoreOptions};
+use tokio::time::{sleep, timeout};
+
+const TTL: Duration = Duration::from_millis(600);
+
+fn mutex(engine: &Engine) -> Arc<dyn Mutex> {
+    engine.mutex("m", MutexOptions::default().ttl(TTL * 10)).unwrap()
+}
+
+fn lose_next(model: &Model) {
+    model.faults.lose_reply.store(model.faults.calls.load(SeqCst) + 1, SeqCst);
+}
+
+/// Somebody elsewhere frees all holds.
+fn free_elsewhere(model: &Model) {
+    model.records.lock().unwrap().values_mut().for_each(|record| record.holds.clear());
+}
+
+/// Releases by a request whose reply is lost.
+async fn release(model: &Model, guard: MutexGuard) -> Result<(), ErrorKind> {
+    lose_next(model);
+    guard.release().await.map_err(|error| error.kind())
+}
+
+#[tokio::test]
+async fn c3_m8_a_hold_freed_by_force_is_not_reported_as_released() {
+    let (model, engine) = model();
+    let mutex = mutex(&engine);
+    let guard = mutex.lock().await.unwrap();
+    assert!(mutex.force_unlock().await.unwrap());
+    timeout(TTL / 10, guard.lost()).await.expect("its holder is told at once");
+    assert_eq!(release(&model, guard).await, Err(ErrorKind::Lost));
+    let semaphore = engine.semaphore("s", SemaphoreOptions::new(2).ttl(TTL * 10)).unwrap();
+    let (freed, kept) = (semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap());
+    assert!(semaphore.force_release(freed.ticket()).await.unwrap());
+    assert!(!freed.is_held() && kept.is_held());
+    lose_next(&model);
+    assert_eq!(freed.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    lose_next(&model);
+    kept.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn c3_m8_after_force_in_doubt_a_release_in_doubt_is_unknown() {
+    let (model, engine) = model();
+    let mutex = mutex(&engine);
+    for executed in [true, false] {
+        let guard = mutex.lock().await.unwrap();
+        model.faults.lose_requests.store(!executed, SeqCst);
+        lose_next(&model);
+        assert_eq!(mutex.force_unlock().await.unwrap_err().kind(), ErrorKind::Unknown);
+        model.faults.lose_requests.store(false, SeqCst);
+        assert!(guard.is_held());
+        assert_eq!(release(&model, guard).await, Err(ErrorKind::Unknown));
+        // A release that was answered leaves no doubt.
+        let guard = mutex.lock().await.unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn c3_c11_where_a_tombstone_is_left_the_store_tells_whose_it_is() {
+    let (model, engine) = model();
+    let mutex = mutex(&engine);
+    for freed in [false, true] {
+        lose_next(&model);
+        let guard = mutex.lock().await.unwrap();
+        if freed {
+            free_elsewhere(&model);
+        }
+        let expected = if freed { Err(ErrorKind::Lost) } else { Ok(()) };
+        assert_eq!(release(&model, guard).await, expected);
+        assert_eq!(model.left(), (0, 0));
+    }
+}
+
+#[tokio::test]
+async fn c3_a_release_in_doubt_beyond_the_deadline_is_unknown() {
+    let (model, engine) = model();
+    let options = MutexOptions::default().ttl(TTL).renew(false);
+    let guard = engine.mutex("m", options).unwrap().lock().await.unwrap();
+    sleep(TTL * 3 / 4).await;
+    model.faults.delay_ms.store(150, SeqCst);
+    assert!(guard.is_held());
+    assert_eq!(release(&model, guard).await, Err(ErrorKind::Unknown), "released, or expired");
+}

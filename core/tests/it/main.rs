@@ -1,0 +1,22 @@
+//! The engine, the limiter and the layout of filters: all integration tests in one program.
+
+mod bloom_layout;
+mod engine;
+mod engine_bloom;
+mod engine_chores;
+mod engine_groups;
+mod engine_joint;
+mod engine_leases;
+mod engine_limits;
+mod engine_members;
+mod engine_outage;
+mod engine_outbox;
+mod engine_places;
+mod engine_refunds;
+mod engine_release;
+mod limit_exact;
+mod limit_golden;
+mod limit_laws;
+mod limit_model;
+mod limit_quota;
+mod model;

@@ -1,0 +1,138 @@
+//! Worker processes of a test, to be killed and stopped.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use crate::servers::wait_until;
+
+/// How long a process may take to stop, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A process that this test has started: often its own program again, with a variable that says what to do.
+///
+/// Only its own process is signalled, not what that has started. It needs Linux, for `/proc`.
+///
+/// # Drop
+///
+/// Kills it and waits for its end. A test that is killed itself drops nothing: a worker that may outlive it should end
+/// at the end of its standard input.
+///
+/// ```no_run
+/// use std::process::{Command, Stdio};
+/// use stanchion_testbed::faults::Process;
+///
+/// let mut worker = Process::spawn(Command::new("sleep").arg("60").stdin(Stdio::piped()))?;
+/// worker.stop()?;
+/// worker.resume()?;
+/// worker.kill()?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+}
+
+impl Process {
+    /// Starts it, with standard streams as the command has them.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn spawn(command: &mut Command) -> io::Result<Self> {
+        command.spawn().map(|child| Self { child })
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The writing end of its standard input, once, if the command has it piped.
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
+    }
+
+    /// The reading end of its standard output, once, if the command has it piped.
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
+    }
+
+    /// The reading end of its standard error, once, if the command has it piped.
+    pub fn take_stderr(&mut self) -> Option<ChildStderr> {
+        self.child.stderr.take()
+    }
+
+    /// Kills it (`SIGKILL`), also when it is stopped, and waits for its end. One that has ended is left as it is.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn kill(&mut self) -> io::Result<ExitStatus> {
+        self.child.kill()?;
+        self.child.wait()
+    }
+
+    /// Stops it where it is (`SIGSTOP`); returns when all its threads have stopped.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] when it has ended, [`ErrorKind::TimedOut`] when it does not stop within 10 s.
+    pub fn stop(&mut self) -> io::Result<()> {
+        self.signal("STOP")?;
+        let pid = self.id();
+        let stopped = wait_until(PATIENCE, || all_stopped(pid).then_some(()));
+        stopped.ok_or_else(|| ErrorKind::TimedOut.into())
+    }
+
+    /// Lets it go on (`SIGCONT`).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] when it has ended.
+    pub fn resume(&mut self) -> io::Result<()> {
+        self.signal("CONT")
+    }
+
+    /// Waits for its end, for at most `limit`; `None` when it still runs. It blocks its thread.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn wait(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
+        wait_until(limit, || self.child.try_wait().transpose()).transpose()
+    }
+
+    /// Whether it has not ended. A stopped one has not.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    fn signal(&mut self, signal: &str) -> io::Result<()> {
+        // Its id is nobody else's as long as nobody has waited for its end.
+        if self.child.try_wait()?.is_some() {
+            return Err(ErrorKind::NotFound.into());
+        }
+        let pid = self.id().to_string();
+        let script = "kill -s \"$0\" \"$1\"";
+        let status = Command::new("sh").args(["-c", script, signal, &pid]).stdin(Stdio::null()).status()?;
+        if status.success() { Ok(()) } else { Err(ErrorKind::NotFound.into()) }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}
+
+/// Whether every thread of a process is stopped, or has ended.
+fn all_stopped(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    threads.flatten().all(|thread| {
+        let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+        let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+        state.is_none_or(|state| state.trim_start().starts_with(['T', 't', 'Z', 'X']))
+    })
+}

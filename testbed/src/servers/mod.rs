@@ -1,0 +1,64 @@
+//! Real servers for tests: found on this machine, private to one process, and gone when that process is.
+//!
+//! [`redis()`] and [`postgres()`] give the server that all tests of a process share; [`RedisServer`] and
+//! [`PostgresServer`] are for a test that kills, stops or fills one, [`RedisCluster`] and [`RedisSentinel`] for one that
+//! needs several, and [`PgBouncer`] a pooler in front of a Postgres. Nothing here is asynchronous: starting a server
+//! blocks its thread, for some 50 ms with Redis and a second with Postgres.
+//!
+//! With the feature `containers`, the shared two come in containers where a Docker daemon answers and has the image or can
+//! pull it; the others never do, since a test that stops a server or shifts its clock has to have its process.
+//!
+//! Each server has a small shell as its parent, which holds the reading end of a pipe. When this process ends, in
+//! whatever way, the pipe is closed, and the shell kills the server and removes its folder. So no `Drop` has to run,
+//! and a test that is killed leaves nothing behind. It needs Linux, for `/proc`.
+//!
+//! ```no_run
+//! use stanchion_testbed::servers::{RedisOptions, RedisServer};
+//!
+//! let server = RedisServer::start(RedisOptions::default().append_only(true))?;
+//! server.kill()?;
+//! server.restart()?; // the same port, the same data
+//! # Ok::<(), stanchion_testbed::servers::ServerError>(())
+//! ```
+
+mod account;
+#[cfg(feature = "containers")]
+mod container;
+#[cfg(feature = "containers")]
+mod docker;
+mod error;
+mod find;
+pub mod install;
+mod launch;
+mod pgbouncer;
+mod postgres;
+mod postgres_access;
+mod postgres_data;
+mod postgres_sessions;
+mod postgres_standby;
+mod redis;
+mod redis_clients;
+mod redis_cluster;
+mod redis_sentinel;
+mod redis_wire;
+mod server;
+mod shared;
+mod supervisor;
+mod tls;
+mod wait;
+
+pub(crate) use launch::{folder as temporary_folder, free_port};
+pub(crate) use supervisor::{Supervisor, last_lines};
+
+#[cfg(feature = "containers")]
+pub use container::{Container, POSTGRES_IMAGE_VARIABLE, REDIS_IMAGE_VARIABLE};
+pub use error::ServerError;
+pub use find::{pgbouncer, postgres_folder, redis_server};
+pub use pgbouncer::PgBouncer;
+pub use postgres::{PostgresOptions, PostgresServer};
+pub use redis::{RedisOptions, RedisServer};
+pub use redis_cluster::RedisCluster;
+pub use redis_sentinel::RedisSentinel;
+pub use server::Server;
+pub use shared::{POSTGRES_URL_VARIABLE, REDIS_URL_VARIABLE, SharedServer, postgres, redis};
+pub use wait::wait_until;

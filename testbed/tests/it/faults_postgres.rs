@@ -1,0 +1,273 @@
+//! The proxy keeps its promises in front of a Postgres: it groups messages into requests, loses what it is told to
+//! lose, and nothing else.
+
+#![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
+
+use std::process::Command;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::wire::*;
+use stanchion_testbed::faults::{Action, Direction, Mark, Proxy, Request, Then, When};
+use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
+
+const DELAY: Duration = Duration::from_millis(400);
+
+/// One for all: starting it is most of a test's time.
+static SERVER: LazyLock<PostgresServer> =
+    LazyLock::new(|| PostgresServer::start(PostgresOptions::default()).unwrap());
+static BEDS: AtomicU32 = AtomicU32::new(0);
+
+struct Bed {
+    server: &'static PostgresServer,
+    proxy: Proxy,
+    start: Mark,
+    /// What counts there.
+    count: String,
+    table: String,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let table = format!("n{}", BEDS.fetch_add(1, Ordering::Relaxed));
+        SERVER.sql(&format!("CREATE TABLE {table} AS SELECT 0 AS value")).unwrap();
+        let count = format!("UPDATE {table} SET value = value + 1 RETURNING value");
+        let proxy = Proxy::to(&SERVER.url()).unwrap();
+        Self { server: &SERVER, start: proxy.mark(), proxy, count, table }
+    }
+
+    fn session(&self) -> Session {
+        Session::to(self.proxy.port(), "test")
+    }
+
+    /// What the server has counted, asked past the proxy.
+    fn value(&self) -> String {
+        self.server.sql(&format!("SELECT value FROM {}", self.table)).unwrap()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let all = self.proxy.requests_matching(self.start, |_| true);
+        all.into_iter().map(|request: Request| request.name).collect()
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a stopwatch")]
+fn timed(action: impl FnOnce()) -> Duration {
+    let start = std::time::Instant::now();
+    action();
+    start.elapsed()
+}
+
+#[test]
+fn messages_are_grouped_into_requests() {
+    let bed = Bed::new();
+    let mut session = bed.session();
+    assert_eq!(session.ask(&bed.count).unwrap(), "1");
+    // Pipelined: with the text, by the name, and by the simple protocol.
+    session.send_extended(Some(&bed.count));
+    session.send_extended(None);
+    session.send("SELECT 7");
+    assert_eq!([(); 3].map(|()| session.value().unwrap()), ["2", "3", "7"]);
+    session.send("SELECT 1; SELECT 2");
+    assert_eq!(session.value().unwrap(), "2");
+    session.send("SELECT nonsense");
+    assert_eq!(session.until_ready().unwrap(), "EZ");
+    assert_eq!(bed.names(), ["STARTUP", "UPDATE", "UPDATE", "UPDATE", "SELECT", "SELECT", "SELECT"]);
+    assert_eq!((bed.proxy.requests(), bed.proxy.replies()), (7, 7));
+    let prepared = bed.proxy.requests_matching(bed.start, |request| request.text.starts_with("UPDATE"));
+    assert_eq!(prepared.len(), 3, "{}", bed.proxy.report());
+}
+
+#[test]
+fn a_flushed_request_is_one() {
+    let bed = Bed::new();
+    let mut session = bed.session();
+    session.0.send([message(b'P', b"s\0SELECT 5\0\0\0"), message(b'H', b"")].concat());
+    assert_eq!(session.message().unwrap().0, '1');
+    session.send_extended(None);
+    assert_eq!(session.value().unwrap(), "5");
+    session.send("SELECT 6");
+    assert_eq!(session.value().unwrap(), "6");
+    assert_eq!(bed.names(), ["STARTUP", "SELECT", "SELECT"]);
+    assert_eq!(bed.proxy.replies(), 3);
+}
+
+#[test]
+fn real_clients_log_in_and_copy() {
+    let bed = Bed::new();
+    let psql = |url: &str, sql: &str| {
+        let mut psql = Command::new(bed.server.programs().join("psql"));
+        let output =
+            psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "-c", sql, url]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    let url = bed.proxy.url(&bed.server.url());
+    assert_eq!(psql(&url, "SELECT 1"), "1");
+    assert_eq!(bed.names(), ["SSLREQUEST", "STARTUP", "SELECT"]);
+    assert_eq!(psql(&url, "COPY (SELECT generate_series(1, 3)) TO STDOUT"), "1\n2\n3");
+    assert_eq!((bed.proxy.requests(), bed.proxy.replies()), (6, 6), "{}", bed.proxy.report());
+}
+
+#[test]
+fn passwords_and_encryption_pass() {
+    let server = PostgresServer::start(PostgresOptions::default().passwords(true).tls(true)).unwrap();
+    let user = server.role("ann", "pw", "").unwrap().replace("verify-full", "verify-ca");
+    let proxy = Proxy::to(&user).unwrap();
+    let mut psql = Command::new(server.programs().join("psql"));
+    let output =
+        psql.args(["--no-psqlrc", "-tAc", "SELECT current_user", &proxy.url(&user)]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ann\n", "{output:?}");
+    assert_eq!(proxy.requests(), 1, "{}", proxy.report());
+}
+
+#[test]
+fn logins_can_be_cut_and_lost() {
+    let server = PostgresServer::start(PostgresOptions::default().passwords(true)).unwrap();
+    let user = server.role("ann", "pw", "").unwrap();
+    let proxy = Proxy::to(&user).unwrap();
+    let login = || {
+        let mut psql = Command::new(server.programs().join("psql"));
+        psql.args(["--no-psqlrc", "-tAc", "SELECT current_user", &proxy.url(&user)]).output().unwrap()
+    };
+    for action in [Action::CutReply(Then::Fin), Action::DropReply(Then::Reset)] {
+        let rule = proxy.on(When::next().named("STARTUP"), action);
+        assert!(!login().status.success());
+        assert_eq!(rule.fired(), 1);
+    }
+    assert_eq!(String::from_utf8_lossy(&login().stdout), "ann\n");
+}
+
+#[test]
+fn the_kth_reply_is_dropped_after_its_commit() {
+    for then in [Then::Fin, Then::Reset, Then::Silence] {
+        let bed = Bed::new();
+        let mut session = bed.session();
+        let rule = bed.proxy.on(When::nth(2).named("UPDATE"), Action::DropReply(then));
+        session.send_extended(Some(&bed.count));
+        session.send_extended(None);
+        session.send(&bed.count);
+        assert_eq!(session.value().unwrap(), "1");
+        match then {
+            Then::Fin => session.0.expect_fin(),
+            Then::Reset => session.0.expect_reset(),
+            Then::Silence => session.0.expect_silence(),
+        }
+        assert_eq!(rule.fired(), 1, "{}", bed.proxy.report());
+        assert!(["2", "3"].contains(&bed.value().as_str()), "it was committed");
+        assert_eq!(bed.session().ask("SELECT 1").unwrap(), "1");
+    }
+}
+
+#[test]
+fn the_kth_request_is_dropped_and_never_reaches_the_server() {
+    for then in [Then::Fin, Then::Reset, Then::Silence] {
+        let bed = Bed::new();
+        let mut session = bed.session();
+        let rule = bed.proxy.on(When::nth(2).containing("RETURNING"), Action::DropRequest(then));
+        session.send_extended(Some(&bed.count));
+        assert_eq!(session.value().unwrap(), "1");
+        session.send_extended(None);
+        match then {
+            Then::Fin => session.0.expect_fin(),
+            Then::Reset => session.0.expect_reset(),
+            Then::Silence => session.0.expect_silence(),
+        }
+        assert_eq!((rule.fired(), bed.value().as_str()), (1, "1"), "{}", bed.proxy.report());
+    }
+}
+
+#[test]
+fn frames_are_cut_in_the_middle() {
+    let bed = Bed::new();
+    let mut session = bed.session();
+    let reply = bed.proxy.on(When::next(), Action::CutReply(Then::Fin));
+    session.send("SELECT repeat('x', 100)");
+    let rest = session.0.read_to_end();
+    assert!(rest.starts_with('T') && !rest.contains('Z') && rest.len() > 20, "{rest:?}");
+    let mut session = bed.session();
+    let request = bed.proxy.on(When::next(), Action::CutRequest(Then::Reset));
+    session.send(&bed.count);
+    session.0.expect_reset();
+    assert_eq!((reply.fired(), request.fired(), bed.value().as_str()), (1, 1, "0"));
+}
+
+#[test]
+fn requests_and_replies_are_late() {
+    let bed = Bed::new();
+    let mut session = bed.session();
+    for action in [Action::DelayRequest(DELAY), Action::DelayReply(DELAY)] {
+        let rule = bed.proxy.on(When::nth(2), action);
+        let took = timed(|| {
+            for _ in 0..3 {
+                assert_eq!(session.ask("SELECT 1").unwrap(), "1");
+            }
+        });
+        assert!(took >= DELAY && took < DELAY * 10, "{took:?}");
+        assert_eq!(rule.fired(), 1);
+    }
+}
+
+#[test]
+fn a_healed_black_hole_gives_back_what_it_held_in_order() {
+    let bed = Bed::new();
+    let mut session = bed.session();
+    for (direction, reached) in
+        [(Direction::ToServer, "0"), (Direction::ToClient, "5"), (Direction::Both, "5")]
+    {
+        bed.proxy.black_hole(direction);
+        session.send_extended(Some(&bed.count));
+        session.send(&bed.count);
+        session.0.expect_silence();
+        assert_eq!(bed.value(), reached, "{direction:?}");
+        bed.proxy.heal();
+        let got = [(); 2].map(|()| session.value().unwrap().parse::<u32>().unwrap());
+        assert_eq!(got[0] + 1, got[1]);
+        if direction == Direction::ToServer {
+            assert_eq!(session.ask(&bed.count).unwrap(), "3");
+        }
+        session.send("DEALLOCATE ALL");
+        session.until_ready().unwrap();
+    }
+}
+
+#[test]
+fn notifications_are_swallowed_and_nothing_else() {
+    let bed = Bed::new();
+    let mut session = bed.session();
+    session.ask("LISTEN box").unwrap();
+    let notify = || bed.server.sql("NOTIFY box, 'hint'").unwrap();
+    notify();
+    let (kind, body) = session.message().unwrap();
+    assert_eq!((kind, body.contains("hint")), ('A', true));
+    bed.proxy.swallow_wake_ups();
+    notify();
+    session.0.expect_silence();
+    assert_eq!(session.ask("SELECT 1").unwrap(), "1");
+    // Its own, in the middle of a reply.
+    session.send("NOTIFY box, 'own'");
+    assert_eq!(session.until_ready().unwrap(), "CZ");
+    session.send("DO $$ BEGIN RAISE NOTICE 'heard'; END $$");
+    assert_eq!(session.until_ready().unwrap(), "NCZ");
+    assert_eq!(bed.proxy.swallowed(), 2);
+    bed.proxy.heal();
+    notify();
+    assert_eq!(session.message().unwrap().0, 'A');
+    let replies = bed.proxy.replies();
+    assert_eq!(replies, bed.proxy.requests(), "what comes unasked is no reply");
+}
+
+#[test]
+fn sessions_are_closed_and_refused() {
+    let bed = Bed::new();
+    let mut session = bed.session();
+    assert_eq!(bed.proxy.reset(), 1);
+    session.0.expect_reset();
+    bed.proxy.refuse();
+    assert!(Client::try_to(bed.proxy.port()).is_err());
+    bed.proxy.heal();
+    let mut session = bed.session();
+    assert_eq!(bed.proxy.close(), 1);
+    session.0.expect_fin();
+}
