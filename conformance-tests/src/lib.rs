@@ -13,8 +13,10 @@ pub mod gaps;
 mod harness;
 mod quiet;
 pub mod steps;
+pub mod stopwatch;
 pub mod suite;
 pub mod support;
 
 pub use cases::CASES;
 pub use harness::Harness;
+pub use stopwatch::EPSILON;

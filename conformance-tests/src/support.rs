@@ -13,12 +13,10 @@ use stanchion_core::clock::{self, Instant};
 use stanchion_core::{ErrorKind, HoldOptions, Result, Ticket, Ttl};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 use crate::Harness;
+pub use crate::stopwatch::{EPSILON, Stopwatch, timeout};
 
-/// ε of the contract: the scheduling allowance.
-pub const EPSILON: Duration = Duration::from_millis(500);
 /// The most the poll floor `P` can be.
 pub const POLL_FLOOR: Duration = Duration::from_secs(1);
 /// How long a dropped future may leave something behind while the store answers (C4), with ε.
