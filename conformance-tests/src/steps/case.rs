@@ -16,6 +16,12 @@ pub struct Case<H: ?Sized + 'static> {
 }
 
 impl<H: ?Sized> Case<H> {
+    /// The name: clauses in lower case, then what is asserted.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// Group and name, as the test runner prints them.
     #[must_use]
     pub fn path(&self) -> String {
