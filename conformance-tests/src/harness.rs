@@ -6,8 +6,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::Store;
 
-use crate::suite::Case;
-
 /// A store under test, with a state that no other harness sees.
 ///
 /// Each case makes a harness of its own, so a case may use any name and may lose data without harm to the others.
@@ -35,7 +33,4 @@ pub trait Harness: Send + Sync + 'static {
     /// Makes the store forget everything it keeps for this harness, as after a crash without persistence; `false` if
     /// that is beyond this harness.
     async fn lose_data(&self) -> bool;
-
-    /// Why this store is known to fail a case, if it is. The reason is printed and the case is not run.
-    fn gap(&self, case: &Case) -> Option<String>;
 }

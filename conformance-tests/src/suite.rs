@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::io::{self, Write};
 use std::pin::Pin;
 use std::sync::mpsc;
 use std::thread;
@@ -12,12 +13,14 @@ use stanchion_core::{
     BloomOptions, Capabilities, ErrorKind, LimiterOptions, MutexMode, Quota, Store, WaitGroupOptions,
 };
 
-use crate::gaps::Gap;
+use crate::gaps::{CannotShow, Gap};
 use crate::harness::Harness;
 use crate::quiet::QUIET;
 
 /// How long a case may take before it counts as stuck.
 pub const CASE_LIMIT: Duration = Duration::from_secs(120);
+/// The same for a case that is listed as a gap, and expected to fail.
+const GAP_LIMIT: Duration = Duration::from_secs(20);
 
 /// A case under way. It needs no `Send`: it is driven by a thread of its own.
 pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
@@ -64,15 +67,6 @@ impl Case {
             clauses.push("S8".to_owned());
         }
         clauses
-    }
-
-    /// The reason of the first of these gaps that names a clause of this case, or its letter, for that store.
-    #[must_use]
-    pub fn gap_in(&self, gaps: &[Gap], store: &str) -> Option<String> {
-        let clauses = self.clauses();
-        let names =
-            |gap: &&Gap| clauses.iter().any(|clause| clause == gap.clause || clause[..1] == *gap.clause);
-        gaps.iter().filter(|gap| gap.store == store).find(names).map(|gap| gap.reason.to_owned())
     }
 
     /// Whether the case needs what the store declares that it does not have.
@@ -130,9 +124,57 @@ fn run_boxed(path: &str, start: Start) {
     let case = find(path).unwrap_or_else(|| panic!("there is no case {path}"));
     match judged(case, CASE_LIMIT, start) {
         Verdict::Passed => {}
-        Verdict::Gap(reason) => println!("gap: {path}: {reason}"),
+        Verdict::Gap(reason) => panic!("{path}: {reason}: a known gap is listed in the call of the suite"),
         Verdict::Failed(message) => panic!("{path}: {message}"),
     }
+}
+
+/// Checks the list of known gaps; what [`suite!`](crate::suite!) makes a test of.
+///
+/// # Panics
+/// If the list names what is no case, or a case that passes.
+pub fn check_gaps<H, F>(gaps: &[Gap], start: impl Fn() -> F + Clone + Send + 'static)
+where
+    H: Harness,
+    F: Future<Output = H>,
+{
+    let mut wrong = Vec::new();
+    for gap in gaps {
+        let listed: Vec<_> = crate::CASES.iter().filter(|case| gap.lists(&case.path())).collect();
+        if listed.is_empty() {
+            wrong.push(format!("{gap:?} names no case"));
+        }
+        for case in listed {
+            if verdict(*case, GAP_LIMIT, start.clone()) == Verdict::Passed {
+                wrong.push(format!("{} passes, and is listed as a gap: {}", case.path(), gap.reason));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Prints what a suite runs and what its store declares, past the capture of the test runner; what
+/// [`suite!`](crate::suite!) makes a test of.
+///
+/// # Panics
+/// If the store cannot be reached.
+pub fn print_counts<H, F>(suite: &str, gaps: &[Gap], start: impl FnOnce() -> F + Send + 'static)
+where
+    H: Harness,
+    F: Future<Output = H>,
+{
+    let cases = crate::CASES.len();
+    let known = crate::CASES.iter().filter(|case| gaps.iter().any(|gap| gap.lists(&case.path()))).count();
+    let counts = format!("suite {suite}: {cases} cases, {known} known gaps");
+    let start = boxed(start);
+    let print = async move || {
+        let capabilities = start().await.store().await.capabilities();
+        // The runner shows what a test prints only if the test fails.
+        let _ = writeln!(io::stdout(), "{counts}; the store declares {capabilities:?}");
+        Verdict::Passed
+    };
+    let printed = apart("counts", CASE_LIMIT, Box::new(|| Box::pin(print())));
+    assert_eq!(printed, Verdict::Passed, "{suite}");
 }
 
 /// Runs a case on a runtime of its own and says what became of it. A case that is stuck beyond `limit` has failed; its
@@ -159,9 +201,6 @@ where
 fn judged(case: Case, limit: Duration, start: Start) -> Verdict {
     let held = async move || {
         let harness = start().await;
-        if let Some(reason) = harness.gap(&case) {
-            return Verdict::Gap(reason);
-        }
         let store = harness.store().await;
         let capabilities = store.capabilities();
         if let Some(reason) = case.undeclared(&capabilities) {
@@ -193,8 +232,11 @@ pub(crate) fn apart(name: &str, limit: Duration, case: Making<Verdict>) -> Verdi
         }
         Err(mpsc::RecvTimeoutError::Timeout) => Verdict::Failed(format!("stuck for {limit:?}")),
         Err(mpsc::RecvTimeoutError::Disconnected) => {
-            let payload = runner.join().err();
-            Verdict::Failed(payload.map_or_else(String::new, |payload| message_of(payload.as_ref())))
+            let payload = runner.join().err().unwrap_or_else(|| Box::new("it ended without a verdict"));
+            match payload.downcast::<CannotShow>() {
+                Ok(cannot_show) => Verdict::Gap(cannot_show.0),
+                Err(payload) => Verdict::Failed(message_of(payload.as_ref())),
+            }
         }
     }
 }
@@ -234,15 +276,41 @@ pub fn message_of(payload: &(dyn Any + Send)) -> String {
 /// Makes one `#[test]` of each case, so that no store can leave one out.
 ///
 /// The argument is an expression for a [`Harness`](crate::Harness); it may await, and is evaluated anew for each case,
-/// on the runtime of that case.
+/// on the runtime of that case. Known [gaps](crate::gaps) follow it, each with its reason: a case or a whole group. Two
+/// more tests check that list and print what the suite runs.
 ///
 /// ```ignore
 /// stanchion_conformance::suite!(MyHarness::start().await);
+///
+/// stanchion_conformance::suite!(MyHarness::start().await, gaps {
+///     limiter: "the store has no limiters",
+///     all_kinds::c25_idle_names_leave_nothing: "the server cannot be asked what it keeps",
+/// });
 /// ```
 #[macro_export]
 macro_rules! suite {
-    ($harness:expr) => {
+    ($harness:expr $(,)?) => {
+        $crate::suite! { $harness, gaps {} }
+    };
+    ($harness:expr, gaps { $($gaps:tt)* } $(,)?) => {
+        $crate::known_gaps! { ($) $($gaps)* }
         $crate::for_each_case! { [$crate::suite_tests] ($harness) }
+
+        mod gaps {
+            #[allow(unused_imports)]
+            use super::*;
+
+            #[test]
+            fn each_listed_gap_is_one() {
+                $crate::suite::check_gaps(KNOWN_GAPS, || async { $harness });
+            }
+
+            #[test]
+            fn counts_are_printed() {
+                let suite = module_path!().trim_end_matches("::gaps");
+                $crate::suite::print_counts(suite, KNOWN_GAPS, || async { $harness });
+            }
+        }
     };
 }
 
@@ -261,13 +329,14 @@ macro_rules! suite_group {
         mod $group {
             #[allow(unused_imports)]
             use super::*;
-            $(
+            $(with_known_gap! {
+                $group $case
                 #[test]
                 fn $case() {
                     let path = concat!(stringify!($group), "::", stringify!($case));
                     $crate::suite::run(path, || async { $harness });
                 }
-            )+
+            })+
         }
     };
 }
@@ -287,19 +356,6 @@ mod tests {
         assert_eq!(case("mutex", "m2_fencing_token_grows").clauses(), ["M2"]);
         assert_eq!(case("as_semaphore_of_one", "c9_m8_told").clauses(), ["C9", "M8", "S8"]);
         assert_eq!(case("all_kinds", "close_c1").clauses(), [""; 0]);
-    }
-
-    #[test]
-    fn a_gap_names_a_clause_or_a_letter() {
-        let gaps = [
-            Gap { store: "ours", clause: "W", reason: "no groups" },
-            Gap { store: "ours", clause: "C2", reason: "no faults" },
-        ];
-        let gap = |name| case("any", name).gap_in(&gaps, "ours");
-        assert_eq!(gap("c4_w7_add").as_deref(), Some("no groups"));
-        assert_eq!(gap("c2_retry").as_deref(), Some("no faults"));
-        assert_eq!(gap("c20_limit"), None);
-        assert_eq!(case("any", "w1_wait").gap_in(&gaps, "another"), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
 use crate::Harness;
+pub use crate::gaps::cannot_show;
 pub use crate::stopwatch::{EPSILON, Stopwatch, timeout};
 
 /// The most the poll floor `P` can be.
@@ -230,9 +231,4 @@ pub fn kind_of<T>(result: Result<T>) -> Option<ErrorKind> {
 pub fn percentile(samples: &mut [Duration], percent: usize) -> Duration {
     samples.sort_unstable();
     samples[(samples.len() * percent / 100).min(samples.len() - 1)]
-}
-
-/// Says that a part of a case cannot be shown on this store.
-pub fn cannot_show(what: &str) {
-    println!("gap: {what}");
 }

@@ -13,7 +13,11 @@ mod lease {
 /// Through a transaction pooler, where waiters proceed by the poll floor.
 mod pooled {
     use super::*;
-    suite!(Deployed::pooled());
+    suite!(Deployed::pooled(), gaps {
+        as_mutex::m6_the_next_waiter_runs_within_milliseconds: "there are no wake-ups through the pooler",
+        as_semaphore_of_one::m6_the_next_waiter_runs_within_milliseconds: "there are no wake-ups through the pooler",
+        as_semaphore_of_five::m6_the_next_waiter_runs_within_milliseconds: "there are no wake-ups through the pooler",
+    });
 }
 
 /// Over TLS (`sslmode=verify-full`), as a role that has the manual's rights and no others, on a schema that an
@@ -26,5 +30,14 @@ mod role {
 /// One server, with mutexes kept by sessions.
 mod session {
     use super::*;
-    suite!(Deployed::session());
+    suite!(Deployed::session(), gaps {
+        as_mutex::c24_attach_takes_the_hold_over: "a session cannot give away what it holds",
+        as_mutex::c24_exclusion_is_unbroken: "a session cannot give away what it holds",
+        as_mutex::c24_the_second_attach_is_lost: "a session cannot give away what it holds",
+        as_mutex::c24_a_detached_hold_expires_by_its_lease: "a session cannot give away what it holds",
+        as_mutex::c24_an_attached_hold_is_renewed: "a session cannot give away what it holds",
+        as_mutex::c24_a_refused_detach_releases: "a session cannot give away what it holds",
+        as_mutex::c4_c24_a_dropped_attach_keeps_no_hold: "a session cannot give away what it holds",
+        mutex::c24_m5_only_the_last_guard_detaches: "a session cannot give away what it holds",
+    });
 }

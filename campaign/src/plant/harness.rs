@@ -10,7 +10,6 @@ use super::Bug;
 use super::ledger::Ledger;
 use super::store::PlantedStore;
 use stanchion_conformance::Harness;
-use stanchion_conformance::suite::Case;
 
 /// A harness whose stores have a bug; without one, it shows that wrapping alone changes nothing.
 #[derive(Debug)]
@@ -56,9 +55,5 @@ impl<H: Harness> Harness for PlantedHarness<H> {
             self.ledger.forget();
         }
         lost
-    }
-
-    fn gap(&self, case: &Case) -> Option<String> {
-        self.inner.gap(case)
     }
 }

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_conformance::Harness;
-use stanchion_conformance::gaps::GAPS;
-use stanchion_conformance::suite::Case;
 use stanchion_core::Store;
 use stanchion_memory::MemoryStore;
 
@@ -47,9 +45,5 @@ impl Harness for MemoryHarness {
     async fn lose_data(&self) -> bool {
         self.root.simulate_data_loss();
         true
-    }
-
-    fn gap(&self, case: &Case) -> Option<String> {
-        case.gap_in(GAPS, "memory")
     }
 }

@@ -8,8 +8,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use stanchion_conformance::Harness;
-use stanchion_conformance::gaps::GAPS;
-use stanchion_conformance::suite::Case;
 use stanchion_core::{MutexMode, Store, Ticket};
 use stanchion_postgres::{PostgresBuilder, PostgresStore};
 use stanchion_testbed::servers::{self, PgBouncer, PostgresOptions, PostgresServer};
@@ -221,9 +219,5 @@ impl Harness for Deployed {
             }
         }
         true
-    }
-
-    fn gap(&self, case: &Case) -> Option<String> {
-        case.gap_in(GAPS, "postgres")
     }
 }

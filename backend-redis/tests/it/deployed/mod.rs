@@ -10,8 +10,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redis::aio::MultiplexedConnection;
 use stanchion_conformance::Harness;
-use stanchion_conformance::gaps::GAPS;
-use stanchion_conformance::suite::Case;
 use stanchion_core::{Store, Ticket};
 use stanchion_redis::{RedisBuilder, RedisStore};
 use stanchion_testbed::servers::{self, RedisCluster, RedisOptions, RedisSentinel, RedisServer};
@@ -180,9 +178,5 @@ impl Harness for Deployed {
             }
         }
         true
-    }
-
-    fn gap(&self, case: &Case) -> Option<String> {
-        case.gap_in(GAPS, "redis")
     }
 }
