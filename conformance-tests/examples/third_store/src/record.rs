@@ -169,6 +169,7 @@ impl Record {
             return if left_by == call { Kept::Yes } else { Kept::No };
         }
         if let Some(lasting) = ask.tombstone {
+            self.leave(ask.ticket);
             self.bury(ask.ticket, at.end_of(lasting), call, at);
         }
         if freed.is_empty() { Kept::No } else { Kept::Yes }
