@@ -26,7 +26,9 @@ impl Record {
 
     /// Whether the queue is at a bound. The silent do not count (C26).
     pub(crate) fn is_full(&self, bound: Option<u32>, at: &Moment<'_>) -> bool {
-        bound.is_some_and(|bound| self.queue.iter().filter(|place| at.is_live(place)).count() >= bound as usize)
+        bound.is_some_and(|bound| {
+            self.queue.iter().filter(|place| at.is_live(place)).count() >= bound as usize
+        })
     }
 
     pub(crate) fn join(&mut self, ask: &Acquire, at: &Moment<'_>) {
@@ -46,7 +48,8 @@ impl Record {
     /// Takes out who was silent for a whole lease. Until then a silent waiter keeps its place, and is first again when
     /// its process is heard.
     pub(crate) fn drop_silent(&mut self, at: &Moment<'_>) {
-        self.queue.retain(|place| at.is_live(place) || at.liveness.heard(place.process) + place.lease > at.now);
+        self.queue
+            .retain(|place| at.is_live(place) || at.liveness.heard(place.process) + place.lease > at.now);
     }
 
     /// Whether no live waiter stands in front of a ticket; one that joined has those before it in front, any other
@@ -72,8 +75,9 @@ impl Record {
         self.queue.iter().filter(|place| at.is_live(place)).filter(|place| has_turn(place)).copied().collect()
     }
 
-    /// What the asking process has to know of its waiters.
-    pub(crate) fn polled(&self, at: &Moment<'_>) -> Polled {
+    /// What the asking process has to know of its waiters. That it asks shows that they live.
+    pub(crate) fn poll(&self, at: &mut Moment<'_>) -> Polled {
+        at.hear();
         let is_own = |place: &Place| place.process == at.client.process;
         let (mut ready, mut others) = (Vec::new(), false);
         for place in self.turns(at) {

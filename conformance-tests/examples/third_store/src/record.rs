@@ -86,7 +86,11 @@ impl Record {
             if !at.makes(Mistake::KeepsTheOldLease) {
                 hold.expires = at.end_of(ask.lease);
             }
-            return Ok(Acquired::Granted { token: hold.token, limit: self.limit.unwrap_or(ask.limit), born: 0 });
+            return Ok(Acquired::Granted {
+                token: hold.token,
+                limit: self.limit.unwrap_or(ask.limit),
+                born: 0,
+            });
         }
         let limit = match self.compare(ask, at) {
             Ok(limit) => limit,
@@ -132,7 +136,9 @@ impl Record {
     /// The stored limit, unless the name was idle for longer than limits are kept (C25).
     fn limit_at(&self, at: &Moment<'_>) -> Option<u32> {
         let in_use = !self.holds.is_empty() || !self.queue.is_empty();
-        self.limit.filter(|_| in_use || at.now < self.idle_since + at.client.retention.limits_micros())
+        self.limit.filter(|_| {
+            in_use || at.now < self.idle_since.saturating_add(at.client.retention.limits_micros())
+        })
     }
 
     fn grant(&mut self, ask: &Acquire, at: &Moment<'_>) -> Result<FencingToken> {
@@ -154,7 +160,9 @@ impl Record {
 
     /// Sets a lease anew.
     pub(crate) fn renew(&mut self, ask: &Renew, at: &Moment<'_>) -> Kept {
-        let Some(hold) = self.holds.iter_mut().find(|hold| hold.ticket == ask.ticket) else { return Kept::No };
+        let Some(hold) = self.holds.iter_mut().find(|hold| hold.ticket == ask.ticket) else {
+            return Kept::No;
+        };
         hold.expires = at.end_of(ask.lease);
         self.keep(at.end_of(ask.lease), at);
         Kept::Yes
@@ -196,7 +204,8 @@ impl Record {
         let (old, expired) = (hold.ticket, hold.expires);
         (hold.ticket, hold.expires) = (ask.to, at.end_of(ask.lease));
         hold.label = ask.label.clone().or(hold.label.take());
-        let (attached, expires) = (Attached { token: hold.token, weight: hold.weight, born: 0 }, hold.expires);
+        let (attached, expires) =
+            (Attached { token: hold.token, weight: hold.weight, born: 0 }, hold.expires);
         if old != ask.to {
             self.bury(old, expires.max(expired), None, at);
         }
@@ -244,7 +253,7 @@ impl Record {
     /// Keeps the record until so long after that moment, and makes it one if it was none.
     pub(crate) fn keep(&mut self, until: u64, at: &Moment<'_>) {
         self.born = if self.born == 0 { at.now } else { self.born };
-        self.forget_at = self.forget_at.max(until + at.client.retention.tokens_micros());
+        self.forget_at = self.forget_at.max(until.saturating_add(at.client.retention.tokens_micros()));
     }
 
     /// Whether nothing is lost with it.

@@ -84,7 +84,7 @@ impl Server {
         let now = turn.now;
         let State { records, liveness, mailboxes } = &mut *turn.state;
         for record in records.values_mut() {
-            record.reap(&Moment { now, client, liveness });
+            record.reap(&Moment { now, client, liveness: &mut *liveness });
         }
         records.retain(|_, record| !record.is_over(now));
         liveness.sweep(now);
@@ -123,7 +123,11 @@ pub(crate) struct Turn<'a> {
 
 impl Turn<'_> {
     /// Carries one entry out.
-    pub(crate) fn on<T>(&mut self, object: &Object, run: impl FnOnce(&mut Record, &mut Moment<'_>) -> T) -> T {
+    pub(crate) fn on<T>(
+        &mut self,
+        object: &Object,
+        run: impl FnOnce(&mut Record, &mut Moment<'_>) -> T,
+    ) -> T {
         let State { records, liveness, .. } = &mut *self.state;
         let mut at = Moment { now: self.now, client: self.client, liveness };
         let record = records.entry(object.clone()).or_default();
@@ -147,7 +151,7 @@ impl Turn<'_> {
             record.stirred = false;
             for Place { process, ticket, .. } in record.turns(&at) {
                 // A hint to a process that has gone fails nothing.
-                mailboxes.get(&process).map(|mailbox| mailbox.send(ticket));
+                let _ = mailboxes.get(&process).map(|mailbox| mailbox.send(ticket));
             }
         }
     }

@@ -90,11 +90,7 @@ impl PermitSteps for ThirdSteps {
 
     async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
         let limit = self.client.request_timeout;
-        let poll = |record: &mut Record, _: &Object, at: &mut Moment<'_>| {
-            at.hear();
-            Ok(record.polled(at))
-        };
-        self.each(batch, limit, |object| object, poll).await
+        self.each(batch, limit, |object| object, |record, _, at| Ok(record.poll(at))).await
     }
 
     async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use stanchion_core::engine::steps::{PermitSteps, ProcessId, Steps, WakeSource};
 use stanchion_core::engine::{Engine, Own};
 use stanchion_core::{
-    Capabilities, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore, SemaphoreOptions,
-    Store, WaitGroup, WaitGroupOptions,
+    Capabilities, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
+    SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
 };
 
 use crate::mistake::Mistake;

@@ -30,7 +30,8 @@ impl WakeSource for Mailbox {
 
     async fn next(&self) -> Result<Vec<Ticket>> {
         let (mut mailbox, mut tickets) = (self.0.lock().await, Vec::new());
-        match timeout(WAIT, mailbox.recv_many(&mut tickets, BATCH)).await {
+        let received = timeout(WAIT, mailbox.recv_many(&mut tickets, BATCH)).await;
+        match received {
             Ok(0) => Err(Error::new(ErrorKind::Unavailable, "the server has gone")),
             _ => Ok(tickets),
         }

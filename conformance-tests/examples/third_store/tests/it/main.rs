@@ -16,9 +16,12 @@ mod steps {
 mod conformance {
     use crate::harness::Bed;
 
-    stanchion_conformance::suite!(Bed::new(), gaps {
-        wait_group: "this store has mutexes and semaphores alone",
-        limiter: "this store has mutexes and semaphores alone",
-        bloom: "this store has mutexes and semaphores alone",
-    });
+    stanchion_conformance::suite!(
+        Bed::new(),
+        gaps {
+            wait_group: "this store has mutexes and semaphores alone",
+            limiter: "this store has mutexes and semaphores alone",
+            bloom: "this store has mutexes and semaphores alone",
+        }
+    );
 }
