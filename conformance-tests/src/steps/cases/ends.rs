@@ -64,7 +64,11 @@ pub(super) async fn c2_a_release_call_is_answered_the_same_when_it_is_sent_again
         let answer = async |release: Release| one(process.callers.release(&[release]).await);
         assert_eq!(answer(by(&held, first)).await, Kept::Yes);
         granted(&process, &next).await;
-        assert_eq!(answer(by(&held, first)).await, Kept::Yes, "again, though somebody else holds the name now");
+        assert_eq!(
+            answer(by(&held, first)).await,
+            Kept::Yes,
+            "again, though somebody else holds the name now"
+        );
         assert_eq!(answer(by(&held, second)).await, Kept::No, "another call");
         let unknown = ask(&object);
         for _ in 0..2 {
