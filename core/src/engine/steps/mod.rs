@@ -8,8 +8,8 @@
 //!   retry sets the lease anew, since its caller counts the lease from the last request.
 //! - A step MUST NOT wait for other callers, and MUST NOT retry, renew or sleep: the engine does all that. It may wait for
 //!   the lock of a record, within its time limit.
-//! - A step MUST use the store's clock only, and MUST read it once, after any lock wait (C7). All entries of a batch are
-//!   carried out at that moment. The clock is a wall clock, the same for all clients of the store; where it is set back,
+//! - A step MUST use the store's clock only, and MUST read it after any lock wait (C7), once for all entries that it
+//!   carries out together. The clock is a wall clock, the same for all clients of the store; where it is set back,
 //!   leases last longer, and tokens MUST grow all the same. No time of a client is ever sent: a lease is a length, and so
 //!   is every time that a step of mutexes, semaphores and wait groups answers.
 //!

@@ -1,36 +1,4 @@
 //! The steps of everything that is held.
-//!
-//! # What is kept of a name
-//! - Its **limit**, from the first grant or queued request on, for as long as anybody holds or waits, and for a retention
-//!   time after (C20, C25).
-//! - Its last **fencing token**. A grant's token MUST be `max(last + 1, store time in µs since 1970)` (M2, M3).
-//! - Its **holds**: ticket, weight, token, time of grant, end of the lease, label. A hold whose lease has ended MUST count
-//!   as gone in every step, whether anything has removed it yet or not (C8).
-//! - Its **queue**: places in order of arrival, each with ticket, weight, process, and the lease of the request.
-//! - **Tombstones**: tickets that are refused until a time, some with the call that left them.
-//! - Its **birth**: see below.
-//!
-//! # Birth
-//! `born` names the life of a name's record: the store time in µs at which the record was made, or another number above 0
-//! that no earlier record of the name had. 0 means that there is no record. It MUST stay the same for as long as the record
-//! keeps a hold or a place, and MUST be another one once they were lost. The engine compares it with the last one it was
-//! told: where it differs, the queue was lost with the record, and all waiters of the process ask anew. In an answer that
-//! makes nobody wait (`Granted`, [`Attached`]) it is of use to wait groups only, and 0 for other objects.
-//!
-//! # Who is live, and which places may be dropped
-//! - A process is **heard** on a name when it polls that name, and when one of its requests joins the queue there or finds
-//!   its place. A store may hear it on more names than that, and by other requests.
-//! - A process that was not heard for 1 s is **silent**. Its waiters MUST be passed over: they get no turn, keep nobody
-//!   behind them waiting, and do not count for `max_waiters`. They keep their places: heard again, a waiter is first
-//!   again (C16). The engine polls every 300 ms while anybody waits.
-//! - Nobody may be judged silent in the first 2 s after the store stood still or was started again. A store that heard
-//!   nobody at all for a while cannot tell that from silence, and MUST give this **grace**, once: the dead alone MUST NOT
-//!   make it give another (C5).
-//! - A place MUST be dropped by the acquire of its own ticket that is granted, is refused as `TooLarge`, or does not ask
-//!   to queue, and by a cancel of its ticket.
-//! - A place may be dropped by the store alone only once its process was silent for the lease of the request, and for 1 s
-//!   at least, and no grace is on. It MUST be dropped some time after that (C25).
-//! - A store that lost places MUST show it by another birth.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -236,6 +204,38 @@ pub enum Force {
 
 /// The steps of mutexes and semaphores: a mutex is a semaphore of one, with the same tokens. The members of a wait
 /// group are holds of weight 1, too, with no limit or one.
+///
+/// # What is kept of a name
+/// - Its **limit**, from the first grant or queued request on, for as long as anybody holds or waits, and for a retention
+///   time after (C20, C25).
+/// - Its last **fencing token**. A grant's token MUST be `max(last + 1, store time in µs since 1970)` (M2, M3).
+/// - Its **holds**: ticket, weight, token, time of grant, end of the lease, label. A hold whose lease has ended MUST count
+///   as gone in every step, whether anything has removed it yet or not (C8).
+/// - Its **queue**: places in order of arrival, each with ticket, weight, process, and the lease of the request.
+/// - **Tombstones**: tickets that are refused until a time, some with the call that left them.
+/// - Its **birth**: see below.
+///
+/// # Birth
+/// `born` names the life of a name's record: the store time in µs at which the record was made, or another number above 0
+/// that no earlier record of the name had. 0 means that there is no record. It MUST stay the same for as long as the record
+/// keeps a hold or a place, and MUST be another one once they were lost. The engine compares it with the last one it was
+/// told: where it differs, the queue was lost with the record, and all waiters of the process ask anew. In an answer that
+/// makes nobody wait (`Granted`, [`Attached`]) it is of use to wait groups only, and 0 for other objects.
+///
+/// # Who is live, and which places may be dropped
+/// - A process is **heard** on a name when it polls that name, and when one of its requests joins the queue there or finds
+///   its place. A store may hear it on more names than that, and by other requests.
+/// - A process that was not heard for 1 s is **silent**. Its waiters MUST be passed over: they get no turn, keep nobody
+///   behind them waiting, and do not count for `max_waiters`. They keep their places: heard again, a waiter is first
+///   again (C16). The engine polls every 300 ms while anybody waits.
+/// - Nobody may be judged silent in the first 2 s after the store stood still or was started again. A store that heard
+///   nobody at all for a while cannot tell that from silence, and MUST give this **grace**, once: the dead alone MUST NOT
+///   make it give another (C5).
+/// - A place MUST be dropped by the acquire of its own ticket that is granted, is refused as `TooLarge`, or does not ask
+///   to queue, and by a cancel of its ticket.
+/// - A place may be dropped by the store alone only once its process was silent for the lease of the request, and for 1 s
+///   at least, and no grace is on. It MUST be dropped some time after that (C25).
+/// - A store that lost places MUST show it by another birth.
 #[async_trait]
 pub trait PermitSteps: Debug + Send + Sync {
     /// Steps on objects of one lane can leave in one request; a store that is one server has one lane.
