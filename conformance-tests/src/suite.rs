@@ -20,7 +20,7 @@ use crate::quiet::QUIET;
 /// How long a case may take before it counts as stuck.
 pub const CASE_LIMIT: Duration = Duration::from_secs(120);
 /// The same for a case that is listed as a gap, and expected to fail.
-const GAP_LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const GAP_LIMIT: Duration = Duration::from_secs(20);
 
 /// A case under way. It needs no `Send`: it is driven by a thread of its own.
 pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;

@@ -6,13 +6,22 @@ use std::time::Duration;
 
 use super::cases::{CLOCK_CASES, STEP_CASES};
 use super::harness::{ClockHarness, StepHarness};
-use crate::suite::{CASE_LIMIT, Making, Running, Verdict, apart};
+use crate::gaps::Gap;
+use crate::suite::{CASE_LIMIT, GAP_LIMIT, Making, Running, Verdict, apart};
 
 /// One case about what a harness `H` brings.
 pub struct Case<H: ?Sized + 'static> {
     pub(super) group: &'static str,
     pub(super) name: &'static str,
     pub(super) run: for<'a> fn(&'a H) -> Running<'a>,
+}
+
+impl<H: ?Sized> Copy for Case<H> {}
+
+impl<H: ?Sized> Clone for Case<H> {
+    fn clone(&self) -> Self {
+        *self
+    }
 }
 
 impl<H: ?Sized> Case<H> {
@@ -79,9 +88,52 @@ fn find<H: ?Sized>(cases: &[Case<H>], path: &str) -> for<'a> fn(&'a H) -> Runnin
     cases.iter().find(|case| case.path() == path).unwrap_or_else(|| panic!("there is no case {path}")).run
 }
 
+/// Checks the list of known gaps of a suite with the cases of these paths; what
+/// [`step_suite!`](crate::step_suite!) makes a test of.
+///
+/// # Panics
+/// If the list names what is no case of the suite, or a case that passes.
+pub fn check_gaps<H, F>(gaps: &[Gap], paths: &[&[&str]], start: impl Fn() -> F + Clone + Send + 'static)
+where
+    H: StepHarness,
+    F: Future<Output = H>,
+{
+    check(gaps, paths, |path| verdict(path, GAP_LIMIT, start.clone()));
+}
+
+/// The same for [`clock_suite!`](crate::clock_suite!).
+///
+/// # Panics
+/// As [`check_gaps`].
+pub fn check_clock_gaps<H, F>(gaps: &[Gap], paths: &[&[&str]], start: impl Fn() -> F + Clone + Send + 'static)
+where
+    H: ClockHarness,
+    F: Future<Output = H>,
+{
+    check(gaps, paths, |path| {
+        let (run, start) = (find(&CLOCK_CASES, path), start.clone());
+        judged(path, GAP_LIMIT, Box::new(move || Box::pin(async move { run(&start().await).await })))
+    });
+}
+
+fn check(gaps: &[Gap], paths: &[&[&str]], verdict: impl Fn(&str) -> Verdict) {
+    let mut wrong = Vec::new();
+    for gap in gaps {
+        let listed: Vec<_> = paths.concat().into_iter().filter(|path| gap.lists(path)).collect();
+        if listed.is_empty() {
+            wrong.push(format!("{gap:?} names no case of this suite"));
+        }
+        let passing = listed.iter().filter(|path| verdict(path) == Verdict::Passed);
+        wrong.extend(passing.map(|path| format!("{path} passes, and is listed as a gap: {}", gap.reason)));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 fn held(path: &str, run: Making<()>) {
-    if let Verdict::Failed(message) = judged(path, CASE_LIMIT, run) {
-        panic!("{path}: {message}");
+    match judged(path, CASE_LIMIT, run) {
+        Verdict::Passed => {}
+        Verdict::Gap(reason) => panic!("{path}: {reason}: a known gap is listed in the call of the suite"),
+        Verdict::Failed(message) => panic!("{path}: {message}"),
     }
 }
 
@@ -96,15 +148,48 @@ fn judged(path: &str, limit: Duration, run: Making<()>) -> Verdict {
 /// Makes one `#[test]` of each case about steps, so that no lease store can leave one out.
 ///
 /// The argument is an expression for a [`StepHarness`](crate::steps::StepHarness); it may await, and is evaluated anew
-/// for each case, on the runtime of that case.
+/// for each case, on the runtime of that case. Known [gaps](crate::gaps) follow it, each with its reason: a case or a whole
+/// group, for what the store does not do and for what its harness cannot do to it. One more test checks that list.
 ///
 /// ```ignore
 /// stanchion_conformance::step_suite!(MySteps::start().await);
+///
+/// stanchion_conformance::permit_step_suite!(MySteps::start().await, gaps {
+///     liveness::c16_the_order_survives_a_restart_of_the_store: "it lives in this process and ends with it",
+/// });
 /// ```
+///
+/// Two suites stand in two modules.
 #[macro_export]
 macro_rules! step_suite {
-    ($harness:expr) => {
-        $crate::for_each_step_case! { [$crate::step_tests] (run $harness) }
+    ($($call:tt)+) => {
+        $crate::suite_of_steps! {
+            (run check_gaps) [for_each_permit_step_case for_each_group_step_case for_each_limit_step_case] $($call)+
+        }
+    };
+}
+
+/// The part of [`step_suite!`](crate::step_suite!) that needs `PermitSteps` alone.
+#[macro_export]
+macro_rules! permit_step_suite {
+    ($($call:tt)+) => {
+        $crate::suite_of_steps! { (run check_gaps) [for_each_permit_step_case] $($call)+ }
+    };
+}
+
+/// The part of [`step_suite!`](crate::step_suite!) that needs `GroupSteps` beside `PermitSteps`.
+#[macro_export]
+macro_rules! group_step_suite {
+    ($($call:tt)+) => {
+        $crate::suite_of_steps! { (run check_gaps) [for_each_group_step_case] $($call)+ }
+    };
+}
+
+/// The part of [`step_suite!`](crate::step_suite!) that needs `LimitSteps`.
+#[macro_export]
+macro_rules! limit_step_suite {
+    ($($call:tt)+) => {
+        $crate::suite_of_steps! { (run check_gaps) [for_each_limit_step_case] $($call)+ }
     };
 }
 
@@ -112,8 +197,39 @@ macro_rules! step_suite {
 /// [`ClockHarness`](crate::steps::ClockHarness).
 #[macro_export]
 macro_rules! clock_suite {
-    ($harness:expr) => {
-        $crate::for_each_clock_case! { [$crate::step_tests] (run_by_clock $harness) }
+    ($($call:tt)+) => {
+        $crate::suite_of_steps! { (run_by_clock check_clock_gaps) [for_each_clock_case] $($call)+ }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! suite_of_steps {
+    ($runner:tt $lists:tt $harness:expr $(,)?) => {
+        $crate::suite_of_steps! { $runner $lists $harness, gaps {} }
+    };
+    (($run:ident $check:ident) [$($list:ident)+] $harness:expr, gaps { $($gaps:tt)* } $(,)?) => {
+        $crate::known_gaps! { ($) $($gaps)* }
+        $($crate::$list! { [$crate::step_tests] ($run $harness) })+
+
+        mod gaps {
+            #[allow(unused_imports)]
+            use super::*;
+
+            #[test]
+            fn each_listed_gap_is_one() {
+                let paths = [$($crate::$list! { [$crate::step_paths] () }),+];
+                $crate::steps::$check(KNOWN_GAPS, &paths, || async { $harness });
+            }
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! step_paths {
+    (() $({ $group:ident } [$($case:ident,)+])+) => {
+        &[$($(concat!(stringify!($group), "::", stringify!($case)),)+)+] as &[&str]
     };
 }
 
@@ -132,13 +248,14 @@ macro_rules! step_group {
         mod $group {
             #[allow(unused_imports)]
             use super::*;
-            $(
+            $(with_known_gap! {
+                $group $case
                 #[test]
                 fn $case() {
                     let path = concat!(stringify!($group), "::", stringify!($case));
                     $crate::steps::$run(path, || async { $harness });
                 }
-            )+
+            })+
         }
     };
 }

@@ -11,6 +11,7 @@ use stanchion_core::engine::steps::{Acquire, Acquired, Attach, Cancel, Ending, F
 
 use super::super::drive::*;
 use super::super::harness::StepHarness;
+pub(super) use super::records::w2_all_that_is_kept_of_a_group_agrees_whatever_is_done;
 
 pub(super) async fn w2_w8_a_call_is_answered_the_same_when_it_is_sent_again(harness: &dyn StepHarness) {
     let (process, other) = (harness.process().await, harness.process().await);

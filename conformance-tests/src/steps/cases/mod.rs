@@ -1,4 +1,4 @@
-//! The cases about steps, and the two lists of them.
+//! The cases about steps, and the lists of them: one for each trait of steps, and one of the cases that set the clock.
 //!
 //! As those of the suite for stores, a case is named after the clauses it asserts, makes the names it uses, and needs no
 //! other case.
@@ -22,10 +22,10 @@ use std::sync::LazyLock;
 use super::case::Case;
 use super::harness::{ClockHarness, StepHarness};
 
-/// The list of cases that run by the store's own clock.
+/// The list of cases about [`PermitSteps`](stanchion_core::engine::steps::PermitSteps).
 #[doc(hidden)]
 #[macro_export]
-macro_rules! for_each_step_case {
+macro_rules! for_each_permit_step_case {
     ([$($callback:tt)+] $($arguments:tt)*) => {
         $($callback)+! {
             $($arguments)*
@@ -50,6 +50,7 @@ macro_rules! for_each_step_case {
                 c4_a_cancelled_hold_is_free_and_a_late_copy_of_its_acquire_refused,
                 c4_a_cancelled_waiter_is_gone_and_the_next_one_woken,
                 c4_a_release_in_doubt_refuses_a_late_copy_of_its_acquire,
+                c2_a_release_call_is_answered_the_same_when_it_is_sent_again,
                 c11_a_release_frees_its_own_hold_only,
                 c24_an_attach_takes_the_hold_over_once,
                 c24_a_hold_that_nobody_queued_for_is_taken_over,
@@ -85,6 +86,30 @@ macro_rules! for_each_step_case {
                 c16_a_lost_queue_is_told_by_another_birth,
                 c18_a_waiter_that_made_the_record_notices_when_it_is_gone,
             ]
+            { records } [
+                s4_all_that_is_kept_of_a_semaphore_agrees_whatever_is_done,
+                m1_all_that_is_kept_of_a_mutex_agrees_whatever_is_done,
+            ]
+            { batches } [
+                s2_batches_over_the_same_names_in_opposite_orders_never_deadlock,
+                c16_a_batch_is_carried_out_in_order_whatever_is_in_it,
+            ]
+            { stress } [
+                s1_s4_the_limit_holds_and_every_permit_comes_back,
+                s3_permits_of_the_dead_come_back_once,
+                s1_m2_concurrent_batches_never_exceed_the_limit_and_tokens_grow,
+            ]
+        }
+    };
+}
+
+/// The list of cases about [`GroupSteps`](stanchion_core::engine::steps::GroupSteps), and the members they count.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_group_step_case {
+    ([$($callback:tt)+] $($arguments:tt)*) => {
+        $($callback)+! {
+            $($arguments)*
             { groups } [
                 w4_w5_generations_are_counted_and_their_outcomes_told,
                 w4_expiry_ends_a_generation_before_the_step_that_finds_it,
@@ -101,21 +126,19 @@ macro_rules! for_each_step_case {
                 c4_a_cancel_that_overtakes_the_split_leaves_no_member,
                 c24_w4_a_moved_member_is_counted_where_it_ends,
                 w4_whoever_was_added_has_ended_is_cancelled_or_lives,
-            ]
-            { records } [
-                s4_all_that_is_kept_of_a_semaphore_agrees_whatever_is_done,
-                m1_all_that_is_kept_of_a_mutex_agrees_whatever_is_done,
                 w2_all_that_is_kept_of_a_group_agrees_whatever_is_done,
             ]
-            { batches } [
-                s2_batches_over_the_same_names_in_opposite_orders_never_deadlock,
-                c16_a_batch_is_carried_out_in_order_whatever_is_in_it,
-            ]
-            { stress } [
-                s1_s4_the_limit_holds_and_every_permit_comes_back,
-                s3_permits_of_the_dead_come_back_once,
-                s1_m2_concurrent_batches_never_exceed_the_limit_and_tokens_grow,
-            ]
+        }
+    };
+}
+
+/// The list of cases about [`LimitSteps`](stanchion_core::engine::steps::LimitSteps), by the store's own clock.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_limit_step_case {
+    ([$($callback:tt)+] $($arguments:tt)*) => {
+        $($callback)+! {
+            $($arguments)*
             { flights } [
                 l5_a_flight_is_charged_once_whatever_its_retry_asks,
                 l5_l6_the_waits_of_a_remembered_answer_count_from_its_retry,
@@ -161,9 +184,15 @@ macro_rules! all_cases {
     };
 }
 
-/// All cases by the store's own clock, in the order of the list.
-pub static STEP_CASES: LazyLock<Vec<Case<dyn StepHarness>>> =
-    LazyLock::new(|| for_each_step_case! { [all_cases] () });
+/// All cases by the store's own clock, in the order of the lists.
+pub static STEP_CASES: LazyLock<Vec<Case<dyn StepHarness>>> = LazyLock::new(|| {
+    let lists: [Vec<Case<dyn StepHarness>>; 3] = [
+        for_each_permit_step_case! { [all_cases] () },
+        for_each_group_step_case! { [all_cases] () },
+        for_each_limit_step_case! { [all_cases] () },
+    ];
+    lists.concat()
+});
 
 /// All cases that set the clock, in the order of the list.
 pub static CLOCK_CASES: LazyLock<Vec<Case<dyn ClockHarness>>> =
