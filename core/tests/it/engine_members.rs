@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use crate::model::drop_after::drop_after;
 use crate::model::{Model, model};
+use stanchion_conformance::EPSILON;
+use stanchion_conformance::stopwatch::timeout;
 use stanchion_core::engine::Engine;
 use stanchion_core::{ErrorKind, Member, Outcome, Ticket, WaitGroup, WaitGroupOptions};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 const TTL: Duration = Duration::from_millis(600);
-const EPSILON: Duration = Duration::from_millis(500);
 /// Within this time a store that is back is used, and what is given up is gone.
-const SOON: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_secs(1).saturating_add(EPSILON);
 
 fn group(engine: &Engine) -> Arc<dyn WaitGroup> {
     engine.wait_group("g", WaitGroupOptions::default().ttl(TTL)).unwrap()
