@@ -16,6 +16,7 @@ use std::time::Duration;
 use crate::model::model;
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
+use stanchion_conformance::support::AT_ONCE;
 use stanchion_core::{ErrorKind, Mutex, MutexOptions, Semaphore, SemaphoreOptions};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -151,7 +152,7 @@ fn c13_a_blocked_runtime_keeps_only_its_own_callers() {
     let mutex = engine.mutex("other", MutexOptions::default()).unwrap();
     runtime.block_on(async {
         let before = model.faults.calls.load(SeqCst);
-        let locked = timeout(EPSILON, mutex.try_lock()).await;
+        let locked = timeout(AT_ONCE, mutex.try_lock()).await;
         let guard = locked.unwrap().unwrap();
         assert!(guard.is_some());
         assert_eq!(model.faults.calls.load(SeqCst), before + 1);

@@ -59,7 +59,7 @@ async fn c4_a_cancel_outlives_an_outage_longer_than_the_lease() {
 #[tokio::test]
 async fn c4_c5_a_ghost_in_front_is_withdrawn() {
     let (model, engine) = model();
-    let mutex = mutex(&engine, TTL);
+    let mutex = mutex(&engine, TTL * 5);
     let guard = mutex.lock().await.unwrap();
     model.records.lock().unwrap().values_mut().for_each(|record| record.queue.push((Ticket::random(), 1)));
     let waiting = wait_for(&mutex);
