@@ -12,7 +12,6 @@
 mod cases;
 pub mod gaps;
 mod harness;
-mod quiet;
 pub mod steps;
 pub mod stopwatch;
 pub mod suite;
