@@ -9,6 +9,7 @@
 //! ```
 
 mod cases;
+pub mod faulty;
 pub mod gaps;
 mod harness;
 mod quiet;

@@ -27,7 +27,7 @@ use stanchion_core::engine::steps::{
 };
 use stanchion_core::engine::{Engine, Own};
 use stanchion_core::{Capabilities, Error, ErrorKind, MutexMode, Result, Ticket};
-use tokio::sync::mpsc;
+use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
 
 pub use self::faults::Faults;
@@ -63,11 +63,11 @@ pub struct Model {
     pub filters: filters::Filters,
     pub faults: Faults,
     token: AtomicU64,
-    wake: mpsc::UnboundedSender<Ticket>,
+    wake: broadcast::Sender<Ticket>,
 }
 
 #[derive(Debug)]
-struct Wakes(tokio::sync::Mutex<mpsc::UnboundedReceiver<Ticket>>);
+struct Wakes(tokio::sync::Mutex<broadcast::Receiver<Ticket>>);
 
 #[async_trait]
 impl WakeSource for Wakes {
@@ -76,8 +76,11 @@ impl WakeSource for Wakes {
     async fn next(&self) -> Result<Vec<Ticket>> {
         let mut wakes = self.0.lock().await;
         match tokio::time::timeout(Duration::from_millis(500), wakes.recv()).await {
-            Ok(Some(ticket)) => Ok(vec![ticket]),
-            Ok(None) => Err(Error::new(ErrorKind::Unavailable, "the model is gone")),
+            Ok(Ok(ticket)) => Ok(vec![ticket]),
+            Ok(Err(broadcast::error::RecvError::Lagged(_))) | Err(_) => Ok(Vec::new()),
+            Ok(Err(broadcast::error::RecvError::Closed)) => {
+                Err(Error::new(ErrorKind::Unavailable, "the model is gone"))
+            }
             Err(_) => Ok(Vec::new()),
         }
     }
