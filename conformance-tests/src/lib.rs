@@ -10,6 +10,7 @@
 //! ```
 
 mod cases;
+pub mod faulty;
 pub mod gaps;
 mod harness;
 pub mod steps;
