@@ -24,16 +24,17 @@ use programs::{Built, Program, build, of_packages, workspace};
 use report::{Counts, Report, counts_of_doc_tests};
 use side_by_side::Job;
 
-/// How many tests of a program run at the same time: most wait for leases and servers. The others have two.
+/// The programs that take longest, which begin first, and how many of their tests run at the same time. The others have
+/// one each.
 const THREADS: [(&str, usize); 6] = [
-    ("backend-postgres/it", 12),
-    ("backend-redis/it", 12),
-    ("backend-memory/it", 6),
-    ("core/it", 6),
-    ("backend-postgres/stanchion_postgres", 4),
-    ("testbed/it", 3),
+    ("backend-postgres/it", 6),
+    ("backend-redis/it", 5),
+    ("backend-postgres/stanchion_postgres", 2),
+    ("backend-memory/it", 3),
+    ("core/it", 3),
+    ("testbed/it", 2),
 ];
-const USUAL_THREADS: usize = 2;
+const USUAL_THREADS: usize = 1;
 
 /// Provides the servers, builds, tests and reports. The last line counts what passed, failed and was skipped.
 pub(crate) fn run(options: &Test) -> Outcome {
@@ -132,12 +133,18 @@ fn jobs(options: &Test, built: &Built, seed: u64) -> Result<(Vec<Job>, usize), B
             jobs.push(Job { program, tests, threads, environment: Vec::new() });
         }
     }
+    jobs.sort_by_key(|job| weight(&job.program));
     Ok((jobs, undrawn))
 }
 
-fn threads_of(program: &Program) -> usize {
+/// Its place among the programs that take longest.
+fn weight(program: &Program) -> usize {
     let name = program.name();
-    THREADS.iter().find(|(own, _)| *own == name).map_or(USUAL_THREADS, |(_, threads)| *threads)
+    THREADS.iter().position(|(own, _)| *own == name).unwrap_or(THREADS.len())
+}
+
+fn threads_of(program: &Program) -> usize {
+    THREADS.get(weight(program)).map_or(USUAL_THREADS, |(_, threads)| *threads)
 }
 
 /// Runs the doc tests, which cargo alone can build.

@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,9 @@ use super::programs::Program;
 
 /// A program that tells nothing for this long is stuck. A case of the suites may take two minutes.
 const STUCK: Duration = Duration::from_secs(300);
+/// How many tests run at the same time, over all programs. Most of them wait most of the time; with more, two cores are
+/// oversubscribed, and the tests wait for each other.
+const ROOM: usize = 16;
 /// How many lines are kept of what a program prints for nobody.
 const KEPT: usize = 200;
 
@@ -37,15 +41,54 @@ pub(crate) struct Done {
     pub(crate) seconds: f64,
 }
 
-/// Runs all jobs at the same time, and prints what fails at once.
+/// Runs jobs in their order, each as soon as there is room for its threads, and prints what fails at once.
 pub(crate) fn run(jobs: &[Job], seed: u64) -> Vec<Done> {
+    let room = Room { free: Mutex::new(ROOM), freed: Condvar::new() };
     thread::scope(|scope| {
-        let threads: Vec<_> = jobs.iter().map(|job| scope.spawn(move || job.run(seed))).collect();
+        let mut threads = Vec::new();
+        for job in jobs {
+            let place = room.take(job.threads);
+            threads.push(scope.spawn(move || {
+                let done = job.run(seed);
+                drop(place);
+                done
+            }));
+        }
         let done = threads.into_iter().zip(jobs).map(|(thread, job)| {
             thread.join().unwrap_or_else(|_| job.broken("its thread panicked".to_owned()))
         });
         done.collect()
     })
+}
+
+/// Room for threads of tests.
+struct Room {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Room {
+    /// Waits until there is room for that many threads, or for as many as there ever are.
+    fn take(&self, threads: usize) -> Place<'_> {
+        let threads = threads.min(ROOM);
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free =
+            self.freed.wait_while(free, |free| *free < threads).unwrap_or_else(PoisonError::into_inner);
+        *free -= threads;
+        Place { room: self, threads }
+    }
+}
+
+struct Place<'a> {
+    room: &'a Room,
+    threads: usize,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        *self.room.free.lock().unwrap_or_else(PoisonError::into_inner) += self.threads;
+        self.room.freed.notify_all();
+    }
 }
 
 impl Job {
