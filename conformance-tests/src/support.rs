@@ -22,6 +22,8 @@ pub use crate::stopwatch::{EPSILON, Stopwatch, timeout};
 pub const POLL_FLOOR: Duration = Duration::from_secs(1);
 /// How long a dropped future may leave something behind while the store answers (C4), with ε.
 pub const CANCELLED: Duration = Duration::from_secs(1).saturating_add(EPSILON);
+/// A time limit within which a busy store answers too: after a shorter one a call may end as unknown (C17).
+pub const BRIEF: Duration = Duration::from_millis(500);
 /// For what ends at once where the mistake makes it wait ten times as long, or for ever.
 pub const AT_ONCE: Duration = Duration::from_secs(2);
 /// How long a queued release may take: without it the lease frees what was dropped, or nothing does, since it is renewed.

@@ -6,7 +6,7 @@ use stanchion_core::{ErrorKind, MutexGuard, MutexOptions};
 
 use crate::harness::Harness;
 use crate::support::{
-    CANCELLED, EPSILON, IDLE, QUEUED, belief, eventually, kind_of, now, on_bare_thread, poll_once,
+    BRIEF, CANCELLED, EPSILON, IDLE, QUEUED, belief, eventually, kind_of, now, on_bare_thread, poll_once,
     stays_pending, unique, within,
 };
 
@@ -18,8 +18,7 @@ pub(crate) async fn m5_a_second_try_lock_by_the_same_task_is_a_no(h: &dyn Harnes
     let guard = mutex.lock().await.expect("lock");
     for mutex in [&mutex, &again] {
         assert!(mutex.try_lock().await.expect("a definite answer").is_none());
-        let limit = Duration::from_millis(20);
-        assert!(mutex.try_lock_for(limit).await.expect("a definite answer").is_none());
+        assert!(mutex.try_lock_for(BRIEF).await.expect("a definite answer").is_none());
     }
     let mut waiting = Box::pin(again.lock());
     stays_pending(IDLE, "not re-entrant", &mut waiting).await;

@@ -129,8 +129,9 @@ async fn use_all_kinds(store: &dyn Store, name: &str, ttl: Duration) {
     let guard = mutex.lock().await.expect("lock");
     let waiter = store.mutex(name, options).expect("a mutex");
     let waiting = spawn(async move { drop(waiter.lock().await.expect("lock")) });
-    let waited = mutex.try_lock_for(Duration::from_millis(3)).await.expect("a definite answer");
-    assert!(waited.is_none());
+    // So brief a limit can end before a busy store answers.
+    let waited = mutex.try_lock_for(Duration::from_millis(3)).await;
+    assert!(!matches!(waited, Ok(Some(_))), "{waited:?}");
     guard.release().await.expect("release");
     waiting.join().await;
     let semaphore = store.semaphore(name, SemaphoreOptions::new(3).ttl(ttl)).expect("a semaphore");

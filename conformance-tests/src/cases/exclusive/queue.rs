@@ -8,8 +8,8 @@ use stanchion_core::{ErrorKind, HoldOptions};
 use super::super::shape::{Lock, Place, Shape};
 use crate::harness::Harness;
 use crate::support::{
-    AT_ONCE, CANCELLED, EPSILON, IDLE, POLL_FLOOR, Stopwatch, cannot_show, join_all, kind_of, now, pause,
-    spawn, stays_pending, within,
+    AT_ONCE, BRIEF, CANCELLED, EPSILON, IDLE, POLL_FLOOR, Stopwatch, cannot_show, join_all, kind_of, now,
+    pause, spawn, stays_pending, within,
 };
 
 /// How long so many hand-overs take in sum, each from the call of a release to the waiter that it lets run, from one
@@ -166,7 +166,7 @@ pub(crate) async fn c17_a_time_limit_is_kept(h: &dyn Harness, shape: Shape) {
         Duration::from_nanos(1),
         Duration::from_micros(1),
         Duration::from_micros(999),
-        Duration::from_millis(50),
+        BRIEF,
         Duration::from_millis(1_200),
     ] {
         let start = now();
@@ -212,11 +212,11 @@ pub(crate) async fn c17_a_huge_limit_waits(h: &dyn Harness, shape: Shape) {
 
 /// C17: a call whose limit is about to end is not granted behind its caller's back.
 pub(crate) async fn c17_a_release_at_the_limit_is_not_lost(h: &dyn Harness, shape: Shape) {
-    let limit = Duration::from_millis(30);
+    let limit = BRIEF;
     let place = Place::new(h, shape).await;
     let holder = place.client(HoldOptions::default()).await;
     let lock = place.client(HoldOptions::default()).await;
-    for offset in [0, 10, 20, 25, 28, 29, 30, 31, 32, 35] {
+    for offset in [0, 100, 480, 495, 498, 499, 500, 501, 502, 505] {
         let guard = holder.lock().await.expect("lock");
         let waiter = lock.clone();
         let waiting = spawn(async move { waiter.try_lock_for(limit).await.expect("a definite answer") });

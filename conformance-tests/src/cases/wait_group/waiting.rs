@@ -9,8 +9,8 @@ use stanchion_core::{ErrorKind, HoldOptions, Outcome};
 use super::{client, plain};
 use crate::harness::Harness;
 use crate::support::{
-    AT_ONCE, CANCELLED, Cut, EPSILON, IDLE, POLL_FLOOR, Stopwatch, TICK, cannot_show, drop_after, join_all,
-    kind_of, now, pause, spawn, stays_pending, unique, unrenewed, within,
+    AT_ONCE, BRIEF, CANCELLED, Cut, EPSILON, IDLE, POLL_FLOOR, Stopwatch, TICK, cannot_show, drop_after,
+    join_all, kind_of, now, pause, spawn, stays_pending, unique, unrenewed, within,
 };
 
 fn counted(outcome: Outcome) -> (u64, u64, u64) {
@@ -37,7 +37,7 @@ pub(crate) async fn w1_wait_returns_only_at_zero(h: &dyn Harness) {
     let waiting = spawn(async move { waiter.wait().await.expect("wait") });
     while let Some(member) = members.pop() {
         assert!(group.wait_for(Duration::ZERO).await.expect("wait").is_none(), "members are live");
-        assert!(other.wait_for(Duration::from_millis(20)).await.expect("wait").is_none(), "members are live");
+        assert!(other.wait_for(BRIEF).await.expect("wait").is_none(), "members are live");
         assert!(!waiting.is_finished(), "members are live");
         member.done().await.expect("done");
         assert_eq!(other.count().await.expect("count"), members.len() as u64);
@@ -97,12 +97,13 @@ pub(crate) async fn w5_waiters_are_not_caught_by_the_next_generation(h: &dyn Har
     let name = unique("group");
     let (group, other) = (plain(h, &name).await, plain(h, &name).await);
     let mut member = group.add().await.expect("add");
-    for round in 0..10 {
+    for round in 0..6 {
         let waiters = [&group, &other].map(|group| {
             let group = Arc::clone(group);
             spawn(async move { group.wait().await.expect("wait") })
         });
-        pause(Duration::from_millis(20)).await;
+        // Who asks only when the next generation is open waits for that one.
+        pause(BRIEF).await;
         if round % 2 == 0 {
             member.done().await.expect("done");
         } else {
@@ -131,7 +132,8 @@ pub(crate) async fn w6_absent_is_not_zero(h: &dyn Harness) {
     let member = adder.add().await.expect("add");
     assert_eq!(told.count().await.expect("count"), 1);
     let task = spawn(async move { waiting.wait().await });
-    pause(IDLE).await;
+    // Who asks only when the record is gone has not seen it.
+    pause(BRIEF).await;
     if !h.lose_data().await {
         return cannot_show("this harness cannot lose the store's data");
     }
@@ -185,10 +187,16 @@ pub(crate) async fn c4_dropped_wait_changes_nothing(h: &dyn Harness) {
 pub(crate) async fn c17_a_wait_keeps_its_limit(h: &dyn Harness) {
     let group = plain(h, &unique("group")).await;
     let member = group.add().await.expect("add");
-    for limit in [Duration::ZERO, Duration::from_micros(1), Duration::from_millis(50), POLL_FLOOR + IDLE] {
+    for limit in [Duration::ZERO, Duration::from_micros(1), BRIEF, POLL_FLOOR + IDLE] {
         let start = now();
-        let ended = within(limit + EPSILON, "the limit", group.wait_for(limit)).await.expect("wait");
-        assert!(ended.is_none() && now() - start >= limit);
+        match within(limit + EPSILON, "the limit", group.wait_for(limit)).await {
+            Ok(ended) => assert!(ended.is_none(), "a member is live"),
+            // So short a limit can end before a busy store answers.
+            Err(error) => {
+                assert!(limit < BRIEF && error.kind() == ErrorKind::Unknown, "of {limit:?}: {error}")
+            }
+        }
+        assert!(now() - start >= limit);
     }
     let mut waiting = Box::pin(group.wait_for(Duration::MAX));
     stays_pending(IDLE, "a huge limit waits", &mut waiting).await;
