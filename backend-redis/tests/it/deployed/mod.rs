@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
 
+use crate::harness::connected;
 use async_trait::async_trait;
 use redis::aio::MultiplexedConnection;
 use stanchion_conformance::Harness;
@@ -125,7 +126,7 @@ impl Deployed {
         let mut primaries = Vec::new();
         for url in &self.deployment.primaries {
             let client = redis::Client::open(url.as_str()).expect("a URL");
-            primaries.push(client.get_multiplexed_async_connection().await.expect("a connection"));
+            primaries.push(connected(&client).await);
         }
         primaries
     }

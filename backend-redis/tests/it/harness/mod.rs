@@ -4,6 +4,9 @@
 
 mod steps;
 
+use std::time::Duration;
+
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 pub(crate) use stanchion_conformance::steps::Process;
 pub(crate) use stanchion_conformance::steps::drive::*;
@@ -40,7 +43,7 @@ impl Bed {
     /// A plain client.
     pub(crate) async fn raw(&self) -> MultiplexedConnection {
         let client = redis::Client::open(self.url.as_str()).expect("a URL");
-        client.get_multiplexed_async_connection().await.expect("a connection")
+        connected(&client).await
     }
 
     /// One plain client for all that is asked over and over.
@@ -67,6 +70,13 @@ impl Bed {
         let keys: Vec<String> = redis::cmd("KEYS").arg(pattern).query_async(&mut raw).await.expect("keys");
         keys.into_iter().filter(|key| !key.ends_with("}:layout")).collect()
     }
+}
+
+/// A plain client's connection that waits for its answers: by itself it would give up after half a second.
+pub(crate) async fn connected(client: &redis::Client) -> MultiplexedConnection {
+    let patience = Some(Duration::from_secs(30));
+    let config = AsyncConnectionConfig::new().set_response_timeout(patience).set_connection_timeout(patience);
+    client.get_multiplexed_async_connection_with_config(&config).await.expect("a connection")
 }
 
 /// A process with these steps.

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::harness::connected;
 use redis::aio::MultiplexedConnection;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_core::{Inspection, Mutex, Store};
@@ -23,17 +24,12 @@ impl Bed {
     pub async fn start() -> Self {
         let server = RedisServer::start(RedisOptions::default()).expect("a private redis-server");
         let client = redis::Client::open(server.url()).expect("a URL that parses");
-        let raw = client.get_multiplexed_async_connection().await.expect("a connection");
+        let raw = connected(&client).await;
         Self { server, raw }
     }
 
     pub async fn store(&self) -> Arc<dyn Store> {
         Arc::new(RedisStore::connect(&self.server.url()).await.expect("a store"))
-    }
-
-    pub async fn client(&self) -> MultiplexedConnection {
-        let client = redis::Client::open(self.server.url()).expect("a URL that parses");
-        client.get_multiplexed_async_connection().await.expect("a connection")
     }
 
     /// Requests on the wire so far, by command; calls inside scripts are left out.
