@@ -22,6 +22,9 @@ mod conformance {
             wait_group: "this store has mutexes and semaphores alone",
             limiter: "this store has mutexes and semaphores alone",
             bloom: "this store has mutexes and semaphores alone",
+            all_kinds::c19_every_legal_name_is_its_own_wait_group: "this store has mutexes and semaphores alone",
+            all_kinds::c19_every_legal_name_is_its_own_limiter: "this store has mutexes and semaphores alone",
+            all_kinds::c19_every_legal_name_is_its_own_filter: "this store has mutexes and semaphores alone",
         }
     );
 }
