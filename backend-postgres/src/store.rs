@@ -10,7 +10,7 @@ use stanchion_core::engine::steps::BloomSteps;
 use stanchion_core::engine::steps::{
     Chore, GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource,
 };
-use stanchion_core::engine::{Engine, Own};
+use stanchion_core::engine::{Engine, Own, StepsWrap};
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
@@ -165,17 +165,17 @@ impl PostgresBuilder {
     /// # Cancel safety
     /// A dropped call leaves connections that close, and the schema whole or not at all.
     pub async fn connect(self) -> Result<PostgresStore> {
-        let (mutex, lock_sessions) = (self.mutex, self.lock_sessions);
+        let (mutex, lock_sessions, wrap) = (self.mutex, self.lock_sessions, self.wrap.clone());
         let connected = self.open().await.map_err(context)?;
         let by_session = mutex == MutexMode::Session;
         let shared = Arc::clone(&connected.context);
         let session_ttl = by_session.then_some(connected.session_ttl);
         let engine = if by_session {
-            in_sessions(connected, lock_sessions)
+            in_sessions(connected, lock_sessions, wrap.as_ref())
         } else {
             let callers = steps(&connected.callers_steps(), None);
             let own = steps(&connected.own_steps(), None);
-            start(connected, callers, own, Vec::new())
+            start(connected, callers, own, Vec::new(), wrap.as_ref())
         };
         Ok(PostgresStore { engine: engine.map_err(context)?, context: shared, session_ttl })
     }
@@ -318,14 +318,14 @@ fn steps(steps: &Arc<PostgresSteps>, mutexes: Option<Arc<dyn PermitSteps>>) -> S
 }
 
 /// The engine with mutexes that sessions keep.
-fn in_sessions(connected: Connected, max_sessions: usize) -> Result<Engine> {
+fn in_sessions(connected: Connected, max_sessions: usize, wrap: Option<&StepsWrap>) -> Result<Engine> {
     let Connected { context, sessions, own, session_ttl: ttl, .. } = &connected;
     let settings = SessionOptions { ttl: *ttl, max_sessions, request_timeout: own.limit() };
     let (mutexes, chore) = session::sessions(context, Arc::clone(own), &sessions.access.options(), settings);
     let mutexes: Arc<dyn PermitSteps> = Arc::new(mutexes);
     let callers = steps(&connected.callers_steps(), Some(Arc::clone(&mutexes)));
     let own = steps(&connected.own_steps(), Some(mutexes));
-    start(connected, callers, own, vec![Arc::new(chore)])
+    start(connected, callers, own, vec![Arc::new(chore)], wrap)
 }
 
 fn start(
@@ -333,11 +333,12 @@ fn start(
     callers: Steps,
     own: Steps,
     mut chores: Vec<Arc<dyn Chore>>,
+    wrap: Option<&StepsWrap>,
 ) -> Result<Engine> {
     let Connected { context, own: link, wake, capabilities, .. } = connected;
     chores.push(Arc::new(Sweep::new(context, link)));
     let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
-    Engine::start(capabilities, callers, Own { steps: own, wake, chores })
+    Engine::start_wrapped(wrap, capabilities, callers, Own { steps: own, wake, chores })
 }
 
 fn context(error: Error) -> Error {

@@ -78,10 +78,11 @@ impl RedisBuilder {
     /// way round. Of a cluster every primary is checked. What the user has no right to look at is logged as `unverified`
     /// (C22).
     pub async fn connect(self) -> Result<RedisStore> {
+        let wrap = self.wrap.clone();
         let StepsOfStore { callers, own, wake, capabilities } = self.steps().await?;
         let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
         let own = Own { steps: engine_steps(own), wake, chores: Vec::new() };
-        let engine = Engine::start(capabilities, engine_steps(callers), own);
+        let engine = Engine::start_wrapped(wrap.as_ref(), capabilities, engine_steps(callers), own);
         Ok(RedisStore { engine: engine.map_err(context)? })
     }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::Store;
 
+use crate::faulty::Faults;
+
 /// A store under test, with a state that no other harness sees.
 ///
 /// Each case makes a harness of its own, so a case may use any name and may lose data without harm to the others.
@@ -21,6 +23,14 @@ pub trait Harness: Send + Sync + 'static {
     /// A client as [`store`](Self::store) gives, for which idle state disappears after `retention` (C25); `None` if the
     /// store has no such option.
     async fn forgetful_store(&self, retention: Duration) -> Option<Arc<dyn Store>>;
+
+    /// A client as [`store`](Self::store) gives, with these faults between its engine and its steps, for the group
+    /// `under_faults`: see [`faulty`](crate::faulty). `None` if no engine drives the store, or if the store cannot be asked
+    /// to put them there; then that group is a known gap.
+    async fn faulty_store(&self, faults: &Arc<Faults>) -> Option<Arc<dyn Store>> {
+        let _ = faults;
+        None
+    }
 
     /// How many keys, rows or map entries of objects the store keeps for this harness (C25); `None` if it cannot be
     /// counted.

@@ -10,9 +10,9 @@
 //! ```
 
 mod cases;
+pub mod faulty;
 pub mod gaps;
 mod harness;
-mod quiet;
 pub mod steps;
 pub mod stopwatch;
 pub mod suite;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sqlx::postgres::PgPool;
+use stanchion_core::engine::{EngineSteps, StepsWrap};
 use stanchion_core::{Error, MutexMode, Result, Ttl};
 
 use super::url;
@@ -29,6 +30,7 @@ pub struct PostgresBuilder {
     pub(crate) retention: Retention,
     pub(crate) connections: usize,
     pub(crate) lock_sessions: usize,
+    pub(crate) wrap: Option<StepsWrap>,
 }
 
 /// What was set, checked.
@@ -101,7 +103,16 @@ impl PostgresBuilder {
             },
             connections: 2,
             lock_sessions: 4,
+            wrap: None,
         }
+    }
+
+    /// For authors of stores: puts something between the store's steps and its engine, as
+    /// `stanchion_conformance::faulty` does to lose and double requests.
+    #[must_use]
+    pub fn with_steps(mut self, wrap: impl Fn(EngineSteps) -> EngineSteps + Send + Sync + 'static) -> Self {
+        self.wrap = Some(StepsWrap::new(wrap));
+        self
     }
 
     /// The namespace, 1 to 64 of `A-Z a-z 0-9 _ . -` (default `stanchion`). Namespaces do not see each other.

@@ -39,5 +39,6 @@ mod session {
         as_mutex::c24_a_refused_detach_releases: "a session cannot give away what it holds",
         as_mutex::c4_c24_a_dropped_attach_keeps_no_hold: "a session cannot give away what it holds",
         mutex::c24_m5_only_the_last_guard_detaches: "a session cannot give away what it holds",
+        under_faults: "its sessions are no steps; the campaign breaks their connections instead",
     });
 }

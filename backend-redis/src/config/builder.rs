@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use redis::Client;
 use redis::aio::ConnectionLike;
+use stanchion_core::engine::{EngineSteps, StepsWrap};
 use stanchion_core::{Error, Result};
 
 use super::deployment::Deployment;
@@ -33,6 +34,7 @@ pub struct RedisBuilder {
     pub(crate) request_timeout: Duration,
     pub(crate) retention: Retention,
     pub(crate) replicas: u32,
+    pub(crate) wrap: Option<StepsWrap>,
 }
 
 impl RedisBuilder {
@@ -95,6 +97,7 @@ impl RedisBuilder {
                 state: Duration::from_secs(60 * 60),
             },
             replicas: 0,
+            wrap: None,
         }
     }
 
@@ -142,6 +145,14 @@ impl RedisBuilder {
     #[must_use]
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.replicas = replicas;
+        self
+    }
+
+    /// For authors of stores: puts something between the store's steps and its engine, as
+    /// `stanchion_conformance::faulty` does to lose and double requests.
+    #[must_use]
+    pub fn with_steps(mut self, wrap: impl Fn(EngineSteps) -> EngineSteps + Send + Sync + 'static) -> Self {
+        self.wrap = Some(StepsWrap::new(wrap));
         self
     }
 

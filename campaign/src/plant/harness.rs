@@ -10,6 +10,7 @@ use super::Bug;
 use super::ledger::Ledger;
 use super::store::PlantedStore;
 use stanchion_conformance::Harness;
+use stanchion_conformance::faulty::Faults;
 
 /// A harness whose stores have a bug; without one, it shows that wrapping alone changes nothing.
 #[derive(Debug)]
@@ -39,6 +40,10 @@ impl<H: Harness> Harness for PlantedHarness<H> {
 
     async fn forgetful_store(&self, retention: Duration) -> Option<Arc<dyn Store>> {
         Some(self.planted(self.inner.forgetful_store(retention).await?))
+    }
+
+    async fn faulty_store(&self, faults: &Arc<Faults>) -> Option<Arc<dyn Store>> {
+        Some(self.planted(self.inner.faulty_store(faults).await?))
     }
 
     async fn leftover(&self) -> Option<usize> {

@@ -4,8 +4,9 @@
 //! but what the contract bounds. The group with the slowest one comes first in the alphabet, which is the order in which
 //! they begin.
 //!
-//! What a caller of the traits cannot see is shown elsewhere, with fault tools or by the counters of a store: retries after
-//! a lost reply (C2), the number of connections and commands (C15), outages, crashes and what connecting checks (C17, C18,
+//! What a caller of the traits cannot see without faults is shown in `under_faults`, by a store whose steps lose, double and
+//! delay what is sent: retries after a lost reply (C2), late copies (C4). The rest is shown elsewhere, with fault tools or by
+//! the counters of a store: the number of connections and commands (C15), outages, crashes and what connecting checks (C17, C18,
 //! C22), clocks that jump (C7, L4), identical decisions of all stores (L3), and the outage policies (L10).
 
 mod all_kinds;
@@ -15,6 +16,7 @@ mod limiter;
 mod mutex;
 mod semaphore;
 mod shape;
+mod under_faults;
 mod wait_group;
 
 use std::sync::LazyLock;
@@ -70,7 +72,7 @@ macro_rules! for_each_case {
                 m4_run_drops_the_future_at_the_loss,
                 c9_lost_is_of_this_hold_alone,
                 c14_a_release_wakes_the_next_waiter,
-                m6_the_next_waiter_runs_within_milliseconds,
+                m6_the_next_waiter_runs_at_the_release,
                 c15_many_waiters_are_all_served,
                 c16_first_come_first_served,
                 c16_try_lock_says_no_while_a_live_waiter_queues,
@@ -236,6 +238,19 @@ macro_rules! for_each_case {
                 c12_a_closed_store_refuses_every_call,
                 c12_close_drains_the_release_queue,
                 c25_idle_names_leave_nothing,
+            ]
+            { under_faults } [
+                s1_s4_s7_permits_are_conserved,
+                c2_c8_a_retried_acquire_has_its_lease_anew,
+                c2_s7_a_retried_acquire_is_one_hold,
+                c3_c4_an_attempt_in_doubt_is_unknown_and_leaves_nothing,
+                c4_a_late_copy_of_a_dropped_acquire_is_refused,
+                c4_a_late_copy_of_a_released_acquire_is_refused,
+                c11_a_retried_release_is_told_the_same,
+                c14_a_lost_wake_up_is_ridden_out,
+                w2_a_retried_add_counts_once,
+                w2_a_retried_done_counts_once,
+                l5_a_retried_decision_is_charged_once,
             ]
         }
     };

@@ -27,6 +27,7 @@ mod shared;
 pub mod steps;
 mod thread;
 mod watch;
+mod wrap;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +40,7 @@ use self::limit::Limits;
 use self::permits::Permits;
 use self::shared::Shared;
 use self::steps::{Chore, NO_LIMIT, Object, Steps, WakeSource};
+pub use self::wrap::{EngineSteps, StepsWrap};
 #[cfg(feature = "bloom")]
 use crate::{BloomFilter, BloomOptions};
 use crate::{
@@ -95,6 +97,23 @@ impl Engine {
         let shared = Arc::new(Shared::new(capabilities, callers, own.wake.clone()));
         thread::start(Arc::clone(&shared), own)?;
         Ok(Self { handle: Arc::new(EngineHandle { shared }) })
+    }
+
+    /// As [`start`](Self::start), over what a wrap makes of the steps, where there is one.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_wrapped(
+        wrap: Option<&StepsWrap>,
+        capabilities: Capabilities,
+        callers: Steps,
+        own: Own,
+    ) -> Result<Self> {
+        let (callers, own) = match wrap {
+            Some(wrap) => wrap.wrap(callers, own),
+            None => (callers, own),
+        };
+        Self::start(capabilities, callers, own)
     }
 
     /// A mutex, without I/O.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use stanchion_conformance::Harness;
+use stanchion_conformance::faulty::{self, Faults};
 use stanchion_core::{MutexMode, Store, Ticket};
 use stanchion_postgres::{PostgresBuilder, PostgresStore};
 use stanchion_testbed::servers::{self, PgBouncer, PostgresOptions, PostgresServer};
@@ -197,6 +198,15 @@ impl Harness for Deployed {
         let retention = retention.max(Duration::from_secs(1));
         let store = self.builder().retention(retention, retention).connect().await;
         Some(Arc::new(store.expect("a store")))
+    }
+
+    async fn faulty_store(&self, faults: &Arc<Faults>) -> Option<Arc<dyn Store>> {
+        if self.mode == MutexMode::Session {
+            return None;
+        }
+        let faults = Arc::clone(faults);
+        let builder = self.builder().with_steps(move |steps| faulty::wrap(steps, &faults));
+        Some(Arc::new(builder.connect().await.expect("a store")))
     }
 
     async fn leftover(&self) -> Option<usize> {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redis::aio::MultiplexedConnection;
 use stanchion_conformance::Harness;
+use stanchion_conformance::faulty::{self, Faults};
 use stanchion_core::{Store, Ticket};
 use stanchion_redis::{RedisBuilder, RedisStore};
 use stanchion_testbed::servers::{self, RedisCluster, RedisOptions, RedisSentinel, RedisServer};
@@ -156,6 +157,12 @@ impl Harness for Deployed {
         let retention = retention.max(Duration::from_secs(1));
         let store = self.builder().retention(retention, retention).connect().await;
         Some(Arc::new(store.expect("a store")))
+    }
+
+    async fn faulty_store(&self, faults: &Arc<Faults>) -> Option<Arc<dyn Store>> {
+        let faults = Arc::clone(faults);
+        let builder = self.builder().with_steps(move |steps| faulty::wrap(steps, &faults));
+        Some(Arc::new(builder.connect().await.expect("a store")))
     }
 
     async fn leftover(&self) -> Option<usize> {

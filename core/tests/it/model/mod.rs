@@ -27,7 +27,7 @@ use stanchion_core::engine::steps::{
 };
 use stanchion_core::engine::{Engine, Own};
 use stanchion_core::{Capabilities, Error, ErrorKind, MutexMode, Result, Ticket};
-use tokio::sync::mpsc;
+use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
 
 pub use self::faults::Faults;
@@ -63,11 +63,11 @@ pub struct Model {
     pub filters: filters::Filters,
     pub faults: Faults,
     token: AtomicU64,
-    wake: mpsc::UnboundedSender<Ticket>,
+    wake: broadcast::Sender<Ticket>,
 }
 
 #[derive(Debug)]
-struct Wakes(tokio::sync::Mutex<mpsc::UnboundedReceiver<Ticket>>);
+struct Wakes(tokio::sync::Mutex<broadcast::Receiver<Ticket>>);
 
 #[async_trait]
 impl WakeSource for Wakes {
@@ -76,9 +76,11 @@ impl WakeSource for Wakes {
     async fn next(&self) -> Result<Vec<Ticket>> {
         let mut wakes = self.0.lock().await;
         match tokio::time::timeout(Duration::from_millis(500), wakes.recv()).await {
-            Ok(Some(ticket)) => Ok(vec![ticket]),
-            Ok(None) => Err(Error::new(ErrorKind::Unavailable, "the model is gone")),
-            Err(_) => Ok(Vec::new()),
+            Ok(Ok(ticket)) => Ok(vec![ticket]),
+            Ok(Err(broadcast::error::RecvError::Lagged(_))) | Err(_) => Ok(Vec::new()),
+            Ok(Err(broadcast::error::RecvError::Closed)) => {
+                Err(Error::new(ErrorKind::Unavailable, "the model is gone"))
+            }
         }
     }
 }
@@ -90,33 +92,45 @@ pub fn model() -> (Arc<Model>, Engine) {
 
 /// The same with a time limit of one request.
 pub fn model_within(request_timeout: Duration) -> (Arc<Model>, Engine) {
-    let (wake, wakes) = mpsc::unbounded_channel();
-    let model = Arc::new(Model {
-        records: Mutex::default(),
-        limits: limits::Limits::new(),
-        #[cfg(feature = "bloom")]
-        filters: filters::Filters::default(),
-        faults: Faults::default(),
-        token: AtomicU64::new(0),
-        wake,
-    });
-    let permits = Arc::clone(&model) as Arc<dyn PermitSteps>;
-    let mut steps = Steps::new(permits, request_timeout);
-    steps.groups = Some(Arc::clone(&model) as Arc<dyn GroupSteps>);
-    steps.limits = Some(Arc::clone(&model) as Arc<dyn LimitSteps>);
-    #[cfg(feature = "bloom")]
-    {
-        steps.bloom = Some(Arc::clone(&model) as Arc<dyn stanchion_core::engine::steps::BloomSteps>);
-    }
-    let wakes = Arc::new(Wakes(tokio::sync::Mutex::new(wakes)));
-    let capabilities = Capabilities::full("model", MutexMode::Lease);
-    let engine =
-        Engine::start(capabilities, steps.clone(), Own { steps, wake: Some(wakes), chores: Vec::new() })
-            .unwrap();
+    let model = Model::new();
+    let steps = model.steps(request_timeout);
+    let own = Own { steps: steps.clone(), wake: Some(model.wakes()), chores: Vec::new() };
+    let engine = Engine::start(Capabilities::full("model", MutexMode::Lease), steps, own).unwrap();
     (model, engine)
 }
 
 impl Model {
+    /// A store without a record.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            records: Mutex::default(),
+            limits: limits::Limits::new(),
+            #[cfg(feature = "bloom")]
+            filters: filters::Filters::default(),
+            faults: Faults::default(),
+            token: AtomicU64::new(0),
+            wake: broadcast::Sender::new(4_096),
+        })
+    }
+
+    /// All of its steps, with a time limit of one request.
+    pub fn steps(self: &Arc<Self>, request_timeout: Duration) -> Steps {
+        let permits = Arc::clone(self) as Arc<dyn PermitSteps>;
+        let mut steps = Steps::new(permits, request_timeout);
+        steps.groups = Some(Arc::clone(self) as Arc<dyn GroupSteps>);
+        steps.limits = Some(Arc::clone(self) as Arc<dyn LimitSteps>);
+        #[cfg(feature = "bloom")]
+        {
+            steps.bloom = Some(Arc::clone(self) as Arc<dyn stanchion_core::engine::steps::BloomSteps>);
+        }
+        steps
+    }
+
+    /// Every hint from now on, also those to other processes.
+    pub fn wakes(&self) -> Arc<dyn WakeSource> {
+        Arc::new(Wakes(tokio::sync::Mutex::new(self.wake.subscribe())))
+    }
+
     /// Runs a step on a record, with the faults ordered.
     async fn step<T>(&self, run: impl FnOnce(&mut HashMap<Object, Record>) -> T) -> Result<T> {
         let call = self.faults.calls.fetch_add(1, SeqCst) + 1;

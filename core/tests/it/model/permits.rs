@@ -194,12 +194,9 @@ impl PermitSteps for Model {
         self.each(batch.len(), |records| {
             for ask in batch {
                 let record = records.entry(ask.object.clone()).or_default();
-                let queued = record.queue.len();
                 record.queue.retain(|(ticket, _)| *ticket != ask.ticket);
-                if self.free(record, None, |ticket| ticket == ask.ticket) == 0 && queued == record.queue.len()
-                {
-                    record.bury(ask.ticket, ask.lease);
-                }
+                self.free(record, None, |ticket| ticket == ask.ticket);
+                record.bury(ask.ticket, ask.lease);
             }
             vec![(); batch.len()]
         })
