@@ -1,7 +1,8 @@
 //! The contract of the `stanchion` coordination library as tests, for the stores of this workspace and for anybody's own.
 //!
 //! A store brings a [`Harness`]; [`suite!`] makes one `#[test]` of each case. A case is named after the clauses of the
-//! contract that it asserts. What a lease store's steps must do below the engine is in [`steps`].
+//! contract that it asserts. What a lease store's steps must do below the engine is in [`steps`]. The repository has a
+//! complete small store to be copied, with its harnesses, in `conformance-tests/examples/third_store`.
 //!
 //! ```ignore
 //! // tests/conformance.rs of a store
@@ -12,7 +13,6 @@ mod cases;
 pub mod faulty;
 pub mod gaps;
 mod harness;
-mod quiet;
 pub mod steps;
 pub mod stopwatch;
 pub mod suite;

@@ -15,7 +15,6 @@ use stanchion_core::{
 
 use crate::gaps::{CannotShow, Gap};
 use crate::harness::Harness;
-use crate::quiet::QUIET;
 
 /// How long a case may take before it counts as stuck.
 pub const CASE_LIMIT: Duration = Duration::from_secs(120);
@@ -216,7 +215,6 @@ fn judged(case: Case, limit: Duration, start: Start) -> Verdict {
 
 /// Runs a case on a thread and a runtime of its own, for `limit` at the most.
 pub(crate) fn apart(name: &str, limit: Duration, case: Making<Verdict>) -> Verdict {
-    let _running = QUIET.begin();
     let (report, reported) = mpsc::channel();
     let runner = thread::Builder::new().name(name.to_owned());
     let runner = runner.spawn(move || {

@@ -21,7 +21,12 @@ pub use crate::stopwatch::{EPSILON, Stopwatch, timeout};
 /// The most the poll floor `P` can be.
 pub const POLL_FLOOR: Duration = Duration::from_secs(1);
 /// How long a dropped future may leave something behind while the store answers (C4), with ε.
-pub const CANCELLED: Duration = Duration::from_millis(1_000 + 500);
+pub const CANCELLED: Duration = Duration::from_secs(1).saturating_add(EPSILON);
+/// For what ends at once where the mistake makes it wait ten times as long, or for ever.
+pub const AT_ONCE: Duration = Duration::from_secs(2);
+/// How long a queued release may take: without it the lease frees what was dropped, or nothing does, since it is renewed.
+/// That is ten times as long and more with the lease of holds without options.
+pub const QUEUED: Duration = Duration::from_secs(3);
 /// What dead waiters in front may cost, once (C5).
 pub const DEAD_IN_FRONT: Duration = Duration::from_secs(2);
 /// How much coarser than ours a store's clock may be.
@@ -53,9 +58,10 @@ pub fn unrenewed(ttl: Duration) -> HoldOptions {
     options
 }
 
-/// A lease so long that its end and `TTL/3 + ε` can be told apart.
+/// A lease so long that its end and `TTL/3 + ε` can be told apart, and that a hold is renewed in time on a machine that
+/// stands still for seconds.
 pub fn long_ttl(h: &dyn Harness) -> Duration {
-    (h.ttl() * 3).max(Duration::from_secs(3))
+    (h.ttl() * 3).max(Duration::from_secs(5))
 }
 
 /// `TTL·0.99 − max(20 ms, TTL/20)`, the `D − t0` of the contract.
@@ -225,10 +231,4 @@ pub async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 /// The kind of the error that a call must end with.
 pub fn kind_of<T>(result: Result<T>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
-}
-
-/// The value below which that part of the samples lies.
-pub fn percentile(samples: &mut [Duration], percent: usize) -> Duration {
-    samples.sort_unstable();
-    samples[(samples.len() * percent / 100).min(samples.len() - 1)]
 }

@@ -8,8 +8,13 @@ use stanchion_campaign::history;
 use stanchion_campaign::rounds::{Fault, Outcome as RoundOutcome, Round, Site, Stand};
 use stanchion_testbed::servers::install::{self, Permission};
 
-use crate::workspace::root;
-use crate::{Outcome, worker};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::Outcome;
+use crate::cli::Faults;
+use crate::seed;
+use crate::worker::Worker;
+use crate::workspace::target;
 
 /// Rounds are no shorter than this, nor longer.
 const SHORT: Duration = Duration::from_secs(3);
@@ -17,21 +22,22 @@ const LONG: Duration = Duration::from_secs(20);
 /// What a round takes beside the time in which faults strike.
 const AROUND: Duration = Duration::from_secs(7);
 
-/// The short tier: what it must have seen on each store, grants for each kind of object, and the longest it may take.
-const GRANTS: usize = 500;
-const STRIKES: u64 = 300;
-const AT_MOST: Duration = Duration::from_secs(8 * 60);
-/// Its seed, so that each run has the same plan, and how long each of its rounds strikes.
-const SEED: u64 = 1;
+/// A full run of the tests: what it must have seen on each store, grants for each kind of object, and the longest it may
+/// take.
+const ALL: Tier = Tier { grants: 500, strikes: 300, at_most: Duration::from_secs(8 * 60), each_fault: true };
+/// The default tier has a drawn part of the faults.
+const DRAWN: Tier = Tier { grants: 50, strikes: 20, at_most: Duration::from_secs(90), each_fault: false };
+/// How long each round of these strikes.
 const ROUND: Duration = Duration::from_secs(5);
 
-/// What stands on the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Options {
-    seed: Option<u64>,
-    minutes: u64,
-    stands: Vec<Stand>,
-    faults: Vec<Fault>,
+/// The campaign as a part of the tests.
+#[derive(Clone, Copy, Debug)]
+struct Tier {
+    grants: usize,
+    strikes: u64,
+    at_most: Duration,
+    /// Whether each fault has its turn, however long that takes.
+    each_fault: bool,
 }
 
 /// What a campaign does, and when it has done enough.
@@ -42,104 +48,87 @@ struct Plan {
     faults: Vec<Fault>,
     round: Duration,
     at_most: Duration,
-    /// What is to be seen on each store; it ends then, after a first turn of each fault. Without, it takes all the time.
-    enough: Option<fn(Stand, &[RoundOutcome]) -> bool>,
+    /// Each fault has its turn, and a store is done once it has seen enough. Without, rounds take all the time.
+    tier: Option<Tier>,
 }
 
-impl Options {
-    /// Reads `[--seed S] [--minutes M] [--store NAME]… [--fault NAME]…`; `None` when it is something else.
-    pub(crate) fn parse(arguments: &[String]) -> Option<Self> {
-        let mut options = Self { seed: None, minutes: 5, stands: Vec::new(), faults: Vec::new() };
-        for pair in arguments.chunks(2) {
-            let [name, value] = pair else { return None };
-            match name.as_str() {
-                "--seed" => options.seed = Some(value.parse().ok()?),
-                "--minutes" => options.minutes = value.parse().ok().filter(|minutes| *minutes > 0)?,
-                "--store" => options.stands.push(Stand::named(value)?),
-                "--fault" => options.faults.push(Fault::named(value)?),
-                _ => return None,
-            }
-        }
-        if options.stands.is_empty() {
-            options.stands = Stand::ALL.to_vec();
-        }
-        if options.faults.is_empty() {
-            options.faults = Fault::ALL.to_vec();
-        }
-        Some(options)
+impl Faults {
+    fn stands(&self) -> Vec<Stand> {
+        if self.store.is_empty() { Stand::ALL.to_vec() } else { self.store.clone() }
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        if self.fault.is_empty() { Fault::ALL.to_vec() } else { self.fault.clone() }
     }
 
     fn plan(&self, seed: u64) -> Plan {
         Plan {
             seed,
-            stands: self.stands.clone(),
-            faults: self.faults.clone(),
+            stands: self.stands(),
+            faults: self.faults(),
             round: self.round_length(),
             at_most: Duration::from_secs(60 * self.minutes),
-            enough: None,
+            tier: None,
         }
     }
 
     /// So that each fault has its turn in the time, and then again.
     fn round_length(&self) -> Duration {
-        let share = Duration::from_secs(60 * self.minutes) / u32::try_from(self.faults.len()).unwrap_or(1);
+        let share = Duration::from_secs(60 * self.minutes) / u32::try_from(self.faults().len()).unwrap_or(1);
         share.saturating_sub(AROUND).clamp(SHORT, LONG)
     }
 }
 
-/// Builds the worker and runs a campaign.
-pub(crate) fn run(options: &Options) -> Outcome {
-    if !prepare()? {
-        return Ok(false);
+/// Builds the worker and runs a campaign; or reads a kept history again.
+pub(crate) fn run(options: &Faults) -> Outcome {
+    if let Some(folder) = &options.check {
+        let report = history::check(folder)?;
+        println!("{report}");
+        return Ok(report.is_clean());
     }
-    let seed = options.seed.unwrap_or_else(any_seed);
+    install::ensure(Permission::Install, |command| println!("installing what is missing: {command}"))?;
+    let Some(worker) = Worker::build()? else { return Ok(false) };
+    let seed = seed::choose(options.seed);
+    if options.short {
+        return short_tier(&worker, seed, false).map_err(|error| error as Box<dyn std::error::Error>);
+    }
     println!(
         "seed {seed}: the same plan by `cargo xtask faults --seed {seed} --minutes {}`",
         options.minutes
     );
-    options.plan(seed).run()
+    options.plan(seed).run(&worker).map_err(|error| error as Box<dyn std::error::Error>)
 }
 
-/// Reads the history of a round again and says what it shows.
-pub(crate) fn check(folder: &str) -> Outcome {
-    let report = history::check(folder)?;
-    println!("{report}");
-    Ok(report.is_clean())
-}
-
-/// Builds the worker and runs the short tier.
-pub(crate) fn short() -> Outcome {
-    Ok(prepare()? && short_tier()?)
-}
-
-fn prepare() -> Outcome {
-    install::ensure(Permission::Install, |command| println!("installing what is missing: {command}"))?;
-    Ok(worker::build()?)
-}
-
-/// The part of the test command: each fault on each store, and then again until enough was granted and broken. The
-/// servers and the worker are there.
-pub(crate) fn short_tier() -> Outcome {
+/// The part of the tests: as many faults as have their turn in the time, in an order that the seed draws; or each of them,
+/// and then again until enough was granted and broken. The servers' programs are installed.
+pub(crate) fn short_tier(worker: &Worker, seed: u64, full: bool) -> Result<bool, Failed> {
+    let tier = if full { ALL } else { DRAWN };
+    let mut faults = Fault::ALL.to_vec();
+    faults.sort_by_key(|fault| xxh3_64_with_seed(fault.name().as_bytes(), seed));
     let plan = Plan {
-        seed: SEED,
+        seed,
         stands: Stand::ALL.to_vec(),
-        faults: Fault::ALL.to_vec(),
+        faults,
         round: ROUND,
-        at_most: AT_MOST,
-        enough: Some(|stand, outcomes| {
-            let grants: usize = outcomes.iter().map(RoundOutcome::grants).sum();
-            let strikes: u64 = outcomes.iter().map(|outcome| outcome.strikes).sum();
-            grants >= GRANTS * stand.kinds().len() && strikes >= STRIKES
-        }),
+        at_most: tier.at_most,
+        tier: Some(tier),
     };
-    plan.run()
+    plan.run(worker)
+}
+
+impl Tier {
+    fn has_seen_enough(self, stand: Stand, outcomes: &[RoundOutcome]) -> bool {
+        let grants: usize = outcomes.iter().map(RoundOutcome::grants).sum();
+        let strikes: u64 = outcomes.iter().map(|outcome| outcome.strikes).sum();
+        grants >= self.grants * stand.kinds().len() && strikes >= self.strikes
+    }
 }
 
 impl Plan {
     /// Runs rounds on all stores at once until the time is over, each fault once at least; prints a line for each round,
     /// the sums, and what was violated. Histories of rounds with violations are kept.
-    fn run(&self) -> Outcome {
-        let folder = root().join("target").join("faults").join(self.seed.to_string());
+    fn run(&self, worker: &Worker) -> Result<bool, Failed> {
+        let folder = target()?.join("faults").join(self.seed.to_string());
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
@@ -150,12 +139,12 @@ impl Plan {
                 .iter()
                 .map(|stand| {
                     let (desk, folder) = (&desk, folder.join(stand.name()));
-                    scope.spawn(move || self.rounds(*stand, desk, &folder))
+                    scope.spawn(move || self.rounds(*stand, worker, desk, &folder))
                 })
                 .collect();
             let ended =
                 threads.into_iter().map(|thread| thread.join().map_err(|_| "a campaign panicked".into()));
-            ended.collect::<Result<Vec<_>, Box<dyn std::error::Error>>>()
+            ended.collect::<Result<Vec<_>, Failed>>()
         });
         if desk.exists() {
             fs::remove_dir_all(&desk)?;
@@ -166,7 +155,7 @@ impl Plan {
         for (stand, outcome) in self.stands.iter().zip(outcomes) {
             match outcome {
                 Ok(outcomes) => {
-                    if self.enough.is_some_and(|enough| !enough(*stand, &outcomes)) {
+                    if self.tier.is_some_and(|tier| !tier.has_seen_enough(*stand, &outcomes)) {
                         println!("{stand}: not enough was seen within {:?}", self.at_most);
                         well = false;
                     }
@@ -187,14 +176,22 @@ impl Plan {
     }
 
     #[expect(clippy::disallowed_methods, reason = "a stopwatch: no clock of the library is involved")]
-    fn rounds(&self, stand: Stand, desk: &Path, folder: &Path) -> Result<Vec<RoundOutcome>, Failed> {
+    fn rounds(
+        &self,
+        stand: Stand,
+        worker: &Worker,
+        desk: &Path,
+        folder: &Path,
+    ) -> Result<Vec<RoundOutcome>, Failed> {
         let end = Instant::now() + self.at_most;
         let site = Site::start(stand)?;
         let mut outcomes = Vec::new();
         for pass in 0_u64.. {
             for (at, fault) in self.faults.iter().enumerate() {
-                let enough = self.enough.is_some_and(|enough| enough(stand, &outcomes));
-                if pass > 0 && (enough || Instant::now() + self.round + AROUND > end) {
+                let enough = self.tier.is_some_and(|tier| tier.has_seen_enough(stand, &outcomes));
+                let must = pass == 0 && self.tier.is_none_or(|tier| tier.each_fault);
+                let done = pass > 0 && enough || Instant::now() + self.round + AROUND > end;
+                if done && !must {
                     return Ok(outcomes);
                 }
                 let name = format!("{fault}-{pass}");
@@ -202,7 +199,7 @@ impl Plan {
                 let number = pass * 1_000 + u64::try_from(at)?;
                 let round =
                     Round::new(*fault, self.seed.wrapping_mul(1_000_003).wrapping_add(number), own.clone());
-                let outcome = round.length(self.round).run(&site, &worker::command);
+                let outcome = round.length(self.round).run(&site, &|| worker.command());
                 let outcome =
                     outcome.or_else(|error| keep(&own, &folder.join(&name)).map(|()| Err(error))?)?;
                 println!("{outcome}");
@@ -217,12 +214,6 @@ impl Plan {
         }
         Ok(outcomes)
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "a seed that nobody chose")]
-fn any_seed() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map(|now| now.as_secs()).unwrap_or_default()
 }
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
@@ -270,28 +261,32 @@ fn print_sums(outcomes: &[RoundOutcome]) {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::cli::{Cli, Command};
 
-    fn parsed(line: &str) -> Option<Options> {
-        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn a_campaign_is_of_everything_unless_it_is_narrowed() {
-        let all = parsed("").unwrap();
-        assert_eq!((all.stands.len(), all.faults.len(), all.seed), (3, 14, None));
-        let one = parsed("--seed 7 --minutes 1 --store redis --fault holder-kill").unwrap();
-        assert_eq!((one.stands, one.faults), (vec![Stand::Redis], vec![Fault::HolderKill]));
-        for wrong in ["--seed", "--minutes 0", "--store oracle", "--fault flood", "redis"] {
-            assert_eq!(parsed(wrong), None, "{wrong}");
+    fn parsed(line: &str) -> Faults {
+        let words = ["cargo xtask", "faults"].into_iter().chain(line.split_whitespace());
+        match Cli::parse_from(words).command {
+            Command::Faults(options) => options,
+            other => panic!("{other:?}"),
         }
     }
 
     #[test]
+    fn a_campaign_is_of_everything_unless_it_is_narrowed() {
+        let all = parsed("");
+        assert_eq!((all.stands().len(), all.faults().len()), (3, 14));
+        let one = parsed("--store redis --fault holder-kill");
+        assert_eq!((one.stands(), one.faults()), (vec![Stand::Redis], vec![Fault::HolderKill]));
+    }
+
+    #[test]
     fn each_fault_has_its_turn() {
-        assert_eq!(parsed("--minutes 1").unwrap().round_length(), SHORT);
-        assert_eq!(parsed("--minutes 60 --fault store-crash").unwrap().round_length(), LONG);
-        let five = parsed("--minutes 5").unwrap().round_length();
+        assert_eq!(parsed("--minutes 1").round_length(), SHORT);
+        assert_eq!(parsed("--minutes 60 --fault store-crash").round_length(), LONG);
+        let five = parsed("--minutes 5").round_length();
         assert!(five > Duration::from_secs(10) && five < LONG, "{five:?}");
     }
 }

@@ -1,20 +1,28 @@
-//! The program of the workers that `faults` and `recovery` start.
+//! The program of the workers that the campaign starts.
 
 use std::io;
+use std::path::PathBuf;
 use std::process::Command;
 
-use crate::workspace::{BUT_BENCHES, FEATURES, cargo, root};
+use crate::test::programs::{build, workspace};
 
-/// As `test` builds it: with the features of the whole workspace, so that neither builds the dependencies of the other
-/// again.
-const BUILD: [&str; 6] = ["build", "--locked", "--workspace", BUT_BENCHES, FEATURES, "--bin=fault-worker"];
+/// The name of its target.
+pub(crate) const NAME: &str = "fault-worker";
 
-/// Builds it; whether that went well.
-pub(crate) fn build() -> io::Result<bool> {
-    Ok(cargo(&BUILD).status()?.success())
-}
+/// Where it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Worker(pub(crate) PathBuf);
 
-/// What runs it, without its arguments.
-pub(crate) fn command() -> Command {
-    Command::new(root().join("target").join("debug").join("fault-worker"))
+impl Worker {
+    /// Builds it as the tests do, so that neither builds the dependencies of the other again; `None` if that fails.
+    pub(crate) fn build() -> io::Result<Option<Self>> {
+        let mut command = workspace("build");
+        command.args(["--bin", NAME]);
+        Ok(build(command)?.and_then(|built| built.worker).map(Self))
+    }
+
+    /// What runs it, without its arguments.
+    pub(crate) fn command(&self) -> Command {
+        Command::new(&self.0)
+    }
 }

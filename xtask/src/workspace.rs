@@ -1,8 +1,10 @@
 //! Where things are, and who is in the workspace.
 
-use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, io};
+
+use serde::Deserialize;
 
 /// The stores of the contract; the backend of each is in the folder `backend-<store>`.
 pub(crate) const STORES: [&str; 3] = ["memory", "redis", "postgres"];
@@ -19,6 +21,17 @@ pub(crate) const BUT_BENCHES: &str = "--exclude=stanchion-bench";
 pub(crate) fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here)
+}
+
+/// The folder into which cargo builds, wherever the environment or a configuration puts it.
+pub(crate) fn target() -> io::Result<PathBuf> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        target_directory: PathBuf,
+    }
+    let output = cargo(&["metadata", "--locked", "--no-deps", "--format-version=1"]).output()?;
+    let metadata: Metadata = serde_json::from_slice(&output.stdout)?;
+    Ok(metadata.target_directory)
 }
 
 /// `cargo`, the same one that runs this, in the workspace's folder.

@@ -10,10 +10,10 @@ use std::mem::forget;
 use std::time::Duration;
 
 use crate::proof::*;
+use stanchion_conformance::stopwatch::timeout;
 use stanchion_core::{MutexMode, MutexOptions};
 use stanchion_testbed::servers::PostgresOptions;
 use stanchion_testbed::servers::PostgresServer;
-use tokio::time::timeout;
 
 const KILLS: usize = 50;
 const TTL: Duration = Duration::from_millis(500);

@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use crate::proof::*;
 use sqlx::Row;
+use stanchion_conformance::EPSILON;
+use stanchion_conformance::support::within;
 use stanchion_core::{MutexMode, MutexOptions};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 const WAITERS: u64 = 256;
 const MOST_CONNECTIONS: i64 = 6;
@@ -43,14 +45,14 @@ async fn many_wait(mode: MutexMode) {
         let connections: i64 = row(&server.url(), count).await.get(0);
         assert!(connections <= MOST_CONNECTIONS, "{connections}");
         let other = waiting.mutex("unrelated", MutexOptions::default()).unwrap();
-        let other =
-            timeout(Duration::from_secs(1), other.lock()).await.expect("nobody else wants it").unwrap();
+        let free = Duration::from_secs(1) + EPSILON;
+        let other = within(free, "nobody else wants it", other.lock()).await.unwrap();
         other.release().await.unwrap();
         sleep(Duration::from_millis(100)).await;
     }
     guard.release().await.unwrap();
     let all = async { while waiters.join_next().await.transpose().unwrap().is_some() {} };
-    timeout(Duration::from_secs(60), all).await.expect("all are served");
+    within(Duration::from_secs(60), "all are served", all).await;
     assert_eq!(*served.lock().unwrap(), (0..WAITERS).collect::<Vec<_>>());
     let connections: i64 = row(&server.url(), count).await.get(0);
     assert!(connections <= MOST_CONNECTIONS, "{connections}");

@@ -11,11 +11,11 @@ use std::time::Duration;
 use sqlx::postgres::PgDatabaseError;
 use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
+use stanchion_conformance::support::stays_pending;
 use stanchion_core::{ErrorKind, FencingToken, Ticket};
 use stanchion_postgres::PostgresFence;
 use stanchion_testbed::servers;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 const WRITERS: u64 = 12;
 const WRITES: u64 = 100;
@@ -171,7 +171,7 @@ async fn m9_a_newer_holder_waits_for_an_open_transaction() {
     bed.fence.check(&mut *transaction, token(7), old).await.unwrap();
     {
         let mut newer = Box::pin(bed.update(&mut other, 8, new));
-        assert!(timeout(Duration::from_millis(200), &mut newer).await.is_err(), "it waits");
+        stays_pending(Duration::from_millis(200), "it waits", &mut newer).await;
         assert!(bed.update(&mut transaction, 7, old).await);
         transaction.commit().await.unwrap();
         assert!(newer.await);

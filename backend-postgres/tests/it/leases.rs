@@ -7,17 +7,20 @@
 )]
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{lease, server};
 use sqlx::{Connection, PgConnection};
+use stanchion_conformance::support::{CANCELLED, eventually, spawn, stays_pending, within};
 use stanchion_core::engine::steps::{Cancel, Object, PermitSteps};
 use stanchion_core::{Kind, MutexOptions, Name, Store, Ticket, Ttl};
 use stanchion_testbed::servers::PostgresServer;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-const SHORT: Duration = Duration::from_millis(450);
-const LONG: Duration = Duration::from_secs(3);
+const SHORT: Duration = Duration::from_millis(1_500);
+/// A row is locked for half of it, in which the short lease has to be renewed several times.
+const LONG: Duration = Duration::from_secs(9);
 
 /// Runs something while the row of an object is somebody else's for so long.
 async fn while_locked<T>(url: &str, name: &str, time: Duration, other: impl Future<Output = T>) -> T {
@@ -48,10 +51,11 @@ async fn c13_a_long_lease_that_waits_for_its_row_costs_no_short_one() {
     let (short, long) = (first.unwrap().lock().await.unwrap(), second.unwrap().lock().await.unwrap());
     // The long one is due within this time, and not lost.
     while_locked(&server.url(), "b", LONG / 2, async {
-        timeout(LONG / 2, short.lost()).await.expect_err("it is renewed beside the other");
+        let lost = &mut Box::pin(short.lost());
+        stays_pending(LONG / 2, "it is renewed beside the other", lost).await;
     })
     .await;
-    timeout(LONG, long.lost()).await.expect_err("it is renewed when its row is free");
+    stays_pending(LONG, "it is renewed when its row is free", &mut Box::pin(long.lost())).await;
     assert!(short.is_held() && long.is_held());
 }
 
@@ -80,7 +84,10 @@ async fn c4_what_a_dropped_call_of_a_short_lease_left_under_way_is_refused_for_3
     let store = lease(&server.url()).connect().await.unwrap();
     let mutex = store.mutex("m", MutexOptions::default().ttl(Ttl::MIN)).unwrap();
     let guard = store.mutex("m", MutexOptions::default()).unwrap().lock().await.unwrap();
-    timeout(Ttl::MIN, mutex.lock()).await.expect_err("it is held");
+    let asked = Arc::clone(&mutex);
+    let dropped = spawn(async move { asked.lock().await.map(drop) });
+    eventually(CANCELLED, "it waits", || async { mutex.inspect().await.unwrap().waiters == 1 }).await;
+    dropped.cancel().await;
     let left = async {
         loop {
             if let Some(left) = shortest_tombstone(&server) {
@@ -89,7 +96,7 @@ async fn c4_what_a_dropped_call_of_a_short_lease_left_under_way_is_refused_for_3
             sleep(Duration::from_millis(10)).await;
         }
     };
-    let left = timeout(Duration::from_secs(1), left).await.expect("a tombstone");
+    let left = within(CANCELLED, "a tombstone", left).await;
     assert!((25.0..=30.0).contains(&left), "for {left} s");
     guard.release().await.unwrap();
 }

@@ -11,12 +11,12 @@ use std::time::Duration;
 use crate::deployed::{grants, make_schema};
 use crate::proof::*;
 use sqlx::{Connection, PgConnection};
+use stanchion_conformance::stopwatch::timeout;
 use stanchion_core::{
     Error, ErrorKind, FencingToken, LimiterOptions, MutexMode, MutexOptions, Quota, Result, SemaphoreOptions,
     Store, Ticket, WaitGroupOptions,
 };
 use stanchion_postgres::{PostgresFence, PostgresStore};
-use tokio::time::timeout;
 
 const SHORT: Duration = Duration::from_millis(300);
 

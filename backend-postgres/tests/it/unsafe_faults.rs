@@ -14,11 +14,13 @@ use crate::proof::*;
 use sqlx::{Connection, PgConnection};
 use stanchion_campaign::history::Rule;
 use stanchion_campaign::rounds::{Duel, Duelist};
+use stanchion_conformance::EPSILON;
+use stanchion_conformance::stopwatch::timeout;
 use stanchion_core::{ErrorKind, Mutex, MutexMode, MutexOptions, Ticket};
 use stanchion_postgres::PostgresFence;
 use stanchion_testbed::faults::{Clock, Direction, Proxy};
 use stanchion_testbed::servers::{self, PostgresOptions, PostgresServer};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 const TTL: Duration = Duration::from_secs(4);
 const LIMIT: Duration = Duration::from_secs(20);

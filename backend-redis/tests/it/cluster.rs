@@ -10,12 +10,17 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use crate::harness::*;
+use stanchion_conformance::EPSILON;
+use stanchion_conformance::stopwatch::{Stopwatch, timeout};
+use stanchion_conformance::support::eventually;
 use stanchion_core::engine::steps::{Acquire, Kept, Renew};
 use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisCluster, RedisOptions};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
+
+const REQUEST: Duration = Duration::from_millis(500);
 
 /// For the tests that leave every node where it is.
 static SHARED: LazyLock<RedisCluster> = LazyLock::new(|| start(RedisOptions::default()));
@@ -64,9 +69,9 @@ async fn queued(mutex: &dyn Mutex, count: u64) {
 }
 
 async fn done(waiters: JoinSet<()>, limit: Duration) -> Duration {
-    let start = Instant::now();
+    let watch = Stopwatch::start();
     timeout(limit, waiters.join_all()).await.expect("all waiters proceed in time");
-    start.elapsed()
+    watch.elapsed()
 }
 
 #[tokio::test]
@@ -104,14 +109,15 @@ async fn c13_batches_over_all_stripes_are_answered_in_order() {
 async fn c3_a_node_that_is_silent_fails_its_own_entries_only() {
     let cluster = start(RedisOptions::default());
     let bed = Bed::on(&cluster.url());
-    let process = driven(bed.builder().request_timeout(Duration::from_millis(500)).steps().await.unwrap());
+    let process = driven(bed.builder().request_timeout(REQUEST).steps().await.unwrap());
     let requests: Vec<_> = (0..60).map(|index| ask(&mutex(&format!("m{index}")))).collect();
     all(process.callers.acquire(&requests).await);
     cluster.nodes()[0].pause().unwrap();
-    let start = Instant::now();
+    let watch = Stopwatch::start();
     let releases: Vec<_> = requests.iter().map(|request| freeing(request, None)).collect();
     let answers = process.callers.release(&releases).await;
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    // Also of a few nodes, one request's time: all ask at once.
+    assert!(watch.elapsed() < REQUEST + EPSILON, "{:?}", watch.elapsed());
     let freed = answers.iter().filter(|answer| matches!(answer, Ok(Kept::Yes))).count();
     let unknown = answers.iter().filter_map(|answer| answer.as_ref().err());
     assert!(freed > 0 && unknown.clone().count() == 60 - freed && freed < 60, "{freed} of 60");
@@ -135,20 +141,32 @@ async fn c14_c18_waiters_proceed_after_their_slot_has_moved() {
     guard.release().await.unwrap();
     let took = done(waiters, Duration::from_secs(5)).await;
     println!("20 waiters served in {took:?} after their slot had moved");
-    // Pushed again from the new node, not polled.
-    let guard = held.lock().await.unwrap();
-    let waiters = self::waiters(&waiting, 1);
-    queued(held.as_ref(), 1).await;
-    sleep(Duration::from_secs(2)).await;
-    guard.release().await.unwrap();
-    let took = done(waiters, Duration::from_secs(5)).await;
-    assert!(took < Duration::from_millis(200), "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c14_c18_hints_come_from_the_node_that_a_slot_has_moved_to() {
+    let bed = Bed::on(&SHARED.url());
+    let process = bed.process().await;
+    let (held, waiter) = (ask(&mutex("hints")), ask(&mutex("hints")));
+    process.wake.watch(&held.object, true);
+    for round in 0..2 {
+        granted(&process, &held).await;
+        waits(&process, &waiter).await;
+        assert_eq!(release(&process, &held).await, Kept::Yes);
+        // Pushed, not polled: nobody asks whose turn it is.
+        assert_eq!(process.hint().await, waiter.ticket, "round {round}");
+        granted(&process, &waiter).await;
+        assert_eq!(release(&process, &waiter).await, Kept::Yes);
+        let slot = slot_of(&SHARED, &bed, "hints");
+        let from = SHARED.owner(slot).unwrap();
+        SHARED.move_slot(slot, (from + 1) % 3).unwrap();
+    }
 }
 
 #[tokio::test]
 async fn c3_while_a_slot_is_on_its_way_requests_are_certainly_not_executed() {
     let bed = Bed::on(&SHARED.url());
-    let process = driven(bed.builder().request_timeout(Duration::from_millis(400)).steps().await.unwrap());
+    let process = driven(bed.builder().request_timeout(REQUEST).steps().await.unwrap());
     let request = ask(&mutex("torn"));
     let token = granted(&process, &request).await;
     let slot = slot_of(&SHARED, &bed, "torn");
@@ -166,10 +184,10 @@ async fn c3_while_a_slot_is_on_its_way_requests_are_certainly_not_executed() {
     };
     set(to, &["IMPORTING", &ids[0]]);
     set(from, &["MIGRATING", &ids[1]]);
-    let start = Instant::now();
+    let watch = Stopwatch::start();
     let answer = process.callers.acquire(std::slice::from_ref(&request)).await.remove(0);
     assert_eq!(answer.unwrap_err().kind(), ErrorKind::Unavailable);
-    assert!(start.elapsed() < Duration::from_millis(600), "{:?}", start.elapsed());
+    assert!(watch.elapsed() < REQUEST + EPSILON, "{:?}", watch.elapsed());
     set(to, &["STABLE"]);
     set(from, &["STABLE"]);
     SHARED.move_slot(slot, to).unwrap();
@@ -197,7 +215,7 @@ async fn c14_c18_waiters_proceed_after_a_failover() {
     timeout(Duration::from_secs(10), followed).await.expect("a replica that follows");
     cluster.nodes()[primary].kill().unwrap();
     assert_eq!(cluster.owner(slot).unwrap(), replica);
-    let promoted = Instant::now();
+    let promoted = Stopwatch::start();
     guard.release().await.unwrap();
     let took = done(waiters, Duration::from_secs(5)).await;
     println!("20 waiters served {took:?} after the release, {:?} after the promotion", promoted.elapsed());
@@ -242,11 +260,12 @@ async fn c3_a_cluster_without_all_slots_refuses_with_certainty() {
     // The replica first: nobody can take over.
     cluster.nodes()[3].kill().unwrap();
     cluster.nodes()[0].kill().unwrap();
-    let down = || cluster.nodes()[1].command(&["CLUSTER", "INFO"]).unwrap().contains("cluster_state:fail");
-    while !down() {
+    let down = |node: usize| {
+        cluster.nodes()[node].command(&["CLUSTER", "INFO"]).unwrap().contains("cluster_state:fail")
+    };
+    while !(down(1) && down(2)) {
         sleep(Duration::from_millis(50)).await;
     }
-    sleep(Duration::from_millis(500)).await;
     for answer in process.callers.acquire(&requests).await {
         assert_eq!(answer.unwrap_err().kind(), ErrorKind::Unavailable);
     }
@@ -295,10 +314,9 @@ async fn c15_a_cluster_takes_two_connections_a_primary_and_one_a_stripe_with_wai
     let mutex = store.mutex("m0", MutexOptions::default()).unwrap();
     let guard = mutex.lock().await.unwrap();
     let waiters = waiters(&mutex, 1);
-    sleep(Duration::from_secs(4)).await;
-    let idle = connections(&cluster);
-    println!("one waiter: {idle:?} connections");
-    assert!(idle.iter().sum::<usize>() <= 5 + 2 * 3, "{idle:?}");
+    let few = || async { connections(&cluster).iter().sum::<usize>() <= 5 + 2 * 3 };
+    eventually(Duration::from_secs(20), "the idle ones are let go", few).await;
+    println!("one waiter: {:?} connections", connections(&cluster));
     guard.release().await.unwrap();
     done(waiters, Duration::from_secs(5)).await;
 }

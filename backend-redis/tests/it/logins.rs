@@ -6,69 +6,49 @@
     reason = "tests wait in real time, and fail by panic"
 )]
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use crate::harness::*;
+use stanchion_conformance::EPSILON;
+use stanchion_conformance::stopwatch::{Stopwatch, timeout};
+use stanchion_conformance::support::within;
 use stanchion_core::engine::steps::{Acquire, Acquired, Cancel};
-use stanchion_testbed::servers::RedisOptions;
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, sleep};
+use stanchion_testbed::faults::Proxy;
+use stanchion_testbed::servers::{RedisOptions, RedisServer};
+use tokio::time::sleep;
 
 const LOGIN: Duration = Duration::from_millis(400);
-const EPSILON: Duration = Duration::from_millis(500);
 
 /// A way to a server by which a login takes its time, and nothing else.
-struct SlowLogin {
-    port: u16,
-    logins: Arc<AtomicUsize>,
-}
-
-impl SlowLogin {
-    async fn to(server: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let logins = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&logins);
-        tokio::spawn(async move {
-            while let Ok((mut client, _)) = listener.accept().await {
-                count.fetch_add(1, SeqCst);
-                tokio::spawn(async move {
-                    sleep(LOGIN).await;
-                    let Ok(mut server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
-                    drop(copy_bidirectional(&mut client, &mut server).await);
-                });
-            }
-        });
-        Self { port, logins }
-    }
+fn slow_way(server: &RedisServer) -> (Proxy, Bed) {
+    let way = Proxy::to(&server.url()).unwrap();
+    way.slow_logins(LOGIN);
+    let bed = Bed::on(&way.url(&server.url()));
+    (way, bed)
 }
 
 #[tokio::test]
 async fn c18_a_login_that_takes_longer_than_a_request_is_made_for_the_next() {
     let (server, _bed) = start(RedisOptions::default());
-    let way = SlowLogin::to(server.port()).await;
-    let process =
-        Bed::on(&server.url().replace(&server.port().to_string(), &way.port.to_string())).process().await;
-    let before = way.logins.load(SeqCst);
+    let (way, bed) = slow_way(&server);
+    let process = bed.process().await;
+    let before = way.connections().len();
     // The engine's own link, which has not connected yet.
     let request = Acquire { lease: ttl(150), ..ask(&semaphore("s")) };
-    let start = Instant::now();
-    loop {
-        match process.own.acquire(std::slice::from_ref(&request)).await.remove(0) {
-            Ok(answer) => {
-                assert!(matches!(answer, Acquired::Granted { .. }), "{answer:?}");
-                break;
+    let connecting = async {
+        loop {
+            match process.own.acquire(std::slice::from_ref(&request)).await.remove(0) {
+                Ok(answer) => return answer,
+                Err(error) => assert!(error.is_retryable(), "{error:?}"),
             }
-            Err(error) => assert!(error.is_retryable(), "{error:?}"),
         }
-        assert!(start.elapsed() < LOGIN * 2 + EPSILON, "no connection in {:?}", start.elapsed());
-    }
+    };
+    // Never, if each request that gives up takes its login along.
+    let answer = within(LOGIN * 2 + EPSILON, "a connection", connecting).await;
+    assert!(matches!(answer, Acquired::Granted { .. }), "{answer:?}");
     // One more where the first came so late in a request that no answer did.
-    let logins = way.logins.load(SeqCst) - before;
-    assert!((1..=2).contains(&logins), "each request began another: {logins}");
+    let logins = way.connections().len() - before;
+    assert!((1..=2).contains(&logins), "each request began another: {}", way.report());
 }
 
 #[tokio::test]
@@ -93,17 +73,16 @@ async fn c4_a_short_lease_cuts_no_others_cancel() {
 #[tokio::test]
 async fn c18_a_caller_that_does_not_poll_keeps_no_other_from_connecting() {
     let (server, _bed) = start(RedisOptions::default());
-    let way = SlowLogin::to(server.port()).await;
-    let process =
-        Bed::on(&server.url().replace(&server.port().to_string(), &way.port.to_string())).process().await;
+    let (_way, bed) = slow_way(&server);
+    let process = bed.process().await;
     let [first, second] = [ask(&semaphore("a")), ask(&semaphore("b"))];
     let mut parked = Box::pin(process.own.acquire(std::slice::from_ref(&first)));
     // It is polled while it connects, and then no more.
-    assert!(tokio::time::timeout(LOGIN / 4, &mut parked).await.is_err());
-    let start = Instant::now();
+    assert!(timeout(LOGIN / 4, &mut parked).await.is_err());
+    let watch = Stopwatch::start();
     let answer = process.own.acquire(std::slice::from_ref(&second)).await.remove(0);
     assert!(matches!(answer, Ok(Acquired::Granted { .. })), "{answer:?}");
-    assert!(start.elapsed() < LOGIN + EPSILON, "{:?}", start.elapsed());
+    assert!(watch.elapsed() < LOGIN + EPSILON, "{:?}", watch.elapsed());
     drop(parked);
 }
 
@@ -113,18 +92,17 @@ fn c18_runtimes_that_take_turns_leave_each_others_attempts_alone() {
         || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (here, there) = (runtime(), runtime());
     let (server, _bed) = start(RedisOptions::default());
-    let way = here.block_on(SlowLogin::to(server.port()));
-    let url = server.url().replace(&server.port().to_string(), &way.port.to_string());
-    let process = here.block_on(async { Bed::on(&url).process().await });
+    let (_way, bed) = slow_way(&server);
+    let process = here.block_on(bed.process());
     let request = Acquire { lease: ttl(150), ..ask(&semaphore("s")) };
     let granted = |runtime: &tokio::runtime::Runtime| {
         let answer = runtime.block_on(process.own.acquire(std::slice::from_ref(&request))).remove(0);
         matches!(answer, Ok(Acquired::Granted { .. }))
     };
-    let start = std::time::Instant::now();
+    let watch = Stopwatch::start();
     let mut both = [false, false];
     while both != [true, true] {
         both = [both[0] || granted(&here), both[1] || granted(&there)];
-        assert!(start.elapsed() < LOGIN * 2 + EPSILON, "{both:?}");
+        assert!(watch.elapsed() < LOGIN * 2 + EPSILON, "{both:?}");
     }
 }

@@ -15,6 +15,7 @@ mod foreign;
 mod given;
 mod hand_off;
 mod harness;
+mod kept;
 mod limits;
 mod logins;
 mod plain;

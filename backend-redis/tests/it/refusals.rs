@@ -10,11 +10,13 @@
 use std::time::Duration;
 
 use crate::harness::*;
+use stanchion_conformance::stopwatch::timeout;
+use stanchion_conformance::support::{eventually, within};
 use stanchion_core::engine::steps::{Acquired, Force, Kept, Renew};
 use stanchion_core::{Error, ErrorKind, MutexOptions, Store};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::sleep;
 
 async fn refusal(process: &Process, name: &str) -> Error {
     process.callers.acquire(&[ask(&mutex(name))]).await.remove(0).unwrap_err()
@@ -181,13 +183,14 @@ async fn loading_is_certain() {
     let process = bed.process().await;
     granted(&process, &ask(&mutex("held"))).await;
     server.command(&["DEBUG", "POPULATE", "1000", "filler", "100"]).unwrap();
-    // A second and a half in all.
-    set(&server, "key-load-delay", "1500");
+    // Three seconds in all.
+    set(&server, "key-load-delay", "3000");
     let mut raw = bed.raw().await;
     let reload = tokio::spawn(async move {
         let _: redis::RedisResult<()> = redis::cmd("DEBUG").arg("RELOAD").query_async(&mut raw).await;
     });
-    sleep(Duration::from_millis(300)).await;
+    let loading = || async { server.command(&["PING"]).is_ok_and(|answer| answer.contains("LOADING")) };
+    eventually(Duration::from_secs(10), "the server loads", loading).await;
     let error = refusal(&process, "m").await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     assert!(error.to_string().contains("LOADING"), "{error}");
@@ -239,14 +242,16 @@ async fn noauth_and_wrongpass_are_unauthorized() {
     // Who was let in before stays; who comes anew is asked.
     let mut kill = redis::cmd("CLIENT");
     let _: u64 = kill.arg("KILL").arg("SKIPME").arg("yes").query_async(&mut raw).await.unwrap();
-    let end = Instant::now() + Duration::from_secs(1);
-    let error = loop {
-        let error = refusal(&process, "b").await;
-        // The end of the old connection may be noticed by this very request.
-        if error.kind() != ErrorKind::Unknown || Instant::now() > end {
-            break error;
+    let asking = async {
+        loop {
+            let error = refusal(&process, "b").await;
+            // The end of the old connection may be noticed by this very request.
+            if error.kind() != ErrorKind::Unknown {
+                return error;
+            }
         }
     };
+    let error = within(Duration::from_secs(1), "another connection", asking).await;
     assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error:?}");
     let wrong = format!("redis://:wr0ng@127.0.0.1:{}/", server.port());
     let error = RedisStore::connect(&wrong).await.unwrap_err();
@@ -280,6 +285,7 @@ async fn a_server_that_takes_no_more_clients_was_not_asked() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     assert!(error.to_string().contains(&server.port().to_string()), "{error}");
     drop(others);
-    sleep(Duration::from_millis(100)).await;
+    let room = || async { bed.builder().steps().await.is_ok() };
+    eventually(Duration::from_secs(10), "there is room", room).await;
     granted(&bed.process().await, &ask(&mutex("m"))).await;
 }

@@ -9,11 +9,15 @@
 use std::time::Duration;
 
 use crate::harness::*;
-use stanchion_core::engine::steps::Attach;
+use stanchion_conformance::stopwatch::{Stopwatch, timeout};
+use stanchion_conformance::support::{IDLE, beside, eventually, pause, stays_pending, within};
+use stanchion_core::engine::steps::{Acquire, Attach};
 use stanchion_core::{ErrorKind, MutexOptions, Store, Ticket, Ttl};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
-use tokio::time::{Instant, timeout};
+
+const REQUEST: Duration = Duration::from_millis(1_500);
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// A primary with a replica in step.
 fn pair() -> (RedisServer, RedisServer) {
@@ -22,27 +26,43 @@ fn pair() -> (RedisServer, RedisServer) {
     let replica = RedisServer::start(RedisOptions::default().config(follow)).unwrap();
     // What is written before the replica has come is no news to it.
     let came = || primary.command(&["INFO", "replication"]).unwrap().contains("state=online").then_some(());
-    stanchion_testbed::servers::wait_until(Duration::from_secs(10), came).unwrap();
+    stanchion_testbed::servers::wait_until(LIMIT, came).unwrap();
     primary.command(&["SET", "first", "write"]).unwrap();
     let followed = || primary.is_followed().then_some(());
-    stanchion_testbed::servers::wait_until(Duration::from_secs(10), followed).unwrap();
+    stanchion_testbed::servers::wait_until(LIMIT, followed).unwrap();
     (primary, replica)
 }
 
 fn url(primary: &RedisServer, replicas: u32) -> String {
-    format!("{}?replicas={replicas}&request_timeout_ms=1500", primary.url())
+    format!("{}?replicas={replicas}&request_timeout_ms={}", primary.url(), REQUEST.as_millis())
 }
 
 #[tokio::test]
 async fn a_grant_waits_for_its_replicas() {
     let (primary, replica) = pair();
-    let process = driven(RedisStore::builder(&url(&primary, 1)).unwrap().steps().await.unwrap());
-    let requests: Vec<_> = (0..50).map(|index| ask(&mutex(&format!("m{index}")))).collect();
-    all(process.callers.acquire(&requests).await);
+    // A wait for replicas may take a third of a request, which is longer than the replica stands still here.
+    let long = |replicas| format!("{}?request_timeout_ms=60000&replicas={replicas}", primary.url());
+    let patient = driven(RedisStore::builder(&long(1)).unwrap().steps().await.unwrap());
+    let hasty = driven(RedisStore::builder(&long(0)).unwrap().steps().await.unwrap());
+    let lease = ttl(180_000);
+    let requests: Vec<_> =
+        (0..50).map(|index| Acquire { lease, ..ask(&mutex(&format!("m{index}"))) }).collect();
+    let records = |server: &RedisServer| {
+        let keys = server.command(&["KEYS", "*:m:*"]).unwrap();
+        keys.lines().filter(|line| line.starts_with('{')).count()
+    };
+    replica.pause().unwrap();
+    let mut acquiring = patient.callers.acquire(&requests);
+    let written = eventually(LIMIT, "the primary has all", || async { records(&primary) == 50 });
+    beside(&mut acquiring, "a grant that no replica has", written).await;
+    // One that is not to wait is granted meanwhile.
+    granted(&hasty, &ask(&mutex("another"))).await;
+    stays_pending(IDLE, "a grant that no replica has", &mut acquiring).await;
+    replica.resume().unwrap();
+    all(within(LIMIT, "the replica goes on", acquiring).await);
     // Without another moment to wait.
-    let keys = replica.command(&["KEYS", "*:m:*"]).unwrap();
-    assert_eq!(keys.lines().filter(|line| line.starts_with('{')).count(), 50);
-    granted(&process, &requests[0]).await;
+    assert_eq!(records(&replica), 51);
+    granted(&patient, &requests[0]).await;
 }
 
 #[tokio::test]
@@ -50,9 +70,9 @@ async fn too_few_replicas_undo_the_grant() {
     let (primary, replica) = pair();
     let process = driven(RedisStore::builder(&url(&primary, 2)).unwrap().steps().await.unwrap());
     let request = ask(&mutex("m"));
-    let start = Instant::now();
+    let watch = Stopwatch::start();
     let error = process.callers.acquire(std::slice::from_ref(&request)).await.remove(0).unwrap_err();
-    assert!(start.elapsed() < Duration::from_millis(1_500), "{:?}", start.elapsed());
+    assert!(watch.elapsed() < REQUEST, "{:?}", watch.elapsed());
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     assert!(error.to_string().contains("1 of 2 replicas"), "{error}");
     let inspection = process.callers.inspect(&mutex("m")).await.unwrap();
@@ -88,8 +108,8 @@ async fn a_lock_without_a_limit_rides_it_out() {
         let guard = mutex.lock().await.unwrap();
         guard.release().await.unwrap();
     };
-    let (locked, resumed) = tokio::join!(timeout(Duration::from_secs(10), locking), async {
-        tokio::time::timeout(Duration::from_secs(1), std::future::pending::<()>()).await.unwrap_err();
+    let (locked, resumed) = tokio::join!(timeout(LIMIT, locking), async {
+        pause(Duration::from_secs(1)).await;
         replica.resume()
     });
     locked.unwrap();

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::harness::*;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
+use stanchion_conformance::support::eventually;
 use stanchion_core::Ticket;
 use stanchion_core::engine::steps::{Acquire, Ending, Kept};
 use tokio::time::{Instant, sleep};
@@ -20,9 +21,10 @@ async fn c25_an_idle_name_leaves_nothing() {
     let bed = Bed::shared();
     let retention = Duration::from_secs(1);
     let process = driven(bed.builder().retention(retention, retention).steps().await.unwrap());
+    // Longer than all of this takes.
+    let lease = ttl(5_000);
     for object in [mutex("m"), semaphore("s")] {
-        let (held, waiter) =
-            (Acquire { lease: ttl(500), ..ask(&object) }, Acquire { lease: ttl(500), ..ask(&object) });
+        let (held, waiter) = (Acquire { lease, ..ask(&object) }, Acquire { lease, ..ask(&object) });
         granted(&process, &held).await;
         waits(&process, &waiter).await;
         poll(&process, &object).await;
@@ -40,14 +42,19 @@ async fn c25_an_idle_name_leaves_nothing() {
     let mut raw = bed.raw().await;
     for key in bed.keys().await {
         let left: i64 = redis::cmd("PTTL").arg(&key).query_async(&mut raw).await.unwrap();
-        assert!(left > 0, "{key} has no expiry");
-        let bound = if key.contains(":box:") { 10_000 } else { 34_000 };
+        // -2: it has gone since.
+        assert!(left > 0 || left == -2, "{key} has no expiry");
+        let bound = match key {
+            _ if key.contains(":box:") => 10_000,
+            // The lease and nine eighths of the retention.
+            _ if key.ends_with("abandoned") => 500 + 1_125,
+            _ => 34_000,
+        };
         assert!(left <= bound, "{key} expires in {left} ms");
     }
     // The tombstone with the default lease of 30 s aside, whose record stays as long.
-    sleep(Duration::from_millis(2_000)).await;
-    let left: Vec<_> = bed.keys().await.into_iter().filter(|key| key.ends_with("abandoned")).collect();
-    assert_eq!(left, Vec::<String>::new());
+    let gone = || async { !bed.keys().await.iter().any(|key| key.ends_with("abandoned")) };
+    eventually(Duration::from_secs(10), "nothing is left", gone).await;
 }
 
 #[tokio::test]
@@ -56,7 +63,7 @@ async fn c25_an_idle_mutex_goes_however_often_it_is_looked_at() {
     let bed = Bed::shared();
     let process = driven(bed.builder().retention(TOKENS, Duration::from_secs(1)).steps().await.unwrap());
     let (object, mut raw) = (mutex("m"), bed.raw().await);
-    let request = Acquire { lease: ttl(200), ..ask(&object) };
+    let request = Acquire { lease: ttl(1_000), ..ask(&object) };
     let token = granted(&process, &request).await;
     let held = process.callers.inspect(&object).await.unwrap();
     assert_eq!((held.holders.len(), held.holders[0].token), (1, token));
@@ -65,7 +72,8 @@ async fn c25_an_idle_mutex_goes_however_often_it_is_looked_at() {
     let key = bed.keys().await.remove(0);
     let kind: String = redis::cmd("TYPE").arg(&key).query_async(&mut raw).await.unwrap();
     assert_eq!(kind, "string", "idle");
-    let mut last = i64::MAX;
+    // The lease and nine eighths of the retention, less what has passed.
+    let mut last = i64::try_from((request.lease.get() + TOKENS * 9 / 8).as_millis()).unwrap() + 1;
     loop {
         let left: i64 = raw.pttl(&key).await.unwrap();
         if left < 0 {
@@ -78,9 +86,7 @@ async fn c25_an_idle_mutex_goes_however_often_it_is_looked_at() {
         assert_eq!(release(&process, &request).await, Kept::No);
         sleep(Duration::from_millis(50)).await;
     }
-    let stayed = released.elapsed();
-    let most = TOKENS * 9 / 8 + request.lease.get() + Duration::from_millis(300);
-    assert!(stayed >= TOKENS && stayed <= most, "{stayed:?}");
+    assert!(released.elapsed() >= TOKENS, "{:?}", released.elapsed());
     assert_eq!(process.callers.inspect(&object).await.unwrap().limit, None);
     let left = bed.keys().await.into_iter().filter(|key| key.ends_with(":m"));
     assert_eq!(left.collect::<Vec<_>>(), Vec::<String>::new());

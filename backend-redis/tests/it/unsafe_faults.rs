@@ -15,15 +15,14 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use stanchion_campaign::history::Rule;
 use stanchion_campaign::rounds::{Duel, Duelist};
+use stanchion_conformance::EPSILON;
+use stanchion_conformance::stopwatch::timeout;
 use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store};
 use stanchion_redis::{RedisFence, RedisStore};
 use stanchion_testbed::faults::{Clock, Direction, Proxy};
 use stanchion_testbed::servers::{RedisOptions, RedisSentinel, RedisServer};
-use tokio::time::timeout;
 
 const TTL: Duration = Duration::from_secs(4);
-/// ε of the contract.
-const EPSILON: Duration = Duration::from_millis(500);
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// What the mutex guards beside the register: a key of a server that the fault spares.

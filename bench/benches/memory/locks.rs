@@ -11,7 +11,7 @@ use stanchion_bench::lock::Lock;
 use stanchion_bench::measure::{Measure, Role};
 use stanchion_bench::raw::memory::{Keyed, KeyedMutex};
 use stanchion_bench::target::{Against, Bound, Target};
-use stanchion_core::MutexOptions;
+use stanchion_core::{MutexOptions, WaitGroupOptions};
 use tokio::runtime::Runtime;
 
 use crate::peers::{AsyncLock, Ours, Pool, Pooled, Tokio};
@@ -119,6 +119,28 @@ pub(crate) fn turns(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         let target = Target::new(OURS, Against::Side(TOKIO.to_owned()), Bound::AtLeast(1.0));
         bench.run(measure.target(target), ROUNDS);
     }
+    Ok(())
+}
+
+/// What the contract bounds, and every store keeps to.
+pub(crate) fn hand_off(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+    let slice = bench.slice(Duration::from_millis(600));
+    let store = store();
+    let lock = store.mutex("passed", MutexOptions::default())?;
+    let (pair, group) = ([lock.clone(), lock], store.wait_group("ended", WaitGroupOptions::default())?);
+    let measure = Measure::new(
+        "hand-off",
+        "Mutex, hand-off from one task to another",
+        "From the start of the release by one task to the grant to another, which has stood in line for 5 ms.",
+        load::HandOff::columns(),
+    )
+    .side(OURS, Role::Ours, || Ok(bed.two.block_on(load::hand_off(&pair, slice))?.figures()));
+    bench.run(load::HandOff::targets(OURS).into_iter().fold(measure, Measure::target), 9);
+    let groups = [group.clone(), group];
+    let measure = Measure::new("zero", load::ZERO, load::AT_ZERO, load::HandOff::columns())
+        .side(OURS, Role::Ours, || Ok(bed.two.block_on(load::at_zero(&groups, slice))?.figures()))
+        .target(load::HandOff::target_at_zero(OURS));
+    bench.run(measure, 9);
     Ok(())
 }
 

@@ -35,6 +35,7 @@ fn main() -> Result<ExitCode, Failure> {
     let mut bench = Bench::from_arguments("memory", versions);
     locks::uncontended(&mut bench, &bed)?;
     locks::turns(&mut bench, &bed)?;
+    locks::hand_off(&mut bench, &bed)?;
     locks::contended(&mut bench, &bed)?;
     locks::waiters(&mut bench)?;
     limiters::hot(&mut bench, &bed)?;

@@ -12,7 +12,7 @@ use stanchion_bench::lock::Lock;
 use stanchion_bench::measure::{Figures, Measure, Role};
 use stanchion_bench::raw::postgres::{BareLock, WaitingLock};
 use stanchion_bench::target::{Against, Bound, Target};
-use stanchion_core::{Mutex, MutexMode, MutexOptions, Store};
+use stanchion_core::{Mutex, MutexMode, MutexOptions, Store, WaitGroupOptions};
 
 use crate::bed::Bed;
 use crate::peers::{DISTRIBUTED_LOCK, DistributedPostgres, LEASE, SESSION, SQLX, Sqlx};
@@ -173,6 +173,19 @@ pub(crate) fn hand_off(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
     .side(WAITING, Role::Raw, || passed(bed, &bare, slice))
     .side(DISTRIBUTED_LOCK, Role::Peer, || passed(bed, &distributed, slice))
     .side(SQLX, Role::Peer, || passed(bed, &sqlx, slice));
+    let targets = [SESSION, LEASE].into_iter().flat_map(load::HandOff::targets);
+    bench.run(targets.fold(measure, Measure::target), 9);
+    Ok(())
+}
+
+pub(crate) fn at_zero(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+    let slice = bench.slice(Duration::from_millis(600));
+    let group =
+        || Ok::<_, Failure>(bed.store(MutexMode::Lease)?.wait_group("ended", WaitGroupOptions::default())?);
+    let groups = [group()?, group()?];
+    let measure = Measure::new("zero", load::ZERO, load::AT_ZERO, load::HandOff::columns())
+        .side(LEASE, Role::Ours, || Ok(bed.runtime.block_on(load::at_zero(&groups, slice))?.figures()))
+        .target(load::HandOff::target_at_zero(LEASE));
     bench.run(measure, 9);
     Ok(())
 }

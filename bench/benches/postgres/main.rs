@@ -31,6 +31,7 @@ fn main() -> Result<ExitCode, Failure> {
     locks::uncontended(&mut bench, &bed)?;
     locks::contended(&mut bench, &bed)?;
     locks::hand_off(&mut bench, &bed)?;
+    locks::at_zero(&mut bench, &bed)?;
     hot::semaphore(&mut bench, &bed)?;
     hot::limiter(&mut bench, &bed)?;
     hot::names(&mut bench, &bed)?;

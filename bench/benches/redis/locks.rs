@@ -13,7 +13,7 @@ use stanchion_bench::lock::Lock;
 use stanchion_bench::measure::{Figures, Measure, Role};
 use stanchion_bench::raw::redis::{BareLock, TokenQueue};
 use stanchion_bench::target::{Against, Bound, Target};
-use stanchion_core::{Semaphore, SemaphoreOptions};
+use stanchion_core::{Semaphore, SemaphoreOptions, WaitGroupOptions};
 
 use crate::bed::Bed;
 use crate::clients::Clients;
@@ -174,6 +174,21 @@ pub(crate) fn hand_off(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
     .side(DISTRIBUTED_LOCK, Role::Peer, || passed(bed, &distributed, slice))
     .side(DISTKIT, Role::Peer, || passed(bed, &distkit, slice))
     .target(Target::new(OURS, Against::Raw, Bound::AtMost(1.2)));
+    let measure = load::HandOff::targets(OURS).into_iter().fold(measure, Measure::target);
+    bench.run(measure, 9);
+    Ok(())
+}
+
+pub(crate) fn at_zero(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+    let slice = bench.slice(Duration::from_millis(600));
+    let clients = [Clients::new(bed), Clients::new(bed)];
+    let group = |client: &Clients<'_>| {
+        Ok::<_, Failure>(client.store()?.wait_group("ended", WaitGroupOptions::default())?)
+    };
+    let groups = [group(&clients[0])?, group(&clients[1])?];
+    let measure = Measure::new("zero", load::ZERO, load::AT_ZERO, load::HandOff::columns())
+        .side(OURS, Role::Ours, || Ok(bed.runtime.block_on(load::at_zero(&groups, slice))?.figures()))
+        .target(load::HandOff::target_at_zero(OURS));
     bench.run(measure, 9);
     Ok(())
 }

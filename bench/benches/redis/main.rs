@@ -33,6 +33,7 @@ fn main() -> Result<ExitCode, Failure> {
     locks::uncontended(&mut bench, &bed)?;
     locks::contended(&mut bench, &bed)?;
     locks::hand_off(&mut bench, &bed)?;
+    locks::at_zero(&mut bench, &bed)?;
     locks::semaphore(&mut bench, &bed)?;
     limiters::hot(&mut bench, &bed)?;
     limiters::many(&mut bench, &bed)?;

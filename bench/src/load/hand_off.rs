@@ -9,6 +9,7 @@ use crate::figure::{Column, quantile};
 use crate::load::crew::{LIMIT, clock};
 use crate::lock::Lock;
 use crate::measure::Figures;
+use crate::target::{Against, Bound, Target};
 
 /// How long the next one waits before it is its turn: longer than any side needs until it stands in line.
 const IN_LINE: Duration = Duration::from_millis(5);
@@ -27,6 +28,20 @@ impl HandOff {
     #[must_use]
     pub fn columns() -> Vec<Column> {
         vec![Column::time("p50"), Column::time("p99")]
+    }
+
+    /// What the contract wants of a hand-over on loopback (M6): 5 ms in the median, and 50 ms but for a hundredth.
+    #[must_use]
+    pub fn targets(side: &str) -> [Target; 2] {
+        [(0, 0.005), (1, 0.050)].map(|(column, seconds)| {
+            Target::new(side, Against::Nothing, Bound::AtMost(seconds)).column(column)
+        })
+    }
+
+    /// What it wants of those who wait for a group's end where wake-ups arrive (W3): 50 ms.
+    #[must_use]
+    pub fn target_at_zero(side: &str) -> Target {
+        Target::new(side, Against::Nothing, Bound::AtMost(0.050)).column(1)
     }
 
     /// As a slice gives them.

@@ -11,6 +11,7 @@ mod items;
 mod pace;
 mod turns;
 mod uncontended;
+mod zero;
 
 pub use contended::{Contended, contended};
 pub use crew::{LIMIT, clock};
@@ -20,3 +21,4 @@ pub use items::{Call, Items, items};
 pub use pace::Pace;
 pub use turns::turns;
 pub use uncontended::uncontended;
+pub use zero::{AT_ZERO, ZERO, at_zero};

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use stanchion_core::{Kind, Store};
-use tokio::time::timeout;
 
 use super::holding::Holding;
 use super::limiting::Limiting;
@@ -13,7 +12,7 @@ use super::report::{Breach, Counts, Report};
 use super::trial::{Checked, Ended, SHORT, Setting, Trial, plain};
 use super::waiting::Waiting;
 use super::{Call, LEASE, Loss, Losses, Scene, Stand};
-use stanchion_conformance::support::{EPSILON, POLL_FLOOR, join_all, spawn, unique};
+use stanchion_conformance::support::{EPSILON, POLL_FLOOR, join_all, spawn, timeout, unique};
 use stanchion_testbed::faults::{Proxy, When};
 
 /// Runs at the same time: most of their time they wait.

@@ -1,5 +1,7 @@
 //! The times that the contract allows.
 
+use stanchion_conformance::EPSILON;
+
 /// How long things may take, in µs; the default is the contract's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -15,7 +17,8 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { epsilon: 500_000, silence: 2_000_000, recovery: 1_000_000 }
+        let epsilon = u64::try_from(EPSILON.as_micros()).unwrap_or(u64::MAX);
+        Self { epsilon, silence: 2_000_000, recovery: 1_000_000 }
     }
 }
 

@@ -72,7 +72,7 @@ macro_rules! for_each_case {
                 m4_run_drops_the_future_at_the_loss,
                 c9_lost_is_of_this_hold_alone,
                 c14_a_release_wakes_the_next_waiter,
-                m6_the_next_waiter_runs_within_milliseconds,
+                m6_the_next_waiter_runs_at_the_release,
                 c15_many_waiters_are_all_served,
                 c16_first_come_first_served,
                 c16_try_lock_says_no_while_a_live_waiter_queues,

@@ -25,6 +25,12 @@ impl<H: ?Sized> Clone for Case<H> {
 }
 
 impl<H: ?Sized> Case<H> {
+    /// The name: clauses in lower case, then what is asserted.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// Group and name, as the test runner prints them.
     #[must_use]
     pub fn path(&self) -> String {

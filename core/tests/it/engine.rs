@@ -6,18 +6,23 @@
     reason = "tests wait in real time and fail by panics"
 )]
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use crate::model::drop_after::drop_after;
 use crate::model::{Model, model};
+use stanchion_conformance::EPSILON;
+use stanchion_conformance::stopwatch::{Stopwatch, timeout};
 use stanchion_core::engine::Engine;
 use stanchion_core::{ErrorKind, Mutex, MutexGuard, MutexOptions, SemaphoreOptions};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_millis(600);
-const EPSILON: Duration = Duration::from_millis(500);
+/// A lease that a machine that stands still for a second or two does not end.
+const LONG: Duration = Duration::from_secs(3);
 
 fn belief() -> Duration {
     TTL * 99 / 100 - TTL / 20
@@ -27,6 +32,10 @@ fn mutex(engine: &Engine) -> Arc<dyn Mutex> {
     engine.mutex("m", MutexOptions::default().ttl(TTL)).unwrap()
 }
 
+fn lasting(engine: &Engine) -> Arc<dyn Mutex> {
+    engine.mutex("m", MutexOptions::default().ttl(LONG)).unwrap()
+}
+
 /// Waits until nothing is held or queued.
 async fn empty(model: &Model) {
     let emptied = async {
@@ -34,16 +43,16 @@ async fn empty(model: &Model) {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(Duration::from_secs(1), emptied).await.expect("nothing is held or queued within 1 s");
+    timeout(Duration::from_secs(1) + EPSILON, emptied).await.expect("nothing is held or queued within 1 s");
 }
 
 #[tokio::test]
 async fn c13_a_hold_outlives_its_ttl() {
     let (model, engine) = model();
-    let guard = mutex(&engine).lock().await.unwrap();
-    timeout(TTL * 4, guard.lost()).await.expect_err("renewals succeed");
+    let guard = lasting(&engine).lock().await.unwrap();
+    timeout(LONG * 2, guard.lost()).await.expect_err("renewals succeed");
     assert!(guard.is_held());
-    assert!(model.faults.renewals.load(SeqCst) >= 8);
+    assert!(model.faults.renewals.load(SeqCst) >= 4);
     guard.release().await.unwrap();
     empty(&model).await;
 }
@@ -53,8 +62,8 @@ fn c13_a_blocked_worker_keeps_its_hold() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (_model, engine) = model();
-        let guard = mutex(&engine).lock().await.unwrap();
-        std::thread::sleep(TTL * 3);
+        let guard = lasting(&engine).lock().await.unwrap();
+        std::thread::sleep(LONG * 3 / 2);
         assert!(guard.is_held());
     });
 }
@@ -64,11 +73,11 @@ async fn c13_renewals_of_many_holds_are_few_calls() {
     let (model, engine) = model();
     let mut guards = Vec::new();
     for index in 0..1000 {
-        let mutex = engine.mutex(&format!("m{index}"), MutexOptions::default().ttl(TTL * 5)).unwrap();
+        let mutex = engine.mutex(&format!("m{index}"), MutexOptions::default().ttl(LONG)).unwrap();
         guards.push(mutex.lock().await.unwrap());
     }
     let before = model.faults.renewals.load(SeqCst);
-    sleep(TTL * 5).await;
+    sleep(LONG).await;
     let calls = model.faults.renewals.load(SeqCst) - before;
     assert!(calls <= 3 * 12, "{calls} calls for 1,000 holds in one TTL");
     assert!(guards.iter().all(MutexGuard::is_held));
@@ -81,11 +90,10 @@ async fn c9_lost_resolves_at_the_deadline_without_the_store() {
     let guard = mutex(&engine).lock().await.unwrap();
     model.faults.no_renewal.store(true, SeqCst);
     model.faults.away.store(true, SeqCst);
-    guard.lost().await;
+    timeout(belief() + EPSILON, guard.lost()).await.expect("told at D");
     let waited = before.elapsed();
     assert!(!guard.is_held());
     assert!(waited >= belief() - Duration::from_millis(2), "too early: {waited:?}");
-    assert!(waited <= belief() + EPSILON, "too late: {waited:?}");
     model.faults.no_renewal.store(false, SeqCst);
     model.faults.away.store(false, SeqCst);
     sleep(TTL).await;
@@ -96,10 +104,10 @@ async fn c9_lost_resolves_at_the_deadline_without_the_store() {
 #[tokio::test]
 async fn c9_lost_resolves_once_the_store_says_so() {
     let (_model, engine) = model();
-    let mutex = mutex(&engine);
+    let mutex = lasting(&engine);
     let guard = mutex.lock().await.unwrap();
     assert!(mutex.force_unlock().await.unwrap());
-    timeout(TTL / 3 + EPSILON, guard.lost()).await.expect("told within a third of the TTL");
+    timeout(LONG / 3 + EPSILON, guard.lost()).await.expect("told within a third of the TTL");
     assert!(!guard.is_held());
 }
 
@@ -136,7 +144,7 @@ async fn c3_a_lost_reply_of_a_try_is_unknown_and_leaves_nothing() {
 #[tokio::test]
 async fn c11_a_release_whose_reply_was_lost_is_not_reported_lost() {
     let (model, engine) = model();
-    let guard = mutex(&engine).lock().await.unwrap();
+    let guard = lasting(&engine).lock().await.unwrap();
     model.faults.lose_reply.store(model.faults.calls.load(SeqCst) + 1, SeqCst);
     guard.release().await.unwrap();
     empty(&model).await;
@@ -162,23 +170,21 @@ async fn c4_dropped_at_any_poll_nothing_is_left() {
 async fn c14_without_wake_ups_the_poll_floor_serves() {
     let (model, engine) = model();
     model.faults.no_wake.store(true, SeqCst);
-    let mutex = mutex(&engine);
+    let mutex = lasting(&engine);
     let guard = mutex.lock().await.unwrap();
     let waiting = tokio::spawn({
         let mutex = Arc::clone(&mutex);
-        async move { mutex.lock().await.map(|_guard| Instant::now()) }
+        async move { mutex.lock().await.map(drop) }
     });
     sleep(TTL / 2).await;
-    let released = Instant::now();
     guard.release().await.unwrap();
-    let got = waiting.await.unwrap().unwrap();
-    assert!(got.duration_since(released) <= Duration::from_secs(1) + EPSILON);
+    timeout(Duration::from_secs(1) + EPSILON, waiting).await.expect("by a poll").unwrap().unwrap();
 }
 
 #[tokio::test]
 async fn c14_waiters_sleep_until_woken() {
     let (model, engine) = model();
-    let mutex = mutex(&engine);
+    let mutex = lasting(&engine);
     let guard = mutex.lock().await.unwrap();
     let waiters: Vec<_> = (0..100)
         .map(|_| {
@@ -203,7 +209,7 @@ async fn c14_waiters_sleep_until_woken() {
 #[tokio::test]
 async fn c5_a_lost_queue_is_joined_again() {
     let (model, engine) = model();
-    let mutex = mutex(&engine);
+    let mutex = lasting(&engine);
     let guard = mutex.lock().await.unwrap();
     let waiting = tokio::spawn({
         let mutex = Arc::clone(&mutex);
@@ -216,7 +222,7 @@ async fn c5_a_lost_queue_is_joined_again() {
         record.born += 1;
     });
     timeout(Duration::from_secs(2), waiting).await.expect("asks again").unwrap().unwrap();
-    timeout(TTL / 3 + EPSILON, guard.lost()).await.expect("the holder is told");
+    timeout(LONG / 3 + EPSILON, guard.lost()).await.expect("the holder is told");
 }
 
 #[tokio::test]
@@ -225,14 +231,14 @@ async fn c17_limits_hold_while_the_store_is_away_or_slow() {
     let mutex = mutex(&engine);
     model.faults.away.store(true, SeqCst);
     let limit = Duration::from_millis(150);
-    let before = Instant::now();
+    let watch = Stopwatch::start();
     assert_eq!(mutex.try_lock_for(limit).await.unwrap_err().kind(), ErrorKind::Unavailable);
-    assert!(before.elapsed() <= limit + EPSILON);
+    assert!(watch.elapsed() <= limit + EPSILON);
     model.faults.away.store(false, SeqCst);
     model.faults.delay_ms.store(10_000, SeqCst);
-    let before = Instant::now();
+    let watch = Stopwatch::start();
     assert_eq!(mutex.try_lock_for(limit).await.unwrap_err().kind(), ErrorKind::Unknown);
-    assert!(before.elapsed() <= limit + EPSILON);
+    assert!(watch.elapsed() <= limit + EPSILON);
 }
 
 #[tokio::test]
@@ -243,7 +249,7 @@ async fn c17_lock_rides_out_an_outage() {
     let waiting = tokio::spawn(async move { mutex.lock().await.map(drop) });
     sleep(TTL).await;
     model.faults.away.store(false, SeqCst);
-    timeout(Duration::from_secs(1), waiting).await.expect("works within 1 s").unwrap().unwrap();
+    timeout(Duration::from_secs(1) + EPSILON, waiting).await.expect("works within 1 s").unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -252,8 +258,14 @@ async fn c6_a_grant_that_came_late_is_asked_again() {
     let semaphore = engine.semaphore("s", SemaphoreOptions::new(1).ttl(TTL)).unwrap();
     model.faults.delay_ms.store(400, SeqCst);
     let slow = tokio::spawn(async move {
-        let permit = semaphore.acquire().await.unwrap();
-        permit.deadline().unwrap().saturating_duration_since(std::time::Instant::now())
+        let mut acquiring = pin!(semaphore.acquire());
+        // It is judged in the poll that hands it out: not before that began.
+        let (permit, judged) = poll_fn(|cx| {
+            let before = std::time::Instant::now();
+            acquiring.as_mut().poll(cx).map(|permit| (permit.unwrap(), before))
+        })
+        .await;
+        permit.deadline().unwrap().saturating_duration_since(judged)
     });
     sleep(Duration::from_millis(250)).await;
     model.faults.delay_ms.store(0, SeqCst);
@@ -280,7 +292,7 @@ async fn c12_guards_dropped_as_the_runtime_ends_are_released() {
 #[tokio::test]
 async fn c12_close_ends_guards_waiters_and_new_calls() {
     let (model, engine) = model();
-    let mutex = mutex(&engine);
+    let mutex = lasting(&engine);
     let guard = mutex.lock().await.unwrap();
     let waiting = tokio::spawn({
         let mutex = Arc::clone(&mutex);
@@ -301,10 +313,10 @@ async fn c12_close_ends_guards_waiters_and_new_calls() {
 #[tokio::test]
 async fn c24_detach_moves_the_hold_to_a_ticket_that_one_attach_takes() {
     let (_model, engine) = model();
-    let mutex = mutex(&engine);
+    let mutex = lasting(&engine);
     let guard = mutex.lock().await.unwrap();
     let token = guard.fencing_token();
-    let ticket = guard.detach(TTL * 3).await.unwrap();
+    let ticket = guard.detach(LONG).await.unwrap();
     assert!(mutex.try_lock().await.unwrap().is_none());
     let guard = mutex.attach(ticket).await.unwrap();
     assert_eq!(guard.fencing_token(), token);
@@ -316,7 +328,7 @@ async fn c24_detach_moves_the_hold_to_a_ticket_that_one_attach_takes() {
 #[tokio::test]
 async fn m5_reenter_releases_with_the_last() {
     let (model, engine) = model();
-    let mutex = mutex(&engine);
+    let mutex = lasting(&engine);
     let guard = mutex.lock().await.unwrap();
     let again = guard.reenter();
     assert!(mutex.try_lock().await.unwrap().is_none());
@@ -332,17 +344,15 @@ async fn m4_run_stops_at_the_loss() {
     let (_model, engine) = model();
     let options = MutexOptions::default().ttl(TTL).renew(false);
     let guard = engine.mutex("m", options).unwrap().lock().await.unwrap();
-    let before = Instant::now();
-    let error = guard.run(std::future::pending::<()>()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Lost);
-    assert!(before.elapsed() <= belief() + EPSILON);
+    let stopped = timeout(belief() + EPSILON, guard.run(std::future::pending::<()>()));
+    assert_eq!(stopped.await.expect("told at D").unwrap_err().kind(), ErrorKind::Lost);
 }
 
 #[tokio::test]
 async fn c13_max_hold_ends_renewal() {
     let (_model, engine) = model();
-    let options = MutexOptions::default().ttl(TTL).max_hold(TTL * 2);
+    let options = MutexOptions::default().ttl(LONG).max_hold(LONG * 2);
     let guard = engine.mutex("m", options).unwrap().lock().await.unwrap();
-    timeout(TTL + TTL / 2, guard.lost()).await.expect_err("renewed until max_hold");
-    timeout(TTL / 2 + EPSILON, guard.lost()).await.expect("not beyond max_hold");
+    timeout(LONG + LONG / 3, guard.lost()).await.expect_err("renewed until max_hold");
+    timeout(LONG * 2 / 3 + EPSILON, guard.lost()).await.expect("not beyond max_hold");
 }

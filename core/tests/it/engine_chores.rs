@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use crate::model::{Model, model};
 use async_trait::async_trait;
+use stanchion_conformance::stopwatch::timeout;
+use stanchion_conformance::support::AT_ONCE;
 use stanchion_core::engine::steps::{Chore, PermitSteps, Reports, Steps};
 use stanchion_core::engine::{Engine, Own};
 use stanchion_core::{Capabilities, ErrorKind, MutexMode, MutexOptions, Ticket};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 const TTL: Duration = Duration::from_secs(30);
-const EPSILON: Duration = Duration::from_millis(500);
 
 /// Says of each ticket that it is told that the store does not keep it any more.
 #[derive(Debug)]
@@ -79,7 +80,7 @@ async fn c9_a_hold_that_a_chore_calls_gone_is_lost_at_once() {
     assert!(guard.is_held() && other.is_held(), "that was none of them");
     gone(&tell, guard.ticket()).await;
     assert!(!guard.is_held());
-    timeout(EPSILON, guard.lost()).await.expect("the holder is told");
+    timeout(AT_ONCE, guard.lost()).await.expect("the holder is told");
     assert!(other.is_held());
     gone(&tell, guard.ticket()).await;
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
@@ -100,5 +101,5 @@ async fn a_chore_ends_with_the_engine() {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(EPSILON, ended).await.expect("the chore is dropped");
+    timeout(AT_ONCE, ended).await.expect("the chore is dropped");
 }

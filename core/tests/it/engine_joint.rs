@@ -14,15 +14,16 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::model::model;
+use stanchion_conformance::EPSILON;
+use stanchion_conformance::stopwatch::{Stopwatch, timeout};
+use stanchion_conformance::support::AT_ONCE;
 use stanchion_core::{ErrorKind, Mutex, MutexOptions, Semaphore, SemaphoreOptions};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 const MANY: usize = 64;
 /// A step takes so long in these tests, in ms.
 const STEP: u64 = 40;
-/// ε of the contract.
-const EPSILON: Duration = Duration::from_millis(500);
 
 async fn poll_once<F: Future>(future: &mut std::pin::Pin<&mut F>) -> bool {
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await
@@ -83,11 +84,11 @@ async fn c5_a_caller_that_is_not_polled_keeps_nobody() {
     model.faults.delay_ms.store(STEP, SeqCst);
     let mut future = pin!(stuck.try_lock());
     assert!(!poll_once(&mut future).await, "its request is under way");
-    let started = Instant::now();
+    let watch = Stopwatch::start();
     for _ in 0..3 {
         other.try_lock().await.unwrap().unwrap().release().await.unwrap();
     }
-    assert!(started.elapsed() < EPSILON + Duration::from_millis(6 * STEP), "{:?}", started.elapsed());
+    assert!(watch.elapsed() < EPSILON + Duration::from_millis(6 * STEP), "{:?}", watch.elapsed());
     assert!(future.await.unwrap().is_some());
 }
 
@@ -103,7 +104,7 @@ async fn c4_a_caller_dropped_in_the_queue_leaves_nothing() {
     }
     drop(futures);
     model.faults.delay_ms.store(0, SeqCst);
-    timeout(Duration::from_secs(1), async {
+    timeout(Duration::from_secs(1) + EPSILON, async {
         while model.left() != (0, 0) || engine.ping().await.is_err() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -123,10 +124,10 @@ async fn c17_who_waits_behind_a_request_keeps_its_own_time_limit() {
     let (first, second) = (Arc::clone(&mutex), mutex);
     let first = tokio::spawn(async move { first.try_lock().await });
     tokio::task::yield_now().await;
-    let started = Instant::now();
+    let watch = Stopwatch::start();
     let error = second.try_lock_for(Duration::from_millis(100)).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown), "{error}");
-    assert!(started.elapsed() < EPSILON + Duration::from_millis(100), "{:?}", started.elapsed());
+    assert!(watch.elapsed() < EPSILON + Duration::from_millis(100), "{:?}", watch.elapsed());
     assert_eq!(first.await.unwrap().unwrap_err().kind(), ErrorKind::Unknown);
 }
 
@@ -151,7 +152,7 @@ fn c13_a_blocked_runtime_keeps_only_its_own_callers() {
     let mutex = engine.mutex("other", MutexOptions::default()).unwrap();
     runtime.block_on(async {
         let before = model.faults.calls.load(SeqCst);
-        let locked = timeout(EPSILON, mutex.try_lock()).await;
+        let locked = timeout(AT_ONCE, mutex.try_lock()).await;
         let guard = locked.unwrap().unwrap();
         assert!(guard.is_some());
         assert_eq!(model.faults.calls.load(SeqCst), before + 1);
@@ -184,7 +185,7 @@ async fn c3_a_request_that_fails_for_all_fails_each_on_its_own() {
     }
     assert_eq!(unknown, 9, "all who left together");
     model.faults.delay_ms.store(0, SeqCst);
-    timeout(Duration::from_secs(1), async {
+    timeout(Duration::from_secs(1) + EPSILON, async {
         while model.left() != (0, 0) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use crate::model::drop_after::drop_after;
 use crate::model::{Model, model};
+use stanchion_conformance::stopwatch::timeout;
 use stanchion_core::engine::Engine;
 use stanchion_core::engine::steps::{Acquired, PermitSteps};
 use stanchion_core::{MutexGuard, MutexOptions};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 async fn locked(engine: &Engine, name: &str, ttl: Duration) -> MutexGuard {
     engine.mutex(name, MutexOptions::default().ttl(ttl)).unwrap().lock().await.unwrap()

@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use crate::model::drop_after::drop_after;
 use crate::model::{Model, model};
+use stanchion_conformance::EPSILON;
+use stanchion_conformance::stopwatch::timeout;
 use stanchion_core::engine::Engine;
 use stanchion_core::{ErrorKind, Member, Outcome, Ticket, WaitGroup, WaitGroupOptions};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-const TTL: Duration = Duration::from_millis(600);
-const EPSILON: Duration = Duration::from_millis(500);
+const TTL: Duration = Duration::from_secs(3);
 /// Within this time a store that is back is used, and what is given up is gone.
-const SOON: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_secs(1).saturating_add(EPSILON);
 
 fn group(engine: &Engine) -> Arc<dyn WaitGroup> {
     engine.wait_group("g", WaitGroupOptions::default().ttl(TTL)).unwrap()
@@ -109,17 +110,19 @@ async fn c4_a_dropped_add_leaves_no_member_and_counts_none() {
 
 #[tokio::test]
 async fn c17_add_many_begins_again_where_its_hold_ended_before_the_split() {
+    // Its end is the scenario; a third of it is the time limit of a request.
+    const SHORT: Duration = Duration::from_millis(1_500);
     let (model, engine) = model();
-    let group = group(&engine);
-    model.faults.delay_ms.store(100, SeqCst);
+    let group = engine.wait_group("g", WaitGroupOptions::default().ttl(SHORT)).unwrap();
+    model.faults.delay_ms.store(400, SeqCst);
     let adding = {
         let group = Arc::clone(&group);
         tokio::spawn(async move { group.add_many(3).await })
     };
-    sleep(Duration::from_millis(75)).await;
+    sleep(Duration::from_millis(300)).await;
     model.faults.away.store(true, SeqCst);
     model.faults.delay_ms.store(0, SeqCst);
-    sleep(TTL * 2).await;
+    sleep(SHORT * 2).await;
     assert_eq!(model.left(), (0, 0));
     model.faults.away.store(false, SeqCst);
     let members = timeout(SOON, adding).await.expect("works within 1 s").unwrap().unwrap();

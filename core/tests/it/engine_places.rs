@@ -11,12 +11,16 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use crate::model::{Model, model};
+use stanchion_conformance::EPSILON;
+use stanchion_conformance::stopwatch::timeout;
 use stanchion_core::engine::Engine;
 use stanchion_core::{ErrorKind, Mutex, MutexOptions, Result, Ticket};
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 const TTL: Duration = Duration::from_millis(600);
+/// What is given up is gone within a second.
+const SOON: Duration = Duration::from_secs(1).saturating_add(EPSILON);
 
 fn mutex(engine: &Engine, ttl: Duration) -> Arc<dyn Mutex> {
     engine.mutex("m", MutexOptions::default().ttl(ttl)).unwrap()
@@ -42,24 +46,24 @@ async fn c4_a_cancel_outlives_an_outage_longer_than_the_lease() {
     let mutex = mutex(&engine, TTL);
     let guard = mutex.lock().await.unwrap();
     let waiting = wait_for(&mutex);
-    until(&model, (1, 1), TTL).await;
+    until(&model, (1, 1), SOON).await;
     waiting.abort();
     model.faults.away.store(true, SeqCst);
     sleep(TTL * 2).await;
     // The place is durable: only the cancel takes it away.
     model.faults.away.store(false, SeqCst);
-    until(&model, (0, 0), Duration::from_secs(1)).await;
+    until(&model, (0, 0), SOON).await;
     assert!(!guard.is_held());
 }
 
 #[tokio::test]
 async fn c4_c5_a_ghost_in_front_is_withdrawn() {
     let (model, engine) = model();
-    let mutex = mutex(&engine, TTL);
+    let mutex = mutex(&engine, TTL * 5);
     let guard = mutex.lock().await.unwrap();
     model.records.lock().unwrap().values_mut().for_each(|record| record.queue.push((Ticket::random(), 1)));
     let waiting = wait_for(&mutex);
-    until(&model, (1, 2), TTL).await;
+    until(&model, (1, 2), SOON).await;
     guard.release().await.unwrap();
     timeout(Duration::from_millis(2500), waiting).await.expect("its turn comes").unwrap().unwrap();
 }
@@ -73,10 +77,10 @@ async fn c9_an_answer_older_than_the_grant_does_not_end_it() {
         let mutex = Arc::clone(&mutex);
         async move { mutex.lock().await.unwrap() }
     });
-    until(&model, (1, 1), TTL).await;
+    until(&model, (1, 1), SOON).await;
     // One more waiter, so that the name is still asked about after the grant.
     let behind = wait_for(&mutex);
-    until(&model, (1, 2), TTL).await;
+    until(&model, (1, 2), SOON).await;
     let polls = model.faults.polls.load(SeqCst);
     model.faults.delay_ms.store(1000, SeqCst);
     while model.faults.polls.load(SeqCst) == polls {
@@ -102,7 +106,7 @@ async fn c5_a_place_lost_between_two_slow_answers_is_noticed() {
     let mutex = mutex(&engine, lease);
     let guard = mutex.lock().await.unwrap();
     let waiting = wait_for(&mutex);
-    until(&model, (1, 1), TTL).await;
+    until(&model, (1, 1), SOON).await;
     let polls = model.faults.polls.load(SeqCst);
     model.faults.delay_ms.store(2800, SeqCst);
     while model.faults.polls.load(SeqCst) < polls + 1 {
@@ -129,7 +133,7 @@ async fn c12_close_ends_an_acquisition_whose_answer_is_under_way() {
     let waiting = wait_for(&mutex);
     sleep(Duration::from_millis(100)).await;
     engine.close().await.unwrap();
-    let ended = timeout(Duration::from_secs(1), waiting).await.expect("it ends").unwrap();
+    let ended = timeout(SOON, waiting).await.expect("it ends").unwrap();
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Closed);
-    until(&model, (1, 0), Duration::from_secs(1)).await;
+    until(&model, (1, 0), SOON).await;
 }

@@ -14,9 +14,10 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use crate::model::{Model, model};
+use stanchion_conformance::stopwatch;
 use stanchion_core::engine::Engine;
 use stanchion_core::{Limiter, LimiterOptions, Quota};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const TOKEN: Duration = Duration::from_secs(60);
@@ -39,7 +40,7 @@ async fn until_missing(model: &Model, tokens: u64) {
             sleep(Duration::from_millis(2)).await;
         }
     };
-    let seen = timeout(Duration::from_secs(2), seen).await;
+    let seen = stopwatch::timeout(Duration::from_secs(2), seen).await;
     seen.unwrap_or_else(|_| panic!("not {tokens} missing but {}", missing(model)));
 }
 
@@ -72,7 +73,7 @@ async fn c4_a_reservation_in_doubt_is_given_back_after_a_long_outage() {
     for max_wait in [HOUR * 4, Duration::MAX] {
         model.faults.lose_replies.store(true, SeqCst);
         // Made by the store, and dropped before anything of it was heard.
-        timeout(Duration::from_millis(10), limiter.reserve_n(180, max_wait)).await.unwrap_err();
+        tokio::time::timeout(Duration::from_millis(10), limiter.reserve_n(180, max_wait)).await.unwrap_err();
         model.faults.away.store(true, SeqCst);
         model.faults.lose_replies.store(false, SeqCst);
         model.faults.leap_secs.store(60 * 60, SeqCst);

@@ -3,17 +3,17 @@
 mod daemon;
 mod images;
 
-use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use stanchion_conformance::suite;
 
 use crate::Outcome;
-use crate::libtest::Report;
 use crate::stage::Stages;
-use crate::test::{TEST, programs, stream};
-use crate::workspace::{BUT_BENCHES, FEATURES, cargo, root};
+use crate::test::programs::{build as build_programs, workspace};
+use crate::test::report::{Counts, Report};
+use crate::test::side_by_side::{self, Job};
+use crate::workspace::{cargo, target};
 use daemon::{Daemon, Found};
 use images::Images;
 
@@ -33,14 +33,18 @@ const CASES: [&str; 13] = [
     "limiter::l2_retry_after_is_enough",
     "limiter::l6_places_are_in_the_order_of_reservation",
 ];
-/// The suites that use the shared servers, each of which is a program of its own.
-const SUITES: [&str; 2] = ["--test=conformance", "--test=conformance_session"];
-const STORES: [&str; 2] = ["backend-redis", "backend-postgres"];
+/// The suites that use the shared servers, by package.
+const SUITES: [(&str, &[&str]); 2] = [
+    ("stanchion-redis", &["conformance::server"]),
+    ("stanchion-postgres", &["conformance::lease", "conformance::session"]),
+];
+/// How many cases of a program run at the same time.
+const THREADS: usize = 4;
 /// Beside the rest of the workspace: only there is the feature on. What comes with other features than elsewhere is built
 /// anew, and need not be fast.
 const SERVERS: [&str; 6] = [
     "--locked",
-    "--package=stanchion-conformance",
+    "--package=stanchion-testbed",
     "--features=containers",
     "--config=profile.dev.package.rustls.opt-level=0",
     "--config=profile.dev.package.rustls-webpki.opt-level=0",
@@ -49,13 +53,13 @@ const SERVERS: [&str; 6] = [
 
 /// Builds what `run` builds, and ends: it takes long, and needs no daemon.
 pub(crate) fn build() -> Outcome {
-    Ok(programs_of_servers().status()?.success())
+    Ok(programs_of_servers()?.status()?.success())
 }
 
-fn programs_of_servers() -> Command {
-    let mut command = servers("build");
+fn programs_of_servers() -> io::Result<Command> {
+    let mut command = servers("build")?;
     command.args(["--example=containers", "--test=containers"]);
-    command
+    Ok(command)
 }
 
 /// Finds or starts a daemon, provides images, tries the containers themselves, and runs the cases on them.
@@ -77,7 +81,7 @@ pub(crate) fn run() -> Outcome {
         None => return Ok(false),
     };
     // The one waits for the network much of the time, the other never.
-    let mut building = Running::start(&mut programs_of_servers())?;
+    let mut building = Running::start(&mut programs_of_servers()?)?;
     let mut provided = None;
     stages.run("images", || {
         provided = Some(Images::provide(&daemon)?);
@@ -91,11 +95,11 @@ pub(crate) fn run() -> Outcome {
         let own = |command: &mut Command| {
             images.with(daemon.with(command));
         };
-        let mut test = servers("test");
+        let mut test = servers("test")?;
         own(test.arg("--test=containers"));
         stages.command("containers", &mut test)?;
-        let mut report = Report::new(HashMap::new());
-        let mut servers = servers("run");
+        let mut report = Report::default();
+        let mut servers = servers("run")?;
         own(servers.args(["--quiet", "--example=containers"]));
         stages.run("cases", || cases(&mut servers, &mut report))?;
         report.print();
@@ -106,14 +110,14 @@ pub(crate) fn run() -> Outcome {
 
 /// A `cargo` command with the feature on. `cargo xtask check` leaves that out, so the lints are looked at here, where all
 /// it depends on is built anyway.
-fn servers(command: &str) -> Command {
+fn servers(command: &str) -> io::Result<Command> {
     let mut command = cargo(&[command]);
     // In a folder of its own, it can be built beside the rest.
-    command.args(SERVERS).env("CARGO_TARGET_DIR", root().join("target").join("containers"));
+    command.args(SERVERS).env("CARGO_TARGET_DIR", target()?.join("containers"));
     command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
     // As `cargo clippy` hands over `-D warnings`.
     command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
-    command
+    Ok(command)
 }
 
 fn skipped(reason: &str) -> Outcome {
@@ -125,35 +129,24 @@ fn skipped(reason: &str) -> Outcome {
 
 /// Runs the cases on the servers of that program.
 fn cases(servers: &mut Command, report: &mut Report) -> Outcome {
-    let mut test = cargo(&TEST);
-    let Some(programs) = programs(test.args(["--workspace", BUT_BENCHES, FEATURES]).args(SUITES))? else {
-        return Ok(false);
-    };
-    let suites: Vec<_> = programs
-        .into_iter()
-        .filter(|program| {
-            STORES.contains(&program.package.as_str()) && program.file_name().starts_with("conformance")
-        })
-        .collect();
-    *report =
-        Report::new(suites.iter().map(|program| (program.file_name(), program.package.clone())).collect());
+    let mut command = workspace("test");
+    command.args(["--no-run", "--test=it"]);
+    let Some(built) = build_programs(command)? else { return Ok(false) };
     let mut servers = Running::start(servers.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
-    let urls = servers.urls()?;
-    for program in &suites {
-        report.read(&format!("     Running {} ({})\n", program.package, program.path));
-        println!("\n{} in containers: {}", program.package, program.file_name());
-        let mut command = Command::new(&program.path);
-        command.arg("--exact").args(CASES).envs(urls.clone()).current_dir(root().join(&program.package));
-        stream(command, report)?;
+    let environment = servers.urls()?;
+    let mut jobs = Vec::new();
+    for (package, suites) in SUITES {
+        let program = built.programs.iter().find(|program| program.package == package);
+        let program = program.ok_or(format!("no tests of {package}"))?.clone();
+        let tests = suites.iter().flat_map(|suite| CASES.map(|case| format!("{suite}::{case}"))).collect();
+        jobs.push(Job { program, tests, threads: THREADS, environment: environment.clone() });
     }
+    let expected: usize = jobs.iter().map(|job| job.tests.len()).sum();
+    *report = Report::new(side_by_side::run(&jobs, 0), 0, Counts::default());
     servers.end()?;
-    let expected = CASES.len() * suites.len();
-    println!(
-        "{} of {expected} cases in {} suites passed on servers in containers",
-        report.passed(),
-        suites.len()
-    );
-    Ok(report.is_well() && report.passed() == expected && suites.len() == 3)
+    let passed = report.total().passed;
+    println!("{passed} of {expected} cases passed on servers in containers");
+    Ok(report.is_well() && passed == expected)
 }
 
 /// A program that is ended with this one.
@@ -165,11 +158,11 @@ impl Running {
     }
 
     /// The URLs of the two servers, by the variables that tests take them from.
-    fn urls(&mut self) -> Result<HashMap<String, String>, Box<dyn std::error::Error>> {
+    fn urls(&mut self) -> Result<Vec<(String, String)>, Box<dyn std::error::Error>> {
         let lines = self.0.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).take(2);
         let lines = lines.collect::<io::Result<Vec<_>>>()?;
         let pairs = lines.iter().filter_map(|line| line.split_once('='));
-        let urls: HashMap<_, _> = pairs.map(|(name, url)| (name.to_owned(), url.to_owned())).collect();
+        let urls: Vec<_> = pairs.map(|(name, url)| (name.to_owned(), url.to_owned())).collect();
         if urls.len() == 2 { Ok(urls) } else { Err("the servers in containers did not start".into()) }
     }
 

@@ -1,48 +1,63 @@
 //! `cargo xtask coverage`: does every clause of the contract have a case in every store, or a written reason?
+//!
+//! The cases of the suites are data. Sources are read for a store's own tests, and for its calls of the suites with the
+//! known gaps in them.
 
 pub(crate) mod clauses;
 mod matrix;
 mod scan;
 
-use std::collections::BTreeMap;
-
-use stanchion_conformance::gaps::GAPS;
+use stanchion_conformance::CASES;
+use stanchion_conformance::steps::{CLOCK_CASES, STEP_CASES};
 
 use crate::Outcome;
 use crate::workspace::{STORES, root};
-use matrix::{Found, judge};
-use scan::Sources;
+use matrix::{Found, Own, judge};
+use scan::{Call, Sources};
 
 /// Prints the table, the gaps with their reasons and the problems; well when there is no problem.
 pub(crate) fn run() -> Outcome {
     let read = |folder: String| Sources::read(&root().join(folder));
-    // Those about steps count as a lease store's own: a store without leases has none.
-    let steps = read("conformance-tests/src/steps/cases".to_owned())?.async_functions();
-    let mut own = BTreeMap::new();
+    let mut found = Found::default();
+    for folder in ["core/tests", "core/src"] {
+        found.core.extend(read(folder.to_owned())?.test_functions());
+    }
     for store in STORES {
-        let tests = read(format!("backend-{store}/tests"))?;
-        let src = read(format!("backend-{store}/src"))?;
-        let mut cases = [tests.test_functions(), src.test_functions()].concat();
-        if [&tests, &src].iter().any(|sources| sources.calls("step_suite")) {
-            cases.extend_from_slice(&steps);
-        }
-        own.insert(store, (tests.calls("suite"), cases));
+        let sources = read(format!("backend-{store}/tests"))?.and(read(format!("backend-{store}/src"))?);
+        let calls = sources.calls("suite");
+        print_gaps(store, &calls);
+        found.stores.insert(store, cases_of(&sources, &calls));
     }
-    let core =
-        [read("core/tests".to_owned())?.test_functions(), read("core/src".to_owned())?.test_functions()];
-    let found = Found {
-        suite: read("conformance-tests/src/cases".to_owned())?.async_functions(),
-        core: core.concat(),
-        own,
-    };
-    let verdict = judge(&found, GAPS);
+    let verdict = judge(&found);
     print!("{}", verdict.table);
-    for gap in GAPS {
-        println!("gap: {} {}: {}", gap.store, gap.clause, gap.reason);
-    }
     for problem in &verdict.problems {
         println!("problem: {problem}");
     }
     println!("{} clauses, {} problems", clauses::all().count(), verdict.problems.len());
     Ok(verdict.problems.is_empty())
+}
+
+fn cases_of(sources: &Sources, calls: &[Call]) -> Own {
+    let mut own = Own { tests: sources.test_functions(), ..Own::default() };
+    for case in CASES.iter().filter(|_| !calls.is_empty()) {
+        own.suite.push(case.name().to_owned());
+        if calls.iter().all(|call| call.lists_as_gap(&case.path())) {
+            own.gaps.push(case.name().to_owned());
+        }
+    }
+    if !sources.calls("step_suite").is_empty() {
+        own.suite.extend(STEP_CASES.iter().map(|case| case.name().to_owned()));
+    }
+    if !sources.calls("clock_suite").is_empty() {
+        own.suite.extend(CLOCK_CASES.iter().map(|case| case.name().to_owned()));
+    }
+    own
+}
+
+fn print_gaps(store: &str, calls: &[Call]) {
+    for call in calls {
+        for (case, reason) in &call.gaps {
+            println!("gap: {store}, {}: {case}: {reason}", call.harness);
+        }
+    }
 }

@@ -39,23 +39,52 @@ impl Sources {
         self.texts.iter().flat_map(|text| test_functions(text)).map(str::to_owned).collect()
     }
 
-    /// The names of all async functions.
-    pub(super) fn async_functions(&self) -> Vec<String> {
-        let lines = self.texts.iter().flat_map(|text| text.lines());
-        lines.filter(|line| line.contains("async fn ")).filter_map(function).map(str::to_owned).collect()
+    /// Both.
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.texts.extend(other.texts);
+        self
     }
 
-    /// Whether the macro of that name is called in a line that is no comment.
-    pub(super) fn calls(&self, name: &str) -> bool {
-        let call = format!("{name}!");
-        let is_whole =
-            |before: &str| !before.ends_with(|letter: char| letter.is_alphanumeric() || letter == '_');
-        let mut lines = self.texts.iter().flat_map(|text| text.lines());
-        lines.any(|line| {
-            let mut calls = line.match_indices(&call);
-            !line.trim_start().starts_with("//") && calls.any(|(at, _)| is_whole(&line[..at]))
-        })
+    /// The calls of the macro of that name.
+    pub(super) fn calls(&self, name: &str) -> Vec<Call> {
+        self.texts.iter().flat_map(|text| calls(text, name)).collect()
     }
+}
+
+/// The call of a suite: its harness, and the known gaps with their reasons.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) harness: String,
+    pub(super) gaps: Vec<(String, String)>,
+}
+
+impl Call {
+    /// Whether the case of that path, or its whole group, is listed.
+    pub(super) fn lists_as_gap(&self, path: &str) -> bool {
+        let group = path.split("::").next().unwrap_or(path);
+        self.gaps.iter().any(|(listed, _)| listed == path || listed == group)
+    }
+}
+
+fn calls<'a>(text: &'a str, name: &str) -> impl Iterator<Item = Call> + 'a {
+    let start = format!("{name}!(");
+    let starts: Vec<_> = text.match_indices(&start).map(|(at, found)| (at, at + found.len())).collect();
+    starts.into_iter().filter_map(move |(at, arguments)| {
+        let line = text[..at].rsplit('\n').next().unwrap_or_default();
+        let is_whole = !line.ends_with(|letter: char| letter.is_alphanumeric() || letter == '_');
+        (is_whole && !line.trim_start().starts_with("//")).then(|| read_call(&text[arguments..]))
+    })
+}
+
+/// Reads `HARNESS)` or `HARNESS, gaps { a::b: "why", … });`, as `rustfmt` lays it out.
+fn read_call(text: &str) -> Call {
+    let call = text.split(");").next().unwrap_or(text);
+    let (harness, gaps) = call.split_once(", gaps {").unwrap_or((call, ""));
+    let gaps = gaps.lines().filter_map(|line| {
+        let (case, reason) = line.trim().split_once(": \"")?;
+        Some((case.to_owned(), reason.trim_end_matches(',').trim_end_matches('"').to_owned()))
+    });
+    Call { harness: harness.trim_end_matches(')').to_owned() + ")", gaps: gaps.collect() }
 }
 
 fn test_functions(text: &str) -> impl Iterator<Item = &str> {
@@ -96,9 +125,6 @@ mod tests {
 
     const TEXT: &str = r#"
 //! suite!(In a comment)
-pub async fn c1_ticket(harness: &Harness) {}
-async fn m2_c3_both<H: Harness>(harness: H) {
-
 #[tokio::test(start_paused = true)]
 #[expect(clippy::unwrap_used, reason = "why not")]
 // A word.
@@ -109,6 +135,9 @@ async fn c9_lost() {}
     fn s5_helper() {}
 
 step_suite!(Harness::new());
+suite!(Deployed::session(), gaps {
+    limiter: "none, so far",
+});
 
 #[test]
 mod strange {
@@ -116,11 +145,20 @@ mod strange {
 "#;
 
     #[test]
-    fn functions_are_found_by_their_attribute_or_by_being_async() {
+    fn functions_are_found_by_their_attribute() {
         let sources = Sources { texts: vec![TEXT.to_owned()] };
         assert_eq!(sources.test_functions(), ["c9_lost", "s4_conserved"]);
-        assert_eq!(sources.async_functions(), ["c1_ticket", "m2_c3_both", "c9_lost"]);
-        assert!(!sources.calls("suite") && sources.calls("step_suite"));
+    }
+
+    #[test]
+    fn calls_are_found_with_their_gaps() {
+        let sources = Sources { texts: vec![TEXT.to_owned()] };
+        let [call] = &sources.calls("suite")[..] else { panic!("one call") };
+        assert_eq!(call.harness, "Deployed::session()");
+        assert_eq!(call.gaps, [("limiter".to_owned(), "none, so far".to_owned())]);
+        assert!(call.lists_as_gap("limiter::l1_any") && !call.lists_as_gap("mutex::m1_any"));
+        assert_eq!(sources.calls("step_suite").len(), 1);
+        assert_eq!(sources.calls("step_suite")[0].gaps, []);
     }
 
     #[test]

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
+use stanchion_conformance::EPSILON;
+use stanchion_conformance::support::{eventually, within};
 use stanchion_core::engine::steps::Steps;
 use stanchion_core::engine::{Engine, Own};
 use stanchion_core::{Capabilities, Mutex, MutexMode, MutexOptions, Ticket, Ttl};
@@ -25,8 +27,7 @@ use crate::context::{Context, Retention};
 use crate::link::Link;
 use crate::schema::Schema;
 
-/// ε of the contract.
-const ALLOWANCE: Duration = Duration::from_millis(500);
+const SECOND: Duration = Duration::from_secs(1);
 
 /// A process: an engine of its own and its mutexes.
 struct Process {
@@ -163,16 +164,19 @@ fn signal(which: &str, pids: &[i32]) {
 }
 
 /// Waits until it is so, for a second.
-async fn soon<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
-    let started = std::time::Instant::now();
-    while !check().await {
-        assert!(started.elapsed() < Duration::from_secs(1) + ALLOWANCE, "not within 1 s: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+async fn soon<F: Future<Output = bool>>(what: &str, check: impl FnMut() -> F) {
+    eventually(SECOND + EPSILON, what, check).await;
+}
+
+/// The sessions that wait in line for a mutex at the server.
+async fn in_line(server: &PostgresServer, namespace: &str, name: &str) -> i64 {
+    let waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+        AND (classid::bigint << 32) | objid::bigint = stanchion.session_key($1, $2)";
+    let waiting = sqlx::query_scalar(waiting).bind(namespace).bind(name);
+    waiting.fetch_one(&mut connect(server).await).await.unwrap()
 }
 
 /// What a task comes to, which is to be within some seconds.
 async fn in_time<T>(task: tokio::task::JoinHandle<T>) -> T {
-    let done = tokio::time::timeout(Duration::from_secs(5), task).await;
-    done.expect("it came to nothing in 5 s").unwrap()
+    within(Duration::from_secs(5), "a task", task).await.unwrap()
 }

@@ -4,7 +4,6 @@
 
 mod harness;
 mod planted;
-mod speed;
 mod sweep;
 
 use std::sync::{Arc, LazyLock};

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
+use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_core::{Inspection, Mutex, Store};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 /// A private server and a client of the test's own.
 pub struct Bed {
@@ -63,19 +64,13 @@ impl Bed {
 
 /// Waits until the mutex shows what is asked for.
 pub async fn until(mutex: &dyn Mutex, limit: Duration, what: &str, seen: impl Fn(&Inspection) -> bool) {
-    let end = Instant::now() + limit;
+    let watch = Stopwatch::start();
     loop {
         let inspection = mutex.inspect().await.expect("inspect answers");
         if seen(&inspection) {
             return;
         }
-        assert!(Instant::now() < end, "{what} within {limit:?}, not {inspection:?}");
+        assert!(watch.elapsed() < limit, "{what} within {limit:?}, not {inspection:?}");
         sleep(Duration::from_millis(5)).await;
     }
-}
-
-/// The middle of some durations.
-pub fn median(mut samples: Vec<Duration>) -> Duration {
-    samples.sort();
-    samples[samples.len() / 2]
 }

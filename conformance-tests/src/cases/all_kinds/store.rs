@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stanchion_core::{
-    BloomOptions, ErrorKind, LimiterOptions, MutexOptions, Quota, SemaphoreOptions, Store, Ticket,
+    BloomOptions, ErrorKind, LimiterOptions, MutexMode, MutexOptions, Quota, SemaphoreOptions, Store, Ticket,
     WaitGroupOptions,
 };
 
@@ -93,6 +93,9 @@ const OF_A_PROCESS: Duration = Duration::from_secs(10);
 /// that time with every call.
 const OF_ANSWERS: Duration = Duration::from_secs(70);
 
+/// How long a store of leases keeps the tombstone of a cancel, however short the lease (C4), and a little more.
+const OF_TOMBSTONES: Duration = Duration::from_secs(35);
+
 /// C25: nothing of an idle name is left after the retention time.
 pub(crate) async fn c25_idle_names_leave_nothing(h: &dyn Harness) {
     let retention = h.ttl();
@@ -107,7 +110,12 @@ pub(crate) async fn c25_idle_names_leave_nothing(h: &dyn Harness) {
     }
     let capabilities = store.capabilities();
     let answers = capabilities.limiters && capabilities.shared;
-    let limit = retention * 4 + OF_A_PROCESS + EPSILON + if answers { OF_ANSWERS } else { Duration::ZERO };
+    let for_retries = match capabilities.mutex_mode {
+        _ if answers => OF_ANSWERS,
+        MutexMode::Lease => OF_TOMBSTONES,
+        _ => Duration::ZERO,
+    };
+    let limit = retention * 4 + OF_A_PROCESS + EPSILON + for_retries;
     eventually(limit, "nothing is left of idle names", || async {
         h.leftover().await.is_some_and(|left| left <= before)
     })

@@ -8,7 +8,7 @@ use stanchion_core::{HoldOptions, Result};
 use super::super::shape::{Guard, Lock, Place, Shape};
 use crate::harness::Harness;
 use crate::support::{
-    CANCELLED, Cut, EPSILON, IDLE, POLL_FLOOR, drop_after, eventually, now, pause, poll_once, spawn,
+    CANCELLED, Cut, EPSILON, IDLE, POLL_FLOOR, Stopwatch, drop_after, eventually, pause, poll_once, spawn,
     stays_pending, within,
 };
 
@@ -130,22 +130,31 @@ pub(crate) async fn c5_a_dropped_head_costs_the_others_nothing(h: &dyn Harness, 
     }
 }
 
+/// C5: the next one runs at the release, and not by its next poll, which in sum would be ten times the bound, and twice the
+/// bound where a process asks three times in a second.
 pub(crate) async fn c5_a_timed_out_head_costs_the_others_nothing(h: &dyn Harness, shape: Shape) {
+    const ROUNDS: u32 = 14;
     let place = Place::new(h, shape).await;
+    let pushes = h.store().await.capabilities().wake_ups;
     let witness = place.client(HoldOptions::default()).await;
     let lock = place.client(HoldOptions::default()).await;
-    let guard = witness.lock().await.expect("lock");
-    let head = lock.clone();
-    let head = spawn(async move { head.try_lock_for(IDLE).await.expect("a definite answer") });
-    witness.queue_of(1).await;
-    let second = spawn(async move { lock.lock().await.expect("lock") });
-    assert!(head.join().await.is_none(), "its time ran out");
-    witness.queue_of(1).await;
-    let released = now();
-    guard.release().await.expect("release");
-    let next = within(POLL_FLOOR + EPSILON, "the second in the queue", second.join()).await;
-    assert!(now() - released <= EPSILON, "it cost nothing: {:?}", now() - released);
-    next.release().await.expect("release");
+    let mut cost = Duration::ZERO;
+    for _ in 0..if pushes { ROUNDS } else { 1 } {
+        let guard = witness.lock().await.expect("lock");
+        let head = lock.clone();
+        let head = spawn(async move { head.try_lock_for(IDLE).await.expect("a definite answer") });
+        witness.queue_of(1).await;
+        let second = lock.clone();
+        let second = spawn(async move { second.lock().await.expect("lock") });
+        assert!(head.join().await.is_none(), "its time ran out");
+        witness.queue_of(1).await;
+        let watch = Stopwatch::start();
+        guard.release().await.expect("release");
+        let next = within(POLL_FLOOR + EPSILON, "the second in the queue", second.join()).await;
+        cost += watch.elapsed();
+        next.release().await.expect("release");
+    }
+    assert!(!pushes || cost <= POLL_FLOOR * ROUNDS / 12, "it cost {cost:?} in {ROUNDS} rounds");
 }
 
 /// C5: many waiters come and go at random; those who stay are all served.

@@ -1,6 +1,8 @@
 //! Who is granted, with what, and when.
 
+use std::future::poll_fn;
 use std::mem::forget;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,8 +12,8 @@ use stanchion_core::{ErrorKind, Fenced, HoldOptions};
 use super::super::shape::{Place, Shape};
 use crate::harness::Harness;
 use crate::support::{
-    DEAD_IN_FRONT, EPSILON, TICK, belief, cannot_show, eventually, join_all, kind_of, leased, long_ttl, now,
-    pause, pause_until, spawn, unrenewed, within,
+    AT_ONCE, DEAD_IN_FRONT, EPSILON, Stopwatch, TICK, belief, cannot_show, eventually, join_all, kind_of,
+    leased, long_ttl, now, pause, pause_until, spawn, unrenewed, within,
 };
 
 /// C1: the ticket belongs to the acquisition, not to the handle or the client.
@@ -61,9 +63,15 @@ pub(crate) async fn c6_a_grant_has_half_its_lease_ahead(h: &dyn Harness, shape: 
         let lock = place.client(unrenewed(ttl)).await;
         waiters.push(spawn(async move {
             for _ in 0..5 {
-                let guard = lock.lock().await.expect("lock");
-                let ahead = guard.deadline().saturating_duration_since(now());
-                assert!(ahead + EPSILON >= belief(ttl) - ttl / 2, "{ahead:?} of a lease of {ttl:?} ahead");
+                // It is judged in the poll that hands it out: not before that began.
+                let mut locking = pin!(lock.lock());
+                let (guard, judged) = poll_fn(|cx| {
+                    let before = now();
+                    locking.as_mut().poll(cx).map(|guard| (guard.expect("lock"), before))
+                })
+                .await;
+                let ahead = guard.deadline().saturating_duration_since(judged);
+                assert!(ahead >= belief(ttl) - ttl / 2, "{ahead:?} of a lease of {ttl:?} ahead");
                 let deadline = guard.deadline();
                 if let Err(error) = guard.release().await {
                     // On a machine that stands still a release can come after its lease, and says so.
@@ -91,7 +99,8 @@ pub(crate) async fn c7_the_lease_begins_with_the_grant(h: &dyn Harness, shape: S
     held.release().await.expect("release");
     let guard = waiting.join().await;
     assert!(guard.deadline() >= before + belief(ttl), "the whole lease was still to come");
-    assert!(witness.try_lock_for(ttl / 2).await.expect("a definite answer").is_none());
+    let granted = witness.try_lock_for(ttl / 2).await.expect("a definite answer");
+    assert!(granted.is_none() || now() >= guard.deadline(), "granted before the lease was over");
 }
 
 pub(crate) async fn c8_an_abandoned_hold_is_free_after_its_lease(h: &dyn Harness, shape: Shape) {
@@ -101,11 +110,9 @@ pub(crate) async fn c8_an_abandoned_hold_is_free_after_its_lease(h: &dyn Harness
     let other = place.client(HoldOptions::default()).await;
     let before = now();
     forget(dying.lock().await.expect("lock"));
-    let after = now();
     let guard = within(ttl + EPSILON, "the lease ends", other.lock()).await.expect("lock");
     let granted = now();
     assert!(granted + TICK >= before + ttl, "granted {:?} after the grant before", granted - before);
-    assert!(granted <= after + ttl + EPSILON);
     guard.release().await.expect("release");
 
     forget(dying.lock().await.expect("lock"));
@@ -123,18 +130,18 @@ pub(crate) async fn c8_an_abandoned_hold_is_free_after_its_lease(h: &dyn Harness
 
 /// C8: `max_hold` ends the renewal of a holder that got stuck.
 pub(crate) async fn c8_max_hold_bounds_a_live_guard(h: &dyn Harness, shape: Shape) {
-    let (ttl, max_hold) = (h.ttl(), h.ttl() * 3);
+    let place = Place::new(h, shape).await;
+    let ttl = place.lease(long_ttl(h));
+    let max_hold = ttl * 2;
     let mut options = leased(ttl);
     options.max_hold = Some(max_hold);
-    let place = Place::new(h, shape).await;
     let stuck = place.client(options).await;
     let other = place.client(HoldOptions::default()).await;
-    let before = now();
     let guard = stuck.lock().await.expect("lock");
-    let after = now();
-    assert!(other.try_lock_for(ttl * 3 / 2).await.expect("a definite answer").is_none(), "renewed so far");
-    let next = within(max_hold + EPSILON, "max_hold ends the hold", other.lock()).await.expect("lock");
-    assert!(now() <= after + max_hold + EPSILON, "freed {:?} after the grant", now() - before);
+    let watch = Stopwatch::start();
+    assert!(other.try_lock_for(ttl * 5 / 4).await.expect("a definite answer").is_none(), "renewed so far");
+    let limit = (max_hold + EPSILON).saturating_sub(watch.elapsed());
+    let next = within(limit, "max_hold ends the hold", other.lock()).await.expect("lock");
     assert!(!guard.is_held(), "not believed in when another holds");
     within(EPSILON, "the stuck holder is told", guard.lost()).await;
     drop(next);
@@ -183,7 +190,7 @@ pub(crate) async fn m1_an_expired_holder_stops_believing_first(h: &dyn Harness, 
         let next = place.client(unrenewed(ttl)).await;
         let granted = within(ttl + EPSILON, "the lease ends", next.lock()).await.expect("lock");
         assert!(!old.is_held(), "two believe they hold it");
-        assert!(granted.is_held());
+        assert!(granted.is_held() || now() >= granted.deadline());
         old = granted;
     }
 }
@@ -191,7 +198,7 @@ pub(crate) async fn m1_an_expired_holder_stops_believing_first(h: &dyn Harness, 
 pub(crate) async fn m2_fencing_token_grows(h: &dyn Harness, shape: Shape) {
     let ttl = h.ttl();
     let place = Place::new(h, shape).await;
-    let clients = [place.client(leased(ttl)).await, place.client(leased(ttl)).await];
+    let clients = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
     let dying = place.client(unrenewed(ttl)).await;
     let mut tokens = Vec::new();
     for round in 0..40 {
@@ -210,12 +217,12 @@ pub(crate) async fn m2_fencing_token_grows(h: &dyn Harness, shape: Shape) {
 
 /// M2: renewal keeps the token.
 pub(crate) async fn m2_renewal_keeps_the_token(h: &dyn Harness, shape: Shape) {
-    let ttl = h.ttl() * 2;
     let place = Place::new(h, shape).await;
+    let ttl = place.lease(long_ttl(h));
     let lock = place.client(leased(ttl)).await;
     let guard = lock.lock().await.expect("lock");
     let token = guard.fencing_token();
-    pause(ttl + ttl / 2).await;
+    pause(ttl + ttl / 3).await;
     let state = lock.inspect().await.expect("inspect");
     assert_eq!(state.holders.iter().map(|holder| holder.token).collect::<Vec<_>>(), [token]);
     assert_eq!(guard.fencing_token(), token);
@@ -262,7 +269,7 @@ pub(crate) async fn m7_dead_holders_in_a_row_cost_a_lease_each(h: &dyn Harness, 
         if number > 0 {
             live.queue_of(u64::from(number)).await;
         } else {
-            within(EPSILON, "the first", async {
+            within(AT_ONCE, "the first", async {
                 while !dying[0].is_finished() {
                     pause(TICK).await
                 }

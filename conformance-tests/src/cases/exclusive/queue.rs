@@ -7,73 +7,71 @@ use stanchion_core::{ErrorKind, HoldOptions};
 
 use super::super::shape::{Lock, Place, Shape};
 use crate::harness::Harness;
-use crate::quiet::QUIET;
 use crate::support::{
-    CANCELLED, EPSILON, IDLE, POLL_FLOOR, join_all, kind_of, now, pause, percentile, spawn, stays_pending,
-    within,
+    AT_ONCE, CANCELLED, EPSILON, IDLE, POLL_FLOOR, Stopwatch, cannot_show, join_all, kind_of, now, pause,
+    spawn, stays_pending, within,
 };
 
-/// Times from the call of a release to the waiter that it lets run, from one client to another.
-async fn hand_overs(locks: [&Lock; 2], count: usize) -> Vec<Duration> {
-    let mut samples = Vec::with_capacity(count);
+/// How long so many hand-overs take in sum, each from the call of a release to the waiter that it lets run, from one
+/// client to another.
+async fn hand_overs(locks: [&Lock; 2], count: usize) -> Duration {
+    let mut sum = Duration::ZERO;
     for round in 0..count {
         let (holder, next) = (locks[round % 2], locks[(round + 1) % 2].clone());
         let guard = holder.lock().await.expect("lock");
-        let waiting = spawn(async move {
-            let guard = next.lock().await.expect("lock");
-            (guard, now())
-        });
+        let waiting = spawn(async move { next.lock().await.expect("lock") });
         holder.queue_of(1).await;
-        let released = now();
+        // A process that has just begun to wait may ask soon: the poll that it would wait for is the one after that.
+        pause(IDLE).await;
+        let watch = Stopwatch::start();
         guard.release().await.expect("release");
-        let limit = POLL_FLOOR + EPSILON;
-        let (guard, granted) = within(limit, "the next waiter runs", waiting.join()).await;
-        samples.push(granted.saturating_duration_since(released));
+        let guard = within(POLL_FLOOR + EPSILON, "the next waiter runs", waiting.join()).await;
+        sum += watch.elapsed();
         guard.release().await.expect("release");
     }
-    samples
+    sum
 }
 
-/// C14: by a push where the store has wake-ups, by the poll floor at the latest.
+/// C14: by a push where the store has wake-ups, by the poll floor at the latest. Polls would take nearly the whole floor
+/// each time, and several times the bound in sum where a process asks three times in a second.
 pub(crate) async fn c14_a_release_wakes_the_next_waiter(h: &dyn Harness, shape: Shape) {
+    const COUNT: u32 = 24;
     let place = Place::new(h, shape).await;
     let locks = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
-    let mut samples = hand_overs([&locks[0], &locks[1]], 20).await;
+    let sum = hand_overs([&locks[0], &locks[1]], COUNT as usize).await;
     if h.store().await.capabilities().wake_ups {
-        let median = percentile(&mut samples, 50);
-        assert!(median <= POLL_FLOOR / 4, "pushed, not polled: {median:?}");
+        assert!(sum <= POLL_FLOOR * COUNT / 20, "pushed, not polled: {sum:?} for {COUNT}");
     }
 }
 
-/// M6: the bounds are those of an idle machine, and other tests run beside this one: the calmest of some stretches
-/// counts. When none of those is calm enough, the others wait for the rest of them.
-pub(crate) async fn m6_the_next_waiter_runs_within_milliseconds(h: &dyn Harness, shape: Shape) {
+/// M6: a whole queue moves on from release to release. By polls each of the two clients would be granted once in a poll
+/// floor: ten times the bound, and three times where a process asks three times in a second. How many milliseconds a
+/// hand-over takes is a target of the benchmarks.
+pub(crate) async fn m6_the_next_waiter_runs_at_the_release(h: &dyn Harness, shape: Shape) {
+    const WAITERS: u32 = 40;
     let place = Place::new(h, shape).await;
     if !h.store().await.capabilities().wake_ups {
-        return crate::support::cannot_show("the store declares no wake-ups");
+        return cannot_show("the store declares no wake-ups");
     }
-    let locks = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
-    let beside = calmest([&locks[0], &locks[1]], 3).await;
-    let Err(beside) = beside else { return };
-    let alone = QUIET.alone(calmest([&locks[0], &locks[1]], 15)).await;
-    assert!(alone.is_ok(), "p50 and p99 of a hand-over: {beside:?}, alone {alone:?}");
-}
-
-/// Measures hand-overs until a stretch of them keeps M6; all others' p50 and p99 if none of so many does.
-async fn calmest(locks: [&Lock; 2], stretches: usize) -> Result<(), Vec<(Duration, Duration)>> {
-    const P50: Duration = Duration::from_millis(5);
-    const P99: Duration = Duration::from_millis(50);
-    let mut seen = Vec::new();
-    for _ in 0..stretches {
-        let mut samples = hand_overs(locks, 60).await;
-        let (p50, p99) = (percentile(&mut samples, 50), percentile(&mut samples, 99));
-        if p50 <= P50 && p99 <= P99 {
-            return Ok(());
-        }
-        seen.push((p50, p99));
-        pause(Duration::from_secs(1)).await;
+    let clients = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
+    let held = clients[0].lock().await.expect("lock");
+    let mut waiters = Vec::new();
+    let mut queued = [0, 0];
+    for number in 0..WAITERS as usize {
+        let client = number % 2;
+        queued[client] += 1;
+        let waiter = clients[client].clone();
+        waiters.push(spawn(async move {
+            waiter.lock().await.expect("lock").release().await.expect("release");
+        }));
+        let seen = place.seen_waiting(queued[client], queued[1 - client]);
+        clients[client].queue_of(seen).await;
     }
-    Err(seen)
+    let watch = Stopwatch::start();
+    held.release().await.expect("release");
+    within(POLL_FLOOR * WAITERS, "the next waiters run", join_all(waiters)).await;
+    let took = watch.elapsed();
+    assert!(took <= POLL_FLOOR * WAITERS / 20, "at the releases, not by polls: {took:?} for {WAITERS}");
 }
 
 /// C15: what many waiters cost is counted where the store can be watched; here they are all served.
@@ -248,9 +246,9 @@ pub(crate) async fn c26_a_full_queue_refuses(h: &dyn Harness, shape: Shape) {
     let second = queue(&other);
     lock.queue_of(2).await;
     for lock in [&lock, &other] {
-        let refused = within(EPSILON, "refused at once", lock.lock()).await;
+        let refused = within(AT_ONCE, "refused at once", lock.lock()).await;
         assert_eq!(kind_of(refused), Some(ErrorKind::Overloaded));
-        let refused = within(EPSILON, "refused at once", lock.try_lock_for(Duration::from_secs(20))).await;
+        let refused = within(AT_ONCE, "refused at once", lock.try_lock_for(Duration::from_secs(20))).await;
         assert_eq!(kind_of(refused), Some(ErrorKind::Overloaded));
         assert!(
             lock.try_lock().await.expect("a definite answer").is_none(),

@@ -8,7 +8,7 @@ use stanchion_core::{Limiter, Quota, Reservation};
 use super::client;
 use crate::harness::Harness;
 use crate::support::{
-    CANCELLED, EPSILON, TICK, eventually, join_all, now, spawn, stays_pending, unique, within,
+    AT_ONCE, CANCELLED, EPSILON, TICK, eventually, join_all, now, spawn, stays_pending, unique, within,
 };
 
 const TOKEN: Duration = Duration::from_secs(10);
@@ -85,7 +85,7 @@ pub(crate) async fn l6_a_place_too_late_is_refused_without_cost(h: &dyn Harness)
     drop(reserve(&limiter, 10).await);
     for max_wait in [Duration::ZERO, Duration::from_micros(1), TOKEN * 2] {
         let refused =
-            within(EPSILON, "refused at once", other.reserve_n(3, max_wait)).await.expect("reserve");
+            within(AT_ONCE, "refused at once", other.reserve_n(3, max_wait)).await.expect("reserve");
         assert!(refused.is_none(), "30 s is not within {max_wait:?}");
     }
     assert_eq!(level(&limiter).await, 0, "without cost");

@@ -29,11 +29,9 @@ pub(crate) async fn s3_dead_holders_permits_come_back_once(h: &dyn Harness) {
     let other = client(h, &name, 4, HoldOptions::default()).await;
     let before = now();
     forget(dying.acquire_many(3).await.expect("acquire"));
-    let after = now();
     let all =
         within(ttl + EPSILON, "the dead holder's permits", other.acquire_many(4)).await.expect("acquire");
     assert!(now() + TICK >= before + ttl, "not before its lease ended");
-    assert!(now() <= after + ttl + EPSILON);
     all.release().await.expect("release");
     pause(ttl).await;
     exactly(other.as_ref(), 4).await;

@@ -8,7 +8,7 @@ use stanchion_core::{ErrorKind, HoldOptions, Permit};
 
 use super::{client, queue_of};
 use crate::harness::Harness;
-use crate::support::{EPSILON, IDLE, POLL_FLOOR, join_all, kind_of, pause, spawn, unique, within};
+use crate::support::{AT_ONCE, EPSILON, IDLE, POLL_FLOOR, join_all, kind_of, pause, spawn, unique, within};
 
 /// S1: counted by the holders themselves, under contention of two clients.
 pub(crate) async fn s1_live_permits_never_exceed_the_limit(h: &dyn Harness) {
@@ -115,10 +115,10 @@ pub(crate) async fn s2_more_than_the_limit_is_refused_at_once(h: &dyn Harness) {
     let semaphore = client(h, &name, 3, HoldOptions::default()).await;
     for held in [false, true] {
         let permit = if held { Some(semaphore.acquire().await.expect("acquire")) } else { None };
-        let refused = within(EPSILON, "refused at once", semaphore.acquire_many(4)).await;
+        let refused = within(AT_ONCE, "refused at once", semaphore.acquire_many(4)).await;
         assert_eq!(kind_of(refused), Some(ErrorKind::InvalidArgument));
         assert_eq!(kind_of(semaphore.try_acquire_many(4).await), Some(ErrorKind::InvalidArgument));
-        let refused = within(EPSILON, "refused at once", semaphore.try_acquire_many_for(4, IDLE * 20)).await;
+        let refused = within(AT_ONCE, "refused at once", semaphore.try_acquire_many_for(4, IDLE * 20)).await;
         assert_eq!(kind_of(refused), Some(ErrorKind::InvalidArgument));
         drop(permit);
     }

@@ -6,7 +6,7 @@ use stanchion_core::{ErrorKind, HoldOptions, OnMismatch, Semaphore, SemaphoreOpt
 
 use super::{client, queue_of};
 use crate::harness::Harness;
-use crate::support::{EPSILON, POLL_FLOOR, kind_of, spawn, unique, within};
+use crate::support::{AT_ONCE, EPSILON, POLL_FLOOR, kind_of, spawn, unique, within};
 
 async fn with(h: &dyn Harness, name: &str, permits: u32, on_mismatch: OnMismatch) -> Arc<dyn Semaphore> {
     let options = SemaphoreOptions::new(permits).on_mismatch(on_mismatch);
@@ -23,7 +23,7 @@ pub(crate) async fn c20_another_limit_is_refused_naming_both(h: &dyn Harness) {
         let text = error.to_string().replace(&name, "");
         assert!(text.contains("3111") && text.contains("5222"), "names both values: {text}");
     }
-    let refused = within(EPSILON, "refused at once", other.acquire()).await;
+    let refused = within(AT_ONCE, "refused at once", other.acquire()).await;
     assert_eq!(kind_of(refused), Some(ErrorKind::ConfigMismatch));
     assert!(kept.is_held());
 }

@@ -7,7 +7,7 @@ use stanchion_core::{HoldOptions, WaitGroup};
 
 use super::{client, plain};
 use crate::harness::Harness;
-use crate::support::{CANCELLED, Cut, EPSILON, POLL_FLOOR, drop_after, eventually, leased, unique, within};
+use crate::support::{CANCELLED, Cut, EPSILON, POLL_FLOOR, drop_after, eventually, unique, within};
 
 /// More polls than any call needs before it waits for others.
 const MOST_POLLS: u32 = 24;
@@ -82,7 +82,7 @@ pub(crate) async fn c4_dropped_timed_wait_changes_nothing(h: &dyn Harness) {
 pub(crate) async fn c4_c24_a_dropped_attach_keeps_no_member(h: &dyn Harness) {
     let lease = h.ttl();
     let name = unique("group");
-    let group: Arc<dyn WaitGroup> = client(h, &name, None, leased(lease)).await;
+    let group: Arc<dyn WaitGroup> = client(h, &name, None, HoldOptions::default()).await;
     for polls in 0..=MOST_POLLS {
         assert!(polls < MOST_POLLS, "an attach ends");
         let detached = group.add().await.expect("add").detach(lease).await.expect("detach");

@@ -9,8 +9,8 @@ use stanchion_core::{ErrorKind, HoldOptions, Member, Ticket};
 use super::{client, plain};
 use crate::harness::Harness;
 use crate::support::{
-    CANCELLED, Cut, EPSILON, POLL_FLOOR, TICK, belief, drop_after, eventually, kind_of, leased, now,
-    on_bare_thread, pause, spawn, unique, unrenewed, within,
+    CANCELLED, Cut, EPSILON, POLL_FLOOR, QUEUED, TICK, belief, drop_after, eventually, kind_of, leased,
+    long_ttl, now, on_bare_thread, pause, spawn, unique, unrenewed, within,
 };
 
 pub(crate) async fn c1_members_have_their_own_tickets(h: &dyn Harness) {
@@ -73,19 +73,19 @@ pub(crate) async fn c12_a_dropped_member_is_abandoned(h: &dyn Harness) {
     let member = group.add().await.expect("add");
     drop(group.add().await.expect("add"));
     on_bare_thread(move || drop(member)).expect("no panic without a runtime");
-    let outcome = within(CANCELLED, "the queued ends", group.wait()).await.expect("wait");
+    let outcome = within(QUEUED, "the queued ends", group.wait()).await.expect("wait");
     assert_eq!((outcome.finished, outcome.abandoned, outcome.expired), (0, 2, 0));
 }
 
 /// C9, C13: members are renewed as guards are.
 pub(crate) async fn c9_c13_a_live_member_is_renewed(h: &dyn Harness) {
-    let ttl = h.ttl() * 2;
+    let ttl = long_ttl(h);
     let name = unique("group");
     let member = client(h, &name, None, leased(ttl)).await.add().await.expect("add");
     let other = plain(h, &name).await;
     tokio::select! {
         () = member.lost() => panic!("lost while its renewals succeed"),
-        ended = other.wait_for(ttl * 3) => assert!(ended.expect("wait").is_none(), "a member is live"),
+        ended = other.wait_for(ttl * 2) => assert!(ended.expect("wait").is_none(), "a member is live"),
     }
     assert!(member.is_held());
     member.done().await.expect("held to the end");

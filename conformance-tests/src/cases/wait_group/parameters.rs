@@ -9,8 +9,8 @@ use stanchion_core::{ErrorKind, HoldOptions, OnMismatch, WaitGroup, WaitGroupOpt
 use super::{client, queue_of};
 use crate::harness::Harness;
 use crate::support::{
-    CANCELLED, Cut, EPSILON, IDLE, POLL_FLOOR, drop_after, eventually, join_all, kind_of, now, pause, spawn,
-    unique, unrenewed, within,
+    AT_ONCE, CANCELLED, Cut, EPSILON, IDLE, POLL_FLOOR, drop_after, eventually, join_all, kind_of, now,
+    pause, spawn, unique, unrenewed, within,
 };
 
 async fn limited(h: &dyn Harness, name: &str, limit: u32) -> Arc<dyn WaitGroup> {
@@ -154,7 +154,7 @@ pub(crate) async fn c26_w7_a_full_queue_refuses(h: &dyn Harness) {
     let waiter = Arc::clone(&group);
     let waiting = spawn(async move { waiter.add().await.expect("add") });
     queue_of(group.as_ref(), 1).await;
-    let refused = within(EPSILON, "refused at once", group.add()).await;
+    let refused = within(AT_ONCE, "refused at once", group.add()).await;
     assert_eq!(kind_of(refused), Some(ErrorKind::Overloaded));
     member.done().await.expect("done");
     within(POLL_FLOOR + EPSILON, "the queued one", waiting.join()).await.done().await.expect("done");

@@ -9,8 +9,8 @@ use stanchion_core::{ErrorKind, HoldOptions, Outcome};
 use super::{client, plain};
 use crate::harness::Harness;
 use crate::support::{
-    CANCELLED, Cut, EPSILON, IDLE, POLL_FLOOR, TICK, cannot_show, drop_after, join_all, kind_of, now, pause,
-    percentile, spawn, stays_pending, unique, unrenewed, within,
+    AT_ONCE, CANCELLED, Cut, EPSILON, IDLE, POLL_FLOOR, Stopwatch, TICK, cannot_show, drop_after, join_all,
+    kind_of, now, pause, spawn, stays_pending, unique, unrenewed, within,
 };
 
 fn counted(outcome: Outcome) -> (u64, u64, u64) {
@@ -19,7 +19,7 @@ fn counted(outcome: Outcome) -> (u64, u64, u64) {
 
 pub(crate) async fn w1_wait_returns_at_once_on_a_group_never_used(h: &dyn Harness) {
     let group = plain(h, &unique("group")).await;
-    let outcome = within(EPSILON, "nothing to wait for", group.wait()).await.expect("wait");
+    let outcome = within(AT_ONCE, "nothing to wait for", group.wait()).await.expect("wait");
     assert_eq!(counted(outcome), (0, 0, 0));
     assert!(outcome.is_success());
     let outcome = group.wait_for(Duration::ZERO).await.expect("wait").expect("zero");
@@ -46,32 +46,29 @@ pub(crate) async fn w1_wait_returns_only_at_zero(h: &dyn Harness) {
     assert_eq!(counted(outcome), (4, 0, 0));
 }
 
-/// W3: every waiter of every client, at once where wake-ups arrive.
+/// W3: every waiter of every client, at once where wake-ups arrive: by polls it would be ten times the bound in sum, and
+/// three times where a process asks three times in a second. How many milliseconds it takes is a target of the benchmarks.
 pub(crate) async fn w3_every_waiter_returns_at_zero(h: &dyn Harness) {
     const WAITERS: usize = 20;
-    const PUSHED: Duration = Duration::from_millis(50);
+    const ROUNDS: u32 = 14;
     let name = unique("group");
     let groups = [plain(h, &name).await, plain(h, &name).await];
     let pushes = h.store().await.capabilities().wake_ups;
-    let mut medians = Vec::new();
-    for _ in 0..4 {
+    let mut sum = Duration::ZERO;
+    for _ in 0..if pushes { ROUNDS } else { 2 } {
         let member = groups[0].add().await.expect("add");
         let mut waiters = Vec::new();
         for number in 0..WAITERS {
             let group = Arc::clone(&groups[number % 2]);
-            waiters.push(spawn(async move {
-                group.wait().await.expect("wait");
-                now()
-            }));
+            waiters.push(spawn(async move { group.wait().await.expect("wait") }));
         }
-        pause(IDLE).await;
-        let start = now();
+        pause(IDLE / 3).await;
+        let watch = Stopwatch::start();
         member.done().await.expect("done");
-        let ended = within(POLL_FLOOR + EPSILON, "zero", join_all(waiters)).await;
-        let mut delays: Vec<_> = ended.iter().map(|end| end.saturating_duration_since(start)).collect();
-        medians.push(percentile(&mut delays, 50));
+        within(POLL_FLOOR + EPSILON, "zero", join_all(waiters)).await;
+        sum += watch.elapsed();
     }
-    assert!(!pushes || medians.iter().any(|median| *median <= PUSHED), "pushed, not polled: {medians:?}");
+    assert!(!pushes || sum <= POLL_FLOOR * ROUNDS / 12, "pushed, not polled: {sum:?} in {ROUNDS} rounds");
 }
 
 pub(crate) async fn w4_wait_reports_how_the_members_ended(h: &dyn Harness) {
@@ -81,15 +78,14 @@ pub(crate) async fn w4_wait_reports_how_the_members_ended(h: &dyn Harness) {
     let dying = client(h, &name, None, unrenewed(ttl)).await;
     let before = now();
     forget(dying.add().await.expect("add"));
-    let after = now();
+    let watch = Stopwatch::start();
     let mut members = group.add_many(3).await.expect("add");
     members.pop().expect("three").done().await.expect("done");
     members.pop().expect("two").done().await.expect("done");
     drop(members);
-    let outcome = within(ttl + POLL_FLOOR + EPSILON, "the dead member is noticed", group.wait()).await;
-    let outcome = outcome.expect("wait");
+    let limit = (ttl + EPSILON).saturating_sub(watch.elapsed());
+    let outcome = within(limit, "the dead member is noticed", group.wait()).await.expect("wait");
     assert!(now() + TICK >= before + ttl, "not before its lease ended");
-    assert!(now() <= after + ttl + EPSILON, "noticed {:?} after its lease", now() - after - ttl);
     assert_eq!(counted(outcome), (2, 1, 1));
     assert!(!outcome.is_success(), "not a silent success");
     let again = plain(h, &name).await.wait().await.expect("wait");
@@ -159,7 +155,7 @@ pub(crate) async fn w6_zero_is_a_record(h: &dyn Harness) {
     assert_eq!(other.count().await.expect("count"), 1);
     member.done().await.expect("done");
     for group in [&group, &other, &plain(h, &name).await] {
-        let outcome = within(EPSILON, "zero is known", group.wait()).await.expect("wait");
+        let outcome = within(AT_ONCE, "zero is known", group.wait()).await.expect("wait");
         assert_eq!(counted(outcome), (1, 0, 0));
         assert_eq!(group.count().await.expect("count"), 0);
     }
@@ -212,11 +208,11 @@ pub(crate) async fn c12_close_abandons_the_members(h: &dyn Harness) {
     pause(IDLE).await;
     within(POLL_FLOOR * 5, "close drains", store.close()).await.expect("close");
     assert!(!member.is_held());
-    let ended = within(EPSILON, "waiting calls end", waiting.join()).await;
+    let ended = within(AT_ONCE, "waiting calls end", waiting.join()).await;
     assert_eq!(kind_of(ended), Some(ErrorKind::Closed));
     assert_eq!(kind_of(group.add().await), Some(ErrorKind::Closed));
     assert_eq!(kind_of(group.wait().await), Some(ErrorKind::Closed));
     let other = client(h, &name, None, HoldOptions::default()).await;
-    let outcome = within(EPSILON, "released by close", other.wait()).await.expect("wait");
+    let outcome = within(AT_ONCE, "released by close", other.wait()).await.expect("wait");
     assert_eq!(counted(outcome), (0, 1, 0));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use stanchion_core::Ticket;
 use stanchion_core::clock::sleep;
-use stanchion_core::engine::steps::{Acquire, Acquired, Attach, Force, Kept};
+use stanchion_core::engine::steps::{Acquire, Acquired, Attach, Force, Kept, Release};
 
 use super::super::drive::*;
 use super::super::harness::StepHarness;
@@ -52,6 +52,31 @@ pub(super) async fn c4_a_release_in_doubt_refuses_a_late_copy_of_its_acquire(har
     let release = freeing(&request, Some(request.lease));
     assert_eq!(all(process.own.release(&[release.clone(), release]).await), [Kept::Yes, Kept::No]);
     assert_eq!(acquire(&process, &request).await, Acquired::Cancelled);
+}
+
+pub(super) async fn c2_a_release_call_is_answered_the_same_when_it_is_sent_again(harness: &dyn StepHarness) {
+    let process = harness.process().await;
+    for object in [mutex("m"), semaphore("s")] {
+        let (held, next) = (ask(&object), ask(&object));
+        granted(&process, &held).await;
+        let by = |request: &Acquire, call| Release { call: Some(call), ..freeing(request, Some(ttl(5_000))) };
+        let (first, second) = (Ticket::random(), Ticket::random());
+        let answer = async |release: Release| one(process.callers.release(&[release]).await);
+        assert_eq!(answer(by(&held, first)).await, Kept::Yes);
+        granted(&process, &next).await;
+        assert_eq!(
+            answer(by(&held, first)).await,
+            Kept::Yes,
+            "again, though somebody else holds the name now"
+        );
+        assert_eq!(answer(by(&held, second)).await, Kept::No, "another call");
+        let unknown = ask(&object);
+        for _ in 0..2 {
+            assert_eq!(answer(by(&unknown, first)).await, Kept::No, "of no hold, also when sent again");
+        }
+        assert_eq!(acquire(&process, &held).await, Acquired::Cancelled, "a late copy of the acquire");
+        assert_eq!(renew(&process, &next).await, Kept::Yes, "the hold of somebody else stays");
+    }
 }
 
 pub(super) async fn c11_a_release_frees_its_own_hold_only(harness: &dyn StepHarness) {

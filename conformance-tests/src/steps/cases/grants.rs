@@ -22,10 +22,10 @@ pub(super) async fn c2_a_retried_acquire_gives_the_same_token_and_no_second_hold
 
 pub(super) async fn c2_a_retried_acquire_has_its_lease_anew(harness: &dyn StepHarness) {
     let process = harness.process().await;
-    let request = Acquire { lease: ttl(1_000), ..ask(&mutex("m")) };
+    let request = Acquire { lease: ttl(2_500), ..ask(&mutex("m")) };
     let token = granted(&process, &request).await;
     for _ in 0..4 {
-        sleep(Duration::from_millis(400)).await;
+        sleep(Duration::from_millis(800)).await;
         assert_eq!(granted(&process, &request).await, token);
     }
 }
@@ -92,10 +92,10 @@ pub(super) async fn c7_c8_expiry_is_judged_by_the_clock_after_the_wait_for_a_rec
 
 pub(super) async fn c8_a_renewed_hold_lasts_from_its_renewal(harness: &dyn StepHarness) {
     let process = harness.process().await;
-    let request = Acquire { lease: ttl(1_000), ..ask(&mutex("m")) };
+    let request = Acquire { lease: ttl(2_500), ..ask(&mutex("m")) };
     granted(&process, &request).await;
     for _ in 0..4 {
-        sleep(Duration::from_millis(400)).await;
+        sleep(Duration::from_millis(800)).await;
         assert_eq!(renew(&process, &request).await, Kept::Yes);
         waits(&process, &Acquire { queue: false, ..ask(&mutex("m")) }).await;
     }

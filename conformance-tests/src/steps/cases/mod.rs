@@ -50,6 +50,7 @@ macro_rules! for_each_permit_step_case {
                 c4_a_cancelled_hold_is_free_and_a_late_copy_of_its_acquire_refused,
                 c4_a_cancelled_waiter_is_gone_and_the_next_one_woken,
                 c4_a_release_in_doubt_refuses_a_late_copy_of_its_acquire,
+                c2_a_release_call_is_answered_the_same_when_it_is_sent_again,
                 c11_a_release_frees_its_own_hold_only,
                 c24_an_attach_takes_the_hold_over_once,
                 c24_a_hold_that_nobody_queued_for_is_taken_over,

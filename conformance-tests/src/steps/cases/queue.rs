@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stanchion_core::clock::{now, sleep};
+use stanchion_core::clock::sleep;
 use stanchion_core::engine::steps::{Acquire, Acquired, Kept};
 
 use super::super::drive::*;
@@ -16,16 +16,13 @@ pub(super) async fn c14_a_release_pushes_to_the_next_waiters_process(harness: &d
     let (one, two) = (ask(&object), ask(&object));
     waits(&first, &one).await;
     waits(&second, &two).await;
-    let told = async { (first.hint().await, now()) };
     let releasing = async {
         sleep(Duration::from_millis(50)).await;
-        let start = now();
-        release(&holder, &held).await;
-        start
+        release(&holder, &held).await
     };
-    let ((ticket, told), released) = tokio::join!(told, releasing);
+    // Nobody polls here, so that nothing but the release can tell.
+    let (ticket, _) = tokio::join!(first.hint(), releasing);
     assert_eq!(ticket, one.ticket);
-    assert!(told - released < Duration::from_millis(500));
     assert!(second.is_silent().await, "nobody else is told");
 }
 

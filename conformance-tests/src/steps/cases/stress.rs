@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::super::drive::*;
 use super::super::harness::{Process, StepHarness};
+use crate::stopwatch::EPSILON;
 
 const LIMIT: u32 = 7;
 const TASKS_A_CLIENT: u64 = 6;
@@ -101,7 +102,7 @@ pub(super) async fn s3_permits_of_the_dead_come_back_once(harness: &dyn StepHarn
     }
     let waiter = ask_many(&object, LIMIT, LIMIT);
     waits(&live, &waiter).await;
-    turn(&live, &waiter, Duration::from_millis(800)).await;
+    turn(&live, &waiter, Duration::from_millis(300) + EPSILON).await;
     granted(&live, &waiter).await;
     waits(&live, &Acquire { queue: false, ..ask_many(&object, 1, LIMIT) }).await;
 }

@@ -18,6 +18,7 @@ pub use self::groups::{added, end, ended, generation, look, members, split_of, w
 pub use self::limits::{HOUR, Lane, SECOND, limiter, place, quota, remaining, reserve, take, verdict};
 pub use self::rig::Rig;
 use super::Process;
+use crate::stopwatch::Stopwatch;
 
 /// After so long unheard the waiters of a process count as silent (C5).
 pub const LIVENESS: Duration = Duration::from_secs(1);
@@ -152,11 +153,11 @@ pub async fn poll(process: &Process, object: &Object) -> Polled {
     one(process.own.poll(std::slice::from_ref(object)).await)
 }
 
-/// Polls until it is this ticket's turn; how long that took, `limit` at the most.
+/// Polls until it is this ticket's turn, within `limit` by the stopwatch; how long that took by the clock.
 pub async fn turn(process: &Process, request: &Acquire, limit: Duration) -> Duration {
-    let start = now();
+    let (start, watch) = (now(), Stopwatch::start());
     while !poll(process, &request.object).await.ready.contains(&request.ticket) {
-        assert!(start.elapsed() < limit, "not its turn within {limit:?}");
+        assert!(watch.elapsed() < limit, "not its turn within {limit:?}");
         sleep(Duration::from_millis(50)).await;
     }
     start.elapsed()

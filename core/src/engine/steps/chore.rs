@@ -12,7 +12,8 @@ use crate::Ticket;
 /// release is delivered, and is dropped then.
 #[async_trait]
 pub trait Chore: Debug + Send + Sync {
-    /// Does the work, for as long as there is any. Never blocks the thread.
+    /// Does the work, for as long as there is any. It MUST NOT block the thread: renewals are on it. It may sleep, and is
+    /// dropped at any await point. What fails is the chore's own to try again.
     async fn run(&self, reports: &Reports);
 }
 

@@ -26,7 +26,9 @@ pub struct Look {
 /// How a group stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looked {
-    /// Names the life of the record; 0 if there is none. Another value than before says that the record was lost (W6).
+    /// Names the life of the record, as [`Polled::born`](super::Polled::born); 0 if there is none. It MUST be the same in all
+    /// generations, for as long as the record is kept, which a count of zero does not end. Another value than before says
+    /// that the record was lost: whoever saw the group live gets `StateLost` (W6).
     pub born: u64,
     /// The live members.
     pub count: u64,
@@ -62,10 +64,11 @@ pub trait GroupSteps: Debug + Send + Sync {
     /// Steps on objects of one lane can leave in one request.
     fn lane(&self, object: &Object) -> usize;
 
-    /// Tells how groups stand.
+    /// Tells how groups stand. It makes no record. A retry notes the process again, and is answered by what is true then.
     async fn look(&self, batch: &[Look]) -> Answers<Looked>;
 
-    /// Splits a hold; `false` if it is gone.
+    /// Splits a hold, all of it or not at all; `false` if it is certainly gone. A tombstone of the hold, or of one of the
+    /// tickets that it is split into, refuses it.
     ///
     /// # Errors
     /// As said for all steps.

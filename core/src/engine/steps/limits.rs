@@ -131,7 +131,7 @@ pub trait LimitSteps: Debug + Send + Sync {
     /// look later than it is, and a caller with a time limit would give up one that comes in time.
     async fn decide(&self, flight: FlightId, calls: &[LimitCall]) -> Answers<Limited>;
 
-    /// Cancels reservations and tells how much each gave back.
+    /// Cancels reservations and tells how much each gave back: 0 where nothing is left to give.
     async fn refund(&self, batch: &[Refund]) -> Answers<u64>;
 
     /// [`Bucket::set_quota`](crate::limit::Bucket::set_quota); a name without a bucket gets a full one.

@@ -109,6 +109,14 @@ impl Proxy {
         Rule { shared: Arc::clone(&self.shared), number }
     }
 
+    /// Has every login take so much longer, from now on: the first request of each connection, and with it all that
+    /// follow, reach the server so much later. Connections that have logged in are as fast as ever.
+    ///
+    /// [`connections`](Self::connections) tells how many logins were begun.
+    pub fn slow_logins(&self, by: Duration) -> Rule {
+        self.on(When::each().matching(|request| request.number == 1), Action::DelayRequest(by))
+    }
+
     /// Has a text in the commands of Redis clients replaced by another, from now on, wherever it stands: in scripts above
     /// all. A script that is called by its hash is not found then, whichever it is, so that the client sends its text.
     ///

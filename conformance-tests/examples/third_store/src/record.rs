@@ -1,0 +1,263 @@
+//! What the store keeps of a name, and what each step does to it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use stanchion_core::engine::steps::{
+    Acquire, Acquired, Attach, Attached, Cancel, Force, Kept, LimitCheck, Release, Renew,
+};
+use stanchion_core::{FencingToken, Holder, Inspection, OnMismatch, Result, Ticket};
+
+use crate::mistake::Mistake;
+use crate::queue::Place;
+use crate::server::Moment;
+
+/// Permits that somebody has.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    /// Names the acquisition.
+    pub ticket: Ticket,
+    /// How many permits.
+    pub weight: u32,
+    /// The token of the grant.
+    pub token: FencingToken,
+    /// When it was granted. All times are in µs since 1970 by the server's clock.
+    pub granted: u64,
+    /// When its lease ends.
+    pub expires: u64,
+    /// Shown by `inspect`.
+    pub label: Option<Arc<str>>,
+}
+
+/// Refuses every acquire of a ticket that comes late (C4).
+#[derive(Clone, Copy, Debug)]
+pub struct Tombstone {
+    /// When it ends.
+    pub until: u64,
+    /// The release call that left it, which is answered `Yes` again.
+    pub call: Option<Ticket>,
+}
+
+/// All that is kept of one mutex or semaphore. Nothing is counted twice, so that nothing can disagree.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// When the record was made, which names its life. 0: it is none yet, and is not kept.
+    pub born: u64,
+    /// The limit, once there is one.
+    pub limit: Option<u32>,
+    /// The last fencing token.
+    pub token: u64,
+    /// The holds, the oldest grant first.
+    pub holds: Vec<Hold>,
+    /// The waiters, in order of arrival.
+    pub queue: Vec<Place>,
+    /// Which tickets are refused.
+    pub tombstones: HashMap<Ticket, Tombstone>,
+    /// When a hold ended last.
+    pub idle_since: u64,
+    /// When the record may go, if nobody holds or waits then.
+    pub forget_at: u64,
+    /// Something ended: at the end of the step, hints go to those whose turn it is now.
+    pub(crate) stirred: bool,
+}
+
+impl Record {
+    /// Ends what is over by the server's clock. The beginning of every step.
+    pub(crate) fn reap(&mut self, at: &Moment<'_>) {
+        let over = self.holds.iter().map(|hold| hold.expires).filter(|expires| *expires <= at.now);
+        if let Some(ended) = over.max() {
+            self.holds.retain(|hold| hold.expires > at.now);
+            (self.idle_since, self.stirred) = (ended, true);
+        }
+        self.tombstones.retain(|_, tombstone| tombstone.until > at.now);
+        self.drop_silent(at);
+    }
+
+    /// Grants, queues or refuses.
+    pub(crate) fn acquire(&mut self, ask: &Acquire, at: &mut Moment<'_>) -> Result<Acquired> {
+        at.hear();
+        if self.tombstones.contains_key(&ask.ticket) {
+            return Ok(Acquired::Cancelled);
+        }
+        // A retry: the same hold, the same token, and its lease anew, since its holder counts from the last request.
+        if !at.makes(Mistake::GrantsAgain)
+            && let Some(hold) = self.holds.iter_mut().find(|hold| hold.ticket == ask.ticket)
+        {
+            if !at.makes(Mistake::KeepsTheOldLease) {
+                hold.expires = at.end_of(ask.lease);
+            }
+            return Ok(Acquired::Granted {
+                token: hold.token,
+                limit: self.limit.unwrap_or(ask.limit),
+                born: 0,
+            });
+        }
+        let limit = match self.compare(ask, at) {
+            Ok(limit) => limit,
+            Err(stored) => return Ok(Acquired::Mismatch { stored }),
+        };
+        if ask.weight > limit {
+            self.leave(ask.ticket);
+            return Ok(Acquired::TooLarge { limit });
+        }
+        if self.used() + u64::from(ask.weight) <= u64::from(limit) && self.is_first(ask.ticket, limit, at) {
+            let token = self.grant(ask, at)?;
+            self.limit = Some(limit);
+            return Ok(Acquired::Granted { token, limit, born: 0 });
+        }
+        if !ask.queue {
+            self.leave(ask.ticket);
+        } else if !self.is_queued(ask.ticket) {
+            if self.is_full(ask.max_waiters, at) {
+                return Ok(Acquired::Overloaded);
+            }
+            self.join(ask, at);
+        }
+        Ok(Acquired::Waiting { limit, born: self.born })
+    }
+
+    /// The limit in force for a request, or the stored one if the request refuses that (C20).
+    fn compare(&mut self, ask: &Acquire, at: &Moment<'_>) -> Result<u32, u32> {
+        let Some(stored) = self.limit_at(at) else { return Ok(ask.limit) };
+        // Who queues was compared when it joined.
+        if stored == ask.limit || self.is_queued(ask.ticket) {
+            return Ok(stored);
+        }
+        match ask.check {
+            LimitCheck::First(OnMismatch::Refuse) => Err(stored),
+            LimitCheck::First(OnMismatch::Replace) => {
+                self.resize(ask.limit, at);
+                Ok(ask.limit)
+            }
+            LimitCheck::First(OnMismatch::Adopt) | LimitCheck::Follow => Ok(stored),
+        }
+    }
+
+    /// The stored limit, unless the name was idle for longer than limits are kept (C25).
+    fn limit_at(&self, at: &Moment<'_>) -> Option<u32> {
+        let in_use = !self.holds.is_empty() || !self.queue.is_empty();
+        self.limit.filter(|_| {
+            in_use || at.now < self.idle_since.saturating_add(at.client.retention.limits_micros())
+        })
+    }
+
+    fn grant(&mut self, ask: &Acquire, at: &Moment<'_>) -> Result<FencingToken> {
+        // Larger than every earlier one; by the clock also when those were lost (M2, M3).
+        let token = FencingToken::new(at.now.max(self.token + 1))?;
+        let (granted, expires) = (at.now, at.end_of(ask.lease));
+        let (ticket, weight, label) = (ask.ticket, ask.weight, ask.label.clone());
+        self.leave(ticket);
+        self.holds.push(Hold { ticket, weight, token, granted, expires, label });
+        self.token = token.get();
+        self.keep(expires, at);
+        Ok(token)
+    }
+
+    /// How many permits are out.
+    pub(crate) fn used(&self) -> u64 {
+        self.holds.iter().map(|hold| u64::from(hold.weight)).sum()
+    }
+
+    /// Sets a lease anew.
+    pub(crate) fn renew(&mut self, ask: &Renew, at: &Moment<'_>) -> Kept {
+        let Some(hold) = self.holds.iter_mut().find(|hold| hold.ticket == ask.ticket) else {
+            return Kept::No;
+        };
+        hold.expires = at.end_of(ask.lease);
+        self.keep(at.end_of(ask.lease), at);
+        Kept::Yes
+    }
+
+    /// Ends a hold.
+    pub(crate) fn release(&mut self, ask: &Release, at: &Moment<'_>) -> Kept {
+        let call = ask.call.filter(|_| !at.makes(Mistake::ForgetsCalls));
+        let freed = self.free(|hold| hold.ticket == ask.ticket, at);
+        if call.is_some() && freed.is_empty() {
+            let left_by = self.tombstones.get(&ask.ticket).and_then(|tombstone| tombstone.call);
+            return if left_by == call { Kept::Yes } else { Kept::No };
+        }
+        if let Some(lasting) = ask.tombstone {
+            self.leave(ask.ticket);
+            self.bury(ask.ticket, at.end_of(lasting), call, at);
+        }
+        if freed.is_empty() { Kept::No } else { Kept::Yes }
+    }
+
+    /// Withdraws an acquisition. The tombstone is left in every case: whatever this cancel found, a copy of the acquire
+    /// may still be under way.
+    pub(crate) fn cancel(&mut self, ask: &Cancel, at: &Moment<'_>) {
+        self.leave(ask.ticket);
+        self.free(|hold| hold.ticket == ask.ticket, at);
+        if !at.makes(Mistake::LeavesNoTombstone) {
+            self.bury(ask.ticket, at.end_of(ask.lease), None, at);
+        }
+    }
+
+    /// Takes a detached hold over. Its retry finds the hold under the new ticket.
+    pub(crate) fn attach(&mut self, ask: &Attach, at: &Moment<'_>) -> Option<Attached> {
+        if self.tombstones.contains_key(&ask.to) {
+            return None;
+        }
+        let find = |ticket| self.holds.iter().position(|hold| hold.ticket == ticket);
+        let moved = find(ask.to).or_else(|| find(ask.from))?;
+        let hold = &mut self.holds[moved];
+        let (old, expired) = (hold.ticket, hold.expires);
+        (hold.ticket, hold.expires) = (ask.to, at.end_of(ask.lease));
+        hold.label = ask.label.clone().or(hold.label.take());
+        let (attached, expires) =
+            (Attached { token: hold.token, weight: hold.weight, born: 0 }, hold.expires);
+        if old != ask.to {
+            self.bury(old, expires.max(expired), None, at);
+        }
+        self.keep(expires, at);
+        Some(attached)
+    }
+
+    /// Frees by force. A late copy of a freed acquire must not get another hold.
+    pub(crate) fn force(&mut self, force: Force, at: &Moment<'_>) -> u32 {
+        let freed = self.free(|hold| force == Force::All || force == Force::One(hold.ticket), at);
+        freed.iter().for_each(|hold| self.bury(hold.ticket, hold.expires, None, at));
+        u32::try_from(freed.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Sets the limit. Nobody loses a permit by it (S6).
+    pub(crate) fn resize(&mut self, limit: u32, at: &Moment<'_>) {
+        (self.limit, self.idle_since, self.stirred) = (Some(limit), at.now, true);
+        self.keep(at.now, at);
+    }
+
+    pub(crate) fn inspect(&self, at: &Moment<'_>) -> Inspection {
+        let holder = |hold: &Hold| {
+            let mut holder = Holder::new(hold.ticket, hold.token, hold.weight, at.since(hold.granted));
+            holder.label = hold.label.as_deref().map(str::to_owned);
+            holder.lease_left = Some(at.until(hold.expires));
+            holder
+        };
+        Inspection::new(self.holds.iter().map(holder).collect(), self.queue.len() as u64, self.limit_at(at))
+    }
+
+    fn free(&mut self, ends: impl Fn(&Hold) -> bool, at: &Moment<'_>) -> Vec<Hold> {
+        let freed: Vec<Hold> = self.holds.extract_if(.., |hold| ends(hold)).collect();
+        if !freed.is_empty() {
+            (self.idle_since, self.stirred) = (at.now, true);
+            self.keep(at.now, at);
+        }
+        freed
+    }
+
+    fn bury(&mut self, ticket: Ticket, until: u64, call: Option<Ticket>, at: &Moment<'_>) {
+        self.tombstones.insert(ticket, Tombstone { until, call });
+        self.keep(until, at);
+    }
+
+    /// Keeps the record until so long after that moment, and makes it one if it was none.
+    pub(crate) fn keep(&mut self, until: u64, at: &Moment<'_>) {
+        self.born = if self.born == 0 { at.now } else { self.born };
+        self.forget_at = self.forget_at.max(until.saturating_add(at.client.retention.tokens_micros()));
+    }
+
+    /// Whether nothing is lost with it.
+    pub(crate) fn is_over(&self, now: u64) -> bool {
+        self.holds.is_empty() && self.queue.is_empty() && self.tombstones.is_empty() && self.forget_at <= now
+    }
+}

@@ -1,0 +1,195 @@
+//! What would be another program: a map, its clock, and a mailbox for each process.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use stanchion_core::clock::{Instant, now, wall_micros};
+use stanchion_core::engine::steps::{Object, ProcessId};
+use stanchion_core::{Error, ErrorKind, Result, Ticket, Ttl};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::timeout;
+
+use crate::liveness::Liveness;
+use crate::mistake::Mistake;
+use crate::queue::Place;
+use crate::record::Record;
+use crate::store::Client;
+
+/// How long idle names stay (C25).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// The whole record, with its fencing token.
+    pub tokens: Duration,
+    /// The limit.
+    pub limits: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { tokens: Duration::from_secs(24 * 60 * 60), limits: Duration::from_secs(60 * 60) }
+    }
+}
+
+impl Retention {
+    pub(crate) fn tokens_micros(self) -> u64 {
+        micros(self.tokens)
+    }
+
+    pub(crate) fn limits_micros(self) -> u64 {
+        micros(self.limits)
+    }
+}
+
+/// The server of a store. Clients with the same one share its names.
+#[derive(Debug)]
+pub struct Server {
+    /// The clock: a wall clock, so that tokens grow also over a loss of data (M3), which never goes back.
+    origin: Instant,
+    origin_micros: u64,
+    state: Mutex<State>,
+}
+
+/// What a server keeps.
+#[derive(Debug, Default)]
+pub struct State {
+    /// By name.
+    pub records: HashMap<Object, Record>,
+    pub(crate) liveness: Liveness,
+    mailboxes: HashMap<ProcessId, UnboundedSender<Ticket>>,
+}
+
+impl Server {
+    /// An empty one.
+    #[must_use]
+    pub fn start() -> Arc<Self> {
+        Arc::new(Self { origin: now(), origin_micros: wall_micros(), state: Mutex::default() })
+    }
+
+    /// All that the server keeps, and nobody else can use meanwhile: for tests and administrators.
+    pub async fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().await
+    }
+
+    /// Forgets everything, as a server that crashed and kept nothing.
+    pub async fn lose_data(&self) {
+        let mut state = self.state.lock().await;
+        (state.records, state.liveness) = Default::default();
+    }
+
+    /// Removes what is over (C25).
+    pub(crate) async fn sweep(&self, client: Client) -> Result<()> {
+        let mut turn = self.enter(client, client.request_timeout).await?;
+        let now = turn.now;
+        let State { records, liveness, mailboxes } = &mut *turn.state;
+        for record in records.values_mut() {
+            record.reap(&Moment { now, client, liveness: &mut *liveness });
+        }
+        records.retain(|_, record| !record.is_over(now));
+        liveness.sweep(now);
+        mailboxes.retain(|_, mailbox| !mailbox.is_closed());
+        Ok(())
+    }
+
+    /// Where the hints to a process arrive.
+    pub(crate) async fn mailbox(&self, process: ProcessId) -> UnboundedReceiver<Ticket> {
+        let (sender, receiver) = unbounded_channel();
+        self.state.lock().await.mailboxes.insert(process, sender);
+        receiver
+    }
+
+    /// Waits for the lock, and reads the clock after that (C7): a hold that ends while a step waits for its turn has
+    /// ended when the step decides. Once for a whole step.
+    ///
+    /// # Errors
+    /// `Unavailable` if the time is over: then certainly nothing was done.
+    pub(crate) async fn enter(&self, client: Client, limit: Duration) -> Result<Turn<'_>> {
+        let late = |_| Error::new(ErrorKind::Unavailable, "the server is busy");
+        let mut state = timeout(limit, self.state.lock()).await.map_err(late)?;
+        let now = self.origin_micros + micros(self.origin.elapsed());
+        state.liveness.begin(now);
+        Ok(Turn { state, now, client, touched: HashSet::new() })
+    }
+}
+
+/// One step under way: nobody else is served, and its time stands still.
+pub(crate) struct Turn<'a> {
+    state: MutexGuard<'a, State>,
+    now: u64,
+    client: Client,
+    touched: HashSet<Object>,
+}
+
+impl Turn<'_> {
+    /// Carries one entry out.
+    pub(crate) fn on<T>(
+        &mut self,
+        object: &Object,
+        run: impl FnOnce(&mut Record, &mut Moment<'_>) -> T,
+    ) -> T {
+        let State { records, liveness, .. } = &mut *self.state;
+        let mut at = Moment { now: self.now, client: self.client, liveness };
+        let record = records.entry(object.clone()).or_default();
+        record.reap(&at);
+        let answer = run(record, &mut at);
+        if record.born == 0 {
+            // Nothing came to be stored: who only asks, or is refused, leaves nothing (C20).
+            records.remove(object);
+        } else if record.stirred {
+            self.touched.insert(object.clone());
+        }
+        answer
+    }
+
+    /// Sends the hints that follow: after the last entry, and once for each name.
+    pub(crate) fn wake(mut self) {
+        let State { records, liveness, mailboxes } = &mut *self.state;
+        let at = Moment { now: self.now, client: self.client, liveness };
+        for object in &self.touched {
+            let Some(record) = records.get_mut(object) else { continue };
+            record.stirred = false;
+            for Place { process, ticket, .. } in record.turns(&at) {
+                // A hint to a process that has gone fails nothing.
+                let _ = mailboxes.get(&process).map(|mailbox| mailbox.send(ticket));
+            }
+        }
+    }
+}
+
+/// When a step is carried out, and for whom.
+pub(crate) struct Moment<'a> {
+    pub(crate) now: u64,
+    pub(crate) client: Client,
+    pub(crate) liveness: &'a mut Liveness,
+}
+
+impl Moment<'_> {
+    pub(crate) fn hear(&mut self) {
+        self.liveness.hear(self.client.process, self.now);
+    }
+
+    pub(crate) fn is_live(&self, place: &Place) -> bool {
+        self.liveness.until(place.process) > self.now
+    }
+
+    pub(crate) fn makes(&self, mistake: Mistake) -> bool {
+        self.client.mistake == Some(mistake)
+    }
+
+    pub(crate) fn end_of(&self, lease: Ttl) -> u64 {
+        self.now + micros(lease.get())
+    }
+
+    pub(crate) fn until(&self, time: u64) -> Duration {
+        Duration::from_micros(time.saturating_sub(self.now))
+    }
+
+    pub(crate) fn since(&self, time: u64) -> Duration {
+        Duration::from_micros(self.now.saturating_sub(time))
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,118 @@
+//! The store: the engine over the steps.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use stanchion_core::engine::steps::{PermitSteps, ProcessId, Steps, WakeSource};
+use stanchion_core::engine::{Engine, Own};
+use stanchion_core::{
+    Capabilities, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
+    SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
+};
+
+use crate::mistake::Mistake;
+use crate::server::{Retention, Server};
+use crate::steps::ThirdSteps;
+use crate::wake::{Mailbox, Sweep};
+
+/// One process, as the server knows it, and what it brings along with each request.
+#[derive(Clone, Copy, Debug)]
+pub struct Client {
+    /// Whose waiters are live, and where their wake-ups go.
+    pub process: ProcessId,
+    /// How long idle names stay.
+    pub retention: Retention,
+    /// Time limit of one request (C17).
+    pub request_timeout: Duration,
+    pub(crate) mistake: Option<Mistake>,
+}
+
+impl Default for Client {
+    /// A process that no other is.
+    fn default() -> Self {
+        let request_timeout = Duration::from_secs(2);
+        Self { process: ProcessId::random(), retention: Retention::default(), request_timeout, mistake: None }
+    }
+}
+
+impl Client {
+    /// The same with a mistake.
+    #[cfg(feature = "mutants")]
+    #[must_use]
+    pub fn with_mistake(mut self, mistake: Mistake) -> Self {
+        self.mistake = Some(mistake);
+        self
+    }
+
+    /// The steps of this process and its source of wake-ups, for those who drive them themselves.
+    pub async fn steps(self, server: &Arc<Server>) -> (Arc<dyn PermitSteps>, Arc<dyn WakeSource>) {
+        let mailbox = tokio::sync::Mutex::new(server.mailbox(self.process).await);
+        let steps = ThirdSteps { server: Arc::clone(server), client: self };
+        (Arc::new(steps), Arc::new(Mailbox(mailbox)))
+    }
+
+    /// A store of this process.
+    ///
+    /// # Errors
+    /// `Unavailable` if the system has no thread to give.
+    pub async fn connect(self, server: &Arc<Server>) -> Result<ThirdStore> {
+        let (permits, wake) = self.steps(server).await;
+        // A networked store gives the engine steps over a connection of its own: see `Own`.
+        let steps = Steps::new(permits, self.request_timeout);
+        let sweep = Sweep(ThirdSteps { server: Arc::clone(server), client: self });
+        let own = Own { steps: steps.clone(), wake: Some(wake), chores: vec![Arc::new(sweep)] };
+        Ok(ThirdStore { engine: Engine::start(capabilities(), steps, own)? })
+    }
+}
+
+/// What is offered. The suite checks that it is true.
+fn capabilities() -> Capabilities {
+    let mut capabilities = Capabilities::full("third", MutexMode::Lease);
+    capabilities.wait_groups = false;
+    capabilities.limiters = false;
+    capabilities.bloom_filters = false;
+    // The map is in this process, and ends with it.
+    capabilities.shared = false;
+    capabilities.survives_restart = Some(false);
+    capabilities
+}
+
+/// Mutexes and semaphores of a [`Server`].
+#[derive(Clone, Debug)]
+pub struct ThirdStore {
+    engine: Engine,
+}
+
+#[async_trait]
+impl Store for ThirdStore {
+    fn mutex(&self, name: &str, options: MutexOptions) -> Result<Arc<dyn Mutex>> {
+        self.engine.mutex(name, options)
+    }
+
+    fn semaphore(&self, name: &str, options: SemaphoreOptions) -> Result<Arc<dyn Semaphore>> {
+        self.engine.semaphore(name, options)
+    }
+
+    /// `Unsupported`: the engine was given no steps of them.
+    fn wait_group(&self, name: &str, options: WaitGroupOptions) -> Result<Arc<dyn WaitGroup>> {
+        self.engine.wait_group(name, options)
+    }
+
+    /// As [`wait_group`](Self::wait_group).
+    fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>> {
+        self.engine.limiter(name, options)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.engine.capabilities()
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.engine.ping().await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.engine.close().await
+    }
+}

@@ -1,0 +1,155 @@
+//! `cargo xtask test`: the servers, the tests of the workspace, and the short tier of the campaign of faults.
+
+mod beside;
+mod events;
+pub(crate) mod programs;
+pub(crate) mod report;
+pub(crate) mod side_by_side;
+mod tiers;
+
+use std::collections::HashSet;
+use std::process::Stdio;
+use std::thread;
+
+use stanchion_testbed::servers::install::{self, Permission};
+
+use crate::Outcome;
+use crate::cli::Test;
+use crate::faults;
+use crate::seed;
+use crate::stage::Stages;
+use crate::worker::Worker;
+use beside::Loops;
+use programs::{Built, Program, build, of_packages, workspace};
+use report::{Counts, Report, counts_of_doc_tests};
+use side_by_side::Job;
+
+/// How many tests of a program run at the same time: most wait for leases and servers. The others have two.
+const THREADS: [(&str, usize); 6] = [
+    ("backend-postgres/it", 12),
+    ("backend-redis/it", 12),
+    ("backend-memory/it", 6),
+    ("core/it", 6),
+    ("backend-postgres/stanchion_postgres", 4),
+    ("testbed/it", 3),
+];
+const USUAL_THREADS: usize = 2;
+
+/// Provides the servers, builds, tests and reports. The last line counts what passed, failed and was skipped.
+pub(crate) fn run(options: &Test) -> Outcome {
+    let mut stages = Stages::default();
+    let permission = if options.no_install { Permission::LookOnly } else { Permission::Install };
+    stages.run("servers", || {
+        install::ensure(permission, |command| println!("installing what is missing: {command}"))?;
+        Ok(true)
+    })?;
+    let mut built = Built::default();
+    let builds = stages.run("build", || {
+        let outcome = build({
+            let mut command = workspace("test");
+            command.arg("--no-run");
+            command
+        })?;
+        let well = outcome.is_some();
+        built = outcome.unwrap_or_default();
+        Ok(well)
+    })?;
+    if !builds {
+        stages.summary();
+        return Ok(false);
+    }
+    let first = seed::choose(options.seed);
+    let mut well = true;
+    let mut totals = Vec::new();
+    for seed in (first..).take(usize::try_from(options.times)?) {
+        let (total, is_well) = once(options, &built, seed, &mut stages)?;
+        totals.push((seed, total));
+        well &= is_well;
+    }
+    for (seed, Counts { passed, failed, skipped }) in totals.iter().filter(|_| totals.len() > 1) {
+        println!("seed {seed}: {passed} passed, {failed} failed, {skipped} skipped");
+    }
+    Ok(well)
+}
+
+/// One run of what was built.
+fn once(
+    options: &Test,
+    built: &Built,
+    seed: u64,
+    stages: &mut Stages,
+) -> Result<(Counts, bool), Box<dyn std::error::Error>> {
+    let tier = if options.full { "full" } else { "default" };
+    println!("\nthe {tier} tier with seed {seed}: the same by `cargo xtask test --seed {seed}`");
+    let loops = Loops::start(options.beside)?;
+    let (jobs, undrawn) = jobs(options, built, seed)?;
+    let whole = options.filters.is_empty() && options.package.is_empty();
+    let mut report = Report::default();
+    let mut campaign = Ok(true);
+    stages.run("tests", || {
+        thread::scope(|scope| {
+            let doc_tests = scope.spawn(move || if whole { doc_tests() } else { Ok(Counts::default()) });
+            let worker = built.worker.clone().filter(|_| whole).map(Worker);
+            let faults = worker.map(|worker| {
+                scope.spawn(move || {
+                    faults::short_tier(&worker, seed, options.full).map_err(|error| error.to_string())
+                })
+            });
+            let done = side_by_side::run(&jobs, seed);
+            let doc_tests = doc_tests.join().map_err(|_| "the doc tests' thread panicked")??;
+            campaign =
+                faults.map_or(Ok(true), |faults| faults.join().unwrap_or(Err("it panicked".to_owned())));
+            report = Report::new(done, undrawn, doc_tests);
+            Ok(report.is_well())
+        })
+    })?;
+    stages.run("faults", || Ok(campaign?))?;
+    drop(loops);
+    let well = stages.summary();
+    report.print();
+    Ok((report.total(), well && report.is_well()))
+}
+
+/// What each program is to run, and how many tests are left to other seeds.
+fn jobs(options: &Test, built: &Built, seed: u64) -> Result<(Vec<Job>, usize), Box<dyn std::error::Error>> {
+    let mut jobs = Vec::new();
+    let mut undrawn = 0;
+    for program in of_packages(built.programs.clone(), &options.package)? {
+        let mut tests = program.list()?;
+        let names: HashSet<_> = tests.iter().collect();
+        if names.len() < tests.len() {
+            return Err(format!("{} has two tests of one name", program.name()).into());
+        }
+        if !options.filters.is_empty() {
+            tests.retain(|test| options.filters.iter().any(|filter| test.contains(filter)));
+        } else if !options.full {
+            let all = tests.len();
+            tests.retain(|test| tiers::is_drawn(&program.package, test, seed));
+            undrawn += all - tests.len();
+        }
+        if !tests.is_empty() {
+            let threads = threads_of(&program);
+            jobs.push(Job { program, tests, threads, environment: Vec::new() });
+        }
+    }
+    Ok((jobs, undrawn))
+}
+
+fn threads_of(program: &Program) -> usize {
+    let name = program.name();
+    THREADS.iter().find(|(own, _)| *own == name).map_or(USUAL_THREADS, |(_, threads)| *threads)
+}
+
+/// Runs the doc tests, which cargo alone can build.
+fn doc_tests() -> Result<Counts, String> {
+    let mut command = workspace("test");
+    let output = command.arg("--doc").stdout(Stdio::piped()).stderr(Stdio::piped()).output();
+    let output = output.map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut counts = counts_of_doc_tests(&text);
+    if !output.status.success() {
+        println!("FAILED: doc tests\n{text}\n{}", String::from_utf8_lossy(&output.stderr));
+        counts.failed = counts.failed.max(1);
+    }
+    Ok(counts)
+}
