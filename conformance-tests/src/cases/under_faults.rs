@@ -66,6 +66,9 @@ impl Scene {
     }
 
     fn groups(&self) -> [Arc<dyn WaitGroup>; 2] {
+        if !self.other.capabilities().wait_groups {
+            cannot_show("the store declares no wait groups");
+        }
         let group = |store: &Arc<dyn Store>| store.wait_group(&self.name, WaitGroupOptions::default());
         [&self.faulty, &self.other].map(|store| group(store).expect("a wait group"))
     }
@@ -240,6 +243,9 @@ pub(crate) async fn w2_a_retried_done_counts_once(h: &dyn Harness) {
 /// L5: a decision that had to be sent twice is charged once.
 pub(crate) async fn l5_a_retried_decision_is_charged_once(h: &dyn Harness) {
     let scene = Scene::ordered(h).await;
+    if !scene.other.capabilities().limiters {
+        cannot_show("the store declares no limiters");
+    }
     let options = LimiterOptions::new(Quota::per_hour(1).burst(10));
     let [limiter, other] = [&scene.faulty, &scene.other]
         .map(|store| store.limiter(&scene.name, options.clone()).expect("a limiter"));

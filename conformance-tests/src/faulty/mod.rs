@@ -202,16 +202,13 @@ impl Faults {
     ///
     /// # Errors
     /// `Unknown` after `limit` if no answer came.
-    async fn carry<T: Send>(
+    async fn carry<T: Send + 'static>(
         &self,
         step: Step,
         limit: Duration,
         answered_again: bool,
         send: impl Fn() -> Sending<T> + Send,
-    ) -> Result<T>
-    where
-        T: 'static,
-    {
+    ) -> Result<T> {
         let end = now() + limit;
         let (fault, before) = self.next(step);
         if let Some(before) = before {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::engine::steps::{PermitSteps, ProcessId, Steps, WakeSource};
-use stanchion_core::engine::{Engine, Own};
+use stanchion_core::engine::{Engine, Own, StepsWrap};
 use stanchion_core::{
     Capabilities, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
     SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
@@ -57,12 +57,20 @@ impl Client {
     /// # Errors
     /// `Unavailable` if the system has no thread to give.
     pub async fn connect(self, server: &Arc<Server>) -> Result<ThirdStore> {
+        self.connect_wrapped(server, None).await
+    }
+
+    /// The same with something between the steps and the engine: the suite puts faults there.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn connect_wrapped(self, server: &Arc<Server>, wrap: Option<&StepsWrap>) -> Result<ThirdStore> {
         let (permits, wake) = self.steps(server).await;
         // A networked store gives the engine steps over a connection of its own: see `Own`.
         let steps = Steps::new(permits, self.request_timeout);
         let sweep = Sweep(ThirdSteps { server: Arc::clone(server), client: self });
         let own = Own { steps: steps.clone(), wake: Some(wake), chores: vec![Arc::new(sweep)] };
-        Ok(ThirdStore { engine: Engine::start(capabilities(), steps, own)? })
+        Ok(ThirdStore { engine: Engine::start_wrapped(wrap, capabilities(), steps, own)? })
     }
 }
 

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_conformance::Harness;
+use stanchion_conformance::faulty::{self, Faults};
 use stanchion_conformance::gaps::cannot_show;
 use stanchion_conformance::steps::{Outages, Process, StepHarness};
 use stanchion_core::Store;
+use stanchion_core::engine::StepsWrap;
 use stanchion_core::engine::steps::{Object, Steps};
 use third_store::{Client, Mistake, Retention, Server};
 use tokio::sync::oneshot;
@@ -61,6 +63,12 @@ impl Harness for Bed {
     async fn forgetful_store(&self, retention: Duration) -> Option<Arc<dyn Store>> {
         let client = self.forgetful(retention, retention);
         Some(Arc::new(client.connect(&self.server).await.expect("a store")))
+    }
+
+    async fn faulty_store(&self, faults: &Arc<Faults>) -> Option<Arc<dyn Store>> {
+        let faults = Arc::clone(faults);
+        let wrap = StepsWrap::new(move |steps| faulty::wrap(steps, &faults));
+        Some(Arc::new(self.client().connect_wrapped(&self.server, Some(&wrap)).await.expect("a store")))
     }
 
     async fn leftover(&self) -> Option<usize> {

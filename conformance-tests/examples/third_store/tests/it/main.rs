@@ -19,9 +19,15 @@ mod conformance {
     stanchion_conformance::suite!(
         Bed::new(),
         gaps {
-            wait_group: "this store has mutexes and semaphores alone",
-            limiter: "this store has mutexes and semaphores alone",
-            bloom: "this store has mutexes and semaphores alone",
+            wait_group: "the store has no wait groups",
+            under_faults::w2_a_retried_add_counts_once: "the store has no wait groups",
+            under_faults::w2_a_retried_done_counts_once: "the store has no wait groups",
+            all_kinds::c19_every_legal_name_is_its_own_wait_group: "the store has no wait groups",
+            limiter: "the store has no limiters",
+            under_faults::l5_a_retried_decision_is_charged_once: "the store has no limiters",
+            all_kinds::c19_every_legal_name_is_its_own_limiter: "the store has no limiters",
+            bloom: "the store has no Bloom filters",
+            all_kinds::c19_every_legal_name_is_its_own_filter: "the store has no Bloom filters",
         }
     );
 }
