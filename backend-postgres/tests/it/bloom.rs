@@ -12,11 +12,10 @@ use std::time::Duration;
 use crate::filters::{Handle, all, large, says, small};
 use crate::support::server;
 use stanchion_core::Ticket;
-use stanchion_core::bloom::{FilterTerms, Shape};
+use stanchion_core::bloom::FilterTerms;
 use stanchion_core::engine::steps::{BloomSteps, CHUNK_BYTES, ChunkRead, Merged, Probed, Survey, Surveyed};
-use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
+use stanchion_testbed::servers::PostgresServer;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
 
 fn count(server: &PostgresServer, what: &str) -> i64 {
     server.sql(&format!("SELECT count(*) FROM stanchion.{what}")).unwrap().trim().parse().unwrap()
