@@ -142,3 +142,50 @@ impl<T: Resident> Shard<T> {
 fn lock<T>(shard: &Mutex<Shard<T>>) -> MutexGuard<'_, Shard<T>> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Weak;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::StoreClock;
+    use crate::sync::model::exhaust;
+
+    /// A state that is kept for a second after its last use.
+    struct Second;
+
+    impl Resident for Second {
+        fn token_floor(&self) -> u64 {
+            0
+        }
+
+        fn kept_until(&self, at: Moment) -> Option<u64> {
+            (at.micros < 1_000_000).then_some(1_000_000)
+        }
+    }
+
+    #[test]
+    fn c25_who_opens_other_names_takes_out_what_is_over() {
+        let schedules = exhaust(1, || {
+            let begun = StoreClock::start().read();
+            let at = |micros| Moment { now: begun.now + Duration::from_micros(micros), micros };
+            let name = |number: u32| Name::new(&number.to_string()).unwrap();
+            let names = Names::new();
+            let visit = |number, micros| -> Weak<Second> {
+                let state = Arc::downgrade(&names.open(&name(number), at(micros), |_| Second));
+                names.leave(&name(number), at(micros));
+                state
+            };
+            let states: Vec<_> = (0..100).map(|number| visit(number, 0)).collect();
+            let kept = || states.iter().filter(|state| state.strong_count() > 0).count();
+            assert_eq!(kept(), 100);
+            // Nobody asks how many there are.
+            for number in 100..1_100 {
+                visit(number, 1_000_000);
+            }
+            assert_eq!(kept(), 0);
+        });
+        assert_eq!(schedules, 1);
+    }
+}

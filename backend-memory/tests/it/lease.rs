@@ -124,6 +124,38 @@ async fn c6_a_waiter_polled_after_its_lease_queues_again_in_front() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn c5_a_waiter_polled_after_its_lease_is_granted_at_once_where_nobody_else_waits() {
+    let store = MemoryStore::new();
+    let leased = leased(&store, "a");
+    let guard = leased.lock().await.unwrap();
+    let mut waiting = Polled::new(leased.lock());
+    assert!(waiting.poll().is_none());
+    drop(guard);
+    advance(TTL).await;
+    let wakes = waiting.wakes();
+    let late = waiting.poll().unwrap_or_else(|| {
+        // Nothing else would wake it.
+        assert!(waiting.wakes() > wakes, "it is free, and its waiter is not woken");
+        waiting.poll().unwrap()
+    });
+    let late = late.unwrap();
+    assert!(late.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn c24_c23_an_attached_hold_keeps_its_label_unless_it_is_given_another() {
+    let store = MemoryStore::new();
+    let labelled = |label: &str| store.mutex("a", MutexOptions::default().label(label)).unwrap();
+    let shown = async || mutex(&store, "a").inspect().await.unwrap().holders[0].label.clone();
+    let ticket = labelled("first").lock().await.unwrap().detach(TTL).await.unwrap();
+    let attached = mutex(&store, "a").attach(ticket).await.unwrap();
+    assert_eq!(shown().await.as_deref(), Some("first"));
+    let ticket = attached.detach(TTL).await.unwrap();
+    let _attached = labelled("second").attach(ticket).await.unwrap();
+    assert_eq!(shown().await.as_deref(), Some("second"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn c9_max_hold_ends_renewal() {
     let store = MemoryStore::new();
     let limit = Duration::from_secs(60);

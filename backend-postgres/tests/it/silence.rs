@@ -83,7 +83,7 @@ fn c8_c10_m1_a_stopped_holder_does_not_believe() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     for (mode, word) in [(MutexMode::Lease, "lease"), (MutexMode::Session, "session")] {
         let mut child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "c8_c10_m1_a_stopped_holder_does_not_believe", "--nocapture"])
+            .args(["--exact", "silence::c8_c10_m1_a_stopped_holder_does_not_believe", "--nocapture"])
             .env(CHILD, format!("{word} {}", server.url()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -219,11 +219,11 @@ async fn m1_a_hold_whose_session_ended_is_lost_before_its_successor_holds() {
 #[tokio::test]
 async fn c9_a_session_that_refuses_a_question_keeps_what_it_holds() {
     let server = start(PostgresOptions::default()).await;
-    let ttl = 3 * SECOND;
+    let ttl = 10 * SECOND;
     let a = Process::with(&server, "refuses", ttl, 4);
     let guard = a.mutex("x").lock().await.unwrap();
     server.sql("ALTER TABLE stanchion.session_evictions RENAME TO elsewhere").unwrap();
-    stays_pending(2 * ttl, "an error is an answer", &mut Box::pin(guard.lost())).await;
+    stays_pending(ttl + 2 * SECOND, "an error is an answer", &mut Box::pin(guard.lost())).await;
     assert!(guard.is_held());
     guard.release().await.unwrap();
 }

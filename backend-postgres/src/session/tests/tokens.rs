@@ -83,6 +83,28 @@ async fn m2_the_crashes_find_a_sequence_that_is_not_raised() {
     assert!(crashes(&server, 8).await.is_some());
 }
 
+/// Tokens are drawn in an era only, so that nobody raises the sequence for a new one at the same time.
+#[tokio::test]
+async fn m2_whoever_draws_tokens_is_seen_by_those_who_come() {
+    let server = start(PostgresOptions::default()).await;
+    let eras = "SELECT count(DISTINCT pid) FROM pg_locks
+        WHERE locktype = 'advisory' AND granted AND mode = 'ShareLock'
+        AND (classid::bigint << 32) | objid::bigint = stanchion.session_mark('era')";
+    let eras =
+        async || sqlx::query_scalar::<_, i64>(eras).fetch_one(&mut connect(&server).await).await.unwrap();
+    assert_eq!(eras().await, 0);
+    let mut connection = connect(&server).await;
+    let process = Process::new(&server, "m2");
+    let mut transaction = connection.begin().await.unwrap();
+    lock_in(&process.context, &mut transaction, "x").await.unwrap();
+    assert_eq!((eras().await, process.sessions(&server).await), (1, 0), "the transaction");
+    transaction.commit().await.unwrap();
+    assert_eq!(eras().await, 0);
+    let guard = process.mutex("x").lock().await.unwrap();
+    assert_eq!((eras().await, process.sessions(&server).await), (1, 1), "the session");
+    drop(guard);
+}
+
 #[tokio::test]
 async fn m3_tokens_pass_the_clock_also_after_the_data_was_lost() {
     let server = start(PostgresOptions::default()).await;

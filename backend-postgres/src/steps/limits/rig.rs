@@ -65,6 +65,12 @@ impl Clocked {
         sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut *self.raw.lock().await).await.unwrap()
     }
 
+    /// Until a step waits for what this connection has locked.
+    pub(super) async fn await_waiter(&self) {
+        let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))";
+        while self.number(waits).await == 0 {}
+    }
+
     /// A sweep over another connection.
     pub(super) async fn sweep_elsewhere(&self) -> i64 {
         let place = Schema::new(&self.schema).unwrap();

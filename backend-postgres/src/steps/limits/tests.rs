@@ -81,14 +81,28 @@ async fn c7_the_clock_is_read_once_the_row_is_locked() {
     let (steps, flight, calls) = (Arc::clone(&rig.steps), rig.depart(), [rig.call(terms, take(7))]);
     let mut waiting = JoinSet::new();
     waiting.spawn(async move { all(steps.decide(flight, &calls).await) });
-    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'stanchion.+limit_'";
-    while server.number(waits).await == 0 {
-        // Each look is at a new moment.
-        server.run("SELECT pg_stat_clear_snapshot()").await;
-    }
+    server.await_waiter().await;
     rig.at(HOUR + 7 * SECOND / 10).await;
     server.run("COMMIT").await;
     assert!(verdict(&waiting.join_all().await[0][0]).allowed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c7_a_refund_reads_the_clock_once_the_row_is_locked() {
+    let server = Clocked::new().await;
+    let (mut rig, terms) = (Rig::new(&server), ten_a_second(10));
+    rig.at(HOUR).await;
+    rig.one(terms, take(10)).await;
+    rig.one(terms, reserving(1, 7)).await;
+    server.run("BEGIN; SELECT FROM stanchion.limiters FOR UPDATE").await;
+    let refund = Refund { object: rig.object.clone(), ticket: Ticket::from(1) };
+    let (steps, mut waiting) = (Arc::clone(&rig.steps), JoinSet::new());
+    waiting.spawn(async move { all(steps.refund(&[refund]).await) });
+    server.await_waiter().await;
+    rig.at(HOUR + 7 * SECOND / 10).await;
+    server.run("COMMIT").await;
+    // Its time has come, so that nothing is given back.
+    assert_eq!(waiting.join_all().await, [[0]]);
 }
 
 #[tokio::test]

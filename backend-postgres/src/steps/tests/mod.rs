@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests wait in real time")]
 
 mod harness;
+mod moments;
 mod planted;
 mod sweep;
 

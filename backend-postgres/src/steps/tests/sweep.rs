@@ -94,6 +94,29 @@ async fn c25_sweeps_and_uses_of_the_same_names_do_each_other_no_harm() {
 }
 
 #[tokio::test]
+async fn c27_the_sweep_waits_for_no_record_in_use() {
+    let bed = Bed::shared();
+    let process = bed.process().await;
+    for name in ["free", "used"] {
+        granted(&process, &ask(&mutex(name))).await;
+    }
+    let (mut raw, mut other) = (bed.raw().await, bed.raw().await);
+    bed.execute(&mut raw, "UPDATE stanchion.objects SET expires = 0 WHERE namespace = $N").await;
+    bed.execute(&mut raw, "BEGIN").await;
+    let used = "SELECT id FROM stanchion.objects WHERE namespace = $N AND name = 'used' FOR UPDATE";
+    assert_eq!(bed.execute(&mut raw, used).await.len(), 1);
+    // A wait for it ends with an error.
+    bed.execute(&mut other, "SET lock_timeout = '1s'").await;
+    bed.number(&mut other, "SELECT stanchion.sweep_permits($N, 100)").await;
+    let names = "SELECT string_agg(name, ' ') FROM stanchion.objects WHERE namespace = $N";
+    assert_eq!(bed.execute(&mut other, names).await[0].get::<String, _>(0), "used");
+    bed.execute(&mut raw, "COMMIT").await;
+    bed.number(&mut other, "SELECT stanchion.sweep_permits($N, 100)").await;
+    let left = "SELECT count(*) FROM stanchion.objects WHERE namespace = $N";
+    assert_eq!(bed.number(&mut other, left).await, 0);
+}
+
+#[tokio::test]
 async fn the_views_show_names_times_and_labels() {
     let bed = Bed::shared();
     let process = bed.process().await;
