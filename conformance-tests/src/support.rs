@@ -86,9 +86,11 @@ pub async fn eventually<F>(limit: Duration, what: &str, mut ask: impl FnMut() ->
 where
     F: Future<Output = bool>,
 {
+    // Where much time is left, others need the processor more.
+    let between = (limit / 200).clamp(Duration::from_millis(2), Duration::from_millis(250));
     let asking = async {
         while !ask().await {
-            pause(Duration::from_millis(2)).await;
+            pause(between).await;
         }
     };
     within(limit, what, asking).await;

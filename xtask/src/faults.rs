@@ -1,12 +1,13 @@
 //! `cargo xtask faults`: workers use the networked stores while everything breaks that the contract calls safe.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
-use std::{env, fs, io, process, thread};
+use std::{fs, io, thread};
 
 use stanchion_campaign::history;
 use stanchion_campaign::rounds::{Fault, Outcome as RoundOutcome, Round, Site, Stand};
 use stanchion_testbed::servers::install::{self, Permission};
+use stanchion_testbed::servers::temporary_folder;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -132,13 +133,14 @@ impl Plan {
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
-        let desk = desk();
+        // A worker waits for each of its lines: a disk that is busy for a second would be taken for a store that is.
+        let desk = temporary_folder("faults")?;
         let outcomes = thread::scope(|scope| {
             let threads: Vec<_> = self
                 .stands
                 .iter()
                 .map(|stand| {
-                    let (desk, folder) = (&desk, folder.join(stand.name()));
+                    let (desk, folder) = (desk.path(), folder.join(stand.name()));
                     scope.spawn(move || self.rounds(*stand, worker, desk, &folder))
                 })
                 .collect();
@@ -146,9 +148,7 @@ impl Plan {
                 threads.into_iter().map(|thread| thread.join().map_err(|_| "a campaign panicked".into()));
             ended.collect::<Result<Vec<_>, Failed>>()
         });
-        if desk.exists() {
-            fs::remove_dir_all(&desk)?;
-        }
+        drop(desk);
         let outcomes = outcomes?;
         let mut well = true;
         let mut all = Vec::new();
@@ -217,14 +217,6 @@ impl Plan {
 }
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
-
-/// Where histories are written. In memory where that can be had: a worker waits for each of its lines, and a disk that is
-/// busy for a second would be taken for a store that is.
-fn desk() -> PathBuf {
-    let memory = Path::new("/dev/shm");
-    let folder = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
-    folder.join(format!("stanchion-faults-{}", process::id()))
-}
 
 /// Moves the history of a round to where it is kept.
 fn keep(history: &Path, kept: &Path) -> io::Result<()> {

@@ -23,6 +23,8 @@ mod trials;
 
 use std::process::Command;
 
+use stanchion_testbed::servers::temporary_folder;
+
 use crate::rounds::{Site, Stand};
 use stage::Stage;
 
@@ -51,7 +53,8 @@ pub struct Sample {
 /// What keeps a trial from being carried out: servers, processes, files, and a grant that does not come within 20 s. A
 /// time over its bound is no error.
 pub fn measure(site: &Site, program: &dyn Fn() -> Command, run: u32) -> Result<Vec<Sample>, Error> {
-    let folder = tempfile::tempdir()?;
+    // Workers wait for each line of their histories, and a disk that is busy would be taken for a store that is.
+    let folder = temporary_folder("recovery")?;
     let mut samples = Vec::new();
     for (name, trial) in trials::TRIALS {
         let mut stage = Stage::new(site, program, &folder.path().join(name), name, run);

@@ -1,11 +1,13 @@
 //! What the start of a server has in common, whatever the server: the port, the folder, and the wait for an answer.
 
+use std::env;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::time::Duration;
 
+use rustix::fs::statvfs;
 use tempfile::TempDir;
 
 use super::error::ServerError;
@@ -35,12 +37,29 @@ pub(super) fn on_free_port<T>(
     }
 }
 
+/// Where files are kept in memory on Linux.
+const MEMORY: &str = "/dev/shm";
+/// The least room that has to be there. Containers have 64 MB of it, which some servers fill.
+const MEMORY_ROOM: u64 = 4 << 30;
+
 /// A folder for one server, removed with it.
-pub(crate) fn folder(server: &str) -> Result<TempDir, ServerError> {
-    tempfile::Builder::new()
-        .prefix(&format!("stanchion-{server}-"))
-        .tempdir()
-        .map_err(ServerError::io("make a temporary folder"))
+///
+/// It is in memory where there is room for it: servers that start side by side would wait for a disk much longer than for
+/// anything else. A server that is killed loses nothing by that. `TMPDIR` names another place.
+///
+/// # Errors
+/// What keeps it from being made.
+pub fn folder(server: &str) -> Result<TempDir, ServerError> {
+    let mut builder = tempfile::Builder::new();
+    let prefix = format!("stanchion-{server}-");
+    builder.prefix(&prefix);
+    let made = if has_room_in_memory() { builder.tempdir_in(MEMORY) } else { builder.tempdir() };
+    made.map_err(ServerError::io("make a temporary folder"))
+}
+
+fn has_room_in_memory() -> bool {
+    env::var_os("TMPDIR").is_none()
+        && statvfs(MEMORY).is_ok_and(|there| there.f_bavail.saturating_mul(there.f_frsize) >= MEMORY_ROOM)
 }
 
 /// Starts the server and waits until `answers` says that the process with this id does answer.

@@ -47,13 +47,14 @@ mod supervisor;
 mod tls;
 mod wait;
 
-pub(crate) use launch::{folder as temporary_folder, free_port};
+pub(crate) use launch::free_port;
 pub(crate) use supervisor::{Supervisor, last_lines};
 
 #[cfg(feature = "containers")]
 pub use container::{Container, POSTGRES_IMAGE_VARIABLE, REDIS_IMAGE_VARIABLE};
 pub use error::ServerError;
 pub use find::{pgbouncer, postgres_folder, redis_server};
+pub use launch::folder as temporary_folder;
 pub use pgbouncer::PgBouncer;
 pub use postgres::{PostgresOptions, PostgresServer};
 pub use redis::{RedisOptions, RedisServer};
