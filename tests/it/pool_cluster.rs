@@ -169,7 +169,11 @@ impl Sight {
 /// A worker is the same program again, told to run the test of that name alone.
 fn start(test: &str, url: &str, journal: &Path) -> Process {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", test, LAST, url]).arg(journal).stdin(Stdio::piped()).stdout(Stdio::null());
+    command
+        .args(["--exact", &format!("pool_cluster::{test}"), LAST, url])
+        .arg(journal)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null());
     Process::spawn(&mut command).unwrap()
 }
 

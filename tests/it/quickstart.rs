@@ -35,7 +35,10 @@ fn program() -> &'static PathBuf {
         // A build script that watches these, like `ring`'s, would run again, and all that depends on it be built again.
         for (name, _) in env::vars_os() {
             let name = name.to_string_lossy();
-            if name == "OUT_DIR" || name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            if ["OUT_DIR", "RUSTC_BOOTSTRAP"].contains(&&*name)
+                || name.starts_with("CARGO_PKG_")
+                || name.starts_with("CARGO_MANIFEST_")
+            {
                 build.env_remove(&*name);
             }
         }

@@ -26,9 +26,15 @@ impl Stand for Namespace {
     }
 
     async fn connect(&self, url: &str) -> Arc<dyn Store> {
-        let builder = PostgresStore::builder(url).expect("a URL").namespace(&self.name);
-        let builder = builder.mutex(self.mode).session_ttl(LEASE).request_timeout(REQUEST);
-        Arc::new(builder.connect().await.expect("a store"))
+        // The limit is that of requests under a fault; before, a busy machine may take longer.
+        loop {
+            let builder = PostgresStore::builder(url).expect("a URL").namespace(&self.name);
+            let builder = builder.mutex(self.mode).session_ttl(LEASE).request_timeout(REQUEST);
+            match builder.connect().await {
+                Err(error) if error.is_retryable() => {}
+                connected => return Arc::new(connected.expect("a store")),
+            }
+        }
     }
 
     fn request_timeout(&self) -> Duration {

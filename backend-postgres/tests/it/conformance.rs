@@ -14,9 +14,9 @@ mod lease {
 mod pooled {
     use super::*;
     suite!(Deployed::pooled(), gaps {
-        as_mutex::m6_the_next_waiter_runs_within_milliseconds: "there are no wake-ups through the pooler",
-        as_semaphore_of_one::m6_the_next_waiter_runs_within_milliseconds: "there are no wake-ups through the pooler",
-        as_semaphore_of_five::m6_the_next_waiter_runs_within_milliseconds: "there are no wake-ups through the pooler",
+        as_mutex::m6_the_next_waiter_runs_at_the_release: "there are no wake-ups through the pooler",
+        as_semaphore_of_one::m6_the_next_waiter_runs_at_the_release: "there are no wake-ups through the pooler",
+        as_semaphore_of_five::m6_the_next_waiter_runs_at_the_release: "there are no wake-ups through the pooler",
     });
 }
 

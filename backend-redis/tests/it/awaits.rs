@@ -23,8 +23,14 @@ impl Stand for Namespace {
     }
 
     async fn connect(&self, url: &str) -> Arc<dyn Store> {
-        let builder = RedisStore::builder(url).expect("a URL").namespace(&self.0);
-        Arc::new(builder.request_timeout(REQUEST).connect().await.expect("a store"))
+        // The limit is that of requests under a fault; before, a busy machine may take longer.
+        loop {
+            let builder = RedisStore::builder(url).expect("a URL").namespace(&self.0);
+            match builder.request_timeout(REQUEST).connect().await {
+                Err(error) if error.is_retryable() => {}
+                connected => return Arc::new(connected.expect("a store")),
+            }
+        }
     }
 
     fn request_timeout(&self) -> Duration {

@@ -87,8 +87,9 @@ fn b3_each_item_is_new_to_one_of_eight_processes() {
         return insert(number.parse().unwrap(), url);
     }
     let server = RedisServer::start(RedisOptions::default()).unwrap();
-    let start =
-        |number| Worker::start("b3_each_item_is_new_to_one_of_eight_processes", number, &server.url());
+    let start = |number| {
+        Worker::start("processes::b3_each_item_is_new_to_one_of_eight_processes", number, &server.url())
+    };
     let mut workers: Vec<_> = (0..PROCESSES).map(start).collect();
     workers.iter_mut().for_each(|worker| drop(worker.until("ready")));
     workers.iter_mut().for_each(|worker| writeln!(worker.told, "go").unwrap());

@@ -327,7 +327,7 @@ fn a_killed_process_takes_its_servers_with_it() {
         return be_killed();
     }
     let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "a_killed_process_takes_its_servers_with_it", "--nocapture"])
+        .args(["--exact", "servers::a_killed_process_takes_its_servers_with_it", "--nocapture"])
         .env(CHILD, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -9,7 +9,6 @@ mod tiers;
 
 use std::collections::HashSet;
 use std::process::Stdio;
-use std::thread;
 
 use stanchion_testbed::servers::install::{self, Permission};
 
@@ -27,10 +26,10 @@ use side_by_side::Job;
 /// The programs that take longest, which begin first, and how many of their tests run at the same time. The others have
 /// one each.
 const THREADS: [(&str, usize); 6] = [
-    ("backend-postgres/it", 6),
-    ("backend-redis/it", 5),
+    ("backend-postgres/it", 5),
+    ("backend-redis/it", 4),
     ("backend-postgres/stanchion_postgres", 2),
-    ("backend-memory/it", 3),
+    ("backend-memory/it", 4),
     ("core/it", 3),
     ("testbed/it", 2),
 ];
@@ -86,25 +85,22 @@ fn once(
     let (jobs, undrawn) = jobs(options, built, seed)?;
     let whole = options.filters.is_empty() && options.package.is_empty();
     let mut report = Report::default();
-    let mut campaign = Ok(true);
+    let mut counts = Counts::default();
+    if whole {
+        stages.run("doc tests", || {
+            counts = doc_tests()?;
+            Ok(counts.failed == 0)
+        })?;
+    }
     stages.run("tests", || {
-        thread::scope(|scope| {
-            let doc_tests = scope.spawn(move || if whole { doc_tests() } else { Ok(Counts::default()) });
-            let worker = built.worker.clone().filter(|_| whole).map(Worker);
-            let faults = worker.map(|worker| {
-                scope.spawn(move || {
-                    faults::short_tier(&worker, seed, options.full).map_err(|error| error.to_string())
-                })
-            });
-            let done = side_by_side::run(&jobs, seed);
-            let doc_tests = doc_tests.join().map_err(|_| "the doc tests' thread panicked")??;
-            campaign =
-                faults.map_or(Ok(true), |faults| faults.join().unwrap_or(Err("it panicked".to_owned())));
-            report = Report::new(done, undrawn, doc_tests);
-            Ok(report.is_well())
-        })
+        report = Report::new(side_by_side::run(&jobs, seed), undrawn, counts);
+        Ok(report.is_well())
     })?;
-    stages.run("faults", || Ok(campaign?))?;
+    // Alone: its workers keep the processor busy, and what they show is better the more they do.
+    if let Some(worker) = built.worker.clone().filter(|_| whole).map(Worker) {
+        let campaign = || faults::short_tier(&worker, seed, options.full);
+        stages.run("faults", || campaign().map_err(|error| error as Box<dyn std::error::Error>))?;
+    }
     drop(loops);
     let well = stages.summary();
     report.print();
