@@ -191,6 +191,9 @@ pub fn on_another_runtime<T: Send>(work: impl FnOnce(Lone) -> T + Send) -> T {
 }
 
 /// Runs work on a thread outside of any runtime, and waits for it.
+///
+/// # Errors
+/// The payload of its panic.
 pub fn on_bare_thread<T: Send>(work: impl FnOnce() -> T + Send) -> thread::Result<T> {
     thread::scope(|scope| scope.spawn(work).join())
 }

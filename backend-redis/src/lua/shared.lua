@@ -104,6 +104,8 @@ end
 
 -- The reverse, for a mutex that nobody holds, waits for, or queued for lately. The expiry stays.
 local function compact(o)
+  -- A string whose end had come was taken apart for a hash that the server removed at once: nothing is kept.
+  if o.kill == 0 then return end
   if o.used > 0 or o.n > 0 or math.abs(now - o.join) < QUIET or not string.find(o.h, '^[^}]*}:m:') then return end
   if call('ZCARD', o.e) > 1 then return end
   call('DEL', o.h, o.e)

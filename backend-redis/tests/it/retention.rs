@@ -93,6 +93,24 @@ async fn c25_an_idle_mutex_goes_however_often_it_is_looked_at() {
 }
 
 #[tokio::test]
+async fn c25_a_step_in_the_instant_of_a_keys_end_finds_nothing() {
+    let bed = Bed::shared();
+    let process = bed.process().await;
+    let (object, mut raw) = (mutex("m"), bed.raw().await);
+    let request = ask(&object);
+    granted(&process, &request).await;
+    assert_eq!(release(&process, &request).await, Kept::Yes);
+    let key = bed.keys().await.remove(0);
+    let idle: String = raw.get(&key).await.unwrap();
+    // The server still shows a key in the millisecond of its end. This one's end has come, and it is shown.
+    let (token, _) = idle.split_once(' ').unwrap();
+    let _: () = raw.set(&key, format!("{token} {:016}", 1)).await.unwrap();
+    assert_eq!(release(&process, &request).await, Kept::No);
+    assert!(process.callers.inspect(&object).await.unwrap().holders.is_empty());
+    assert_eq!(bed.keys().await, Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn c25_who_watches_no_more_is_forgotten() {
     let bed = Bed::shared();
     let process = bed.process().await;

@@ -1,4 +1,10 @@
 //! The checkers of histories, and recovery: all integration tests in one program.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests fail by panics, and have tasks and time of their own"
+)]
+
 mod history;
 mod recovery;

@@ -1,5 +1,11 @@
 //! The engine, the limiter and the layout of filters: all integration tests in one program.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests fail by panics, and have tasks and time of their own"
+)]
+
 mod bloom_layout;
 mod engine;
 mod engine_bloom;

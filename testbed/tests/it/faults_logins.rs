@@ -1,7 +1,5 @@
 //! Logins that are slow, and servers that accept and are silent, in front of both stores.
 
-#![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
-
 use std::time::Duration;
 
 use crate::wire::*;

@@ -1,5 +1,11 @@
 //! The pool: all integration tests in one program.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests fail by panics, and have tasks and time of their own"
+)]
+
 mod cluster;
 mod common;
 mod ending;
