@@ -95,7 +95,7 @@ async fn c25_a_held_mutex_that_was_looked_at_goes_with_all_its_keys() {
 }
 
 #[tokio::test]
-async fn c27_a_mailbox_that_nobody_empties_is_bounded() {
+async fn c25_a_mailbox_that_nobody_empties_is_bounded() {
     const BOUND: usize = 10_000;
     let bed = Bed::shared();
     let process = bed.process().await;

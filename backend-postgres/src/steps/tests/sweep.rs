@@ -94,7 +94,7 @@ async fn c25_sweeps_and_uses_of_the_same_names_do_each_other_no_harm() {
 }
 
 #[tokio::test]
-async fn c27_the_sweep_waits_for_no_record_in_use() {
+async fn c25_the_sweep_waits_for_no_record_in_use() {
     let bed = Bed::shared();
     let process = bed.process().await;
     for name in ["free", "used"] {
