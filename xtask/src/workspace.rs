@@ -55,7 +55,7 @@ fn is_ours(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::fs;
 
     use super::*;
@@ -70,6 +70,29 @@ mod tests {
             assert!(changed.any(|change| change == (name.as_ref(), None)), "{name} is passed on");
         }
         assert!(!is_ours("CARGO_TARGET_DIR") && !is_ours("CARGO_HOME"));
+    }
+
+    /// The features of each package in a tree of dependencies.
+    fn features_in_tree(arguments: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
+        let mut tree = cargo(&["tree", "--locked", "--prefix=none", "--format={p}|{f}"]);
+        let output = tree.args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut packages = BTreeMap::<_, BTreeSet<_>>::new();
+        for line in String::from_utf8(output.stdout).unwrap().lines() {
+            let (package, features) = line.trim_end_matches(" (*)").split_once('|').unwrap();
+            let features = features.split(',').filter(|feature| !feature.is_empty()).map(str::to_owned);
+            packages.entry(package.to_owned()).or_default().extend(features);
+        }
+        packages
+    }
+
+    #[test]
+    fn nothing_that_the_tests_use_is_built_twice() {
+        let own = features_in_tree(&["--package=xtask", "--edges=normal,build"]);
+        let all = features_in_tree(&["--workspace", BUT_BENCHES, FEATURES, "--edges=normal,build,dev"]);
+        for (package, features) in own {
+            assert_eq!(features, all[&package], "{package}: the features are to agree, see xtask/Cargo.toml");
+        }
     }
 
     /// The features that a manifest declares, without those on by default.
