@@ -26,12 +26,12 @@ use side_by_side::Job;
 /// The programs that take longest, which begin first, and how many of their tests run at the same time. The others have
 /// one each.
 const THREADS: [(&str, usize); 6] = [
-    ("backend-postgres/it", 9),
-    ("backend-redis/it", 7),
-    ("backend-postgres/stanchion_postgres", 3),
-    ("backend-memory/it", 4),
-    ("core/it", 3),
-    ("testbed/it", 2),
+    ("backend-postgres/it", 6),
+    ("backend-redis/it", 4),
+    ("backend-postgres/stanchion_postgres", 2),
+    ("backend-memory/it", 2),
+    ("core/it", 2),
+    ("testbed/it", 1),
 ];
 const USUAL_THREADS: usize = 1;
 

@@ -27,14 +27,27 @@ pub(crate) const VARIANTS: [Variant; 5] = [
     Variant {
         package: "stanchion-redis",
         prefix: "conformance::tls::",
-        always: &["all_kinds::", "c14_", "c18_", "c12_close", "c12_drop_outlives", "b1_a_batch_may_be_large"],
+        always: &[
+            "all_kinds::c12",
+            "all_kinds::c19",
+            "all_kinds::c21",
+            "all_kinds::c22",
+            "c14_",
+            "c18_",
+            "c12_close",
+            "c12_drop_outlives",
+            "b1_a_batch_may_be_large",
+        ],
     },
     // Keys, mailboxes and batches are spread over nodes.
     Variant {
         package: "stanchion-redis",
         prefix: "conformance::cluster::",
         always: &[
-            "all_kinds::",
+            "all_kinds::c12",
+            "all_kinds::c19",
+            "all_kinds::c21",
+            "all_kinds::c22",
             "c13_",
             "c14_",
             "c15_",
@@ -52,20 +65,42 @@ pub(crate) const VARIANTS: [Variant; 5] = [
     Variant {
         package: "stanchion-redis",
         prefix: "conformance::sentinel::",
-        always: &["all_kinds::", "c14_", "c18_", "w3_"],
+        always: &[
+            "all_kinds::c12",
+            "all_kinds::c19",
+            "all_kinds::c21",
+            "all_kinds::c22",
+            "c14_",
+            "c18_",
+            "w3_",
+        ],
     },
     // No session of one's own, no wake-ups.
     Variant {
         package: "stanchion-postgres",
         prefix: "conformance::pooled::",
-        always: &["all_kinds::", "c14_", "c15_", "c16_", "c5_", "w3_", "l5_"],
+        always: &[
+            "all_kinds::c12",
+            "all_kinds::c19",
+            "all_kinds::c21",
+            "all_kinds::c22",
+            "c14_",
+            "c15_",
+            "c16_",
+            "c5_",
+            "w3_",
+            "l5_",
+        ],
     },
     // Each step needs rights.
     Variant {
         package: "stanchion-postgres",
         prefix: "conformance::role::",
         always: &[
-            "all_kinds::",
+            "all_kinds::c12",
+            "all_kinds::c19",
+            "all_kinds::c21",
+            "all_kinds::c22",
             "c8_an",
             "c14_",
             "c23_",
