@@ -78,8 +78,10 @@ mod tests {
         let output = tree.args(arguments).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let mut packages = BTreeMap::<_, BTreeSet<_>>::new();
-        for line in String::from_utf8(output.stdout).unwrap().lines() {
-            let (package, features) = line.trim_end_matches(" (*)").split_once('|').unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        // An empty line ends the tree of each member.
+        for (package, features) in text.lines().filter_map(|line| line.split_once('|')) {
+            let features = features.trim_end_matches(" (*)");
             let features = features.split(',').filter(|feature| !feature.is_empty()).map(str::to_owned);
             packages.entry(package.to_owned()).or_default().extend(features);
         }

@@ -11,6 +11,7 @@ use stanchion_core::{Kind, MutexMode, Store, Ticket};
 use stanchion_postgres::PostgresStore;
 use stanchion_testbed::servers;
 
+const WITNESS: Duration = Duration::from_secs(10);
 const REQUEST: Duration = Duration::from_millis(1_000);
 
 /// A namespace of its own on the shared server.
@@ -35,6 +36,12 @@ impl Stand for Namespace {
                 connected => return Arc::new(connected.expect("a store")),
             }
         }
+    }
+
+    async fn witness(&self) -> Arc<dyn Store> {
+        let builder = PostgresStore::builder(&self.server()).expect("a URL").namespace(&self.name);
+        let builder = builder.mutex(self.mode).session_ttl(LEASE).request_timeout(WITNESS);
+        Arc::new(builder.connect().await.expect("a store"))
     }
 
     fn request_timeout(&self) -> Duration {

@@ -11,6 +11,7 @@ use stanchion_core::{Kind, Store, Ticket};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers;
 
+const WITNESS: Duration = Duration::from_secs(10);
 const REQUEST: Duration = Duration::from_millis(500);
 
 /// A namespace of its own on the shared server.
@@ -31,6 +32,11 @@ impl Stand for Namespace {
                 connected => return Arc::new(connected.expect("a store")),
             }
         }
+    }
+
+    async fn witness(&self) -> Arc<dyn Store> {
+        let builder = RedisStore::builder(&self.server()).expect("a URL").namespace(&self.0);
+        Arc::new(builder.request_timeout(WITNESS).connect().await.expect("a store"))
     }
 
     fn request_timeout(&self) -> Duration {

@@ -52,6 +52,13 @@ pub trait Stand: Send + Sync + 'static {
     /// If the server cannot be reached.
     async fn connect(&self, url: &str) -> Arc<dyn Store>;
 
+    /// A client that looks at what is left. No fault strikes it; its requests have a limit that a busy machine does not
+    /// reach.
+    ///
+    /// # Panics
+    /// As [`connect`](Self::connect).
+    async fn witness(&self) -> Arc<dyn Store>;
+
     /// The time limit of a request of these clients, a third of [`LEASE`] at most.
     fn request_timeout(&self) -> Duration;
 
@@ -64,6 +71,6 @@ pub trait Stand: Send + Sync + 'static {
 /// # Panics
 /// If the server cannot be reached without a fault.
 pub async fn lose_every_command(stand: &Arc<dyn Stand>, losses: Losses) -> Report {
-    let witness = stand.connect(&stand.server()).await;
+    let witness = stand.witness().await;
     run::all(stand, &witness, losses).await
 }

@@ -16,7 +16,7 @@ use stanchion_conformance::support::{EPSILON, POLL_FLOOR, join_all, spawn, timeo
 use stanchion_testbed::faults::{Proxy, When};
 
 /// Runs at the same time: most of their time they wait.
-const SIDE_BY_SIDE: usize = 12;
+const SIDE_BY_SIDE: usize = 6;
 /// More commands than any call needs.
 const MOST_COMMANDS: u64 = 100;
 /// How long a call that is to be dropped may take to its k-th command.
