@@ -26,6 +26,10 @@ children() {
 signal() {
     running || return
     kill -s STOP "$server"
+    # The signal is delivered a moment later: until then the server may fork.
+    until grep -qs '^State:[[:space:]]*[TtZX]' "/proc/$server/status"; do
+        running || return
+    done
     family="$(children) $server"
     for process in $family; do
         kill -s "$1" "$process"
