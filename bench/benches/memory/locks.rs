@@ -1,5 +1,6 @@
 //! Mutexes: alone, going round, and wanted by many.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_bench::Failure;
@@ -127,7 +128,7 @@ pub(crate) fn hand_off(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
     let slice = bench.slice(Duration::from_millis(600));
     let store = store();
     let lock = store.mutex("passed", MutexOptions::default())?;
-    let (pair, group) = ([lock.clone(), lock], store.wait_group("ended", WaitGroupOptions::default())?);
+    let (pair, group) = ([Arc::clone(&lock), lock], store.wait_group("ended", WaitGroupOptions::default())?);
     let measure = Measure::new(
         "hand-off",
         "Mutex, hand-off from one task to another",
@@ -136,7 +137,7 @@ pub(crate) fn hand_off(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
     )
     .side(OURS, Role::Ours, || Ok(bed.two.block_on(load::hand_off(&pair, slice))?.figures()));
     bench.run(load::HandOff::targets(OURS).into_iter().fold(measure, Measure::target), 9);
-    let groups = [group.clone(), group];
+    let groups = [Arc::clone(&group), group];
     let measure = Measure::new("zero", load::ZERO, load::AT_ZERO, load::HandOff::columns())
         .side(OURS, Role::Ours, || Ok(bed.two.block_on(load::at_zero(&groups, slice))?.figures()))
         .target(load::HandOff::target_at_zero(OURS));
