@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::test::programs::{build, workspace};
+use crate::workspace::in_its_own_session;
 
 /// The name of its target.
 pub(crate) const NAME: &str = "fault-worker";
@@ -23,6 +24,6 @@ impl Worker {
 
     /// What runs it, without its arguments.
     pub(crate) fn command(&self) -> Command {
-        Command::new(&self.0)
+        in_its_own_session(&self.0)
     }
 }

@@ -48,6 +48,18 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// A program in a session of its own. Linux shares the processor out by sessions first (`sched_autogroup_enabled`): what
+/// else is busy in this one, or in another, takes no more of it from one program than from the next.
+pub(crate) fn in_its_own_session(program: &Path) -> Command {
+    if !cfg!(target_os = "linux") {
+        return Command::new(program);
+    }
+    // It becomes the program: the process that was started here is the program's.
+    let mut command = Command::new("setsid");
+    command.arg(program);
+    command
+}
+
 /// Whether a variable of the environment is about our own package.
 fn is_ours(name: &str) -> bool {
     name == "OUT_DIR" || name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")

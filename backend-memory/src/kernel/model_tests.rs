@@ -266,6 +266,8 @@ impl Pair {
         assert_eq!(self.real.used(), u64::from(self.model.used()));
         assert_eq!(self.real.available(), u64::from(self.model.free()));
         assert_eq!(self.real.queued(), self.model.queued());
+        let refused = self.model.requests.iter().filter(|request| request.status == Status::TooLarge);
+        assert_eq!(self.real.untold(), refused.count(), "what nobody will ask for is kept");
         for request in &self.model.requests {
             let held = matches!(request.status, Status::Held { .. });
             assert_eq!(self.real.holds.get(request.ticket).is_some(), held, "{request:?}");

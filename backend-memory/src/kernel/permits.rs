@@ -74,6 +74,12 @@ impl Permits {
         self.used
     }
 
+    /// How many refusals are kept for futures that have not asked.
+    #[cfg(test)]
+    pub(crate) fn untold(&self) -> usize {
+        self.queue.untold()
+    }
+
     pub(crate) fn queued(&self) -> usize {
         self.queue.len()
     }

@@ -116,6 +116,12 @@ impl Queue {
         Some(self.refused.swap_remove(place).1)
     }
 
+    /// How many refusals are kept for futures that have not asked.
+    #[cfg(test)]
+    pub(crate) fn untold(&self) -> usize {
+        self.refused.len()
+    }
+
     pub(crate) fn wakers(&self) -> impl Iterator<Item = Waker> {
         self.waiting.iter().map(|waiter| waiter.waker.clone())
     }

@@ -40,6 +40,10 @@ const BARE_SEQUENCE: &[Change] = &[
 ];
 const CHARGED_AGAIN: &[Change] =
     &[("limit_decide", "IF known.number >= in_number THEN", "IF known.number > in_number THEN")];
+const RETRY_KEEPS_ITS_LEASE: &[Change] = &[("acquire_each", "renewed := renewed || k;", "NULL;")];
+const TOMBSTONE_IS_IGNORED: &[Change] = &[("acquire_each", "tombs[r.k] := true;", "NULL;")];
+const RETRIED_RELEASE_IS_LOST: &[Change] =
+    &[("release", "WHERE b.call = calls[b.k] AND b.k <> ALL (found);", "WHERE false;")];
 const UNCHECKED_TIMEOUT: &[Change] = &[("session_open", "PERFORM pg_advisory_unlock_all();", "NULL;")];
 /// Every other wait at the server ends by its time limit, at the moment at which it was granted the lock.
 const TIMEOUTS: &[Change] = &[(
@@ -76,6 +80,17 @@ planted! {
     c10_believes_while_asking: BelievesWhileAsking => |bug| by_beliefs(bug);
     c6_late_grant: LateGrant =>
         |bug| vec![by_client(bug, "as_mutex::c6_a_grant_has_half_its_lease_ahead").saying("of a lease of")];
+    c2_c8_retry_keeps_its_lease: RetryKeepsItsLease => |_| vec![
+        by_fault("c2_c8_a_retried_acquire_has_its_lease_anew", RETRY_KEEPS_ITS_LEASE)
+            .saying("somebody else was granted"),
+    ];
+    c4_tombstone_is_ignored: TombstoneIsIgnored => |_| vec![
+        by_fault("c4_a_late_copy_of_a_dropped_acquire_is_refused", TOMBSTONE_IS_IGNORED)
+            .saying("a late copy of a cancelled acquire"),
+    ];
+    c11_retried_release_is_lost: RetriedReleaseIsLost => |_| vec![
+        by_fault("c11_a_retried_release_is_told_the_same", RETRIED_RELEASE_IS_LOST).saying("its own release"),
+    ];
 }
 
 fn case(path: &str) -> Case {
@@ -101,6 +116,11 @@ fn verdict_on(path: &str, deployed: Deployed) -> Verdict {
 fn by_case(path: &str, mode: MutexMode, mistake: &[Change]) -> Catch {
     let verdict = |changes| verdict_on(path, runtime().block_on(changed(mode, changes)));
     Catch::by_case(path, verdict(mistake), &verdict(&[]))
+}
+
+/// A case of the group `under_faults`.
+fn by_fault(case: &str, mistake: &[Change]) -> Catch {
+    by_case(&format!("under_faults::{case}"), MutexMode::Lease, mistake)
 }
 
 /// A bug of clients.

@@ -35,8 +35,10 @@ async fn c18_a_login_that_takes_longer_than_a_request_is_made_for_the_next() {
     let before = way.connections().len();
     // The engine's own link, which has not connected yet.
     let request = Acquire { lease: ttl(150), ..ask(&semaphore("s")) };
+    let mut attempts = 0;
     let connecting = async {
         loop {
+            attempts += 1;
             match process.own.acquire(std::slice::from_ref(&request)).await.remove(0) {
                 Ok(answer) => return answer,
                 Err(error) => assert!(error.is_retryable(), "{error:?}"),
@@ -46,9 +48,9 @@ async fn c18_a_login_that_takes_longer_than_a_request_is_made_for_the_next() {
     // Never, if each request that gives up takes its login along.
     let answer = within(LOGIN * 2 + EPSILON, "a connection", connecting).await;
     assert!(matches!(answer, Acquired::Granted { .. }), "{answer:?}");
-    // One more where the first came so late in a request that no answer did.
+    // A request takes an eighth of the time of a login, and a connection is given up where its first answer is late.
     let logins = way.connections().len() - before;
-    assert!((1..=2).contains(&logins), "each request began another: {}", way.report());
+    assert!(logins * 2 <= attempts + 1, "{attempts} requests began {logins}: {}", way.report());
 }
 
 #[tokio::test]

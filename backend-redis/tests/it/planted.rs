@@ -37,6 +37,14 @@ const BARE_COUNTER: Mistake = &[
 const CHARGED_AGAIN: Mistake = &[("if before >= number then", "if before > number then")];
 const PLACE_OUTLIVES_LEASE: Mistake =
     &[("(w.till <= now and math.max(w.since, math.abs(w.heard)) + w.lease < now)", "false")];
+const COUNTED_AGAIN: Mistake =
+    &[("o.lease, o.asking = lease, PROCESS", "o.lease, o.asking, o.hold = lease, PROCESS, false")];
+const RETRY_KEEPS_ITS_LEASE: Mistake = &[(
+    "local _, token = extend(o, lease)",
+    "local token = tonumber(string.match(o.hold, '^%d+ %d+ %d+ (%d+)'))",
+)];
+const TOMBSTONE_IS_IGNORED: Mistake = &[("if o.tomb then return { 2 } end", "")];
+const RETRIED_RELEASE_IS_LOST: Mistake = &[("return { o.tomb == by and 1 or 0 }", "return { 0 }")];
 const CLOCK: &str = "local now = min(clock[1] * 1000000 + clock[2], MAX)";
 
 planted! {
@@ -54,6 +62,21 @@ planted! {
     c16_place_outlives_lease: PlaceOutlivesLease => |_| vec![
         by_step("liveness::c16_a_silent_waiter_loses_its_place_after_its_lease", PLACE_OUTLIVES_LEASE)
             .saying("its place ended with its lease"),
+    ];
+    c2_s7_counted_again: CountedAgain => |_| vec![
+        by_case("under_faults::c2_s7_a_retried_acquire_is_one_hold", COUNTED_AGAIN).saying("are not to be had"),
+    ];
+    c2_c8_retry_keeps_its_lease: RetryKeepsItsLease => |_| vec![
+        by_case("under_faults::c2_c8_a_retried_acquire_has_its_lease_anew", RETRY_KEEPS_ITS_LEASE)
+            .saying("somebody else was granted"),
+    ];
+    c4_tombstone_is_ignored: TombstoneIsIgnored => |_| vec![
+        by_case("under_faults::c4_a_late_copy_of_a_dropped_acquire_is_refused", TOMBSTONE_IS_IGNORED)
+            .saying("a late copy of a cancelled acquire"),
+    ];
+    c11_retried_release_is_lost: RetriedReleaseIsLost => |_| vec![
+        by_case("under_faults::c11_a_retried_release_is_told_the_same", RETRIED_RELEASE_IS_LOST)
+            .saying("its own release"),
     ];
 }
 

@@ -115,6 +115,14 @@ bugs! {
     BelievesWhileAsking [Redis, Postgres],
     /// A grant is handed to a waiter when the lease it was given with has ended.
     LateGrant [Redis, Postgres],
+    /// A semaphore's acquisition that is sent again after its reply was lost is granted once more, on the same ticket.
+    CountedAgain [Redis],
+    /// An acquisition that is sent again is answered with the lease that it had.
+    RetryKeepsItsLease [Redis, Postgres],
+    /// What an acquisition that was withdrawn left behind does not keep a late copy of it from being granted.
+    TombstoneIsIgnored [Redis, Postgres],
+    /// A release that is sent again after its reply was lost is told that there was nothing to release.
+    RetriedReleaseIsLost [Redis, Postgres],
     /// A waiter whose own lease has ended keeps its place, and is granted what those behind it wait for.
     PlaceOutlivesLease [Redis, PostgresSteps],
 }

@@ -16,6 +16,9 @@ use crate::history::{Bounds, History, Report};
 /// After the last call, what is left ends: a lease, a tombstone of it, and the contract's allowances.
 const QUIET: Duration = Duration::from_millis(2_500);
 
+/// A lease that shortens the time limit of no request.
+const UNHURRIED: Duration = Duration::from_secs(30);
+
 /// A round: workers use a store while a fault strikes it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -98,7 +101,8 @@ impl Round {
             folder: self.folder.clone(),
             worker,
             url: site.store_url(url, &self.namespace(), self.ttl),
-            ttl: self.ttl,
+            // Whoever takes what is left races nobody: its requests have all the time that they may have.
+            ttl: if job == Job::Drain { UNHURRIED } else { self.ttl },
             kinds: site.stand().kinds().to_vec(),
             seed: self.seed,
         }

@@ -21,15 +21,19 @@ children() {
     done
 }
 
+# Stops the server; returns when it has stopped, which is a moment after the signal was sent. When the test process ends,
+# the kernel continues what is stopped in the groups that it leaves orphaned, so one signal may not be enough.
+stop() {
+    until grep -qs '^State:[[:space:]]*[TtZX]' "/proc/$server/status"; do
+        running || return
+        kill -s STOP "$server"
+    done
+}
+
 # Postgres is one process per connection, each in a session of its own, so there is no group to signal. The server is
 # stopped first: a stopped parent forks no child that the list would miss.
 signal() {
-    running || return
-    kill -s STOP "$server"
-    # The signal is delivered a moment later: until then the server may fork.
-    until grep -qs '^State:[[:space:]]*[TtZX]' "/proc/$server/status"; do
-        running || return
-    done
+    running && stop || return
     family="$(children) $server"
     for process in $family; do
         kill -s "$1" "$process"

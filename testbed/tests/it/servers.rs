@@ -7,6 +7,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use stanchion_testbed::servers::{
@@ -109,6 +111,23 @@ fn a_paused_server_can_be_killed_and_dropped() {
     let (pid, folder) = (server.pid().unwrap(), server.dir().to_owned());
     drop(server);
     assert!(!is_alive(pid) && !folder.exists());
+}
+
+/// As the kernel does with what is stopped in a process group, when the group's parent ends.
+#[test]
+fn a_server_that_is_continued_while_it_is_stopped_dies_all_the_same() {
+    for _ in 0..5 {
+        let server = RedisServer::start(RedisOptions::default()).unwrap();
+        let pid = server.pid().unwrap();
+        let continued = format!("for i in $(seq 100); do kill -s CONT {pid} || exit 0; sleep 0.001; done");
+        let mut shell = Command::new("sh").args(["-c", &continued]).stderr(Stdio::null()).spawn().unwrap();
+        let (done, ended) = mpsc::channel();
+        let killer = thread::spawn(move || done.send(server.kill().is_ok()));
+        assert!(ended.recv_timeout(LIMIT).unwrap());
+        killer.join().unwrap().unwrap();
+        shell.wait().unwrap();
+        assert!(!is_alive(pid));
+    }
 }
 
 #[test]

@@ -35,6 +35,12 @@ const THREADS: [(&str, usize); 6] = [
 ];
 const USUAL_THREADS: usize = 1;
 
+/// Parts of the names of tests that take half a minute and more, most of it waiting. They begin first, in a process of
+/// their own: at the end of a program the processor would idle.
+const LONG: [&str; 4] = ["awaits::", "crashes::", "c25_idle_names_leave_nothing", "rights::c21_every"];
+/// How many of them run at the same time in a process.
+const LONG_THREADS: usize = 7;
+
 /// Provides the servers, builds, tests and reports. The last line counts what passed, failed and was skipped.
 pub(crate) fn run(options: &Test) -> Outcome {
     let mut stages = Stages::default();
@@ -124,13 +130,23 @@ fn jobs(options: &Test, built: &Built, seed: u64) -> Result<(Vec<Job>, usize), B
             tests.retain(|test| tiers::is_drawn(&program.package, test, seed));
             undrawn += all - tests.len();
         }
-        if !tests.is_empty() {
-            let threads = threads_of(&program);
-            jobs.push(Job { program, tests, threads, environment: Vec::new() });
+        let (long, others): (Vec<_>, Vec<_>) =
+            tests.into_iter().partition(|test| LONG.iter().any(|part| test.contains(part)));
+        let threads = threads_of(&program);
+        for (tests, threads) in [(long, LONG_THREADS), (others, threads)] {
+            if !tests.is_empty() {
+                let threads = threads.min(tests.len());
+                jobs.push(Job { program: program.clone(), tests, threads, environment: Vec::new() });
+            }
         }
     }
-    jobs.sort_by_key(|job| weight(&job.program));
+    // What begins early is not waited for at the end; of one program the long tests come first, as above.
+    jobs.sort_by_key(|job| (!is_long(job), weight(&job.program)));
     Ok((jobs, undrawn))
+}
+
+fn is_long(job: &Job) -> bool {
+    job.tests.iter().all(|test| LONG.iter().any(|part| test.contains(part)))
 }
 
 /// Its place among the programs that take longest.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-use crate::workspace::{BUT_BENCHES, FEATURES, cargo};
+use crate::workspace::{BUT_BENCHES, FEATURES, cargo, in_its_own_session};
 
 /// What a run of tests needs of what cargo has built.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl Program {
 
     /// A command that runs it as `cargo test` would.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(&self.path);
+        let mut command = in_its_own_session(&self.path);
         command.current_dir(&self.folder);
         command.env("CARGO_MANIFEST_DIR", &self.folder).env("CARGO_PKG_NAME", &self.package);
         command

@@ -216,7 +216,7 @@ impl Harness for Deployed {
 
     fn ttl(&self) -> Duration {
         // In session mode it is the lease of every mutex, also of those that have to be kept on a busy machine.
-        Duration::from_secs(if self.mode == MutexMode::Session { 2 } else { 1 })
+        Duration::from_secs(if self.mode == MutexMode::Session { 4 } else { 1 })
     }
 
     async fn lose_data(&self) -> bool {
