@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Instant};
 use stanchion_core::{
-    Error, ErrorKind, FencingToken, Hold, HoldOptions, Inspection, Keeper, Kind, Name, OnMismatch, Result,
+    Error, ErrorKind, FencingToken, Hold, HoldOptions, Inspection, HoldBackend, Kind, Name, OnMismatch, Result,
     Ticket, Ttl,
 };
 
@@ -214,7 +214,7 @@ fn mismatch(ours: Limit, stored: Limit) -> Error {
 }
 
 #[async_trait]
-impl Keeper for Handle {
+impl HoldBackend for Handle {
     fn is_held(&self, ticket: Ticket) -> bool {
         self.entry.look(|permits| permits.is_held(ticket, clock::now))
     }

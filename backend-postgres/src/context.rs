@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::engine::steps::ProcessId;
+use stanchion_core::steps::ProcessId;
 
 use crate::schema::Schema;
 

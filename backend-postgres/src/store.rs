@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use sqlx::postgres::PgArguments;
 use sqlx::{Arguments, PgConnection, Postgres, Row, Transaction};
 #[cfg(feature = "bloom")]
-use stanchion_core::engine::steps::BloomSteps;
-use stanchion_core::engine::steps::{
+use stanchion_core::steps::BloomSteps;
+use stanchion_core::steps::{
     Chore, GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource,
 };
-use stanchion_core::engine::{Engine, Own, StepsWrap};
+use stanchion_core::engine::{Engine, Background, StepsWrap};
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
@@ -338,7 +338,7 @@ fn start(
     let Connected { context, own: link, wake, capabilities, .. } = connected;
     chores.push(Arc::new(Sweep::new(context, link)));
     let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
-    Engine::start_wrapped(wrap, capabilities, callers, Own { steps: own, wake, chores })
+    Engine::start_wrapped(wrap, capabilities, callers, Background { steps: own, wake, chores })
 }
 
 fn context(error: Error) -> Error {

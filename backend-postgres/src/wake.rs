@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::{Acquire, Connection};
 use stanchion_core::clock::{Instant, now, sleep};
-use stanchion_core::engine::steps::{Object, ProcessId, WakeSource};
+use stanchion_core::steps::{Object, ProcessId, WakeSource};
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
 use tokio::runtime::Handle;
 use tokio::time::timeout;

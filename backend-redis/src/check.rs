@@ -1,7 +1,7 @@
 //! What is looked at when a store connects: whatever would break safety (C22).
 
 use redis::Value;
-use stanchion_core::engine::steps::ProcessId;
+use stanchion_core::steps::ProcessId;
 use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::error;

@@ -3,7 +3,7 @@
 //! All keys of an object, the mailboxes of its waiters and their liveness have one hash tag `{namespace/stripe}`, and
 //! so one slot. What a key is for stands before the name, so that no name can be made to look like another key.
 
-use stanchion_core::engine::steps::{Object, ProcessId};
+use stanchion_core::steps::{Object, ProcessId};
 use stanchion_core::{Error, Kind, Result};
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 #[cfg(feature = "bloom")]
-use stanchion_core::engine::steps::BloomSteps;
-use stanchion_core::engine::steps::{GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
-use stanchion_core::engine::{Engine, Own};
+use stanchion_core::steps::BloomSteps;
+use stanchion_core::steps::{GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
+use stanchion_core::engine::{Engine, Background};
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
@@ -81,7 +81,7 @@ impl RedisBuilder {
         let wrap = self.wrap.clone();
         let StepsOfStore { callers, own, wake, capabilities } = self.steps().await?;
         let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
-        let own = Own { steps: engine_steps(own), wake, chores: Vec::new() };
+        let own = Background { steps: engine_steps(own), wake, chores: Vec::new() };
         let engine = Engine::start_wrapped(wrap.as_ref(), capabilities, engine_steps(callers), own);
         Ok(RedisStore { engine: engine.map_err(context)? })
     }

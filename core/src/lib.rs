@@ -6,7 +6,8 @@
 pub mod bloom;
 pub mod clock;
 pub mod engine;
-pub mod limit;
+pub mod limiter;
+pub mod steps;
 
 mod capabilities;
 mod error;
@@ -23,10 +24,10 @@ mod traits;
 pub use capabilities::{Capabilities, MutexMode};
 pub use error::{Error, ErrorKind, Result};
 pub use fence::Fenced;
-pub use guard::{Hold, Keeper, Member, MutexGuard, Permit, Reservation, ReservationKeeper};
+pub use guard::{Hold, HoldBackend, Member, MutexGuard, Permit, Reservation, ReservationBackend};
 pub use inspect::{Holder, Inspection};
 pub use lease::Ttl;
-pub use limit::Quota;
+pub use limiter::Quota;
 pub use name::{Kind, Name};
 pub use options::{HoldOptions, MutexOptions, OnMismatch, SemaphoreOptions, WaitGroupOptions, check_count};
 pub use ticket::{FencingToken, Ticket};

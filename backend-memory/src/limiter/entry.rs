@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 
 use stanchion_core::Ticket;
-use stanchion_core::limit::{Bucket, ExactQuota};
+use stanchion_core::limiter::{Bucket, ExactQuota};
 
 use crate::clock::Moment;
 use crate::names::Resident;

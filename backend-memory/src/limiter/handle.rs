@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::limit::{Bucket, ExactQuota, MAX, Verdict};
+use stanchion_core::limiter::{Bucket, ExactQuota, MAX, Verdict};
 use stanchion_core::{
     Decision, Error, ErrorKind, Limiter, LimiterOptions, Name, OnMismatch, Quota, Reservation, Result, Ticket,
 };

@@ -2,12 +2,12 @@
 
 use async_trait::async_trait;
 use stanchion_core::clock::Instant;
-use stanchion_core::{ReservationKeeper, Result, Ticket};
+use stanchion_core::{ReservationBackend, Result, Ticket};
 
 use super::handle::LimiterHandle;
 
 #[async_trait]
-impl ReservationKeeper for LimiterHandle {
+impl ReservationBackend for LimiterHandle {
     fn is_due(&self, ready_at: Instant) -> bool {
         self.clock().is_past(ready_at)
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, now};
-use stanchion_core::engine::steps::Reports;
+use stanchion_core::steps::Reports;
 use stanchion_core::{Error, Name, Ticket, Ttl};
 use tokio::sync::Notify;
 
@@ -116,7 +116,7 @@ impl Desk {
         if let Some((events, Some(reports))) = told {
             for event in events {
                 match event {
-                    Event::Ring(ticket) => reports.ring(ticket),
+                    Event::Ring(ticket) => reports.wake(ticket),
                     Event::Gone(ticket) => reports.gone(ticket),
                 }
             }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use stanchion_core::clock::Instant;
-use stanchion_core::engine::steps::{Acquire, Acquired};
+use stanchion_core::steps::{Acquire, Acquired};
 use stanchion_core::{FencingToken, Result, Ticket, Ttl};
 use tokio::sync::oneshot;
 

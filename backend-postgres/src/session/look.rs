@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::postgres::PgArguments;
 use sqlx::{Arguments, Row};
 use stanchion_core::clock::{now, sleep};
-use stanchion_core::engine::steps::Force;
+use stanchion_core::steps::Force;
 use stanchion_core::{FencingToken, Holder, Inspection, Name, Result, Ticket};
 
 use super::desk::{Desk, Event, State};
@@ -185,7 +185,7 @@ impl State {
         &mut self,
         name: &Name,
         force: Force,
-    ) -> Option<tokio::sync::oneshot::Receiver<Result<stanchion_core::engine::steps::Kept>>> {
+    ) -> Option<tokio::sync::oneshot::Receiver<Result<stanchion_core::steps::Kept>>> {
         let held = self.names.get(name)?.held.as_ref()?.ticket;
         if force != Force::All && force != Force::One(held) {
             return None;

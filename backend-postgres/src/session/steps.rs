@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use stanchion_core::clock::{Instant, now};
-use stanchion_core::engine::steps::{
+use stanchion_core::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release,
     Renew,
 };

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use stanchion_core::clock::Instant;
-use stanchion_core::engine::steps::Acquired;
+use stanchion_core::steps::Acquired;
 use stanchion_core::{Error, ErrorKind, FencingToken, Name, Result};
 use tokio::sync::oneshot;
 

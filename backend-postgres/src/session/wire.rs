@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
 use sqlx::{Connection, PgConnection, Postgres, Row};
-use stanchion_core::engine::steps::ProcessId;
+use stanchion_core::steps::ProcessId;
 use stanchion_core::{FencingToken, Ttl};
 
 use super::post::{Answered, Eviction};

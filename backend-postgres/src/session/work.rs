@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use stanchion_core::clock::Instant;
-use stanchion_core::engine::steps::Kept;
+use stanchion_core::steps::Kept;
 use stanchion_core::{Error, ErrorKind, FencingToken, Name};
 
 use super::desk::{Event, State};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use stanchion_core::engine::steps::Object;
+use stanchion_core::steps::Object;
 use stanchion_core::{Kind, Ticket};
 
 /// Entries put together by object, as the functions take them: each object with the number of its entries. An object

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
-use stanchion_core::engine::steps::{
+use stanchion_core::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, LimitCheck, Object,
     PermitSteps, Polled, Release, Renew, refused,
 };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::postgres::PgRow;
 use sqlx::types::Uuid;
-use stanchion_core::engine::steps::{Acquired, Attached, Kept, Looked, Polled};
+use stanchion_core::steps::{Acquired, Attached, Kept, Looked, Polled};
 use stanchion_core::{FencingToken, Holder, Inspection, Outcome, Result};
 
 use super::call::{column, ticket};

@@ -14,7 +14,7 @@ use crate::support::server;
 use stanchion_conformance::support::pause;
 use stanchion_core::Ticket;
 use stanchion_core::bloom::FilterTerms;
-use stanchion_core::engine::steps::{BloomSteps, CHUNK_BYTES, ChunkRead, Merged, Probed, Survey, Surveyed};
+use stanchion_core::steps::{BloomSteps, CHUNK_BYTES, ChunkRead, Merged, Probed, Survey, Surveyed};
 use stanchion_testbed::servers::PostgresServer;
 use tokio::task::JoinSet;
 

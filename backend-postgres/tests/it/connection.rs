@@ -12,7 +12,7 @@ use crate::support::{lease, refused, server, standby};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::support::{eventually, within};
-use stanchion_core::engine::steps::PermitSteps;
+use stanchion_core::steps::PermitSteps;
 use stanchion_core::{ErrorKind, MutexMode, Store};
 use stanchion_postgres::{PostgresBuilder, PostgresStore, schema_sql};
 use stanchion_testbed::servers::{PgBouncer, PostgresOptions, PostgresServer};

@@ -8,7 +8,7 @@
 
 use crate::support::{lease, refused, server};
 use stanchion_core::ErrorKind;
-use stanchion_core::engine::steps::PermitSteps;
+use stanchion_core::steps::PermitSteps;
 use stanchion_postgres::schema_sql;
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::support::{lease, server};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::support::within;
-use stanchion_core::engine::steps::{Acquire, Acquired, LimitCheck, Object, PermitSteps};
+use stanchion_core::steps::{Acquire, Acquired, LimitCheck, Object, PermitSteps};
 use stanchion_core::{Kind, Name, Ticket, Ttl};
 use stanchion_testbed::faults::{Action, Proxy, Then, When};
 use stanchion_testbed::servers::PgBouncer;

@@ -59,7 +59,7 @@ impl RedisBuilder {
     ///
     /// # Errors
     /// `InvalidArgument` for a URL that does not parse, an unknown parameter, or a file without certificates;
-    /// `Unsupported` for TLS without the Cargo feature `tls`.
+    /// `Unsupported` for TLS without the NameBatch feature `tls`.
     pub fn new(url: &str) -> Result<Self> {
         let (deployment, parameters) = url::parse(url)?;
         let mut builder = Self::over(deployment);

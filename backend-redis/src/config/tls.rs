@@ -36,6 +36,6 @@ pub(super) fn secured(info: ConnectionInfo, ca: Option<&str>) -> Result<Connecti
 
 #[cfg(not(feature = "tls"))]
 pub(super) fn secured(_: ConnectionInfo, _: Option<&str>) -> Result<ConnectionInfo> {
-    let detail = "turn on the Cargo feature `tls` of `stanchion-redis`";
+    let detail = "turn on the NameBatch feature `tls` of `stanchion-redis`";
     Err(Error::new(stanchion_core::ErrorKind::Unsupported, detail))
 }

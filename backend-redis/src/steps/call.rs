@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use redis::Cmd;
 use stanchion_core::clock::now;
-use stanchion_core::engine::steps::{Answers, Object, refused};
+use stanchion_core::steps::{Answers, Object, refused};
 use stanchion_core::{Error, Result, Ttl};
 
 use super::reply::{Reply, replies};

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use redis::Cmd;
 use stanchion_core::Result;
-use stanchion_core::engine::steps::{Answers, GroupSteps, Look, Looked, Object, PermitSteps, Split};
+use stanchion_core::steps::{Answers, GroupSteps, Look, Looked, Object, PermitSteps, Split};
 
 use super::reply::Reply;
 use super::{RedisSteps, micros};

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::Cmd;
-use stanchion_core::engine::steps::{
+use stanchion_core::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, LimitCheck, Object,
     PermitSteps, Polled, ProcessId, Release, Renew,
 };

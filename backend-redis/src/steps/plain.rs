@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::Cmd;
 use stanchion_core::clock::{Instant, now};
-use stanchion_core::engine::steps::{Acquire, Acquired, Answers, Kept, Object, Release};
+use stanchion_core::steps::{Acquire, Acquired, Answers, Kept, Object, Release};
 use stanchion_core::{FencingToken, Kind, Result, Ttl};
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -1,6 +1,6 @@
 //! Grants that too few replicas have acknowledged are not handed out.
 
-use stanchion_core::engine::steps::{Acquire, Acquired, Answers, Cancel, Ending, PermitSteps, Release};
+use stanchion_core::steps::{Acquire, Acquired, Answers, Cancel, Ending, PermitSteps, Release};
 use stanchion_core::{Error, ErrorKind, Kind, Result};
 
 use super::RedisSteps;

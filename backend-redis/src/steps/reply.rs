@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::Value;
-use stanchion_core::engine::steps::{Acquired, Attached, Kept, Looked, Polled};
+use stanchion_core::steps::{Acquired, Attached, Kept, Looked, Polled};
 use stanchion_core::{Error, ErrorKind, FencingToken, Holder, Inspection, Outcome, Result, Ticket};
 
 use crate::error::unexpected;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::filters::*;
 use crate::harness::*;
 use stanchion_core::ErrorKind;
-use stanchion_core::engine::steps::{BloomAsk, BloomCall, BloomSteps, Merged, Probed};
+use stanchion_core::steps::{BloomAsk, BloomCall, BloomSteps, Merged, Probed};
 use stanchion_testbed::servers::RedisOptions;
 
 /// 12 pages of 1 MiB, the last one shorter.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::filters::*;
 use crate::harness::*;
-use stanchion_core::engine::steps::{BloomSteps, ChunkRead, Merged, Probed, Surveyed};
+use stanchion_core::steps::{BloomSteps, ChunkRead, Merged, Probed, Surveyed};
 use stanchion_core::{ErrorKind, Ticket};
 use tokio::time::sleep;
 

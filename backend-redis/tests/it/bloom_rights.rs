@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use crate::deployed::{least_rights, rights_of_filters};
 use crate::filters::*;
 use crate::harness::*;
-use stanchion_core::engine::steps::{BloomSteps, Merged};
+use stanchion_core::steps::{BloomSteps, Merged};
 use stanchion_core::{Error, ErrorKind};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::RedisOptions;

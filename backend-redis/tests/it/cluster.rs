@@ -13,7 +13,7 @@ use crate::harness::*;
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
 use stanchion_conformance::support::eventually;
-use stanchion_core::engine::steps::{Acquire, Kept, Renew};
+use stanchion_core::steps::{Acquire, Kept, Renew};
 use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisCluster, RedisOptions};

@@ -13,7 +13,7 @@ use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::within;
 use stanchion_core::ErrorKind;
-use stanchion_core::engine::steps::{Acquire, Acquired};
+use stanchion_core::steps::{Acquire, Acquired};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::RedisOptions;
 use tokio::time::{Instant, sleep, timeout};

@@ -4,7 +4,7 @@
 
 use crate::harness::*;
 use redis::aio::MultiplexedConnection;
-use stanchion_core::engine::steps::{Ending, Kept};
+use stanchion_core::steps::{Ending, Kept};
 use stanchion_core::{ErrorKind, Ticket};
 
 #[tokio::test]

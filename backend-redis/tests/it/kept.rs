@@ -12,7 +12,7 @@ use crate::harness::*;
 use redis::AsyncCommands;
 use stanchion_conformance::EPSILON;
 use stanchion_core::OnMismatch;
-use stanchion_core::engine::steps::{Acquire, Acquired, Kept, LimitCheck};
+use stanchion_core::steps::{Acquire, Acquired, Kept, LimitCheck};
 use stanchion_testbed::faults::Clock;
 use stanchion_testbed::servers::RedisOptions;
 use tokio::time::sleep;

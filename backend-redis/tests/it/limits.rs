@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use crate::harness::*;
 use stanchion_conformance::stopwatch::Stopwatch;
-use stanchion_core::engine::steps::{FlightId, LimitAsk, LimitCall, Limited, QuotaCheck, Refund};
-use stanchion_core::limit::ExactQuota;
+use stanchion_core::steps::{RequestId, LimitAsk, LimitCall, Limited, QuotaCheck, Refund};
+use stanchion_core::limiter::ExactQuota;
 use stanchion_core::{DecidedBy, ErrorKind, LimiterOptions, OutagePolicy, Quota, Store, Ticket};
 use stanchion_testbed::servers::RedisOptions;
 use tokio::time::sleep;
@@ -34,7 +34,7 @@ fn reserve(name: &str, ticket: Ticket, cost: u64) -> LimitCall {
     call(name, LimitAsk::Reserve { ticket, cost, max_wait: 1_000_000_000 })
 }
 
-async fn decide(process: &Process, flight: FlightId, calls: &[LimitCall]) -> Vec<Limited> {
+async fn decide(process: &Process, flight: RequestId, calls: &[LimitCall]) -> Vec<Limited> {
     all(process.callers.decide(flight, calls).await)
 }
 

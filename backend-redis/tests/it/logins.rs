@@ -12,7 +12,7 @@ use crate::harness::*;
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
 use stanchion_conformance::support::within;
-use stanchion_core::engine::steps::{Acquire, Acquired, Cancel};
+use stanchion_core::steps::{Acquire, Acquired, Cancel};
 use stanchion_testbed::faults::Proxy;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
 use tokio::time::sleep;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::harness::*;
 use redis::AsyncCommands;
 use stanchion_core::ErrorKind;
-use stanchion_core::engine::steps::{Acquire, Acquired, Kept};
+use stanchion_core::steps::{Acquire, Acquired, Kept};
 use tokio::time::sleep;
 
 /// The key and the type of the one mutex of a namespace.

@@ -8,7 +8,7 @@ use crate::harness::*;
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_conformance::support::within;
 use stanchion_core::Ticket;
-use stanchion_core::engine::steps::Kept;
+use stanchion_core::steps::Kept;
 use stanchion_testbed::servers::RedisOptions;
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::harness::*;
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_conformance::support::{eventually, within};
-use stanchion_core::engine::steps::{Acquired, Force, Kept, Renew};
+use stanchion_core::steps::{Acquired, Force, Kept, Renew};
 use stanchion_core::{Error, ErrorKind, MutexOptions, Store};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};

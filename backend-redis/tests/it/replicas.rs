@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::harness::*;
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
 use stanchion_conformance::support::{IDLE, beside, eventually, pause, stays_pending, within};
-use stanchion_core::engine::steps::{Acquire, Attach};
+use stanchion_core::steps::{Acquire, Attach};
 use stanchion_core::{ErrorKind, MutexOptions, Store, Ticket, Ttl};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
@@ -95,7 +95,7 @@ async fn too_few_replicas_undo_the_grant() {
     let error = process.callers.attach(&attach).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     // Renewals and releases do not wait.
-    assert_eq!(release(&process, &request).await, stanchion_core::engine::steps::Kept::No);
+    assert_eq!(release(&process, &request).await, stanchion_core::steps::Kept::No);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,8 +13,8 @@ use crate::deployed::least_rights;
 use crate::harness::*;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
-use stanchion_core::engine::steps::{
-    Acquire, Attach, FlightId, LimitAsk, LimitCall, Limited, Object, QuotaCheck, Renew,
+use stanchion_core::steps::{
+    Acquire, Attach, RequestId, LimitAsk, LimitCall, Limited, Object, QuotaCheck, Renew,
 };
 use stanchion_core::{Error, ErrorKind, Kind, MutexOptions, Name, Quota, Result, Store, Ticket};
 use stanchion_redis::{RedisBuilder, RedisStore};
@@ -130,7 +130,7 @@ impl<'a> Rig<'a> {
     async fn decide(&self, ask: LimitAsk) -> Result<Limited> {
         let object = Object { kind: Kind::Limiter, name: Name::new("l").unwrap() };
         let quota = Quota::per(1, Duration::from_millis(20)).burst(1).validate().unwrap();
-        let flight = FlightId { lane: Ticket::random(), number: 1 };
+        let flight = RequestId { lane: Ticket::random(), number: 1 };
         let call = LimitCall { object, quota, check: QuotaCheck::Follow, ask };
         self.process.callers.decide(flight, &[call]).await.remove(0)
     }

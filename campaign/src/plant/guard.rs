@@ -6,13 +6,13 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Instant};
-use stanchion_core::{Error, ErrorKind, Keeper, Mutex, MutexGuard, Result, Ticket, Ttl};
+use stanchion_core::{Error, ErrorKind, HoldBackend, Mutex, MutexGuard, Result, Ticket, Ttl};
 
 use super::Bug;
 
 /// Keeps a hold by keeping the inner guard.
 #[derive(Debug)]
-pub(super) struct PlantedKeeper {
+pub(super) struct PlantedBackend {
     guard: RwLock<Option<Arc<MutexGuard>>>,
     mutex: Arc<dyn Mutex>,
     bug: Option<Bug>,
@@ -32,7 +32,7 @@ async fn word_of_the_store(guard: Weak<MutexGuard>, mutex: Arc<dyn Mutex>, told:
     told.store(true, Ordering::Relaxed);
 }
 
-impl PlantedKeeper {
+impl PlantedBackend {
     #[expect(clippy::disallowed_methods, reason = "the background task is a part of the bug")]
     pub(super) fn new(
         guard: MutexGuard,
@@ -60,7 +60,7 @@ impl PlantedKeeper {
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
-impl Keeper for PlantedKeeper {
+impl HoldBackend for PlantedBackend {
     fn is_held(&self, _ticket: Ticket) -> bool {
         match (self.guard(), self.deadline) {
             (None, _) => false,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Instant};
-use stanchion_core::{Decision, Error, Limiter, Quota, Reservation, ReservationKeeper, Result, Ticket};
+use stanchion_core::{Decision, Error, Limiter, Quota, Reservation, ReservationBackend, Result, Ticket};
 
 use super::Bug;
 
@@ -41,7 +41,7 @@ impl Kept {
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
-impl ReservationKeeper for Kept {
+impl ReservationBackend for Kept {
     fn is_due(&self, ready_at: Instant) -> bool {
         clock::now() >= ready_at
     }

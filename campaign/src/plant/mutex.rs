@@ -9,7 +9,7 @@ use stanchion_core::{Error, FencingToken, Hold, Inspection, Mutex, MutexGuard, R
 use tokio::sync::oneshot;
 
 use super::Bug;
-use super::guard::PlantedKeeper;
+use super::guard::PlantedBackend;
 use super::ledger::{Counter, Ledger};
 
 /// How long every other reply is under way, where that matters.
@@ -56,7 +56,7 @@ impl PlantedMutex {
             }
             _ => {}
         }
-        let keeper = PlantedKeeper::new(guard, Arc::clone(&self.inner), self.bug, deadline);
+        let keeper = PlantedBackend::new(guard, Arc::clone(&self.inner), self.bug, deadline);
         Ok(MutexGuard::new(Hold::new(Arc::new(keeper), ticket, token, 1)))
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Instant};
-use stanchion_core::{Error, FencingToken, Hold, Inspection, Keeper, Permit, Result, Semaphore, Ticket, Ttl};
+use stanchion_core::{Error, FencingToken, Hold, Inspection, HoldBackend, Permit, Result, Semaphore, Ticket, Ttl};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
@@ -65,7 +65,7 @@ struct Counted {
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
-impl Keeper for Counted {
+impl HoldBackend for Counted {
     fn is_held(&self, _ticket: Ticket) -> bool {
         true
     }

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::engine::EngineSteps;
-use stanchion_core::engine::steps::{BloomSteps, GroupSteps, LimitSteps, Steps, WakeSource};
+use stanchion_core::steps::{BloomSteps, GroupSteps, LimitSteps, Steps, WakeSource};
 use stanchion_core::{Error, ErrorKind, Result, Ttl};
 
 use self::draw::Draw;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use stanchion_core::engine::steps::{
-    Acquire, Acquired, Answers, Attach, Attached, BloomCall, BloomSteps, Cancel, ChunkRead, FlightId, Force,
+use stanchion_core::steps::{
+    Acquire, Acquired, Answers, Attach, Attached, BloomCall, BloomSteps, Cancel, ChunkRead, RequestId, Force,
     GroupSteps, Kept, Known, LimitCall, LimitSteps, Limited, Look, Looked, Merge, Merged, Object,
     PermitSteps, Polled, Probed, Refund, Release, Renew, Split, Surveyed, refused,
 };
-use stanchion_core::limit::ExactQuota;
+use stanchion_core::limiter::ExactQuota;
 use stanchion_core::{Inspection, Result};
 
 use super::{Faults, Step};
@@ -142,7 +142,7 @@ impl<S: LimitSteps + ?Sized + 'static> LimitSteps for FaultySteps<S> {
         self.inner.lane(object)
     }
 
-    async fn decide(&self, flight: FlightId, calls: &[LimitCall]) -> Answers<Limited> {
+    async fn decide(&self, flight: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
         batch!(self, Decide, calls, [], |inner, asked| inner.decide(flight, &asked))
     }
 
@@ -170,7 +170,7 @@ impl<S: BloomSteps + ?Sized + 'static> BloomSteps for FaultySteps<S> {
         self.inner.most_positions()
     }
 
-    async fn probe(&self, flight: FlightId, calls: &[BloomCall]) -> Answers<Probed> {
+    async fn probe(&self, flight: RequestId, calls: &[BloomCall]) -> Answers<Probed> {
         batch!(self, Probe, calls, [], |inner, asked| inner.probe(flight, &asked))
     }
 

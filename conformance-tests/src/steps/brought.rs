@@ -1,12 +1,12 @@
 //! What a store brings, in the place of all steps: a case that needs the rest cannot be shown.
 
 use async_trait::async_trait;
-use stanchion_core::engine::steps::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, FlightId, Force, GroupSteps, Kept, LimitCall,
+use stanchion_core::steps::{
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, RequestId, Force, GroupSteps, Kept, LimitCall,
     LimitSteps, Limited, Look, Looked, Object, PermitSteps, Polled, Refund, Release, Renew, Split, Steps,
     WakeSource,
 };
-use stanchion_core::limit::ExactQuota;
+use stanchion_core::limiter::ExactQuota;
 use stanchion_core::{Inspection, Result, Ticket};
 
 use crate::gaps::cannot_show;
@@ -116,7 +116,7 @@ impl LimitSteps for Brought {
         self.limits().lane(object)
     }
 
-    async fn decide(&self, flight: FlightId, calls: &[LimitCall]) -> Answers<Limited> {
+    async fn decide(&self, flight: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
         self.limits().decide(flight, calls).await
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::Ticket;
-use stanchion_core::engine::steps::{GroupSteps, LimitSteps, Object, PermitSteps, Steps, WakeSource};
+use stanchion_core::steps::{GroupSteps, LimitSteps, Object, PermitSteps, Steps, WakeSource};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 

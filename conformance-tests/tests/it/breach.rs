@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use stanchion_core::engine::steps::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, FlightId, Force, GroupSteps, Kept,
+use stanchion_core::steps::{
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, RequestId, Force, GroupSteps, Kept,
     LimitCall, LimitCheck, LimitSteps, Limited, Look, Looked, NO_LIMIT, Object, PermitSteps, Polled, Refund,
     Release, Renew, Split,
 };
-use stanchion_core::limit::ExactQuota;
+use stanchion_core::limiter::ExactQuota;
 use stanchion_core::{Inspection, Kind, Result, Ticket, Ttl};
 
 use crate::model::Model;
@@ -208,8 +208,8 @@ impl LimitSteps for Client {
         LimitSteps::lane(self.model.as_ref(), object)
     }
 
-    async fn decide(&self, flight: FlightId, calls: &[LimitCall]) -> Answers<Limited> {
-        let another = FlightId { lane: Ticket::random(), number: 1 };
+    async fn decide(&self, flight: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
+        let another = RequestId { lane: Ticket::random(), number: 1 };
         let flight = if self.has(Breach::ChargedAgain) { another } else { flight };
         self.model.decide(flight, calls).await
     }

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use stanchion_conformance::faulty::{self, Faults};
 use stanchion_conformance::suite::{Verdict, find, verdict};
 use stanchion_conformance::{CASES, Harness};
-use stanchion_core::engine::steps::{GroupSteps, LimitSteps, PermitSteps, Steps};
-use stanchion_core::engine::{Engine, EngineSteps, Own, StepsWrap};
+use stanchion_core::steps::{GroupSteps, LimitSteps, PermitSteps, Steps};
+use stanchion_core::engine::{Engine, EngineSteps, Background, StepsWrap};
 use stanchion_core::{
     Capabilities, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
     SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
@@ -72,7 +72,7 @@ impl Planted {
         let mut steps = Steps::new(permits, Duration::from_secs(2));
         steps.groups = Some(Arc::clone(&client) as Arc<dyn GroupSteps>);
         steps.limits = Some(client as Arc<dyn LimitSteps>);
-        let own = Own { steps: steps.clone(), wake: Some(self.model.wakes()), chores: Vec::new() };
+        let own = Background { steps: steps.clone(), wake: Some(self.model.wakes()), chores: Vec::new() };
         let mut capabilities = Capabilities::full("model", MutexMode::Lease);
         capabilities.bloom_filters = false;
         let engine = Engine::start_wrapped(wrap, capabilities, steps, own).expect("a thread");

@@ -5,42 +5,32 @@
 //! releases that `Drop` queued, polls and wake-ups run on one thread of the engine's own, so that neither a blocked
 //! worker nor the end of the caller's runtime stops them.
 
-mod acquire;
+mod background;
 #[cfg(feature = "bloom")]
 mod bloom;
-mod board;
-mod group;
-mod handle;
-mod hold;
-mod joint;
-mod keeper;
-mod limit;
+mod keeping;
+mod limiter;
 #[cfg(test)]
 mod model_tests;
-mod outbox;
-mod permits;
-mod point;
-mod registry;
-mod renewal;
-mod seen;
+mod sending;
 mod shared;
-pub mod steps;
+mod taking;
 mod thread;
-mod watch;
-mod wrap;
+mod timing;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
-use self::group::Group;
-use self::handle::Handle;
-use self::limit::Limits;
-use self::permits::Permits;
-use self::shared::Shared;
-use self::steps::{Chore, NO_LIMIT, Object, Steps, WakeSource};
-pub use self::wrap::{EngineSteps, StepsWrap};
+pub use self::background::{Background, EngineSteps, StepsWrap};
+use self::limiter::handle::LimiterHandle;
+use self::shared::{EngineHandle, Shared};
+use self::taking::group::WaitGroupHandle;
+use self::taking::handle::ObjectHandle;
+use self::taking::permits::Permits;
+use crate::steps::{NO_LIMIT, Object, Steps};
 #[cfg(feature = "bloom")]
 use crate::{BloomFilter, BloomOptions};
 use crate::{
@@ -51,34 +41,11 @@ use crate::{
 /// How long [`Engine::close`] waits for the store to take the last releases.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 
-/// What the engine's thread works with.
-#[derive(Clone, Debug)]
-pub struct Own {
-    /// The steps over the engine's connection.
-    pub steps: Steps,
-    /// Without a source of wake-ups waiters proceed by the poll floor.
-    pub wake: Option<Arc<dyn WakeSource>>,
-    /// What the backend does by itself.
-    pub chores: Vec<Arc<dyn Chore>>,
-}
-
 /// The engine of one store object. Clones share it; its thread ends, after the last releases, when the last clone,
 /// handle and guard is gone.
 #[derive(Clone, Debug)]
 pub struct Engine {
     handle: Arc<EngineHandle>,
-}
-
-/// What handles and guards keep alive.
-#[derive(Debug)]
-pub(crate) struct EngineHandle {
-    pub(crate) shared: Arc<Shared>,
-}
-
-impl Drop for EngineHandle {
-    fn drop(&mut self) {
-        self.shared.stop();
-    }
 }
 
 impl Engine {
@@ -88,7 +55,7 @@ impl Engine {
     ///
     /// # Errors
     /// `Unavailable` if the system has no thread to give.
-    pub fn start(capabilities: Capabilities, callers: Steps, own: Own) -> Result<Self> {
+    pub fn start(capabilities: Capabilities, callers: Steps, own: Background) -> Result<Self> {
         #[cfg(feature = "bloom")]
         let capabilities = {
             let bloom_filters = capabilities.bloom_filters && callers.bloom.is_some();
@@ -107,7 +74,7 @@ impl Engine {
         wrap: Option<&StepsWrap>,
         capabilities: Capabilities,
         callers: Steps,
-        own: Own,
+        own: Background,
     ) -> Result<Self> {
         let (callers, own) = match wrap {
             Some(wrap) => wrap.wrap(callers, own),
@@ -126,7 +93,7 @@ impl Engine {
             .and_then(|()| self.object(Kind::Mutex, name))
             .map(|object| {
                 // The limit of a mutex is no parameter: there is nothing to compare.
-                let handle = Handle::new(&self.handle, object, 1, OnMismatch::Adopt, options.hold);
+                let handle = ObjectHandle::new(&self.handle, object, 1, OnMismatch::Adopt, options.hold);
                 Arc::new(Permits(handle)) as Arc<dyn Mutex>
             })
             .map_err(|error| self.context("mutex", name, error))
@@ -142,7 +109,7 @@ impl Engine {
             .and_then(|()| self.object(Kind::Semaphore, name))
             .map(|object| {
                 let SemaphoreOptions { permits, on_mismatch, hold } = options;
-                let handle = Handle::new(&self.handle, object, permits, on_mismatch, hold);
+                let handle = ObjectHandle::new(&self.handle, object, permits, on_mismatch, hold);
                 Arc::new(Permits(handle)) as Arc<dyn Semaphore>
             })
             .map_err(|error| self.context("semaphore", name, error))
@@ -159,7 +126,8 @@ impl Engine {
             .and_then(|object| {
                 let WaitGroupOptions { limit, on_mismatch, hold } = options;
                 let limit = limit.unwrap_or(NO_LIMIT);
-                let group = Group::new(Handle::new(&self.handle, object, limit, on_mismatch, hold))?;
+                let group =
+                    WaitGroupHandle::new(ObjectHandle::new(&self.handle, object, limit, on_mismatch, hold))?;
                 Ok(Arc::new(group) as Arc<dyn WaitGroup>)
             })
             .map_err(|error| self.context("wait_group", name, error))
@@ -174,7 +142,7 @@ impl Engine {
             let offered = self.handle.shared.limits.as_ref();
             let limits = offered
                 .ok_or_else(|| Error::new(ErrorKind::Unsupported, "this store does not offer limiters"))?;
-            Ok(Arc::new(Limits::new(&self.handle, limits, object, options)?) as Arc<dyn Limiter>)
+            Ok(Arc::new(LimiterHandle::new(&self.handle, limits, object, options)?) as Arc<dyn Limiter>)
         });
         made.map_err(|error| self.context("limiter", name, error))
     }
@@ -190,7 +158,7 @@ impl Engine {
             let filtering = offered.ok_or_else(|| {
                 Error::new(ErrorKind::Unsupported, "this store does not offer Bloom filters")
             })?;
-            Ok(Arc::new(bloom::Filter::new(&self.handle, filtering, object, options)?)
+            Ok(Arc::new(bloom::handle::Filter::new(&self.handle, filtering, object, options)?)
                 as Arc<dyn BloomFilter>)
         });
         made.map_err(|error| self.context("bloom_filter", name, error))

@@ -5,20 +5,19 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-#[cfg(feature = "bloom")]
-use super::bloom::Filtering;
-use super::board::Board;
-use super::group::Looking;
-use super::hold::LeaseHold;
-use super::joint::{Gates, Joint};
-use super::limit::{Claimed, Limiting};
-use super::outbox::{Message, Outbox};
-use super::permits::{Acquiring, Releasing};
-use super::registry::Registry;
-use super::renewal::jittered;
-use super::steps::{Cancel, Ending, Object, Refund, Release, Steps, WakeSource};
-use super::watch::Watches;
 use crate::clock::now;
+#[cfg(feature = "bloom")]
+use crate::engine::bloom::filtering::Filtering;
+use crate::engine::keeping::hold::LeaseHold;
+use crate::engine::keeping::registry::Registry;
+use crate::engine::limiter::limiting::{Claimed, Limiting};
+use crate::engine::sending::batching::{Batcher, ExclusiveSends};
+use crate::engine::sending::outbox::{Message, Outbox};
+use crate::engine::sending::step_batches::{Acquiring, Looking, Releasing};
+use crate::engine::timing::jittered;
+use crate::engine::waiting::group_waiters::GroupWaiters;
+use crate::engine::waiting::waiters::Waiters;
+use crate::steps::{Cancel, Ending, Object, Refund, Release, ReportSink, Steps, WakeSource};
 use crate::sync::Notify;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::{Capabilities, Error, Result, Ticket, Ttl};
@@ -29,22 +28,34 @@ const LATE: Duration = Duration::from_millis(50);
 /// How long a refund is tried at least, and beyond the reservation's time: clocks run at different speeds.
 const REFUNDABLE: Duration = Duration::from_secs(60);
 
+/// What handles and guards keep alive.
+#[derive(Debug)]
+pub(crate) struct EngineHandle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Drop for EngineHandle {
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}
+
 /// The state of one store object.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) capabilities: Capabilities,
     /// The steps over the callers' connection.
     pub(crate) steps: Steps,
-    pub(crate) acquires: Joint<Acquiring>,
-    pub(crate) releases: Joint<Releasing>,
+    pub(crate) acquires: Batcher<Acquiring>,
+    pub(crate) releases: Batcher<Releasing>,
     /// Where the store offers wait groups.
-    pub(crate) looks: Option<Arc<Joint<Looking>>>,
+    pub(crate) looks: Option<Arc<Batcher<Looking>>>,
     pub(crate) limits: Option<Arc<Limiting>>,
     #[cfg(feature = "bloom")]
     pub(crate) bloom: Option<Arc<Filtering>>,
     pub(crate) registry: Registry,
-    pub(crate) board: Board,
-    pub(crate) watches: Watches,
+    pub(crate) waiters: Waiters,
+    pub(crate) group_waiters: GroupWaiters,
     pub(crate) outbox: Outbox,
     closed: AtomicBool,
     stop: Notify,
@@ -52,20 +63,20 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(capabilities: Capabilities, steps: Steps, wake: Option<Arc<dyn WakeSource>>) -> Self {
-        let gates = Gates::default();
+        let exclusives = ExclusiveSends::default();
         Self {
             capabilities,
-            acquires: Joint::new(Acquiring(Arc::clone(&steps.permits), gates.clone())),
-            releases: Joint::new(Releasing(Arc::clone(&steps.permits), gates)),
-            looks: steps.groups.as_ref().map(|groups| Arc::new(Joint::new(Looking(Arc::clone(groups))))),
+            acquires: Batcher::new(Acquiring(Arc::clone(&steps.permits), exclusives.clone())),
+            releases: Batcher::new(Releasing(Arc::clone(&steps.permits), exclusives)),
+            looks: steps.groups.as_ref().map(|groups| Arc::new(Batcher::new(Looking(Arc::clone(groups))))),
             limits: steps.limits.as_ref().map(|limits| Arc::new(Limiting::new(Arc::clone(limits)))),
             #[cfg(feature = "bloom")]
             bloom: steps.bloom.as_ref().map(|bloom| Arc::new(Filtering::new(Arc::clone(bloom)))),
             outbox: Outbox::new(steps.clone()),
             steps,
             registry: Registry::default(),
-            board: Board::new(wake.clone()),
-            watches: Watches::new(wake),
+            waiters: Waiters::new(wake.clone()),
+            group_waiters: GroupWaiters::new(wake),
             closed: AtomicBool::new(false),
             stop: Notify::new(),
         }
@@ -124,10 +135,10 @@ impl Shared {
             hold.lose();
             self.send_release(&hold);
         }
-        for (object, ticket) in self.board.close() {
+        for (object, ticket) in self.waiters.close() {
             self.send_cancel(&object, ticket, Ttl::DEFAULT);
         }
-        self.watches.close();
+        self.group_waiters.close();
         if let Some(limits) = &self.limits {
             for (ticket, Claimed { object, ready_by, .. }) in limits.close() {
                 self.send_refund(&object, ticket, ready_by);
@@ -144,6 +155,22 @@ impl Shared {
 
     pub(crate) async fn stopped(&self) {
         self.stop.notified().await;
+    }
+}
+
+impl ReportSink for Shared {
+    fn wake(&self, ticket: Ticket) {
+        if !self.group_waiters.wake(ticket) {
+            self.waiters.wake(ticket);
+        }
+    }
+
+    fn gone(&self, ticket: Ticket) {
+        if let Some(hold) = self.registry.find(ticket)
+            && hold.lose()
+        {
+            tracing::warn!(name = %hold.object.name, %ticket, "hold lost: the store does not keep it any more");
+        }
     }
 }
 

@@ -6,20 +6,16 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::Own;
-use super::hold::sleep_until_some;
-use super::renewal::watchdog;
-use super::shared::Shared;
-use super::steps::{GroupSteps, Look, PermitSteps, Reports, Steps, WakeSource};
 use crate::clock::{now, sleep};
+use crate::engine::background::Background;
+use crate::engine::keeping::renewal::watchdog;
+use crate::engine::shared::Shared;
+use crate::engine::timing::{AFTER_EXPIRY, POLL, sleep_until_some};
+use crate::steps::{GroupSteps, Look, PermitSteps, Reports, Steps, WakeSource};
 use crate::{Error, ErrorKind, Result, Ttl};
 
-/// How often a process with waiters is heard by the store; a third of what makes it silent there.
-pub(crate) const POLL: Duration = Duration::from_millis(300);
 /// How soon after the first waiter came the first poll goes out, for those who came with it.
 const FIRST_POLL: Duration = Duration::from_millis(50);
-/// How much later than a lease's end its waiters ask.
-pub(crate) const AFTER_EXPIRY: Duration = Duration::from_millis(10);
 /// Objects asked about by one step call.
 const BATCH: usize = 500;
 /// How long the last releases may take once the last user of the engine has gone.
@@ -30,7 +26,7 @@ const LAST_DRAIN: Duration = Duration::from_secs(2);
 /// # Errors
 /// `Unavailable` if the system has no thread or no runtime to give.
 #[expect(clippy::disallowed_methods, reason = "the engine's thread owns its runtime")]
-pub(crate) fn start(shared: Arc<Shared>, own: Own) -> Result<()> {
+pub(crate) fn start(shared: Arc<Shared>, own: Background) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         Error::new(ErrorKind::Unavailable, "no runtime for the engine").with_source(error)
     })?;
@@ -41,11 +37,11 @@ pub(crate) fn start(shared: Arc<Shared>, own: Own) -> Result<()> {
     Ok(())
 }
 
-async fn run(shared: &Arc<Shared>, Own { steps, wake, chores }: &Own) {
+async fn run(shared: &Arc<Shared>, Background { steps, wake, chores }: &Background) {
     // Dropped at the end, with all chores.
     let mut busy = JoinSet::new();
     for chore in chores {
-        let (chore, reports) = (Arc::clone(chore), Reports(Arc::clone(shared)));
+        let (chore, reports) = (Arc::clone(chore), Reports(Arc::clone(shared) as _));
         busy.spawn(async move { chore.run(&reports).await });
     }
     engine(shared, steps, wake.as_deref()).await;
@@ -74,9 +70,9 @@ pub(crate) async fn engine(shared: &Arc<Shared>, steps: &Steps, wake: Option<&dy
 async fn poll(shared: &Shared, steps: &dyn PermitSteps) {
     loop {
         let mut pause = POLL;
-        let objects = shared.board.objects();
+        let objects = shared.waiters.objects();
         if objects.is_empty() {
-            shared.board.to_poll.notified().await;
+            shared.waiters.to_poll.notified().await;
             sleep(FIRST_POLL).await;
             continue;
         }
@@ -85,13 +81,13 @@ async fn poll(shared: &Shared, steps: &dyn PermitSteps) {
             for (object, answer) in batch.iter().zip(steps.poll(batch).await) {
                 match answer {
                     Ok(polled) => {
-                        for ghost in shared.board.heard(object, &polled, sent) {
-                            shared.send_cancel(object, ghost, Ttl::DEFAULT);
+                        for orphaned in shared.waiters.heard(object, &polled, sent) {
+                            shared.send_cancel(object, orphaned, Ttl::DEFAULT);
                         }
                         pause = polled.next.map_or(pause, |next| pause.min(next + AFTER_EXPIRY));
                     }
                     // The waiters ask for themselves and get the error.
-                    Err(error) if error.kind().is_final() => shared.board.ring_object(object),
+                    Err(error) if error.kind().is_final() => shared.waiters.wake_object(object),
                     Err(error) => tracing::debug!(%error, name = %object.name, "poll failed"),
                 }
             }
@@ -104,17 +100,17 @@ async fn poll(shared: &Shared, steps: &dyn PermitSteps) {
 async fn look_out(shared: &Shared, groups: Option<&dyn GroupSteps>) {
     let Some(groups) = groups else { return std::future::pending().await };
     loop {
-        let due = shared.watches.take_due();
+        let due = shared.group_waiters.take_due();
         for batch in due.chunks(BATCH) {
             let looks: Vec<Look> = batch.iter().map(|asked| asked.look.clone()).collect();
             let sent = now();
             for (asked, answer) in batch.iter().zip(groups.look(&looks).await) {
-                shared.watches.heard(asked, answer, sent);
+                shared.group_waiters.heard(asked, answer, sent);
             }
         }
         tokio::select! {
-            () = sleep_until_some(shared.watches.looks_at()) => {}
-            () = shared.watches.stirred.notified() => {}
+            () = sleep_until_some(shared.group_waiters.looks_at()) => {}
+            () = shared.group_waiters.changed.notified() => {}
         }
     }
 }
@@ -122,17 +118,17 @@ async fn look_out(shared: &Shared, groups: Option<&dyn GroupSteps>) {
 /// Hands wake-ups to the waiters.
 async fn listen(shared: &Arc<Shared>, wake: Option<&dyn WakeSource>) {
     let Some(wake) = wake else { return std::future::pending().await };
-    let reports = Reports(Arc::clone(shared));
+    let reports = Reports(Arc::clone(shared) as _);
     loop {
-        if shared.board.is_empty() && shared.watches.is_empty() {
+        if shared.waiters.is_empty() && shared.group_waiters.is_empty() {
             tokio::select! {
-                () = shared.board.to_listen.notified() => {}
-                () = shared.watches.to_listen.notified() => {}
+                () = shared.waiters.to_listen.notified() => {}
+                () = shared.group_waiters.to_listen.notified() => {}
             }
         }
         match wake.next().await {
             Ok(tickets) => {
-                tickets.into_iter().for_each(|ticket| reports.ring(ticket));
+                tickets.into_iter().for_each(|ticket| reports.wake(ticket));
             }
             Err(error) => {
                 tracing::debug!(%error, "no wake-ups for now, the poll floor serves");

@@ -14,7 +14,7 @@ use crate::{Error, FencingToken, Result, Ticket, Ttl};
 
 /// What stands behind a guard; implemented by stores. Every method concerns the hold of that ticket only (C11).
 #[async_trait]
-pub trait Keeper: fmt::Debug + Send + Sync {
+pub trait HoldBackend: fmt::Debug + Send + Sync {
     /// Whether the hold is still believed. No I/O; `false` from the deadline on, and once `false` always (C9, C10).
     fn is_held(&self, ticket: Ticket) -> bool;
 
@@ -45,7 +45,7 @@ pub trait Keeper: fmt::Debug + Send + Sync {
 /// [`Member`](crate::Member).
 #[must_use = "dropping a hold releases it"]
 pub struct Hold {
-    keeper: Arc<dyn Keeper>,
+    keeper: Arc<dyn HoldBackend>,
     ticket: Ticket,
     token: FencingToken,
     weight: u32,
@@ -57,7 +57,7 @@ pub struct Hold {
 impl Hold {
     /// A hold that a store granted.
     #[inline]
-    pub fn new(keeper: Arc<dyn Keeper>, ticket: Ticket, token: FencingToken, weight: u32) -> Self {
+    pub fn new(keeper: Arc<dyn HoldBackend>, ticket: Ticket, token: FencingToken, weight: u32) -> Self {
         Self { keeper, ticket, token, weight, shares: OnceLock::new(), armed: true }
     }
 

@@ -8,11 +8,11 @@ mod mutex_guard;
 mod permit;
 mod reservation;
 
-pub use hold::{Hold, Keeper};
+pub use hold::{Hold, HoldBackend};
 pub use member::Member;
 pub use mutex_guard::MutexGuard;
 pub use permit::Permit;
-pub use reservation::{Reservation, ReservationKeeper};
+pub use reservation::{Reservation, ReservationBackend};
 
 /// The methods that all guards share.
 macro_rules! hold_methods {

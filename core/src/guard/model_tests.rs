@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 
 use async_trait::async_trait;
 
-use super::{Hold, Keeper, MutexGuard};
+use super::{Hold, HoldBackend, MutexGuard};
 use crate::clock::Instant;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::model::{Patience, Time, beside, draw, explore, pause};
@@ -19,7 +19,7 @@ struct Counting {
 }
 
 #[async_trait]
-impl Keeper for Counting {
+impl HoldBackend for Counting {
     fn is_held(&self, _: Ticket) -> bool {
         self.abandoned.load(SeqCst) + self.released.load(SeqCst) == 0
     }

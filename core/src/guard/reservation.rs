@@ -10,7 +10,7 @@ use crate::{Result, Ticket};
 
 /// What stands behind a [`Reservation`]; implemented by stores.
 #[async_trait]
-pub trait ReservationKeeper: fmt::Debug + Send + Sync {
+pub trait ReservationBackend: fmt::Debug + Send + Sync {
     /// Whether its time has come, without I/O.
     fn is_due(&self, ready_at: Instant) -> bool;
 
@@ -33,7 +33,7 @@ pub trait ReservationKeeper: fmt::Debug + Send + Sync {
 /// Dropped before its time it is cancelled, by a queue: what nobody behind it has used is given back (L7).
 #[must_use = "a reservation dropped before its time is cancelled"]
 pub struct Reservation {
-    keeper: Arc<dyn ReservationKeeper>,
+    keeper: Arc<dyn ReservationBackend>,
     ticket: Ticket,
     cost: u64,
     ready_at: Instant,
@@ -43,7 +43,7 @@ pub struct Reservation {
 impl Reservation {
     /// A reservation that a store granted; `ready_at` counts from when its reply was received, so that it is never
     /// early by the store's clock.
-    pub fn new(keeper: Arc<dyn ReservationKeeper>, ticket: Ticket, cost: u64, ready_at: Instant) -> Self {
+    pub fn new(keeper: Arc<dyn ReservationBackend>, ticket: Ticket, cost: u64, ready_at: Instant) -> Self {
         Self { keeper, ticket, cost, ready_at, armed: true }
     }
 

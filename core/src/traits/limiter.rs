@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::limit::Quota;
+use crate::limiter::Quota;
 use crate::{OnMismatch, Reservation, Result};
 
 /// Who decided.

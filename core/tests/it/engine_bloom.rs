@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::model::drop_after::drop_after;
 use crate::model::{Model, model, model_within};
 use stanchion_core::engine::Engine;
-use stanchion_core::engine::steps::{BloomAsk, MAX_POSITIONS};
+use stanchion_core::steps::{BloomAsk, MAX_POSITIONS};
 use stanchion_core::{BloomFilter, BloomOptions, ErrorKind, OnMismatch};
 
 const SHORT: Duration = Duration::from_millis(200);

@@ -14,8 +14,8 @@ use crate::model::{Model, model};
 use async_trait::async_trait;
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_conformance::support::AT_ONCE;
-use stanchion_core::engine::steps::{Chore, PermitSteps, Reports, Steps};
-use stanchion_core::engine::{Engine, Own};
+use stanchion_core::engine::{Background, Engine};
+use stanchion_core::steps::{Chore, PermitSteps, Reports, Steps};
 use stanchion_core::{Capabilities, ErrorKind, MutexMode, MutexOptions, Ticket};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
@@ -59,7 +59,7 @@ fn engine() -> (Arc<Model>, Engine, Tell, Arc<AtomicBool>) {
     let (tell, tickets) = mpsc::unbounded_channel();
     let dropped = Arc::new(AtomicBool::new(false));
     let teller = Teller { tickets: tokio::sync::Mutex::new(tickets), dropped: Arc::clone(&dropped) };
-    let own = Own { steps: steps.clone(), wake: None, chores: vec![Arc::new(teller)] };
+    let own = Background { steps: steps.clone(), wake: None, chores: vec![Arc::new(teller)] };
     let capabilities = Capabilities::full("model", MutexMode::Session);
     (model, Engine::start(capabilities, steps, own).unwrap(), tell, dropped)
 }

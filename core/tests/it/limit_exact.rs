@@ -4,7 +4,7 @@
 
 use crate::limit_model::{Call, Model, answer, any_quota, small_quota};
 use proptest::prelude::*;
-use stanchion_core::limit::{Bucket, ExactQuota, MAX};
+use stanchion_core::limiter::{Bucket, ExactQuota, MAX};
 
 /// A step of the clock, as a share of something the quota makes interesting, and a call.
 #[derive(Clone, Copy, Debug)]

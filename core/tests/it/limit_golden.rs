@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
 
 use crate::limit_model::{Answer, Model, answer, quota};
-use stanchion_core::limit::{Bucket, ExactQuota, GOLDEN};
+use stanchion_core::limiter::{Bucket, ExactQuota, GOLDEN};
 
 /// What both sides of the comparison can do.
 trait Limiter {

@@ -5,7 +5,7 @@
 use crate::limit_model::{Call, any_quota, apply, quota, small_quota};
 use proptest::prelude::*;
 use stanchion_core::ErrorKind;
-use stanchion_core::limit::{Bucket, ExactQuota, MAX, Snapshot};
+use stanchion_core::limiter::{Bucket, ExactQuota, MAX, Snapshot};
 
 /// An admission: when, how much.
 type Admitted = (u64, u64);

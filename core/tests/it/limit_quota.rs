@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use stanchion_core::ErrorKind;
-use stanchion_core::limit::{MAX, Quota};
+use stanchion_core::limiter::{MAX, Quota};
 
 const BOUND: u64 = 1 << 53;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use stanchion_core::clock;
-use stanchion_core::limit::ExactQuota;
+use stanchion_core::limiter::ExactQuota;
 use stanchion_core::{
     Decision, ErrorKind, Limiter, LimiterOptions, OnMismatch, Quota, Reservation, Result, Store,
 };

@@ -17,8 +17,8 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::support::{eventually, within};
-use stanchion_core::engine::steps::Steps;
-use stanchion_core::engine::{Engine, Own};
+use stanchion_core::steps::Steps;
+use stanchion_core::engine::{Engine, Background};
 use stanchion_core::{Capabilities, Mutex, MutexMode, MutexOptions, Ticket, Ttl};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
@@ -89,7 +89,7 @@ impl Process {
         let settings = SessionOptions { ttl: Ttl::new(ttl).unwrap(), max_sessions, request_timeout };
         let (steps, chore) = super::sessions(&context, link, &options(server), settings);
         let steps = Steps::new(Arc::new(steps), request_timeout);
-        let own = Own { steps: steps.clone(), wake: None, chores: vec![Arc::new(chore)] };
+        let own = Background { steps: steps.clone(), wake: None, chores: vec![Arc::new(chore)] };
         let capabilities = Capabilities::full("postgres", MutexMode::Session);
         Self { engine: Engine::start(capabilities, steps, own).unwrap(), context, ttl }
     }

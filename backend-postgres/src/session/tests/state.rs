@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stanchion_core::clock::now;
-use stanchion_core::engine::steps::{Acquire, Acquired, Cancel, Ending, Kept, LimitCheck, Object, Release};
+use stanchion_core::steps::{Acquire, Acquired, Cancel, Ending, Kept, LimitCheck, Object, Release};
 use stanchion_core::{Error, ErrorKind, FencingToken, Kind, Name, Ticket, Ttl};
 
 use crate::session::asks::{Asked, WAITING};

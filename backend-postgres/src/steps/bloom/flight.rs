@@ -1,7 +1,7 @@
 //! A flight on the wire: for each part the bits that are asked for, page by page.
 
 use sqlx::postgres::PgRow;
-use stanchion_core::engine::steps::{Answers, BloomCall, FlightId, Probed};
+use stanchion_core::steps::{Answers, BloomCall, RequestId, Probed};
 use stanchion_core::{Error, Result};
 
 use super::group::{Group, Part, Told};
@@ -55,7 +55,7 @@ impl<'a> Flight<'a> {
     ///
     /// # Errors
     /// `InvalidArgument` for what no flight or filter has.
-    pub(super) fn given(&self, given: Given, flight: FlightId) -> Result<Given> {
+    pub(super) fn given(&self, given: Given, flight: RequestId) -> Result<Given> {
         let parts = self.parts();
         let mut bits = Bits::default();
         for (.., part) in &parts {

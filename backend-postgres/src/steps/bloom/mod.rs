@@ -8,8 +8,8 @@ mod record;
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use stanchion_core::Result;
-use stanchion_core::engine::steps::{
-    Answers, BloomCall, BloomSteps, CLEARED_KEPT, ChunkRead, FlightId, Known, Merge, Merged, Object, Opening,
+use stanchion_core::steps::{
+    Answers, BloomCall, BloomSteps, CLEARED_KEPT, ChunkRead, RequestId, Known, Merge, Merged, Object, Opening,
     Probed, Survey, Surveyed, refused,
 };
 
@@ -33,7 +33,7 @@ impl BloomSteps for PostgresSteps {
         MOST_POSITIONS
     }
 
-    async fn probe(&self, flight: FlightId, calls: &[BloomCall]) -> Answers<Probed> {
+    async fn probe(&self, flight: RequestId, calls: &[BloomCall]) -> Answers<Probed> {
         let probed = async {
             let cargo = Flight::of(calls);
             let given = cargo.given(self.filters(), flight)?;

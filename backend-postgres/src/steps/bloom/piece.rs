@@ -1,7 +1,7 @@
 //! Pieces of an image, and the pages that they are made of.
 
 use stanchion_core::bloom::FilterTerms;
-use stanchion_core::engine::steps::CHUNK_BYTES;
+use stanchion_core::steps::CHUNK_BYTES;
 use stanchion_core::{Error, Result};
 
 use super::PAGE_BITS;

@@ -4,15 +4,15 @@ use sqlx::Arguments;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::PgArguments;
 use stanchion_core::Result;
-use stanchion_core::engine::steps::flight::{self, Cargo, Group};
-use stanchion_core::engine::steps::{Answers, FlightId, LimitAsk, LimitCall, Limited, QuotaCheck};
-use stanchion_core::limit::ExactQuota;
+use stanchion_core::steps::limit_batch::{self, NameBatch, Group};
+use stanchion_core::steps::{Answers, RequestId, LimitAsk, LimitCall, Limited, QuotaCheck};
+use stanchion_core::limiter::ExactQuota;
 
 use super::{number, uuid};
 use crate::error::unexpected;
 
 /// Sorts a flight by name, as rows are locked; the calls of a name stay in order.
-pub(super) fn by_name(calls: &[LimitCall]) -> Vec<Cargo<'_>> {
+pub(super) fn by_name(calls: &[LimitCall]) -> Vec<NameBatch<'_>> {
     let mut cargo = flight::by_name(calls);
     cargo.sort_unstable_by_key(|cargo| &cargo.object.name);
     cargo
@@ -24,8 +24,8 @@ pub(super) fn by_name(calls: &[LimitCall]) -> Vec<Cargo<'_>> {
 /// What the client says of values that cannot be written.
 pub(super) fn load(
     arguments: &mut PgArguments,
-    flight: FlightId,
-    cargo: &[Cargo<'_>],
+    flight: RequestId,
+    cargo: &[NameBatch<'_>],
 ) -> std::result::Result<(), BoxDynError> {
     let groups = || cargo.iter().flat_map(|cargo| &cargo.groups);
     let quotas = |part: fn(&ExactQuota) -> u64| -> Vec<_> {
@@ -62,7 +62,7 @@ fn check(check: QuotaCheck) -> i8 {
 
 /// What each of `count` calls is told; of a name whose answer is not understood or none, because a later flight of the
 /// lane came before, it is `Unknown`.
-pub(super) fn unload(cargo: &[Cargo<'_>], told: &[Option<String>], count: usize) -> Answers<Limited> {
+pub(super) fn unload(cargo: &[NameBatch<'_>], told: &[Option<String>], count: usize) -> Answers<Limited> {
     let mut answers: Vec<Option<Result<Limited>>> = (0..count).map(|_| None).collect();
     for (cargo, told) in cargo.iter().zip(told) {
         let limited = told.as_deref().and_then(|told| read(cargo, told)).unwrap_or_default();
@@ -74,7 +74,7 @@ pub(super) fn unload(cargo: &[Cargo<'_>], told: &[Option<String>], count: usize)
 }
 
 /// Reads an answer of `limit_decide`, behind how long ago it was decided and by how much the clock was back then.
-fn read(cargo: &Cargo<'_>, told: &str) -> Option<Vec<Limited>> {
+fn read(cargo: &NameBatch<'_>, told: &str) -> Option<Vec<Limited>> {
     let mut parts = told.split(';');
     let mut head = parts.next()?.split(' ').map(|word| word.parse().ok());
     let (elapsed, behind) = (head.next()??, head.next()??);
@@ -83,7 +83,7 @@ fn read(cargo: &Cargo<'_>, told: &str) -> Option<Vec<Limited>> {
 
 #[cfg(test)]
 mod tests {
-    use stanchion_core::engine::steps::Object;
+    use stanchion_core::steps::Object;
     use stanchion_core::{Kind, Name, Quota};
 
     use super::*;

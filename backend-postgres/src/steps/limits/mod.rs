@@ -12,10 +12,10 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::types::Uuid;
 use sqlx::{Arguments, Decode, Postgres, Row, Type};
-use stanchion_core::engine::steps::{
-    Answers, FlightId, LimitCall, LimitSteps, Limited, Object, Refund, refused,
+use stanchion_core::steps::{
+    Answers, RequestId, LimitCall, LimitSteps, Limited, Object, Refund, refused,
 };
-use stanchion_core::limit::ExactQuota;
+use stanchion_core::limiter::ExactQuota;
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
 
 use super::PostgresSteps;
@@ -28,7 +28,7 @@ impl LimitSteps for PostgresSteps {
         0
     }
 
-    async fn decide(&self, flight: FlightId, calls: &[LimitCall]) -> Answers<Limited> {
+    async fn decide(&self, flight: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
         let cargo = flight::by_name(calls);
         let add = |arguments: &mut PgArguments| flight::load(arguments, flight, &cargo);
         match self.limit(include_str!("../../sql/limit_decide.sql"), add).await.and_then(only::<Vec<_>>) {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use stanchion_conformance::clock_suite;
 use stanchion_conformance::steps::drive::*;
 use stanchion_core::Ticket;
-use stanchion_core::engine::steps::{FlightId, LimitAsk, Limited, QuotaCheck, Refund};
-use stanchion_core::limit::ExactQuota;
+use stanchion_core::steps::{RequestId, LimitAsk, Limited, QuotaCheck, Refund};
+use stanchion_core::limiter::ExactQuota;
 use tokio::task::JoinSet;
 
 use super::rig::Clocked;
@@ -31,7 +31,7 @@ async fn l5_answers_of_old_lanes_go() {
     let calls = [rig.call(terms, take(1))];
     for lane in 0..100_u64 {
         rig.at(HOUR + lane * 10 * SECOND).await;
-        all(rig.steps.decide(FlightId { lane: Ticket::random(), number: 3 }, &calls).await);
+        all(rig.steps.decide(RequestId { lane: Ticket::random(), number: 3 }, &calls).await);
     }
     let [limiters, _, lanes] = server.rows().await;
     // Those of the last 60 s, and as many more before they are looked for.

@@ -15,7 +15,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgListener, PgRow};
 use sqlx::{Connection, Row};
 use stanchion_conformance::step_suite;
 use stanchion_conformance::steps::Process;
-use stanchion_core::engine::steps::{Object, WakeSource};
+use stanchion_core::steps::{Object, WakeSource};
 use stanchion_core::{Result, Ticket};
 use stanchion_testbed::servers;
 use tokio::sync::Mutex;

@@ -1,7 +1,7 @@
 //! The sweep, and the views.
 
 use stanchion_conformance::steps::drive::*;
-use stanchion_core::engine::steps::{Acquire, Kept};
+use stanchion_core::steps::{Acquire, Kept};
 use tokio::task::JoinSet;
 
 use super::*;

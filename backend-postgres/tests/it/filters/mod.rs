@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use stanchion_core::bloom::{FilterTerms, Shape};
-use stanchion_core::engine::steps::{
-    BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, FlightId, Known, Life, Merge, Merged, Object,
+use stanchion_core::steps::{
+    BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, RequestId, Known, Life, Merge, Merged, Object,
     Opening, Probed, Surveyed,
 };
 use stanchion_core::{Kind, Name, Ticket};
@@ -63,9 +63,9 @@ impl Handle {
     }
 
     /// The next flight of the lane.
-    pub(crate) fn depart(&mut self) -> FlightId {
+    pub(crate) fn depart(&mut self) -> RequestId {
         self.number += 1;
-        FlightId { lane: self.lane, number: self.number }
+        RequestId { lane: self.lane, number: self.number }
     }
 
     pub(crate) async fn fly(&mut self, calls: &[BloomCall]) -> Vec<Probed> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use stanchion_core::engine::steps::{BloomAsk, BloomCall, FlightId, Known, Life, Object, Opening, Probed};
+use stanchion_core::steps::{BloomAsk, BloomCall, RequestId, Known, Life, Object, Opening, Probed};
 use stanchion_core::{Name, Result};
 
 use super::call::{Entry, packed};
@@ -12,7 +12,7 @@ use crate::steps::reply::Reply;
 
 /// What a flight carries for one name.
 #[derive(Debug)]
-pub(super) struct Cargo<'a> {
+pub(super) struct NameBatch<'a> {
     object: &'a Object,
     /// The places of its calls in the flight, in order.
     pub(super) calls: Vec<usize>,
@@ -33,13 +33,13 @@ struct Group<'a> {
 }
 
 /// Sorts a flight by name, in the order in which names come first; the calls of a name stay in order.
-pub(super) fn by_name(calls: &[BloomCall]) -> Vec<Cargo<'_>> {
-    let mut cargo: Vec<Cargo<'_>> = Vec::new();
+pub(super) fn by_name(calls: &[BloomCall]) -> Vec<NameBatch<'_>> {
+    let mut cargo: Vec<NameBatch<'_>> = Vec::new();
     let mut places: HashMap<&Name, usize> = HashMap::new();
     for (index, call) in calls.iter().enumerate() {
         let object = &call.of.object;
         let place = *places.entry(&object.name).or_insert_with(|| {
-            cargo.push(Cargo { object, calls: Vec::new(), groups: Vec::new() });
+            cargo.push(NameBatch { object, calls: Vec::new(), groups: Vec::new() });
             cargo.len() - 1
         });
         cargo[place].load(index, call);
@@ -47,7 +47,7 @@ pub(super) fn by_name(calls: &[BloomCall]) -> Vec<Cargo<'_>> {
     cargo
 }
 
-impl<'a> Cargo<'a> {
+impl<'a> NameBatch<'a> {
     fn load(&mut self, index: usize, call: &'a BloomCall) {
         self.calls.push(index);
         match self.groups.last_mut() {
@@ -61,7 +61,7 @@ impl<'a> Cargo<'a> {
     }
 
     /// What the script is told; it may begin so many pages.
-    pub(super) fn entry(&self, flight: FlightId, begun: u64) -> Entry<'a> {
+    pub(super) fn entry(&self, flight: RequestId, begun: u64) -> Entry<'a> {
         let mut entry = Entry::new(self.object);
         entry.pages = self.groups.iter().flat_map(|group| group.pages.keys().copied()).collect();
         entry.pages.sort_unstable();
@@ -76,7 +76,7 @@ impl<'a> Cargo<'a> {
     }
 
     /// What begins the pages that are inserted into, at most so many at a time.
-    pub(super) fn beginnings(&self, flight: FlightId, most: usize) -> Vec<Entry<'a>> {
+    pub(super) fn beginnings(&self, flight: RequestId, most: usize) -> Vec<Entry<'a>> {
         let mut entries = Vec::new();
         for group in self.groups.iter().filter(|group| group.inserts()) {
             let pages: Vec<u64> = group.pages.keys().copied().collect();
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!((first.counts.as_slice(), second.counts.as_slice()), (&[2, 1][..], &[1][..]));
         assert_eq!(first.pages[&0], [0, 0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 1, 0, 0, 3, 0, 0, 1, 0, 0, 4, 0, 0, 2]);
         assert_eq!(first.pages[&1], [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 2]);
-        let flight = FlightId { lane: Ticket::random(), number: 7 };
+        let flight = RequestId { lane: Ticket::random(), number: 7 };
         let entry = cargo[0].entry(flight, 64);
         assert_eq!(entry.pages, [0, 1, 2]);
         let last = &entry.arguments[entry.arguments.len() - 2..];

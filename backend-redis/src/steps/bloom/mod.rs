@@ -6,13 +6,13 @@ mod record;
 
 use async_trait::async_trait;
 use stanchion_core::Result;
-use stanchion_core::engine::steps::{
-    Answers, BloomCall, BloomSteps, CHUNK_BYTES, CLEARED_KEPT, ChunkRead, FlightId, Known, Merge, Merged,
+use stanchion_core::steps::{
+    Answers, BloomCall, BloomSteps, CHUNK_BYTES, CLEARED_KEPT, ChunkRead, RequestId, Known, Merge, Merged,
     Object, Opening, Probed, Survey, Surveyed,
 };
 
 use self::call::Entry;
-use self::flight::Cargo;
+use self::flight::NameBatch;
 use super::RedisSteps;
 use super::reply::Reply;
 use crate::error::unexpected;
@@ -31,7 +31,7 @@ impl RedisSteps {
     }
 
     /// Inserts into more new pages than may be begun in one request: those that are there already are not begun again.
-    async fn probe_large(&self, flight: FlightId, cargo: &Cargo<'_>) -> Result<Reply> {
+    async fn probe_large(&self, flight: RequestId, cargo: &NameBatch<'_>) -> Result<Reply> {
         for beginning in cargo.beginnings(flight, AT_ONCE) {
             self.ask_one(&self.of_filters().begin, beginning).await?;
         }
@@ -62,7 +62,7 @@ impl BloomSteps for RedisSteps {
         MOST_POSITIONS
     }
 
-    async fn probe(&self, flight: FlightId, calls: &[BloomCall]) -> Answers<Probed> {
+    async fn probe(&self, flight: RequestId, calls: &[BloomCall]) -> Answers<Probed> {
         let cargo = flight::by_name(calls);
         let entries: Vec<_> = cargo.iter().map(|cargo| cargo.entry(flight, AT_ONCE as u64)).collect();
         let mut replies = self.ask_each(&self.of_filters().probe, &entries).await;

@@ -2,14 +2,14 @@
 
 use redis::Cmd;
 use stanchion_core::Result;
-use stanchion_core::engine::steps::flight::{Cargo, Group};
-use stanchion_core::engine::steps::{FlightId, LimitAsk, LimitCall, Limited};
+use stanchion_core::steps::limit_batch::{NameBatch, Group};
+use stanchion_core::steps::{RequestId, LimitAsk, LimitCall, Limited};
 
 use crate::error::unexpected;
 use crate::steps::reply::Reply;
 
 /// The arguments of one limiter.
-pub(super) fn arguments(command: &mut Cmd, (flight, cargo): &(FlightId, Cargo<'_>)) {
+pub(super) fn arguments(command: &mut Cmd, (flight, cargo): &(RequestId, NameBatch<'_>)) {
     command.arg(flight.lane.to_string()).arg(flight.number).arg(cargo.groups.len());
     for Group { call, count } in &cargo.groups {
         let LimitCall { quota, check, ask, .. } = call;
@@ -27,7 +27,7 @@ pub(super) fn arguments(command: &mut Cmd, (flight, cargo): &(FlightId, Cargo<'_
 ///
 /// # Errors
 /// `Unknown` for what the script does not answer, and where a later flight of the lane came before.
-pub(super) fn unload(cargo: &Cargo<'_>, reply: &Reply) -> Result<Vec<Limited>> {
+pub(super) fn unload(cargo: &NameBatch<'_>, reply: &Reply) -> Result<Vec<Limited>> {
     if reply.number(0)? != 1 {
         return Err(unexpected());
     }
@@ -36,7 +36,7 @@ pub(super) fn unload(cargo: &Cargo<'_>, reply: &Reply) -> Result<Vec<Limited>> {
 }
 
 /// Reads an answer as it is kept, behind the number of its flight and its time.
-fn read(cargo: &Cargo<'_>, answer: &str, elapsed: u64) -> Option<Vec<Limited>> {
+fn read(cargo: &NameBatch<'_>, answer: &str, elapsed: u64) -> Option<Vec<Limited>> {
     let mut parts = answer.split(';');
     let behind = parts.next()?.split(' ').nth(2)?.parse().ok()?;
     cargo.unload(parts, behind, elapsed)
@@ -44,8 +44,8 @@ fn read(cargo: &Cargo<'_>, answer: &str, elapsed: u64) -> Option<Vec<Limited>> {
 
 #[cfg(test)]
 mod tests {
-    use stanchion_core::engine::steps::flight::by_name;
-    use stanchion_core::engine::steps::{Object, QuotaCheck};
+    use stanchion_core::steps::limit_batch::by_name;
+    use stanchion_core::steps::{Object, QuotaCheck};
     use stanchion_core::{Kind, Name, Quota};
 
     use super::*;

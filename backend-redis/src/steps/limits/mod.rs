@@ -7,9 +7,9 @@ mod tests;
 use async_trait::async_trait;
 use redis::Cmd;
 use stanchion_core::Result;
-use stanchion_core::engine::steps::flight::by_name;
-use stanchion_core::engine::steps::{Answers, FlightId, LimitCall, LimitSteps, Limited, Object, Refund};
-use stanchion_core::limit::ExactQuota;
+use stanchion_core::steps::limit_batch::by_name;
+use stanchion_core::steps::{Answers, RequestId, LimitCall, LimitSteps, Limited, Object, Refund};
+use stanchion_core::limiter::ExactQuota;
 
 use super::RedisSteps;
 use super::reply::Reply;
@@ -21,7 +21,7 @@ impl LimitSteps for RedisSteps {
         self.lane_of(object)
     }
 
-    async fn decide(&self, flight: FlightId, calls: &[LimitCall]) -> Answers<Limited> {
+    async fn decide(&self, flight: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
         let cargo: Vec<_> = by_name(calls).into_iter().map(|cargo| (flight, cargo)).collect();
         let script = &self.scripts().limit_decide;
         let replies = self.call(script, &cargo, |(_, cargo)| cargo.object, flight::arguments, None).await;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, ToRedisArgs};
 use stanchion_core::bloom::{FilterTerms, Shape};
-use stanchion_core::engine::steps::{
-    BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, FlightId, Known, Life, Merge, Object, Opening,
+use stanchion_core::steps::{
+    BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, RequestId, Known, Life, Merge, Object, Opening,
     Probed, Survey, Surveyed,
 };
 use stanchion_core::{Error, Kind, Name, Ticket};
@@ -25,7 +25,7 @@ pub(crate) struct Filter {
     pub(crate) object: Object,
     pub(crate) terms: FilterTerms,
     pub(crate) known: Known,
-    pub(crate) flight: FlightId,
+    pub(crate) flight: RequestId,
 }
 
 impl Filter {
@@ -33,14 +33,14 @@ impl Filter {
     pub(crate) async fn new(bed: &Bed, name: &str, capacity: u64, rate: f64) -> Self {
         let object = Object { kind: Kind::BloomFilter, name: Name::new(name).unwrap() };
         let terms = FilterTerms { shape: Shape::new(capacity, rate).unwrap(), ttl: None };
-        let flight = FlightId { lane: Ticket::random(), number: 0 };
+        let flight = RequestId { lane: Ticket::random(), number: 0 };
         let steps = bed.builder().steps().await.unwrap().callers;
         Self { steps, raw: bed.raw().await, object, terms, known: None, flight }
     }
 
     /// Another handle of it, that has seen nothing yet.
     pub(crate) fn stranger(&self) -> Self {
-        let flight = FlightId { lane: Ticket::random(), number: 0 };
+        let flight = RequestId { lane: Ticket::random(), number: 0 };
         let (steps, object) = (Arc::clone(&self.steps), self.object.clone());
         Self { steps, raw: self.raw.clone(), object, terms: self.terms, known: None, flight }
     }
@@ -50,7 +50,7 @@ impl Filter {
         self
     }
 
-    pub(crate) fn depart(&mut self) -> FlightId {
+    pub(crate) fn depart(&mut self) -> RequestId {
         self.flight.number += 1;
         self.flight
     }
@@ -78,7 +78,7 @@ impl Filter {
     }
 
     /// Sends a call under this name.
-    pub(crate) async fn again(&self, flight: FlightId, call: BloomCall) -> Result<Probed, Error> {
+    pub(crate) async fn again(&self, flight: RequestId, call: BloomCall) -> Result<Probed, Error> {
         self.steps.probe(flight, &[call]).await.remove(0)
     }
 

@@ -8,7 +8,7 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use stanchion_campaign::Outage;
 use stanchion_conformance::steps::{Outages, Process, StepHarness, Tally};
-use stanchion_core::engine::steps::Object;
+use stanchion_core::steps::Object;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
 
 use super::{Bed, driven};

@@ -135,7 +135,7 @@ fn guards_are_recorded_from_their_grant_to_their_end() {
     let recorder = Recorder::create(folder.path(), 1).unwrap();
     let nemesis = Recorder::create(folder.path(), 99).unwrap();
     nemesis.process(1, Change::Started).unwrap();
-    let keeper: Arc<dyn stanchion_core::Keeper> = Arc::new(keeper::Always);
+    let keeper: Arc<dyn stanchion_core::HoldBackend> = Arc::new(keeper::Always);
     let guard = || stanchion_core::MutexGuard::new(keeper::hold(&keeper));
     let object = Object::new(Kind::Mutex, object().name);
     let call = Call::Acquire { weight: 1, permits: None, ttl: None, waits: true };
@@ -166,18 +166,18 @@ mod keeper {
 
     use async_trait::async_trait;
     use stanchion_core::clock::Instant;
-    use stanchion_core::{FencingToken, Hold, Keeper, Result, Ticket, Ttl};
+    use stanchion_core::{FencingToken, Hold, HoldBackend, Result, Ticket, Ttl};
 
     /// Keeps everything for ever.
     #[derive(Debug)]
     pub(super) struct Always;
 
-    pub(super) fn hold(keeper: &Arc<dyn Keeper>) -> Hold {
+    pub(super) fn hold(keeper: &Arc<dyn HoldBackend>) -> Hold {
         Hold::new(Arc::clone(keeper), Ticket::random(), FencingToken::new(7).unwrap(), 1)
     }
 
     #[async_trait]
-    impl Keeper for Always {
+    impl HoldBackend for Always {
         fn is_held(&self, _: Ticket) -> bool {
             true
         }

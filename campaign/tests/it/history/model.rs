@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stanchion_campaign::history::{Call, Change, Event, Object, What};
-use stanchion_core::limit::Bucket;
+use stanchion_core::limiter::Bucket;
 use stanchion_core::{DecidedBy, ErrorKind, Kind, Name, Quota};
 
 use crate::history::scribe::{BELIEF, NEMESIS, TTL, ticket, token};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use stanchion_core::Ttl;
-use stanchion_core::engine::steps::ProcessId;
+use stanchion_core::steps::ProcessId;
 
 /// After so long unheard, the waiters of a process are passed over. The engine polls three times in this time.
 const LIVENESS: u64 = 1_000_000;

@@ -1,7 +1,7 @@
 //! Who waits for a name, and whose turn it is (C16).
 
 use stanchion_core::Ticket;
-use stanchion_core::engine::steps::{Acquire, Polled, ProcessId};
+use stanchion_core::steps::{Acquire, Polled, ProcessId};
 
 use crate::record::Record;
 use crate::server::Moment;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::engine::steps::{PermitSteps, ProcessId, Steps, WakeSource};
-use stanchion_core::engine::{Engine, Own, StepsWrap};
+use stanchion_core::steps::{PermitSteps, ProcessId, Steps, WakeSource};
+use stanchion_core::engine::{Engine, Background, StepsWrap};
 use stanchion_core::{
     Capabilities, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
     SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
@@ -66,10 +66,10 @@ impl Client {
     /// As [`connect`](Self::connect).
     pub async fn connect_wrapped(self, server: &Arc<Server>, wrap: Option<&StepsWrap>) -> Result<ThirdStore> {
         let (permits, wake) = self.steps(server).await;
-        // A networked store gives the engine steps over a connection of its own: see `Own`.
+        // A networked store gives the engine steps over a connection of its own: see `Background`.
         let steps = Steps::new(permits, self.request_timeout);
         let sweep = Sweep(ThirdSteps { server: Arc::clone(server), client: self });
-        let own = Own { steps: steps.clone(), wake: Some(wake), chores: vec![Arc::new(sweep)] };
+        let own = Background { steps: steps.clone(), wake: Some(wake), chores: vec![Arc::new(sweep)] };
         Ok(ThirdStore { engine: Engine::start_wrapped(wrap, capabilities(), steps, own)? })
     }
 }

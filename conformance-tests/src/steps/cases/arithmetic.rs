@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use stanchion_core::engine::steps::{LimitAsk, Limited, QuotaCheck};
-use stanchion_core::limit::{Bucket, ExactQuota, GOLDEN, MAX, Reserved, Verdict};
+use stanchion_core::steps::{LimitAsk, Limited, QuotaCheck};
+use stanchion_core::limiter::{Bucket, ExactQuota, GOLDEN, MAX, Reserved, Verdict};
 use stanchion_core::{OnMismatch, Ticket};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;

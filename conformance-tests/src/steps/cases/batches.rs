@@ -1,6 +1,6 @@
 //! Large batches.
 
-use stanchion_core::engine::steps::{Acquire, Acquired, Cancel, Kept, Release, Renew};
+use stanchion_core::steps::{Acquire, Acquired, Cancel, Kept, Release, Renew};
 use tokio::task::JoinSet;
 
 use super::super::drive::*;

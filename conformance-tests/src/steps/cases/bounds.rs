@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stanchion_core::OnMismatch;
-use stanchion_core::engine::steps::{Acquire, Acquired, LimitCheck};
+use stanchion_core::steps::{Acquire, Acquired, LimitCheck};
 
 use super::super::drive::*;
 use super::super::harness::StepHarness;

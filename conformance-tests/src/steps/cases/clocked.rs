@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use stanchion_core::engine::steps::{FlightId, LimitAsk, LimitCall, Limited, Refund};
-use stanchion_core::limit::ExactQuota;
+use stanchion_core::steps::{RequestId, LimitAsk, LimitCall, Limited, Refund};
+use stanchion_core::limiter::ExactQuota;
 use stanchion_core::{ErrorKind, Ticket};
 use tokio::task::JoinSet;
 
@@ -55,7 +55,7 @@ pub(super) async fn l5_lanes_do_not_see_each_other(harness: &dyn ClockHarness) {
     let mut flights = Vec::new();
     for lane in 0..100_u64 {
         rig.at(HOUR + lane * 10 * SECOND).await;
-        flights.push(FlightId { lane: Ticket::random(), number: 3 });
+        flights.push(RequestId { lane: Ticket::random(), number: 3 });
         all(rig.steps.decide(flights[flights.len() - 1], &calls).await);
     }
     let before = verdict(&rig.one(terms, take(0)).await);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::clock::{now, sleep};
-use stanchion_core::engine::steps::{FlightId, LimitAsk, LimitCall, Limited, QuotaCheck, Refund};
-use stanchion_core::limit::ExactQuota;
+use stanchion_core::steps::{RequestId, LimitAsk, LimitCall, Limited, QuotaCheck, Refund};
+use stanchion_core::limiter::ExactQuota;
 use stanchion_core::{ErrorKind, Ticket};
 use tokio::task::JoinSet;
 
@@ -30,7 +30,7 @@ fn reserving(name: &str, ticket: Ticket, cost: u64) -> LimitCall {
     call(name, reserve(ticket, cost))
 }
 
-async fn decide(process: &Process, flight: FlightId, calls: &[LimitCall]) -> Vec<Limited> {
+async fn decide(process: &Process, flight: RequestId, calls: &[LimitCall]) -> Vec<Limited> {
     all(process.callers.decide(flight, calls).await)
 }
 

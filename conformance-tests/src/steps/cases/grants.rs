@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::clock::{now, sleep, wall_micros};
-use stanchion_core::engine::steps::{Acquire, Acquired, Kept, Renew};
+use stanchion_core::steps::{Acquire, Acquired, Kept, Renew};
 
 use super::super::drive::*;
 use super::super::harness::StepHarness;

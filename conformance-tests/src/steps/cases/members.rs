@@ -7,7 +7,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use stanchion_core::Ticket;
 use stanchion_core::clock::{now, sleep};
-use stanchion_core::engine::steps::{Acquire, Acquired, Attach, Cancel, Ending, Force, Kept, Release, Split};
+use stanchion_core::steps::{Acquire, Acquired, Attach, Cancel, Ending, Force, Kept, Release, Split};
 
 use super::super::drive::*;
 use super::super::harness::StepHarness;

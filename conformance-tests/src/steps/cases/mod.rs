@@ -22,7 +22,7 @@ use std::sync::LazyLock;
 use super::case::Case;
 use super::harness::{ClockHarness, StepHarness};
 
-/// The list of cases about [`PermitSteps`](stanchion_core::engine::steps::PermitSteps).
+/// The list of cases about [`PermitSteps`](stanchion_core::steps::PermitSteps).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_permit_step_case {
@@ -103,7 +103,7 @@ macro_rules! for_each_permit_step_case {
     };
 }
 
-/// The list of cases about [`GroupSteps`](stanchion_core::engine::steps::GroupSteps), and the members they count.
+/// The list of cases about [`GroupSteps`](stanchion_core::steps::GroupSteps), and the members they count.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_group_step_case {
@@ -132,7 +132,7 @@ macro_rules! for_each_group_step_case {
     };
 }
 
-/// The list of cases about [`LimitSteps`](stanchion_core::engine::steps::LimitSteps), by the store's own clock.
+/// The list of cases about [`LimitSteps`](stanchion_core::steps::LimitSteps), by the store's own clock.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_limit_step_case {

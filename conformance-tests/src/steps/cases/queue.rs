@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stanchion_core::clock::sleep;
-use stanchion_core::engine::steps::{Acquire, Acquired, Kept};
+use stanchion_core::steps::{Acquire, Acquired, Kept};
 
 use super::super::drive::*;
 use super::super::harness::StepHarness;

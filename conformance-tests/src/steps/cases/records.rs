@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use stanchion_core::clock::sleep;
-use stanchion_core::engine::steps::{Acquire, Acquired, Attach, Force, LimitCheck, Object, Split};
+use stanchion_core::steps::{Acquire, Acquired, Attach, Force, LimitCheck, Object, Split};
 use stanchion_core::{Kind, OnMismatch, Result, Ticket};
 
 use super::super::drive::*;

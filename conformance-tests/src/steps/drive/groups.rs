@@ -1,6 +1,6 @@
 //! Wait groups, driven by their steps.
 
-use stanchion_core::engine::steps::{Acquire, Ending, Kept, Look, Looked, NO_LIMIT, Object, Release, Split};
+use stanchion_core::steps::{Acquire, Ending, Kept, Look, Looked, NO_LIMIT, Object, Release, Split};
 use stanchion_core::{Kind, Name, Ticket};
 
 use super::super::Process;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use stanchion_core::engine::steps::{FlightId, LimitAsk, Limited, Object};
-use stanchion_core::limit::{ExactQuota, MAX, Reserved, Verdict};
+use stanchion_core::steps::{RequestId, LimitAsk, Limited, Object};
+use stanchion_core::limiter::{ExactQuota, MAX, Reserved, Verdict};
 use stanchion_core::{Kind, Name, Quota, Ticket};
 
 /// A second, in µs.
@@ -74,18 +74,18 @@ pub fn place(limited: &Limited) -> Reserved {
 
 /// A lane's flights, one after the other.
 #[derive(Clone, Copy, Debug)]
-pub struct Lane(FlightId);
+pub struct Lane(RequestId);
 
 impl Lane {
     /// A lane of its own, without flights.
     #[must_use]
     pub fn new() -> Self {
-        Self(FlightId { lane: Ticket::random(), number: 0 })
+        Self(RequestId { lane: Ticket::random(), number: 0 })
     }
 
     /// The next flight.
     #[must_use]
-    pub fn depart(&mut self) -> FlightId {
+    pub fn depart(&mut self) -> RequestId {
         self.0.number += 1;
         self.0
     }

@@ -9,7 +9,7 @@ mod rig;
 use std::time::Duration;
 
 use stanchion_core::clock::{now, sleep};
-use stanchion_core::engine::steps::{
+use stanchion_core::steps::{
     Acquire, Acquired, Answers, Cancel, Ending, Kept, LimitCheck, Object, Polled, Release, Renew,
 };
 use stanchion_core::{FencingToken, Kind, Name, Ticket, Ttl};

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use stanchion_core::Ticket;
-use stanchion_core::engine::steps::{
-    FlightId, LimitAsk, LimitCall, LimitSteps, Limited, Object, QuotaCheck, Refund,
+use stanchion_core::steps::{
+    RequestId, LimitAsk, LimitCall, LimitSteps, Limited, Object, QuotaCheck, Refund,
 };
-use stanchion_core::limit::ExactQuota;
+use stanchion_core::limiter::ExactQuota;
 
 use super::super::ClockHarness;
 use super::{Lane, all, limiter, one};
@@ -43,7 +43,7 @@ impl<'a> Rig<'a> {
 
     /// The next flight of the rig's lane.
     #[must_use]
-    pub fn depart(&mut self) -> FlightId {
+    pub fn depart(&mut self) -> RequestId {
         self.lane.depart()
     }
 

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
-use super::Filtering;
 use crate::bloom::{FilterTerms, Shape};
-use crate::engine::EngineHandle;
-use crate::engine::steps::{BloomAsk, BloomCall, Known, Object, Opening, Probed};
+use crate::engine::bloom::filtering::Filtering;
+use crate::engine::shared::EngineHandle;
+use crate::steps::{BloomAsk, BloomCall, Known, Object, Opening, Probed};
 use crate::{BloomFilter, BloomOptions, Error, ErrorKind, OnMismatch, Result, Ticket};
 
 /// A Bloom filter.
@@ -115,7 +115,7 @@ impl Filter {
             };
             let call = BloomCall { of: self.opening(seen), ask };
             let end = self.engine.shared.request_end(None);
-            match (verb, self.filtering.flights.ask(call, end).await?) {
+            match (verb, self.filtering.batches.ask(call, end).await?) {
                 (_, Probed::Told { answers, life }) if answers.len() == most => {
                     self.saw(Some(life));
                     return Ok(answers);

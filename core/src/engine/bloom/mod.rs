@@ -1,27 +1,6 @@
-//! Bloom filters: what hashes, joins, retries and remembers which record was seen, written once for all networked
-//! stores.
+//! Bloom filters of networked stores: hashing, batching, retries, and which record a handle has seen.
 
-mod flight;
-mod handle;
+mod batches;
+pub(in crate::engine) mod filtering;
+pub(in crate::engine) mod handle;
 mod whole;
-
-use std::sync::Arc;
-
-use self::flight::Flights;
-pub(super) use self::handle::Filter;
-use super::joint::Joint;
-use super::steps::BloomSteps;
-
-/// What all filters of one store object share.
-#[derive(Debug)]
-pub(crate) struct Filtering {
-    /// The steps over the callers' connection.
-    steps: Arc<dyn BloomSteps>,
-    flights: Joint<Flights>,
-}
-
-impl Filtering {
-    pub(crate) fn new(steps: Arc<dyn BloomSteps>) -> Self {
-        Self { flights: Joint::new(Flights(Arc::clone(&steps))), steps }
-    }
-}

@@ -2,7 +2,7 @@
 
 use super::handle::{Filter, mismatch};
 use crate::bloom::{self, Shape};
-use crate::engine::steps::{CHUNK_BYTES, ChunkRead, Known, Merge, Merged, Object, Survey, Surveyed};
+use crate::steps::{CHUNK_BYTES, ChunkRead, Known, Merge, Merged, Object, Survey, Surveyed};
 use crate::{Error, ErrorKind, Kind, Name, Result};
 
 /// How often an import or a union is begun, where the filter ends before all is in it.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::store::{Heard, Store, object};
 use crate::clock::now;
-use crate::engine::acquire::{Doubt, Grant, own};
-use crate::engine::shared::Shared;
-use crate::engine::{Engine, EngineHandle, thread};
+use crate::engine::sending::in_doubt::InDoubt;
+use crate::engine::shared::{EngineHandle, Shared};
+use crate::engine::taking::acquire::Grant;
 use crate::sync::model::{Time, beside, draw, explore, pause};
 use crate::{Capabilities, ErrorKind, FencingToken, HoldOptions, MutexGuard, MutexMode, Ticket, Ttl};
 
@@ -29,19 +29,19 @@ impl Rig {
     }
 
     /// What the store has just granted to a call.
-    fn answer(&self, number: usize, ttl: Duration) -> (Grant, Doubt) {
+    fn answer(&self, number: usize, ttl: Duration) -> (Grant, InDoubt) {
         let (ticket, lease, sent) = (Ticket::random(), Ttl::new(ttl).unwrap(), now());
         self.store.grant(ticket, sent + ttl);
-        let mut doubt = Doubt::new(&self.engine, &object(number), ticket, lease);
-        doubt.raise();
+        let mut in_doubt = InDoubt::new(&self.engine, &object(number), ticket, lease);
+        in_doubt.sent();
         let token = FencingToken::new(1).unwrap();
-        (Grant { token, sent, ambiguous: draw(2) == 0, born: 0 }, doubt)
+        (Grant { token, sent, ambiguous: draw(2) == 0, born: 0 }, in_doubt)
     }
 
     /// A hold that the store has just granted.
     fn grant(&self, number: usize, ttl: Duration) -> MutexGuard {
-        let (grant, doubt) = self.answer(number, ttl);
-        MutexGuard::new(own(&grant, doubt, &HoldOptions::default(), 1).unwrap())
+        let (grant, in_doubt) = self.answer(number, ttl);
+        MutexGuard::new(own(&grant, in_doubt, &HoldOptions::default(), 1).unwrap())
     }
 }
 
@@ -55,12 +55,12 @@ fn c12_every_hold_is_released_whatever_ends_first_and_none_twice() {
             let guards = [0, 1, 2].map(|number| rig.grant(number, Ttl::DEFAULT.get()));
             let tickets = guards.each_ref().map(MutexGuard::ticket);
             let [dropped, released, kept] = guards;
-            let (grant, doubt) = rig.answer(3, Ttl::DEFAULT.get());
-            let late = doubt.ticket;
+            let (grant, in_doubt) = rig.answer(3, Ttl::DEFAULT.get());
+            let late = in_doubt.ticket;
             let closes = draw(2) == 0;
             let flow = time.flow(10);
             let owning = beside(async move {
-                match own(&grant, doubt, &HoldOptions::default(), 1) {
+                match own(&grant, in_doubt, &HoldOptions::default(), 1) {
                     Ok(hold) => drop(hold),
                     Err(error) => assert!(closes && error.kind() == ErrorKind::Closed, "{error}"),
                 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::store::object;
 use crate::clock::now;
-use crate::engine::hold::LeaseHold;
+use crate::engine::keeping::hold::LeaseHold;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::model::{LateSignals, Time, beside, draw, exhaust, explore, pause};
 use crate::{Ticket, Ttl};

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use stanchion_core::limit::{Bucket, ExactQuota, MAX, Quota, Verdict};
+use stanchion_core::limiter::{Bucket, ExactQuota, MAX, Quota, Verdict};
 
 /// `amount` per `period` µs.
 pub(crate) fn quota(amount: u64, period: u64, burst: u64) -> ExactQuota {

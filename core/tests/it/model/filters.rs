@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use async_trait::async_trait;
 use stanchion_core::bloom::FilterTerms;
-use stanchion_core::engine::steps::{
-    Answers, BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, FlightId, Known, Life, MAX_POSITIONS,
-    Merge, Merged, Object, Opening, Probed, Survey, Surveyed, refused,
+use stanchion_core::steps::{
+    Answers, BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, Known, Life, MAX_POSITIONS, Merge,
+    Merged, Object, Opening, Probed, RequestId, Survey, Surveyed, refused,
 };
 use stanchion_core::{Result, Ticket};
 
@@ -29,7 +29,7 @@ pub struct Filter {
 pub struct Filters {
     pub names: Mutex<HashMap<Object, Filter>>,
     /// Every flight as it was sent.
-    pub flights: Mutex<Vec<(FlightId, Vec<BloomCall>)>>,
+    pub flights: Mutex<Vec<(RequestId, Vec<BloomCall>)>>,
     /// The last answers to each lane.
     pub memory: Mutex<HashMap<Ticket, (u64, Vec<Probed>)>>,
     /// The clock, in ms.
@@ -117,7 +117,7 @@ impl BloomSteps for Model {
         MAX_POSITIONS
     }
 
-    async fn probe(&self, flight: FlightId, calls: &[BloomCall]) -> Answers<Probed> {
+    async fn probe(&self, flight: RequestId, calls: &[BloomCall]) -> Answers<Probed> {
         self.filters.flights.lock().unwrap().push((flight, calls.to_vec()));
         let probed = self.step(|_| {
             let mut memory = self.filters.memory.lock().unwrap();

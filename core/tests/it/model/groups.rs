@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::SeqCst;
 
 use async_trait::async_trait;
-use stanchion_core::engine::steps::{Answers, GroupSteps, Look, Looked, Object, Split};
+use stanchion_core::steps::{Answers, GroupSteps, Look, Looked, Object, Split};
 use stanchion_core::{Outcome, Result, Ticket};
 use tokio::time::Instant;
 

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use stanchion_core::engine::steps::{
-    Answers, FlightId, LimitAsk, LimitCall, LimitSteps, Limited, Object, QuotaCheck, Refund, refused,
+use stanchion_core::limiter::{Bucket, ExactQuota};
+use stanchion_core::steps::{
+    Answers, LimitAsk, LimitCall, LimitSteps, Limited, Object, QuotaCheck, Refund, RequestId, refused,
 };
-use stanchion_core::limit::{Bucket, ExactQuota};
 use stanchion_core::{Error, ErrorKind, OnMismatch, Result, Ticket};
 use tokio::time::Instant;
 
@@ -29,7 +29,7 @@ pub struct Limit {
 pub struct Limits {
     pub names: Mutex<HashMap<Object, Limit>>,
     /// Every flight as it was sent.
-    pub flights: Mutex<Vec<(FlightId, Vec<LimitCall>)>>,
+    pub flights: Mutex<Vec<(RequestId, Vec<LimitCall>)>>,
     origin: Instant,
 }
 
@@ -57,7 +57,7 @@ impl Limits {
 }
 
 impl Limit {
-    fn decide(&mut self, now: u64, flight: FlightId, calls: &[&LimitCall]) -> Result<Vec<Limited>> {
+    fn decide(&mut self, now: u64, flight: RequestId, calls: &[&LimitCall]) -> Result<Vec<Limited>> {
         match self.memory.get(&flight.lane) {
             Some((number, decided, answers)) if *number == flight.number => {
                 return Ok(answers
@@ -126,7 +126,7 @@ impl LimitSteps for Model {
         lane_of(object)
     }
 
-    async fn decide(&self, flight: FlightId, calls: &[LimitCall]) -> Answers<Limited> {
+    async fn decide(&self, flight: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
         self.limits.flights.lock().unwrap().push((flight, calls.to_vec()));
         let decided = self.step(|_| {
             let (mut names, now) = (self.limits.names.lock().unwrap(), self.limits.now());

@@ -22,10 +22,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::engine::steps::{
+use stanchion_core::engine::{Background, Engine};
+use stanchion_core::steps::{
     Answers, GroupSteps, LimitSteps, Object, PermitSteps, Steps, WakeSource, refused,
 };
-use stanchion_core::engine::{Engine, Own};
 use stanchion_core::{Capabilities, Error, ErrorKind, MutexMode, Result, Ticket};
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
@@ -94,7 +94,7 @@ pub fn model() -> (Arc<Model>, Engine) {
 pub fn model_within(request_timeout: Duration) -> (Arc<Model>, Engine) {
     let model = Model::new();
     let steps = model.steps(request_timeout);
-    let own = Own { steps: steps.clone(), wake: Some(model.wakes()), chores: Vec::new() };
+    let own = Background { steps: steps.clone(), wake: Some(model.wakes()), chores: Vec::new() };
     let engine = Engine::start(Capabilities::full("model", MutexMode::Lease), steps, own).unwrap();
     (model, engine)
 }
@@ -121,7 +121,7 @@ impl Model {
         steps.limits = Some(Arc::clone(self) as Arc<dyn LimitSteps>);
         #[cfg(feature = "bloom")]
         {
-            steps.bloom = Some(Arc::clone(self) as Arc<dyn stanchion_core::engine::steps::BloomSteps>);
+            steps.bloom = Some(Arc::clone(self) as Arc<dyn stanchion_core::steps::BloomSteps>);
         }
         steps
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use async_trait::async_trait;
-use stanchion_core::engine::steps::{
+use stanchion_core::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, LimitCheck, Object,
     PermitSteps, Polled, Release, Renew, refused,
 };

@@ -1,0 +1,147 @@
+//! What stands behind a guard of a lease store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+use crate::clock::{now, sleep};
+use crate::engine::keeping::hold::LeaseHold;
+use crate::engine::sending::in_doubt::InDoubt;
+use crate::engine::shared::{EngineHandle, Shared, release_of};
+use crate::steps::{Attach, Attached, Ending, Kept, Release};
+use crate::{Error, ErrorKind, HoldBackend, Result, Ticket, Ttl};
+
+/// The keeper of one hold. It keeps the engine alive.
+#[derive(Debug)]
+pub(crate) struct LeaseBackend {
+    pub(crate) engine: Arc<EngineHandle>,
+    pub(crate) hold: Arc<LeaseHold>,
+}
+
+/// Between two attempts of a call that is bounded by its attempts.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Attempts of a release, a detach or an attach while the store's answer is in in_doubt.
+const ATTEMPTS: u32 = 3;
+
+impl LeaseBackend {
+    fn forget(&self) -> bool {
+        self.engine.shared.registry.remove(self.hold.ticket);
+        self.hold.give()
+    }
+
+    fn context(&self, operation: &'static str, error: Error) -> Error {
+        error.context(operation, self.engine.shared.store(), self.hold.object.name.as_str())
+    }
+
+    async fn try_release(&self, was_live: bool, deadline: Instant) -> Result<()> {
+        let mut release = release_of(&self.hold, Ending::Finished);
+        // A tombstone that is left anyway can tell whose it is.
+        release.call = release.tombstone.filter(|_| was_live).map(|_| Ticket::random());
+        match release_with_retry(&self.engine.shared, &release).await? {
+            (Kept::Yes, _) if was_live => Ok(()),
+            (Kept::No, Some(in_doubt)) if was_live && release.call.is_none() => {
+                // Gone after an attempt in in_doubt: by that attempt, unless the lease has ended or somebody used force.
+                if now() < deadline && !self.hold.is_suspect() { Ok(()) } else { Err(in_doubt) }
+            }
+            _ => Err(Error::lost()),
+        }
+    }
+
+    /// Moves the hold to a fresh ticket, so that no renewal of the old one which is still under way can shorten the
+    /// lease that is set here.
+    async fn try_detach(&self, lease: Ttl) -> Result<Ticket> {
+        let to = Ticket::random();
+        let object = self.hold.object.clone();
+        let attach = Attach { object, from: self.hold.ticket, to, lease, label: None };
+        let (_, mut in_doubt) = move_hold(&self.engine, &attach).await?.ok_or_else(Error::lost)?;
+        in_doubt.resolved();
+        Ok(to)
+    }
+}
+
+/// Sends a release until it is answered, a few times at most; also tells why an attempt before is in in_doubt, if one is.
+///
+/// # Errors
+/// As the step: `Unknown` if any attempt may have been executed.
+pub(crate) async fn release_with_retry(shared: &Shared, release: &Release) -> Result<(Kept, Option<Error>)> {
+    let mut in_doubt = None;
+    for attempt in 1.. {
+        match shared.releases.ask(release.clone(), shared.request_end(None)).await {
+            Ok(kept) => return Ok((kept, in_doubt)),
+            Err(error) if error.kind().is_final() => return Err(error),
+            Err(error) if attempt == ATTEMPTS => return Err(in_doubt.unwrap_or(error)),
+            Err(error) if error.kind() == ErrorKind::Unknown => in_doubt = Some(error),
+            Err(_) => {}
+        }
+        sleep(PAUSE).await;
+    }
+    unreachable!("the loop ends at the last attempt")
+}
+
+/// What a move took over and when the request that did it was sent.
+pub(crate) struct Moved {
+    pub(crate) attached: Attached,
+    pub(crate) sent: Instant,
+}
+
+/// Moves a hold to another ticket; `None` if it is gone. What is in in_doubt after the last attempt, or when the call is
+/// dropped, is released; so is a moved hold until the caller settles the in_doubt.
+///
+/// # Errors
+/// As the step.
+pub(crate) async fn move_hold(
+    engine: &Arc<EngineHandle>,
+    attach: &Attach,
+) -> Result<Option<(Moved, InDoubt)>> {
+    let mut in_doubt = InDoubt::of_move(engine, &attach.object, attach.to, attach.lease);
+    for attempt in 1.. {
+        in_doubt.sent();
+        let sent = now();
+        match engine.shared.steps.permits.attach(attach).await {
+            Ok(Some(_)) if now() > sent + attach.lease.handout() => {}
+            Ok(Some(attached)) => return Ok(Some((Moved { attached, sent }, in_doubt))),
+            Ok(None) => {
+                in_doubt.resolved();
+                return Ok(None);
+            }
+            Err(error) if error.kind().is_final() || attempt == ATTEMPTS => return Err(error),
+            Err(_) => sleep(PAUSE).await,
+        }
+    }
+    unreachable!("the loop ends at the last attempt")
+}
+
+#[async_trait]
+impl HoldBackend for LeaseBackend {
+    fn is_held(&self, _: Ticket) -> bool {
+        self.hold.is_held()
+    }
+
+    fn deadline(&self, _: Ticket) -> Option<Instant> {
+        Some(self.hold.deadline())
+    }
+
+    async fn lost(&self, _: Ticket) {
+        self.hold.lost().await;
+    }
+
+    fn abandon(&self, _: Ticket) {
+        self.forget();
+        self.engine.shared.send_release(&self.hold);
+    }
+
+    async fn release(&self, _: Ticket) -> Result<()> {
+        let deadline = self.hold.deadline();
+        let was_live = self.forget();
+        self.try_release(was_live, deadline).await.map_err(|error| self.context("release", error))
+    }
+
+    async fn detach(&self, _: Ticket, lease: Ttl) -> Result<Ticket> {
+        if !self.forget() {
+            return Err(self.context("detach", Error::lost()));
+        }
+        self.try_detach(lease).await.map_err(|error| self.context("detach", error))
+    }
+}

@@ -1,0 +1,105 @@
+//! The watchdog: holds that are due are renewed together, in few calls (C13).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::Ttl;
+use crate::clock::now;
+use crate::engine::keeping::hold::LeaseHold;
+use crate::engine::shared::Shared;
+use crate::engine::timing::{jittered, sleep_until_some};
+use crate::steps::{Kept, PermitSteps, Renew, Steps};
+use crate::sync::spawn;
+
+/// Holds renewed by one step call.
+const BATCH: usize = 500;
+
+type Due = (Arc<LeaseHold>, Renew);
+
+/// Renews what is due, each batch on its own so that a stalled one does not keep the others.
+pub(crate) async fn watchdog(shared: &Arc<Shared>, steps: &Steps) {
+    loop {
+        let sent = now();
+        let (due, next) = shared.registry.take_due(sent);
+        for batch in batches(requests(shared, due, sent), steps.request_timeout) {
+            let (shared, permits) = (Arc::clone(shared), Arc::clone(&steps.permits));
+            spawn(async move { renew(&shared, permits.as_ref(), batch, sent).await });
+        }
+        tokio::select! {
+            () = sleep_until_some(next) => {}
+            () = shared.registry.earlier.notified() => {}
+        }
+    }
+}
+
+/// Leaves out the holds that ended meanwhile, and those whose renewal has ended.
+fn requests(shared: &Shared, due: Vec<Arc<LeaseHold>>, sent: Instant) -> Vec<Due> {
+    let mut requests = Vec::with_capacity(due.len());
+    for hold in due {
+        if !hold.is_held() {
+            shared.registry.reschedule(hold.ticket, None);
+        } else if let Some(lease) = hold.next_lease(sent) {
+            let renew = Renew { object: hold.object.clone(), ticket: hold.ticket, lease };
+            requests.push((hold, renew));
+        }
+    }
+    requests
+}
+
+/// What can leave together. The shortest lease of a request bounds it for all that are in it, so those whose own bound
+/// is twice as long, or which only the request's time limit bounds, leave in another: no lease makes do with less than
+/// half of its time, and there are few requests however many leases there are.
+fn batches(due: Vec<Due>, request_timeout: Duration) -> Vec<Vec<Due>> {
+    let mut alike = BTreeMap::<u32, Vec<Due>>::new();
+    for (hold, renew) in due {
+        alike.entry(halvings(request_timeout, renew.lease)).or_default().push((hold, renew));
+    }
+    let mut batches = Vec::new();
+    for mut due in alike.into_values() {
+        while due.len() > BATCH {
+            batches.push(due.split_off(due.len() - BATCH));
+        }
+        batches.push(due);
+    }
+    batches
+}
+
+/// How often the time limit has to be halved until the lease leaves room for it.
+fn halvings(mut limit: Duration, lease: Ttl) -> u32 {
+    let mut halvings = 0;
+    while limit > lease.renewal() {
+        limit /= 2;
+        halvings += 1;
+    }
+    halvings
+}
+
+async fn renew(shared: &Shared, steps: &dyn PermitSteps, batch: Vec<Due>, sent: Instant) {
+    let (holds, requests): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+    let answers = steps.renew(&requests).await;
+    let answered = now();
+    for (index, (hold, request)) in holds.iter().zip(&requests).enumerate() {
+        let next = match answers.get(index) {
+            Some(Ok(Kept::Yes)) => {
+                hold.extend(sent, request.lease);
+                Some(sent + jittered(request.lease))
+            }
+            Some(Ok(Kept::No)) => {
+                if hold.lose() {
+                    tracing::warn!(name = %hold.object.name, ticket = %hold.ticket, "hold lost: the store says it is gone");
+                }
+                None
+            }
+            failed => {
+                let error = failed.and_then(|failed| failed.as_ref().err());
+                tracing::debug!(name = %hold.object.name, error = error.map(tracing::field::display),
+                    "renewal failed, trying again until the deadline");
+                Some(answered + hold.retry_after())
+            }
+        };
+        shared.registry.reschedule(hold.ticket, next.filter(|_| hold.is_held()));
+    }
+}

@@ -1,0 +1,237 @@
+//! The limiter of a networked store as one caller uses it.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::local::Local;
+use crate::engine::limiter::limiting::Limiting;
+use crate::engine::shared::EngineHandle;
+use crate::limiter::{ExactQuota, MAX, Verdict};
+use crate::steps::{LimitAsk, LimitCall, Limited, Object, QuotaCheck};
+use crate::{Decision, Error, ErrorKind, Limiter, LimiterOptions, OnMismatch, Quota, Reservation, Result};
+use async_trait::async_trait;
+
+/// A limiter.
+#[derive(Debug)]
+pub(crate) struct LimiterHandle {
+    handle: Arc<LimiterState>,
+}
+
+/// What a limiter and its reservations share.
+#[derive(Debug)]
+pub(super) struct LimiterState {
+    pub(super) engine: Arc<EngineHandle>,
+    pub(super) limiting: Arc<Limiting>,
+    pub(super) object: Object,
+    pub(super) local: Arc<Local>,
+    pub(super) options: LimiterOptions,
+    known: Mutex<Known>,
+}
+
+/// The quota as last heard of; the handle follows the store (C20).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) quota: ExactQuota,
+    compared: bool,
+}
+
+impl LimiterHandle {
+    /// A limiter of checked options.
+    pub(crate) fn new(
+        engine: &Arc<EngineHandle>,
+        limiting: &Arc<Limiting>,
+        object: Object,
+        options: LimiterOptions,
+    ) -> Result<Self> {
+        let known = Mutex::new(Known { quota: options.quota.validate()?, compared: false });
+        let local = limiting.locals.open(&object.name);
+        let (engine, limiting) = (Arc::clone(engine), Arc::clone(limiting));
+        Ok(Self { handle: Arc::new(LimiterState { engine, limiting, object, local, options, known }) })
+    }
+
+    async fn take(&self, operation: &'static str, cost: u64) -> Result<Decision> {
+        self.handle.decide(cost).await.map_err(|error| self.handle.context(operation, error))
+    }
+
+    /// At most one reservation, of the store or by the policy.
+    async fn reserve(&self, cost: u64, max_wait: u64) -> Result<Option<Reservation>> {
+        let handle = &self.handle;
+        let end = handle.engine.shared.request_end(None);
+        match handle.place(cost, max_wait, end).await {
+            Ok((reservation, _)) => Ok(reservation),
+            Err(error) => handle.reserve_without(cost, max_wait, error),
+        }
+    }
+
+    /// One reservation and one sleep (L6), which the end of the store object interrupts.
+    async fn wait_for(&self, cost: u64, limit: Option<Duration>) -> Result<bool> {
+        let handle = &self.handle;
+        let mut closing = pin!(handle.limiting.closing.notified());
+        closing.as_mut().enable();
+        handle.engine.shared.check_open()?;
+        tokio::select! {
+            biased;
+            () = closing => Err(Error::closed()),
+            waited = handle.wait(cost, limit) => waited,
+        }
+    }
+}
+
+impl LimiterState {
+    pub(super) fn context(&self, operation: &'static str, error: Error) -> Error {
+        error.context(operation, self.engine.shared.store(), self.object.name.as_str())
+    }
+
+    fn knowledge(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn known(&self) -> Known {
+        *self.knowledge()
+    }
+
+    pub(super) fn learn(&self, quota: ExactQuota) {
+        *self.knowledge() = Known { quota, compared: true };
+    }
+
+    /// What is known without asking: a cost that no quota admits, or not the one this handle insists on.
+    pub(super) fn check_cost(&self, cost: u64, known: Known) -> Result<()> {
+        let follows = known.compared || self.options.on_mismatch == OnMismatch::Adopt;
+        if cost > MAX || !follows { known.quota.check_cost(cost) } else { Ok(()) }
+    }
+
+    pub(super) fn call(&self, known: Known, ask: LimitAsk) -> LimitCall {
+        let check =
+            if known.compared { QuotaCheck::Follow } else { QuotaCheck::First(self.options.on_mismatch) };
+        LimitCall { object: self.object.clone(), quota: known.quota, check, ask }
+    }
+
+    async fn decide(&self, cost: u64) -> Result<Decision> {
+        let shared = &self.engine.shared;
+        shared.check_open()?;
+        let known = self.known();
+        self.check_cost(cost, known)?;
+        let epoch = match self.options.refusal_cache.then(|| self.local.refused(cost)) {
+            Some(Ok(decision)) if known.compared => return Ok(decision),
+            Some(Err(epoch)) => Some(epoch),
+            _ => None,
+        };
+        let call = self.call(known, LimitAsk::Take { cost });
+        let answered = match self.limiting.batches.ask(call, shared.request_end(None)).await {
+            Ok(answered) => answered,
+            Err(error) => return self.decide_without(cost, error),
+        };
+        let Limited::Taken { verdict, quota, settled } = answered.limited else {
+            return Err(self.refusal(&answered.limited, cost, known));
+        };
+        if known.quota != quota || !known.compared {
+            self.learn(quota);
+        }
+        if let Some(epoch) = epoch
+            && settled
+            && !verdict.allowed
+        {
+            self.local.remember(cost, verdict, answered.sent, answered.received, epoch);
+        }
+        Ok(decision(verdict))
+    }
+
+    /// What an answer that is neither yes nor no means.
+    pub(super) fn refusal(&self, limited: &Limited, cost: u64, known: Known) -> Error {
+        match limited {
+            Limited::Mismatch { stored } => {
+                let detail = format!("the quota given is {}, the store's is {stored}", known.quota);
+                Error::new(ErrorKind::ConfigMismatch, detail)
+            }
+            Limited::TooLarge { quota } => {
+                self.learn(*quota);
+                let unexpected = || Error::invalid_argument("the cost is over the burst in force");
+                quota.check_cost(cost).err().unwrap_or_else(unexpected)
+            }
+            // By `close`, which overtook this request; nobody else knows the ticket.
+            Limited::Cancelled => self.engine.shared.check_open().err().unwrap_or_else(Error::lost),
+            Limited::Taken { .. } | Limited::Reserved { .. } => {
+                Error::new(ErrorKind::Unknown, "the store's answer was to another call")
+            }
+        }
+    }
+}
+
+pub(super) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(MAX).min(MAX)
+}
+
+pub(super) fn decision(verdict: Verdict) -> Decision {
+    let retry_after = verdict.retry_after.map(Duration::from_micros);
+    Decision::new(verdict.limit, verdict.remaining, retry_after, Duration::from_micros(verdict.reset_after))
+}
+
+#[async_trait]
+impl Limiter for LimiterHandle {
+    fn name(&self) -> &str {
+        self.handle.object.name.as_str()
+    }
+
+    async fn allow(&self) -> Result<Decision> {
+        self.take("allow", 1).await
+    }
+
+    async fn allow_n(&self, cost: u64) -> Result<Decision> {
+        self.take("allow_n", cost).await
+    }
+
+    async fn reserve_n(&self, cost: u64, max_wait: Duration) -> Result<Option<Reservation>> {
+        let reserved = self.reserve(cost, micros(max_wait)).await;
+        reserved.map_err(|error| self.handle.context("reserve_n", error))
+    }
+
+    async fn wait(&self) -> Result<()> {
+        self.wait_n(1).await
+    }
+
+    async fn wait_n(&self, cost: u64) -> Result<()> {
+        match self.wait_for(cost, None).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::new(ErrorKind::Overloaded, "2^53 tokens are reserved already")),
+            Err(error) => Err(error),
+        }
+        .map_err(|error| self.handle.context("wait_n", error))
+    }
+
+    async fn wait_n_for(&self, cost: u64, limit: Duration) -> Result<bool> {
+        let waited = self.wait_for(cost, Some(limit)).await;
+        waited.map_err(|error| self.handle.context("wait_n_for", error))
+    }
+
+    async fn peek(&self) -> Result<Decision> {
+        self.take("peek", 0).await
+    }
+
+    async fn set_quota(&self, quota: Quota) -> Result<()> {
+        let handle = &self.handle;
+        let set = async {
+            let quota = quota.validate()?;
+            handle.engine.shared.check_open()?;
+            handle.local.forget();
+            handle.limiting.steps.set_quota(&handle.object, quota).await?;
+            handle.learn(quota);
+            Ok(())
+        };
+        let set = set.await;
+        handle.local.forget();
+        set.map_err(|error| handle.context("set_quota", error))
+    }
+
+    async fn reset(&self) -> Result<()> {
+        let handle = &self.handle;
+        let reset = async {
+            handle.engine.shared.check_open()?;
+            handle.local.forget();
+            handle.limiting.steps.reset(&handle.object).await
+        };
+        let reset = reset.await;
+        handle.local.forget();
+        reset.map_err(|error| handle.context("reset", error))
+    }
+}

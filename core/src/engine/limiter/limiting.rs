@@ -1,0 +1,85 @@
+//! What the limiters of one store object share, and the reservations of calls under way.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::batches::LimitBatches;
+use super::local::Locals;
+use crate::engine::sending::batching::Batcher;
+use crate::steps::{LimitSteps, Object};
+use crate::{Error, Result, Ticket};
+
+/// What all limiters of one store object share.
+#[derive(Debug)]
+pub(crate) struct Limiting {
+    /// The steps over the callers' connection.
+    pub(super) steps: Arc<dyn LimitSteps>,
+    pub(super) batches: Batcher<LimitBatches>,
+    pub(super) locals: Locals,
+    claims: Mutex<Claims>,
+    /// Told when the store object closes.
+    pub(super) closing: Notify,
+}
+
+/// The reservations that calls under way have made, or may have made, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    count: u64,
+    pub(super) by_ticket: HashMap<Ticket, Claimed>,
+    closed: bool,
+}
+
+/// A reservation that a call under way has made, or may have made.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    number: u64,
+    pub(crate) object: Object,
+    /// When its time comes at the latest; `None` is later than the clock reaches.
+    pub(crate) ready_by: Option<Instant>,
+}
+
+impl Limiting {
+    pub(crate) fn new(steps: Arc<dyn LimitSteps>) -> Self {
+        Self {
+            batches: Batcher::new(LimitBatches(Arc::clone(&steps))),
+            steps,
+            locals: Locals::default(),
+            claims: Mutex::default(),
+            closing: Notify::new(),
+        }
+    }
+
+    /// Tells which reservations are those of calls under way, the last first: so that nobody stands behind one that is
+    /// cancelled, and all of it is given back. From now on there are no new ones.
+    pub(crate) fn close(&self) -> Vec<(Ticket, Claimed)> {
+        let mut claims = self.claims();
+        claims.closed = true;
+        let mut claims: Vec<_> = claims.by_ticket.drain().collect();
+        claims.sort_unstable_by_key(|(_, claimed)| std::cmp::Reverse(claimed.number));
+        claims
+    }
+
+    /// Ends those who wait. What they reserved has to be on its way back already: they would give it back each by
+    /// itself, in any order and after [`close`](Self::close) was told that nothing is left.
+    pub(crate) fn dismiss(&self) {
+        self.closing.notify_waiters();
+    }
+
+    pub(super) fn claim(&self, ticket: Ticket, object: &Object, ready_by: Option<Instant>) -> Result<()> {
+        let mut claims = self.claims();
+        if claims.closed {
+            return Err(Error::closed());
+        }
+        claims.count += 1;
+        let number = claims.count;
+        claims.by_ticket.insert(ticket, Claimed { number, object: object.clone(), ready_by });
+        Ok(())
+    }
+
+    pub(super) fn claims(&self) -> MutexGuard<'_, Claims> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

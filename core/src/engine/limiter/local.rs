@@ -1,0 +1,225 @@
+//! What this process knows of one limiter by itself: refusals that still hold, and its share of the quota.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::clock::now;
+use crate::limiter::{Bucket, ExactQuota, Verdict};
+use crate::{DecidedBy, Decision, Name, Ticket};
+
+/// How long a refusal is remembered at most: so long another process's reset, refund or quota is not seen.
+const LONGEST: Duration = Duration::from_millis(100);
+/// Costs remembered for one name.
+const COSTS: usize = 4;
+/// How long the share of a name that nobody has a handle of is kept.
+const KEPT: Duration = Duration::from_secs(60 * 60);
+/// Names without a handle are looked for when there are so many.
+const NAMES: usize = 256;
+
+/// The local side of one name, shared by its handles.
+#[derive(Debug)]
+pub(super) struct Local {
+    origin: Instant,
+    refusals: Mutex<Refusals>,
+    share: Mutex<Option<Share>>,
+}
+
+#[derive(Debug, Default)]
+struct Refusals {
+    /// Counts how often they were forgotten.
+    epoch: u64,
+    known: Vec<Refusal>,
+}
+
+#[derive(Debug)]
+struct Refusal {
+    cost: u64,
+    verdict: Verdict,
+    received: Instant,
+    until: Instant,
+}
+
+#[derive(Debug)]
+struct Share {
+    bucket: Bucket,
+    used: Instant,
+}
+
+impl Local {
+    fn new() -> Self {
+        Self { origin: now(), refusals: Mutex::default(), share: Mutex::default() }
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, Refusals> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn share(&self) -> MutexGuard<'_, Option<Share>> {
+        self.share.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The refusal of that cost, if one still holds; else what to [`remember`](Self::remember) a new one with. The
+    /// times of the decision count from now, and not before them the store would admit.
+    pub(super) fn refused(&self, cost: u64) -> Result<Decision, u64> {
+        let refusals = self.refusals();
+        let Some(refusal) = refusals.known.iter().find(|refusal| refusal.cost == cost) else {
+            return Err(refusals.epoch);
+        };
+        let at = now();
+        if at >= refusal.until {
+            return Err(refusals.epoch);
+        }
+        let Verdict { limit, remaining, retry_after, reset_after, .. } = refusal.verdict;
+        let left = |wait| Duration::from_micros(wait).saturating_sub(at.duration_since(refusal.received));
+        let decided_by = DecidedBy::LocalCache;
+        let (retry_after, reset_after) = (retry_after.map(left), left(reset_after));
+        Ok(Decision { allowed: false, limit, remaining, retry_after, reset_after, decided_by })
+    }
+
+    /// Remembers a refusal by a store that was asked after `sent`: until its time comes nothing can change it but a
+    /// reset, a refund or another quota. Those of this process have begun another epoch.
+    pub(super) fn remember(&self, cost: u64, verdict: Verdict, sent: Instant, received: Instant, epoch: u64) {
+        let Some(retry_after) = verdict.retry_after else { return };
+        let until = sent + Duration::from_micros(retry_after).min(LONGEST);
+        let mut refusals = self.refusals();
+        if refusals.epoch != epoch || until <= received {
+            return;
+        }
+        refusals.known.retain(|refusal| refusal.cost != cost);
+        if refusals.known.len() >= COSTS {
+            refusals.known.remove(0);
+        }
+        refusals.known.push(Refusal { cost, verdict, received, until });
+    }
+
+    /// Forgets refusals, also those whose answers are still under way.
+    pub(super) fn forget(&self) {
+        let mut refusals = self.refusals();
+        refusals.epoch += 1;
+        refusals.known.clear();
+    }
+
+    /// Asks this process's own bucket, which begins empty (L10). `ask` is told its time.
+    pub(super) fn ask_share<R>(&self, quota: ExactQuota, ask: impl FnOnce(&mut Bucket, u64) -> R) -> R {
+        let used = now();
+        let micros = self.micros(used);
+        let mut share = self.share();
+        let share = share.get_or_insert_with(|| Share { bucket: Bucket::empty(quota, micros), used });
+        share.used = used;
+        if *share.bucket.quota() != quota {
+            share.bucket.set_quota(micros, quota);
+        }
+        ask(&mut share.bucket, micros)
+    }
+
+    /// Cancels a reservation of this process's own bucket.
+    pub(super) fn cancel_share(&self, ticket: Ticket) -> u64 {
+        let micros = self.micros(now());
+        self.share().as_mut().map_or(0, |share| share.bucket.cancel(micros, ticket.as_u128()))
+    }
+
+    fn micros(&self, at: Instant) -> u64 {
+        u64::try_from(at.duration_since(self.origin).as_micros()).unwrap_or(u64::MAX)
+    }
+
+    fn is_idle(&self, at: Instant) -> bool {
+        let asked = |refusals: &Refusals| refusals.known.iter().any(|refusal| refusal.until > at);
+        let kept = |share: &Share| share.used + KEPT > at;
+        !asked(&self.refusals()) && !self.share().as_ref().is_some_and(kept)
+    }
+}
+
+/// The local sides of all names of one store object.
+#[derive(Debug, Default)]
+pub(super) struct Locals {
+    names: Mutex<Names>,
+}
+
+#[derive(Debug, Default)]
+struct Names {
+    by_name: HashMap<Name, Arc<Local>>,
+    /// How many there were, of those in use, at the last look.
+    used: usize,
+}
+
+impl Locals {
+    pub(super) fn open(&self, name: &Name) -> Arc<Local> {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(local) = names.by_name.get(name) {
+            return Arc::clone(local);
+        }
+        if names.by_name.len() >= NAMES.max(names.used * 2) {
+            let at = now();
+            names.by_name.retain(|_, local| Arc::strong_count(local) > 1 || !local.is_idle(at));
+            names.used = names.by_name.len();
+        }
+        let local = Arc::new(Local::new());
+        names.by_name.insert(name.clone(), Arc::clone(&local));
+        local
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests wait")]
+mod tests {
+    use super::*;
+    use crate::Quota;
+
+    fn refusal(retry_after: u64) -> Verdict {
+        let retry_after = Some(retry_after);
+        Verdict { allowed: false, limit: 5, remaining: 1, retry_after, reset_after: 90_000 }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn l8_a_refusal_holds_until_its_time_and_no_longer() {
+        let (local, sent) = (Local::new(), now());
+        tokio::time::advance(Duration::from_millis(10)).await;
+        let received = now();
+        let epoch = local.refused(2).unwrap_err();
+        local.remember(2, refusal(40_000), sent, received, epoch);
+        tokio::time::advance(Duration::from_millis(25)).await;
+        let decision = local.refused(2).unwrap();
+        // The store decided between `sent` and `received`: counted from the later, it is not too early.
+        assert_eq!(decision.retry_after, Some(Duration::from_millis(15)));
+        assert_eq!(decision.reset_after, Duration::from_millis(65));
+        assert_eq!((decision.limit, decision.remaining, decision.allowed), (5, 1, false));
+        assert_eq!(decision.decided_by, DecidedBy::LocalCache);
+        assert!(local.refused(1).is_err(), "another cost");
+        tokio::time::advance(Duration::from_millis(5)).await;
+        assert!(local.refused(2).is_err(), "from 40 ms after it was sent on it may be admitted");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn l8_a_refusal_is_remembered_for_100_ms_and_forgotten_at_once() {
+        let (local, sent) = (Local::new(), now());
+        let epoch = local.refused(1).unwrap_err();
+        local.remember(1, refusal(5_000_000), sent, sent, epoch);
+        tokio::time::advance(Duration::from_millis(99)).await;
+        assert!(local.refused(1).is_ok());
+        local.forget();
+        assert!(local.refused(1).is_err());
+        local.remember(1, refusal(5_000_000), sent, now(), epoch);
+        let epoch = local.refused(1).unwrap_err();
+        local.remember(1, refusal(5_000_000), now(), now(), epoch);
+        tokio::time::advance(LONGEST).await;
+        assert!(local.refused(1).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c25_only_names_in_use_are_kept() {
+        let (locals, quota) = (Locals::default(), Quota::per_second(1).validate().unwrap());
+        let name = |index: usize| Name::new(&format!("n{index}")).unwrap();
+        let held = locals.open(&name(0));
+        locals.open(&name(1)).ask_share(quota, |_, _| ());
+        for index in 2..10 * NAMES {
+            locals.open(&name(index));
+        }
+        let names = locals.names.lock().unwrap();
+        assert!(names.by_name.len() <= NAMES, "{}", names.by_name.len());
+        assert!(Arc::ptr_eq(&held, &names.by_name[&name(0)]));
+        assert!(names.by_name[&name(1)].share().is_some(), "kept across outages");
+    }
+}

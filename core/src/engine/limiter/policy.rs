@@ -1,0 +1,86 @@
+//! What decides while the store is away (L10).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::now;
+use crate::limiter::Verdict;
+use crate::{DecidedBy, Decision, Error, ErrorKind, OutagePolicy, Reservation, Result, Ticket};
+
+/// Whether an error says that the store is away. Everything else is an answer, or waits for nobody.
+pub(super) fn is_outage(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown)
+}
+
+impl LimiterState {
+    /// Whether only the store can ever admit that cost: the policy is to fail, or the share never has so much.
+    pub(super) fn needs_store(&self, cost: u64) -> bool {
+        match self.options.outage {
+            OutagePolicy::FailClosed => true,
+            OutagePolicy::FailOpen => false,
+            OutagePolicy::LocalShare(n) => {
+                let quota = self.known().quota;
+                cost <= quota.burst() && cost > quota.share(n).burst()
+            }
+        }
+    }
+
+    /// The policy's decision in place of the store's.
+    ///
+    /// # Errors
+    /// The error itself, where the policy has none: it is to fail, or the cost is more than the share's burst.
+    pub(super) fn decide_without(&self, cost: u64, error: Error) -> Result<Decision> {
+        if !is_outage(&error) {
+            return Err(error);
+        }
+        let quota = self.known().quota;
+        quota.check_cost(cost)?;
+        let verdict = match self.options.outage {
+            OutagePolicy::FailClosed => return Err(error),
+            OutagePolicy::FailOpen => Verdict {
+                allowed: true,
+                limit: quota.burst(),
+                remaining: quota.burst(),
+                retry_after: None,
+                reset_after: 0,
+            },
+            OutagePolicy::LocalShare(n) => {
+                let decide = self.local.ask_share(quota.share(n), |bucket, at| bucket.take(at, cost));
+                decide.map_err(|_| error)?
+            }
+        };
+        Ok(Decision { decided_by: DecidedBy::OutagePolicy, ..super::handle::decision(verdict) })
+    }
+
+    /// The policy's reservation in place of the store's; `None` if the share has none that soon.
+    ///
+    /// # Errors
+    /// As [`decide_without`](Self::decide_without).
+    pub(super) fn reserve_without(
+        &self,
+        cost: u64,
+        max_wait: u64,
+        error: Error,
+    ) -> Result<Option<Reservation>> {
+        if !is_outage(&error) {
+            return Err(error);
+        }
+        let quota = self.known().quota;
+        quota.check_cost(cost)?;
+        let (at, ticket) = (now(), Ticket::random());
+        let wait = match self.options.outage {
+            OutagePolicy::FailClosed => return Err(error),
+            OutagePolicy::FailOpen => 0,
+            OutagePolicy::LocalShare(n) => {
+                let share = quota.share(n);
+                let reserved = self.local.ask_share(share, |bucket, micros| {
+                    bucket.reserve(micros, ticket.as_u128(), cost, max_wait)
+                });
+                let Some(reserved) = reserved.map_err(|_| error)? else { return Ok(None) };
+                reserved.wait
+            }
+        };
+        let ready_at = at.checked_add(Duration::from_micros(wait)).unwrap_or(at);
+        Ok(Some(Reservation::new(Arc::clone(&self.local) as _, ticket, cost, ready_at)))
+    }
+}

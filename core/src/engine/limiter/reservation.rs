@@ -1,0 +1,118 @@
+//! What stands behind reservations, and what cancels those whose caller did not wait for the answer.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::local::Local;
+use crate::clock::{now, sleep};
+use crate::engine::limiter::limiting::Limiting;
+use crate::engine::shared::EngineHandle;
+use crate::steps::{Object, Refund};
+use crate::{Error, ErrorKind, ReservationBackend, Result, Ticket};
+
+/// Between two attempts of a cancel.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A reservation that a call under way makes. Dropped in doubt, it queues the refund (C4); while it is there, closing
+/// the store object does.
+#[derive(Debug)]
+pub(super) struct Claim<'a> {
+    engine: &'a EngineHandle,
+    limiting: &'a Limiting,
+    object: &'a Object,
+    ticket: Ticket,
+    ready_by: Option<Instant>,
+    is_open: bool,
+}
+
+impl<'a> Claim<'a> {
+    /// A request is about to be sent, for a place that is at most `max_wait` µs ahead when the store decides, by `end`.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub(super) fn sent(
+        handle: &'a LimiterState,
+        ticket: Ticket,
+        max_wait: u64,
+        end: Instant,
+    ) -> Result<Self> {
+        let LimiterState { engine, limiting, object, .. } = handle;
+        let ready_by = end.checked_add(Duration::from_micros(max_wait));
+        limiting.claim(ticket, object, ready_by)?;
+        Ok(Self { engine, limiting, object, ticket, ready_by, is_open: true })
+    }
+
+    /// Nothing is left at the store, or what is left has an owner.
+    pub(super) fn resolved(&mut self) {
+        self.is_open = false;
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        // Before the claim is forgotten: `close` finds one or the other.
+        if self.is_open {
+            self.engine.shared.send_refund(self.object, self.ticket, self.ready_by);
+        }
+        self.limiting.claims().by_ticket.remove(&self.ticket);
+    }
+}
+
+/// Reservations of the store.
+#[async_trait]
+impl ReservationBackend for LimiterState {
+    fn is_due(&self, ready_at: Instant) -> bool {
+        now() >= ready_at
+    }
+
+    async fn due(&self, ready_at: Instant) {
+        sleep_until(ready_at).await;
+    }
+
+    async fn cancel(&self, ticket: Ticket) -> Result<u64> {
+        self.local.forget();
+        let end = self.engine.shared.request_end(None);
+        let refund = [Refund { object: self.object.clone(), ticket }];
+        let mut last = Error::new(ErrorKind::Unknown, "no answer within the request's time limit");
+        loop {
+            let Ok(mut answers) = timeout_at(end, self.limiting.steps.refund(&refund)).await else { break };
+            match answers.pop() {
+                Some(Ok(refunded)) => return Ok(refunded),
+                Some(Err(error)) => last = error,
+                None => {}
+            }
+            if last.kind().is_final() || now() + PAUSE >= end {
+                break;
+            }
+            sleep(PAUSE).await;
+        }
+        Err(self.context("cancel", last))
+    }
+
+    fn abandon(&self, ticket: Ticket, ready_at: Instant) {
+        self.local.forget();
+        self.engine.shared.send_refund(&self.object, ticket, Some(ready_at));
+    }
+}
+
+/// Reservations of this process's share, and those that an outage policy just allowed.
+#[async_trait]
+impl ReservationBackend for Local {
+    fn is_due(&self, ready_at: Instant) -> bool {
+        now() >= ready_at
+    }
+
+    async fn due(&self, ready_at: Instant) {
+        sleep_until(ready_at).await;
+    }
+
+    async fn cancel(&self, ticket: Ticket) -> Result<u64> {
+        Ok(self.cancel_share(ticket))
+    }
+
+    fn abandon(&self, ticket: Ticket, _: Instant) {
+        self.cancel_share(ticket);
+    }
+}

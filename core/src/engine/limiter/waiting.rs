@@ -1,0 +1,127 @@
+//! Places in a limiter's future: asked for, waited for, and given up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::policy::is_outage;
+use super::reservation::Claim;
+use crate::clock::{now, sleep};
+use crate::engine::taking::wait_limit::WaitLimit;
+use crate::engine::timing::{FIRST_PAUSE, LAST_PAUSE, LAST_WORD};
+use crate::limiter::MAX;
+use crate::steps::{LimitAsk, Limited};
+use crate::{Error, ErrorKind, Reservation, Result, Ticket};
+
+/// As long as it takes: later than any request ends.
+const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl LimiterState {
+    /// Asks the store for a place until `end`. The claim, settled, is on it until dropped.
+    pub(super) async fn place(
+        self: &Arc<Self>,
+        cost: u64,
+        max_wait: u64,
+        end: Instant,
+    ) -> Result<(Option<Reservation>, Claim<'_>)> {
+        self.engine.shared.check_open()?;
+        let known = self.known();
+        self.check_cost(cost, known)?;
+        let ticket = Ticket::random();
+        let max_wait = max_wait.min(MAX);
+        let mut claim = Claim::sent(self, ticket, max_wait, end)?;
+        let call = self.call(known, LimitAsk::Reserve { ticket, cost, max_wait });
+        let answered = match self.limiting.batches.ask(call, end).await {
+            Ok(answered) => answered,
+            Err(error) => {
+                // Only what was certainly not executed leaves nothing: any other refusal may be that of a retry.
+                if error.kind() == ErrorKind::Unavailable {
+                    claim.resolved();
+                }
+                return Err(error);
+            }
+        };
+        let Limited::Reserved { place, quota } = answered.limited else {
+            claim.resolved();
+            return Err(self.refusal(&answered.limited, cost, known));
+        };
+        self.learn(quota);
+        let Some(place) = place else {
+            claim.resolved();
+            return Ok((None, claim));
+        };
+        self.engine.shared.check_open()?;
+        claim.resolved();
+        // Later than the clock reaches is when it ends.
+        let ready_at = (0..64)
+            .find_map(|halved| answered.received.checked_add(Duration::from_micros(place.wait >> halved)))
+            .unwrap_or(answered.received);
+        Ok((Some(Reservation::new(Arc::clone(self) as _, ticket, cost, ready_at)), claim))
+    }
+
+    /// `false`, at once and without cost, if there is no place within the limit.
+    pub(super) async fn wait(self: &Arc<Self>, cost: u64, limit: Option<Duration>) -> Result<bool> {
+        let wait_limit = limit.map_or(WaitLimit::Forever, WaitLimit::at_most);
+        let mut max_wait = limit.map_or(MAX, micros);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let error = match self.place(cost, max_wait, self.request_end(cost, wait_limit)).await {
+                Ok((None, _)) => return Ok(false),
+                Ok((Some(reservation), _claim)) => {
+                    let late = wait_limit.end().map(|end| (end + LAST_WORD).into_std());
+                    if late.is_some_and(|late| reservation.ready_at() > late) {
+                        return Ok(false);
+                    }
+                    reservation.wait().await;
+                    return Ok(true);
+                }
+                Err(error) => error,
+            };
+            let left = |end: Instant| micros(end.saturating_duration_since(now()));
+            max_wait = wait_limit.end().map_or(max_wait, left);
+            if !self.needs_store(cost) {
+                let Some(reservation) = self.reserve_without(cost, max_wait, error)? else {
+                    return Ok(false);
+                };
+                reservation.wait().await;
+                return Ok(true);
+            }
+            self.ride_out(error, wait_limit, pause).await?;
+            pause = (pause * 2).min(LAST_PAUSE);
+        }
+    }
+
+    /// When the store's time to answer a wait is over: where a policy decides without it, after one request's limit.
+    fn request_end(&self, cost: u64, wait_limit: WaitLimit) -> Instant {
+        let one = self.engine.shared.request_end(None);
+        let all = match wait_limit {
+            WaitLimit::None => one,
+            WaitLimit::Until(end) => end + LAST_WORD,
+            WaitLimit::Forever => now() + FOR_EVER,
+        };
+        if self.needs_store(cost) { all } else { all.min(one) }
+    }
+
+    /// Waits a little while the store cannot be asked, or ends with its error. A reservation in doubt is not made
+    /// again: that could charge twice.
+    async fn ride_out(&self, error: Error, wait_limit: WaitLimit, pause: Duration) -> Result<()> {
+        let over = match wait_limit {
+            WaitLimit::None => true,
+            WaitLimit::Until(end) => now() >= end,
+            WaitLimit::Forever => false,
+        };
+        if over || error.kind() == ErrorKind::Unknown || !is_outage(&error) {
+            return Err(error);
+        }
+        let pause = pause.mul_f64(rand::random_range(0.5..=1.0));
+        if let Some(end) = wait_limit.end()
+            && now() + pause >= end
+        {
+            tokio::time::sleep_until(end).await;
+            return Err(error);
+        }
+        sleep(pause).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,6 @@
+//! Sending: many callers' requests in one, and the releases that no caller waits for.
+
+pub(in crate::engine) mod batching;
+pub(in crate::engine) mod in_doubt;
+pub(in crate::engine) mod outbox;
+pub(in crate::engine) mod step_batches;

@@ -1,0 +1,36 @@
+//! What the outbox delivers.
+
+use std::mem::{Discriminant, discriminant};
+
+use crate::Ticket;
+use crate::steps::{Cancel, Refund, Release, Steps};
+
+/// The messages of one kind to one lane: they leave together, one request at a time, and wait for no others.
+pub(super) type Channel = (Discriminant<Message>, usize);
+
+/// One message. All are idempotent by ticket, so that an attempt whose reply was lost is simply made again.
+#[derive(Clone, Debug)]
+pub(crate) enum Message {
+    Release(Release),
+    Cancel(Cancel),
+    Refund(Refund),
+}
+
+impl Message {
+    pub(super) fn ticket(&self) -> Ticket {
+        match self {
+            Self::Release(release) => release.ticket,
+            Self::Cancel(cancel) => cancel.ticket,
+            Self::Refund(refund) => refund.ticket,
+        }
+    }
+
+    pub(super) fn channel(&self, steps: &Steps) -> Channel {
+        let lane = match self {
+            Self::Release(release) => steps.permits.lane(&release.object),
+            Self::Cancel(cancel) => steps.permits.lane(&cancel.object),
+            Self::Refund(refund) => steps.limits.as_ref().map_or(0, |limits| limits.lane(&refund.object)),
+        };
+        (discriminant(self), lane)
+    }
+}

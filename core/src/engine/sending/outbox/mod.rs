@@ -1,0 +1,165 @@
+//! Releases and cancels that nobody waits for: what `Drop` queues and the engine's thread delivers.
+//!
+//! Messages of one kind to one lane leave together. Kinds and lanes are delivered beside each other, so that one whose
+//! server is slow or away keeps no other.
+
+mod message;
+mod queue;
+
+use std::panic::resume_unwind;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use self::message::Channel;
+pub(crate) use self::message::Message;
+use self::queue::{Entry, Queue};
+use crate::ErrorKind;
+use crate::clock::{now, sleep};
+use crate::steps::{Answers, Cancel, Refund, Release, Steps};
+use crate::sync::{JoinSet, Mutex, MutexGuard, Notify};
+
+/// The queue. Unbounded, but every entry was a hold, a waiter or a reservation of this process before.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    /// Asked for lanes only.
+    steps: Steps,
+    queue: Mutex<Queue>,
+    filled: Notify,
+    emptied: Notify,
+}
+
+/// What a task of the deliverer has done.
+enum Done {
+    Sent { channel: Channel, batch: Vec<Entry>, failed: Vec<bool> },
+    Rested(Channel),
+}
+
+impl Outbox {
+    pub(crate) fn new(steps: Steps) -> Self {
+        Self { steps, queue: Mutex::default(), filled: Notify::new(), emptied: Notify::new() }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a message; never blocks and needs no runtime. It is given up at that moment, if there is one.
+    pub(crate) fn push(&self, message: Message, give_up: Option<Instant>) {
+        let channel = message.channel(&self.steps);
+        let mut queue = self.queue();
+        queue.add(Entry { channel, message, give_up });
+        let ready = queue.is_ready();
+        drop(queue);
+        if ready {
+            self.filled.notify_one();
+        }
+    }
+
+    /// Lets [`deliver`](Self::deliver) return once the queue is empty.
+    pub(crate) fn stop(&self) {
+        self.queue().stopping = true;
+        self.filled.notify_one();
+    }
+
+    /// Resolves when everything queued is delivered or given up.
+    pub(crate) async fn drained(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            let mut emptied = std::pin::pin!(emptied);
+            emptied.as_mut().enable();
+            if self.queue().is_empty() {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    /// Delivers until stopped and empty.
+    pub(crate) async fn deliver(&self, steps: &Steps) {
+        let mut tasks = JoinSet::new();
+        loop {
+            while let Some((channel, batch)) = self.take() {
+                let steps = steps.clone();
+                tasks.spawn(async move {
+                    let failed = send(&steps, &batch).await;
+                    Done::Sent { channel, batch, failed }
+                });
+            }
+            if self.is_over() {
+                return;
+            }
+            let done = tokio::select! {
+                () = self.filled.notified() => continue,
+                Some(done) = tasks.join_next() => done.unwrap_or_else(|error| resume_unwind(error.into_panic())),
+            };
+            match done {
+                Done::Rested(channel) => self.queue().rested(channel),
+                Done::Sent { channel, batch, failed } => {
+                    if let Some(pause) = self.settle(channel, batch, &failed) {
+                        tasks.spawn(async move {
+                            sleep(pause).await;
+                            Done::Rested(channel)
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&self) -> Option<(Channel, Vec<Entry>)> {
+        self.queue().take()
+    }
+
+    fn is_over(&self) -> bool {
+        let queue = self.queue();
+        queue.stopping && queue.is_empty()
+    }
+
+    fn settle(&self, channel: Channel, batch: Vec<Entry>, failed: &[bool]) -> Option<Duration> {
+        let mut queue = self.queue();
+        let pause = queue.settle(channel, batch, failed, now());
+        let empty = queue.is_empty();
+        drop(queue);
+        if empty {
+            self.emptied.notify_waiters();
+        }
+        pause
+    }
+}
+
+/// Sends messages of one kind in one request; tells of each whether it has to be sent again.
+async fn send(steps: &Steps, batch: &[Entry]) -> Vec<bool> {
+    let (mut releases, mut cancels, mut refunds) = (Vec::new(), Vec::new(), Vec::new());
+    for entry in batch {
+        match &entry.message {
+            Message::Release(release) => releases.push(release.clone()),
+            Message::Cancel(cancel) => cancels.push(cancel.clone()),
+            Message::Refund(refund) => refunds.push(refund.clone()),
+        }
+    }
+    if !releases.is_empty() {
+        failed(batch, steps.permits.release(&releases).await)
+    } else if !cancels.is_empty() {
+        failed(batch, steps.permits.cancel(&cancels).await)
+    } else if let Some(limits) = &steps.limits {
+        failed(batch, limits.refund(&refunds).await)
+    } else {
+        vec![false; batch.len()]
+    }
+}
+
+/// Which answers are errors that may pass, or missing.
+fn failed<T>(batch: &[Entry], answers: Answers<T>) -> Vec<bool> {
+    let mut answers = answers.into_iter();
+    let failed = |_: &Entry| match answers.next() {
+        Some(Ok(_)) => false,
+        Some(Err(error)) => {
+            tracing::debug!(%error, "release not delivered yet");
+            error.kind() != ErrorKind::InvalidArgument
+        }
+        None => true,
+    };
+    batch.iter().map(failed).collect()
+}

@@ -1,0 +1,215 @@
+//! What is to be delivered, sorted by what may wait for what.
+
+use std::collections::hash_map::Entry as Slot;
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::message::{Channel, Message};
+use crate::Ticket;
+use crate::engine::sending::outbox::Message;
+
+/// Messages of one step call.
+const BATCH: usize = 256;
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LAST_PAUSE: Duration = Duration::from_millis(500);
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) channel: Channel,
+    pub(super) message: Message,
+    /// From here on what the message would free is free.
+    pub(super) give_up: Option<Instant>,
+}
+
+/// What waits in one channel. There is one only while something of the channel is queued or under way.
+#[derive(Debug)]
+struct Backlog {
+    entries: VecDeque<Entry>,
+    /// After the next failure.
+    pause: Duration,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    backlogs: HashMap<Channel, Backlog>,
+    /// The tickets of all messages that are neither delivered nor given up, and what came for the same ticket later:
+    /// how a hold ended is decided by the message that the store hears first.
+    behind: HashMap<Ticket, VecDeque<Entry>>,
+    /// Channels to be served, of which nothing is under way.
+    ready: VecDeque<Channel>,
+    pub(super) stopping: bool,
+}
+
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.behind.is_empty()
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    pub(super) fn add(&mut self, entry: Entry) {
+        match self.behind.entry(entry.message.ticket()) {
+            Slot::Occupied(behind) => behind.into_mut().push_back(entry),
+            Slot::Vacant(first) => {
+                first.insert(VecDeque::new());
+                self.enqueue(entry);
+            }
+        }
+    }
+
+    fn enqueue(&mut self, entry: Entry) {
+        let channel = entry.channel;
+        let backlog = self.backlogs.entry(channel).or_insert_with(|| {
+            self.ready.push_back(channel);
+            Backlog { entries: VecDeque::new(), pause: FIRST_PAUSE }
+        });
+        backlog.entries.push_back(entry);
+    }
+
+    /// Takes the next batch of a channel that is ready. It is under way until it is [settled](Self::settle).
+    pub(super) fn take(&mut self) -> Option<(Channel, Vec<Entry>)> {
+        let channel = self.ready.pop_front()?;
+        let entries = &mut self.backlogs.get_mut(&channel)?.entries;
+        let count = entries.len().min(BATCH);
+        Some((channel, entries.drain(..count).collect()))
+    }
+
+    /// Ends a batch; `failed` tells of each entry whether it has to be sent again. Those go to the end, unless it is time
+    /// to give up. Tells how long the channel has to [rest](Self::rested), if it has.
+    pub(super) fn settle(
+        &mut self,
+        channel: Channel,
+        batch: Vec<Entry>,
+        failed: &[bool],
+        at: Instant,
+    ) -> Option<Duration> {
+        for (entry, failed) in batch.into_iter().zip(failed) {
+            if *failed && entry.give_up.is_none_or(|end| at < end) {
+                self.enqueue(entry);
+            } else {
+                self.end(entry.message.ticket());
+            }
+        }
+        let backlog = self.backlogs.get_mut(&channel)?;
+        if failed.contains(&true) {
+            let pause = backlog.pause;
+            backlog.pause = (pause * 2).min(LAST_PAUSE);
+            return Some(pause);
+        }
+        backlog.pause = FIRST_PAUSE;
+        self.rested(channel);
+        None
+    }
+
+    /// A channel may be served again.
+    pub(super) fn rested(&mut self, channel: Channel) {
+        if self.backlogs.get(&channel).is_some_and(|backlog| backlog.entries.is_empty()) {
+            self.backlogs.remove(&channel);
+        } else {
+            self.ready.push_back(channel);
+        }
+    }
+
+    /// What came for the ticket later has its turn.
+    fn end(&mut self, ticket: Ticket) {
+        let Slot::Occupied(mut behind) = self.behind.entry(ticket) else { return };
+        match behind.get_mut().pop_front() {
+            Some(next) => self.enqueue(next),
+            None => drop(behind.remove()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::now;
+    use crate::steps::{Cancel, Ending, Object, Release};
+    use crate::{Kind, Name, Ttl};
+
+    fn object() -> Object {
+        Object { kind: Kind::WaitGroup, name: Name::new("g").unwrap() }
+    }
+
+    fn entry(message: Message, lane: usize) -> Entry {
+        Entry { channel: (std::mem::discriminant(&message), lane), message, give_up: None }
+    }
+
+    fn release(ticket: Ticket, lane: usize) -> Entry {
+        let (object, ending) = (object(), Ending::Abandoned);
+        entry(Message::Release(Release { object, ticket, ending, tombstone: None, call: None }), lane)
+    }
+
+    fn cancel(ticket: Ticket, lane: usize) -> Entry {
+        entry(Message::Cancel(Cancel { object: object(), ticket, lease: Ttl::DEFAULT }), lane)
+    }
+
+    /// Takes the one batch that is ready.
+    fn sole(queue: &mut Queue) -> (Channel, Vec<Entry>) {
+        let taken = queue.take().expect("a channel is ready");
+        assert!(!queue.is_ready());
+        taken
+    }
+
+    #[test]
+    fn messages_of_one_ticket_keep_their_order() {
+        let (mut queue, ticket, at) = (Queue::default(), Ticket::random(), now());
+        queue.add(release(ticket, 3));
+        queue.add(cancel(ticket, 3));
+        let (channel, batch) = sole(&mut queue);
+        assert!(queue.settle(channel, batch, &[true], at).is_some());
+        assert!(!queue.is_ready(), "it rests");
+        queue.rested(channel);
+        let (again, batch) = sole(&mut queue);
+        assert_eq!(again, channel, "before what came later");
+        assert!(queue.settle(channel, batch, &[false], at).is_none());
+        let (channel, batch) = sole(&mut queue);
+        assert!(matches!(batch[0].message, Message::Cancel(_)));
+        assert!(!queue.is_empty());
+        queue.settle(channel, batch, &[false], at);
+        assert!(queue.is_empty() && queue.backlogs.is_empty() && !queue.is_ready());
+    }
+
+    #[test]
+    fn a_channel_has_one_request_under_way_and_keeps_no_other() {
+        let (mut queue, at) = (Queue::default(), now());
+        queue.add(release(Ticket::random(), 0));
+        let (slow, batch) = sole(&mut queue);
+        for _ in 0..BATCH + 1 {
+            queue.add(release(Ticket::random(), 0));
+        }
+        assert!(!queue.is_ready());
+        queue.add(release(Ticket::random(), 1));
+        queue.add(cancel(Ticket::random(), 0));
+        for _ in 0..2 {
+            let (channel, batch) = queue.take().expect("another channel");
+            assert!(channel != slow && batch.len() == 1);
+            queue.settle(channel, batch, &[false], at);
+        }
+        queue.settle(slow, batch, &[false], at);
+        for count in [BATCH, 1] {
+            let (channel, batch) = sole(&mut queue);
+            assert_eq!(batch.len(), count);
+            let delivered = vec![false; count];
+            queue.settle(channel, batch, &delivered, at);
+        }
+        assert!(queue.is_empty() && queue.backlogs.is_empty());
+    }
+
+    #[test]
+    fn what_is_given_up_lets_the_next_go() {
+        let (mut queue, ticket, at) = (Queue::default(), Ticket::random(), now());
+        queue.add(Entry { give_up: Some(at), ..release(ticket, 0) });
+        queue.add(cancel(ticket, 0));
+        let (channel, batch) = sole(&mut queue);
+        assert!(queue.settle(channel, batch, &[true], at).is_some());
+        let (_, batch) = sole(&mut queue);
+        assert!(matches!(batch[0].message, Message::Cancel(_)));
+        queue.rested(channel);
+        assert!(!queue.backlogs.contains_key(&channel));
+    }
+}

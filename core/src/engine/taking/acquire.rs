@@ -1,0 +1,176 @@
+//! The one way to acquire: ask, and while the store says to wait, wait to be woken and ask again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::clock::{now, sleep};
+use crate::engine::keeping::hold::LeaseHold;
+use crate::engine::keeping::lease_backend::LeaseBackend;
+use crate::engine::sending::in_doubt::InDoubt;
+use crate::engine::shared::EngineHandle;
+use crate::engine::taking::wait_limit::WaitLimit;
+use crate::engine::timing::{FIRST_PAUSE, sleep_until_some};
+use crate::engine::waiting::waiters::{Queued, WakeUp};
+use crate::steps::{Acquire, Acquired, Ending, LimitCheck, NO_LIMIT, Object, Release};
+use crate::{Error, ErrorKind, FencingToken, Hold, HoldOptions, Result, Ticket, Ttl};
+
+/// A grant, before it is anybody's.
+pub(crate) struct Grant {
+    pub(crate) token: FencingToken,
+    pub(crate) sent: Instant,
+    pub(crate) ambiguous: bool,
+    /// Names the life of a wait group's record.
+    pub(crate) born: u64,
+}
+
+/// Runs one acquisition. `learn` is told the limit in force with every answer that has one.
+pub(crate) struct Acquisition<'a> {
+    pub(crate) engine: &'a Arc<EngineHandle>,
+    pub(crate) request: Acquire,
+    pub(crate) wait_limit: WaitLimit,
+    pub(crate) learn: &'a (dyn Fn(u32) + Sync),
+}
+
+/// What one answer means for the waiting.
+enum Next {
+    Done(Option<Grant>),
+    /// Wait in the queue.
+    Wait(Queued),
+    Again,
+}
+
+impl Acquisition<'_> {
+    /// The grant and its doubt, which the caller settles once the hold has an owner; `None` for a definite no.
+    pub(crate) async fn run(mut self) -> Result<Option<(Grant, InDoubt)>> {
+        let mut in_doubt =
+            InDoubt::new(self.engine, &self.request.object, self.request.ticket, self.request.lease);
+        if self.request.queue {
+            in_doubt.ask();
+        }
+        let mut bell: Option<WakeUp> = None;
+        let mut ambiguous = false;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            self.engine.shared.check_open()?;
+            let before = in_doubt.raised;
+            in_doubt.sent();
+            let sent = now();
+            let error = match self.ask().await {
+                Ok(answer) => match self.judge(answer, sent, ambiguous, &mut in_doubt)? {
+                    Next::Done(None) => return Ok(None),
+                    Next::Done(Some(grant)) => return Ok(Some((grant, in_doubt))),
+                    Next::Again => continue,
+                    Next::Wait(queued) => {
+                        pause = FIRST_PAUSE;
+                        let bell = bell.get_or_insert_with(|| in_doubt.join(queued));
+                        if !self.wait(bell).await {
+                            return Ok(None);
+                        }
+                        continue;
+                    }
+                },
+                Err(error) => error,
+            };
+            if error.kind() == ErrorKind::Unknown {
+                ambiguous = true;
+            } else if !before {
+                in_doubt.resolved();
+            }
+            self.wait_limit.ride_out(error, &mut pause).await?;
+        }
+    }
+
+    async fn ask(&self) -> Result<Acquired> {
+        let shared = &self.engine.shared;
+        let end = self.wait_limit.request_end(shared.request_end(Some(self.request.lease)));
+        shared.acquires.ask(self.request.clone(), end).await
+    }
+
+    fn judge(
+        &mut self,
+        answer: Acquired,
+        sent: Instant,
+        ambiguous: bool,
+        in_doubt: &mut InDoubt,
+    ) -> Result<Next> {
+        let waits = matches!(answer, Acquired::Waiting { .. }) && self.request.queue;
+        if matches!(answer, Acquired::Granted { .. } | Acquired::Waiting { .. }) {
+            // The limit was compared: a request that asks again follows what was changed since (C20).
+            self.request.check = LimitCheck::Follow;
+        }
+        if !waits && !ambiguous && !matches!(answer, Acquired::Granted { .. }) {
+            in_doubt.resolved();
+        }
+        match answer {
+            Acquired::Granted { token, limit, born } => {
+                (self.learn)(limit);
+                // Too old to hand out (C6): asked again, the same ticket gets a lease of full length.
+                if now() > sent + self.request.lease.handout() {
+                    return Ok(Next::Again);
+                }
+                Ok(Next::Done(Some(Grant { token, sent, ambiguous, born })))
+            }
+            Acquired::Waiting { limit, born } => {
+                (self.learn)(limit);
+                Ok(if self.request.queue { Next::Wait(Queued { sent, born }) } else { Next::Done(None) })
+            }
+            // By `close`, which overtook this request; nobody else knows the ticket.
+            Acquired::Cancelled => Err(self.engine.shared.check_open().err().unwrap_or_else(Error::lost)),
+            Acquired::Mismatch { stored } => Err(Error::new(
+                ErrorKind::ConfigMismatch,
+                format!("the store has {}, this handle {}", told(stored), told(self.request.limit)),
+            )),
+            Acquired::TooLarge { limit } => {
+                (self.learn)(limit);
+                Err(over_limit(self.request.weight, limit))
+            }
+            Acquired::Overloaded => Err(Error::new(ErrorKind::Overloaded, "the queue is at max_waiters")),
+        }
+    }
+
+    /// `false` when the time is over.
+    async fn wait(&self, bell: &WakeUp) -> bool {
+        tokio::select! {
+            biased;
+            () = bell.notified() => true,
+            () = sleep_until_some(self.wait_limit.end()) => false,
+        }
+    }
+}
+
+/// A call that waits for as long as it takes has no definite no.
+pub(crate) fn granted<T>(granted: Option<T>) -> Result<T> {
+    granted.ok_or_else(Error::lost)
+}
+
+/// What was asked for can never be had.
+pub(crate) fn over_limit(weight: u32, limit: u32) -> Error {
+    Error::invalid_argument(format!("{weight} at once is over the limit of {limit}"))
+}
+
+fn told(limit: u32) -> String {
+    if limit == NO_LIMIT { "no limit".to_owned() } else { format!("a limit of {limit}") }
+}
+
+/// Makes the hold of a grant and gives it to the watchdog and a keeper.
+///
+/// # Errors
+/// `Closed`; then `in_doubt` cancels the grant.
+pub(crate) fn into_hold(
+    grant: &Grant,
+    mut in_doubt: InDoubt,
+    options: &HoldOptions,
+    weight: u32,
+) -> Result<Hold> {
+    let engine = Arc::clone(&in_doubt.engine);
+    let mut hold = LeaseHold::new(in_doubt.object.clone(), in_doubt.ticket, in_doubt.lease, grant.sent);
+    hold.ambiguous = grant.ambiguous;
+    hold.renew_until = options.max_hold.and_then(|max_hold| grant.sent.checked_add(max_hold));
+    let hold = Arc::new(hold);
+    engine.shared.adopt(&hold, options.renew)?;
+    in_doubt.resolved();
+    let keeper = LeaseBackend { engine, hold };
+    Ok(Hold::new(Arc::new(keeper), in_doubt.ticket, grant.token, weight))
+}

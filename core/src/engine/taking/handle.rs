@@ -1,0 +1,185 @@
+//! A name, as one caller uses it: what mutexes, semaphores and wait groups have in common.
+
+use std::sync::Arc;
+
+use tracing::Instrument;
+
+use crate::clock::now;
+use crate::engine::keeping::lease_backend::move_hold;
+use crate::engine::sending::in_doubt::InDoubt;
+use crate::engine::shared::EngineHandle;
+use crate::engine::taking::acquire::{Acquisition, Grant, over_limit};
+use crate::engine::taking::permits::granted;
+use crate::engine::taking::wait_limit::WaitLimit;
+use crate::options::check_count;
+use crate::steps::{Acquire, Attach, Attached, Force, LimitCheck, NO_LIMIT, Object};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::{Error, Hold, HoldOptions, Inspection, Kind, OnMismatch, Result, Ticket};
+
+/// A handle of something that is held: a mutex, a semaphore, or a wait group, whose members are holds.
+#[derive(Debug)]
+pub(crate) struct ObjectHandle {
+    pub(crate) engine: Arc<EngineHandle>,
+    pub(crate) object: Object,
+    options: HoldOptions,
+    on_mismatch: OnMismatch,
+    /// The limit as last heard of; the handle follows the store (C20).
+    limit: AtomicU32,
+    /// The limit was compared once.
+    compared: AtomicBool,
+}
+
+impl ObjectHandle {
+    pub(crate) fn new(
+        engine: &Arc<EngineHandle>,
+        object: Object,
+        limit: u32,
+        on_mismatch: OnMismatch,
+        options: HoldOptions,
+    ) -> Self {
+        Self {
+            engine: Arc::clone(engine),
+            object,
+            options,
+            on_mismatch,
+            limit: AtomicU32::new(limit),
+            compared: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn learn(&self, limit: u32) {
+        self.limit.store(limit, Ordering::Relaxed);
+        self.compared.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn known_limit(&self) -> u32 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn context(&self, operation: &'static str, error: Error) -> Error {
+        error.context(operation, self.engine.shared.store(), self.object.name.as_str())
+    }
+
+    fn request(&self, weight: u32, queue: bool) -> Result<Acquire> {
+        let check = if self.compared.load(Ordering::Relaxed) {
+            LimitCheck::Follow
+        } else {
+            LimitCheck::First(self.on_mismatch)
+        };
+        Ok(Acquire {
+            object: self.object.clone(),
+            ticket: Ticket::random(),
+            weight,
+            lease: self.options.first_lease()?,
+            limit: self.known_limit(),
+            check,
+            queue,
+            max_waiters: self.options.max_waiters,
+            label: self.options.label.clone(),
+        })
+    }
+
+    /// Acquires; the doubt about the grant is the caller's to settle.
+    pub(crate) async fn acquire(
+        &self,
+        operation: &'static str,
+        weight: u32,
+        wait_limit: WaitLimit,
+    ) -> Result<Option<(Grant, InDoubt)>> {
+        let acquired = async {
+            let what = if self.object.kind == Kind::WaitGroup { "members" } else { "permits" };
+            check_count(what, weight)?;
+            let limit = self.known_limit();
+            if weight > limit && !self.follows() {
+                return Err(over_limit(weight, limit));
+            }
+            let request = self.request(weight, !matches!(wait_limit, WaitLimit::None))?;
+            let learn = |limit| self.learn(limit);
+            let acquisition = Acquisition { engine: &self.engine, request, wait_limit, learn: &learn };
+            let started = now();
+            let granted = acquisition.run().await?;
+            tracing::debug!(waited = ?started.elapsed(), granted = granted.is_some(), limit = self.known_limit());
+            Ok(granted)
+        };
+        let span = tracing::debug_span!(
+            "stanchion.acquire",
+            operation,
+            store = self.engine.shared.store(),
+            name = %self.object.name,
+            weight
+        );
+        acquired.instrument(span).await.map_err(|error| self.context(operation, error))
+    }
+
+    /// Makes the hold of a grant.
+    pub(crate) fn own(
+        &self,
+        operation: &'static str,
+        grant: &Grant,
+        in_doubt: InDoubt,
+        weight: u32,
+    ) -> Result<Hold> {
+        own(grant, in_doubt, &self.options, weight).map_err(|error| self.context(operation, error))
+    }
+
+    /// Acquires a hold.
+    pub(crate) async fn take(
+        &self,
+        operation: &'static str,
+        weight: u32,
+        wait_limit: WaitLimit,
+    ) -> Result<Option<Hold>> {
+        let acquired = self.acquire(operation, weight, wait_limit).await?;
+        acquired.map(|(grant, in_doubt)| self.own(operation, &grant, in_doubt, weight)).transpose()
+    }
+
+    /// Whether the store's limit may be another than the one this handle knows.
+    fn follows(&self) -> bool {
+        self.compared.load(Ordering::Relaxed) || self.on_mismatch == OnMismatch::Adopt
+    }
+
+    /// Takes a detached hold over; also tells the birth of a wait group's record.
+    pub(crate) async fn take_over(&self, ticket: Ticket) -> Result<(Hold, u64)> {
+        let taken = async {
+            self.engine.shared.check_open()?;
+            let attach = Attach {
+                object: self.object.clone(),
+                from: ticket,
+                to: Ticket::random(),
+                lease: self.options.first_lease()?,
+                label: self.options.label.clone(),
+            };
+            let (moved, in_doubt) = move_hold(&self.engine, &attach).await?.ok_or_else(Error::lost)?;
+            let Attached { token, weight, born } = moved.attached;
+            let grant = Grant { token, sent: moved.sent, ambiguous: true, born };
+            Ok((own(&grant, in_doubt, &self.options, weight)?, born))
+        };
+        taken.await.map_err(|error| self.context("attach", error))
+    }
+
+    pub(crate) async fn inspect(&self, operation: &'static str) -> Result<Inspection> {
+        let inspected = match self.engine.shared.check_open() {
+            Ok(()) => self.engine.shared.steps.permits.inspect(&self.object).await,
+            Err(error) => Err(error),
+        };
+        let mut inspection = inspected.map_err(|error| self.context(operation, error))?;
+        inspection.limit = inspection.limit.filter(|limit| *limit != NO_LIMIT);
+        Ok(inspection)
+    }
+
+    pub(crate) async fn force(&self, operation: &'static str, force: Force) -> Result<bool> {
+        let shared = &self.engine.shared;
+        let forced = async {
+            shared.check_open()?;
+            // Granted before the request is sent: if it is executed, these are gone.
+            let meant = shared.registry.meant_by(&self.object, force);
+            meant.iter().for_each(|hold| hold.suspect());
+            let freed = shared.steps.permits.force(&self.object, force).await?;
+            for hold in meant.iter().filter(|hold| hold.lose()) {
+                tracing::warn!(name = %self.object.name, ticket = %hold.ticket, "hold lost: freed by force");
+            }
+            Ok(freed > 0)
+        };
+        forced.await.map_err(|error| self.context(operation, error))
+    }
+}

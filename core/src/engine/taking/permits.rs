@@ -1,0 +1,96 @@
+//! Mutexes and semaphores of lease stores: one type, since a mutex is a semaphore of one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::engine::taking::handle::ObjectHandle;
+use crate::engine::taking::wait_limit::WaitLimit;
+use crate::options::check_count;
+use crate::steps::{Acquire, Acquired, Answers, Force, Kept, PermitSteps, Release};
+use crate::{Error, Inspection, Mutex, MutexGuard, Permit, Result, Semaphore, Ticket};
+
+/// A mutex or a semaphore of one caller.
+#[derive(Debug)]
+pub(crate) struct Permits(pub(crate) ObjectHandle);
+
+#[async_trait]
+impl Mutex for Permits {
+    fn name(&self) -> &str {
+        self.0.object.name.as_str()
+    }
+
+    async fn lock(&self) -> Result<MutexGuard> {
+        self.0.take("lock", 1, WaitLimit::Forever).await.and_then(granted).map(MutexGuard::new)
+    }
+
+    async fn try_lock(&self) -> Result<Option<MutexGuard>> {
+        Ok(self.0.take("try_lock", 1, WaitLimit::None).await?.map(MutexGuard::new))
+    }
+
+    async fn try_lock_for(&self, limit: Duration) -> Result<Option<MutexGuard>> {
+        Ok(self.0.take("try_lock_for", 1, WaitLimit::at_most(limit)).await?.map(MutexGuard::new))
+    }
+
+    async fn attach(&self, ticket: Ticket) -> Result<MutexGuard> {
+        self.0.take_over(ticket).await.map(|(hold, _)| MutexGuard::new(hold))
+    }
+
+    async fn inspect(&self) -> Result<Inspection> {
+        self.0.inspect("inspect").await
+    }
+
+    async fn force_unlock(&self) -> Result<bool> {
+        self.0.force("force_unlock", Force::All).await
+    }
+}
+
+#[async_trait]
+impl Semaphore for Permits {
+    fn name(&self) -> &str {
+        self.0.object.name.as_str()
+    }
+
+    async fn acquire_many(&self, count: u32) -> Result<Permit> {
+        self.0.take("acquire_many", count, WaitLimit::Forever).await.and_then(granted).map(Permit::new)
+    }
+
+    async fn try_acquire_many(&self, count: u32) -> Result<Option<Permit>> {
+        Ok(self.0.take("try_acquire_many", count, WaitLimit::None).await?.map(Permit::new))
+    }
+
+    async fn try_acquire_many_for(&self, count: u32, limit: Duration) -> Result<Option<Permit>> {
+        Ok(self.0.take("try_acquire_many_for", count, WaitLimit::at_most(limit)).await?.map(Permit::new))
+    }
+
+    async fn attach(&self, ticket: Ticket) -> Result<Permit> {
+        self.0.take_over(ticket).await.map(|(hold, _)| Permit::new(hold))
+    }
+
+    async fn available(&self) -> Result<u32> {
+        let inspection = self.0.inspect("available").await?;
+        let limit = inspection.limit.unwrap_or_else(|| self.0.known_limit());
+        let used = inspection.holders.iter().fold(0_u32, |used, holder| used.saturating_add(holder.weight));
+        Ok(limit.saturating_sub(used))
+    }
+
+    async fn resize(&self, permits: u32) -> Result<()> {
+        let resized = async {
+            check_count("permits", permits)?;
+            self.0.engine.shared.check_open()?;
+            self.0.engine.shared.steps.permits.resize(&self.0.object, permits).await
+        };
+        resized.await.map_err(|error| self.0.context("resize", error))?;
+        self.0.learn(permits);
+        Ok(())
+    }
+
+    async fn inspect(&self) -> Result<Inspection> {
+        self.0.inspect("inspect").await
+    }
+
+    async fn force_release(&self, ticket: Ticket) -> Result<bool> {
+        self.0.force("force_release", Force::One(ticket)).await
+    }
+}

@@ -1,0 +1,102 @@
+//! What a handle has seen of a wait group: absent is not zero (W6).
+
+use std::sync::{Mutex, PoisonError};
+
+use tokio::time::Instant;
+
+use crate::clock::now;
+use crate::steps::Looked;
+use crate::{Error, ErrorKind, Result};
+
+/// A record that was seen live.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    born: u64,
+    /// When it was known first. An answer to a request sent before may be older.
+    known: Instant,
+}
+
+/// The record that a handle has seen live, if it has.
+#[derive(Debug, Default)]
+pub(crate) struct RecordSeen(Mutex<Option<Record>>);
+
+impl RecordSeen {
+    /// The group is live in the record of that birth, by a grant of this handle's.
+    pub(crate) fn follow(&self, born: u64) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.is_none_or(|record| record.born != born) {
+            *seen = Some(Record { born, known: now() });
+        }
+    }
+
+    /// Judges an answer to a request sent at `sent`. `false` if it may be older than what is known: ask again.
+    ///
+    /// # Errors
+    /// `StateLost` if the record seen live is gone; where there is another, this handle follows that one from now on.
+    pub(crate) fn judge(&self, looked: &Looked, sent: Instant) -> Result<bool> {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let live = (looked.count > 0).then(|| Record { born: looked.born, known: now() });
+        match *seen {
+            Some(record) if record.born == looked.born => {}
+            Some(record) if sent <= record.known => return Ok(false),
+            Some(_) => {
+                if looked.born != 0 {
+                    *seen = live;
+                }
+                return Err(state_lost());
+            }
+            None => *seen = live,
+        }
+        Ok(true)
+    }
+}
+
+pub(crate) fn state_lost() -> Error {
+    Error::new(ErrorKind::StateLost, "the group was seen live and its record is gone")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn looked(born: u64, count: u64) -> Looked {
+        Looked { born, count, ..Looked::default() }
+    }
+
+    fn kind(judged: Result<bool>) -> Option<ErrorKind> {
+        judged.err().map(|error| error.kind())
+    }
+
+    #[test]
+    fn w6_who_saw_nothing_cannot_know() {
+        let seen = RecordSeen::default();
+        for looked in [looked(0, 0), looked(3, 0), looked(0, 0), looked(4, 0)] {
+            assert!(seen.judge(&looked, now()).unwrap());
+        }
+    }
+
+    #[test]
+    fn w6_a_lost_record_is_told_until_there_is_another_and_of_that_once() {
+        let (seen, later) = (RecordSeen::default(), now() + Duration::from_secs(1));
+        assert!(seen.judge(&looked(3, 1), later).unwrap());
+        assert!(seen.judge(&looked(3, 0), later).unwrap(), "zero is a record");
+        for _ in 0..2 {
+            assert_eq!(kind(seen.judge(&looked(0, 0), later)), Some(ErrorKind::StateLost));
+        }
+        assert_eq!(kind(seen.judge(&looked(4, 1), later)), Some(ErrorKind::StateLost));
+        assert!(seen.judge(&looked(4, 1), later).unwrap());
+        seen.follow(5);
+        assert!(seen.judge(&looked(5, 1), later).unwrap());
+    }
+
+    #[test]
+    fn w6_an_answer_older_than_an_add_says_nothing() {
+        let (seen, before) = (RecordSeen::default(), now());
+        seen.follow(5);
+        assert!(!seen.judge(&looked(4, 1), before).unwrap());
+        assert!(!seen.judge(&looked(0, 0), before).unwrap());
+        assert!(seen.judge(&looked(5, 1), before).unwrap());
+    }
+}

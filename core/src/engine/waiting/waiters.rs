@@ -1,0 +1,215 @@
+//! Who waits in this process, and for what: where wake-ups are delivered.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::Ticket;
+use crate::clock::now;
+use crate::steps::{Object, Polled, WakeSource};
+use crate::sync::{Mutex, MutexGuard, Notify};
+
+/// A waiter's wake_up. It remembers one wake.
+pub(crate) type WakeUp = Arc<Notify>;
+
+#[derive(Debug)]
+struct WaitedObject {
+    tickets: HashSet<Ticket>,
+    /// The life of the record that the tickets queue in, as far as is known.
+    born: u64,
+    /// The shortest lease among the waiters: unheard for so long, they may have lost their places.
+    shortest_lease: Duration,
+    /// When the last request was sent that the store has heard.
+    heard: Instant,
+    /// Tickets that the last answer named and nobody here knew.
+    unknown: Vec<Ticket>,
+}
+
+impl WaitedObject {
+    /// Whether the store may have gone without hearing these waiters for as long as it keeps their places: the request
+    /// answered at `answered` was executed at that moment at the latest, and the one before not before it was sent.
+    fn may_have_lost_places(&self, answered: Instant) -> bool {
+        let kept = self.shortest_lease.max(KEPT) * 98 / 100;
+        answered.saturating_duration_since(self.heard) > kept
+    }
+}
+
+/// What an answer that says to wait tells about the queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queued {
+    /// When the request was sent.
+    pub(crate) sent: Instant,
+    /// The life of the record.
+    pub(crate) born: u64,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    wake_ups: HashMap<Ticket, (WakeUp, Object)>,
+    objects: HashMap<Object, WaitedObject>,
+    /// The acquisitions under way that may queue, and whether a hint came before they had read that they wait.
+    asking: HashMap<Ticket, bool>,
+    closed: bool,
+}
+
+/// The board of one store object.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    inner: Mutex<Inner>,
+    /// Told which objects are waited for.
+    wake_source: Option<Arc<dyn WakeSource>>,
+    /// Told when the first waiter comes: one wake_up for each of the two that sleep while there is none.
+    pub(crate) to_poll: Notify,
+    pub(crate) to_listen: Notify,
+}
+
+impl Inner {
+    fn wake(&self, tickets: &[Ticket]) {
+        let wake_ups = tickets.iter().filter_map(|ticket| self.wake_ups.get(ticket));
+        wake_ups.for_each(|(wake_up, _)| wake_up.notify_one());
+    }
+}
+
+/// No store takes a place away from a waiter that was heard within this time, however short its lease.
+const KEPT: Duration = Duration::from_secs(1);
+
+impl Waiters {
+    pub(crate) fn new(wake_source: Option<Arc<dyn WakeSource>>) -> Self {
+        Self { wake_source, ..Self::default() }
+    }
+
+    /// Tells the source of wake-ups; with the lock held, so that it hears of changes in their order.
+    fn watch(&self, object: &Object, waited_for: bool) {
+        if let Some(wake_source) = &self.wake_source {
+            wake_source.watch(object, waited_for);
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An acquisition begins that may queue; it ends with [`leave`](Self::leave).
+    pub(crate) fn ask(&self, ticket: Ticket) {
+        self.inner().asking.insert(ticket, false);
+    }
+
+    /// Adds a waiter that the store has queued, by a request sent at `sent`, in the record of that birth.
+    pub(crate) fn join(
+        &self,
+        object: &Object,
+        ticket: Ticket,
+        shortest_lease: Duration,
+        queued: Queued,
+    ) -> WakeUp {
+        let Queued { sent, born } = queued;
+        let wake_up = WakeUp::default();
+        let mut inner = self.inner();
+        if inner.closed || inner.asking.get(&ticket) == Some(&true) {
+            wake_up.notify_one();
+        }
+        let first = inner.wake_ups.is_empty();
+        inner.wake_ups.insert(ticket, (Arc::clone(&wake_up), object.clone()));
+        let watched = inner.objects.entry(object.clone()).or_insert_with(|| {
+            self.watch(object, true);
+            WaitedObject { tickets: HashSet::new(), born, shortest_lease, heard: sent, unknown: Vec::new() }
+        });
+        let reborn = watched.born != born;
+        watched.born = born;
+        let before = if reborn { watched.tickets.iter().copied().collect() } else { Vec::new() };
+        watched.tickets.insert(ticket);
+        watched.shortest_lease = watched.shortest_lease.min(shortest_lease);
+        inner.wake(&before);
+        drop(inner);
+        if first {
+            self.to_poll.notify_one();
+            self.to_listen.notify_one();
+        }
+        wake_up
+    }
+
+    pub(crate) fn leave(&self, ticket: Ticket) {
+        let mut inner = self.inner();
+        inner.asking.remove(&ticket);
+        let Some((_, object)) = inner.wake_ups.remove(&ticket) else { return };
+        if let Some(watched) = inner.objects.get_mut(&object) {
+            watched.tickets.remove(&ticket);
+            if watched.tickets.is_empty() {
+                inner.objects.remove(&object);
+                self.watch(&object, false);
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inner().wake_ups.is_empty()
+    }
+
+    /// A hint arrived. It may be early, or late.
+    pub(crate) fn wake(&self, ticket: Ticket) {
+        let mut inner = self.inner();
+        if let Some((wake_up, _)) = inner.wake_ups.get(&ticket) {
+            wake_up.notify_one();
+        } else if let Some(hinted) = inner.asking.get_mut(&ticket) {
+            *hinted = true;
+        }
+    }
+
+    /// Rings everybody's wake_up, from now on also of those who come.
+    pub(crate) fn close(&self) -> Vec<(Object, Ticket)> {
+        self.inner().closed = true;
+        self.wake_all()
+    }
+
+    /// Rings everybody's wake_up and tells who they are.
+    pub(crate) fn wake_all(&self) -> Vec<(Object, Ticket)> {
+        let inner = self.inner();
+        inner
+            .wake_ups
+            .iter()
+            .map(|(ticket, (wake_up, object))| {
+                wake_up.notify_one();
+                (object.clone(), *ticket)
+            })
+            .collect()
+    }
+
+    /// Rings the wake_ups of an object's waiters.
+    pub(crate) fn wake_object(&self, object: &Object) {
+        let inner = self.inner();
+        if let Some(watched) = inner.objects.get(object) {
+            inner.wake(&watched.tickets.iter().copied().collect::<Vec<_>>());
+        }
+    }
+
+    /// The objects waited for.
+    pub(crate) fn objects(&self) -> Vec<Object> {
+        self.inner().objects.keys().cloned().collect()
+    }
+
+    /// The store's answer about an object, to a poll sent at `sent`: rings those whose turn it is, or all if the queue
+    /// may have been lost.
+    ///
+    /// Returns the orphaned: places of acquisitions that have ended, which nobody would ever give up. A request that was
+    /// delayed for longer than its tombstone stays can leave one. Two answers in a row have to name it: a single one
+    /// may be older than the grant that ended the acquisition.
+    pub(crate) fn heard(&self, object: &Object, polled: &Polled, sent: Instant) -> Vec<Ticket> {
+        let answered = now();
+        let mut inner = self.inner();
+        let unknown =
+            |ticket: &&Ticket| !inner.wake_ups.contains_key(ticket) && !inner.asking.contains_key(ticket);
+        let unknown: Vec<Ticket> = polled.ready.iter().filter(unknown).copied().collect();
+        let Some(watched) = inner.objects.get_mut(object) else { return Vec::new() };
+        let all = watched.may_have_lost_places(answered) || watched.born != polled.born;
+        watched.born = polled.born;
+        watched.heard = sent;
+        let orphaned = unknown.iter().filter(|ticket| watched.unknown.contains(ticket)).copied().collect();
+        watched.unknown = unknown;
+        let woken: Vec<Ticket> =
+            if all { watched.tickets.iter().copied().collect() } else { polled.ready.clone() };
+        inner.wake(&woken);
+        orphaned
+    }
+}

@@ -1,0 +1,134 @@
+//! What the author of a lease store writes: steps of one round trip each.
+//!
+//! # What every step does
+//! - A step MUST be atomic: another step sees all of what it did to a name, or nothing of it.
+//! - A step MUST be idempotent: a **retry** is the same request with the same tickets, sent because the answer to the
+//!   first one did not come. The first one may have been executed, may have been lost, or may still be under way and come
+//!   after the retry. A retry MUST be answered as the first one was and MUST NOT do anything twice, but for leases: a
+//!   retry sets the lease anew, since its caller counts the lease from the last request.
+//! - A step MUST NOT wait for other callers, and MUST NOT retry, renew or sleep: the engine does all that. It may wait for
+//!   the lock of a record, within its time limit.
+//! - A step MUST use the store's clock only, and MUST read it after any lock wait (C7), once for all entries that it
+//!   carries out together. The clock is a wall clock, the same for all clients of the store; where it is set back,
+//!   leases last longer, and tokens MUST grow all the same. No time of a client is ever sent: a lease is a length, and so
+//!   is every time that a step of mutexes, semaphores and wait groups answers.
+//!
+//! # Batches
+//! A step takes a batch, carries its entries out one after the other, and MUST answer each, in order, with as many answers
+//! as entries. An entry sees what the entries before it did: of two requests for one mutex the first is granted. One
+//! ticket may stand in a batch twice. An entry that fails MUST NOT harm the others. A batch is no transaction: a store may
+//! carry out a part of it, if it answers each entry truly. The engine sends batches of 1 to 512 entries; how many at most
+//! depends on the step.
+//!
+//! # Errors
+//! | kind | says of an entry | the engine |
+//! | --- | --- | --- |
+//! | `Unavailable` | it was certainly not executed, and never will be | asks again within the caller's time |
+//! | `Unknown` | it may have been executed, or may be later (C3) | the same, and remembers the doubt: what then ends leaves a tombstone |
+//! | `Timeout` | as `Unavailable`; a step has no use for it | the same |
+//! | any other | asking again would not mend it | ends the caller's call with it |
+//!
+//! A step that is in doubt MUST say `Unknown`. An answer that is missing counts as `Unknown`. Nobody waits for releases,
+//! cancels and refunds that a `Drop` queued: the engine sends those again after every error but `InvalidArgument`.
+//!
+//! # Who keeps the time limit of a request
+//! [`Steps::request_timeout`] is told to the engine, and it MUST be the one that the steps keep by themselves. The limit of
+//! a request that carries leases is a third of the shortest lease, if that is less (C17).
+//!
+//! | the engine keeps it, 50 ms later | the step MUST keep it by itself: the engine waits for as long as it takes |
+//! | --- | --- |
+//! | `acquire`; `release` by a guard's or a group's call | `renew`, `cancel`, `poll`, `attach`, `inspect`, `resize`, `force`, `ping`; `release` from a `Drop` |
+//! | `look` for a caller; `split` | `look` for those who wait |
+//! | `decide`; `refund` by a reservation's call | `set_quota`, `reset`; `refund` from a `Drop` |
+//! | `probe` | `merge`, `clear`, `survey`, `read` |
+//!
+//! Where the engine keeps it, it stops waiting. A request that left alone is dropped there, at any await point; one that
+//! left with others goes on, since it is not this caller's alone. A step MUST bear both, and SHOULD have a limit of its
+//! own for what goes on. A `poll` that never ends keeps all later polls from leaving; a `cancel`, or a `release` from a
+//! `Drop`, those of its lane; a `renew` loses the holds in it.
+//!
+//! # Lanes
+//! Entries of one batch are of one lane, but those of `renew`, `poll` and `look` by the engine's thread, which hold names
+//! of all lanes. A store whose lanes are different servers splits those by itself.
+
+#[cfg(feature = "bloom")]
+mod bloom;
+mod chore;
+mod groups;
+pub mod limit_batch;
+mod limits;
+mod permits;
+mod wake;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(feature = "bloom")]
+pub use self::bloom::{
+    BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, CLEARED_KEPT, ChunkRead, Known, Life, MAX_POSITIONS, Merge,
+    Merged, Opening, Probed, Survey, Surveyed,
+};
+pub(crate) use self::chore::ReportSink;
+pub use self::chore::{Chore, Reports};
+pub use self::groups::{GroupSteps, Look, Looked, NO_LIMIT, Split};
+pub use self::limits::{LimitAsk, LimitCall, LimitSteps, Limited, QuotaCheck, Refund, RequestId};
+pub use self::permits::{
+    Acquire, Acquired, Attach, Attached, Cancel, Ending, Force, Kept, LimitCheck, PermitSteps, Polled,
+    Release, Renew,
+};
+pub use self::wake::WakeSource;
+use crate::{Error, Kind, Name, Result, Ticket};
+
+/// An object of a store.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Object {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: Name,
+}
+
+/// The identity of one store object of one process: whose waiters are live, and where their wake-ups go. The backend makes
+/// one when it connects, gives it to all steps of that store object, and never uses it again.
+pub type ProcessId = Ticket;
+
+/// The answers to a batch, one for each entry, in order.
+pub type Answers<T> = Vec<Result<T>>;
+
+/// Answers each of `count` entries with the error of the whole request.
+#[must_use]
+pub fn refused<T>(count: usize, error: &Error) -> Answers<T> {
+    (0..count).map(|_| Err(error.replicate())).collect()
+}
+
+/// All steps of a store over one connection.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Steps {
+    /// Mutexes and semaphores.
+    pub permits: Arc<dyn PermitSteps>,
+    /// Wait groups, where the store offers them.
+    pub groups: Option<Arc<dyn GroupSteps>>,
+    /// Limiters, where the store offers them.
+    pub limits: Option<Arc<dyn LimitSteps>>,
+    /// Bloom filters, where the store offers them.
+    #[cfg(feature = "bloom")]
+    pub bloom: Option<Arc<dyn BloomSteps>>,
+    /// Time limit of one request (C17): the one that the steps keep by themselves, see the head of this page.
+    pub request_timeout: Duration,
+}
+
+impl Steps {
+    /// The steps of mutexes and semaphores, and the time limit of one request; set the fields of what else there is.
+    #[must_use]
+    pub fn new(permits: Arc<dyn PermitSteps>, request_timeout: Duration) -> Self {
+        Self {
+            permits,
+            groups: None,
+            limits: None,
+            #[cfg(feature = "bloom")]
+            bloom: None,
+            request_timeout,
+        }
+    }
+}
