@@ -1,4 +1,4 @@
-//! The nodes of a deployment: where they are and how they let us in.
+//! The nodes of a deployment: their addresses and credentials.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -21,7 +21,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads `host:port` as in a redirection, where an empty host, or `?`, is that of the node which sent it.
+    /// Reads the `host:port` of a redirection. An empty host, or `?`, means the host of the node that sent it.
     pub(crate) fn parse(text: &str, sender: &Self) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let host = if matches!(host, "" | "?") { &sender.host } else { host };
@@ -35,12 +35,12 @@ impl fmt::Display for Address {
     }
 }
 
-/// Credentials, database and TLS: the same for all nodes. The address in it is that of one of them.
+/// Credentials, database and TLS, which are the same for all nodes, with the address of one of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Access(Arc<ConnectionInfo>);
 
 impl Access {
-    /// As `info` has it, but in RESP3, because only that tells at once that a connection has ended.
+    /// Takes the settings of `info`, but speaks RESP3: only that protocol tells at once that a connection has ended.
     pub(crate) fn new(info: ConnectionInfo) -> Self {
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let tcp = TcpSettings::default().set_nodelay(true);
@@ -52,12 +52,12 @@ impl Access {
         self.0.redis_settings()
     }
 
-    /// The same node with other credentials.
+    /// Returns access to the same node with other settings.
     pub(crate) fn with(&self, settings: RedisConnectionInfo) -> Self {
         Self::new(ConnectionInfo::clone(&self.0).set_redis_settings(settings))
     }
 
-    /// The node that the address in it leads to; `None` for a socket.
+    /// Returns the address of the node; `None` for a socket.
     pub(crate) fn address(&self) -> Option<Address> {
         match self.0.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
@@ -67,7 +67,7 @@ impl Access {
         }
     }
 
-    /// The same access to another node.
+    /// Returns the same access to another node.
     pub(crate) fn at(&self, address: &Address) -> Self {
         let Address { host, port } = address.clone();
         let addr = match self.0.addr() {
@@ -84,7 +84,7 @@ impl Access {
         &self.0
     }
 
-    /// Connects. The second part is upgradable for as long as the connection's driver runs.
+    /// Connects. The second part can be upgraded as long as the connection's driver runs.
     ///
     /// # Errors
     /// As [`error::of_connect`].
@@ -93,7 +93,7 @@ impl Access {
         let client = Client::open(ConnectionInfo::clone(&self.0)).map_err(failed)?;
         let alive = Arc::new(());
         let driver = Arc::downgrade(&alive);
-        // The driver owns the receiver of pushed messages and drops it with itself, whatever ends it.
+        // The driver owns the receiver of pushed messages, and drops it when it ends for whatever reason.
         let keep = move |_: PushInfo| -> std::result::Result<(), ()> {
             let _ = &alive;
             Ok(())

@@ -1,4 +1,4 @@
-//! What is looked at when a store connects: whatever would break safety (C22).
+//! Checks a store when it connects: whatever would break safety (C22).
 
 use redis::Value;
 use stanchion_core::steps::ProcessId;
@@ -8,17 +8,18 @@ use crate::error;
 use crate::keys::{Keyspace, LAYOUT};
 use crate::route::Route;
 
-const OLDEST: (u32, u32) = (6, 2);
+/// Minimum version of the server, major and minor.
+const MIN_VERSION: (u32, u32) = (6, 2);
 
 /// What the server says about itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Server {
-    /// Whether it keeps its data through a restart; `None` if that could not be read.
+    /// Whether the server keeps its data through a restart; `None` if that could not be read.
     pub(crate) survives_restart: Option<bool>,
 }
 
 impl Server {
-    /// What holds of both.
+    /// Combines two servers: what is `true` here is true of both.
     fn and(self, other: Self) -> Self {
         let survives_restart = match (self.survives_restart, other.survives_restart) {
             (Some(false), _) | (_, Some(false)) => Some(false),
@@ -31,13 +32,13 @@ impl Server {
 /// Checks every primary, and the namespace's layout.
 ///
 /// # Errors
-/// `UnsafeStore`, `ConfigMismatch`, `Unsupported`, `InvalidArgument` where the deployment is not what it was said to be,
-/// or why a server could not be asked.
+/// `UnsafeStore`, `ConfigMismatch` or `Unsupported`; `InvalidArgument` if the deployment is not of the kind that the URL
+/// names; or the error of a server that could not be asked.
 pub(crate) async fn servers(route: &Route, keyspace: &Keyspace) -> Result<Server> {
-    route.send(0, &redis::cmd("PING")).await?;
+    route.send_command(0, &redis::cmd("PING")).await?;
     let striped = route.lane(1) != route.lane(0);
     let mut all: Option<Server> = None;
-    for (node, answer) in route.each(&redis::cmd("INFO")).await? {
+    for (node, answer) in route.send_to_each_primary(&redis::cmd("INFO")).await? {
         let server = match answer {
             Ok(answer) => facts(&text(answer)?, &node, striped)?,
             Err(error) if error.kind() == ErrorKind::Unauthorized => {
@@ -55,35 +56,36 @@ pub(crate) async fn servers(route: &Route, keyspace: &Keyspace) -> Result<Server
     Ok(all.unwrap_or_default())
 }
 
-/// Checks that two ways lead to the same database.
+/// Checks that two routes lead to the same database.
 ///
 /// # Errors
-/// `InvalidArgument` if they do not, or why one of them could not be asked.
+/// `InvalidArgument` if they do not, or the error of the one that could not be asked.
 pub(crate) async fn same(one: &Route, other: &Route, keyspace: &Keyspace, process: ProcessId) -> Result<()> {
-    // Nobody waits for this process yet, so its mailbox is not used.
+    // No waiter of this process exists yet, so that its mailbox is not in use.
     let (key, value) = (keyspace.boxes(process).swap_remove(0), process.to_string());
     let mut set = redis::cmd("SET");
-    one.send(0, set.arg(&key).arg(&value).arg("PX").arg(10_000)).await?;
+    one.send_command(0, set.arg(&key).arg(&value).arg("PX").arg(10_000)).await?;
     let mut get = redis::cmd("GET");
-    let found = other.send(0, get.arg(&key)).await?;
+    let found = other.send_command(0, get.arg(&key)).await?;
     let mut delete = redis::cmd("DEL");
-    one.send(0, delete.arg(&key)).await?;
+    one.send_command(0, delete.arg(&key)).await?;
     if matches!(found, Value::BulkString(found) if found == value.as_bytes()) {
         return Ok(());
     }
     Err(Error::invalid_argument("the wake client does not lead to the database of the connection"))
 }
 
-/// Judges what a node says of itself; it has a name where there are several.
+/// Judges the answer of a node to `INFO`. `node` is its name, or empty where there is one server only.
 fn facts(info: &str, node: &str, striped: bool) -> Result<Server> {
-    let who = if node.is_empty() { "the server".to_owned() } else { format!("node {node}") };
+    let subject = if node.is_empty() { "the server".to_owned() } else { format!("node {node}") };
     let field = |name: &str| {
         info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':').map(str::to_owned))
     };
     if let Some(version) = field("redis_version")
         && older(&version)
     {
-        let detail = format!("Redis {}.{} or later is needed, {who} is {version}", OLDEST.0, OLDEST.1);
+        let detail =
+            format!("Redis {}.{} or later is needed, {subject} is {version}", MIN_VERSION.0, MIN_VERSION.1);
         return Err(Error::new(ErrorKind::Unsupported, detail));
     }
     if !striped && field("cluster_enabled").is_some_and(|enabled| enabled == "1") {
@@ -95,30 +97,31 @@ fn facts(info: &str, node: &str, striped: bool) -> Result<Server> {
         Some(role) if role != "master" => {
             return Err(Error::new(
                 ErrorKind::UnsafeStore,
-                format!("the role of {who} is {role}, not master"),
+                format!("the role of {subject} is {role}, not master"),
             ));
         }
         Some(_) => {}
-        None => tracing::warn!("unverified: {who} does not tell its role"),
+        None => tracing::warn!("unverified: {subject} does not tell its role"),
     }
     let evicts = field("maxmemory").is_none_or(|maxmemory| maxmemory != "0");
     match field("maxmemory_policy") {
         Some(policy) if evicts && policy != "noeviction" => {
-            let detail =
-                format!("maxmemory-policy of {who} is {policy}: it may evict holds; it must be noeviction");
+            let detail = format!(
+                "maxmemory-policy of {subject} is {policy}: it may evict holds; it must be noeviction"
+            );
             return Err(Error::new(ErrorKind::UnsafeStore, detail));
         }
         Some(_) => {}
-        None => tracing::warn!("unverified: {who} does not tell its maxmemory-policy"),
+        None => tracing::warn!("unverified: {subject} does not tell its maxmemory-policy"),
     }
     Ok(Server { survives_restart: field("aof_enabled").map(|enabled| enabled == "1") })
 }
 
-/// A version that cannot be read counts as new.
+/// Whether a version is below the minimum. One that cannot be read counts as new.
 fn older(version: &str) -> bool {
     let mut parts = version.split('.').map(str::parse::<u32>);
     match (parts.next(), parts.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < OLDEST,
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < MIN_VERSION,
         _ => false,
     }
 }
@@ -126,9 +129,9 @@ fn older(version: &str) -> bool {
 async fn layout(route: &Route, keyspace: &Keyspace) -> Result<()> {
     let key = keyspace.layout();
     let mut set = redis::cmd("SETNX");
-    route.send(0, set.arg(&key).arg(LAYOUT)).await?;
+    route.send_command(0, set.arg(&key).arg(LAYOUT)).await?;
     let mut get = redis::cmd("GET");
-    let found = text(route.send(0, get.arg(&key)).await?)?;
+    let found = text(route.send_command(0, get.arg(&key)).await?)?;
     if found == LAYOUT {
         return Ok(());
     }

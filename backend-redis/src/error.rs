@@ -1,30 +1,30 @@
-//! What the client's errors mean: whether a request was certainly not executed, or may have been (C3, C21).
+//! Maps errors of the client library: was a request certainly not executed, or may it have been (C3, C21)?
 //!
 //! | the server says | what happened | what the caller gets |
 //! | --- | --- | --- |
-//! | `NOSCRIPT` | not executed | nothing: the script's text is sent |
-//! | `LOADING` | not executed: it reads its data | `Unavailable` |
-//! | `BUSY` | not executed: another's script runs | `Unavailable` |
-//! | `READONLY` | stopped at the first write: it is a replica now | `Unavailable`; the connection is made anew, to the primary that the sentinels announce |
-//! | `MASTERDOWN` | not executed: it is a replica without its primary | the same |
+//! | `NOSCRIPT` | not executed | no error: the text of the script is sent |
+//! | `LOADING` | not executed: the server reads its data | `Unavailable` |
+//! | `BUSY` | not executed: another script runs | `Unavailable` |
+//! | `READONLY` | stopped at the first write: the server is a replica now | `Unavailable`; a new connection is made, to the primary that the sentinels announce |
+//! | `MASTERDOWN` | not executed: the server is a replica without its primary | as for `READONLY` |
 //! | `OOM` | stopped at the first write: `maxmemory` | `Unavailable`; releases and cancels are not stopped |
-//! | `MISCONF` | stopped at the first write: it cannot save | `Unavailable` |
+//! | `MISCONF` | stopped at the first write: the server cannot save | `Unavailable` |
 //! | `NOREPLICAS` | stopped at the first write: `min-replicas-to-write` | `Unavailable` |
-//! | `UNBLOCKED` | the wait for wake-ups was ended | nothing: it is begun again, the poll floor serves meanwhile |
-//! | `MOVED`, `ASK` | not executed: another node has the slot | nothing: the node is asked; `Unsupported` from a server that was not said to be a cluster |
-//! | `TRYAGAIN` | not executed: the slot is on its way | nothing: it is asked again; `Unavailable` at the time limit |
-//! | `CLUSTERDOWN` | not executed: no node has the slot | the same |
-//! | `NOAUTH`, `WRONGPASS` | not executed | `Unauthorized`; the connection is made anew, with the credentials |
-//! | `NOPERM`, and what a script says instead | the command was not executed | `Unauthorized` with the server's words, which name the command and in later versions the key; where a script's refusal does not name it, the server is asked |
+//! | `UNBLOCKED` | the wait for wake-ups was ended | no error: the wait begins again, meanwhile the poll floor serves |
+//! | `MOVED`, `ASK` | not executed: another node has the slot | no error: that node is asked; `Unsupported` if the URL does not say that the server is a cluster |
+//! | `TRYAGAIN` | not executed: the slot is being moved | no error: the request is sent again; `Unavailable` at the time limit |
+//! | `CLUSTERDOWN` | not executed: no node has the slot | as for `TRYAGAIN` |
+//! | `NOAUTH`, `WRONGPASS` | not executed | `Unauthorized`; a new connection is made, with the credentials |
+//! | `NOPERM`, or the error of a script in its place | the command was not executed | `Unauthorized` with the text of the server, which names the command and in later versions the key; if the refusal of a script does not name the command, the server is asked for it |
 //! | `max number of clients reached` | not connected | `Unavailable` |
-//! | anything else | it may have been executed | `Unknown` |
+//! | anything else | the request may have been executed | `Unknown` |
 //!
-//! A connection that was not made is `Unavailable`, one that broke, or a reply that did not come in time, `Unknown`.
+//! A connection that was not made is `Unavailable`. One that broke is `Unknown`, and so is a reply that did not come in time.
 
 use redis::{ConnectionAddr, ErrorKind as RedisKind, RedisError, ServerErrorKind};
 use stanchion_core::{Error, ErrorKind};
 
-/// Refusals that come before a command is executed, or at a script's first write: nothing was changed.
+/// Refusals that come before a command is executed, or at the first write of a script, so that nothing was changed.
 const REFUSALS: [&str; 10] = [
     "LOADING",
     "READONLY",
@@ -38,13 +38,13 @@ const REFUSALS: [&str; 10] = [
     "TRYAGAIN",
 ];
 
-/// What a server before 7.2 says of a command in a script that the user may not run.
+/// Text of a server before 7.2 about a command in a script that the user may not run.
 const UNNAMED: &str = "can't run this command";
 
-/// As much of the server's own words as is told.
-const WORDS: usize = 160;
+/// Maximum length of the server's text in an error, in characters.
+const MAX_TEXT: usize = 160;
 
-/// An error of a request that was sent.
+/// Maps an error of a request that was sent.
 pub(crate) fn of_request(error: RedisError) -> Error {
     let (kind, detail) = match error.kind() {
         RedisKind::Io | RedisKind::Parse => {
@@ -56,7 +56,7 @@ pub(crate) fn of_request(error: RedisError) -> Error {
     Error::new(kind, detail).with_source(error)
 }
 
-/// An error of a request to a node of a cluster, that was sent.
+/// Maps an error of a request that was sent to a node of a cluster.
 pub(crate) fn of_node(error: RedisError) -> Error {
     if error.is_cluster_error() {
         let detail = "the cluster has no node for the slot at the moment";
@@ -65,7 +65,7 @@ pub(crate) fn of_node(error: RedisError) -> Error {
     of_request(error)
 }
 
-/// An error of a question about the deployment, which changes nothing.
+/// Maps an error of a question about the deployment, which changes nothing.
 pub(crate) fn of_question(error: RedisError) -> Error {
     if says(&error, "cluster support disabled") {
         let detail = "the server is not a cluster: its URL begins with redis:// or rediss://";
@@ -74,7 +74,7 @@ pub(crate) fn of_question(error: RedisError) -> Error {
     certain(of_request(error))
 }
 
-/// The error of what changes nothing and is asked again: it was certainly not carried out.
+/// Makes `Unknown` certain, for a question that changes nothing and is asked again.
 pub(crate) fn certain(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Unknown => {
@@ -84,7 +84,7 @@ pub(crate) fn certain(error: Error) -> Error {
     }
 }
 
-/// An error of a connection to `address` that was not made: nothing was sent.
+/// Maps an error of a connection to `address` that was not made. Nothing was sent.
 pub(crate) fn of_connect(error: RedisError, address: &ConnectionAddr) -> Error {
     let (kind, detail) = match error.kind() {
         RedisKind::RESP3NotSupported => (ErrorKind::Unsupported, "Redis 6.2 or later is needed".to_owned()),
@@ -106,12 +106,12 @@ pub(crate) fn of_connect(error: RedisError, address: &ConnectionAddr) -> Error {
     Error::new(kind, format!("{detail}: {address}")).with_source(error)
 }
 
-/// Whether a script lacked a right and the server does not say which (before Redis 7.2).
+/// Whether a script lacked a right and the server, a Redis before 7.2, does not name it.
 pub(crate) fn is_unnamed(error: &Error) -> bool {
     error.kind() == ErrorKind::Unauthorized && error.to_string().contains(UNNAMED)
 }
 
-/// The same refusal with the commands that may not be run, or, where that is not known, those that had to be.
+/// Adds the missing commands to a refusal or, if they are not known, the commands that the script needs.
 pub(crate) fn naming<'a>(
     error: Error,
     missing: &[String],
@@ -151,7 +151,7 @@ fn of_server(error: &RedisError) -> Option<(ErrorKind, String)> {
         || says(error, "The user executing the script can't")
         || says(error, "ACL failure in script")
     {
-        let words: String = error.detail().unwrap_or_default().chars().take(WORDS).collect();
+        let words: String = error.detail().unwrap_or_default().chars().take(MAX_TEXT).collect();
         return Some((ErrorKind::Unauthorized, format!("the user lacks a right: {words}")));
     }
     if let Some(refusal) = REFUSALS.iter().find(|refusal| is(error, refusal)) {
@@ -163,7 +163,7 @@ fn of_server(error: &RedisError) -> Option<(ErrorKind, String)> {
     None
 }
 
-/// Whether it is this refusal. Redis 6.2 wraps what stopped a script into one more error.
+/// Whether the error is this refusal. Redis 6.2 wraps an error that stopped a script into another one.
 fn is(error: &RedisError, refusal: &str) -> bool {
     error.code() == Some(refusal) || says(error, &format!(" -{refusal} "))
 }
@@ -172,7 +172,7 @@ fn says(error: &RedisError, text: &str) -> bool {
     error.detail().is_some_and(|detail| detail.contains(text))
 }
 
-/// An answer that no step gives: something else changed the data or the scripts. The step was executed.
+/// The error of an answer that no step gives: the data or the scripts were changed from outside. The step was executed.
 pub(crate) fn unexpected() -> Error {
     Error::new(ErrorKind::Unknown, "the server's answer was not understood")
 }

@@ -1,4 +1,4 @@
-//! The resource's side of fencing, for resources in a Redis (M9).
+//! The resource side of fencing, for resources in a Redis (M9).
 
 use redis::aio::ConnectionLike;
 use redis::{RedisError, Script, ToRedisArgs, Value};
@@ -6,15 +6,15 @@ use stanchion_core::{Error, FencingToken, Result, Ticket};
 
 use crate::error;
 
-/// A key of a Redis that only the newest holder of a mutex may write (M9). The Redis may be any, not only the one that
-/// keeps the mutex.
+/// Guards a key of a Redis, so that only the newest holder of a mutex writes it (M9). Any Redis will do, not only the one
+/// that keeps the mutex.
 ///
-/// A write is refused with a token smaller than the largest seen, and with the same token from another ticket, atomically
-/// with the write. This is what stops a holder that was paused past its lease; no lock can.
+/// A write with a token smaller than the largest seen is refused, and so is one with the same token from another ticket;
+/// the check is atomic with the write. This stops a holder that was paused past its lease, which no lock can do.
 ///
-/// What the largest token was stands under a key of its own, the *mark*, which never expires. Marks and data have to
-/// survive together: a server that loses the mark alone would let an older holder in. On a cluster both keys need the
-/// same hash tag.
+/// The largest token is kept under a key of its own, the *mark*, which never expires. Marks and data have to survive
+/// together: a server that loses the mark alone would let an older holder in. On a cluster both keys need the same hash
+/// tag.
 ///
 /// For other writes than `SET`, put [`GUARD`](Self::GUARD) in front of a script of your own and call
 /// `fenced(mark, token, ticket)` in it before the first write.
@@ -26,10 +26,11 @@ pub struct RedisFence {
 }
 
 impl RedisFence {
-    /// The Lua function `fenced(mark, token, ticket)`, to put in front of a script: `false` forbids to write.
+    /// The Lua function `fenced(mark, token, ticket)`, to put in front of a script. If it returns `false`, the script must
+    /// not write.
     pub const GUARD: &'static str = include_str!("lua/fence.lua");
 
-    /// A fence whose mark is kept under that key.
+    /// Makes a fence whose mark is kept under this key.
     #[must_use]
     pub fn new(mark: impl Into<String>) -> Self {
         Self {
@@ -39,11 +40,11 @@ impl RedisFence {
         }
     }
 
-    /// Sets a key, if the token is not an older holder's.
+    /// Sets a key, unless the token is that of an older holder.
     ///
     /// # Errors
-    /// `Lost` if a larger token was seen, or the same one from another ticket; then nothing was written. Otherwise as the
-    /// connection: `Unknown` where it broke, and the same call may then be made again.
+    /// `Lost` if a larger token was seen, or the same one from another ticket; then nothing was written. Otherwise the error
+    /// of the connection: `Unknown` if it broke, and then the same call may be made again.
     ///
     /// # Cancel safety
     /// A dropped call may have written.
@@ -60,7 +61,8 @@ impl RedisFence {
         verdict(call.invoke_async(connection).await)
     }
 
-    /// Lets the new ticket of an attached hold write with the token it kept, and no earlier ticket any more; see
+    /// Lets the new ticket of an attached hold write with the token that the hold kept. Earlier tickets cannot write with it
+    /// any more; see
     /// [`Fenced::hand_over`](stanchion_core::Fenced::hand_over).
     ///
     /// # Errors

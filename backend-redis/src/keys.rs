@@ -1,13 +1,13 @@
-//! Names of keys: where an object's state lives.
+//! Names of the keys that hold the state of an object.
 //!
-//! All keys of an object, the mailboxes of its waiters and their liveness have one hash tag `{namespace/stripe}`, and
-//! so one slot. What a key is for stands before the name, so that no name can be made to look like another key.
+//! All keys of an object, the mailboxes of its waiters and their liveness have one hash tag `{namespace/stripe}`, and so
+//! one slot. The purpose of a key stands before the name, so that no name can be made to look like another key.
 
 use stanchion_core::steps::{Object, ProcessId};
 use stanchion_core::{Error, Kind, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Over how many hash tags the objects are spread.
+/// Number of hash tags that the objects are spread over.
 pub(crate) const STRIPES: usize = 16;
 /// The layout of keys and values this version writes.
 pub(crate) const LAYOUT: &str = "1";
@@ -28,7 +28,7 @@ struct Stripe {
 
 impl Keyspace {
     /// # Errors
-    /// `InvalidArgument` unless it is 1 to 64 of `A-Z a-z 0-9 _ . -`.
+    /// `InvalidArgument` unless the namespace is 1 to 64 of `A-Z a-z 0-9 _ . -`.
     pub(crate) fn new(namespace: &str) -> Result<Self> {
         let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
         if namespace.is_empty() || namespace.len() > 64 || !namespace.bytes().all(legal) {
@@ -47,12 +47,12 @@ impl Keyspace {
         &self.namespace
     }
 
-    /// The key that says how the namespace is laid out.
+    /// Returns the key of the layout version of the namespace.
     pub(crate) fn layout(&self) -> String {
         format!("{{{}/0}}:layout", self.namespace)
     }
 
-    /// The keys of an object, in the order the scripts want them: five, of a wait group six, of a limiter three.
+    /// Returns the keys of an object in the order of the scripts: five, for a wait group six, for a limiter three.
     pub(crate) fn object(&self, object: &Object) -> Vec<String> {
         let (stripe, kind) = (self.stripe(object), object.kind.letter());
         let key = |part: &str| format!("{}{kind}{part}{}", stripe.tag, object.name);
@@ -66,7 +66,7 @@ impl Keyspace {
         keys
     }
 
-    /// The keys of a Bloom filter: its record, then those of its pages.
+    /// Returns the keys of a Bloom filter: its record, then its pages.
     #[cfg(feature = "bloom")]
     pub(crate) fn filter(&self, object: &Object, pages: &[u64]) -> Vec<String> {
         let (tag, kind) = (&self.stripe(object).tag, object.kind.letter());
@@ -74,23 +74,23 @@ impl Keyspace {
         std::iter::once(self.record(object)).chain(pages).collect()
     }
 
-    /// Where a piece of a Bloom filter stands while it is merged.
+    /// Returns the key of a piece of a Bloom filter while the piece is merged.
     #[cfg(feature = "bloom")]
     pub(crate) fn piece(&self, object: &Object) -> String {
         format!("{}{}t:{}", self.stripe(object).tag, object.kind.letter(), object.name)
     }
 
-    /// The key of an object's record.
+    /// Returns the key of an object's record.
     pub(crate) fn record(&self, object: &Object) -> String {
         format!("{}{}:{}", self.stripe(object).tag, object.kind.letter(), object.name)
     }
 
-    /// The hash tag of a stripe, without its braces.
+    /// Returns the hash tag of a stripe, without its braces.
     pub(crate) fn tag(&self, stripe: usize) -> String {
         format!("{}/{stripe}", self.namespace)
     }
 
-    /// The mailboxes of a process, one for each stripe.
+    /// Returns the mailboxes of a process, one for each stripe.
     pub(crate) fn boxes(&self, process: ProcessId) -> Vec<String> {
         self.stripes.iter().map(|stripe| format!("{}box:{process}", stripe.tag)).collect()
     }
@@ -100,7 +100,7 @@ impl Keyspace {
     }
 }
 
-/// The stripe of an object.
+/// Returns the stripe of an object.
 pub(crate) fn stripe_of(object: &Object) -> usize {
     let mut bytes = Vec::with_capacity(1 + object.name.as_str().len());
     bytes.extend(object.kind.letter().encode_utf8(&mut [0; 4]).bytes());

@@ -6,15 +6,15 @@ mod cluster;
 mod config;
 mod error;
 mod fence;
-mod given;
 mod keys;
 mod link;
+mod request;
 mod route;
 mod script;
 mod sentinel;
 mod steps;
 mod store;
-mod unit;
+mod user_connection;
 mod wake;
 
 pub use config::RedisBuilder;

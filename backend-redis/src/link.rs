@@ -1,4 +1,4 @@
-//! One connection of many callers, made when needed and anew when broken.
+//! A connection that many callers share. It is made when needed, and made anew when it broke.
 
 mod attempt;
 
@@ -16,15 +16,15 @@ use tokio::time::timeout_at;
 use self::attempt::Attempts;
 use crate::access::Access;
 use crate::error;
-use crate::given::{Given, exchange};
+use crate::request::{Answered, Answers, Request, exchange};
 use crate::sentinel::Sentinels;
-use crate::unit::{Answered, Answers, Unit};
+use crate::user_connection::UserConnection;
 
-/// Connections kept at most: one for each runtime that asks.
-const RUNTIMES: usize = 16;
+/// Maximum number of connections, one for each runtime that sends requests.
+const MAX_CONNECTIONS: usize = 16;
 
-/// How long an attempt to connect may take at least.
-const SHORTEST_ATTEMPT: Duration = Duration::from_secs(1);
+/// Minimum timeout of an attempt to connect.
+const MIN_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Where a link leads.
 #[derive(Clone, Debug)]
@@ -33,28 +33,28 @@ pub(crate) enum Endpoint {
     Server(Access),
     /// To whichever server the sentinels announce.
     Sentinel(Arc<Sentinels>),
-    /// To where the user's connection leads.
-    Given(Given),
+    /// To the servers of the user's connection.
+    UserConnection(UserConnection),
 }
 
 impl Endpoint {
     /// Makes a connection; see [`Access::connect`].
     ///
     /// # Errors
-    /// Why there is none. Nothing was sent.
+    /// If no connection was made. Nothing was sent.
     pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Weak<()>)> {
         match self {
             Self::Server(access) => access.connect().await,
             Self::Sentinel(sentinels) => sentinels.connect().await,
-            Self::Given(_) => {
+            Self::UserConnection(_) => {
                 Err(Error::new(ErrorKind::Unsupported, "the user's connection is the only one"))
             }
         }
     }
 }
 
-/// A connection, and what tells whether its driver still runs. The driver is a task of the runtime that connected,
-/// and only that one can be relied on to run it.
+/// A connection, and a handle that shows whether its driver still runs. The driver is a task of the runtime that connected:
+/// it can be relied on only as long as that runtime runs.
 struct Open {
     runtime: Id,
     connection: MultiplexedConnection,
@@ -72,13 +72,13 @@ impl Connections {
 
     fn keep(&self, connection: Open) {
         let mut all = self.all();
-        if all.len() >= RUNTIMES {
+        if all.len() >= MAX_CONNECTIONS {
             all.remove(0);
         }
         all.push(connection);
     }
 
-    /// The connection of a runtime; those whose driver has ended are let go.
+    /// Returns the connection of a runtime. Drops the connections whose driver has ended.
     fn find(&self, runtime: Id) -> Option<(MultiplexedConnection, Weak<()>)> {
         let mut all = self.all();
         all.retain(|open| open.driver.strong_count() > 0);
@@ -86,57 +86,57 @@ impl Connections {
         Some((open.connection.clone(), Weak::clone(&open.driver)))
     }
 
-    /// Lets a connection go. Others' requests on it still get their answers.
+    /// Drops a connection. Requests of other callers on it still get their answers.
     fn discard(&self, driver: &Weak<()>) {
         self.all().retain(|open| !open.driver.ptr_eq(driver));
     }
 }
 
-/// A connection to one server. Requests of many callers share it; a caller that stops waiting leaves the others'
-/// answers in order.
+/// A connection to one server. Many callers share it; when one of them stops waiting, the answers of the others stay in
+/// order.
 pub(crate) struct Link {
     endpoint: Endpoint,
-    limit: Duration,
+    timeout: Duration,
     connections: Arc<Connections>,
-    /// One attempt to connect at a time of each runtime: those who wait for it use its connection, whoever began it.
+    /// One attempt to connect at a time for each runtime. All callers that wait for it use its connection.
     attempts: Attempts,
 }
 
 impl Link {
-    /// A link that has not connected yet. `limit` bounds each request.
-    pub(crate) fn new(endpoint: Endpoint, limit: Duration) -> Self {
-        Self { endpoint, limit, connections: Arc::default(), attempts: Attempts::default() }
+    /// Makes a link that has not connected yet. `timeout` is the time limit of each request.
+    pub(crate) fn new(endpoint: Endpoint, timeout: Duration) -> Self {
+        Self { endpoint, timeout, connections: Arc::default(), attempts: Attempts::default() }
     }
 
-    /// The time limit of a request.
-    pub(crate) fn limit(&self) -> Duration {
-        self.limit
+    /// Returns the time limit of a request.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
     }
 
-    /// Whether it leads to all nodes of a cluster, by a connection that finds the right one.
+    /// Whether its connection leads to all nodes of a cluster, and finds the right one by itself.
     pub(crate) fn is_cluster(&self) -> bool {
-        matches!(&self.endpoint, Endpoint::Given(given) if given.is_cluster)
+        matches!(&self.endpoint, Endpoint::UserConnection(connection) if connection.is_cluster)
     }
 
-    /// Sends a unit and waits for its answer until `end`, connecting included. A server that does not know a script has
-    /// not executed it and is sent the text. The inner error is what the server answered.
+    /// Sends a request and waits for its answer until `end`, connecting included. A server that does not know a script has
+    /// not executed it, and is sent its text. The inner error is the answer of the server.
     ///
     /// # Errors
     /// `Unavailable` if it was not sent, `Unknown` if it was and no answer came.
-    pub(crate) async fn carry(
+    pub(crate) async fn send(
         &self,
-        unit: Unit<'_>,
+        request: Request<'_>,
         asking: bool,
         end: Instant,
     ) -> Result<RedisResult<Answered>> {
-        let mut answers = self.exchange(&unit.commands(asking, false), end).await?;
+        let mut answers = self.exchange(&request.commands(asking, false), end).await?;
         if asking {
             answers.next();
         }
         let first = answers.next().ok_or_else(error::unexpected)?;
         let value = match first {
             Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
-                answers = self.exchange(&unit.commands(asking, true), end).await?;
+                answers = self.exchange(&request.commands(asking, true), end).await?;
                 if asking {
                     answers.next();
                 }
@@ -152,11 +152,11 @@ impl Link {
         Ok(value.map(|value| Answered { value, acknowledged: answers.next().map(read) }))
     }
 
-    /// What an answer that is an error means, of this connection.
+    /// Returns what an error answer on this connection means.
     pub(crate) fn judge(&self, error: RedisError) -> Error {
         let error = error::of_request(error);
         if self.is_cluster() && error.kind() == ErrorKind::Unavailable {
-            // It may be the answer to a second attempt of the client library's, after one whose reply was lost.
+            // The client library may have sent it twice: this can be the answer to its second attempt, after a lost reply.
             return Error::new(ErrorKind::Unknown, "the last attempt was refused").with_source(error);
         }
         error
@@ -164,8 +164,8 @@ impl Link {
 
     async fn exchange(&self, commands: &[Cmd], end: Instant) -> Result<Answers> {
         let late = |_| Error::new(ErrorKind::Unknown, "no answer within the request's time limit");
-        if let Endpoint::Given(given) = &self.endpoint {
-            let answers = timeout_at(end, given.exchange(commands)).await.map_err(late)?;
+        if let Endpoint::UserConnection(connection) = &self.endpoint {
+            let answers = timeout_at(end, connection.exchange(commands)).await.map_err(late)?;
             return Ok(answers.map_err(|error| self.judge(error))?.into_iter());
         }
         let connected = timeout_at(end, self.connection()).await;
@@ -181,7 +181,7 @@ impl Link {
         };
         match answers {
             Ok(answers) => {
-                if answers.iter().any(|answer| answer.as_ref().is_err_and(is_of_another)) {
+                if answers.iter().any(|answer| answer.as_ref().is_err_and(asks_for_new_connection)) {
                     self.connections.discard(&driver);
                 }
                 Ok(answers.into_iter())
@@ -200,24 +200,24 @@ impl Link {
         if let Some(open) = self.connections.find(runtime) {
             return Ok(open);
         }
-        // Shorter than a request: an attempt that met an outage must not keep those that come after it.
-        let limit = SHORTEST_ATTEMPT.max(self.limit / 2);
-        let attempt = || self.attempts.of(runtime, &self.endpoint, &self.connections, limit);
+        // Shorter than a request: an attempt that met an outage must not hold up the later ones.
+        let timeout = MIN_ATTEMPT_TIMEOUT.max(self.timeout / 2);
+        let attempt = || self.attempts.of(runtime, &self.endpoint, &self.connections, timeout);
         let first = attempt();
         if let Some(open) = self.connections.find(runtime) {
             return Ok(open);
         }
-        let is_anothers = first.is_anothers;
+        let is_shared = first.is_shared;
         match first.end().await {
-            // It may have begun when nothing was as it is now.
-            Err(_) if is_anothers => attempt().end().await,
+            // The attempt may have begun long ago, under other conditions.
+            Err(_) if is_shared => attempt().end().await,
             made => made,
         }
     }
 }
 
-/// Whether a new connection may do better: to the server that is the primary now, or with rights that this one has lost.
-fn is_of_another(error: &RedisError) -> bool {
+/// Whether a new connection may help: to the server that is the primary now, or with rights that this one has lost.
+fn asks_for_new_connection(error: &RedisError) -> bool {
     error.kind() == redis::ErrorKind::Server(ServerErrorKind::ReadOnly)
         || error.kind() == redis::ErrorKind::Server(ServerErrorKind::MasterDown)
         || error.kind() == redis::ErrorKind::AuthenticationFailed
@@ -227,7 +227,7 @@ fn is_of_another(error: &RedisError) -> bool {
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
-            .field("limit", &self.limit)
+            .field("timeout", &self.timeout)
             .field("connections", &self.connections.all().len())
             .finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! Where the steps' requests go: the one place that knows whether there are stripes on several servers.
+//! Routes the requests of the steps. No other module knows whether the stripes are on several servers.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use stanchion_core::clock::{Instant, now};
 use crate::cluster::Cluster;
 use crate::error;
 use crate::link::Link;
-use crate::unit::{Answered, Unit};
+use crate::request::{Answered, Request};
 
-/// The way to the servers of a store.
+/// The route to the servers of a store.
 #[derive(Debug)]
 pub(crate) enum Route {
     /// One server holds all stripes, or the connection finds the right one by itself.
@@ -21,15 +21,15 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    /// The time limit of a request.
-    pub(crate) fn limit(&self) -> Duration {
+    /// Returns the time limit of a request.
+    pub(crate) fn timeout(&self) -> Duration {
         match self {
-            Self::One(link) => link.limit(),
-            Self::Cluster(cluster) => cluster.limit(),
+            Self::One(link) => link.timeout(),
+            Self::Cluster(cluster) => cluster.timeout(),
         }
     }
 
-    /// What is on stripes of one lane can leave in one request.
+    /// Returns the lane of a stripe. One request can carry entries of one lane only.
     pub(crate) fn lane(&self, stripe: usize) -> usize {
         match self {
             Self::One(link) if !link.is_cluster() => 0,
@@ -37,35 +37,35 @@ impl Route {
         }
     }
 
-    /// Sends a unit about keys of one stripe, and waits for its answer until `end`.
+    /// Sends a request about keys of one stripe, and waits for its answer until `end`.
     ///
     /// # Errors
-    /// `Unavailable` if it was not executed, `Unknown` if it may have been, or what the server's refusal means.
-    pub(crate) async fn carry(&self, stripe: usize, unit: Unit<'_>, end: Instant) -> Result<Answered> {
+    /// `Unavailable` if it was not executed, `Unknown` if it may have been, or the kind of the server's refusal.
+    pub(crate) async fn send(&self, stripe: usize, request: Request<'_>, end: Instant) -> Result<Answered> {
         match self {
-            Self::One(link) => link.carry(unit, false, end).await?.map_err(|error| link.judge(error)),
-            Self::Cluster(cluster) => cluster.carry(stripe, unit, end).await,
+            Self::One(link) => link.send(request, false, end).await?.map_err(|error| link.judge(error)),
+            Self::Cluster(cluster) => cluster.send(stripe, request, end).await,
         }
     }
 
     /// Sends a command about a key of one stripe.
     ///
     /// # Errors
-    /// As [`carry`](Self::carry).
-    pub(crate) async fn send(&self, stripe: usize, command: &Cmd) -> Result<Value> {
-        let answered = self.carry(stripe, Unit::Command(command), now() + self.limit()).await?;
+    /// As [`send`](Self::send).
+    pub(crate) async fn send_command(&self, stripe: usize, command: &Cmd) -> Result<Value> {
+        let answered = self.send(stripe, Request::Command(command), now() + self.timeout()).await?;
         Ok(answered.value)
     }
 
-    /// Sends a command to each primary; tells who answered, where there are several.
+    /// Sends a command to each primary. Returns the answers with the name of the node, which is empty for a single server.
     ///
     /// # Errors
-    /// Why the primaries are not known.
-    pub(crate) async fn each(&self, command: &Cmd) -> Result<Vec<(String, Result<Value>)>> {
-        let (unit, end) = (Unit::Command(command), now() + self.limit());
+    /// If the primaries could not be found out.
+    pub(crate) async fn send_to_each_primary(&self, command: &Cmd) -> Result<Vec<(String, Result<Value>)>> {
+        let (request, end) = (Request::Command(command), now() + self.timeout());
         match self {
             Self::One(link) => {
-                let answer = link.carry(unit, false, end).await;
+                let answer = link.send(request, false, end).await;
                 let answer = answer.and_then(|answer| answer.map_err(error::of_request));
                 Ok(match answer {
                     Ok(Answered { value: Value::Map(nodes), .. }) if link.is_cluster() => {
@@ -75,7 +75,7 @@ impl Route {
                 })
             }
             Self::Cluster(cluster) => {
-                let answers = cluster.each(unit, end).await?.into_iter();
+                let answers = cluster.send_to_each_primary(request, end).await?.into_iter();
                 Ok(answers
                     .map(|(node, answer)| (node.to_string(), answer.map(|answered| answered.value)))
                     .collect())

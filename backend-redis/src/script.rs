@@ -1,4 +1,4 @@
-//! The scripts, by their hash; the text is sent only to a server that does not know it.
+//! The scripts. They are called by their hash; the text is sent only to a server that does not know it.
 
 use std::collections::BTreeSet;
 
@@ -46,40 +46,40 @@ macro_rules! bloom_script {
 pub(crate) struct Script {
     text: &'static str,
     hash: String,
-    /// What it writes is not to be handed out before replicas have it, if the store asks for that.
+    /// It grants holds: they are not handed out before enough replicas have them, if the store asks for that.
     pub(crate) grants: bool,
-    /// It is about records alone: it takes one key of each object and answers with one number for each.
-    pub(crate) short: bool,
+    /// It works on the records alone: it takes one key of each object and answers with one number for each.
+    pub(crate) record_only: bool,
 }
 
 impl Script {
     pub(crate) fn new(text: &'static str) -> Self {
         let hash = redis::Script::new(text).get_hash().to_owned();
-        Self { text, hash, grants: false, short: false }
+        Self { text, hash, grants: false, record_only: false }
     }
 
     fn granting(self) -> Self {
         Self { grants: true, ..self }
     }
 
-    fn short(self) -> Self {
-        Self { short: true, ..self }
+    fn record_only(self) -> Self {
+        Self { record_only: true, ..self }
     }
 
-    /// The commands that its text calls.
+    /// Returns the commands that its text calls.
     pub(crate) fn commands(&self) -> BTreeSet<&'static str> {
         let calls = self.text.split("call('").skip(1);
         calls.filter_map(|call| call.split('\'').next()).collect()
     }
 
-    /// The start of the command that calls the script by its hash.
+    /// Returns the start of the command that calls the script by its hash.
     pub(crate) fn by_hash(&self) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         command.arg(&self.hash);
         command
     }
 
-    /// The start of the command that brings the text along.
+    /// Returns the start of the command that calls the script with its text.
     pub(crate) fn by_text(&self) -> Cmd {
         let mut command = redis::cmd("EVAL");
         command.arg(self.text);
@@ -87,7 +87,7 @@ impl Script {
     }
 }
 
-/// All of them.
+/// The scripts of a store.
 #[derive(Debug)]
 pub(crate) struct Scripts {
     pub(crate) lock: Script,
@@ -112,7 +112,7 @@ pub(crate) struct Scripts {
     pub(crate) bloom: BloomScripts,
 }
 
-/// Those of Bloom filters.
+/// The scripts of Bloom filters.
 #[cfg(feature = "bloom")]
 #[derive(Debug)]
 pub(crate) struct BloomScripts {
@@ -127,8 +127,8 @@ pub(crate) struct BloomScripts {
 impl Scripts {
     pub(crate) fn new() -> Self {
         Self {
-            lock: script!(alone "lock").short(),
-            unlock: script!(alone "unlock").short(),
+            lock: script!(alone "lock").record_only(),
+            unlock: script!(alone "unlock").record_only(),
             acquire: script!("acquire").granting(),
             renew: script!("renew"),
             release: script!("release"),
@@ -169,10 +169,10 @@ impl BloomScripts {
 mod tests {
     use super::*;
 
-    /// What is sent outside of scripts.
+    /// The commands that are sent outside of scripts.
     const SENT: [&str; 9] = ["PING", "INFO", "EVALSHA", "EVAL", "BLPOP", "SETNX", "SET", "GET", "DEL"];
 
-    /// What the rule of that number in the manual grants.
+    /// The commands that the rule with this index in the manual grants.
     fn granted(index: usize) -> BTreeSet<String> {
         let manual = include_str!("../README.md");
         let rule = manual.lines().filter(|line| line.starts_with("ACL SETUSER")).nth(index).unwrap();

@@ -1,4 +1,4 @@
-//! The primary that sentinels announce, asked for at every connection.
+//! Finds the primary that sentinels announce, anew for every connection.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -12,28 +12,28 @@ use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::access::{Access, Address};
 use crate::error;
-use crate::given::exchange;
+use crate::request::exchange;
 
-/// After so long without a connection the sentinels are asked once more, beside the attempts under way: what they
-/// announced first may have been the primary that is about to be replaced.
-const ROUND: Duration = Duration::from_millis(250);
+/// Interval after which the sentinels are asked once more while no connection was made, beside the attempts under way. They
+/// may have announced a primary that is about to be replaced.
+const ROUND_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The sentinels of a service.
 #[derive(Debug)]
 pub(crate) struct Sentinels {
-    /// How each is reached.
+    /// Access to each sentinel.
     pub(crate) sentinels: Vec<Access>,
     pub(crate) service: String,
-    /// How the servers are reached.
+    /// Access to the servers of the service.
     pub(crate) servers: Access,
 }
 
 impl Sentinels {
-    /// Connects to the server that some sentinel announces and that says itself that it is the primary. All sentinels are
-    /// asked at once, so that those which are away cost nothing.
+    /// Connects to a server that a sentinel announces, and that says itself that it is the primary. All sentinels are asked
+    /// at once, so that a sentinel that is away costs nothing.
     ///
     /// # Errors
-    /// That of the last attempt, if all fail; one that no further attempt would mend comes first.
+    /// The error of the last attempt, if all fail; an error that no further attempt would mend comes first.
     pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Weak<()>)> {
         let mut attempts = FuturesUnordered::new();
         let mut failed: Option<Error> = None;
@@ -43,7 +43,7 @@ impl Sentinels {
                     .iter()
                     .map(|sentinel| async move { self.through(sentinel).await.map_err(error::certain) }),
             );
-            let mut round = std::pin::pin!(sleep(ROUND));
+            let mut round = std::pin::pin!(sleep(ROUND_INTERVAL));
             loop {
                 tokio::select! {
                     attempt = attempts.next() => match attempt {
@@ -67,7 +67,7 @@ impl Sentinels {
         let role = match ask(&mut connection, redis::cmd("ROLE")).await {
             Ok(Value::Array(parts)) => parts.into_iter().next(),
             Ok(_) => None,
-            // Whoever may not ask goes by the sentinels' word.
+            // A user without the right to ask relies on the sentinels.
             Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoPerm) => {
                 return Ok((connection, driver));
             }

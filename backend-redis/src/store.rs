@@ -1,12 +1,12 @@
-//! The store: the engine over the steps.
+//! The store: an engine over the steps.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use stanchion_core::engine::{Background, Engine};
 #[cfg(feature = "bloom")]
 use stanchion_core::steps::BloomSteps;
 use stanchion_core::steps::{GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
-use stanchion_core::engine::{Engine, Background};
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
@@ -22,16 +22,16 @@ use crate::wake::RedisWake;
 
 /// All primitives on a Redis server, on the primary that sentinels announce, or on a cluster.
 ///
-/// It uses three connections, whatever the number of holds and waiters: one for callers' requests, one for the engine's
-/// renewals, releases and polls, and one that waits for wake-ups; of a cluster, the first two to each primary and the
-/// last for each of the 16 stripes that has waiters. A connection that breaks is made anew by the next request; callers
-/// of several runtimes use a connection each.
+/// It uses three connections, whatever the number of holds and waiters: one for the requests of callers, one for the
+/// renewals, releases and polls of the engine, and one that waits for wake-ups. On a cluster it uses the first two to each
+/// primary, and one for wake-ups for each of the 16 stripes that has waiters. The next request replaces a connection that
+/// broke; callers of several runtimes use a connection each.
 ///
-/// While the slot of a stripe is moved to another node of a cluster, nothing on that stripe is executed (the server
-/// answers `TRYAGAIN`); requests wait for the end of it within their time limit.
+/// While the slot of a stripe is being moved to another node of a cluster, requests on that stripe are not executed (the
+/// server answers `TRYAGAIN`); they wait for the end of the move within their time limit.
 ///
 /// # Drop
-/// The last handle, guard or clone gone, queued releases are sent for up to 2 s; the leases free the rest.
+/// When the last handle, guard and clone is dropped, queued releases are sent for up to 2 s; the leases free the rest.
 #[derive(Clone, Debug)]
 pub struct RedisStore {
     engine: Engine,
@@ -42,16 +42,16 @@ pub struct RedisStore {
 pub struct StepsOfStore {
     /// The steps for callers.
     pub callers: Arc<RedisSteps>,
-    /// The same over a connection of the engine's own, not connected yet.
+    /// The same steps over a connection of the engine's own, which is not connected yet.
     pub own: Arc<RedisSteps>,
-    /// The wake-ups, not connected yet.
+    /// The wake-ups, which are not connected yet.
     pub wake: Arc<RedisWake>,
     /// What the store offers.
     pub capabilities: Capabilities,
 }
 
 impl RedisStore {
-    /// Connects to the server of a URL; see [`RedisBuilder::new`] for what it may hold.
+    /// Connects to the server of a URL; see [`RedisBuilder::new`] for the parts of a URL.
     ///
     /// # Errors
     /// As [`RedisBuilder::new`] and [`RedisBuilder::connect`].
@@ -59,7 +59,7 @@ impl RedisStore {
         Self::builder(url)?.connect().await
     }
 
-    /// A builder with the server of a URL.
+    /// Returns a builder with the server of a URL.
     ///
     /// # Errors
     /// As [`RedisBuilder::new`].
@@ -72,11 +72,13 @@ impl RedisBuilder {
     /// Connects, checks the server and starts the engine.
     ///
     /// # Errors
-    /// `InvalidArgument` for an option out of range; `Unavailable`, `Unknown` or `Unauthorized` where the server cannot
-    /// be asked; `UnsafeStore` if it may evict keys or is a replica; `ConfigMismatch` if the namespace has another
-    /// layout; `Unsupported` for a Redis before 6.2; `InvalidArgument` if a cluster was said to be a server or the other
-    /// way round. Of a cluster every primary is checked. What the user has no right to look at is logged as `unverified`
-    /// (C22).
+    /// - `InvalidArgument` for an option out of range, or if the URL says server and it is a cluster, or the other way round.
+    /// - `Unavailable`, `Unknown` or `Unauthorized` if the server cannot be asked.
+    /// - `UnsafeStore` if the server may evict keys or is a replica.
+    /// - `ConfigMismatch` if the namespace has another layout.
+    /// - `Unsupported` for a Redis before 6.2.
+    ///
+    /// On a cluster every primary is checked. A setting that the user has no right to read is logged as `unverified` (C22).
     pub async fn connect(self) -> Result<RedisStore> {
         let wrap = self.wrap.clone();
         let StepsOfStore { callers, own, wake, capabilities } = self.steps().await?;
@@ -86,7 +88,7 @@ impl RedisBuilder {
         Ok(RedisStore { engine: engine.map_err(context)? })
     }
 
-    /// Connects and checks the server; the steps, for those who drive them themselves.
+    /// Connects and checks the server. Returns the steps, for callers that drive them themselves.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -97,7 +99,7 @@ impl RedisBuilder {
         let routes = deployment.routes(&keyspace, keyspace.boxes(process), request_timeout);
         let Routes { callers, own, wake, wakes } = routes.map_err(context)?;
         let server = check::servers(&callers, &keyspace).await.map_err(context)?;
-        if wakes && matches!(deployment, Deployment::Given { .. }) {
+        if wakes && matches!(deployment, Deployment::UserConnection { .. }) {
             check::same(&callers, &own, &keyspace, process).await.map_err(context)?;
         }
         let (scripts, busy) = (Scripts::new(), Busy::new());
@@ -113,7 +115,7 @@ impl RedisBuilder {
 
 fn engine_steps(steps: Arc<RedisSteps>) -> Steps {
     let permits = Arc::clone(&steps) as Arc<dyn PermitSteps>;
-    let mut all = Steps::new(permits, steps.route().limit());
+    let mut all = Steps::new(permits, steps.route().timeout());
     all.groups = Some(Arc::clone(&steps) as Arc<dyn GroupSteps>);
     all.limits = Some(Arc::clone(&steps) as Arc<dyn LimitSteps>);
     #[cfg(feature = "bloom")]

@@ -1,9 +1,9 @@
-//! Requests to a cluster: each to the node that holds its stripe, wherever that is now.
+//! Sends requests to a cluster: each to the node that holds its stripe at the moment.
 //!
-//! There are 16 slots to know of, one for each stripe, so the routing is a table of 16 addresses. The client library's own
-//! cluster connection is not used: it sends a request again whose reply was lost, and then tells only what became of
-//! the last attempt, so that a refusal of the second would hide that the first may have been executed (C3); and it has
-//! no connection that could block on one node.
+//! Each of the 16 stripes is in one slot, so that the routing is a table of 16 addresses. The client library's own cluster
+//! connection is not used. It sends a request whose reply was lost again, and returns the result of the last attempt only:
+//! a refusal of the second would hide that the first may have been executed (C3). Nor has it a connection that could block
+//! on one node.
 
 mod slots;
 mod topology;
@@ -22,26 +22,26 @@ pub(crate) use self::topology::Topology;
 use crate::access::Address;
 use crate::error;
 use crate::link::{Endpoint, Link};
-use crate::unit::{Answered, Unit};
+use crate::request::{Answered, Request};
 
-/// Between two attempts of one request while the cluster finds a node for it.
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LAST_PAUSE: Duration = Duration::from_millis(160);
-/// Redirections in a row that are followed without a pause.
-const HASTE: u32 = 3;
+/// Minimum and maximum interval between two attempts of one request while the cluster finds a node for it.
+const MIN_PAUSE: Duration = Duration::from_millis(10);
+const MAX_PAUSE: Duration = Duration::from_millis(160);
+/// Maximum number of redirections in a row that are followed without a pause.
+const MAX_FOLLOWED: u32 = 3;
 
 /// One connection to each node that is asked.
 pub(crate) struct Cluster {
     topology: Arc<Topology>,
-    limit: Duration,
+    timeout: Duration,
     links: Mutex<HashMap<Address, Arc<Link>>>,
 }
 
-/// What is to be done about an answer or a failure that says that nothing was executed.
+/// What to do after an answer or a failure that proves that nothing was executed.
 enum Next {
-    /// Ask the stripe's node, which is known better now.
+    /// Ask the node that the stripe is now known to be on.
     Follow,
-    /// Ask again after a pause, and, if `read`, after asking the nodes who holds what.
+    /// Ask again after a pause and, if `read`, after reading from the nodes which of them holds what.
     Again { error: Error, read: bool },
 }
 
@@ -56,27 +56,27 @@ impl Next {
 }
 
 impl Cluster {
-    pub(crate) fn new(topology: Arc<Topology>, limit: Duration) -> Self {
-        Self { topology, limit, links: Mutex::default() }
+    pub(crate) fn new(topology: Arc<Topology>, timeout: Duration) -> Self {
+        Self { topology, timeout, links: Mutex::default() }
     }
 
-    pub(crate) fn limit(&self) -> Duration {
-        self.limit
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
     }
 
-    /// Sends a unit to the node of a stripe. What was certainly not executed is sent again, to where the cluster says,
-    /// until `end`; what may have been is not.
+    /// Sends a request to the node of a stripe. A request that was certainly not executed is sent again until `end`, to the
+    /// node that the cluster names. One that may have been executed is not.
     ///
     /// # Errors
     /// `Unavailable` if it was not executed, `Unknown` if it may have been.
-    pub(crate) async fn carry(&self, stripe: usize, unit: Unit<'_>, end: Instant) -> Result<Answered> {
-        let (mut pause, mut followed) = (FIRST_PAUSE, 0);
+    pub(crate) async fn send(&self, stripe: usize, request: Request<'_>, end: Instant) -> Result<Answered> {
+        let (mut pause, mut followed) = (MIN_PAUSE, 0);
         // An attempt that could hardly be answered in time would only make a certain refusal uncertain.
         let last_start = end - end.saturating_duration_since(now()) / 4;
         loop {
             let (owner, version) = self.topology.owner(stripe);
             let next = match owner {
-                Some(owner) => match self.attempt(stripe, &owner, unit, end).await? {
+                Some(owner) => match self.attempt(stripe, &owner, request, end).await? {
                     Ok(answered) => return Ok(answered),
                     Err(next) => next,
                 },
@@ -88,7 +88,7 @@ impl Cluster {
                 None => Next::read(Error::new(ErrorKind::Unavailable, "no node of the cluster has the slot")),
             };
             let (error, read) = match next {
-                Next::Follow if followed < HASTE => {
+                Next::Follow if followed < MAX_FOLLOWED => {
                     followed += 1;
                     continue;
                 }
@@ -99,9 +99,9 @@ impl Cluster {
                 return Err(error);
             }
             sleep(pause).await;
-            pause = (pause * 2).min(LAST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
             if read {
-                // Without an answer the old table serves, and the next attempt says what is wrong.
+                // Without an answer the old table serves, and the next attempt shows what is wrong.
                 let _ = timeout_at(last_start, self.topology.read(version)).await;
             }
             if now() >= last_start {
@@ -114,10 +114,10 @@ impl Cluster {
         &self,
         stripe: usize,
         owner: &Address,
-        unit: Unit<'_>,
+        request: Request<'_>,
         end: Instant,
     ) -> Result<std::result::Result<Answered, Next>> {
-        let answer = match self.link(owner).carry(unit, false, end).await {
+        let answer = match self.link(owner).send(request, false, end).await {
             Ok(answer) => answer,
             Err(error) if error.kind() == ErrorKind::Unavailable => return Ok(Err(Next::read(error))),
             Err(error) => return Err(error),
@@ -134,7 +134,7 @@ impl Cluster {
                 }
                 _ => Next::read(error::of_node(failed)),
             })),
-            redis::ErrorKind::Server(ServerErrorKind::Ask) => self.ask(&failed, owner, unit, end).await,
+            redis::ErrorKind::Server(ServerErrorKind::Ask) => self.ask(&failed, owner, request, end).await,
             redis::ErrorKind::Server(ServerErrorKind::TryAgain) => {
                 Ok(Err(Next::pause(error::of_node(failed))))
             }
@@ -145,16 +145,16 @@ impl Cluster {
         }
     }
 
-    /// Sends the unit to the node that is getting the slot, as `failed` says.
+    /// Sends the request to the node that the slot is being moved to, which `failed` names.
     async fn ask(
         &self,
         failed: &RedisError,
         owner: &Address,
-        unit: Unit<'_>,
+        request: Request<'_>,
         end: Instant,
     ) -> Result<std::result::Result<Answered, Next>> {
         let Some(to) = redirection(failed, owner) else { return Err(error::of_node(failed.clone())) };
-        match self.link(&to).carry(unit, true, end).await {
+        match self.link(&to).send(request, true, end).await {
             Ok(Ok(answered)) => Ok(Ok(answered)),
             // While the slot is moved, neither node has all keys.
             Ok(Err(failed)) if failed.is_cluster_error() => Ok(Err(Next::pause(error::of_node(failed)))),
@@ -164,40 +164,43 @@ impl Cluster {
         }
     }
 
-    /// Sends a unit to every primary.
+    /// Sends a request to every primary.
     ///
     /// # Errors
-    /// Why the primaries are not known.
-    pub(crate) async fn each(
+    /// If the primaries could not be found out.
+    pub(crate) async fn send_to_each_primary(
         &self,
-        unit: Unit<'_>,
+        request: Request<'_>,
         end: Instant,
     ) -> Result<Vec<(Address, Result<Answered>)>> {
         self.topology.read(self.topology.owner(0).1).await?;
         let mut answers = Vec::new();
         for address in self.topology.primaries() {
-            let answer = self.link(&address).carry(unit, false, end).await;
+            let answer = self.link(&address).send(request, false, end).await;
             let answer = answer.and_then(|answer| answer.map_err(error::of_node));
             answers.push((address, answer));
         }
         Ok(answers)
     }
 
-    /// The connection to a node. Those to nodes that hold nothing any more are let go.
+    /// Returns the connection to a node. Drops the connections to nodes that are not primaries any more.
     fn link(&self, address: &Address) -> Arc<Link> {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(link) = links.get(address) {
             return Arc::clone(link);
         }
         links.retain(|address, _| self.topology.holds_any(address));
-        let link = Arc::new(Link::new(Endpoint::Server(self.topology.access(address)), self.limit));
+        let link = Arc::new(Link::new(Endpoint::Server(self.topology.access(address)), self.timeout));
         links.insert(address.clone(), Arc::clone(&link));
         link
     }
 }
 
 fn unreached() -> Error {
-    Error::new(ErrorKind::Unavailable, "the cluster was not found in order within the request's time limit")
+    Error::new(
+        ErrorKind::Unavailable,
+        "no node of the cluster could serve the slot within the request's time limit",
+    )
 }
 
 fn redirection(error: &RedisError, sender: &Address) -> Option<Address> {

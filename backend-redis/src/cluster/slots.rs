@@ -1,11 +1,11 @@
-//! Which slot of a cluster a hash tag belongs to.
+//! Maps a hash tag to its slot of a cluster.
 
-/// All slots of a cluster.
+/// Number of slots of a cluster.
 const SLOTS: u16 = 16_384;
 /// CRC-16/XMODEM, as in the specification of Redis Cluster.
 const POLYNOMIAL: u16 = 0x1021;
 
-/// The slot of all keys with this hash tag, which stands between the braces.
+/// Returns the slot of all keys with this hash tag, given without its braces.
 pub(crate) fn slot(tag: &str) -> u16 {
     let crc = tag.bytes().fold(0, |crc: u16, byte| {
         (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {

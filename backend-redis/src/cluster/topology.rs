@@ -1,4 +1,4 @@
-//! Which node holds which stripe: what all connections of a store to a cluster know together.
+//! Which node holds which stripe. All connections of a store to a cluster share this.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,36 +14,36 @@ use tokio::time::{timeout, timeout_at};
 use super::slots::slot;
 use crate::access::{Access, Address};
 use crate::error;
-use crate::given::exchange;
 use crate::keys::{Keyspace, STRIPES};
+use crate::request::exchange;
 
-/// How long one node may take to say what it knows.
-const ANSWER: Duration = Duration::from_secs(1);
-/// How long the others have to object after the first one has answered.
-const OBJECTION: Duration = Duration::from_millis(100);
-/// Nodes asked at once.
-const ASKED: usize = 8;
+/// Timeout of the question to one node.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Timeout of the other nodes, counted from the first answer.
+const OTHERS_TIMEOUT: Duration = Duration::from_millis(100);
+/// Maximum number of nodes asked at once.
+const MAX_ASKED: usize = 8;
 
-/// A node and the slots it holds.
+/// The first and last slot of a range, and the node that holds it.
 type Range = (u16, u16, Address);
 
 #[derive(Debug)]
 struct Table {
     owners: [Option<Address>; STRIPES],
-    /// All primaries, the fewest of which may hold a stripe.
+    /// All primaries, also those that hold no stripe.
     primaries: Vec<Address>,
-    /// How often it was read.
+    /// How often the table was read.
     version: u64,
 }
 
-/// The stripes' nodes.
+/// The nodes of the stripes.
 #[derive(Debug)]
 pub(crate) struct Topology {
     access: Access,
     seeds: Vec<Address>,
     slots: [u16; STRIPES],
     table: Mutex<Table>,
-    /// One reads at a time: those who wait for it use what it has read.
+    /// Lets one caller read at a time; the callers that waited use what it has read.
     reading: tokio::sync::Mutex<()>,
 }
 
@@ -54,12 +54,12 @@ impl Topology {
         Self { access, seeds, slots, table: Mutex::new(table), reading: tokio::sync::Mutex::default() }
     }
 
-    /// How a node is reached.
+    /// Returns how a node is reached.
     pub(crate) fn access(&self, address: &Address) -> Access {
         self.access.at(address)
     }
 
-    /// The node of a stripe, where one is known, and the version of what is known.
+    /// Returns the node of a stripe, if one is known, and the version of the table.
     pub(crate) fn owner(&self, stripe: usize) -> (Option<Address>, u64) {
         let table = self.table();
         (table.owners[stripe].clone(), table.version)
@@ -73,7 +73,7 @@ impl Topology {
         self.table().primaries.contains(address)
     }
 
-    /// A node has said where the stripe is now.
+    /// Notes a redirection: the stripe is on this node now.
     pub(crate) fn moved(&self, stripe: usize, to: Address) {
         let mut table = self.table();
         if !table.primaries.contains(&to) {
@@ -82,12 +82,12 @@ impl Topology {
         table.owners[stripe] = Some(to);
     }
 
-    /// Asks the nodes anew, unless somebody did since version `seen`.
+    /// Reads the table anew, unless another caller has done so since version `seen`.
     ///
     /// # Errors
-    /// That of the last node asked, if none answered.
+    /// The error of the last node that failed, if none answered; an error that no further attempt would mend comes first.
     pub(crate) async fn read(&self, seen: u64) -> Result<()> {
-        let _turn = self.reading.lock().await;
+        let _reading = self.reading.lock().await;
         if self.table().version != seen {
             return Ok(());
         }
@@ -104,15 +104,16 @@ impl Topology {
         Ok(())
     }
 
-    /// What the nodes see. One of them may have been cut off from the others and not know.
+    /// Returns what several nodes see: one of them may be cut off from the others without knowing it.
     async fn ask(&self) -> Result<Vec<Vec<Range>>> {
         let mut nodes = self.primaries();
         let known = self.seeds.iter().filter(|seed| !nodes.contains(seed)).cloned().collect::<Vec<_>>();
         nodes.extend(known);
-        // Another part of many each time.
+        // Starts with other nodes each time, where there are many.
         let first = usize::try_from(self.table().version).unwrap_or_default() % nodes.len().max(1);
         nodes.rotate_left(first);
-        let mut asked: FuturesUnordered<_> = nodes.iter().take(ASKED).map(|node| self.view(node)).collect();
+        let mut asked: FuturesUnordered<_> =
+            nodes.iter().take(MAX_ASKED).map(|node| self.view(node)).collect();
         let mut failed = Error::new(ErrorKind::Unavailable, "no node of the cluster is known");
         let mut views = Vec::new();
         while let Some(view) = asked.next().await {
@@ -125,7 +126,7 @@ impl Topology {
                 Err(error) => failed = error,
             }
         }
-        let end = now() + OBJECTION;
+        let end = now() + OTHERS_TIMEOUT;
         while let Ok(Some(view)) = timeout_at(end, asked.next()).await {
             views.extend(view);
         }
@@ -141,7 +142,7 @@ impl Topology {
             answers.into_iter().next().ok_or_else(error::unexpected)?.map_err(error::of_question)
         };
         let late = |_| Error::new(ErrorKind::Unavailable, format!("the node does not answer: {node}"));
-        let answer = timeout(ANSWER, asked).await.map_err(late)?.map_err(error::certain)?;
+        let answer = timeout(ANSWER_TIMEOUT, asked).await.map_err(late)?.map_err(error::certain)?;
         ranges(answer, node).ok_or_else(|| error::certain(error::unexpected()))
     }
 
@@ -150,7 +151,7 @@ impl Topology {
     }
 }
 
-/// The node that most say holds the slot.
+/// Returns the node that holds the slot in most of the views.
 fn majority(views: &[Vec<Range>], slot: u16) -> Option<Address> {
     let holds = |range: &&Range| (range.0..=range.1).contains(&slot);
     let mut votes: HashMap<&Address, usize> = HashMap::new();
@@ -160,7 +161,8 @@ fn majority(views: &[Vec<Range>], slot: u16) -> Option<Address> {
     votes.into_iter().max_by_key(|(_, count)| *count).map(|(address, _)| address.clone())
 }
 
-/// Reads the answer to `CLUSTER SLOTS`: from, to, the primary, its replicas. A host that is null is that of the node asked.
+/// Reads the answer to `CLUSTER SLOTS`: first slot, last slot, the primary, its replicas. A host that is null is the host
+/// of the node that was asked.
 fn ranges(answer: Value, asked: &Address) -> Option<Vec<Range>> {
     let Value::Array(entries) = answer else { return None };
     let slot = |value: &Value| match value {

@@ -10,14 +10,15 @@ use stanchion_core::{Error, Result};
 use super::deployment::Deployment;
 use super::url;
 use crate::access::Access;
-use crate::given::Given;
 use crate::keys::Keyspace;
+use crate::user_connection::UserConnection;
 
-const LONGEST_RETENTION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-/// More replicas no primary has.
-const MOST_REPLICAS: u32 = 1_000;
+/// Maximum retention time.
+const MAX_RETENTION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// Maximum of `replicas`; no primary has more.
+const MAX_REPLICAS: u32 = 1_000;
 
-/// How long the state of an idle name stays (C25).
+/// The time that the state of an idle name stays (C25).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retention {
     /// For fencing tokens.
@@ -26,7 +27,8 @@ pub(crate) struct Retention {
     pub(crate) state: Duration,
 }
 
-/// Makes a [`RedisStore`](crate::RedisStore). Without I/O until [`connect`](Self::connect), but for a file of a URL's `ca`.
+/// Builds a [`RedisStore`](crate::RedisStore). It does no I/O before [`connect`](Self::connect), except that it reads the
+/// file that `ca` in a URL names.
 #[derive(Clone, Debug)]
 pub struct RedisBuilder {
     pub(crate) deployment: Deployment,
@@ -38,28 +40,28 @@ pub struct RedisBuilder {
 }
 
 impl RedisBuilder {
-    /// From a URL.
+    /// Makes a builder from a URL.
     ///
     /// | URL | servers |
     /// | --- | --- |
     /// | `redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE]` | one |
     /// | `redis+unix:///PATH[?db=…&user=…&pass=…]` | one, through its socket |
     /// | `redis+cluster://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]` | a cluster, from any of its nodes |
-    /// | `redis+sentinel://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]/SERVICE[/DATABASE]` | the primary that the sentinels at these hosts announce; the credentials are the servers' |
+    /// | `redis+sentinel://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]/SERVICE[/DATABASE]` | the primary that the sentinels at these hosts announce; the credentials are for the servers |
     ///
-    /// With `rediss` for `redis` they speak TLS, sentinels too, and have to prove who they are.
+    /// With `rediss` in place of `redis` the servers and sentinels speak TLS, and their certificates are verified.
     ///
     /// | parameter | meaning |
     /// | --- | --- |
     /// | `namespace` | see [`namespace`](Self::namespace) |
     /// | `request_timeout_ms` | see [`request_timeout`](Self::request_timeout) |
     /// | `replicas` | see [`replicas`](Self::replicas) |
-    /// | `ca` | the path of a PEM file: the authorities that are trusted, instead of Mozilla's (TLS only) |
-    /// | `sentinel_user`, `sentinel_password` | the sentinels' credentials (Sentinel only) |
+    /// | `ca` | the path of a PEM file with the authorities to trust in place of Mozilla's (TLS only) |
+    /// | `sentinel_user`, `sentinel_password` | the credentials for the sentinels (Sentinel only) |
     ///
     /// # Errors
     /// `InvalidArgument` for a URL that does not parse, an unknown parameter, or a file without certificates;
-    /// `Unsupported` for TLS without the NameBatch feature `tls`.
+    /// `Unsupported` for TLS without the Cargo feature `tls`.
     pub fn new(url: &str) -> Result<Self> {
         let (deployment, parameters) = url::parse(url)?;
         let mut builder = Self::over(deployment);
@@ -70,21 +72,27 @@ impl RedisBuilder {
         Ok(builder)
     }
 
-    /// From a connection that the user has: a `MultiplexedConnection`, a `ConnectionManager`, or another of the client
-    /// library's that can be cloned, in either version of the protocol. Not one that blocks or subscribes.
+    /// Makes a builder from a connection of the user: a `MultiplexedConnection`, a `ConnectionManager`, or another type of
+    /// the client library that can be cloned, in either version of the protocol. The connection must not block or subscribe.
     ///
-    /// Renewals and releases go through it, too, unless there is a [`wake_client`](Self::wake_client): a runtime of its
-    /// own does not help them while the runtime that drives the connection is blocked (C13).
+    /// Without a [`wake_client`](Self::wake_client), renewals and releases use this connection, too. Then the runtime of the
+    /// engine does not help them while the runtime that drives the connection is blocked (C13).
     pub fn from_connection(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> Self {
-        Self::over(Deployment::Given { given: Given::new(connection, false), wake: None })
+        Self::over(Deployment::UserConnection {
+            connection: UserConnection::new(connection, false),
+            wake: None,
+        })
     }
 
-    /// From a `ClusterConnection` that the user has; otherwise as [`from_connection`](Self::from_connection).
+    /// Makes a builder from a `ClusterConnection` of the user; otherwise as [`from_connection`](Self::from_connection).
     ///
-    /// It sends a request again by itself, so its refusals are not certain: what a store made from a URL reports as
-    /// `Unavailable` is `Unknown` here. [`replicas`](Self::replicas) is not offered.
+    /// Such a connection sends requests again by itself, so that its refusals are not certain. Where a store made from a URL
+    /// reports `Unavailable`, this one reports `Unknown`. [`replicas`](Self::replicas) is not offered.
     pub fn from_cluster_connection(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> Self {
-        Self::over(Deployment::Given { given: Given::new(connection, true), wake: None })
+        Self::over(Deployment::UserConnection {
+            connection: UserConnection::new(connection, true),
+            wake: None,
+        })
     }
 
     fn over(deployment: Deployment) -> Self {
@@ -101,78 +109,79 @@ impl RedisBuilder {
         }
     }
 
-    /// Beside a user's connection: makes the connections for wake-ups and for renewals and releases. It has to lead to the
-    /// same database, which is checked; to a cluster, to any node of it. Without one, waiters proceed by the poll floor
-    /// and `capabilities().wake_ups` is `false` (C14).
+    /// Sets a client beside a user's connection: it makes the connections for wake-ups, renewals and releases. The client has
+    /// to lead to the same database, which is checked; for a cluster, it may lead to any node. Without a client, waiters
+    /// proceed by the poll floor and `capabilities().wake_ups` is `false` (C14).
     #[must_use]
     pub fn wake_client(mut self, client: Client) -> Self {
-        if let Deployment::Given { wake, .. } = &mut self.deployment {
+        if let Deployment::UserConnection { wake, .. } = &mut self.deployment {
             *wake = Some(Access::new(client.get_connection_info().clone()));
         }
         self
     }
 
-    /// The namespace, 1 to 64 of `A-Z a-z 0-9 _ . -` (default `stanchion`). Namespaces do not see each other.
+    /// Sets the namespace, 1 to 64 of `A-Z a-z 0-9 _ . -` (default `stanchion`). Namespaces do not see each other.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// Time limit of one request, at least 1 ms (default 2 s); a third of the lease is used where that is less (C17).
+    /// Sets the time limit of one request, at least 1 ms (default 2 s). If a third of the lease is less, that is the limit
+    /// (C17).
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self
     }
 
-    /// How long the state of an idle name stays (C25): its fencing token (default 24 h) and the rest, like a
-    /// semaphore's limit (default 1 h). Both 1 s to 366 days; the keys of a name disappear an eighth of the first
-    /// later at most.
+    /// Sets how long the state of an idle name stays (C25): its fencing token (default 24 h), and the rest, such as the limit
+    /// of a semaphore (default 1 h). Both are 1 s to 366 days. The keys of a name disappear later by at most an eighth of the
+    /// first time.
     #[must_use]
     pub fn retention(mut self, tokens: Duration, state: Duration) -> Self {
         self.retention = Retention { tokens, state };
         self
     }
 
-    /// How many replicas have to acknowledge a grant, by `WAIT`, before it is handed out (default 0, at most 1000).
-    /// Where too few do within a third of the request's time limit, the grant is undone and the call gets `Unavailable`.
+    /// Sets how many replicas have to acknowledge a grant, by `WAIT`, before it is handed out (default 0, at most 1000). If
+    /// too few do so within a third of the time limit of the request, the grant is undone and the call gets `Unavailable`.
     ///
-    /// It makes it less likely that a failover forgets a grant, and no more: renewals and releases are not waited for,
-    /// a replica that has not acknowledged can be the one that is promoted, and one that has can lose it in a restart.
-    /// This is not consensus; fencing tokens keep growing through all of these. Each grant takes a round trip to the
-    /// replicas, during which the connection answers nobody else.
+    /// This only makes it less likely that a failover forgets a grant. Renewals and releases do not wait. A replica that has
+    /// not acknowledged can be promoted, and a replica that has acknowledged can lose the grant in a restart. This is not
+    /// consensus; fencing tokens keep growing through all of these. Each grant takes a round trip to the replicas, and until
+    /// it ends, the connection answers no other request.
     #[must_use]
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.replicas = replicas;
         self
     }
 
-    /// For authors of stores: puts something between the store's steps and its engine, as
-    /// `stanchion_conformance::faulty` does to lose and double requests.
+    /// Wraps the steps before the engine uses them. This is for authors of stores: `stanchion_conformance::faulty` does it to
+    /// lose and double requests.
     #[must_use]
     pub fn with_steps(mut self, wrap: impl Fn(EngineSteps) -> EngineSteps + Send + Sync + 'static) -> Self {
         self.wrap = Some(StepsWrap::new(wrap));
         self
     }
 
-    /// Checks what was set.
+    /// Checks the options.
     ///
     /// # Errors
-    /// `InvalidArgument` naming what is out of range; `Unsupported` for what a user's connection cannot do.
+    /// `InvalidArgument` naming an option that is out of range; `Unsupported` for one that a user's connection cannot offer.
     pub(crate) fn check(&self) -> Result<Keyspace> {
         if self.request_timeout < Duration::from_millis(1) {
             return Err(Error::invalid_argument("request_timeout is at least 1 ms"));
         }
-        let range = Duration::from_secs(1)..=LONGEST_RETENTION;
+        let range = Duration::from_secs(1)..=MAX_RETENTION;
         if !range.contains(&self.retention.tokens) || !range.contains(&self.retention.state) {
             return Err(Error::invalid_argument("a retention time is between 1 s and 366 days"));
         }
-        if self.replicas > MOST_REPLICAS {
+        if self.replicas > MAX_REPLICAS {
             return Err(Error::invalid_argument("replicas is at most 1000"));
         }
         if self.replicas > 0
-            && matches!(&self.deployment, Deployment::Given { given, .. } if given.is_cluster)
+            && matches!(&self.deployment, Deployment::UserConnection { connection, .. } if connection.is_cluster)
         {
             let detail =
                 "replicas is not offered over a cluster connection: make the store from the cluster's URL";

@@ -1,4 +1,4 @@
-//! Where the servers of a store are, and what leads to them.
+//! Where the servers of a store are, and the routes to them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use stanchion_core::{Error, Result};
 
 use crate::access::{Access, Address};
 use crate::cluster::{Cluster, Topology};
-use crate::given::Given;
 use crate::keys::Keyspace;
 use crate::link::{Endpoint, Link};
 use crate::route::Route;
 use crate::sentinel::Sentinels;
+use crate::user_connection::UserConnection;
 use crate::wake::{ClusterWake, RedisWake};
 
-/// The servers.
+/// The servers of a store.
 #[derive(Clone, Debug)]
 pub(crate) enum Deployment {
     /// One server.
@@ -23,14 +23,14 @@ pub(crate) enum Deployment {
     Sentinel(Arc<Sentinels>),
     /// A cluster, some of whose nodes are known.
     Cluster { access: Access, seeds: Vec<Address> },
-    /// Wherever the user's connection leads, and another way there.
-    Given { given: Given, wake: Option<Access> },
+    /// The servers of the user's connection; `wake` is another way to them.
+    UserConnection { connection: UserConnection, wake: Option<Access> },
 }
 
-/// What the steps of one process go through.
+/// The routes of one process.
 pub(crate) struct Routes {
     pub(crate) callers: Route,
-    /// The engine's own.
+    /// The route of the engine.
     pub(crate) own: Route,
     pub(crate) wake: RedisWake,
     /// Whether `wake` gives hints.
@@ -38,13 +38,19 @@ pub(crate) struct Routes {
 }
 
 impl Deployment {
-    /// The way to the servers, not connected yet. `boxes` are the mailboxes of the process.
-    pub(crate) fn routes(&self, keyspace: &Keyspace, boxes: Vec<String>, limit: Duration) -> Result<Routes> {
-        let one = |endpoint: &Endpoint| Route::One(Link::new(endpoint.clone(), limit));
+    /// Returns the routes to the servers, not connected yet. `boxes` are the mailboxes of the process, `timeout` is the time
+    /// limit of a request.
+    pub(crate) fn routes(
+        &self,
+        keyspace: &Keyspace,
+        boxes: Vec<String>,
+        timeout: Duration,
+    ) -> Result<Routes> {
+        let one = |endpoint: &Endpoint| Route::One(Link::new(endpoint.clone(), timeout));
         let server = |endpoint: Endpoint, boxes: &[String]| Routes {
             callers: one(&endpoint),
             own: one(&endpoint),
-            wake: RedisWake::of_server(endpoint, boxes, limit),
+            wake: RedisWake::of_server(endpoint, boxes, timeout),
             wakes: true,
         };
         Ok(match self {
@@ -52,26 +58,26 @@ impl Deployment {
             Self::Sentinel(sentinels) => server(Endpoint::Sentinel(Arc::clone(sentinels)), &boxes),
             Self::Cluster { access, seeds } => {
                 let topology = Arc::new(Topology::new(access.clone(), seeds.clone(), keyspace));
-                let route = || Route::Cluster(Cluster::new(Arc::clone(&topology), limit));
+                let route = || Route::Cluster(Cluster::new(Arc::clone(&topology), timeout));
                 let (callers, own) = (route(), route());
-                let wake = RedisWake::of_cluster(ClusterWake::new(topology, boxes, limit));
+                let wake = RedisWake::of_cluster(ClusterWake::new(topology, boxes, timeout));
                 Routes { callers, own, wake, wakes: true }
             }
-            Self::Given { given, wake: None } => {
-                let endpoint = Endpoint::Given(given.clone());
+            Self::UserConnection { connection, wake: None } => {
+                let endpoint = Endpoint::UserConnection(connection.clone());
                 let (callers, own) = (one(&endpoint), one(&endpoint));
                 Routes { callers, own, wake: RedisWake::none(), wakes: false }
             }
-            Self::Given { given, wake: Some(access) } => {
-                let callers = one(&Endpoint::Given(given.clone()));
+            Self::UserConnection { connection, wake: Some(access) } => {
+                let callers = one(&Endpoint::UserConnection(connection.clone()));
                 let access = access.clone();
-                let through = if given.is_cluster {
+                let through = if connection.is_cluster {
                     let seed = access.address().ok_or_else(no_socket)?;
                     Self::Cluster { access, seeds: vec![seed] }
                 } else {
                     Self::Server(access)
                 };
-                Routes { callers, ..through.routes(keyspace, boxes, limit)? }
+                Routes { callers, ..through.routes(keyspace, boxes, timeout)? }
             }
         })
     }

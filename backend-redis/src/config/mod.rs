@@ -1,4 +1,4 @@
-//! What a store is made from: the URL and the builder.
+//! The settings of a store: its URL and its builder.
 
 mod builder;
 mod deployment;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use stanchion_core::{Error, Result};
 use url::Url;
 
-/// Ours, and those of a socket's URL, which are the client library's.
+/// The parameters of this crate, and those of the URL of a socket, which belong to the client library.
 #[derive(Default)]
 pub(crate) struct Parameters {
     pub(crate) namespace: Option<String>,
@@ -21,7 +21,7 @@ impl Parameters {
     /// Reads the parameters of a URL of this scheme.
     ///
     /// # Errors
-    /// `InvalidArgument` for one that is unknown, twice there or malformed.
+    /// `InvalidArgument` for a parameter that is unknown, given twice or malformed.
     pub(super) fn read(scheme: &str, url: &Url) -> Result<Self> {
         let mut read = Self::default();
         for (key, value) in url.query_pairs() {
@@ -45,7 +45,7 @@ impl Parameters {
                     read.socket.push((key.clone().into_owned(), value));
                     twice
                 }
-                // It may be the end of a password that was not escaped.
+                // The key may be the end of a password that was not escaped.
                 _ if key.contains('@') => return Err(Error::invalid_argument("the URL does not parse")),
                 _ => {
                     let detail = format!("unknown URL parameter `{key}` of {scheme}://");

@@ -1,9 +1,9 @@
-//! TLS: always with verification of the server's certificate and name.
+//! TLS. The certificate and the name of the server are always verified.
 
 use redis::ConnectionInfo;
 use stanchion_core::{Error, Result};
 
-/// The same address with TLS, trusting the authorities of a PEM file, or Mozilla's.
+/// Returns the same address with TLS, trusting the authorities of a PEM file, or those of Mozilla.
 ///
 /// # Errors
 /// `InvalidArgument` for a file that cannot be read or has no certificate.
@@ -12,9 +12,9 @@ pub(super) fn secured(info: ConnectionInfo, ca: Option<&str>) -> Result<Connecti
     use redis::{Client, ConnectionAddr, TlsCertificates};
     use rustls::crypto::{CryptoProvider, ring};
 
-    // The client library uses the process's provider, and panics where there is none and several could be meant.
+    // The client library uses the provider of the process, and panics if none is set and several could be meant.
     if CryptoProvider::get_default().is_none() {
-        // Somebody else may have been faster.
+        // Another thread may have installed one meanwhile.
         let _ = ring::default_provider().install_default();
     }
     let ConnectionAddr::Tcp(host, port) = info.addr().clone() else {
@@ -36,6 +36,6 @@ pub(super) fn secured(info: ConnectionInfo, ca: Option<&str>) -> Result<Connecti
 
 #[cfg(not(feature = "tls"))]
 pub(super) fn secured(_: ConnectionInfo, _: Option<&str>) -> Result<ConnectionInfo> {
-    let detail = "turn on the NameBatch feature `tls` of `stanchion-redis`";
+    let detail = "turn on the Cargo feature `tls` of `stanchion-redis`";
     Err(Error::new(stanchion_core::ErrorKind::Unsupported, detail))
 }

@@ -1,4 +1,4 @@
-//! From a URL to a deployment.
+//! Reads a URL into a deployment.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const SCHEMES: &str = "redis://, rediss://, redis+unix://, redis+cluster://, red
                        rediss+sentinel://";
 const SENTINEL_PORT: u16 = 26_379;
 
-/// The parts of a URL as they stand there.
+/// The parts of a URL, not decoded.
 struct Parts<'a> {
     /// User, password and the `@`, if there are any.
     userinfo: &'a str,
@@ -65,7 +65,7 @@ impl<'a> Parts<'a> {
         Self { userinfo, hosts: hosts.split(',').collect(), path, query }
     }
 
-    /// How one of the hosts is reached. `ca` is there for TLS.
+    /// Returns how one of the hosts is reached. `ca` is `Some` for TLS.
     fn host(&self, host: &str, path: &str, ca: Option<Option<&str>>) -> Result<ConnectionInfo> {
         if host.is_empty() {
             return Err(invalid());
@@ -136,12 +136,12 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Whether a host of a URL has a port; one in brackets is full of colons.
+/// Whether a host of a URL has a port. The colons inside brackets belong to an address.
 fn has_port(host: &str) -> bool {
     host.rsplit(']').next().is_some_and(|rest| rest.contains(':'))
 }
 
-/// A part of a URL's path, as meant.
+/// Decodes a part of the path of a URL.
 fn decoded(part: &str) -> Option<String> {
     let literal = part.replace('+', "%2B").replace('&', "%26").replace('=', "%3D");
     url::form_urlencoded::parse(literal.as_bytes()).next().map(|(part, _)| part.into_owned())

@@ -1,5 +1,5 @@
-//! Attempts to connect. They outlive who began them, and depend on nobody who waits for them: where a login takes longer
-//! than a request may, the next request finds its connection.
+//! Attempts to connect. An attempt is a task of its own: it goes on when the request that began it gives up. Where a login
+//! takes longer than a request may, the next request finds its connection.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -9,63 +9,63 @@ use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::Id;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time;
 
 use super::{Connections, Endpoint, Open};
 
 type Made = Result<(MultiplexedConnection, Weak<()>)>;
 
-/// The attempts under way, one for each runtime. Dropped, they end.
+/// The attempts under way, one for each runtime. Dropping this ends them.
 #[derive(Default)]
 pub(super) struct Attempts(Mutex<Vec<Attempt>>);
 
-/// An attempt of the runtime that will drive its connection, which is kept there also when nobody waits for it.
+/// An attempt of the runtime that will drive its connection. The connection is kept also if no caller waits for it.
 struct Attempt {
     runtime: Id,
     made: watch::Receiver<Option<Made>>,
     task: AbortHandle,
 }
 
-/// Where an attempt is waited for.
+/// Waits for an attempt.
 pub(super) struct Awaited {
     made: watch::Receiver<Option<Made>>,
-    /// Somebody else began it, maybe long ago.
-    pub(super) is_anothers: bool,
+    /// Another caller began the attempt, maybe long ago.
+    pub(super) is_shared: bool,
 }
 
 impl Attempts {
-    /// The attempt of a runtime: the one that is under way, or else a new one.
+    /// Returns the attempt of a runtime: the one that is under way, or else a new one.
     pub(super) fn of(
         &self,
         runtime: Id,
         endpoint: &Endpoint,
         connections: &Arc<Connections>,
-        limit: Duration,
+        timeout: Duration,
     ) -> Awaited {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that has ended tells those who come later nothing.
+        // The result of an earlier attempt says nothing about now.
         all.retain(Attempt::is_under_way);
         if let Some(attempt) = all.iter().find(|attempt| attempt.runtime == runtime) {
-            return Awaited { made: attempt.made.clone(), is_anothers: true };
+            return Awaited { made: attempt.made.clone(), is_shared: true };
         }
-        let attempt = Attempt::begin(runtime, endpoint, connections, limit);
+        let attempt = Attempt::begin(runtime, endpoint, connections, timeout);
         let made = attempt.made.clone();
         all.push(attempt);
-        Awaited { made, is_anothers: false }
+        Awaited { made, is_shared: false }
     }
 }
 
 impl Attempt {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the connection goes with the caller's runtime, and so may this"
+        reason = "the connection ends with the caller's runtime, and so may the attempt"
     )]
-    fn begin(runtime: Id, endpoint: &Endpoint, connections: &Arc<Connections>, limit: Duration) -> Self {
+    fn begin(runtime: Id, endpoint: &Endpoint, connections: &Arc<Connections>, timeout: Duration) -> Self {
         let (endpoint, connections) = (endpoint.clone(), Arc::clone(connections));
-        let (tell, made) = watch::channel(None);
+        let (sender, made) = watch::channel(None);
         let task = tokio::spawn(async move {
             let silent = |_| Error::new(ErrorKind::Unavailable, "the server does not answer");
-            let made = timeout(limit, endpoint.connect()).await.map_err(silent).and_then(|made| made);
+            let made = time::timeout(timeout, endpoint.connect()).await.map_err(silent).and_then(|made| made);
             if let Ok((connection, driver)) = &made {
                 connections.keep(Open {
                     runtime,
@@ -73,7 +73,7 @@ impl Attempt {
                     driver: Weak::clone(driver),
                 });
             }
-            drop(tell.send(Some(made)));
+            drop(sender.send(Some(made)));
         });
         Self { runtime, made, task: task.abort_handle() }
     }
@@ -84,10 +84,10 @@ impl Attempt {
 }
 
 impl Awaited {
-    /// Waits for its end.
+    /// Waits for the end of the attempt.
     ///
     /// # Errors
-    /// Why there is no connection. Nothing was sent.
+    /// If no connection was made. Nothing was sent.
     pub(super) async fn end(mut self) -> Made {
         let gone = || Error::new(ErrorKind::Unavailable, "the runtime that connected has ended");
         let made = self.made.wait_for(Option::is_some).await.map_err(|_| gone())?;

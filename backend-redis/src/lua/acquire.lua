@@ -12,7 +12,7 @@
 -- Whether no live waiter stands in front. Those that can never be served do not count.
 local function in_front(o)
   local front = true
-  walk(o, function(w)
+  each_waiter(o, function(w)
     if w.till > now and w.weight <= o.lim then
       front = false
       return true
@@ -26,7 +26,7 @@ local function full(o, bound)
   if not bound or o.n < bound then return false end
   if math.abs(now - o.swept) >= SWEEP then
     o.dead, o.swept = 0, now
-    walk(o, function(w)
+    each_waiter(o, function(w)
       if w.till <= now then o.dead = o.dead + 1 end
     end)
     put(o, 'dead', o.dead)
@@ -52,7 +52,7 @@ local function grant(o, weight, lease, label)
   put(o, 'tok', text)
   put(o, 'used', o.used)
   put(o, 'h' .. o.ticket, expiry .. ' ' .. NOW .. ' ' .. weight .. ' ' .. text .. label)
-  return { 0, token, o.lim, birth(o) }
+  return { 0, token, o.lim, epoch_of(o) }
 end
 
 local function join(o, weight, lease)
@@ -74,14 +74,14 @@ return run(8, function(o, at)
   local weight, lease, limit = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
   local check, queue = ARGV[at + 5], ARGV[at + 6] == '1'
   load(o, ARGV[at + 1])
-  if o.tomb then return { 2 } end
+  if o.tombstone then return { 2 } end
   o.lease, o.asking = lease, PROCESS
   if o.hold then
     local _, token = extend(o, lease)
-    return { 0, token, o.lim, birth(o) }
+    return { 0, token, o.lim, epoch_of(o) }
   end
   -- Of a queue of the dead alone nothing may be left.
-  if o.n > 0 and o.used == 0 and now - o.touch > STATE then walk(o, function() end) end
+  if o.n > 0 and o.used == 0 and now - o.touch > STATE then each_waiter(o, function() end) end
   if not o.lim or stale(o) then
     o.lim, o.brought = limit, true
   elseif o.place then
@@ -102,11 +102,11 @@ return run(8, function(o, at)
     leave(o)
     return { 1, o.lim, 0 }
   end
-  hear(o, lease)
+  mark_live(o, lease)
   more(o)
   if not o.place then
     if full(o, tonumber(ARGV[at + 7])) then return { 5 } end
     join(o, weight, lease)
   end
-  return { 1, o.lim, o.born }
+  return { 1, o.lim, o.epoch }
 end)

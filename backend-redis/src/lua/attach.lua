@@ -8,15 +8,15 @@
 return run(4, function(o, at)
   local from, to, lease = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
   load(o, to)
-  if o.tomb then return { 0 } end
+  if o.tombstone then return { 0 } end
   if not o.hold then
     local hold = call('HGET', o.h, 'h' .. from)
     if not hold then return { 0 } end
     call('ZREM', o.e, from)
     call('HDEL', o.h, 'h' .. from)
-    bury(o, from, math.max(lease, string.match(hold, '^%d+') - now))
+    leave_tombstone(o, from, math.max(lease, string.match(hold, '^%d+') - now))
     o.hold = ARGV[at + 4] == '' and hold or string.match(hold, '^%d+ %d+ %d+ %d+') .. ARGV[at + 4]
   end
   local weight, token = extend(o, lease)
-  return { 1, token, weight, birth(o) }
+  return { 1, token, weight, epoch_of(o) }
 end)

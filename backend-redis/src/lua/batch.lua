@@ -43,7 +43,7 @@ local function run(width, step, frees)
   end
   for _, o in pairs(waking) do
     if o.n > 0 and o.lim then
-      turn(o, nil, true)
+      next_grants(o, nil, true)
       save(o)
     else
       compact(o)

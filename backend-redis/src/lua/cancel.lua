@@ -12,6 +12,6 @@ return run(2, function(o, at)
   local ticket = ARGV[at + 1]
   load(o, ticket)
   if o.hold then free(o) else leave(o) end
-  bury(o, ticket, tonumber(ARGV[at + 2]))
+  leave_tombstone(o, ticket, tonumber(ARGV[at + 2]))
   return {}
 end, true)

@@ -15,7 +15,7 @@ return run(1, function(o, at)
     if not o.hold then return { 0 } end
     local left = tonumber(string.match(o.hold, '^%d+')) - now
     free(o, 'abandoned')
-    bury(o, ticket, left)
+    leave_tombstone(o, ticket, left)
     return { 1 }
   end
   local tickets, freed = {}, 0
@@ -26,7 +26,7 @@ return run(1, function(o, at)
   for member, left in pairs(tickets) do
     call('ZREM', o.e, member)
     freed = freed + call('HDEL', o.h, 'h' .. member)
-    bury(o, member, left)
+    leave_tombstone(o, member, left)
   end
   if freed > 0 then
     if o.v then count(o, 'abandoned', o.used) end

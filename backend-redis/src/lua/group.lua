@@ -34,14 +34,14 @@ recall = function(o)
   o.ends = counts(r[2])
   o.past = r[3] or ''
   o.old = r[4]
-  o.born = tonumber(r[5]) or 0
+  o.epoch = tonumber(r[5]) or 0
   o.open = o.used > 0
 end
 
 -- The life of the record that the step leaves, of a group.
-local function birth(o)
+local function epoch_of(o)
   if not o.v then return nil end
-  return o.kill == 0 and now or o.born
+  return o.expires_at == 0 and now or o.epoch
 end
 
 -- Counts ended members, of that weight together.

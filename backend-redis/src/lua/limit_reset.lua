@@ -15,7 +15,7 @@ return run(function() return 0 end, function(o)
     forget(o, '(0', '+inf')
     recount(o, 0)
   end
-  o.kill = 0
+  o.expires_at = 0
   save(o)
   return {}
 end)

@@ -11,7 +11,7 @@ return run(function() return 3 end, function(o, at)
   local quota = { amount = tonumber(ARGV[at]), period = tonumber(ARGV[at + 1]), burst = tonumber(ARGV[at + 2]) }
   load(o, 'a')
   if o.q then convert(o, quota) else fill(o, quota) end
-  o.kill = 0
+  o.expires_at = 0
   save(o)
   return {}
 end)

@@ -8,14 +8,14 @@
 -- Returns  an array with an array for each limiter. One of whose keys holds a foreign type is answered
 --          {-1, key, type}; nothing of it was changed.
 --
--- H fields: `s` the bucket: "amount period burst tokens fraction last kill lanes sweep", where `kill` is when the keys
+-- H fields: `s` the bucket: "amount period burst tokens fraction last expires_at lanes sweep", where `expires_at` is when the keys
 -- expire, `lanes` how many fields `a` there are and `sweep` how many there may be before the old ones are taken out;
 -- `r` a summary of R and Z, absent with them: "live taken latest due", where `due` is a lower bound of the next time at
 -- which something leaves them; `a<lane>` the last answer to a lane, as the step `limit_decide` says.
 -- R fields: a ticket: "ready_at cost mark" while its time is ahead, or "refund" after it was cancelled.
 -- Z scores: when its time comes, or minus when the refund is forgotten.
 --
--- The arithmetic is that of `stanchion_core::limit::Bucket`, function by function: there is why it is right. Times are
+-- The arithmetic is that of `stanchion_core::limiter::Bucket`, function by function: there is why it is right. Times are
 -- microseconds of this server's clock, read once. Every number is whole and below 2^53 or only compared with a smaller
 -- one; of such numbers `floor(a / b)`, `ceil(a / b)` and `a % b` are exact in doubles.
 
@@ -169,12 +169,12 @@ end
 local function load(o, memory)
   local r = call('HMGET', o.h, 's', 'r', memory)
   o.memory = r[3]
-  local amount, period, burst, t, f, last, kill, lanes, sweep =
+  local amount, period, burst, t, f, last, expires_at, lanes, sweep =
     string.match(r[1] or '', '^(%d+) (%d+) (%d+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-  o.last, o.kill, o.lanes, o.sweep = now, 0, 0, 8
+  o.last, o.expires_at, o.lanes, o.sweep = now, 0, 0, 8
   if amount then
     o.q = { amount = tonumber(amount), period = tonumber(period), burst = tonumber(burst) }
-    o.t, o.f, o.last, o.kill = tonumber(t), tonumber(f), tonumber(last), tonumber(kill)
+    o.t, o.f, o.last, o.expires_at = tonumber(t), tonumber(f), tonumber(last), tonumber(expires_at)
     o.lanes, o.sweep = tonumber(lanes), tonumber(sweep)
     if now > o.last then
       o.t, o.f = after(o.q, o.t, o.f, now - o.last, o.q.burst)
@@ -277,11 +277,11 @@ local function save(o, answer)
     local full = o.last + wait_for(o.q, o.t, o.f, o.q.burst)
     need = min(max(min(full, MAX), o.latest) + KEEP, MAX)
   end
-  local moved = o.kill < need
-  if moved then o.kill = min(need + floor(KEEP / 8), MAX) end
+  local moved = o.expires_at < need
+  if moved then o.expires_at = min(need + floor(KEEP / 8), MAX) end
   if o.q then
     set = { 's', string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f %d %d', o.q.amount, o.q.period, o.q.burst, o.t,
-                               o.f, o.last, o.kill, o.lanes, o.sweep) }
+                               o.f, o.last, o.expires_at, o.lanes, o.sweep) }
   end
   local kept = o.due < NEVER
   if o.noted and kept then
@@ -291,7 +291,7 @@ local function save(o, answer)
   for _, part in ipairs(answer or {}) do set[#set + 1] = part end
   if set[1] then call('HSET', o.h, unpack(set)) end
   if o.dropped and not kept then call('HDEL', o.h, 'r') end
-  local at = int(ceil(o.kill / 1000))
+  local at = int(ceil(o.expires_at / 1000))
   if moved then call('PEXPIREAT', o.h, at) end
   if kept and (moved or not o.summary) then
     call('PEXPIREAT', o.r, at)

@@ -12,7 +12,7 @@ return run(2, function(o, at)
   local noted = watch and tonumber(call('ZSCORE', o.v, watcher) or 0)
   load(o, '')
   local next = o.next < NEVER and o.next - now or -1
-  local answer = { o.born, o.used, o.gen, next }
+  local answer = { o.epoch, o.used, o.gen, next }
   local asked = watch and watch > 0 and math.min(watch, o.gen) or o.gen
   if not o.open or asked < o.gen then
     for _, number in ipairs(outcome_of(o, asked)) do answer[#answer + 1] = number end

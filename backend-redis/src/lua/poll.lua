@@ -9,14 +9,14 @@
 return run(0, function(o)
   load(o, '')
   more(o)
-  hear(o, o.wl)
-  if not o.lim then return { o.born, -1 } end
-  local ready, soon = turn(o, PROCESS, o.wake)
+  mark_live(o, o.wl)
+  if not o.lim then return { o.epoch, -1 } end
+  local ready, soon = next_grants(o, PROCESS, o.wake)
   o.wake = false
   o.lease = math.max(o.lease, o.wl)
   o.keep = o.n > 0
   local next = math.min(o.next, soon)
-  local answer = { o.born, next < NEVER and math.max(next - now, 0) or -1 }
+  local answer = { o.epoch, next < NEVER and math.max(next - now, 0) or -1 }
   for i, ticket in ipairs(ready) do answer[2 + i] = ticket end
   return answer
 end)

@@ -37,7 +37,7 @@ local function stripe_of(o)
 end
 
 -- Notes that the asking process lives, and keeps that note as long as its waiters keep their places.
-local function hear(o, lease)
+local function mark_live(o, lease)
   local s = stripe_of(o)
   if not s.heard then
     s.heard = true
@@ -69,7 +69,7 @@ end
 -- Shows the waiters to `visit` in order of arrival, until it returns true or the ticket `stop` is reached. A waiter
 -- counts as live up to `till`. Who was unheard for his lease is removed for good. Returns whether it came to the end.
 -- O(log Q + visited).
-local function walk(o, visit, stop)
+local function each_waiter(o, visit, stop)
   local at, chunk, gone, done = 0, 1, 0, false
   while not done and o.n > 0 do
     local tickets = call('ZRANGE', o.q, at, at + chunk - 1)
@@ -129,12 +129,12 @@ end
 -- larger than the limit are told too, and passed over. For `own`, the asking process, it returns its tickets that
 -- nobody else stands in front of, and when the liveness of another's waiter in front ends; `tell` says whether the
 -- others get hints. O(front); O(Q) while a waiter larger than the limit may queue.
-local function turn(o, own, tell)
+local function next_grants(o, own, tell)
   local ready, soon = {}, NEVER
   local room, heaviest, others = o.lim - o.used, 0, false
   if o.n == 0 or (room <= 0 and o.big <= o.lim) then return ready, soon end
   local open = room > 0
-  local all = walk(o, function(w)
+  local all = each_waiter(o, function(w)
     heaviest = math.max(heaviest, w.weight)
     local mine, live = w.process == own, w.till > now
     local large = w.weight > o.lim

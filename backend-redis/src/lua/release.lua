@@ -11,10 +11,10 @@ return run(4, function(o, at)
   local ticket, tombstone, by = ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 4]
   load(o, ticket)
   if by ~= '' then
-    if not o.hold then return { o.tomb == by and 1 or 0 } end
-    bury(o, ticket, tombstone, by)
+    if not o.hold then return { o.tombstone == by and 1 or 0 } end
+    leave_tombstone(o, ticket, tombstone, by)
   elseif tombstone > 0 then
-    bury(o, ticket, tombstone)
+    leave_tombstone(o, ticket, tombstone)
   end
   if not o.hold then return { 0 } end
   free(o, ARGV[at + 3])

@@ -65,7 +65,7 @@ local function reap(o)
           if o.v then count(o, 'expired', weight) end
         end
         if member == o.ticket then o.hold = false end
-        if member == 'x' .. o.ticket then o.tomb = false end
+        if member == 'x' .. o.ticket then o.tombstone = false end
       end
     end
   until #ended < 500
@@ -83,12 +83,12 @@ local function expand(o, cause)
   -- A right that is missing says nothing about what is there.
   if not string.find(words(cause), 'WRONGTYPE', 1, true) then error(cause) end
   local text = call('GET', o.h) or ''
-  local free, kill, ticket, hold
-  if #text == 34 then free, kill = string.match(text, '^=(%d+) (%d+)$') end
-  if not free then ticket, kill, hold = string.match(text, '^(%x+) (%d+) (%d+ %d+ 1 %d+.*)$') end
+  local free, expires_at, ticket, hold
+  if #text == 34 then free, expires_at = string.match(text, '^=(%d+) (%d+)$') end
+  if not free then ticket, expires_at, hold = string.match(text, '^(%x+) (%d+) (%d+ %d+ 1 %d+.*)$') end
   if not free and not (ticket and #ticket == 32) then error(cause) end
   local expiry = hold and string.match(hold, '^%d+')
-  local fields = { 'lim', '1', 'touch', int(math.min(now, kill - TOKENS)), 'born', NOW, 'kill', int(kill),
+  local fields = { 'lim', '1', 'touch', int(math.min(now, expires_at - TOKENS)), 'born', NOW, 'kill', int(expires_at),
                    'tok', free or string.match(hold, '^%d+ %d+ 1 (%d+)') }
   call('ZADD', o.e, '+inf', '!')
   if hold then
@@ -97,19 +97,19 @@ local function expand(o, cause)
   end
   call('DEL', o.h)
   call('HSET', o.h, unpack(fields))
-  call('PEXPIREAT', o.h, int(math.ceil(kill / 1000)))
-  call('PEXPIREAT', o.e, int(math.ceil(kill / 1000)))
+  call('PEXPIREAT', o.h, int(math.ceil(expires_at / 1000)))
+  call('PEXPIREAT', o.e, int(math.ceil(expires_at / 1000)))
   o.wake = true
 end
 
 -- The reverse, for a mutex that nobody holds, waits for, or queued for lately. The expiry stays.
 local function compact(o)
   -- A string whose end had come was taken apart for a hash that the server removed at once: nothing is kept.
-  if o.kill == 0 then return end
+  if o.expires_at == 0 then return end
   if o.used > 0 or o.n > 0 or math.abs(now - o.join) < QUIET or not string.find(o.h, '^[^}]*}:m:') then return end
   if call('ZCARD', o.e) > 1 then return end
   call('DEL', o.h, o.e)
-  call('SET', o.h, string.format('=%016.0f %016.0f', o.tok, o.kill), 'PXAT', int(math.ceil(o.kill / 1000)))
+  call('SET', o.h, string.format('=%016.0f %016.0f', o.tok, o.expires_at), 'PXAT', int(math.ceil(o.expires_at / 1000)))
 end
 
 local function read(o, ticket)
@@ -131,9 +131,9 @@ local function load(o, ticket)
   o.n = tonumber(r[4]) or 0
   o.next = tonumber(r[5]) or NEVER
   o.touch = tonumber(r[6]) or 0
-  o.kill = tonumber(r[7]) or 0
+  o.expires_at = tonumber(r[7]) or 0
   o.big = tonumber(r[8]) or 0
-  o.hold, o.tomb, o.place = r[9], r[10], r[11]
+  o.hold, o.tombstone, o.place = r[9], r[10], r[11]
   o.join = tonumber(r[12]) or 0
   if o.v then recall(o) end
   if o.next <= now then reap(o) end
@@ -146,7 +146,7 @@ local function more(o)
   o.wl = tonumber(r[2]) or 0
   o.dead = tonumber(r[3]) or 0
   o.swept = tonumber(r[4]) or 0
-  o.born = tonumber(r[5]) or 0
+  o.epoch = tonumber(r[5]) or 0
 end
 
 -- Writes what the step has put. The keys outlive the last use and the longest lease by the retention; their expiry is
@@ -154,11 +154,11 @@ end
 local function save(o)
   if not o.set[1] and not o.keep then return end
   local need = now + o.lease + TOKENS
-  if o.kill < need then
-    if o.kill == 0 then put(o, 'born', NOW) end
-    o.kill = need + math.floor(TOKENS / 8)
-    put(o, 'kill', int(o.kill))
-    local at = int(math.ceil(o.kill / 1000))
+  if o.expires_at < need then
+    if o.expires_at == 0 then put(o, 'born', NOW) end
+    o.expires_at = need + math.floor(TOKENS / 8)
+    put(o, 'kill', int(o.expires_at))
+    local at = int(math.ceil(o.expires_at / 1000))
     call('ZADD', o.e, '+inf', '!')
     call('HSET', o.h, unpack(o.set))
     call('PEXPIREAT', o.h, at)
@@ -166,7 +166,7 @@ local function save(o)
     if o.n > 0 then call('PEXPIREAT', o.q, at) end
   elseif o.set[1] then
     call('HSET', o.h, unpack(o.set))
-    if o.first then call('PEXPIREAT', o.q, int(math.ceil(o.kill / 1000))) end
+    if o.first then call('PEXPIREAT', o.q, int(math.ceil(o.expires_at / 1000))) end
   end
   o.set, o.keep, o.first = {}, false, false
 end
@@ -205,7 +205,7 @@ local function free(o, ending)
 end
 
 -- Leaves a tombstone, of a call if one is given: an acquire of this ticket is refused for that long.
-local function bury(o, ticket, ttl, by)
+local function leave_tombstone(o, ticket, ttl, by)
   o.lease = math.max(o.lease, ttl)
   expire(o, 'x' .. ticket, now + ttl)
   put(o, 'x' .. ticket, by or '1')

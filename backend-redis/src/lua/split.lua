@@ -52,7 +52,7 @@ return run(#ARGV - 3, function(o, at)
     local left = string.match(o.hold, '^%d+') - now
     call('ZREM', o.e, from)
     call('HDEL', o.h, 'h' .. from)
-    bury(o, from, math.max(lease, left))
+    leave_tombstone(o, from, math.max(lease, left))
   end
   if now + lease < o.next then
     o.next = now + lease

@@ -1,4 +1,4 @@
-//! How a batch reaches its server: one call of a script for the entries of each lane.
+//! Sends a batch to the servers: one call of a script for the entries of each lane.
 
 use futures_util::future::join_all;
 use redis::Cmd;
@@ -10,18 +10,18 @@ use super::reply::{Reply, replies};
 use super::{Context, RedisSteps, micros, replicas};
 use crate::error::unexpected;
 use crate::keys::stripe_of;
+use crate::request::{Call, Quorum, Request};
 use crate::script::Script;
-use crate::unit::{Call, Quorum, Unit};
 
-/// A reply, and what is missing until what was written may be handed out.
+/// A reply. If too few replicas have acknowledged what was written, `shortfall` is the error of that.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct AckedReply {
     pub(super) reply: Reply,
-    pub(super) short: Option<Error>,
+    pub(super) shortfall: Option<Error>,
 }
 
 impl RedisSteps {
-    /// As [`written`](Self::written), for what need not be on any replica.
+    /// As [`call_with_acks`](Self::call_with_acks), for a script that needs no acknowledgement.
     pub(super) async fn call<T: Sync>(
         &self,
         script: &Script,
@@ -30,20 +30,21 @@ impl RedisSteps {
         arguments: fn(&mut Cmd, &T),
         lease: Option<Ttl>,
     ) -> Answers<Reply> {
-        let written = self.written(script, batch, object, arguments, lease).await;
-        written.into_iter().map(|written| written.map(|written| written.reply)).collect()
+        let replies = self.call_with_acks(script, batch, object, arguments, lease).await;
+        replies.into_iter().map(|acked| acked.map(|acked| acked.reply)).collect()
     }
 
-    /// Calls a script for a batch: the keys of each entry's object, then what `arguments` adds for it. The entries of
-    /// each lane leave in one request, all requests at once; one that fails is the answer to its own entries.
-    pub(super) async fn written<T: Sync>(
+    /// Calls a script for a batch: the keys of each entry's object, then the arguments that `arguments` adds for it. The
+    /// entries of each lane are sent in one request, all requests at once. The error of a request is the answer to its own
+    /// entries.
+    pub(super) async fn call_with_acks<T: Sync>(
         &self,
         script: &Script,
         batch: &[T],
         object: fn(&T) -> &Object,
         arguments: fn(&mut Cmd, &T),
         lease: Option<Ttl>,
-    ) -> Answers<Written> {
+    ) -> Answers<AckedReply> {
         let mut lanes: Vec<(usize, Vec<usize>)> = Vec::new();
         for (index, entry) in batch.iter().enumerate() {
             let lane = self.lane_of(object(entry));
@@ -54,8 +55,8 @@ impl RedisSteps {
         }
         let requests = lanes.into_iter().map(async |(_, entries)| {
             let part: Vec<&T> = entries.iter().map(|&index| &batch[index]).collect();
-            let answers = match self.request(script, &part, object, arguments, lease).await {
-                Ok(written) => written.into_iter().map(Ok).collect(),
+            let answers = match self.call_lane(script, &part, object, arguments, lease).await {
+                Ok(replies) => replies.into_iter().map(Ok).collect(),
                 Err(error) => refused(part.len(), &error),
             };
             entries.into_iter().zip(answers)
@@ -65,17 +66,17 @@ impl RedisSteps {
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    /// One request, for entries of one lane.
-    async fn request<T: Sync>(
+    /// Sends one request, for entries of one lane.
+    async fn call_lane<T: Sync>(
         &self,
         script: &Script,
         batch: &[&T],
         object: fn(&T) -> &Object,
         arguments: fn(&mut Cmd, &T),
         lease: Option<Ttl>,
-    ) -> Result<Vec<Written>> {
+    ) -> Result<Vec<AckedReply>> {
         let keyspace = &self.context.keyspace;
-        let keys_of = |entry: &&T| match script.short {
+        let keys_of = |entry: &&T| match script.record_only {
             true => vec![keyspace.record(object(entry))],
             false => keyspace.object(object(entry)),
         };
@@ -86,11 +87,11 @@ impl RedisSteps {
                 command.arg(key);
             }
             let Context { process, retention, .. } = &*self.context;
-            if !script.short {
+            if !script.record_only {
                 command.arg(process.to_string());
             }
             command.arg(micros(retention.tokens));
-            if !script.short {
+            if !script.record_only {
                 command.arg(micros(retention.state));
             }
             for entry in batch {
@@ -99,25 +100,25 @@ impl RedisSteps {
             command
         };
         // A third of the shortest lease, so that an unanswered request can be made again in time.
-        let limit = lease.map_or(self.route.limit(), |lease| self.route.limit().min(lease.renewal()));
+        let timeout = lease.map_or(self.route.timeout(), |lease| self.route.timeout().min(lease.renewal()));
         let replicas = self.context.replicas;
-        let quorum = (script.grants && replicas > 0).then(|| Quorum::within(replicas, limit / 3));
+        let quorum = (script.grants && replicas > 0).then(|| Quorum::within(replicas, timeout / 3));
         let call = Call { script, complete: &complete, quorum };
         let stripe = batch.first().map_or(0, |entry| stripe_of(object(entry)));
-        let end = now() + limit;
-        let answered = match self.route.carry(stripe, Unit::Script(&call), end).await {
+        let end = now() + timeout;
+        let answered = match self.route.send(stripe, Request::Script(&call), end).await {
             Ok(answered) => answered,
             Err(error) => {
                 let key = keys.iter().flatten().next().map_or("", String::as_str);
-                return Err(self.named(error, script, (stripe, key), end).await);
+                return Err(self.name_missing_rights(error, script, (stripe, key), end).await);
             }
         };
-        let short = answered.acknowledged.and_then(|count| replicas::shortfall(count, replicas));
-        let written = |reply| Written { reply, short: short.as_ref().map(Error::replicate) };
-        Ok(replies(answered.value, batch.len())?.into_iter().map(written).collect())
+        let shortfall = answered.acknowledged.and_then(|count| replicas::shortfall(count, replicas));
+        let acked = |reply| AckedReply { reply, shortfall: shortfall.as_ref().map(Error::replicate) };
+        Ok(replies(answered.value, batch.len())?.into_iter().map(acked).collect())
     }
 
-    /// As [`call`](Self::call) for one entry; a foreign key is an error.
+    /// As [`call`](Self::call) for one entry. A foreign key is an error.
     pub(super) async fn call_one<T: Sync>(
         &self,
         script: &Script,
@@ -130,7 +131,7 @@ impl RedisSteps {
         replies.into_iter().next().ok_or_else(unexpected)??.ours()
     }
 
-    /// As [`call`](Self::call), with each reply read.
+    /// As [`call`](Self::call), and reads each reply.
     pub(super) async fn call_each<T: Sync, A>(
         &self,
         script: &Script,

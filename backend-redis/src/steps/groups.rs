@@ -1,4 +1,4 @@
-//! The steps of wait groups, beside those of their members.
+//! The steps of wait groups, apart from the steps of their members.
 
 use async_trait::async_trait;
 use redis::Cmd;

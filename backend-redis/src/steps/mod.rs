@@ -1,11 +1,11 @@
-//! The steps: each one script, one round trip for a whole batch.
+//! The steps. Each is one script, and one round trip for a whole batch.
 
 #[cfg(feature = "bloom")]
 mod bloom;
 mod call;
+mod fast_path;
 mod groups;
 mod limits;
-mod plain;
 mod replicas;
 mod reply;
 mod rights;
@@ -21,8 +21,8 @@ use stanchion_core::steps::{
 };
 use stanchion_core::{Inspection, OnMismatch, Result};
 
-use self::call::Written;
-pub(crate) use self::plain::Busy;
+use self::call::AckedReply;
+pub(crate) use self::fast_path::Busy;
 use self::reply::Reply;
 use crate::config::Retention;
 use crate::error::unexpected;
@@ -30,7 +30,7 @@ use crate::keys::{Keyspace, stripe_of};
 use crate::route::Route;
 use crate::script::Scripts;
 
-/// What the steps of one process share, whichever connection they use.
+/// State that the steps of one process share over all of its connections.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) keyspace: Keyspace,
@@ -38,15 +38,15 @@ pub(crate) struct Context {
     pub(crate) process: ProcessId,
     pub(crate) retention: Retention,
     pub(crate) busy: Busy,
-    /// How many have to acknowledge a grant.
+    /// How many replicas have to acknowledge a grant.
     pub(crate) replicas: u32,
 }
 
 /// The steps of all primitives over one connection.
 ///
-/// An error of the whole step is `Unavailable` or `Unknown` as for all steps. A name one of whose keys holds a value of
-/// another type is `InvalidArgument` naming the key, where the step is about that name alone or acquires; in batches of
-/// other steps its holds count as gone.
+/// An error of the whole step is `Unavailable` or `Unknown`, as for all steps. If a key of a name holds a value of another
+/// type, a step for that name alone, or one that acquires, ends with `InvalidArgument` naming the key. In batches of other
+/// steps the holds of such a name count as gone.
 #[derive(Debug)]
 pub struct RedisSteps {
     context: Arc<Context>,
@@ -62,7 +62,7 @@ impl RedisSteps {
         &self.route
     }
 
-    /// Steps on objects of one lane can leave in one request: all of them, or those of one stripe.
+    /// Returns the lane of an object. One request can carry entries of one lane: of all stripes, or of one.
     pub(crate) fn lane_of(&self, object: &Object) -> usize {
         self.route.lane(stripe_of(object))
     }
@@ -84,11 +84,11 @@ impl RedisSteps {
                 .arg(entry.max_waiters.map(|bound| bound.to_string()).unwrap_or_default())
                 .arg(label(entry.label.as_deref()));
         };
-        // Each caller has a time limit of its own; a short one is not the others'.
+        // Each caller has a time limit of its own: a short one must not cut the time of the others.
         let lease = batch.iter().map(|entry| entry.lease).max();
         let script = &self.scripts().acquire;
-        let written = self.written(script, batch, |entry| &entry.object, arguments, lease).await;
-        self.granted(batch, written).await
+        let replies = self.call_with_acks(script, batch, |entry| &entry.object, arguments, lease).await;
+        self.granted(batch, replies).await
     }
 
     async fn release_full(&self, batch: &[Release]) -> Answers<Kept> {
@@ -116,34 +116,34 @@ impl PermitSteps for RedisSteps {
         self.lane_of(object)
     }
 
-    /// A server carries out one script at a time, and none of them waits.
+    /// A server runs one script at a time, and no script waits.
     fn excludes(&self, _: usize) -> bool {
         false
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
-        self.both_ways(batch).await
+        self.fast_then_full(batch).await
     }
 
     async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
         let arguments = |command: &mut Cmd, entry: &Renew| {
             command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
         };
-        // The engine puts together what has about as much time.
+        // The engine batches renewals whose leases are about as long.
         let lease = batch.iter().map(|entry| entry.lease).min();
         let read = |reply: Reply| reply.kept();
         self.call_each(&self.scripts().renew, batch, |entry| &entry.object, arguments, lease, read).await
     }
 
     async fn release(&self, batch: &[Release]) -> Answers<Kept> {
-        self.both_ways(batch).await
+        self.fast_then_full(batch).await
     }
 
     async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
         let arguments = |command: &mut Cmd, entry: &Cancel| {
             command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
         };
-        // No caller waits: a short lease must not cut the others' time.
+        // No caller waits: a short lease must not cut the time of the others.
         let script = &self.scripts().cancel;
         self.call_each(script, batch, |entry| &entry.object, arguments, None, |_| Ok(())).await
     }
@@ -162,11 +162,12 @@ impl PermitSteps for RedisSteps {
                 .arg(label(entry.label.as_deref()));
         };
         let (script, batch) = (&self.scripts().attach, std::slice::from_ref(attach));
-        let written = self.written(script, batch, |entry| &entry.object, arguments, Some(attach.lease)).await;
-        let Written { reply, short } = written.into_iter().next().ok_or_else(unexpected)??;
-        match (reply.ours()?.attached()?, short) {
+        let replies =
+            self.call_with_acks(script, batch, |entry| &entry.object, arguments, Some(attach.lease)).await;
+        let AckedReply { reply, shortfall } = replies.into_iter().next().ok_or_else(unexpected)??;
+        match (reply.ours()?.attached()?, shortfall) {
             // The engine asks again, and in the end withdraws the hold.
-            (Some(_), Some(short)) => Err(short),
+            (Some(_), Some(shortfall)) => Err(shortfall),
             (attached, _) => Ok(attached),
         }
     }
@@ -197,11 +198,11 @@ impl PermitSteps for RedisSteps {
     }
 
     async fn ping(&self) -> Result<()> {
-        self.route.send(0, &redis::cmd("PING")).await.map(drop)
+        self.route.send_command(0, &redis::cmd("PING")).await.map(drop)
     }
 }
 
-/// A label as it stands at the end of a record: none is not an empty one.
+/// Returns a label as it stands at the end of a record. No label differs from an empty one.
 fn label(label: Option<&str>) -> String {
     label.map(|label| format!(" {label}")).unwrap_or_default()
 }

@@ -1,13 +1,13 @@
-//! Grants that too few replicas have acknowledged are not handed out.
+//! Undoes grants that too few replicas have acknowledged, so that they are not handed out.
 
 use stanchion_core::steps::{Acquire, Acquired, Answers, Cancel, Ending, PermitSteps, Release};
 use stanchion_core::{Error, ErrorKind, Kind, Result};
 
 use super::RedisSteps;
-use super::call::Written;
+use super::call::AckedReply;
 use crate::error::unexpected;
 
-/// The error of a grant that `wanted` replicas should have and `count` have, if that is fewer.
+/// Returns the error of a grant that `count` replicas have acknowledged, if that is fewer than `wanted`.
 pub(super) fn shortfall(count: Result<u32>, wanted: u32) -> Option<Error> {
     match count {
         Ok(count) if count >= wanted => None,
@@ -20,23 +20,23 @@ pub(super) fn shortfall(count: Result<u32>, wanted: u32) -> Option<Error> {
 }
 
 impl RedisSteps {
-    /// Reads the answers to a batch of acquires, and undoes the grants that too few replicas have.
-    pub(super) async fn granted(&self, batch: &[Acquire], written: Answers<Written>) -> Answers<Acquired> {
-        let mut short = Vec::new();
+    /// Reads the replies to a batch of acquires, and undoes the grants that too few replicas have.
+    pub(super) async fn granted(&self, batch: &[Acquire], replies: Answers<AckedReply>) -> Answers<Acquired> {
+        let mut unacknowledged = Vec::new();
         let mut answers = Vec::with_capacity(batch.len());
-        for (index, written) in written.into_iter().enumerate() {
-            let read = written.and_then(|written| Ok((written.reply.ours()?.acquired()?, written.short)));
+        for (index, acked) in replies.into_iter().enumerate() {
+            let read = acked.and_then(|acked| Ok((acked.reply.ours()?.acquired()?, acked.shortfall)));
             if let Ok((Acquired::Granted { .. }, Some(error))) = &read {
-                short.push((index, error.replicate()));
+                unacknowledged.push((index, error.replicate()));
             }
             answers.push(read.map(|(acquired, _)| acquired));
         }
-        if short.is_empty() {
+        if unacknowledged.is_empty() {
             return answers;
         }
-        let granted: Vec<_> = short.iter().filter_map(|(index, _)| batch.get(*index)).collect();
+        let granted: Vec<_> = unacknowledged.iter().filter_map(|(index, _)| batch.get(*index)).collect();
         let undone = self.undo(granted.into_iter()).await;
-        for ((index, error), undone) in short.into_iter().zip(undone) {
+        for ((index, error), undone) in unacknowledged.into_iter().zip(undone) {
             answers[index] = Err(match undone {
                 Ok(()) => error,
                 Err(failed) => {
@@ -48,8 +48,8 @@ impl RedisSteps {
         answers
     }
 
-    /// Frees what was granted, so that the same ticket may ask again; a member of a wait group is withdrawn for good,
-    /// because one that ends otherwise is counted.
+    /// Frees grants, so that the same tickets may ask again. A member of a wait group is cancelled for good instead: one that
+    /// is released is counted.
     async fn undo(&self, granted: impl Iterator<Item = &Acquire>) -> Vec<Result<()>> {
         let (mut releases, mut cancels, mut is_cancelled) = (Vec::new(), Vec::new(), Vec::new());
         for Acquire { object, ticket, lease, .. } in granted {

@@ -1,4 +1,4 @@
-//! Reads what the scripts answer.
+//! Reads the answers of the scripts.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::error::unexpected;
 #[derive(Debug)]
 pub(super) struct Reply(Vec<Value>);
 
-/// The answers to a batch of so many.
+/// Splits the answer to a batch of `count` entries.
 ///
 /// # Errors
-/// `Unknown` for anything else than the scripts answer.
+/// `Unknown` for an answer that no script gives.
 pub(super) fn replies(answer: Value, count: usize) -> Result<Vec<Reply>> {
     let Value::Array(entries) = answer else { return Err(unexpected()) };
     if entries.len() != count {
@@ -32,10 +32,10 @@ pub(super) fn replies(answer: Value, count: usize) -> Result<Vec<Reply>> {
 }
 
 impl Reply {
-    /// The error of an entry one of whose keys holds something that is not ours: nothing of it was changed.
+    /// Refuses an entry one of whose keys holds a value of a foreign type. Nothing of the entry was changed.
     ///
     /// # Errors
-    /// `InvalidArgument` naming the key and what it holds.
+    /// `InvalidArgument` naming the key and the type of its value.
     pub(super) fn ours(self) -> Result<Self> {
         match self.0.as_slice() {
             [Value::Int(-1), key, kind] => {
@@ -46,7 +46,7 @@ impl Reply {
         }
     }
 
-    /// Whether the entry was refused by [`ours`](Self::ours), for steps on what then cannot be there.
+    /// Whether a key of the entry holds a value of a foreign type, so that none of its holds or waiters can be there.
     pub(super) fn is_foreign(&self) -> bool {
         matches!(self.0.as_slice(), [Value::Int(-1), ..])
     }
@@ -63,7 +63,7 @@ impl Reply {
         }
     }
 
-    /// A number that only some answers have.
+    /// Returns a number that only some answers have.
     pub(super) fn further(&self, index: usize) -> Result<Option<u64>> {
         (index < self.0.len()).then(|| self.number(index)).transpose()
     }
@@ -72,7 +72,7 @@ impl Reply {
         self.0.get(index).ok_or_else(unexpected).and_then(text)
     }
 
-    /// The bytes of a binary answer.
+    /// Returns the bytes of a binary answer.
     #[cfg(feature = "bloom")]
     pub(super) fn into_bytes(mut self, index: usize) -> Result<Vec<u8>> {
         match (index < self.0.len()).then(|| self.0.swap_remove(index)) {
@@ -81,7 +81,7 @@ impl Reply {
         }
     }
 
-    /// The one number of a short answer.
+    /// Returns the number of an answer that is one number.
     pub(super) fn sole(&self) -> Result<i64> {
         match self.0.as_slice() {
             [Value::Int(number)] => Ok(*number),
@@ -93,12 +93,12 @@ impl Reply {
         u32::try_from(self.number(index)?).map_err(|_| unexpected())
     }
 
-    /// The birth of a wait group's record; of other objects it is not told.
-    fn born(&self, index: usize) -> Result<u64> {
+    /// Returns the epoch of the record of a wait group; 0 for other objects, whose answers lack it.
+    fn epoch(&self, index: usize) -> Result<u64> {
         Ok(self.further(index)?.unwrap_or_default())
     }
 
-    /// A time that may be none.
+    /// Returns a time, or `None` for -1.
     fn time(&self, index: usize) -> Result<Option<Duration>> {
         match self.0.get(index) {
             Some(Value::Int(-1)) => Ok(None),
@@ -112,7 +112,7 @@ impl Reply {
 
     pub(super) fn acquired(&self) -> Result<Acquired> {
         Ok(match self.number(0)? {
-            0 => Acquired::Granted { token: self.token(1)?, limit: self.count(2)?, born: self.born(3)? },
+            0 => Acquired::Granted { token: self.token(1)?, limit: self.count(2)?, born: self.epoch(3)? },
             1 => Acquired::Waiting { limit: self.count(1)?, born: self.number(2)? },
             2 => Acquired::Cancelled,
             3 => Acquired::Mismatch { stored: self.count(1)? },
@@ -122,7 +122,7 @@ impl Reply {
         })
     }
 
-    /// A hold under a foreign key is gone.
+    /// Whether the hold was there. A hold under a key of a foreign type counts as gone.
     pub(super) fn kept(&self) -> Result<Kept> {
         Ok(if !self.is_foreign() && self.number(0)? == 1 { Kept::Yes } else { Kept::No })
     }
@@ -138,7 +138,7 @@ impl Reply {
     pub(super) fn attached(&self) -> Result<Option<Attached>> {
         Ok(match self.number(0)? {
             0 => None,
-            _ => Some(Attached { token: self.token(1)?, weight: self.count(2)?, born: self.born(3)? }),
+            _ => Some(Attached { token: self.token(1)?, weight: self.count(2)?, born: self.epoch(3)? }),
         })
     }
 
@@ -176,7 +176,7 @@ impl Reply {
     }
 }
 
-/// A hold as in the record: "expiry granted weight token label". Its time of grant and what is told of it.
+/// Reads a hold as the record has it: "expiry granted weight token label". Returns the time of its grant and the holder.
 fn holder(ticket: Ticket, record: &str, now: u64) -> Option<(u64, Holder)> {
     let mut parts = record.splitn(5, ' ');
     let mut number = || parts.next()?.parse::<u64>().ok();

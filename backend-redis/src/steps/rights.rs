@@ -1,4 +1,4 @@
-//! Which right a script lacked, where the server does not say.
+//! Finds the right that a script lacked, if the server does not name it.
 
 use redis::{Cmd, FromRedisValue};
 use stanchion_core::Error;
@@ -6,12 +6,12 @@ use stanchion_core::clock::Instant;
 
 use super::RedisSteps;
 use crate::error;
+use crate::request::{Call, Request};
 use crate::script::Script;
-use crate::unit::{Call, Unit};
 
 impl RedisSteps {
-    /// The refusal of a script, naming what is missing (C21). `key` is one that the script was called with.
-    pub(super) async fn named(
+    /// Adds the missing commands to the refusal of a script (C21). `key` is one of the keys that the script was called with.
+    pub(super) async fn name_missing_rights(
         &self,
         refusal: Error,
         script: &Script,
@@ -30,7 +30,7 @@ impl RedisSteps {
             command
         };
         let call = Call { script: &self.scripts().rights, complete: &complete, quorum: None };
-        let answer = self.route.carry(stripe, Unit::Script(&call), end).await.ok();
+        let answer = self.route.send(stripe, Request::Script(&call), end).await.ok();
         let missing = answer.and_then(|answer| Vec::<String>::from_redis_value(answer.value).ok());
         error::naming(refusal, &missing.unwrap_or_default(), needed)
     }

@@ -14,28 +14,28 @@ use stanchion_core::{Error, ErrorKind, Result, Ticket};
 use tokio::sync::Notify;
 use tokio::time::timeout_at;
 
-use super::{WAIT, pop, popped};
+use super::{POP_TIMEOUT, pop, popped};
 use crate::access::Address;
 use crate::cluster::Topology;
 use crate::error;
 use crate::keys::{STRIPES, stripe_of};
 
-/// Connections kept at most for stripes that have no waiters.
-const IDLE: usize = 4;
-/// After a pop that failed.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Maximum number of connections kept for stripes that have no waiters.
+const MAX_IDLE: usize = 4;
+/// Interval after a pop that failed.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A connection that nothing blocks, and what tells whether its driver still runs.
+/// A connection that no pop blocks, and a handle that shows whether its driver still runs.
 struct Idle {
     node: Address,
     connection: MultiplexedConnection,
     driver: Weak<()>,
 }
 
-/// What became of a pop: the hint, and the connection, unless it broke.
+/// The end of a pop: its stripe, the hint, and the connection unless it broke.
 type Popped = (usize, Option<Ticket>, Option<Idle>);
 
-/// The pops under way. They outlive the call that began them, so that the hint for one stripe does not end the others.
+/// The pops under way. They outlive the call that began them, so that a hint for one stripe does not end the other pops.
 struct Pops {
     under_way: FuturesUnordered<BoxFuture<'static, Popped>>,
     blocked: [bool; STRIPES],
@@ -46,22 +46,22 @@ struct Shared {
     topology: Arc<Topology>,
     /// The mailbox of each stripe.
     boxes: Vec<String>,
-    limit: Duration,
+    timeout: Duration,
 }
 
 /// The wake-ups of a cluster.
 pub(crate) struct ClusterWake {
     shared: Arc<Shared>,
-    /// How many objects of each stripe are waited for.
+    /// Number of objects with waiters, for each stripe.
     watched: Mutex<[usize; STRIPES]>,
     more: Notify,
     pops: tokio::sync::Mutex<Pops>,
 }
 
 impl ClusterWake {
-    pub(crate) fn new(topology: Arc<Topology>, boxes: Vec<String>, limit: Duration) -> Self {
+    pub(crate) fn new(topology: Arc<Topology>, boxes: Vec<String>, timeout: Duration) -> Self {
         Self {
-            shared: Arc::new(Shared { topology, boxes, limit }),
+            shared: Arc::new(Shared { topology, boxes, timeout }),
             watched: Mutex::new([0; STRIPES]),
             more: Notify::new(),
             pops: tokio::sync::Mutex::new(Pops {
@@ -81,10 +81,10 @@ impl ClusterWake {
         }
     }
 
-    /// The next hint, if one comes in time. A stripe whose node is away does not keep the others'.
+    /// Returns the next hint, if one comes in time. A stripe whose node is away does not hold up the hints of the others.
     pub(super) async fn next(&self) -> Option<Ticket> {
         let mut pops = self.pops.lock().await;
-        let mut over = std::pin::pin!(sleep(WAIT));
+        let mut over = std::pin::pin!(sleep(POP_TIMEOUT));
         loop {
             pops.block(&self.shared, &self.watched());
             tokio::select! {
@@ -113,7 +113,7 @@ impl Pops {
         for (stripe, count) in watched.iter().enumerate() {
             if *count == 0 {
                 spare += usize::from(self.idle[stripe].is_some());
-                if spare > IDLE {
+                if spare > MAX_IDLE {
                     self.idle[stripe] = None;
                 }
             } else if !self.blocked[stripe] {
@@ -126,7 +126,7 @@ impl Pops {
 }
 
 impl Shared {
-    /// Waits for a hint to a waiter of the stripe. A failure is only noted: the poll floor serves meanwhile.
+    /// Waits for a hint to a waiter of the stripe. A failure is only logged: the poll floor serves meanwhile.
     async fn wait(self: Arc<Self>, stripe: usize, idle: Option<Idle>) -> Popped {
         let (owner, version) = self.topology.owner(stripe);
         let failed = match owner {
@@ -137,9 +137,9 @@ impl Shared {
             None => Error::new(ErrorKind::Unavailable, "no node of the cluster has the slot"),
         };
         tracing::debug!(error = %failed, stripe, "no wake-ups for now, the poll floor serves");
-        sleep(PAUSE).await;
-        // Who fails again asks again; the table may still be the old one.
-        let _ = timeout_at(now() + self.limit, self.topology.read(version)).await;
+        sleep(RETRY_INTERVAL).await;
+        // The table may still be the old one: after the next failure it is read again.
+        let _ = timeout_at(now() + self.timeout, self.topology.read(version)).await;
         (stripe, None, None)
     }
 
@@ -155,19 +155,19 @@ impl Shared {
             None => {
                 let access = self.topology.access(&owner);
                 let late = |_| Error::new(ErrorKind::Unavailable, "no connection within the time limit");
-                let connected = timeout_at(now() + self.limit, access.connect()).await;
+                let connected = timeout_at(now() + self.timeout, access.connect()).await;
                 let (connection, driver) = connected.map_err(late)??;
                 Idle { node: owner, connection, driver }
             }
         };
         let command = pop(std::slice::from_ref(&self.boxes[stripe]));
-        match popped(&mut idle.connection, &command, self.limit).await? {
+        match popped(&mut idle.connection, &command, self.timeout).await? {
             Ok(ticket) => Ok((ticket, Some(idle))),
             Err(failed) if failed.kind() == RedisKind::Server(ServerErrorKind::Moved) => {
                 let to = failed.redirect_node().and_then(|(node, _)| Address::parse(node, &idle.node));
                 self.topology.moved(stripe, to.ok_or_else(error::unexpected)?);
-                // Two nodes that do not agree yet send to each other.
-                sleep(PAUSE / 10).await;
+                // Two nodes that do not agree yet redirect to each other.
+                sleep(RETRY_INTERVAL / 10).await;
                 Ok((None, None))
             }
             Err(failed) => Err(error::certain(error::of_node(failed))),

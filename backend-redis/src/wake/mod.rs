@@ -1,4 +1,4 @@
-//! The sources of wake-ups: blocking pops over the process's mailboxes.
+//! The sources of wake-ups: blocking pops over the mailboxes of the process.
 
 mod cluster;
 
@@ -18,35 +18,35 @@ pub(crate) use self::cluster::ClusterWake;
 use crate::error;
 use crate::link::Endpoint;
 
-/// How long the server waits for a hint.
-const WAIT: Duration = Duration::from_millis(1500);
+/// Timeout of a blocking pop.
+const POP_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// Hints to the waiters of one process, popped on connections of their own: one connection to a server, whatever the
-/// number of waiters; to a cluster one for each stripe that has waiters.
+/// Receives the hints to the waiters of one process, on connections used for nothing else: one connection to a server,
+/// whatever the number of waiters; to a cluster one for each stripe that has waiters.
 pub struct RedisWake {
     source: Source,
 }
 
 enum Source {
-    /// There is nothing to pop on: the poll floor serves.
+    /// No connection can block: the poll floor serves.
     None,
     One(Box<ServerWake>),
     Cluster(Box<ClusterWake>),
 }
 
 impl RedisWake {
-    /// Without any hints.
+    /// Makes a source without hints.
     pub(crate) fn none() -> Self {
         Self { source: Source::None }
     }
 
-    /// Over all mailboxes of a process, on one server. `limit` is how late an answer may be.
-    pub(crate) fn of_server(endpoint: Endpoint, boxes: &[String], limit: Duration) -> Self {
-        let server = ServerWake { endpoint, command: pop(boxes), limit, idle: Mutex::new(None) };
+    /// Makes a source over all mailboxes of a process, on one server. `timeout` is how late an answer may be.
+    pub(crate) fn of_server(endpoint: Endpoint, boxes: &[String], timeout: Duration) -> Self {
+        let server = ServerWake { endpoint, command: pop(boxes), timeout, idle: Mutex::new(None) };
         Self { source: Source::One(Box::new(server)) }
     }
 
-    /// Over the mailboxes of a process on the nodes of a cluster.
+    /// Makes a source over the mailboxes of a process on the nodes of a cluster.
     pub(crate) fn of_cluster(source: ClusterWake) -> Self {
         Self { source: Source::Cluster(Box::new(source)) }
     }
@@ -63,7 +63,7 @@ impl WakeSource for RedisWake {
     async fn next(&self) -> Result<Vec<Ticket>> {
         let ticket = match &self.source {
             Source::None => {
-                sleep(WAIT).await;
+                sleep(POP_TIMEOUT).await;
                 None
             }
             Source::One(server) => server.next().await?,
@@ -77,23 +77,23 @@ impl WakeSource for RedisWake {
 struct ServerWake {
     endpoint: Endpoint,
     command: Cmd,
-    limit: Duration,
+    timeout: Duration,
     idle: Mutex<Option<MultiplexedConnection>>,
 }
 
 impl ServerWake {
     async fn next(&self) -> Result<Option<Ticket>> {
-        // Taken out while in use: a call dropped half way takes its connection, and the pop that blocks it, along.
+        // Taken out while in use: a call that is dropped half way drops its connection, which a pop still blocks.
         let connection = self.idle().take();
         let mut connection = match connection {
             Some(connection) => connection,
             None => {
-                let connected = timeout_at(now() + self.limit, self.endpoint.connect()).await;
+                let connected = timeout_at(now() + self.timeout, self.endpoint.connect()).await;
                 let late = |_| Error::new(ErrorKind::Unavailable, "no connection within the time limit");
                 connected.map_err(late)??.0
             }
         };
-        let ticket = popped(&mut connection, &self.command, self.limit).await;
+        let ticket = popped(&mut connection, &self.command, self.timeout).await;
         let ticket = ticket?.map_err(|error| error::certain(error::of_request(error)))?;
         *self.idle() = Some(connection);
         Ok(ticket)
@@ -104,25 +104,25 @@ impl ServerWake {
     }
 }
 
-/// The command that waits for an element in any of these lists.
+/// Returns the command that waits for an element in any of these lists.
 fn pop(boxes: &[String]) -> Cmd {
     let mut command = redis::cmd("BLPOP");
-    command.arg(boxes).arg(WAIT.as_secs_f64());
+    command.arg(boxes).arg(POP_TIMEOUT.as_secs_f64());
     command
 }
 
-/// Waits for a hint; the inner error is what the server answered.
+/// Waits for a hint. The inner error is the answer of the server.
 async fn popped(
     connection: &mut MultiplexedConnection,
     command: &Cmd,
-    limit: Duration,
+    timeout: Duration,
 ) -> Result<std::result::Result<Option<Ticket>, RedisError>> {
-    let answer = timeout_at(now() + WAIT + limit, command.query_async(connection)).await;
+    let answer = timeout_at(now() + POP_TIMEOUT + timeout, command.query_async(connection)).await;
     let late = |_| Error::new(ErrorKind::Unavailable, "no answer within the time limit");
     Ok(answer.map_err(late)?.map(|answer| ticket(&answer)))
 }
 
-/// The ticket in an answer; what is no ticket was not pushed by a step and is ignored.
+/// Returns the ticket in an answer. An element that is no ticket was not pushed by a step, and is ignored.
 fn ticket(answer: &Value) -> Option<Ticket> {
     let Value::Array(parts) = answer else { return None };
     let Value::BulkString(element) = parts.get(1)? else { return None };

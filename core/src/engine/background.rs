@@ -1,4 +1,4 @@
-//! What the engine's thread works with, and what an author of stores puts between a store's steps and its engine.
+//! What the engine's thread works with, and the hook that puts something between a store's steps and its engine.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,30 +10,30 @@ use crate::steps::{Steps, WakeSource};
 pub struct Background {
     /// The steps over the engine's connection.
     pub steps: Steps,
-    /// Without a source of wake-ups waiters proceed by the poll floor.
+    /// Source of wake-ups; without one, waiters proceed by the poll floor.
     pub wake: Option<Arc<dyn WakeSource>>,
-    /// What the backend does by itself.
+    /// Work of the backend's own.
     pub chores: Vec<Arc<dyn Chore>>,
 }
 
-/// The steps of one store object, as its engine is going to use them.
+/// The steps of one store object, before its engine uses them.
 #[derive(Clone, Debug)]
 pub struct EngineSteps {
     /// Over the callers' connection.
     pub callers: Steps,
-    /// Over the engine's own.
+    /// Over the engine's own connection.
     pub own: Steps,
-    /// Where the store has a source of wake-ups.
+    /// Source of wake-ups, if the store has one.
     pub wake: Option<Arc<dyn WakeSource>>,
 }
 
-/// Takes the steps of a store and gives those that its engine uses in their place: to count, delay, lose or double what
-/// goes through. A store that is not wrapped does not go through anything.
+/// Replaces the steps of a store by others around them, for example to count, delay, lose or double requests. A store
+/// without a wrap calls its steps directly.
 #[derive(Clone)]
 pub struct StepsWrap(Arc<dyn Fn(EngineSteps) -> EngineSteps + Send + Sync>);
 
 impl StepsWrap {
-    /// From a function, which is called once for each store object.
+    /// Makes a wrap of a function, which is called once for each store object.
     pub fn new(wrap: impl Fn(EngineSteps) -> EngineSteps + Send + Sync + 'static) -> Self {
         Self(Arc::new(wrap))
     }

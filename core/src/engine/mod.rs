@@ -1,9 +1,18 @@
-//! The engine: what waits, renews, releases and gives up, written once for all lease stores.
+//! The engine: waiting, renewal, release and retry, written once for all lease stores.
 //!
-//! A backend brings its [`steps`] twice, over a connection for the callers and over one for the engine, and a source of
-//! wake-ups; [`Engine`] makes mutexes, semaphores and wait groups of them. Callers' steps run on the callers' runtime; renewals,
-//! releases that `Drop` queued, polls and wake-ups run on one thread of the engine's own, so that neither a blocked
-//! worker nor the end of the caller's runtime stops them.
+//! A backend provides its [`steps`](crate::steps) twice, over a connection for the callers and over one for the engine, and a
+//! source of wake-ups. [`Engine`] makes mutexes, semaphores, wait groups, limiters and Bloom filters of them. Callers' steps
+//! run on the callers' runtime. Renewals, releases queued by `Drop`, polls and wake-ups run on the engine's own thread, so
+//! that neither a blocked worker nor the end of the caller's runtime stops them.
+//!
+//! | module | does |
+//! | --- | --- |
+//! | `taking` | acquires: the request, its grant, the handles that callers use |
+//! | `keeping` | keeps holds: their state, renewal and end |
+//! | `waiting` | knows which callers wait, and delivers wake-ups to them |
+//! | `sending` | puts many callers' requests into one, and delivers releases that no caller waits for |
+//! | `limiter`, `bloom` | the same for limiters and Bloom filters |
+//! | `shared`, `thread`, `timing` | the state of one store object, the thread that serves it, the intervals |
 
 mod background;
 #[cfg(feature = "bloom")]
@@ -38,11 +47,11 @@ use crate::{
     Result, Semaphore, SemaphoreOptions, WaitGroup, WaitGroupOptions,
 };
 
-/// How long [`Engine::close`] waits for the store to take the last releases.
-const CLOSE_LIMIT: Duration = Duration::from_secs(5);
+/// Maximum time for which [`Engine::close`] waits for the last releases.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The engine of one store object. Clones share it; its thread ends, after the last releases, when the last clone,
-/// handle and guard is gone.
+/// The engine of one store object. Clones share it. Its thread ends after the last releases, once the last clone, handle
+/// and guard is dropped.
 #[derive(Clone, Debug)]
 pub struct Engine {
     handle: Arc<EngineHandle>,
@@ -66,10 +75,10 @@ impl Engine {
         Ok(Self { handle: Arc::new(EngineHandle { shared }) })
     }
 
-    /// As [`start`](Self::start), over what a wrap makes of the steps, where there is one.
+    /// Starts the engine over the steps that `wrap` makes of these, if there is a wrap.
     ///
     /// # Errors
-    /// As there.
+    /// As [`start`](Self::start).
     pub fn start_wrapped(
         wrap: Option<&StepsWrap>,
         capabilities: Capabilities,
@@ -83,7 +92,7 @@ impl Engine {
         Self::start(capabilities, callers, own)
     }
 
-    /// A mutex, without I/O.
+    /// Returns a mutex, without I/O.
     ///
     /// # Errors
     /// `InvalidArgument`, `Closed`.
@@ -92,14 +101,14 @@ impl Engine {
             .check()
             .and_then(|()| self.object(Kind::Mutex, name))
             .map(|object| {
-                // The limit of a mutex is no parameter: there is nothing to compare.
+                // The limit of a mutex is not a parameter, so there is nothing to compare.
                 let handle = ObjectHandle::new(&self.handle, object, 1, OnMismatch::Adopt, options.hold);
                 Arc::new(Permits(handle)) as Arc<dyn Mutex>
             })
             .map_err(|error| self.context("mutex", name, error))
     }
 
-    /// A semaphore, without I/O.
+    /// Returns a semaphore, without I/O.
     ///
     /// # Errors
     /// `InvalidArgument`, `Closed`.
@@ -115,7 +124,7 @@ impl Engine {
             .map_err(|error| self.context("semaphore", name, error))
     }
 
-    /// A wait group, without I/O.
+    /// Returns a wait group, without I/O.
     ///
     /// # Errors
     /// `InvalidArgument`, `Closed`; `Unsupported` if the store has no steps of wait groups.
@@ -133,7 +142,7 @@ impl Engine {
             .map_err(|error| self.context("wait_group", name, error))
     }
 
-    /// A limiter, without I/O.
+    /// Returns a limiter, without I/O.
     ///
     /// # Errors
     /// `InvalidArgument`, `Closed`; `Unsupported` on a store without limiters.
@@ -147,7 +156,7 @@ impl Engine {
         made.map_err(|error| self.context("limiter", name, error))
     }
 
-    /// A Bloom filter, without I/O.
+    /// Returns a Bloom filter, without I/O.
     ///
     /// # Errors
     /// `InvalidArgument`, `Closed`; `Unsupported` on a store without Bloom filters.
@@ -173,13 +182,13 @@ impl Engine {
         error.context(operation, self.handle.shared.store(), name)
     }
 
-    /// What the store offers.
+    /// Returns what the store offers.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.handle.shared.capabilities
     }
 
-    /// One round trip.
+    /// Makes one round trip to the store.
     ///
     /// # Errors
     /// As the step; `Closed`.
@@ -199,7 +208,7 @@ impl Engine {
     pub async fn close(&self) -> Result<()> {
         let shared = &self.handle.shared;
         shared.close();
-        timeout(CLOSE_LIMIT, shared.outbox.drained()).await.map_err(|_| {
+        timeout(CLOSE_TIMEOUT, shared.outbox.drained()).await.map_err(|_| {
             let error =
                 Error::new(ErrorKind::Timeout, "the store did not take all releases; their leases will end");
             self.context("close", "", error)

@@ -1,4 +1,4 @@
-//! What the engine's thread and the callers share.
+//! The state of one store object, shared by the engine's thread and the callers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::engine::limiter::limiting::{Claimed, Limiting};
 use crate::engine::sending::batching::{Batcher, ExclusiveSends};
 use crate::engine::sending::outbox::{Message, Outbox};
 use crate::engine::sending::step_batches::{Acquiring, Looking, Releasing};
-use crate::engine::timing::jittered;
+use crate::engine::timing::renewal_interval;
 use crate::engine::waiting::group_waiters::GroupWaiters;
 use crate::engine::waiting::waiters::Waiters;
 use crate::steps::{Cancel, Ending, Object, Refund, Release, ReportSink, Steps, WakeSource};
@@ -22,13 +22,14 @@ use crate::sync::Notify;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::{Capabilities, Error, Result, Ticket, Ttl};
 
-/// How much later than the steps the engine calls a request overdue.
-const LATE: Duration = Duration::from_millis(50);
+/// Extra time after the steps' own time limit, before the engine ends a request.
+const REQUEST_GRACE: Duration = Duration::from_millis(50);
 
-/// How long a refund is tried at least, and beyond the reservation's time: clocks run at different speeds.
-const REFUNDABLE: Duration = Duration::from_secs(60);
+/// Minimum time for which a refund is tried, and the extra time after the reservation is ready: clocks run at different
+/// speeds.
+const REFUND_TIME: Duration = Duration::from_secs(60);
 
-/// What handles and guards keep alive.
+/// Keeps the engine's thread alive: every handle and guard has a clone.
 #[derive(Debug)]
 pub(crate) struct EngineHandle {
     pub(crate) shared: Arc<Shared>,
@@ -48,7 +49,7 @@ pub(crate) struct Shared {
     pub(crate) steps: Steps,
     pub(crate) acquires: Batcher<Acquiring>,
     pub(crate) releases: Batcher<Releasing>,
-    /// Where the store offers wait groups.
+    /// `None` if the store has no wait groups.
     pub(crate) looks: Option<Arc<Batcher<Looking>>>,
     pub(crate) limits: Option<Arc<Limiting>>,
     #[cfg(feature = "bloom")]
@@ -92,43 +93,43 @@ impl Shared {
         if self.closed.load(Ordering::Acquire) { Err(Error::closed()) } else { Ok(()) }
     }
 
-    /// When a request that begins now is over: the steps' own time limit, or a third of the lease if that is less (C17),
-    /// and a little more, so that the steps are the first to notice.
+    /// Returns when a request that begins now ends: after the steps' own time limit, or a third of the lease if that is less
+    /// (C17), plus a grace, so that the steps notice first.
     pub(crate) fn request_end(&self, lease: Option<Ttl>) -> Instant {
         let limit = self.steps.request_timeout;
-        now() + lease.map_or(limit, |lease| limit.min(lease.renewal())) + LATE
+        now() + lease.map_or(limit, |lease| limit.min(lease.renewal())) + REQUEST_GRACE
     }
 
-    /// Takes a granted hold into the care of the watchdog.
+    /// Registers a granted hold, and its renewal.
     ///
     /// # Errors
-    /// `Closed`, then the hold is the caller's to cancel.
+    /// `Closed`; then the caller has to cancel the hold.
     pub(crate) fn adopt(&self, hold: &Arc<LeaseHold>, renew: bool) -> Result<()> {
-        let renew_at = renew.then(|| hold.sent + jittered(hold.lease));
+        let renew_at = renew.then(|| hold.sent + renewal_interval(hold.lease));
         if self.registry.insert(hold, renew_at) { Ok(()) } else { Err(Error::closed()) }
     }
 
-    /// Queues the release of a hold that its guard gave up without a word.
+    /// Queues the release of a hold whose guard was dropped.
     pub(crate) fn send_release(&self, hold: &LeaseHold) {
         let release = release_of(hold, Ending::Abandoned);
         let lasting = release.tombstone.unwrap_or(hold.lease);
         self.outbox.push(Message::Release(release), now().checked_add(lasting.get()));
     }
 
-    /// Queues a cancel. It is never given up: the place of a waiter lasts for as long as its process lives.
+    /// Queues a cancel. It is retried without end: a waiter's place lasts as long as its process lives.
     pub(crate) fn send_cancel(&self, object: &Object, ticket: Ticket, lease: Ttl) {
         let cancel = Cancel { object: object.clone(), ticket, lease: lease.tombstone() };
         self.outbox.push(Message::Cancel(cancel), None);
     }
 
-    /// Queues the cancel of a reservation that is ready at `ready_at`, at the latest; `None` is later than the clock
-    /// reaches. Until then its cost keeps others waiting.
+    /// Queues the refund of a reservation that is ready at `ready_at` at the latest; `None` is beyond the clock's range. Until
+    /// then the reservation's cost delays other callers.
     pub(crate) fn send_refund(&self, object: &Object, ticket: Ticket, ready_at: Option<Instant>) {
-        let give_up = ready_at.and_then(|ready_at| ready_at.max(now()).checked_add(REFUNDABLE));
+        let give_up = ready_at.and_then(|ready_at| ready_at.max(now()).checked_add(REFUND_TIME));
         self.outbox.push(Message::Refund(Refund { object: object.clone(), ticket }), give_up);
     }
 
-    /// Refuses new calls, makes live guards lost and queues what they held (C12).
+    /// Refuses new calls, tells live guards that they are lost, and queues the release of what they held (C12).
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         for hold in self.registry.close() {
@@ -147,7 +148,7 @@ impl Shared {
         }
     }
 
-    /// Ends the engine's thread once the outbox is drained.
+    /// Lets the engine's thread end once the outbox is drained.
     pub(crate) fn stop(&self) {
         self.outbox.stop();
         self.stop.notify_one();
@@ -174,7 +175,7 @@ impl ReportSink for Shared {
     }
 }
 
-/// The release step of a hold.
+/// Returns the release request of a hold.
 pub(crate) fn release_of(hold: &LeaseHold, ending: Ending) -> Release {
     let tombstone = hold.ambiguous.then_some(hold.lease.tombstone());
     Release { object: hold.object.clone(), ticket: hold.ticket, ending, tombstone, call: None }

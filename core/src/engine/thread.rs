@@ -1,4 +1,4 @@
-//! The engine's own thread: renewals, releases, polls and wake-ups go on whatever the caller's runtime does (C12, C13).
+//! The engine's thread: renewals, releases, polls and wake-ups continue whatever the caller's runtime does (C12, C13).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use tokio::time::timeout;
 
 use crate::clock::{now, sleep};
 use crate::engine::background::Background;
-use crate::engine::keeping::renewal::watchdog;
+use crate::engine::keeping::renewal::renew_due;
 use crate::engine::shared::Shared;
-use crate::engine::timing::{AFTER_EXPIRY, POLL, sleep_until_some};
+use crate::engine::timing::{AFTER_EXPIRY, POLL_INTERVAL, sleep_until_some};
 use crate::steps::{GroupSteps, Look, PermitSteps, Reports, Steps, WakeSource};
 use crate::{Error, ErrorKind, Result, Ttl};
 
-/// How soon after the first waiter came the first poll goes out, for those who came with it.
+/// Delay between the arrival of the first waiter and the first poll, so that the poll includes the next arrivals.
 const FIRST_POLL: Duration = Duration::from_millis(50);
-/// Objects asked about by one step call.
+/// Maximum number of objects in one step call.
 const BATCH: usize = 500;
-/// How long the last releases may take once the last user of the engine has gone.
+/// Maximum time for the last releases once the last user of the engine has gone.
 const LAST_DRAIN: Duration = Duration::from_secs(2);
 
 /// Starts the thread. It ends when [`Shared::stop`] was called and the outbox is drained.
@@ -38,7 +38,7 @@ pub(crate) fn start(shared: Arc<Shared>, own: Background) -> Result<()> {
 }
 
 async fn run(shared: &Arc<Shared>, Background { steps, wake, chores }: &Background) {
-    // Dropped at the end, with all chores.
+    // Dropping it at the end ends the chores.
     let mut busy = JoinSet::new();
     for chore in chores {
         let (chore, reports) = (Arc::clone(chore), Reports(Arc::clone(shared) as _));
@@ -50,9 +50,9 @@ async fn run(shared: &Arc<Shared>, Background { steps, wake, chores }: &Backgrou
 pub(crate) async fn engine(shared: &Arc<Shared>, steps: &Steps, wake: Option<&dyn WakeSource>) {
     let work = async {
         tokio::join!(
-            watchdog(shared, steps),
+            renew_due(shared, steps),
             poll(shared, steps.permits.as_ref()),
-            look_out(shared, steps.groups.as_deref()),
+            watch_groups(shared, steps.groups.as_deref()),
             listen(shared, wake)
         );
     };
@@ -66,10 +66,11 @@ pub(crate) async fn engine(shared: &Arc<Shared>, steps: &Steps, wake: Option<&dy
     drop(timeout(LAST_DRAIN, delivery).await);
 }
 
-/// One batched question for all names waited on (the poll floor of C14), which also keeps the waiters live (C16).
+/// Polls the store about all objects that callers wait for (the poll floor of C14). A poll also keeps the waiters live
+/// (C16).
 async fn poll(shared: &Shared, steps: &dyn PermitSteps) {
     loop {
-        let mut pause = POLL;
+        let mut pause = POLL_INTERVAL;
         let objects = shared.waiters.objects();
         if objects.is_empty() {
             shared.waiters.to_poll.notified().await;
@@ -81,12 +82,12 @@ async fn poll(shared: &Shared, steps: &dyn PermitSteps) {
             for (object, answer) in batch.iter().zip(steps.poll(batch).await) {
                 match answer {
                     Ok(polled) => {
-                        for orphaned in shared.waiters.heard(object, &polled, sent) {
+                        for orphaned in shared.waiters.polled(object, &polled, sent) {
                             shared.send_cancel(object, orphaned, Ttl::DEFAULT);
                         }
                         pause = polled.next.map_or(pause, |next| pause.min(next + AFTER_EXPIRY));
                     }
-                    // The waiters ask for themselves and get the error.
+                    // Woken waiters send requests of their own and get the error.
                     Err(error) if error.kind().is_final() => shared.waiters.wake_object(object),
                     Err(error) => tracing::debug!(%error, name = %object.name, "poll failed"),
                 }
@@ -96,8 +97,8 @@ async fn poll(shared: &Shared, steps: &dyn PermitSteps) {
     }
 }
 
-/// One batched question for all groups whose end is waited for, and one at once for those that a hint names.
-async fn look_out(shared: &Shared, groups: Option<&dyn GroupSteps>) {
+/// Looks at all wait groups whose end callers wait for, and at once at those that a hint names.
+async fn watch_groups(shared: &Shared, groups: Option<&dyn GroupSteps>) {
     let Some(groups) = groups else { return std::future::pending().await };
     loop {
         let due = shared.group_waiters.take_due();
@@ -105,17 +106,17 @@ async fn look_out(shared: &Shared, groups: Option<&dyn GroupSteps>) {
             let looks: Vec<Look> = batch.iter().map(|asked| asked.look.clone()).collect();
             let sent = now();
             for (asked, answer) in batch.iter().zip(groups.look(&looks).await) {
-                shared.group_waiters.heard(asked, answer, sent);
+                shared.group_waiters.looked(asked, answer, sent);
             }
         }
         tokio::select! {
-            () = sleep_until_some(shared.group_waiters.looks_at()) => {}
+            () = sleep_until_some(shared.group_waiters.next_look()) => {}
             () = shared.group_waiters.changed.notified() => {}
         }
     }
 }
 
-/// Hands wake-ups to the waiters.
+/// Passes wake-ups on to the waiters.
 async fn listen(shared: &Arc<Shared>, wake: Option<&dyn WakeSource>) {
     let Some(wake) = wake else { return std::future::pending().await };
     let reports = Reports(Arc::clone(shared) as _);
@@ -132,7 +133,7 @@ async fn listen(shared: &Arc<Shared>, wake: Option<&dyn WakeSource>) {
             }
             Err(error) => {
                 tracing::debug!(%error, "no wake-ups for now, the poll floor serves");
-                sleep(POLL).await;
+                sleep(POLL_INTERVAL).await;
             }
         }
     }

@@ -6,22 +6,25 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::Ttl;
 
-/// How often a process with waiters is heard by the store; a third of what makes it silent there.
-pub(crate) const POLL: Duration = Duration::from_millis(300);
-/// How much later than a lease's end its waiters ask.
+/// Interval at which a process with waiters polls the store; a third of the time after which the store calls a process
+/// silent.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(300);
+/// Delay between the end of a lease and the poll that notices it.
 pub(crate) const AFTER_EXPIRY: Duration = Duration::from_millis(10);
-/// A request at its time limit gets so much longer for its answer, before the outcome is called unknown.
-pub(crate) const LAST_WORD: Duration = Duration::from_millis(200);
-/// Between the first two attempts while the store is away; it doubles up to the last.
+/// Extra time for the answer to a request that is under way when its caller's time is over, before the outcome is unknown.
+pub(crate) const ANSWER_GRACE: Duration = Duration::from_millis(200);
+/// Pause between the first two attempts while the store is away. It doubles up to [`MAXIMUM_PAUSE`].
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(20);
-pub(crate) const LAST_PAUSE: Duration = Duration::from_millis(400);
+/// Maximum pause between two attempts while the store is away.
+pub(crate) const MAXIMUM_PAUSE: Duration = Duration::from_millis(400);
 
-/// A third of the lease, up to a tenth sooner, so that processes started together do not renew together.
-pub(crate) fn jittered(lease: Ttl) -> Duration {
+/// Returns the interval until the next renewal: a third of the lease, up to a tenth less, so that processes that started
+/// together do not renew together.
+pub(crate) fn renewal_interval(lease: Ttl) -> Duration {
     lease.renewal().mul_f64(rand::random_range(0.9..=1.0))
 }
 
-/// Sleeps until a moment; for ever where there is none.
+/// Sleeps until `at`; `None` sleeps for ever.
 pub(crate) async fn sleep_until_some(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,

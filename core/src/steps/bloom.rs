@@ -4,16 +4,16 @@
 //! same instant of store time. The order of bits is that of [`bloom`](crate::bloom); the pages are the store's own.
 //!
 //! # Lives
-//! - The first insert or merge where there is no record, or an ended one, makes one: of the call's terms, with
-//!   the generation [`fresh`](Opening::fresh), ending `ttl` from now. A store that finds it past its end treats it as
-//!   none.
+//! - The first insert or merge on a name without a record, or with an ended one, makes a record: with the call's terms,
+//!   the generation [`fresh`](Opening::fresh), and an end `ttl` from now. A store treats a record past its end as
+//!   absent.
 //! - [`clear`](BloomSteps::clear) removes all pages and the terms but keeps the header with its generation, for
-//!   [`CLEARED_KEPT`]: who saw the filter live learns so that it was not lost. The next insert or merge keeps the
-//!   generation, and brings terms and end anew.
-//! - A record that a handle saw ([`Known`]) and that is gone, or of another generation, was lost (B6), unless the end
-//!   that the handle knows is past by the store's clock.
-//! - The header tells which pages were written. One that is missing makes every step that needs it answer `Lost`, until
-//!   the filter is cleared. A store that keeps pages and header in one table with transactions need not notice that.
+//!   [`CLEARED_KEPT`], so that a handle that saw the filter live learns that it was not lost. The next insert or merge keeps
+//!   the generation and sets new terms and a new end.
+//! - A record that a handle has seen ([`Known`]) and that is absent, or has another generation, was lost (B6), unless the end
+//!   known to the handle has passed by the store's clock.
+//! - The header lists the pages that were written. If a page is missing, every step that needs it answers `Lost` until the
+//!   filter is cleared. A store that changes pages and header in one transaction need not check this.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -24,19 +24,19 @@ use super::{Answers, Object, RequestId};
 use crate::bloom::FilterTerms;
 use crate::{Result, Ticket};
 
-/// The most positions of one [`BloomCall`], and of all calls of one request: others are not kept waiting for long.
+/// Maximum number of positions of one [`BloomCall`], and of all calls of one request, so that other clients do not wait long.
 pub const MAX_POSITIONS: usize = 1 << 16;
 
-/// Bits are read and merged in pieces of this length, 128 KiB, at multiples of it; the last one may be shorter.
+/// Length of the pieces in which bits are read and merged: 128 KiB, at multiples of it; the last piece may be shorter.
 pub const CHUNK_BYTES: u64 = 1 << 17;
 
-/// How long the header of a cleared filter stays.
+/// Time for which the header of a cleared filter is kept.
 pub const CLEARED_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A filter's record, as a step found or left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
-    /// Names it.
+    /// Identifies the record.
     pub generation: Ticket,
     /// When it ends, in milliseconds since 1970 by the store's clock; `None` if it does not.
     pub ends: Option<u64>,
@@ -45,26 +45,26 @@ pub struct Life {
 /// The record that a handle has seen, if any.
 pub type Known = Option<Life>;
 
-/// What every call brings that can make a filter.
+/// The part of a call that can make a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opening {
     /// The filter.
     pub object: Object,
     /// The terms as the caller knows them.
     pub terms: FilterTerms,
-    /// The record that it has seen.
+    /// The record that the caller has seen.
     pub known: Known,
     /// The generation of a record that this call makes. The same in every retry.
     pub fresh: Ticket,
 }
 
-/// What a filter is asked: the positions of each item, as many as there are hashes, one item after the other; at most
-/// [`MAX_POSITIONS`]. Items count in order: of two equal ones the second is not new.
+/// The content of a call: the positions of each item, one per hash, item after item; at most [`MAX_POSITIONS`]. Items count
+/// in order: of two equal items the second is not new.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BloomAsk {
-    /// Sets the bits, and tells of each item whether one of its bits was not set yet.
+    /// Sets the bits; answers for each item whether one of its bits was not set before.
     Insert(Vec<u64>),
-    /// Tells of each item whether all of its bits are set. Makes no record.
+    /// Answers for each item whether all of its bits are set. Makes no record.
     Contains(Vec<u64>),
 }
 
@@ -73,21 +73,21 @@ pub enum BloomAsk {
 pub struct BloomCall {
     /// The filter.
     pub of: Opening,
-    /// What is asked. Every position is below the bits of the terms' shape.
+    /// The content. Every position is below the number of bits of the terms' shape.
     pub ask: BloomAsk,
 }
 
 /// The answer to a [`BloomCall`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probed {
-    /// One for each item, in order: whether it is new, or whether it is contained.
+    /// An answer for each item, in order: whether it is new, or whether it is contained.
     Told {
         /// The answers.
         answers: Vec<bool>,
         /// The record.
         life: Life,
     },
-    /// Asked whether it contains something, a filter that is not there or was cleared.
+    /// For `Contains`: the filter does not exist or was cleared.
     Empty {
         /// The record of a cleared filter.
         life: Known,
@@ -97,8 +97,8 @@ pub enum Probed {
         /// The stored terms.
         stored: FilterTerms,
     },
-    /// What the caller knows is gone before its end, or a page is missing (B6). Nothing was done. Comes before
-    /// `Mismatch`.
+    /// The record that the caller knows is gone before its end, or a page is missing (B6). Nothing was done. Takes precedence
+    /// over `Mismatch`.
     Lost,
 }
 
@@ -116,7 +116,7 @@ pub struct Merge {
 /// The answer to a [`Merge`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merged {
-    /// All of its bits are set.
+    /// All bits of the piece are set.
     Done(Life),
     /// As [`Probed::Mismatch`].
     Mismatch(FilterTerms),
@@ -131,14 +131,14 @@ pub struct Survey {
     pub terms: FilterTerms,
     /// The record.
     pub life: Life,
-    /// How many bits are set, in all pages.
+    /// Number of bits set, in all pages.
     pub bits_set: u64,
 }
 
 /// The answer to [`BloomSteps::survey`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surveyed {
-    /// There is one.
+    /// The filter exists.
     Live(Survey),
     /// As [`Probed::Empty`].
     Empty(Known),
@@ -149,7 +149,7 @@ pub enum Surveyed {
 /// The answer to [`BloomSteps::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChunkRead {
-    /// The bytes of the piece; none at all if no bit of it is set.
+    /// The bytes of the piece; empty if no bit of it is set.
     Bytes(Vec<u8>),
     /// As [`Probed::Empty`]: the filter was cleared, or ended, in the meantime.
     Empty,
@@ -163,35 +163,36 @@ pub trait BloomSteps: Debug + Send + Sync {
     /// Steps on objects of one lane can leave in one request.
     fn lane(&self, object: &Object) -> usize;
 
-    /// The most positions of one request, [`MAX_POSITIONS`] at most: fewer where each can cost a page of its own.
+    /// Returns the maximum number of positions of one request, at most [`MAX_POSITIONS`]: fewer where each position can cost a
+    /// page.
     fn most_positions(&self) -> usize;
 
-    /// Carries calls out in order. A retry of a flight brings the same calls, and each insert is answered as the first
-    /// time (B3): a store keeps, for each name and lane, the answers to the inserts of the last flight, for 60 s. None
-    /// comes later than 55 s after the first. A flight with no insert on a name leaves nothing.
+    /// Executes calls in order. A retry has the same request id and the same calls; each insert MUST be answered as the first
+    /// time (B3). To that end a store keeps, for each name and lane, the answers to the inserts of the last request for 60 s. No
+    /// retry is sent later than 55 s after the first attempt. A request without inserts on a name leaves nothing there.
     async fn probe(&self, flight: RequestId, calls: &[BloomCall]) -> Answers<Probed>;
 
-    /// Merges a piece. To do it twice changes nothing.
+    /// Merges a piece. Merging it twice has the effect of merging it once.
     ///
     /// # Errors
-    /// As said for all steps.
+    /// As all steps.
     async fn merge(&self, merge: &Merge) -> Result<Merged>;
 
-    /// Empties a filter, also one of which pages are missing, and tells its record; `None` if there is none.
+    /// Clears a filter, also one with missing pages, and returns its record; `None` if there is none.
     ///
     /// # Errors
-    /// As said for all steps.
+    /// As all steps.
     async fn clear(&self, object: &Object) -> Result<Known>;
 
-    /// Counts the bits.
+    /// Counts the bits that are set.
     ///
     /// # Errors
-    /// As said for all steps.
+    /// As all steps.
     async fn survey(&self, object: &Object, known: Known) -> Result<Surveyed>;
 
-    /// Reads the piece of that number.
+    /// Reads the piece with that number.
     ///
     /// # Errors
-    /// As said for all steps.
+    /// As all steps.
     async fn read(&self, object: &Object, known: Known, chunk: u64) -> Result<ChunkRead>;
 }

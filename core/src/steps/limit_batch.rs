@@ -1,18 +1,18 @@
-//! What a flight of limiter calls carries for each name, and how a store's answer to it is read.
+//! A request of limiter calls, sorted by name, and the decoding of the store's answer.
 //!
-//! A store is sent the calls of a name in order, equal takes in a row as one [`Group`]. It answers in text, which it
-//! keeps for retries: parts with a `;` between, each a letter and whole numbers.
+//! A store receives the calls of a name in order, with equal takes in a row as one [`CallRun`]. It answers in text, which it
+//! keeps for retries: parts separated by `;`, each a letter followed by whole numbers.
 //!
-//! | part | says |
+//! | part | meaning |
 //! | --- | --- |
-//! | `q AMOUNT PERIOD BURST` | the quota in force from here on, the period in µs |
-//! | `s TOKENS FRACTION SETTLED` | what is in the bucket from here on, as [`Snapshot::new`] takes it; 1 if no reservation is outstanding |
-//! | `t COUNT ADMITTED COST` | equal takes and how many of them, from the first, are allowed; the three numbers of an `s` may follow |
-//! | `r READY_AT WAIT` | a place, in µs |
-//! | `n` | no place that soon |
-//! | `c` | refused for good, since a refund came first |
-//! | `m COUNT` | so many calls whose quota is not the one in force |
-//! | `l COUNT` | so many calls that cost more than the burst in force |
+//! | `q AMOUNT PERIOD BURST` | the quota in force for the following parts, with the period in µs |
+//! | `s TOKENS FRACTION SETTLED` | the bucket's content for the following parts, as [`Snapshot::new`] takes it; `SETTLED` is 1 if no reservation is outstanding |
+//! | `t COUNT ADMITTED COST` | equal takes; the first `ADMITTED` of them are allowed; the three numbers of an `s` may follow |
+//! | `r READY_AT WAIT` | a reservation, in µs |
+//! | `n` | no reservation within the maximum wait |
+//! | `c` | refused for good: a refund was executed first |
+//! | `m COUNT` | `COUNT` calls whose quota is not the one in force |
+//! | `l COUNT` | `COUNT` calls whose cost is more than the burst in force |
 
 use std::collections::HashMap;
 use std::str::{FromStr, Split};
@@ -22,30 +22,30 @@ use super::{LimitAsk, LimitCall, Limited, Object};
 use crate::limiter::{ExactQuota, Reserved, Snapshot};
 use crate::{Name, Quota};
 
-/// What a flight carries for one name.
+/// The calls of one request for one name.
 #[derive(Clone, Debug)]
 pub struct NameBatch<'a> {
     /// The limiter.
     pub object: &'a Object,
-    /// The places of its calls in the flight, in order.
+    /// The indices of its calls in the request, in order.
     pub calls: Vec<usize>,
     /// Its calls, in order.
-    pub groups: Vec<Group<'a>>,
+    pub runs: Vec<CallRun<'a>>,
 }
 
-/// One reserve, or equal takes in a row.
+/// One reserve call, or several equal takes in a row.
 #[derive(Clone, Copy, Debug)]
-pub struct Group<'a> {
-    /// Each of them.
+pub struct CallRun<'a> {
+    /// The call.
     pub call: &'a LimitCall,
-    /// How many they are.
+    /// Number of equal calls.
     pub count: usize,
 }
 
-/// Sorts a flight by name, in the order in which names come first; the calls of a name stay in order.
+/// Sorts calls by name. Names are in the order of their first call; the calls of a name stay in order.
 #[must_use]
 pub fn by_name(calls: &[LimitCall]) -> Vec<NameBatch<'_>> {
-    let mut cargo: Vec<NameBatch<'_>> = Vec::new();
+    let mut batches: Vec<NameBatch<'_>> = Vec::new();
     let mut places: HashMap<&Name, usize> = HashMap::new();
     let mut last: Option<(&Name, usize)> = None;
     for (index, call) in calls.iter().enumerate() {
@@ -53,34 +53,34 @@ pub fn by_name(calls: &[LimitCall]) -> Vec<NameBatch<'_>> {
         let place = match last {
             Some((same, place)) if same == name => place,
             _ => *places.entry(name).or_insert_with(|| {
-                cargo.push(NameBatch { object: &call.object, calls: Vec::new(), groups: Vec::new() });
-                cargo.len() - 1
+                batches.push(NameBatch { object: &call.object, calls: Vec::new(), runs: Vec::new() });
+                batches.len() - 1
             }),
         };
         last = Some((name, place));
-        cargo[place].load(index, call);
+        batches[place].push(index, call);
     }
-    cargo
+    batches
 }
 
 impl<'a> NameBatch<'a> {
-    fn load(&mut self, index: usize, call: &'a LimitCall) {
+    fn push(&mut self, index: usize, call: &'a LimitCall) {
         self.calls.push(index);
-        match self.groups.last_mut() {
+        match self.runs.last_mut() {
             Some(group) if matches!(call.ask, LimitAsk::Take { .. }) && group.call == call => {
                 group.count += 1;
             }
-            _ => self.groups.push(Group { call, count: 1 }),
+            _ => self.runs.push(CallRun { call, count: 1 }),
         }
     }
 
-    /// What each call is told, in order, by the parts of an answer; `None` if it is not one to this cargo.
+    /// Returns the result of each call, in order, from the parts of an answer; `None` if the answer does not fit the calls.
     ///
-    /// `behind` is what [`Snapshot::new`] takes, of the moment of the decision; `elapsed` is the store time since then,
-    /// in µs, by which every wait has become shorter. The answer may be that to an earlier copy of the flight, with other
-    /// groups for the same calls.
+    /// `behind` is as in [`Snapshot::new`], at the moment of the decision. `elapsed` is the store time since the decision, in
+    /// µs; every wait is shortened by it. The answer may be that to an earlier copy of the request, with other runs for the
+    /// same calls.
     #[must_use]
-    pub fn unload<'p>(
+    pub fn decode<'p>(
         &self,
         parts: impl Iterator<Item = &'p str>,
         behind: u64,
@@ -128,16 +128,16 @@ impl<'a> NameBatch<'a> {
         Some(limited)
     }
 
-    /// The quota of these numbers; one that the calls brought needs no check.
+    /// Returns the quota with these numbers. A quota that a call brought needs no check.
     fn exact(&self, amount: u64, period: u64, burst: u64) -> Option<ExactQuota> {
         let same =
             |quota: &ExactQuota| (quota.amount(), quota.period(), quota.burst()) == (amount, period, burst);
         let made = || Quota::per(amount, Duration::from_micros(period)).burst(burst).validate().ok();
-        self.groups.iter().map(|group| group.call.quota).find(same).or_else(made)
+        self.runs.iter().map(|group| group.call.quota).find(same).or_else(made)
     }
 }
 
-/// What is in the bucket.
+/// The content of the bucket.
 struct Content {
     snapshot: Snapshot,
     settled: bool,
@@ -149,7 +149,7 @@ impl Content {
         Some(Self { snapshot, settled: words.next::<u8>()? == 1 })
     }
 
-    /// The verdicts of equal takes, by our own arithmetic, which has to agree with the store's.
+    /// Computes the verdicts of equal takes, which have to agree with the store's count.
     fn takes(
         &mut self,
         limited: &mut Vec<Limited>,
@@ -167,7 +167,7 @@ impl Content {
     }
 }
 
-/// What was decided so long ago, as it is now; a wait that is over is one of nothing.
+/// Shortens the waits in a result by the time since the decision, to zero at least.
 fn age(limited: &mut Limited, elapsed: u64) {
     let less = |wait: &mut u64| *wait = wait.saturating_sub(elapsed);
     match limited {
@@ -184,7 +184,7 @@ fn repeat(limited: &mut Vec<Limited>, count: usize, answer: Limited) {
     limited.extend(std::iter::repeat_n(answer, count));
 }
 
-/// Numbers with a space between.
+/// Numbers separated by spaces.
 struct Words<'a>(std::iter::Peekable<Split<'a, char>>);
 
 impl<'a> Words<'a> {

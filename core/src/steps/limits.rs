@@ -8,28 +8,28 @@ use super::{Answers, Object};
 use crate::limiter::{ExactQuota, Reserved, Verdict};
 use crate::{OnMismatch, Result, Ticket};
 
-/// Names one request, the same in every retry of it. Flights of one lane never overlap: a store keeps, for each name
-/// and lane, what it answered last, for 60 s, and answers a retry from that (L5). A flight that comes after a later one
-/// of its lane is refused as `Unknown`.
+/// Identifies one request; the same in every retry of it. Requests of one lane never overlap: a store keeps, for each name
+/// and lane, its last answer for 60 s, and answers a retry with it (L5). A request that arrives after a later one of its lane
+/// is refused as `Unknown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId {
     /// The lane, of one process.
     pub lane: Ticket,
-    /// Its number in the lane, from 1, growing.
+    /// The number in the lane: from 1, increasing.
     pub number: u64,
 }
 
-/// How the quota that a caller brings is compared with the stored one (C20).
+/// How the caller's quota is compared with the stored one (C20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaCheck {
     /// The handle's first operation.
     First(OnMismatch),
-    /// Later ones: the stored one is followed; the brought one is used only where none is stored.
+    /// Later operations: the stored quota is followed; the caller's is used only if none is stored.
     Follow,
 }
 
 impl QuotaCheck {
-    /// How a store is told: `r` to refuse, `p` to replace, `a` to adopt or follow the stored one.
+    /// The letter for stores: `r` refuses, `p` replaces, `a` adopts or follows the stored quota.
     #[must_use]
     pub fn letter(self) -> &'static str {
         match self {
@@ -40,21 +40,21 @@ impl QuotaCheck {
     }
 }
 
-/// What a limiter is asked.
+/// The content of a limiter call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitAsk {
     /// [`Bucket::take`](crate::limiter::Bucket::take).
     Take {
-        /// Tokens; 0 only asks.
+        /// Tokens; 0 takes none.
         cost: u64,
     },
     /// [`Bucket::reserve`](crate::limiter::Bucket::reserve).
     Reserve {
-        /// Names the reservation, which is cancelled by it.
+        /// Identifies the reservation; a refund names it.
         ticket: Ticket,
         /// Tokens.
         cost: u64,
-        /// The longest wait, in µs.
+        /// Maximum wait, in µs.
         max_wait: u64,
     },
 }
@@ -66,33 +66,33 @@ pub struct LimitCall {
     pub object: Object,
     /// The quota as the caller knows it.
     pub quota: ExactQuota,
-    /// How it is compared.
+    /// How the quota is compared.
     pub check: QuotaCheck,
-    /// What is asked.
+    /// The content.
     pub ask: LimitAsk,
 }
 
 /// The answer to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limited {
-    /// To a take.
+    /// The answer to a take.
     Taken {
         /// The decision.
         verdict: Verdict,
         /// The quota in force.
         quota: ExactQuota,
-        /// No reservation is outstanding: a refusal holds until its time comes, unless somebody changes the quota or
-        /// resets the limiter.
+        /// No reservation is outstanding: a refusal holds until its time comes, unless the quota is changed or the limiter is
+        /// reset.
         settled: bool,
     },
-    /// To a reserve.
+    /// The answer to a reserve.
     Reserved {
-        /// The place; `None` if there is none that soon.
+        /// The reservation; `None` if none is ready within the maximum wait.
         place: Option<Reserved>,
         /// The quota in force.
         quota: ExactQuota,
     },
-    /// A refund of this ticket came first: it is refused for good (C4).
+    /// A refund of this ticket was executed first: the reserve is refused for good (C4).
     Cancelled,
     /// The stored quota differs and the check refuses that.
     Mismatch {
@@ -106,8 +106,8 @@ pub enum Limited {
     },
 }
 
-/// Cancels a reservation: [`Bucket::cancel`](crate::limiter::Bucket::cancel). One that is not known leaves a tombstone for
-/// 60 s, which refuses the reserve that the refund overtook (C4).
+/// Cancels a reservation: [`Bucket::cancel`](crate::limiter::Bucket::cancel). The refund of an unknown reservation leaves a
+/// tombstone for 60 s, which refuses a reserve that arrives after its refund (C4).
 #[derive(Clone, Debug)]
 pub struct Refund {
     /// The limiter.
@@ -123,26 +123,27 @@ pub trait LimitSteps: Debug + Send + Sync {
     /// Steps on objects of one lane can leave in one request.
     fn lane(&self, object: &Object) -> usize;
 
-    /// Decides calls in order, all at one moment of store time. A retry of a flight is answered as the first, also with
-    /// calls that nobody waits for any more replaced by takes of 0; none comes later than 55 s after the first.
+    /// Decides calls in order, all at one moment of store time. A retry MUST be answered as the first attempt; in a retry, calls
+    /// that no caller waits for any more may be replaced by takes of 0. No retry is sent later than 55 s after the first
+    /// attempt.
     ///
-    /// Waits in an answer count from the attempt that is answered: those of a retry are shorter than the first
-    /// decision's by the store time since, at least 0, and never longer. Counted from the first they would make a place
-    /// look later than it is, and a caller with a time limit would give up one that comes in time.
+    /// Waits in an answer count from the attempt that is answered: those of a retry are shorter than the first decision's by the
+    /// store time since, at least 0, never longer. Counted from the first attempt, a reservation would look later than it is, and
+    /// a caller with a time limit would give up one that is ready in time.
     async fn decide(&self, flight: RequestId, calls: &[LimitCall]) -> Answers<Limited>;
 
-    /// Cancels reservations and tells how much each gave back: 0 where nothing is left to give.
+    /// Cancels reservations and returns how much each gave back; 0 if nothing is left to give back.
     async fn refund(&self, batch: &[Refund]) -> Answers<u64>;
 
     /// [`Bucket::set_quota`](crate::limiter::Bucket::set_quota); a name without a bucket gets a full one.
     ///
     /// # Errors
-    /// As said for all steps.
+    /// As all steps.
     async fn set_quota(&self, object: &Object, quota: ExactQuota) -> Result<()>;
 
     /// [`Bucket::reset`](crate::limiter::Bucket::reset); a name without a bucket stays without.
     ///
     /// # Errors
-    /// As said for all steps.
+    /// As all steps.
     async fn reset(&self, object: &Object) -> Result<()>;
 }

@@ -1,4 +1,4 @@
-//! How requests about filters reach their server: the keys of each depend on the pages that it touches.
+//! Sends requests about filters. The keys of a request depend on the pages that it touches.
 
 use futures_util::future::join_all;
 use redis::Cmd;
@@ -8,18 +8,18 @@ use stanchion_core::steps::{Answers, Object, refused};
 
 use crate::error::unexpected;
 use crate::keys::stripe_of;
+use crate::request::{Call, Request};
 use crate::script::Script;
 use crate::steps::RedisSteps;
 use crate::steps::reply::{Reply, replies};
-use crate::unit::{Call, Unit};
 
-/// What a script is asked about one filter.
+/// The question to a script about one filter.
 #[derive(Debug)]
 pub(super) struct Entry<'a> {
     pub(super) object: &'a Object,
-    /// The numbers of the pages it may touch.
+    /// The numbers of the pages that the script may touch.
     pub(super) pages: Vec<u64>,
-    /// Keys behind those of the pages.
+    /// Further keys, which come after those of the pages.
     pub(super) further: Vec<String>,
     pub(super) arguments: Vec<Vec<u8>>,
 }
@@ -38,7 +38,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// A number as one of a row, in 3 bytes; all are below 2²⁴.
+/// Packs a number below 2²⁴ into 3 bytes.
 pub(super) fn packed(number: u64) -> [u8; 3] {
     let [.., high, middle, low] = number.to_be_bytes();
     [high, middle, low]
@@ -51,8 +51,8 @@ impl RedisSteps {
         replies.into_iter().next().ok_or_else(unexpected)??.ours()
     }
 
-    /// Calls a script for each filter. Those of each lane leave in one request, all requests at once; one that fails is
-    /// the answer to its own entries.
+    /// Calls a script for each filter. The entries of each lane are sent in one request, all requests at once. The error of a
+    /// request is the answer to its own entries.
     pub(super) async fn ask_each(&self, script: &Script, entries: &[Entry<'_>]) -> Answers<Reply> {
         let mut lanes: Vec<(usize, Vec<usize>)> = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
@@ -92,12 +92,12 @@ impl RedisSteps {
             command
         };
         let call = Call { script, complete: &complete, quorum: None };
-        let (stripe, end) = (stripe_of(first.object), now() + self.route().limit());
-        match self.route().carry(stripe, Unit::Script(&call), end).await {
+        let (stripe, end) = (stripe_of(first.object), now() + self.route().timeout());
+        match self.route().send(stripe, Request::Script(&call), end).await {
             Ok(answered) => replies(answered.value, entries.len()),
             Err(error) => {
                 let key = keys.first().map_or("", String::as_str);
-                Err(self.named(error, script, (stripe, key), end).await)
+                Err(self.name_missing_rights(error, script, (stripe, key), end).await)
             }
         }
     }

@@ -1,51 +1,51 @@
 //! The steps of Bloom filters.
 
+mod batch;
 mod call;
-mod flight;
 mod record;
 
 use async_trait::async_trait;
 use stanchion_core::Result;
 use stanchion_core::steps::{
-    Answers, BloomCall, BloomSteps, CHUNK_BYTES, CLEARED_KEPT, ChunkRead, RequestId, Known, Merge, Merged,
-    Object, Opening, Probed, Survey, Surveyed,
+    Answers, BloomCall, BloomSteps, CHUNK_BYTES, CLEARED_KEPT, ChunkRead, Known, Merge, Merged, Object,
+    Opening, Probed, RequestId, Survey, Surveyed,
 };
 
+use self::batch::NameBatch;
 use self::call::Entry;
-use self::flight::NameBatch;
 use super::RedisSteps;
 use super::reply::Reply;
 use crate::error::unexpected;
 use crate::script::BloomScripts;
 
-/// The bits of a page: one string of 1 MiB. The scripts know the same number.
+/// Number of bits of a page, a string of 1 MiB. The scripts have the same number.
 const PAGE_BITS: u64 = 1 << 23;
-/// Positions of one request: the server is kept by them for some 15 ms.
-const MOST_POSITIONS: usize = 1 << 14;
-/// Pages that are begun in one request: the server makes zeros of so many MiB in some 10 ms.
-const AT_ONCE: usize = 64;
+/// Maximum number of positions in one request: they hold the server for some 15 ms.
+const MAX_POSITIONS: usize = 1 << 14;
+/// Maximum number of pages that are begun in one request: the server takes some 10 ms to fill 64 MiB with zeros.
+const MAX_BEGUN: usize = 64;
 
 impl RedisSteps {
     fn of_filters(&self) -> &BloomScripts {
         &self.scripts().bloom
     }
 
-    /// Inserts into more new pages than may be begun in one request: those that are there already are not begun again.
-    async fn probe_large(&self, flight: RequestId, cargo: &NameBatch<'_>) -> Result<Reply> {
-        for beginning in cargo.beginnings(flight, AT_ONCE) {
+    /// Inserts into more new pages than may be begun in one request. Pages that are there already are not begun again.
+    async fn probe_large(&self, id: RequestId, batch: &NameBatch<'_>) -> Result<Reply> {
+        for beginning in batch.beginnings(id, MAX_BEGUN) {
             self.ask_one(&self.of_filters().begin, beginning).await?;
         }
-        self.ask_one(&self.of_filters().probe, cargo.entry(flight, u64::MAX)).await
+        self.ask_one(&self.of_filters().probe, batch.entry(id, u64::MAX)).await
     }
 }
 
-/// The page of a piece, and the piece's first byte in it.
+/// Returns the page of a piece, and the first byte of the piece in it.
 fn place(chunk: u64) -> (u64, u64) {
     let (byte, page) = (chunk * CHUNK_BYTES, PAGE_BITS / 8);
     (byte / page, byte % page)
 }
 
-/// The record that a caller knows, at the head of a step's arguments.
+/// Returns an entry whose first arguments are the record that a caller knows.
 fn known<'a>(object: &'a Object, known: &Known) -> Entry<'a> {
     let mut entry = Entry::new(object);
     record::push_known(&mut entry.arguments, known);
@@ -59,27 +59,27 @@ impl BloomSteps for RedisSteps {
     }
 
     fn most_positions(&self) -> usize {
-        MOST_POSITIONS
+        MAX_POSITIONS
     }
 
-    async fn probe(&self, flight: RequestId, calls: &[BloomCall]) -> Answers<Probed> {
-        let cargo = flight::by_name(calls);
-        let entries: Vec<_> = cargo.iter().map(|cargo| cargo.entry(flight, AT_ONCE as u64)).collect();
+    async fn probe(&self, id: RequestId, calls: &[BloomCall]) -> Answers<Probed> {
+        let names = batch::by_name(calls);
+        let entries: Vec<_> = names.iter().map(|batch| batch.entry(id, MAX_BEGUN as u64)).collect();
         let mut replies = self.ask_each(&self.of_filters().probe, &entries).await;
-        for (cargo, reply) in cargo.iter().zip(&mut replies) {
+        for (batch, reply) in names.iter().zip(&mut replies) {
             if reply.as_ref().is_ok_and(|reply| reply.number(0).is_ok_and(|number| number == 2)) {
-                *reply = self.probe_large(flight, cargo).await;
+                *reply = self.probe_large(id, batch).await;
             }
         }
         let mut answers: Vec<Option<Result<Probed>>> = calls.iter().map(|_| None).collect();
-        for (cargo, reply) in cargo.iter().zip(replies) {
-            match reply.and_then(Reply::ours).and_then(|reply| cargo.unload(&reply)) {
+        for (batch, reply) in names.iter().zip(replies) {
+            match reply.and_then(Reply::ours).and_then(|reply| batch.decode(&reply)) {
                 Ok(probed) => {
-                    for (index, probed) in cargo.calls.iter().zip(probed) {
+                    for (index, probed) in batch.calls.iter().zip(probed) {
                         answers[*index] = Some(Ok(probed));
                     }
                 }
-                Err(error) => cargo.calls.iter().for_each(|i| answers[*i] = Some(Err(error.replicate()))),
+                Err(error) => batch.calls.iter().for_each(|i| answers[*i] = Some(Err(error.replicate()))),
             }
         }
         answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(unexpected()))).collect()
@@ -107,7 +107,8 @@ impl BloomSteps for RedisSteps {
     }
 
     async fn clear(&self, object: &Object) -> Result<Known> {
-        // In one step, or pages would stay for good where the caller goes between two. Most filters have one page.
+        // One step clears all pages: with several, a caller that ends between two would leave pages for good. The first try
+        // takes one page, which is all that most filters have.
         let mut pages = 1;
         loop {
             let mut entry = Entry::new(object);

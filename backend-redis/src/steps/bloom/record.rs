@@ -1,4 +1,4 @@
-//! A filter's record on the wire.
+//! The record of a filter on the wire.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use stanchion_core::steps::{Known, Life};
 use crate::error::unexpected;
 use crate::steps::reply::Reply;
 
-/// "bits hashes capacity rate ttl": equal terms are equal texts.
+/// Writes terms as "bits hashes capacity rate ttl". Equal terms are equal texts.
 pub(super) fn terms(terms: &FilterTerms) -> String {
     let (shape, ttl) = (&terms.shape, terms.ttl_millis().unwrap_or(0));
     let (bits, hashes, capacity) = (shape.bits(), shape.hashes(), shape.capacity());
     format!("{bits} {hashes} {capacity} {:016x} {ttl}", shape.rate_bits())
 }
 
-/// Terms as they are stored.
+/// Reads terms as they are stored.
 ///
 /// # Errors
-/// `Unknown` for what no step stores.
+/// `Unknown` for a text that no step stores.
 pub(super) fn stored(text: &str) -> Result<FilterTerms> {
     parse(text).ok_or_else(unexpected)
 }
@@ -36,22 +36,22 @@ fn parse(text: &str) -> Option<FilterTerms> {
     words.next().is_none().then_some(FilterTerms { shape, ttl })
 }
 
-/// Generation and end of what a caller knows, as two arguments.
+/// Adds the generation and the end of the record that a caller knows, as two arguments.
 pub(super) fn push_known(arguments: &mut Vec<Vec<u8>>, known: &Known) {
     let generation = known.map(|life| life.generation.to_string()).unwrap_or_default();
     let ends = known.and_then(|life| life.ends).unwrap_or(0);
     arguments.extend([generation, ends.to_string()].map(String::into_bytes));
 }
 
-/// The record that an answer tells from this place on.
+/// Reads a record from an answer, from this place on.
 ///
 /// # Errors
-/// `Unknown` for what no step answers.
+/// `Unknown` for an answer that no step gives.
 pub(super) fn life(reply: &Reply, index: usize) -> Result<Life> {
     life_of(&reply.text(index)?, reply.number(index + 1)?).ok_or_else(unexpected)
 }
 
-/// A record of this generation, 0 for one that does not end.
+/// Makes a record of this generation. `ends` is 0 for one that does not end.
 pub(super) fn life_of(generation: &str, ends: u64) -> Option<Life> {
     Some(Life { generation: generation.parse().ok()?, ends: (ends > 0).then_some(ends) })
 }

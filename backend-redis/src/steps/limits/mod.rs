@@ -1,15 +1,15 @@
 //! The steps of limiters.
 
-mod flight;
+mod batch;
 #[cfg(test)]
 mod tests;
 
 use async_trait::async_trait;
 use redis::Cmd;
 use stanchion_core::Result;
-use stanchion_core::steps::limit_batch::by_name;
-use stanchion_core::steps::{Answers, RequestId, LimitCall, LimitSteps, Limited, Object, Refund};
 use stanchion_core::limiter::ExactQuota;
+use stanchion_core::steps::limit_batch::by_name;
+use stanchion_core::steps::{Answers, LimitCall, LimitSteps, Limited, Object, Refund, RequestId};
 
 use super::RedisSteps;
 use super::reply::Reply;
@@ -21,19 +21,19 @@ impl LimitSteps for RedisSteps {
         self.lane_of(object)
     }
 
-    async fn decide(&self, flight: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
-        let cargo: Vec<_> = by_name(calls).into_iter().map(|cargo| (flight, cargo)).collect();
+    async fn decide(&self, id: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
+        let names: Vec<_> = by_name(calls).into_iter().map(|batch| (id, batch)).collect();
         let script = &self.scripts().limit_decide;
-        let replies = self.call(script, &cargo, |(_, cargo)| cargo.object, flight::arguments, None).await;
+        let replies = self.call(script, &names, |(_, batch)| batch.object, batch::arguments, None).await;
         let mut answers: Vec<Option<Result<Limited>>> = calls.iter().map(|_| None).collect();
-        for ((_, cargo), reply) in cargo.iter().zip(replies) {
-            match reply.and_then(Reply::ours).and_then(|reply| flight::unload(cargo, &reply)) {
+        for ((_, batch), reply) in names.iter().zip(replies) {
+            match reply.and_then(Reply::ours).and_then(|reply| batch::decode(batch, &reply)) {
                 Ok(limited) => {
-                    for (index, limited) in cargo.calls.iter().zip(limited) {
+                    for (index, limited) in batch.calls.iter().zip(limited) {
                         answers[*index] = Some(Ok(limited));
                     }
                 }
-                Err(error) => cargo.calls.iter().for_each(|i| answers[*i] = Some(Err(error.replicate()))),
+                Err(error) => batch.calls.iter().for_each(|i| answers[*i] = Some(Err(error.replicate()))),
             }
         }
         answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(unexpected()))).collect()

@@ -1,7 +1,7 @@
 //! The cases that set the clock, on a server.
 //!
-//! It takes the scripts with the one line that reads the server's clock replaced, and without the expiry of keys, which
-//! counts by the server's; everything else is what users run.
+//! They run the scripts with two changes: the line that reads the clock of the server is replaced, and keys do not expire,
+//! because that would count by the clock of the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,12 +38,12 @@ macro_rules! timed {
 fn timed(clock: &str, text: &'static str) -> Script {
     let read = "local clock = call('TIME')";
     assert_eq!(text.matches(read).count(), 1, "the line that reads the clock");
-    assert_eq!(text.matches("call('TIME')").count(), 1, "no other reads it");
+    assert_eq!(text.matches("call('TIME')").count(), 1, "no other line reads it");
     let text = text.replace(read, &format!("local clock = {{ 0, call('GET', '{clock}') }}"));
     Script::new(text.replace("call('PEXPIREAT',", "type(").leak())
 }
 
-/// Limiters of a namespace, whose clock is a key.
+/// Limiters of a namespace whose clock is a key.
 struct Rig {
     steps: Arc<RedisSteps>,
     raw: MultiplexedConnection,

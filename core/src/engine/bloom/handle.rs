@@ -1,4 +1,4 @@
-//! The Bloom filter of a networked store as one caller uses it.
+//! A Bloom filter of a networked store, as one caller uses it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,7 @@ pub(in crate::engine) struct Filter {
     seen: Mutex<Seen>,
 }
 
-/// The filter as last heard of.
+/// The filter in the last answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) terms: FilterTerms,
@@ -45,21 +45,22 @@ impl Filter {
         Ok(Self { engine, filtering, object, on_mismatch: options.on_mismatch, seen })
     }
 
-    fn sight(&self) -> MutexGuard<'_, Seen> {
+    fn state(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn seen(&self) -> Seen {
-        *self.sight()
+        *self.state()
     }
 
     pub(super) fn saw(&self, life: Known) {
-        self.sight().life = life;
+        self.state().life = life;
     }
 
-    /// There is nothing in it: what comes next was not seen, and so cannot be missed. Unless another call saw more.
+    /// Notes that the filter is empty, so that the next record is not taken for a lost one, unless another call has seen a
+    /// record meanwhile.
     pub(super) fn saw_nothing(&self, seen: Seen) {
-        self.sight().life.take_if(|life| seen.life == Some(*life));
+        self.state().life.take_if(|life| seen.life == Some(*life));
     }
 
     pub(super) fn opening(&self, seen: Seen) -> Opening {
@@ -67,7 +68,7 @@ impl Filter {
         Opening { object: self.object.clone(), terms, known: life, fresh: Ticket::random() }
     }
 
-    /// The store's terms are others: they are adopted, or refused (C20).
+    /// Adopts or refuses terms of the store that differ from the handle's (C20).
     pub(super) fn accept(&self, given: FilterTerms, stored: FilterTerms) -> Result<()> {
         if stored == given {
             return Err(Error::new(ErrorKind::Unknown, "the store finds a difference where there is none"));
@@ -75,11 +76,11 @@ impl Filter {
         if self.on_mismatch != OnMismatch::Adopt {
             return Err(mismatch(&given, &stored));
         }
-        self.sight().terms = stored;
+        self.state().terms = stored;
         Ok(())
     }
 
-    /// The record that was seen is gone (B6). It is told once: the handle looks for another from now on.
+    /// Returns the error of a record that was seen and is gone (B6), once: the handle accepts another record from now on.
     pub(super) fn lost(&self, seen: Seen) -> Error {
         self.saw_nothing(seen);
         Error::new(
@@ -101,7 +102,7 @@ impl Filter {
         Ok(told)
     }
 
-    /// Asks for as many of the items as fit into a call, at least one.
+    /// Sends as many of the items as fit into one call, at least one.
     async fn ask(&self, verb: Verb, items: &[&[u8]]) -> Result<Vec<bool>> {
         loop {
             let seen = self.seen();

@@ -1,21 +1,21 @@
-//! What concerns a filter as a whole: counted, emptied, read and merged, piece by piece.
+//! Operations on a whole filter: counting, clearing, reading and merging, piece by piece.
 
 use super::handle::{Filter, mismatch};
 use crate::bloom::{self, Shape};
 use crate::steps::{CHUNK_BYTES, ChunkRead, Known, Merge, Merged, Object, Survey, Surveyed};
 use crate::{Error, ErrorKind, Kind, Name, Result};
 
-/// How often an import or a union is begun, where the filter ends before all is in it.
-const BEGINNINGS: usize = 3;
+/// Maximum number of attempts of an import or a union that the filter's end interrupts.
+const ATTEMPTS: usize = 3;
 
 impl Filter {
-    /// The shape in force and the bits that are set.
+    /// Returns the shape in force and the number of bits set.
     pub(super) async fn count(&self) -> Result<(Shape, u64)> {
         let survey = self.survey().await?;
         Ok((self.seen().terms.shape, survey.map_or(0, |survey| survey.bits_set)))
     }
 
-    /// The filter as the store has it, its terms compared; `None` if it has none.
+    /// Returns the store's filter, after a comparison of its terms; `None` if there is none.
     async fn survey(&self) -> Result<Option<Survey>> {
         self.engine.shared.check_open()?;
         let seen = self.seen();
@@ -62,7 +62,7 @@ impl Filter {
             match self.read(&self.object, &survey, chunk, span).await? {
                 ChunkRead::Bytes(bytes) => image.extend(bytes),
                 ChunkRead::Empty => {
-                    // It ended or was cleared meanwhile: nothing is in it, and not only nothing more.
+                    // The filter ended or was cleared meanwhile: it is empty, whatever was read before.
                     image.truncate(bloom::HEADER_BYTES);
                     break;
                 }
@@ -78,7 +78,7 @@ impl Filter {
         let (shape, bits) = bloom::open(exported)?;
         self.survey().await?;
         self.check_like(&shape)?;
-        for _ in 0..BEGINNINGS {
+        for _ in 0..ATTEMPTS {
             if self.load_once(&shape, bits).await? {
                 return Ok(());
             }
@@ -86,7 +86,7 @@ impl Filter {
         Err(ended_again())
     }
 
-    /// Merges all pieces; `false` if the filter ended in between, and what was merged before that with it (B1).
+    /// Merges all pieces; `false` if the filter ended in between, and with it the pieces merged before (B1).
     async fn load_once(&self, shape: &Shape, bits: &[u8]) -> Result<bool> {
         let mut filled = Filled::default();
         for (chunk, bytes) in (0..).zip(bits.chunks(length(CHUNK_BYTES))) {
@@ -103,7 +103,7 @@ impl Filter {
         if other == self.object {
             return Ok(());
         }
-        for _ in 0..BEGINNINGS {
+        for _ in 0..ATTEMPTS {
             if self.unite_once(&other).await? {
                 return Ok(());
             }
@@ -111,7 +111,7 @@ impl Filter {
         Err(ended_again())
     }
 
-    /// As [`load_once`](Self::load_once), of another filter's pieces.
+    /// As [`load_once`](Self::load_once), with the pieces of another filter.
     async fn unite_once(&self, other: &Object) -> Result<bool> {
         let survey = match self.filtering.steps.survey(other, None).await? {
             Surveyed::Live(survey) => survey,
@@ -141,7 +141,8 @@ impl Filter {
         if own == *shape { Ok(()) } else { Err(mismatch(shape, &own)) }
     }
 
-    /// A piece of a filter that was found so; `Empty` if it is another by now, whose bits mean something else.
+    /// Reads a piece of the surveyed filter; `Empty` if the filter was replaced meanwhile, so that its bits mean something
+    /// else.
     async fn read(&self, object: &Object, found: &Survey, chunk: u64, span: usize) -> Result<ChunkRead> {
         let read = self.filtering.steps.read(object, Some(found.life), chunk).await?;
         let ChunkRead::Bytes(bytes) = &read else { return Ok(read) };
@@ -156,7 +157,7 @@ impl Filter {
         })
     }
 
-    /// Merges a piece of an image of that shape and tells into what; nothing to do for one of zeros.
+    /// Merges a piece of an image of that shape, and returns the record it was merged into. A piece of zeros is skipped.
     async fn merge(&self, chunk: u64, bytes: Vec<u8>, shape: &Shape) -> Result<Known> {
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);
@@ -181,7 +182,7 @@ impl Filter {
     }
 }
 
-/// The record that pieces are merged into.
+/// The record into which pieces are merged.
 #[derive(Default)]
 struct Filled(Known);
 
@@ -199,14 +200,14 @@ fn other_lost() -> Error {
     Error::new(ErrorKind::StateLost, "a part of the other filter is gone: what it held is not known any more")
 }
 
-/// The pieces of an image and their lengths.
+/// Returns the pieces of an image, with their lengths.
 fn chunks(shape: &Shape) -> impl Iterator<Item = (u64, usize)> + use<> {
     let bytes = shape.bytes();
     let span = move |chunk: u64| length((bytes - chunk * CHUNK_BYTES).min(CHUNK_BYTES));
     (0..bytes.div_ceil(CHUNK_BYTES)).map(move |chunk| (chunk, span(chunk)))
 }
 
-/// A length that this machine can address; no `Vec` is longer than the largest.
+/// Converts a length to one that this machine can address.
 fn length(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX / 2)
 }

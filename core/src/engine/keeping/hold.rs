@@ -1,4 +1,4 @@
-//! The life of one lease: believed until its deadline, renewed, lost or given back.
+//! The state of one hold: live until its deadline, extended by renewals, then lost or released.
 
 use std::fmt;
 use std::sync::PoisonError;
@@ -12,7 +12,7 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard, Notify};
 use crate::{Ticket, Ttl};
 
-/// Where a hold stands. There is no way back from `Lost` and `Given`.
+/// The state of a hold. `Lost` and `Given` are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Live,
@@ -27,25 +27,25 @@ struct State {
     deadline: Instant,
 }
 
-/// A hold of this process, shared by its guard and the watchdog.
+/// A hold of this process, shared by its guard and the renewals.
 pub(crate) struct LeaseHold {
     pub(crate) object: Object,
     pub(crate) ticket: Ticket,
     pub(crate) lease: Ttl,
     /// No renewal from this moment on.
     pub(crate) renew_until: Option<Instant>,
-    /// A request of this ticket may still be under way, so that its release leaves a tombstone.
+    /// A request of this ticket may still be under way, so its release leaves a tombstone.
     pub(crate) ambiguous: bool,
-    /// When the request was sent that granted it.
+    /// When the request that was granted was sent.
     pub(crate) sent: Instant,
-    /// This process asked the store to free it by force.
-    suspect: AtomicBool,
+    /// This process asked the store to release the hold by force.
+    force_requested: AtomicBool,
     state: Mutex<State>,
     changed: Notify,
 }
 
 impl LeaseHold {
-    /// A hold granted by a request that was sent at `sent`.
+    /// Makes a hold granted by a request that was sent at `sent`.
     pub(crate) fn new(object: Object, ticket: Ticket, lease: Ttl, sent: Instant) -> Self {
         let deadline = sent + lease.belief();
         Self {
@@ -55,7 +55,7 @@ impl LeaseHold {
             renew_until: None,
             ambiguous: false,
             sent,
-            suspect: AtomicBool::new(false),
+            force_requested: AtomicBool::new(false),
             state: Mutex::new(State { phase: Phase::Live, deadline }),
             changed: Notify::new(),
         }
@@ -63,7 +63,7 @@ impl LeaseHold {
 
     fn state(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Read under the lock: whoever saw the deadline pass must not be contradicted by a later renewal.
+        // Read under the lock: once a caller has seen the deadline pass, no later renewal may contradict it.
         if state.phase == Phase::Live && now() >= state.deadline {
             state.phase = Phase::Lost;
             self.changed.notify_waiters();
@@ -80,7 +80,7 @@ impl LeaseHold {
         self.state().deadline
     }
 
-    /// A renewal that was sent at `sent` succeeded. Too late for a hold that is not live any more.
+    /// Applies a successful renewal that was sent at `sent`. Has no effect on a hold that is not live.
     pub(crate) fn extend(&self, sent: Instant, lease: Ttl) {
         let mut state = self.state();
         if state.phase == Phase::Live {
@@ -88,22 +88,22 @@ impl LeaseHold {
         }
     }
 
-    /// The store says the hold is gone, or the store object was closed. `true` if it was live.
+    /// Marks the hold as lost: the store does not have it any more, or the store object was closed. `true` if it was live.
     pub(crate) fn lose(&self) -> bool {
         self.leave(Phase::Lost)
     }
 
-    /// Somebody of this process asks to have it freed by force.
-    pub(crate) fn suspect(&self) {
-        self.suspect.store(true, Ordering::Relaxed);
+    /// Notes that this process asks the store to release the hold by force.
+    pub(crate) fn request_force(&self) {
+        self.force_requested.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it may have been freed by force.
-    pub(crate) fn is_suspect(&self) -> bool {
-        self.suspect.load(Ordering::Relaxed)
+    /// Returns whether this process may have released the hold by force.
+    pub(crate) fn is_force_requested(&self) -> bool {
+        self.force_requested.load(Ordering::Relaxed)
     }
 
-    /// The guard gives the hold up. `true` if it was live until now.
+    /// Marks the hold as given up by its guard. `true` if it was live until now.
     pub(crate) fn give(&self) -> bool {
         self.leave(Phase::Given)
     }
@@ -123,7 +123,7 @@ impl LeaseHold {
         live
     }
 
-    /// Resolves when the hold is lost; never after it was given up.
+    /// Resolves when the hold is lost; never once it was given up.
     pub(crate) async fn lost(&self) {
         loop {
             let changed = self.changed.notified();
@@ -136,13 +136,13 @@ impl LeaseHold {
             match phase {
                 Phase::Lost => return,
                 Phase::Given => changed.await,
-                // Either way the state is read anew.
+                // Both outcomes read the state again.
                 Phase::Live => drop(timeout_at(deadline, changed).await),
             }
         }
     }
 
-    /// The lease to ask for in a renewal at `at`; `None` once renewal has ended.
+    /// Returns the lease for a renewal at `at`; `None` once renewal has ended.
     pub(crate) fn next_lease(&self, at: Instant) -> Option<Ttl> {
         let Some(until) = self.renew_until else { return Some(self.lease) };
         let left = until.saturating_duration_since(at);
@@ -150,7 +150,7 @@ impl LeaseHold {
         (at + lease.belief() > self.deadline()).then_some(lease)
     }
 
-    /// When to try a renewal again after one that failed.
+    /// Returns the pause before the next attempt of a failed renewal.
     pub(crate) fn retry_after(&self) -> Duration {
         (self.lease.get() / 20).clamp(Duration::from_millis(5), Duration::from_millis(250))
     }

@@ -1,4 +1,4 @@
-//! What stands behind a guard of a lease store.
+//! The guard's side of a hold: release, detach and loss.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use crate::engine::shared::{EngineHandle, Shared, release_of};
 use crate::steps::{Attach, Attached, Ending, Kept, Release};
 use crate::{Error, ErrorKind, HoldBackend, Result, Ticket, Ttl};
 
-/// The keeper of one hold. It keeps the engine alive.
+/// The backend of one hold. It keeps the engine alive.
 #[derive(Debug)]
 pub(crate) struct LeaseBackend {
     pub(crate) engine: Arc<EngineHandle>,
     pub(crate) hold: Arc<LeaseHold>,
 }
 
-/// Between two attempts of a call that is bounded by its attempts.
+/// Pause between two attempts of a call with a maximum number of attempts.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Attempts of a release, a detach or an attach while the store's answer is in in_doubt.
+/// Maximum number of attempts of a release, a detach or an attach while its outcome is unknown.
 const ATTEMPTS: u32 = 3;
 
 impl LeaseBackend {
@@ -37,20 +37,21 @@ impl LeaseBackend {
 
     async fn try_release(&self, was_live: bool, deadline: Instant) -> Result<()> {
         let mut release = release_of(&self.hold, Ending::Finished);
-        // A tombstone that is left anyway can tell whose it is.
+        // A tombstone that is left in any case can name the call that left it.
         release.call = release.tombstone.filter(|_| was_live).map(|_| Ticket::random());
         match release_with_retry(&self.engine.shared, &release).await? {
             (Kept::Yes, _) if was_live => Ok(()),
             (Kept::No, Some(in_doubt)) if was_live && release.call.is_none() => {
-                // Gone after an attempt in in_doubt: by that attempt, unless the lease has ended or somebody used force.
-                if now() < deadline && !self.hold.is_suspect() { Ok(()) } else { Err(in_doubt) }
+                // Gone after an attempt with an unknown outcome: that attempt released it, unless the lease has ended or the
+                // hold was released by force.
+                if now() < deadline && !self.hold.is_force_requested() { Ok(()) } else { Err(in_doubt) }
             }
             _ => Err(Error::lost()),
         }
     }
 
-    /// Moves the hold to a fresh ticket, so that no renewal of the old one which is still under way can shorten the
-    /// lease that is set here.
+    /// Moves the hold to a fresh ticket, so that a renewal of the old ticket that is still under way cannot shorten the lease
+    /// that is set here.
     async fn try_detach(&self, lease: Ttl) -> Result<Ticket> {
         let to = Ticket::random();
         let object = self.hold.object.clone();
@@ -61,7 +62,8 @@ impl LeaseBackend {
     }
 }
 
-/// Sends a release until it is answered, a few times at most; also tells why an attempt before is in in_doubt, if one is.
+/// Sends a release until it is answered, at most [`ATTEMPTS`] times. Also returns the error of an earlier attempt whose
+/// outcome is unknown, if there is one.
 ///
 /// # Errors
 /// As the step: `Unknown` if any attempt may have been executed.
@@ -80,14 +82,14 @@ pub(crate) async fn release_with_retry(shared: &Shared, release: &Release) -> Re
     unreachable!("the loop ends at the last attempt")
 }
 
-/// What a move took over and when the request that did it was sent.
+/// A hold that was moved, and when the successful request was sent.
 pub(crate) struct Moved {
     pub(crate) attached: Attached,
     pub(crate) sent: Instant,
 }
 
-/// Moves a hold to another ticket; `None` if it is gone. What is in in_doubt after the last attempt, or when the call is
-/// dropped, is released; so is a moved hold until the caller settles the in_doubt.
+/// Moves a hold to another ticket; `None` if the hold is gone. If the outcome is unknown after the last attempt or when the
+/// call is dropped, the hold is released; a moved hold is released, too, unless the caller resolves the [`InDoubt`].
 ///
 /// # Errors
 /// As the step.

@@ -1,4 +1,4 @@
-//! Which holds there are and when each is renewed next.
+//! The holds of one store object, and when each is renewed next.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
@@ -11,14 +11,14 @@ use crate::engine::keeping::hold::LeaseHold;
 use crate::steps::{Force, Object};
 use crate::sync::{Mutex, MutexGuard, Notify};
 
-/// How much sooner than due a hold may be renewed in the company of others.
-const TOGETHER: Duration = Duration::from_secs(2);
+/// Maximum time by which a hold is renewed early, together with others.
+const MAXIMUM_ADVANCE: Duration = Duration::from_secs(2);
 
-/// The holds of one store object: all of them, and when each is renewed next.
+/// The holds of one store object, with the schedule of their renewals.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     inner: Mutex<RegistryInner>,
-    /// Told when an earlier renewal than the one the watchdog sleeps for is added.
+    /// Notified when a renewal is added that is earlier than the one that the renewal loop sleeps for.
     pub(crate) earlier: Notify,
 }
 
@@ -66,7 +66,7 @@ impl Registry {
         }
     }
 
-    /// Puts a hold's next renewal at `at`, unless the hold has gone meanwhile.
+    /// Schedules a hold's next renewal, unless the hold has gone meanwhile.
     pub(crate) fn reschedule(&self, ticket: Ticket, at: Option<Instant>) {
         let mut inner = self.inner();
         let Some((_, slot)) = inner.holds.get_mut(&ticket) else { return };
@@ -77,17 +77,17 @@ impl Registry {
         self.schedule(&mut inner, ticket, at);
     }
 
-    /// Takes all holds that are due at `at` or, within a twelfth of their lease and 2 s, soon after: they are renewed together
-    /// (C13). Also tells when to look again.
+    /// Takes all holds whose renewal is due at `at`, and those due soon after (within a twelfth of their lease, at most 2 s):
+    /// they are renewed together (C13). Also returns when the next renewal is due.
     pub(crate) fn take_due(&self, at: Instant) -> (Vec<Arc<LeaseHold>>, Option<Instant>) {
         let mut inner = self.inner();
-        let horizon = at + TOGETHER;
+        let horizon = at + MAXIMUM_ADVANCE;
         let mut due = Vec::new();
         if inner.schedule.first().is_some_and(|(first, _)| *first <= at) {
             let keys: Vec<_> = inner.schedule.range(..(horizon, Ticket::from(0))).copied().collect();
             for key in keys {
                 let Some((hold, slot)) = inner.holds.get_mut(&key.1) else { continue };
-                if key.0 <= at + TOGETHER.min(hold.lease.get() / 12) {
+                if key.0 <= at + MAXIMUM_ADVANCE.min(hold.lease.get() / 12) {
                     due.push(Arc::clone(hold));
                     *slot = None;
                     inner.schedule.remove(&key);
@@ -98,16 +98,16 @@ impl Registry {
         (due, inner.wakes_at)
     }
 
-    /// The holds that a use of force is about.
-    pub(crate) fn meant_by(&self, object: &Object, force: Force) -> Vec<Arc<LeaseHold>> {
+    /// Returns the holds that a forced release is about.
+    pub(crate) fn matching(&self, object: &Object, force: Force) -> Vec<Arc<LeaseHold>> {
         let inner = self.inner();
-        let meant = |hold: &&Arc<LeaseHold>| {
+        let matching = |hold: &&Arc<LeaseHold>| {
             hold.object == *object && (force == Force::All || force == Force::One(hold.ticket))
         };
-        inner.holds.values().map(|(hold, _)| hold).filter(meant).cloned().collect()
+        inner.holds.values().map(|(hold, _)| hold).filter(matching).cloned().collect()
     }
 
-    /// Refuses further holds and gives back all that are there.
+    /// Refuses further holds, and returns all that are there.
     pub(crate) fn close(&self) -> Vec<Arc<LeaseHold>> {
         let mut inner = self.inner();
         inner.closed = true;

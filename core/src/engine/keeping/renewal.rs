@@ -1,4 +1,4 @@
-//! The watchdog: holds that are due are renewed together, in few calls (C13).
+//! Renewal: holds that are due are renewed together, in few calls (C13).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use crate::Ttl;
 use crate::clock::now;
 use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::shared::Shared;
-use crate::engine::timing::{jittered, sleep_until_some};
+use crate::engine::timing::{renewal_interval, sleep_until_some};
 use crate::steps::{Kept, PermitSteps, Renew, Steps};
 use crate::sync::spawn;
 
-/// Holds renewed by one step call.
+/// Maximum number of holds in one step call.
 const BATCH: usize = 500;
 
 type Due = (Arc<LeaseHold>, Renew);
 
-/// Renews what is due, each batch on its own so that a stalled one does not keep the others.
-pub(crate) async fn watchdog(shared: &Arc<Shared>, steps: &Steps) {
+/// Renews the holds that are due, each batch on its own, so that a stalled batch does not delay the others.
+pub(crate) async fn renew_due(shared: &Arc<Shared>, steps: &Steps) {
     loop {
         let sent = now();
         let (due, next) = shared.registry.take_due(sent);
@@ -35,7 +35,7 @@ pub(crate) async fn watchdog(shared: &Arc<Shared>, steps: &Steps) {
     }
 }
 
-/// Leaves out the holds that ended meanwhile, and those whose renewal has ended.
+/// Returns the renewals of the due holds, without holds that ended meanwhile or whose renewal has ended.
 fn requests(shared: &Shared, due: Vec<Arc<LeaseHold>>, sent: Instant) -> Vec<Due> {
     let mut requests = Vec::with_capacity(due.len());
     for hold in due {
@@ -49,9 +49,9 @@ fn requests(shared: &Shared, due: Vec<Arc<LeaseHold>>, sent: Instant) -> Vec<Due
     requests
 }
 
-/// What can leave together. The shortest lease of a request bounds it for all that are in it, so those whose own bound
-/// is twice as long, or which only the request's time limit bounds, leave in another: no lease makes do with less than
-/// half of its time, and there are few requests however many leases there are.
+/// Splits renewals into requests. The shortest lease in a request sets its time limit, so renewals whose own limit is twice
+/// as long, or is that of the steps, leave in another request: every renewal gets at least half of its own time limit, and
+/// there are few requests however many different leases there are.
 fn batches(due: Vec<Due>, request_timeout: Duration) -> Vec<Vec<Due>> {
     let mut alike = BTreeMap::<u32, Vec<Due>>::new();
     for (hold, renew) in due {
@@ -67,7 +67,7 @@ fn batches(due: Vec<Due>, request_timeout: Duration) -> Vec<Vec<Due>> {
     batches
 }
 
-/// How often the time limit has to be halved until the lease leaves room for it.
+/// Returns how often the time limit has to be halved until it is within a third of the lease.
 fn halvings(mut limit: Duration, lease: Ttl) -> u32 {
     let mut halvings = 0;
     while limit > lease.renewal() {
@@ -85,7 +85,7 @@ async fn renew(shared: &Shared, steps: &dyn PermitSteps, batch: Vec<Due>, sent: 
         let next = match answers.get(index) {
             Some(Ok(Kept::Yes)) => {
                 hold.extend(sent, request.lease);
-                Some(sent + jittered(request.lease))
+                Some(sent + renewal_interval(request.lease))
             }
             Some(Ok(Kept::No)) => {
                 if hold.lose() {

@@ -1,4 +1,4 @@
-//! Many callers' calls in one request, which is sent again under the same name while its outcome is unknown (L5).
+//! Many callers' calls in one request, which is sent again with the same id while its outcome is unknown (L5).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use crate::engine::sending::batching::{BatchContext, BatchedStep};
 use crate::steps::{Answers, LimitAsk, LimitCall, LimitSteps, Limited, QuotaCheck};
 use crate::{Error, ErrorKind};
 
-/// Calls that leave together.
+/// Limiter calls that leave in one request.
 #[derive(Debug)]
 pub(super) struct LimitBatches(pub(super) Arc<dyn LimitSteps>);
 
-/// The answer to a call.
+/// The answer to one call.
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) limited: Limited,
-    /// Just before the flight was sent for the first time: the store decided after that.
+    /// Just before the request was sent for the first time: the store decided later.
     pub(super) sent: Instant,
-    /// When the answer came: the store decided before that.
+    /// When the answer arrived: the store decided earlier.
     pub(super) received: Instant,
 }
 
-/// A store keeps what it answered for 60 s; later a copy of the flight could be charged again.
-const GIVE_UP: Duration = Duration::from_secs(55);
+/// Time after which the request is not sent again: a store keeps its answer for 60 s; later a copy could be charged again.
+const RETRY_TIME: Duration = Duration::from_secs(55);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_millis(400);
 
@@ -46,7 +46,7 @@ impl BatchedStep for LimitBatches {
         let sent = now();
         let mut answers = self.0.decide(context.request_id, asks).await;
         if answers.iter().any(in_doubt) {
-            self.again(&context, asks, sent, &mut answers).await;
+            self.retry(&context, asks, sent, &mut answers).await;
         }
         let received = now();
         let answered = |limited| Answered { limited, sent, received };
@@ -55,9 +55,9 @@ impl BatchedStep for LimitBatches {
 }
 
 impl LimitBatches {
-    /// Sends the flight until its outcome is known or nobody waits for it. Calls whose caller has gone ask for nothing
-    /// any more: if the store has not executed the flight yet, they are not charged.
-    async fn again(
+    /// Sends the request again until its outcome is known or no caller waits for it. Calls whose caller has gone become calls
+    /// of cost 0: if the store has not executed the request yet, they are not charged.
+    async fn retry(
         &self,
         context: &BatchContext<'_>,
         asks: &[LimitCall],
@@ -77,12 +77,12 @@ impl LimitBatches {
                     waited_for = true;
                 }
             }
-            if !waited_for || now() >= sent + GIVE_UP {
+            if !waited_for || now() >= sent + RETRY_TIME {
                 return;
             }
             let retried = self.0.decide(context.request_id, &calls).await;
             for (answer, again) in answers.iter_mut().zip(retried) {
-                // What is certain of the retry is not of the first attempt.
+                // An error that says the retry was not executed says nothing about the first attempt.
                 let passing = again.as_ref().is_err_and(|error: &Error| !error.kind().is_final());
                 if in_doubt(answer) && !passing {
                     *answer = again;

@@ -1,4 +1,4 @@
-//! The limiter of a networked store as one caller uses it.
+//! A limiter of a networked store, as one caller uses it.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub(crate) struct LimiterHandle {
     handle: Arc<LimiterState>,
 }
 
-/// What a limiter and its reservations share.
+/// The state that a limiter shares with its reservations.
 #[derive(Debug)]
 pub(super) struct LimiterState {
     pub(super) engine: Arc<EngineHandle>,
@@ -29,7 +29,7 @@ pub(super) struct LimiterState {
     known: Mutex<Known>,
 }
 
-/// The quota as last heard of; the handle follows the store (C20).
+/// The quota in the last answer; the handle follows the store (C20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) quota: ExactQuota,
@@ -37,7 +37,7 @@ pub(super) struct Known {
 }
 
 impl LimiterHandle {
-    /// A limiter of checked options.
+    /// Makes a limiter of checked options.
     pub(crate) fn new(
         engine: &Arc<EngineHandle>,
         limiting: &Arc<Limiting>,
@@ -54,7 +54,7 @@ impl LimiterHandle {
         self.handle.decide(cost).await.map_err(|error| self.handle.context(operation, error))
     }
 
-    /// At most one reservation, of the store or by the policy.
+    /// Makes at most one reservation, by the store or by the outage policy.
     async fn reserve(&self, cost: u64, max_wait: u64) -> Result<Option<Reservation>> {
         let handle = &self.handle;
         let end = handle.engine.shared.request_end(None);
@@ -64,7 +64,7 @@ impl LimiterHandle {
         }
     }
 
-    /// One reservation and one sleep (L6), which the end of the store object interrupts.
+    /// Makes one reservation and sleeps once (L6); the end of the store object interrupts the sleep.
     async fn wait_for(&self, cost: u64, limit: Option<Duration>) -> Result<bool> {
         let handle = &self.handle;
         let mut closing = pin!(handle.limiting.closing.notified());
@@ -95,7 +95,7 @@ impl LimiterState {
         *self.knowledge() = Known { quota, compared: true };
     }
 
-    /// What is known without asking: a cost that no quota admits, or not the one this handle insists on.
+    /// Refuses a cost without a request: one that no quota admits, or that the quota which this handle requires does not admit.
     pub(super) fn check_cost(&self, cost: u64, known: Known) -> Result<()> {
         let follows = known.compared || self.options.on_mismatch == OnMismatch::Adopt;
         if cost > MAX || !follows { known.quota.check_cost(cost) } else { Ok(()) }
@@ -137,7 +137,7 @@ impl LimiterState {
         Ok(decision(verdict))
     }
 
-    /// What an answer that is neither yes nor no means.
+    /// Returns the error that an answer other than a decision means.
     pub(super) fn refusal(&self, limited: &Limited, cost: u64, known: Known) -> Error {
         match limited {
             Limited::Mismatch { stored } => {
@@ -149,7 +149,7 @@ impl LimiterState {
                 let unexpected = || Error::invalid_argument("the cost is over the burst in force");
                 quota.check_cost(cost).err().unwrap_or_else(unexpected)
             }
-            // By `close`, which overtook this request; nobody else knows the ticket.
+            // `close` cancelled it before this request arrived; no other caller knows the ticket.
             Limited::Cancelled => self.engine.shared.check_open().err().unwrap_or_else(Error::lost),
             Limited::Taken { .. } | Limited::Reserved { .. } => {
                 Error::new(ErrorKind::Unknown, "the store's answer was to another call")

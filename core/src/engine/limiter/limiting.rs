@@ -12,7 +12,7 @@ use crate::engine::sending::batching::Batcher;
 use crate::steps::{LimitSteps, Object};
 use crate::{Error, Result, Ticket};
 
-/// What all limiters of one store object share.
+/// The state shared by all limiters of one store object.
 #[derive(Debug)]
 pub(crate) struct Limiting {
     /// The steps over the callers' connection.
@@ -20,11 +20,11 @@ pub(crate) struct Limiting {
     pub(super) batches: Batcher<LimitBatches>,
     pub(super) locals: Locals,
     claims: Mutex<Claims>,
-    /// Told when the store object closes.
+    /// Notified when the store object closes.
     pub(super) closing: Notify,
 }
 
-/// The reservations that calls under way have made, or may have made, in their order.
+/// The reservations that calls under way have made, or may have made, in order.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     count: u64,
@@ -37,7 +37,7 @@ pub(super) struct Claims {
 pub(crate) struct Claimed {
     number: u64,
     pub(crate) object: Object,
-    /// When its time comes at the latest; `None` is later than the clock reaches.
+    /// When it is ready at the latest; `None` is beyond the clock's range.
     pub(crate) ready_by: Option<Instant>,
 }
 
@@ -52,8 +52,8 @@ impl Limiting {
         }
     }
 
-    /// Tells which reservations are those of calls under way, the last first: so that nobody stands behind one that is
-    /// cancelled, and all of it is given back. From now on there are no new ones.
+    /// Refuses new reservations and returns those of calls under way, the last one first, so that each is refunded in full: no
+    /// other reservation is behind it.
     pub(crate) fn close(&self) -> Vec<(Ticket, Claimed)> {
         let mut claims = self.claims();
         claims.closed = true;
@@ -62,8 +62,8 @@ impl Limiting {
         claims
     }
 
-    /// Ends those who wait. What they reserved has to be on its way back already: they would give it back each by
-    /// itself, in any order and after [`close`](Self::close) was told that nothing is left.
+    /// Ends all waiting calls. Their refunds have to be queued already: the calls would queue their own, in any order, after
+    /// [`close`](Self::close) has returned.
     pub(crate) fn dismiss(&self) {
         self.closing.notify_waiters();
     }

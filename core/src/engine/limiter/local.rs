@@ -1,4 +1,4 @@
-//! What this process knows of one limiter by itself: refusals that still hold, and its share of the quota.
+//! The local state of one limiter: remembered refusals, and this process's share of the quota.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,16 +10,16 @@ use crate::clock::now;
 use crate::limiter::{Bucket, ExactQuota, Verdict};
 use crate::{DecidedBy, Decision, Name, Ticket};
 
-/// How long a refusal is remembered at most: so long another process's reset, refund or quota is not seen.
-const LONGEST: Duration = Duration::from_millis(100);
-/// Costs remembered for one name.
-const COSTS: usize = 4;
-/// How long the share of a name that nobody has a handle of is kept.
-const KEPT: Duration = Duration::from_secs(60 * 60);
-/// Names without a handle are looked for when there are so many.
+/// Maximum time for which a refusal is remembered. During it, a reset, refund or quota of another process is not seen.
+const MAXIMUM_REFUSAL_TIME: Duration = Duration::from_millis(100);
+/// Maximum number of costs remembered for one name.
+const MAXIMUM_COSTS: usize = 4;
+/// Time for which the share of a name without a handle is kept.
+const SHARE_TIME: Duration = Duration::from_secs(60 * 60);
+/// Number of names from which on names without a handle are dropped.
 const NAMES: usize = 256;
 
-/// The local side of one name, shared by its handles.
+/// The local state of one name, shared by its handles.
 #[derive(Debug)]
 pub(super) struct Local {
     origin: Instant,
@@ -29,7 +29,7 @@ pub(super) struct Local {
 
 #[derive(Debug, Default)]
 struct Refusals {
-    /// Counts how often they were forgotten.
+    /// Number of times that the refusals were forgotten.
     epoch: u64,
     known: Vec<Refusal>,
 }
@@ -61,8 +61,11 @@ impl Local {
         self.share.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The refusal of that cost, if one still holds; else what to [`remember`](Self::remember) a new one with. The
-    /// times of the decision count from now, and not before them the store would admit.
+    /// Returns the remembered refusal of that cost, with its times counted from now; the store would not admit the cost
+    /// earlier.
+    ///
+    /// # Errors
+    /// If none is remembered: the epoch to [`remember`](Self::remember) a new one with.
     pub(super) fn refused(&self, cost: u64) -> Result<Decision, u64> {
         let refusals = self.refusals();
         let Some(refusal) = refusals.known.iter().find(|refusal| refusal.cost == cost) else {
@@ -79,30 +82,30 @@ impl Local {
         Ok(Decision { allowed: false, limit, remaining, retry_after, reset_after, decided_by })
     }
 
-    /// Remembers a refusal by a store that was asked after `sent`: until its time comes nothing can change it but a
-    /// reset, a refund or another quota. Those of this process have begun another epoch.
+    /// Remembers a refusal that the store decided after `sent`. Until its time comes, only a reset, a refund or another quota
+    /// can change it; those of this process begin another epoch.
     pub(super) fn remember(&self, cost: u64, verdict: Verdict, sent: Instant, received: Instant, epoch: u64) {
         let Some(retry_after) = verdict.retry_after else { return };
-        let until = sent + Duration::from_micros(retry_after).min(LONGEST);
+        let until = sent + Duration::from_micros(retry_after).min(MAXIMUM_REFUSAL_TIME);
         let mut refusals = self.refusals();
         if refusals.epoch != epoch || until <= received {
             return;
         }
         refusals.known.retain(|refusal| refusal.cost != cost);
-        if refusals.known.len() >= COSTS {
+        if refusals.known.len() >= MAXIMUM_COSTS {
             refusals.known.remove(0);
         }
         refusals.known.push(Refusal { cost, verdict, received, until });
     }
 
-    /// Forgets refusals, also those whose answers are still under way.
+    /// Forgets all refusals, also those whose answers are still under way.
     pub(super) fn forget(&self) {
         let mut refusals = self.refusals();
         refusals.epoch += 1;
         refusals.known.clear();
     }
 
-    /// Asks this process's own bucket, which begins empty (L10). `ask` is told its time.
+    /// Uses this process's own bucket, which begins empty (L10). `ask` receives the bucket and its time in µs.
     pub(super) fn ask_share<R>(&self, quota: ExactQuota, ask: impl FnOnce(&mut Bucket, u64) -> R) -> R {
         let used = now();
         let micros = self.micros(used);
@@ -115,7 +118,7 @@ impl Local {
         ask(&mut share.bucket, micros)
     }
 
-    /// Cancels a reservation of this process's own bucket.
+    /// Cancels a reservation in this process's own bucket.
     pub(super) fn cancel_share(&self, ticket: Ticket) -> u64 {
         let micros = self.micros(now());
         self.share().as_mut().map_or(0, |share| share.bucket.cancel(micros, ticket.as_u128()))
@@ -127,12 +130,12 @@ impl Local {
 
     fn is_idle(&self, at: Instant) -> bool {
         let asked = |refusals: &Refusals| refusals.known.iter().any(|refusal| refusal.until > at);
-        let kept = |share: &Share| share.used + KEPT > at;
+        let kept = |share: &Share| share.used + SHARE_TIME > at;
         !asked(&self.refusals()) && !self.share().as_ref().is_some_and(kept)
     }
 }
 
-/// The local sides of all names of one store object.
+/// The local states of all names of one store object.
 #[derive(Debug, Default)]
 pub(super) struct Locals {
     names: Mutex<Names>,
@@ -141,7 +144,7 @@ pub(super) struct Locals {
 #[derive(Debug, Default)]
 struct Names {
     by_name: HashMap<Name, Arc<Local>>,
-    /// How many there were, of those in use, at the last look.
+    /// Number of names in use when unused ones were dropped last.
     used: usize,
 }
 
@@ -204,7 +207,7 @@ mod tests {
         local.remember(1, refusal(5_000_000), sent, now(), epoch);
         let epoch = local.refused(1).unwrap_err();
         local.remember(1, refusal(5_000_000), now(), now(), epoch);
-        tokio::time::advance(LONGEST).await;
+        tokio::time::advance(MAXIMUM_REFUSAL_TIME).await;
         assert!(local.refused(1).is_err());
     }
 

@@ -1,4 +1,4 @@
-//! What decides while the store is away (L10).
+//! Decisions while the store is away, by the outage policy (L10).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use crate::clock::now;
 use crate::limiter::Verdict;
 use crate::{DecidedBy, Decision, Error, ErrorKind, OutagePolicy, Reservation, Result, Ticket};
 
-/// Whether an error says that the store is away. Everything else is an answer, or waits for nobody.
+/// Returns whether an error says that the store is away. Every other error is an answer, or is final.
 pub(super) fn is_outage(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown)
 }
 
 impl LimiterState {
-    /// Whether only the store can ever admit that cost: the policy is to fail, or the share never has so much.
+    /// Returns whether only the store can admit that cost: the policy is to fail, or the share's burst is smaller.
     pub(super) fn needs_store(&self, cost: u64) -> bool {
         match self.options.outage {
             OutagePolicy::FailClosed => true,
@@ -25,10 +25,10 @@ impl LimiterState {
         }
     }
 
-    /// The policy's decision in place of the store's.
+    /// Decides by the policy in place of the store.
     ///
     /// # Errors
-    /// The error itself, where the policy has none: it is to fail, or the cost is more than the share's burst.
+    /// `error` itself, if the policy is to fail or the cost is more than the share's burst.
     pub(super) fn decide_without(&self, cost: u64, error: Error) -> Result<Decision> {
         if !is_outage(&error) {
             return Err(error);
@@ -52,7 +52,7 @@ impl LimiterState {
         Ok(Decision { decided_by: DecidedBy::OutagePolicy, ..super::handle::decision(verdict) })
     }
 
-    /// The policy's reservation in place of the store's; `None` if the share has none that soon.
+    /// Reserves by the policy in place of the store; `None` if the share has nothing within `max_wait`.
     ///
     /// # Errors
     /// As [`decide_without`](Self::decide_without).

@@ -1,4 +1,4 @@
-//! What stands behind reservations, and what cancels those whose caller did not wait for the answer.
+//! The backends of reservations, and the refund of reservations whose caller dropped the call.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::engine::shared::EngineHandle;
 use crate::steps::{Object, Refund};
 use crate::{Error, ErrorKind, ReservationBackend, Result, Ticket};
 
-/// Between two attempts of a cancel.
+/// Pause between two attempts of a cancel.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A reservation that a call under way makes. Dropped in doubt, it queues the refund (C4); while it is there, closing
-/// the store object does.
+/// A reservation that a call under way makes. Dropped while its outcome is unknown, it queues the refund (C4); while it
+/// exists, closing the store object queues the refund.
 #[derive(Debug)]
 pub(super) struct Claim<'a> {
     engine: &'a EngineHandle,
@@ -28,7 +28,8 @@ pub(super) struct Claim<'a> {
 }
 
 impl<'a> Claim<'a> {
-    /// A request is about to be sent, for a place that is at most `max_wait` µs ahead when the store decides, by `end`.
+    /// Registers a request that is about to be sent, for a reservation at most `max_wait` µs ahead of the store's decision,
+    /// which comes by `end`.
     ///
     /// # Errors
     /// `Closed`.
@@ -44,7 +45,7 @@ impl<'a> Claim<'a> {
         Ok(Self { engine, limiting, object, ticket, ready_by, is_open: true })
     }
 
-    /// Nothing is left at the store, or what is left has an owner.
+    /// Notes that nothing is left at the store, or that what is left has an owner.
     pub(super) fn resolved(&mut self) {
         self.is_open = false;
     }
@@ -52,7 +53,7 @@ impl<'a> Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        // Before the claim is forgotten: `close` finds one or the other.
+        // Queued before the claim is removed, so that `close` finds one of the two.
         if self.is_open {
             self.engine.shared.send_refund(self.object, self.ticket, self.ready_by);
         }
@@ -60,7 +61,7 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// Reservations of the store.
+/// Reservations made by the store.
 #[async_trait]
 impl ReservationBackend for LimiterState {
     fn is_due(&self, ready_at: Instant) -> bool {
@@ -97,7 +98,7 @@ impl ReservationBackend for LimiterState {
     }
 }
 
-/// Reservations of this process's share, and those that an outage policy just allowed.
+/// Reservations of this process's share, and those that the outage policy allowed.
 #[async_trait]
 impl ReservationBackend for Local {
     fn is_due(&self, ready_at: Instant) -> bool {

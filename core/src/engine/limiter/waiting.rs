@@ -1,4 +1,4 @@
-//! Places in a limiter's future: asked for, waited for, and given up.
+//! Waiting for tokens: one reservation, and a sleep until it is ready.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use super::policy::is_outage;
 use super::reservation::Claim;
 use crate::clock::{now, sleep};
 use crate::engine::taking::wait_limit::WaitLimit;
-use crate::engine::timing::{FIRST_PAUSE, LAST_PAUSE, LAST_WORD};
+use crate::engine::timing::{FIRST_PAUSE, MAXIMUM_PAUSE, ANSWER_GRACE};
 use crate::limiter::MAX;
 use crate::steps::{LimitAsk, Limited};
 use crate::{Error, ErrorKind, Reservation, Result, Ticket};
 
-/// As long as it takes: later than any request ends.
-const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
+/// Later than any request ends.
+const NO_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl LimiterState {
-    /// Asks the store for a place until `end`. The claim, settled, is on it until dropped.
+    /// Requests a reservation from the store until `end`. The claim, already resolved, is kept by the caller.
     pub(super) async fn place(
         self: &Arc<Self>,
         cost: u64,
@@ -35,7 +35,7 @@ impl LimiterState {
         let answered = match self.limiting.batches.ask(call, end).await {
             Ok(answered) => answered,
             Err(error) => {
-                // Only what was certainly not executed leaves nothing: any other refusal may be that of a retry.
+                // Only a request that was certainly not executed leaves nothing: another error may be that of a retry.
                 if error.kind() == ErrorKind::Unavailable {
                     claim.resolved();
                 }
@@ -53,14 +53,14 @@ impl LimiterState {
         };
         self.engine.shared.check_open()?;
         claim.resolved();
-        // Later than the clock reaches is when it ends.
+        // A time beyond the clock's range becomes one near its end.
         let ready_at = (0..64)
             .find_map(|halved| answered.received.checked_add(Duration::from_micros(place.wait >> halved)))
             .unwrap_or(answered.received);
         Ok((Some(Reservation::new(Arc::clone(self) as _, ticket, cost, ready_at)), claim))
     }
 
-    /// `false`, at once and without cost, if there is no place within the limit.
+    /// Waits until the tokens are there; `false`, at once and without cost, if that is not within the limit.
     pub(super) async fn wait(self: &Arc<Self>, cost: u64, limit: Option<Duration>) -> Result<bool> {
         let wait_limit = limit.map_or(WaitLimit::Forever, WaitLimit::at_most);
         let mut max_wait = limit.map_or(MAX, micros);
@@ -69,7 +69,7 @@ impl LimiterState {
             let error = match self.place(cost, max_wait, self.request_end(cost, wait_limit)).await {
                 Ok((None, _)) => return Ok(false),
                 Ok((Some(reservation), _claim)) => {
-                    let late = wait_limit.end().map(|end| (end + LAST_WORD).into_std());
+                    let late = wait_limit.end().map(|end| (end + ANSWER_GRACE).into_std());
                     if late.is_some_and(|late| reservation.ready_at() > late) {
                         return Ok(false);
                     }
@@ -88,23 +88,23 @@ impl LimiterState {
                 return Ok(true);
             }
             self.ride_out(error, wait_limit, pause).await?;
-            pause = (pause * 2).min(LAST_PAUSE);
+            pause = (pause * 2).min(MAXIMUM_PAUSE);
         }
     }
 
-    /// When the store's time to answer a wait is over: where a policy decides without it, after one request's limit.
+    /// Returns until when the store may answer: where the policy can decide instead, one request's time limit.
     fn request_end(&self, cost: u64, wait_limit: WaitLimit) -> Instant {
         let one = self.engine.shared.request_end(None);
         let all = match wait_limit {
             WaitLimit::None => one,
-            WaitLimit::Until(end) => end + LAST_WORD,
-            WaitLimit::Forever => now() + FOR_EVER,
+            WaitLimit::Until(end) => end + ANSWER_GRACE,
+            WaitLimit::Forever => now() + NO_LIMIT,
         };
         if self.needs_store(cost) { all } else { all.min(one) }
     }
 
-    /// Waits a little while the store cannot be asked, or ends with its error. A reservation in doubt is not made
-    /// again: that could charge twice.
+    /// Pauses before the next attempt while the store is away, or returns its error. A reservation whose outcome is unknown
+    /// is not requested again: that could charge twice.
     async fn ride_out(&self, error: Error, wait_limit: WaitLimit, pause: Duration) -> Result<()> {
         let over = match wait_limit {
             WaitLimit::None => true,

@@ -9,19 +9,20 @@ use crate::engine::waiting::waiters::{Queued, WakeUp};
 use crate::steps::{Ending, Object, Release};
 use crate::{Ticket, Ttl};
 
-/// An acquisition that may have left something at the store. Dropped in in_doubt, it queues the cancel (C4).
+/// An acquisition of which the store may have executed a request. Dropped in that state, it queues the cancel (C4).
 #[derive(Debug)]
 pub(crate) struct InDoubt {
     engine: Arc<EngineHandle>,
     pub(crate) object: Object,
     pub(crate) ticket: Ticket,
     pub(crate) lease: Ttl,
-    /// It takes a hold over that somebody had before: in in_doubt it is released, so that a member of a wait group does
-    /// not end uncounted.
+    /// The request moves an existing hold to this ticket. In doubt the hold is released, not cancelled, so that a member of
+    /// a wait group does not end uncounted.
     moves: bool,
-    /// On the board, as an acquisition that may queue.
-    asks: bool,
-    raised: bool,
+    /// The ticket is registered with the waiters of this process.
+    registered: bool,
+    /// A request was sent, and its outcome has no owner yet.
+    open: bool,
 }
 
 impl InDoubt {
@@ -32,36 +33,45 @@ impl InDoubt {
             ticket,
             lease,
             moves: false,
-            asks: false,
-            raised: false,
+            registered: false,
+            open: false,
         }
     }
 
-    /// The doubt about a hold that is moved to a ticket.
+    /// For a hold that is moved to `ticket`.
     pub(crate) fn of_move(engine: &Arc<EngineHandle>, object: &Object, ticket: Ticket, lease: Ttl) -> Self {
         let mut in_doubt = Self::new(engine, object, ticket, lease);
         in_doubt.moves = true;
         in_doubt
     }
 
-    /// A request is about to be sent.
-    pub(crate) fn raise(&mut self) {
-        self.raised = true;
+    /// Notes that a request is about to be sent.
+    pub(crate) fn sent(&mut self) {
+        self.open = true;
     }
 
-    /// Nothing is left at the store, or what is left has an owner.
-    pub(crate) fn settle(&mut self) {
-        self.raised = false;
+    /// Notes that nothing is left at the store, or that what is left has an owner.
+    pub(crate) fn resolved(&mut self) {
+        self.open = false;
     }
 
-    /// The ticket queues at the store: its wake-ups arrive at the bell.
-    fn join(&self, queued: Queued) -> WakeUp {
+    pub(crate) fn engine(&self) -> &Arc<EngineHandle> {
+        &self.engine
+    }
+
+    /// Whether a request was sent whose outcome is not resolved.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Registers that the ticket queues at the store; wake-ups for it arrive at the returned [`WakeUp`].
+    pub(crate) fn join(&self, queued: Queued) -> WakeUp {
         self.engine.shared.waiters.join(&self.object, self.ticket, self.lease.get(), queued)
     }
 
-    /// The acquisition may queue from now on.
-    fn ask(&mut self) {
-        self.asks = true;
+    /// Registers that the acquisition may queue from now on.
+    pub(crate) fn register(&mut self) {
+        self.registered = true;
         self.engine.shared.waiters.ask(self.ticket);
     }
 }
@@ -69,16 +79,16 @@ impl InDoubt {
 impl Drop for InDoubt {
     fn drop(&mut self) {
         let shared = &self.engine.shared;
-        if self.asks {
+        if self.registered {
             shared.waiters.leave(self.ticket);
         }
-        if self.raised && self.moves {
+        if self.open && self.moves {
             let object = self.object.clone();
-            let lasting = self.lease.tombstone();
-            let (ending, tombstone) = (Ending::Abandoned, Some(lasting));
-            let release = Release { object, ticket: self.ticket, ending, tombstone, call: None };
-            shared.outbox.push(Message::Release(release), now().checked_add(lasting.get()));
-        } else if self.raised {
+            let tombstone = self.lease.tombstone();
+            let (ending, give_up) = (Ending::Abandoned, now().checked_add(tombstone.get()));
+            let release = Release { object, ticket: self.ticket, ending, tombstone: Some(tombstone), call: None };
+            shared.outbox.push(Message::Release(release), give_up);
+        } else if self.open {
             shared.send_cancel(&self.object, self.ticket, self.lease);
         }
     }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use crate::engine::sending::batching::{BatchContext, BatchedStep, ExclusiveSend, ExclusiveSends, LaneKey};
 use crate::steps::{Acquire, Acquired, Answers, GroupSteps, Kept, Look, Looked, PermitSteps, Release};
 
-/// The exclusive of a lane whose acquires and releases exclude each other.
+/// Returns what serialises the acquires and releases of a lane, if they exclude each other at the store.
 fn exclusive_of(
     steps: &Arc<dyn PermitSteps>,
     exclusives: &ExclusiveSends,
@@ -17,7 +17,7 @@ fn exclusive_of(
     steps.excludes(lane).then(|| exclusives.of(key))
 }
 
-/// Acquires that leave together.
+/// Acquires that leave in one request.
 #[derive(Debug)]
 pub(crate) struct Acquiring(pub(crate) Arc<dyn PermitSteps>, pub(crate) ExclusiveSends);
 
@@ -42,7 +42,7 @@ impl BatchedStep for Acquiring {
     }
 }
 
-/// Releases that leave together.
+/// Releases that leave in one request.
 #[derive(Debug)]
 pub(crate) struct Releasing(pub(crate) Arc<dyn PermitSteps>, pub(crate) ExclusiveSends);
 
@@ -67,7 +67,7 @@ impl BatchedStep for Releasing {
     }
 }
 
-/// Looks that leave together.
+/// Looks that leave in one request.
 #[derive(Debug)]
 pub(crate) struct Looking(pub(crate) Arc<dyn GroupSteps>);
 

@@ -1,4 +1,4 @@
-//! The one way to acquire: ask, and while the store says to wait, wait to be woken and ask again.
+//! Acquisition: request the hold; while the store answers "waiting", wait for a wake-up and request it again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +16,18 @@ use crate::engine::waiting::waiters::{Queued, WakeUp};
 use crate::steps::{Acquire, Acquired, Ending, LimitCheck, NO_LIMIT, Object, Release};
 use crate::{Error, ErrorKind, FencingToken, Hold, HoldOptions, Result, Ticket, Ttl};
 
-/// A grant, before it is anybody's.
+/// A grant that no [`Hold`] owns yet.
 pub(crate) struct Grant {
     pub(crate) token: FencingToken,
+    /// When the request that was granted was sent.
     pub(crate) sent: Instant,
+    /// An earlier request of this ticket may still be under way.
     pub(crate) ambiguous: bool,
-    /// Names the life of a wait group's record.
+    /// The epoch of a wait group's record.
     pub(crate) born: u64,
 }
 
-/// Runs one acquisition. `learn` is told the limit in force with every answer that has one.
+/// One acquisition. `learn` receives the limit in force from every answer that contains it.
 pub(crate) struct Acquisition<'a> {
     pub(crate) engine: &'a Arc<EngineHandle>,
     pub(crate) request: Acquire,
@@ -33,7 +35,7 @@ pub(crate) struct Acquisition<'a> {
     pub(crate) learn: &'a (dyn Fn(u32) + Sync),
 }
 
-/// What one answer means for the waiting.
+/// What to do after an answer.
 enum Next {
     Done(Option<Grant>),
     /// Wait in the queue.
@@ -42,19 +44,19 @@ enum Next {
 }
 
 impl Acquisition<'_> {
-    /// The grant and its doubt, which the caller settles once the hold has an owner; `None` for a definite no.
+    /// Returns the grant, and the [`InDoubt`] that the caller resolves once the hold has an owner; `None` for a definite no.
     pub(crate) async fn run(mut self) -> Result<Option<(Grant, InDoubt)>> {
         let mut in_doubt =
             InDoubt::new(self.engine, &self.request.object, self.request.ticket, self.request.lease);
         if self.request.queue {
-            in_doubt.ask();
+            in_doubt.register();
         }
-        let mut bell: Option<WakeUp> = None;
+        let mut wake_up: Option<WakeUp> = None;
         let mut ambiguous = false;
         let mut pause = FIRST_PAUSE;
         loop {
             self.engine.shared.check_open()?;
-            let before = in_doubt.raised;
+            let before = in_doubt.is_open();
             in_doubt.sent();
             let sent = now();
             let error = match self.ask().await {
@@ -64,8 +66,8 @@ impl Acquisition<'_> {
                     Next::Again => continue,
                     Next::Wait(queued) => {
                         pause = FIRST_PAUSE;
-                        let bell = bell.get_or_insert_with(|| in_doubt.join(queued));
-                        if !self.wait(bell).await {
+                        let wake_up = wake_up.get_or_insert_with(|| in_doubt.join(queued));
+                        if !self.wait(wake_up).await {
                             return Ok(None);
                         }
                         continue;
@@ -97,7 +99,7 @@ impl Acquisition<'_> {
     ) -> Result<Next> {
         let waits = matches!(answer, Acquired::Waiting { .. }) && self.request.queue;
         if matches!(answer, Acquired::Granted { .. } | Acquired::Waiting { .. }) {
-            // The limit was compared: a request that asks again follows what was changed since (C20).
+            // The store has compared the limit: later requests of this acquisition follow its changes (C20).
             self.request.check = LimitCheck::Follow;
         }
         if !waits && !ambiguous && !matches!(answer, Acquired::Granted { .. }) {
@@ -106,7 +108,7 @@ impl Acquisition<'_> {
         match answer {
             Acquired::Granted { token, limit, born } => {
                 (self.learn)(limit);
-                // Too old to hand out (C6): asked again, the same ticket gets a lease of full length.
+                // Too old to hand out (C6): requested again, the same ticket gets a lease of full length.
                 if now() > sent + self.request.lease.handout() {
                     return Ok(Next::Again);
                 }
@@ -116,11 +118,11 @@ impl Acquisition<'_> {
                 (self.learn)(limit);
                 Ok(if self.request.queue { Next::Wait(Queued { sent, born }) } else { Next::Done(None) })
             }
-            // By `close`, which overtook this request; nobody else knows the ticket.
+            // `close` cancelled it before this request arrived; no other caller knows the ticket.
             Acquired::Cancelled => Err(self.engine.shared.check_open().err().unwrap_or_else(Error::lost)),
             Acquired::Mismatch { stored } => Err(Error::new(
                 ErrorKind::ConfigMismatch,
-                format!("the store has {}, this handle {}", told(stored), told(self.request.limit)),
+                format!("the store has {}, this handle {}", limit_text(stored), limit_text(self.request.limit)),
             )),
             Acquired::TooLarge { limit } => {
                 (self.learn)(limit);
@@ -130,31 +132,31 @@ impl Acquisition<'_> {
         }
     }
 
-    /// `false` when the time is over.
-    async fn wait(&self, bell: &WakeUp) -> bool {
+    /// Waits for a wake-up; `false` when the time is over.
+    async fn wait(&self, wake_up: &WakeUp) -> bool {
         tokio::select! {
             biased;
-            () = bell.notified() => true,
+            () = wake_up.notified() => true,
             () = sleep_until_some(self.wait_limit.end()) => false,
         }
     }
 }
 
-/// A call that waits for as long as it takes has no definite no.
+/// The result of a call without a time limit, which has no definite no.
 pub(crate) fn granted<T>(granted: Option<T>) -> Result<T> {
     granted.ok_or_else(Error::lost)
 }
 
-/// What was asked for can never be had.
+/// The error of a request for more than the limit.
 pub(crate) fn over_limit(weight: u32, limit: u32) -> Error {
     Error::invalid_argument(format!("{weight} at once is over the limit of {limit}"))
 }
 
-fn told(limit: u32) -> String {
+fn limit_text(limit: u32) -> String {
     if limit == NO_LIMIT { "no limit".to_owned() } else { format!("a limit of {limit}") }
 }
 
-/// Makes the hold of a grant and gives it to the watchdog and a keeper.
+/// Makes the hold of a grant, and registers it for renewal.
 ///
 /// # Errors
 /// `Closed`; then `in_doubt` cancels the grant.
@@ -164,13 +166,13 @@ pub(crate) fn into_hold(
     options: &HoldOptions,
     weight: u32,
 ) -> Result<Hold> {
-    let engine = Arc::clone(&in_doubt.engine);
+    let engine = Arc::clone(in_doubt.engine());
     let mut hold = LeaseHold::new(in_doubt.object.clone(), in_doubt.ticket, in_doubt.lease, grant.sent);
     hold.ambiguous = grant.ambiguous;
     hold.renew_until = options.max_hold.and_then(|max_hold| grant.sent.checked_add(max_hold));
     let hold = Arc::new(hold);
     engine.shared.adopt(&hold, options.renew)?;
     in_doubt.resolved();
-    let keeper = LeaseBackend { engine, hold };
-    Ok(Hold::new(Arc::new(keeper), in_doubt.ticket, grant.token, weight))
+    let backend = LeaseBackend { engine, hold };
+    Ok(Hold::new(Arc::new(backend), in_doubt.ticket, grant.token, weight))
 }

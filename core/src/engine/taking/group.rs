@@ -1,4 +1,4 @@
-//! Wait groups of lease stores: members are holds, and those who wait are told of the end.
+//! Wait groups of lease stores: a member is a hold; the engine's thread tells waiters of the end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::engine::waiting::record_seen::{RecordSeen, state_lost};
 use crate::steps::{Answers, Ending, GroupSteps, Kept, Look, Looked, Release, Split};
 use crate::{Error, ErrorKind, Inspection, Member, Outcome, Result, Ticket, Ttl, WaitGroup};
 
-/// A wait group of one caller.
+/// A wait group as one caller uses it.
 #[derive(Debug)]
 pub(crate) struct WaitGroupHandle {
     handle: ObjectHandle,
@@ -47,26 +47,26 @@ impl WaitGroupHandle {
             return Ok(None);
         };
         self.record_seen.follow(grant.born);
-        self.handle.own(operation, &grant, in_doubt, 1).map(|hold| Some(Member::new(hold)))
+        self.handle.into_hold(operation, &grant, in_doubt, 1).map(|hold| Some(Member::new(hold)))
     }
 
-    /// Adds several as one hold, which is one decision, and splits it.
+    /// Adds several members as one hold, which is one decision, and splits it.
     async fn add_all(&self, count: u32) -> Result<Vec<Member>> {
         loop {
             let acquired = self.handle.acquire("add_many", count, WaitLimit::Forever).await?;
             let (grant, in_doubt) = granted(acquired)?;
             self.record_seen.follow(grant.born);
             if count == 1 {
-                return Ok(vec![Member::new(self.handle.own("add_many", &grant, in_doubt, 1)?)]);
+                return Ok(vec![Member::new(self.handle.into_hold("add_many", &grant, in_doubt, 1)?)]);
             }
-            // If its lease ended before the store could be asked to split it, nobody has been told of it.
+            // Its lease ended before the split: no caller was told of it, so it is added again.
             if let Some(members) = self.split(&grant, in_doubt, count).await? {
                 return Ok(members);
             }
         }
     }
 
-    /// The members that a hold is split into; `None` if it is gone. What is in in_doubt is cancelled.
+    /// Splits a hold into members; `None` if it is gone. Members whose outcome is unknown are cancelled.
     async fn split(&self, grant: &Grant, mut whole: InDoubt, count: u32) -> Result<Option<Vec<Member>>> {
         let shared = &self.handle.engine.shared;
         let (object, lease) = (whole.object.clone(), whole.lease);
@@ -81,13 +81,13 @@ impl WaitGroupHandle {
             let sent = now();
             let answer = timeout_at(shared.request_end(Some(lease)), self.steps.split(&split)).await;
             match answer.unwrap_or_else(|_| Err(unanswered())) {
-                // Too old to hand out (C6): asked again, the members get leases of full length.
+                // Too old to hand out (C6): split again, the members get leases of full length.
                 Ok(true) if now() > sent + lease.handout() => {}
                 Ok(true) => {
                     whole.resolved();
                     let grant = Grant { token: grant.token, sent, ambiguous: false, born: grant.born };
-                    let own = |part| self.handle.own("add_many", &grant, part, 1).map(Member::new);
-                    return parts.into_iter().map(own).collect::<Result<_>>().map(Some);
+                    let hold = |part| self.handle.into_hold("add_many", &grant, part, 1).map(Member::new);
+                    return parts.into_iter().map(hold).collect::<Result<_>>().map(Some);
                 }
                 Ok(false) => {
                     if !ambiguous {
@@ -103,7 +103,7 @@ impl WaitGroupHandle {
         }
     }
 
-    /// Asks how the group stands, and when that was sent.
+    /// Looks at the group; also returns when the request was sent.
     async fn look(&self, look: &Look, wait_limit: WaitLimit) -> Result<(Looked, Instant)> {
         let shared = &self.handle.engine.shared;
         loop {
@@ -111,14 +111,14 @@ impl WaitGroupHandle {
             let sent = now();
             let end = wait_limit.request_end(shared.request_end(None));
             let looked = self.looks.ask(look.clone(), end).await?;
-            if self.record_seen.judge(&looked, sent)? {
+            if self.record_seen.check(&looked, sent)? {
                 return Ok((looked, sent));
             }
         }
     }
 
     /// Waits for the end of the generation that is open now; `None` when the time is over.
-    async fn zero(&self, wait_limit: WaitLimit) -> Result<Option<Outcome>> {
+    async fn wait_for_zero(&self, wait_limit: WaitLimit) -> Result<Option<Outcome>> {
         let mut interest = self.handle.engine.shared.group_waiters.join(&self.handle.object);
         let mut pause = FIRST_PAUSE;
         loop {
@@ -127,21 +127,21 @@ impl WaitGroupHandle {
             match self.look(&look, wait_limit).await {
                 Ok((Looked { ended: Some(outcome), .. }, _)) => return Ok(Some(outcome)),
                 Ok(_) if matches!(wait_limit, WaitLimit::None) => return Ok(None),
-                Ok((looked, sent)) => return self.attend(&mut interest, &looked, sent, wait_limit).await,
+                Ok((looked, sent)) => return self.wait_for_end(&mut interest, &looked, sent, wait_limit).await,
                 Err(error) => wait_limit.ride_out(error, &mut pause).await?,
             }
         }
     }
 
-    /// Waits until the engine's thread tells of the end.
-    async fn attend(
+    /// Waits until the engine's thread tells the end.
+    async fn wait_for_end(
         &self,
         interest: &mut Interest<'_>,
         looked: &Looked,
         sent: Instant,
         wait_limit: WaitLimit,
     ) -> Result<Option<Outcome>> {
-        let end_of_generation = interest.attend(looked, sent);
+        let end_of_generation = interest.watch(looked, sent);
         let end = tokio::select! {
             biased;
             end = end_of_generation.ended() => end,
@@ -150,8 +150,8 @@ impl WaitGroupHandle {
         match end {
             End::Zero(outcome) => Ok(Some(*outcome)),
             End::Gone(looked, sent) => {
-                // The handle follows what is there now; another waiter of it may have told it already.
-                drop(self.record_seen.judge(looked, *sent));
+                // The handle follows the record that exists now; another waiter may have made it do so already.
+                drop(self.record_seen.check(looked, *sent));
                 Err(state_lost())
             }
             End::Refused(error) => Err(error.replicate()),
@@ -209,12 +209,12 @@ impl WaitGroup for WaitGroupHandle {
     }
 
     async fn wait(&self) -> Result<Outcome> {
-        let waited = self.zero(WaitLimit::Forever).await.and_then(granted);
+        let waited = self.wait_for_zero(WaitLimit::Forever).await.and_then(granted);
         waited.map_err(|error| self.handle.context("wait", error))
     }
 
     async fn wait_for(&self, limit: Duration) -> Result<Option<Outcome>> {
-        let waited = self.zero(WaitLimit::at_most(limit)).await;
+        let waited = self.wait_for_zero(WaitLimit::at_most(limit)).await;
         waited.map_err(|error| self.handle.context("wait_for", error))
     }
 

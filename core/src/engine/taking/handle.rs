@@ -1,4 +1,4 @@
-//! A name, as one caller uses it: what mutexes, semaphores and wait groups have in common.
+//! A handle: what mutexes, semaphores and wait groups of one caller have in common.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use crate::steps::{Acquire, Attach, Attached, Force, LimitCheck, NO_LIMIT, Objec
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::{Error, Hold, HoldOptions, Inspection, Kind, OnMismatch, Result, Ticket};
 
-/// A handle of something that is held: a mutex, a semaphore, or a wait group, whose members are holds.
+/// One caller's handle of a mutex, a semaphore or a wait group.
 #[derive(Debug)]
 pub(crate) struct ObjectHandle {
     pub(crate) engine: Arc<EngineHandle>,
     pub(crate) object: Object,
     options: HoldOptions,
     on_mismatch: OnMismatch,
-    /// The limit as last heard of; the handle follows the store (C20).
+    /// The limit in the last answer; the handle follows the store (C20).
     limit: AtomicU32,
-    /// The limit was compared once.
+    /// The store has compared the limit once.
     compared: AtomicBool,
 }
 
@@ -79,7 +79,7 @@ impl ObjectHandle {
         })
     }
 
-    /// Acquires; the doubt about the grant is the caller's to settle.
+    /// Acquires. The caller resolves the [`InDoubt`] of the grant.
     pub(crate) async fn acquire(
         &self,
         operation: &'static str,
@@ -112,14 +112,14 @@ impl ObjectHandle {
     }
 
     /// Makes the hold of a grant.
-    pub(crate) fn own(
+    pub(crate) fn into_hold(
         &self,
         operation: &'static str,
         grant: &Grant,
         in_doubt: InDoubt,
         weight: u32,
     ) -> Result<Hold> {
-        own(grant, in_doubt, &self.options, weight).map_err(|error| self.context(operation, error))
+        into_hold(grant, in_doubt, &self.options, weight).map_err(|error| self.context(operation, error))
     }
 
     /// Acquires a hold.
@@ -130,15 +130,15 @@ impl ObjectHandle {
         wait_limit: WaitLimit,
     ) -> Result<Option<Hold>> {
         let acquired = self.acquire(operation, weight, wait_limit).await?;
-        acquired.map(|(grant, in_doubt)| self.own(operation, &grant, in_doubt, weight)).transpose()
+        acquired.map(|(grant, in_doubt)| self.into_hold(operation, &grant, in_doubt, weight)).transpose()
     }
 
-    /// Whether the store's limit may be another than the one this handle knows.
+    /// Returns whether the store's limit may differ from the one that this handle knows.
     fn follows(&self) -> bool {
         self.compared.load(Ordering::Relaxed) || self.on_mismatch == OnMismatch::Adopt
     }
 
-    /// Takes a detached hold over; also tells the birth of a wait group's record.
+    /// Takes a detached hold over; also returns the epoch of a wait group's record.
     pub(crate) async fn take_over(&self, ticket: Ticket) -> Result<(Hold, u64)> {
         let taken = async {
             self.engine.shared.check_open()?;
@@ -171,9 +171,9 @@ impl ObjectHandle {
         let shared = &self.engine.shared;
         let forced = async {
             shared.check_open()?;
-            // Granted before the request is sent: if it is executed, these are gone.
-            let meant = shared.registry.meant_by(&self.object, force);
-            meant.iter().for_each(|hold| hold.suspect());
+            // The holds of this process at the sending: if the request is executed, they are gone.
+            let meant = shared.registry.matching(&self.object, force);
+            meant.iter().for_each(|hold| hold.request_force());
             let freed = shared.steps.permits.force(&self.object, force).await?;
             for hold in meant.iter().filter(|hold| hold.lose()) {
                 tracing::warn!(name = %self.object.name, ticket = %hold.ticket, "hold lost: freed by force");

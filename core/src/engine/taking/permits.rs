@@ -1,4 +1,4 @@
-//! Mutexes and semaphores of lease stores: one type, since a mutex is a semaphore of one.
+//! Mutexes and semaphores of lease stores: one type, since a mutex is a semaphore with one permit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::options::check_count;
 use crate::steps::{Acquire, Acquired, Answers, Force, Kept, PermitSteps, Release};
 use crate::{Error, Inspection, Mutex, MutexGuard, Permit, Result, Semaphore, Ticket};
 
-/// A mutex or a semaphore of one caller.
+/// A mutex or a semaphore as one caller uses it.
 #[derive(Debug)]
 pub(crate) struct Permits(pub(crate) ObjectHandle);
 

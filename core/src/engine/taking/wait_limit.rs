@@ -5,27 +5,27 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::clock::{now, sleep};
-use crate::engine::timing::{LAST_PAUSE, LAST_WORD, jittered};
+use crate::engine::timing::{ANSWER_GRACE, MAXIMUM_PAUSE};
 use crate::{Error, Result};
 
-/// How long an acquisition may wait.
+/// How long a call may wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WaitLimit {
     /// One attempt, no queueing.
     None,
-    /// Until then.
+    /// Until that moment.
     Until(Instant),
-    /// For as long as it takes.
+    /// Without a limit.
     Forever,
 }
 
 impl WaitLimit {
-    /// At most this long; zero is one attempt, and what is longer than the clock reaches is for ever.
-    pub(crate) fn at_most(limit: Duration) -> Self {
-        if limit.is_zero() {
+    /// At most `timeout`. Zero is one attempt; a time beyond the clock's range is no limit.
+    pub(crate) fn at_most(timeout: Duration) -> Self {
+        if timeout.is_zero() {
             return Self::None;
         }
-        now().checked_add(limit).map_or(Self::Forever, Self::Until)
+        now().checked_add(timeout).map_or(Self::Forever, Self::Until)
     }
 
     pub(crate) fn end(self) -> Option<Instant> {
@@ -35,12 +35,15 @@ impl WaitLimit {
         }
     }
 
-    /// When a request is over that could run until `limit`.
-    pub(crate) fn request_end(self, limit: Instant) -> Instant {
-        self.end().map_or(limit, |end| limit.min(end + LAST_WORD))
+    /// When a request ends that could otherwise run until `latest`.
+    pub(crate) fn request_end(self, latest: Instant) -> Instant {
+        self.end().map_or(latest, |end| latest.min(end + ANSWER_GRACE))
     }
 
-    /// Waits a little while the store is away, or ends with its error.
+    /// Pauses before the next attempt while the store is away, or returns its error when the time is over.
+    ///
+    /// # Errors
+    /// `error` itself, if it is final or the time is over.
     pub(crate) async fn ride_out(self, error: Error, pause: &mut Duration) -> Result<()> {
         let over = match self {
             Self::None => true,
@@ -51,9 +54,9 @@ impl WaitLimit {
             return Err(error);
         }
         let jittered = pause.mul_f64(rand::random_range(0.5..=1.0));
-        *pause = (*pause * 2).min(LAST_PAUSE);
+        *pause = (*pause * 2).min(MAXIMUM_PAUSE);
         match self.end() {
-            // At the end one more attempt would overrun: the error is the last word.
+            // One more attempt would end after the limit, so this error is the result.
             Some(end) if now() + jittered >= end => {
                 tokio::time::sleep_until(end).await;
                 Err(error)

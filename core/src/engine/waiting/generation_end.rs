@@ -1,4 +1,4 @@
-//! A watch point: where the waiters of one generation are told how it ended.
+//! The end of one generation of a wait group, as its waiters learn of it.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -10,61 +10,61 @@ use crate::clock::now;
 use crate::steps::Looked;
 use crate::{Error, ErrorKind, Outcome, Result};
 
-/// Unheard for so long, the store is away: the most the poll floor can be.
-const UNHEARD: Duration = Duration::from_secs(1);
+/// Time without an answer after which the store counts as away: the maximum poll floor.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What those are told who waited for the end of a generation.
+/// How a generation ended, for its waiters.
 #[derive(Debug)]
 pub(crate) enum End {
     /// The count came to zero.
     Zero(Outcome),
-    /// The record was lost. What is there instead, by a request sent at that moment.
+    /// The record was lost. The answer says what exists instead; the request was sent at that moment.
     Gone(Looked, Instant),
-    /// The store refuses to be asked.
+    /// The store refuses the look with a final error.
     Refused(Error),
     /// The store object was closed.
     Closed,
 }
 
-/// One generation of one record, as those see it who wait for its end.
+/// One generation of one record, shared by its waiters.
 #[derive(Debug, Default)]
 pub(crate) struct GenerationEnd {
     end: OnceLock<End>,
     ended: Notify,
-    heard: Mutex<Heard>,
+    last_answer: Mutex<LastAnswer>,
 }
 
-/// The last that was heard of the store.
+/// The last answer of the store.
 #[derive(Debug)]
-struct Heard {
+struct LastAnswer {
     at: Instant,
-    trouble: Option<Error>,
+    error: Option<Error>,
 }
 
-impl Default for Heard {
-    /// Whoever makes a watch point has just been told that the generation is open.
+impl Default for LastAnswer {
+    /// The caller has just been told that the generation is open.
     fn default() -> Self {
-        Self { at: now(), trouble: None }
+        Self { at: now(), error: None }
     }
 }
 
 impl GenerationEnd {
-    fn heard(&self) -> MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_answer(&self) -> MutexGuard<'_, LastAnswer> {
+        self.last_answer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the end to all who wait.
-    pub(crate) fn tell(&self, end: End) {
-        // The first end stands.
+    /// Tells all waiters the end.
+    pub(crate) fn set(&self, end: End) {
+        // The first end counts.
         drop(self.end.set(end));
         self.ended.notify_waiters();
     }
 
-    /// The store has answered that the generation is open, or has not answered.
-    pub(crate) fn hear(&self, trouble: Option<Error>) {
-        let mut heard = self.heard();
-        heard.at = if trouble.is_some() { heard.at } else { now() };
-        heard.trouble = trouble;
+    /// Notes an answer that the generation is open, or the error in place of one.
+    pub(crate) fn note_open(&self, error: Option<Error>) {
+        let mut last = self.last_answer();
+        last.at = if error.is_some() { last.at } else { now() };
+        last.error = error;
     }
 
     /// Waits for the end.
@@ -79,15 +79,15 @@ impl GenerationEnd {
         }
     }
 
-    /// Whether it is known that the generation is open still.
+    /// Succeeds if the store has said lately that the generation is open.
     ///
     /// # Errors
-    /// Why the store could not be asked lately.
+    /// The store's last error; `Unknown` if it has not answered lately.
     pub(crate) fn still_open(&self) -> Result<()> {
-        let heard = self.heard();
-        match &heard.trouble {
+        let last = self.last_answer();
+        match &last.error {
             Some(error) => Err(error.replicate()),
-            None if heard.at.elapsed() > UNHEARD => {
+            None if last.at.elapsed() > ANSWER_TIMEOUT => {
                 Err(Error::new(ErrorKind::Unknown, "the store has not answered lately"))
             }
             None => Ok(()),

@@ -1,8 +1,7 @@
-//! Who waits in this process for wait groups to come to zero: one watch generation_end for each generation, whatever the number
-//! of callers (C15).
+//! The callers of this process that wait for wait groups to reach zero: one entry per generation, whatever the number of
+//! callers (C15).
 //!
-//! A caller looks by itself first. While the generation is open, the engine's thread due_looks for all who wait, and tells
-//! them.
+//! A caller's first look is its own. While the generation is open, the engine's thread looks for all callers and tells them.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, HashSet};
@@ -13,12 +12,12 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::clock::now;
-use crate::engine::timing::{AFTER_EXPIRY, POLL};
+use crate::engine::timing::{AFTER_EXPIRY, POLL_INTERVAL};
 use crate::engine::waiting::generation_end::{End, GenerationEnd};
 use crate::steps::{Look, Looked, Object, WakeSource};
 use crate::{Result, Ticket};
 
-/// What the engine's thread due_looks for one watch generation_end.
+/// A look of the engine's thread at one generation.
 #[derive(Debug)]
 pub(crate) struct DueLook {
     pub(crate) look: Look,
@@ -37,7 +36,7 @@ struct WatchedGeneration {
 struct WaitedGroup {
     hint: Ticket,
     callers: usize,
-    /// How many hints came.
+    /// Number of hints that arrived.
     hints: u64,
     generations: Vec<WatchedGeneration>,
 }
@@ -55,37 +54,37 @@ impl WaitedGroup {
 struct Inner {
     groups: HashMap<Object, WaitedGroup>,
     hints: HashMap<Ticket, Object>,
-    /// Groups that a hint named.
+    /// Groups named by a hint.
     due: HashSet<Object>,
-    /// Watch generations, over all groups.
+    /// Number of generations with waiters, over all groups.
     generations: usize,
-    /// When all are asked about next.
+    /// When the next look at all generations is due.
     next: Option<Instant>,
     closed: bool,
 }
 
 impl Inner {
-    /// All are asked about at that moment, or before.
+    /// Makes the look at all generations due at `at`, or earlier.
     fn look_by(&mut self, at: Instant) {
         self.next = Some(self.next.map_or(at, |next| next.min(at)));
     }
 }
 
-/// The watch generations of one store object.
+/// The callers of one store object that wait for wait groups.
 #[derive(Debug, Default)]
 pub(crate) struct GroupWaiters {
     inner: Mutex<Inner>,
     wake_source: Option<Arc<dyn WakeSource>>,
-    /// What hints are made of: the same for a group whenever it is waited for.
+    /// Keys of the hints: a group has the same hint whenever it has waiters.
     hints: RandomState,
-    /// Told when somebody is to be asked for sooner.
+    /// Notified when a look is due earlier than before.
     pub(crate) changed: Notify,
-    /// Told when somebody waits.
+    /// Notified when the first caller waits.
     pub(crate) to_listen: Notify,
 }
 
 impl GroupWaiters {
-    /// Tells `wake` which groups are waited for.
+    /// `wake_source` is told which groups have waiters.
     pub(crate) fn new(wake_source: Option<Arc<dyn WakeSource>>) -> Self {
         Self { wake_source, ..Self::default() }
     }
@@ -94,7 +93,7 @@ impl GroupWaiters {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on somebody of this process waits for the group, or nobody any more.
+    /// Tells the source of wake-ups whether the group has waiters.
     fn waited_for(&self, object: &Object, waited_for: bool) {
         if let Some(wake_source) = &self.wake_source {
             wake_source.watch(object, waited_for);
@@ -104,13 +103,13 @@ impl GroupWaiters {
         }
     }
 
-    /// The hint of a group.
+    /// Returns the hint of a group.
     pub(crate) fn hint(&self, object: &Object) -> Ticket {
         let half = |part: u8| u128::from(self.hints.hash_one((part, object)));
         Ticket::from(half(0) << 64 | half(1))
     }
 
-    /// A caller is about to look at a group and may wait.
+    /// Registers a caller that is about to look at a group and may wait.
     pub(crate) fn join<'a>(&'a self, object: &'a Object) -> Interest<'a> {
         let hint = self.hint(object);
         let mut inner = self.inner();
@@ -126,7 +125,7 @@ impl GroupWaiters {
         Interest { watches: self, object, hint, hints, generation_end: None }
     }
 
-    /// A hint arrived; `false` if it is none of a wait group's.
+    /// Delivers a hint; `false` if it is not that of a wait group.
     pub(crate) fn wake(&self, hint: Ticket) -> bool {
         let mut inner = self.inner();
         let Some(object) = inner.hints.get(&hint).cloned() else { return false };
@@ -143,26 +142,26 @@ impl GroupWaiters {
         self.inner().generations == 0
     }
 
-    /// What is to be asked now: for all, if it is time, or else for those that hints named.
+    /// Returns the looks that are due now: at all generations if that is due, otherwise at the groups that hints named.
     pub(crate) fn take_due(&self) -> Vec<DueLook> {
         let at = now();
         let mut inner = self.inner();
         let due = std::mem::take(&mut inner.due);
         if inner.next.is_some_and(|next| next <= at) {
-            inner.next = (inner.generations > 0).then(|| at + POLL);
+            inner.next = (inner.generations > 0).then(|| at + POLL_INTERVAL);
             return inner.groups.iter().flat_map(|(object, group)| group.due_looks(object)).collect();
         }
         let named = due.iter().filter_map(|object| inner.groups.get(object).map(|group| (object, group)));
         named.flat_map(|(object, group)| group.due_looks(object)).collect()
     }
 
-    /// When to ask for all.
-    pub(crate) fn looks_at(&self) -> Option<Instant> {
+    /// Returns when the look at all generations is due.
+    pub(crate) fn next_look(&self) -> Option<Instant> {
         self.inner().next
     }
 
-    /// The store's answer to a request sent at `sent`.
-    pub(crate) fn heard(&self, asked: &DueLook, answer: Result<Looked>, sent: Instant) {
+    /// Applies the answer to a look sent at `sent`.
+    pub(crate) fn looked(&self, asked: &DueLook, answer: Result<Looked>, sent: Instant) {
         let mut inner = self.inner();
         let Some(group) = inner.groups.get_mut(&asked.look.object) else { return };
         let key = (asked.born, asked.look.watch);
@@ -174,7 +173,7 @@ impl GroupWaiters {
             Ok(Looked { ended: Some(outcome), .. }) => End::Zero(outcome),
             Err(error) if error.kind().is_final() => End::Refused(error),
             Ok(looked) => {
-                group.generations[index].generation_end.hear(None);
+                group.generations[index].generation_end.note_open(None);
                 if let Some(next) = looked.next {
                     inner.look_by(now() + next + AFTER_EXPIRY);
                 }
@@ -182,7 +181,7 @@ impl GroupWaiters {
             }
             Err(error) => {
                 tracing::debug!(%error, name = %asked.look.object.name, "look failed");
-                group.generations[index].generation_end.hear(Some(error));
+                group.generations[index].generation_end.note_open(Some(error));
                 return;
             }
         };
@@ -192,10 +191,10 @@ impl GroupWaiters {
         }
         inner.generations -= 1;
         drop(inner);
-        watched.generation_end.tell(end);
+        watched.generation_end.set(end);
     }
 
-    /// Ends all waiting, also of those who come.
+    /// Ends all waiting, also that of later callers.
     pub(crate) fn close(&self) {
         let mut inner = self.inner();
         inner.closed = true;
@@ -204,24 +203,24 @@ impl GroupWaiters {
             if !group.generations.is_empty() {
                 self.waited_for(object, false);
             }
-            group.generations.drain(..).for_each(|watched| watched.generation_end.tell(End::Closed));
+            group.generations.drain(..).for_each(|watched| watched.generation_end.set(End::Closed));
         }
     }
 }
 
-/// One caller at one group. Dropped, it waits no more.
+/// One caller of one group. Dropping it ends its waiting.
 #[derive(Debug)]
 pub(crate) struct Interest<'a> {
     watches: &'a GroupWaiters,
     object: &'a Object,
     hint: Ticket,
-    /// The hints that had come when it looked.
+    /// Number of hints that had arrived when it looked.
     hints: u64,
     generation_end: Option<Arc<GenerationEnd>>,
 }
 
 impl Interest<'_> {
-    /// The look to begin with. Hints that come from now on count.
+    /// Returns the first look. Hints that arrive from now on count.
     pub(crate) fn look(&mut self) -> Look {
         if let Some(group) = self.group_waiters.inner().groups.get(self.object) {
             self.hints = group.hints;
@@ -229,13 +228,13 @@ impl Interest<'_> {
         Look { object: self.object.clone(), watch: Some(0), hint: self.hint }
     }
 
-    /// Waits for the end of the generation that the look, sent at `sent`, found open.
-    pub(crate) fn attend(&mut self, looked: &Looked, sent: Instant) -> Arc<GenerationEnd> {
+    /// Registers the caller for the end of the generation that the look, sent at `sent`, found open.
+    pub(crate) fn watch(&mut self, looked: &Looked, sent: Instant) -> Arc<GenerationEnd> {
         let mut guard = self.group_waiters.inner();
         let inner = &mut *guard;
         let generation_end = Arc::<GenerationEnd>::default();
         if inner.closed {
-            generation_end.tell(End::Closed);
+            generation_end.set(End::Closed);
             return generation_end;
         }
         let Some(group) = inner.groups.get_mut(self.object) else { return generation_end };
@@ -262,7 +261,7 @@ impl Interest<'_> {
         if group.hints != self.hints {
             inner.due.insert(self.object.clone());
         }
-        let pause = looked.next.map_or(POLL, |next| POLL.min(next + AFTER_EXPIRY));
+        let pause = looked.next.map_or(POLL_INTERVAL, |next| POLL_INTERVAL.min(next + AFTER_EXPIRY));
         let before = inner.next;
         inner.look_by(sent + pause);
         if inner.next != before || !inner.due.is_empty() {

@@ -1,4 +1,4 @@
-//! What a handle has seen of a wait group: absent is not zero (W6).
+//! The record of a wait group that a handle has seen: an absent record is not a count of zero (W6).
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,20 +8,20 @@ use crate::clock::now;
 use crate::steps::Looked;
 use crate::{Error, ErrorKind, Result};
 
-/// A record that was seen live.
+/// A record that was seen with members.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     born: u64,
-    /// When it was known first. An answer to a request sent before may be older.
+    /// When this process first knew of it. An answer to a request sent earlier may be older.
     known: Instant,
 }
 
-/// The record that a handle has seen live, if it has.
+/// The record that a handle has seen with members, if any.
 #[derive(Debug, Default)]
 pub(crate) struct RecordSeen(Mutex<Option<Record>>);
 
 impl RecordSeen {
-    /// The group is live in the record of that birth, by a grant of this handle's.
+    /// Notes the record in which this handle was granted a member.
     pub(crate) fn follow(&self, born: u64) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.is_none_or(|record| record.born != born) {
@@ -29,11 +29,12 @@ impl RecordSeen {
         }
     }
 
-    /// Judges an answer to a request sent at `sent`. `false` if it may be older than what is known: ask again.
+    /// Checks an answer to a request sent at `sent`. Returns `false` if the answer may be older than the known record: look
+    /// again.
     ///
     /// # Errors
-    /// `StateLost` if the record seen live is gone; where there is another, this handle follows that one from now on.
-    pub(crate) fn judge(&self, looked: &Looked, sent: Instant) -> Result<bool> {
+    /// `StateLost` if the known record is gone. If there is another record, this handle follows it from now on.
+    pub(crate) fn check(&self, looked: &Looked, sent: Instant) -> Result<bool> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let live = (looked.count > 0).then(|| Record { born: looked.born, known: now() });
         match *seen {
@@ -73,30 +74,30 @@ mod tests {
     fn w6_who_saw_nothing_cannot_know() {
         let seen = RecordSeen::default();
         for looked in [looked(0, 0), looked(3, 0), looked(0, 0), looked(4, 0)] {
-            assert!(seen.judge(&looked, now()).unwrap());
+            assert!(seen.check(&looked, now()).unwrap());
         }
     }
 
     #[test]
     fn w6_a_lost_record_is_told_until_there_is_another_and_of_that_once() {
         let (seen, later) = (RecordSeen::default(), now() + Duration::from_secs(1));
-        assert!(seen.judge(&looked(3, 1), later).unwrap());
-        assert!(seen.judge(&looked(3, 0), later).unwrap(), "zero is a record");
+        assert!(seen.check(&looked(3, 1), later).unwrap());
+        assert!(seen.check(&looked(3, 0), later).unwrap(), "zero is a record");
         for _ in 0..2 {
-            assert_eq!(kind(seen.judge(&looked(0, 0), later)), Some(ErrorKind::StateLost));
+            assert_eq!(kind(seen.check(&looked(0, 0), later)), Some(ErrorKind::StateLost));
         }
-        assert_eq!(kind(seen.judge(&looked(4, 1), later)), Some(ErrorKind::StateLost));
-        assert!(seen.judge(&looked(4, 1), later).unwrap());
+        assert_eq!(kind(seen.check(&looked(4, 1), later)), Some(ErrorKind::StateLost));
+        assert!(seen.check(&looked(4, 1), later).unwrap());
         seen.follow(5);
-        assert!(seen.judge(&looked(5, 1), later).unwrap());
+        assert!(seen.check(&looked(5, 1), later).unwrap());
     }
 
     #[test]
     fn w6_an_answer_older_than_an_add_says_nothing() {
         let (seen, before) = (RecordSeen::default(), now());
         seen.follow(5);
-        assert!(!seen.judge(&looked(4, 1), before).unwrap());
-        assert!(!seen.judge(&looked(0, 0), before).unwrap());
-        assert!(seen.judge(&looked(5, 1), before).unwrap());
+        assert!(!seen.check(&looked(4, 1), before).unwrap());
+        assert!(!seen.check(&looked(0, 0), before).unwrap());
+        assert!(seen.check(&looked(5, 1), before).unwrap());
     }
 }

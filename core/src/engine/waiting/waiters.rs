@@ -1,4 +1,4 @@
-//! Who waits in this process, and for what: where wake-ups are delivered.
+//! The waiters of this process, by object, and the delivery of wake-ups to them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
@@ -11,37 +11,37 @@ use crate::clock::now;
 use crate::steps::{Object, Polled, WakeSource};
 use crate::sync::{Mutex, MutexGuard, Notify};
 
-/// A waiter's wake_up. It remembers one wake.
+/// Wakes one waiter. It remembers one wake-up.
 pub(crate) type WakeUp = Arc<Notify>;
 
 #[derive(Debug)]
 struct WaitedObject {
     tickets: HashSet<Ticket>,
-    /// The life of the record that the tickets queue in, as far as is known.
+    /// The epoch of the record that the tickets queue in, as far as is known.
     born: u64,
-    /// The shortest lease among the waiters: unheard for so long, they may have lost their places.
+    /// The shortest lease among the waiters: if the store does not hear of them for that long, they may lose their places.
     shortest_lease: Duration,
-    /// When the last request was sent that the store has heard.
+    /// When the last request that the store has answered was sent.
     heard: Instant,
-    /// Tickets that the last answer named and nobody here knew.
+    /// Tickets in the last answer that no acquisition of this process has.
     unknown: Vec<Ticket>,
 }
 
 impl WaitedObject {
-    /// Whether the store may have gone without hearing these waiters for as long as it keeps their places: the request
-    /// answered at `answered` was executed at that moment at the latest, and the one before not before it was sent.
+    /// Returns whether the store may have heard nothing of these waiters for as long as it keeps their places. The request
+    /// answered at `answered` was executed at that moment at the latest, the previous one when it was sent at the earliest.
     fn may_have_lost_places(&self, answered: Instant) -> bool {
-        let kept = self.shortest_lease.max(KEPT) * 98 / 100;
+        let kept = self.shortest_lease.max(MINIMUM_PLACE_TIME) * 98 / 100;
         answered.saturating_duration_since(self.heard) > kept
     }
 }
 
-/// What an answer that says to wait tells about the queue.
+/// The content of an answer that says to wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queued {
     /// When the request was sent.
     pub(crate) sent: Instant,
-    /// The life of the record.
+    /// The epoch of the record.
     pub(crate) born: u64,
 }
 
@@ -49,18 +49,18 @@ pub(crate) struct Queued {
 struct Inner {
     wake_ups: HashMap<Ticket, (WakeUp, Object)>,
     objects: HashMap<Object, WaitedObject>,
-    /// The acquisitions under way that may queue, and whether a hint came before they had read that they wait.
+    /// The acquisitions under way that may queue, and whether a hint arrived before they were told to wait.
     asking: HashMap<Ticket, bool>,
     closed: bool,
 }
 
-/// The board of one store object.
+/// The waiters of one store object.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     inner: Mutex<Inner>,
-    /// Told which objects are waited for.
+    /// Told which objects have waiters.
     wake_source: Option<Arc<dyn WakeSource>>,
-    /// Told when the first waiter comes: one wake_up for each of the two that sleep while there is none.
+    /// Notified when the first waiter joins: one for each of the two loops that sleep while there are none.
     pub(crate) to_poll: Notify,
     pub(crate) to_listen: Notify,
 }
@@ -72,15 +72,15 @@ impl Inner {
     }
 }
 
-/// No store takes a place away from a waiter that was heard within this time, however short its lease.
-const KEPT: Duration = Duration::from_secs(1);
+/// Minimum time for which a store keeps the place of a waiter that it has heard of, however short its lease.
+const MINIMUM_PLACE_TIME: Duration = Duration::from_secs(1);
 
 impl Waiters {
     pub(crate) fn new(wake_source: Option<Arc<dyn WakeSource>>) -> Self {
         Self { wake_source, ..Self::default() }
     }
 
-    /// Tells the source of wake-ups; with the lock held, so that it hears of changes in their order.
+    /// Tells the source of wake-ups, with the lock held, so that it is told of changes in order.
     fn watch(&self, object: &Object, waited_for: bool) {
         if let Some(wake_source) = &self.wake_source {
             wake_source.watch(object, waited_for);
@@ -91,12 +91,12 @@ impl Waiters {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An acquisition begins that may queue; it ends with [`leave`](Self::leave).
+    /// Registers an acquisition that may queue; [`leave`](Self::leave) ends it.
     pub(crate) fn ask(&self, ticket: Ticket) {
         self.inner().asking.insert(ticket, false);
     }
 
-    /// Adds a waiter that the store has queued, by a request sent at `sent`, in the record of that birth.
+    /// Adds a waiter that the store has queued.
     pub(crate) fn join(
         &self,
         object: &Object,
@@ -116,9 +116,9 @@ impl Waiters {
             self.watch(object, true);
             WaitedObject { tickets: HashSet::new(), born, shortest_lease, heard: sent, unknown: Vec::new() }
         });
-        let reborn = watched.born != born;
+        let is_new_record = watched.born != born;
         watched.born = born;
-        let before = if reborn { watched.tickets.iter().copied().collect() } else { Vec::new() };
+        let before = if is_new_record { watched.tickets.iter().copied().collect() } else { Vec::new() };
         watched.tickets.insert(ticket);
         watched.shortest_lease = watched.shortest_lease.min(shortest_lease);
         inner.wake(&before);
@@ -147,7 +147,7 @@ impl Waiters {
         self.inner().wake_ups.is_empty()
     }
 
-    /// A hint arrived. It may be early, or late.
+    /// Delivers a hint. It may be early or late.
     pub(crate) fn wake(&self, ticket: Ticket) {
         let mut inner = self.inner();
         if let Some((wake_up, _)) = inner.wake_ups.get(&ticket) {
@@ -157,13 +157,13 @@ impl Waiters {
         }
     }
 
-    /// Rings everybody's wake_up, from now on also of those who come.
+    /// Wakes all waiters, and from now on each that joins; returns them.
     pub(crate) fn close(&self) -> Vec<(Object, Ticket)> {
         self.inner().closed = true;
         self.wake_all()
     }
 
-    /// Rings everybody's wake_up and tells who they are.
+    /// Wakes all waiters and returns them.
     pub(crate) fn wake_all(&self) -> Vec<(Object, Ticket)> {
         let inner = self.inner();
         inner
@@ -176,7 +176,7 @@ impl Waiters {
             .collect()
     }
 
-    /// Rings the wake_ups of an object's waiters.
+    /// Wakes the waiters of an object.
     pub(crate) fn wake_object(&self, object: &Object) {
         let inner = self.inner();
         if let Some(watched) = inner.objects.get(object) {
@@ -184,18 +184,18 @@ impl Waiters {
         }
     }
 
-    /// The objects waited for.
+    /// Returns the objects that have waiters.
     pub(crate) fn objects(&self) -> Vec<Object> {
         self.inner().objects.keys().cloned().collect()
     }
 
-    /// The store's answer about an object, to a poll sent at `sent`: rings those whose turn it is, or all if the queue
-    /// may have been lost.
+    /// Applies the answer to a poll sent at `sent`: wakes the waiters that may be granted, or all if the store may have lost
+    /// the queue.
     ///
-    /// Returns the orphaned: places of acquisitions that have ended, which nobody would ever give up. A request that was
-    /// delayed for longer than its tombstone stays can leave one. Two answers in a row have to name it: a single one
-    /// may be older than the grant that ended the acquisition.
-    pub(crate) fn heard(&self, object: &Object, polled: &Polled, sent: Instant) -> Vec<Ticket> {
+    /// Returns orphaned places: tickets that queue at the store although their acquisition has ended, so that nothing would
+    /// remove them. A request delayed for longer than its tombstone lasts can leave one. Two answers in a row have to name
+    /// the ticket: a single answer may be older than the grant that ended the acquisition.
+    pub(crate) fn polled(&self, object: &Object, polled: &Polled, sent: Instant) -> Vec<Ticket> {
         let answered = now();
         let mut inner = self.inner();
         let unknown =

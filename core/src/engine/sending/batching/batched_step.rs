@@ -9,39 +9,41 @@ use super::exclusive_send::{ExclusiveSend, LaneKey};
 use crate::steps::{Answers, RequestId};
 use crate::{Error, ErrorKind};
 
-/// A step that can send many callers' requests at once.
+/// A step that sends many callers' requests at once.
 #[async_trait]
 pub(crate) trait BatchedStep: fmt::Debug + Send + Sync + 'static {
     type Ask: Send + Sync + 'static;
     type Answer: Send + 'static;
 
-    /// Requests of one call at most, so that other clients of the store are not kept waiting for long.
+    /// Maximum number of calls in one request, so that other clients of the store do not wait long for it.
     const BATCH: usize;
-    /// A lane has one request under way at a time, however long it takes; only that of a caller who may not poll it is
+    /// A lane has one request under way at a time, however long it takes. Only a request that its own caller polls can be
     /// overtaken.
     const IN_TURN: bool;
 
-    /// Requests of one lane can leave together.
+    /// Returns the lane of a call: calls of one lane can leave together.
     fn lane(&self, ask: &Self::Ask) -> usize;
 
-    /// What the requests of that lane leave through, if there are others that they exclude at the store.
+    /// Returns what serialises the requests of that lane with those of another step, if the two exclude each other at the
+    /// store.
     fn exclusive(&self, _: LaneKey) -> Option<Arc<ExclusiveSend>> {
         None
     }
 
-    /// One request for all; an answer for each, in order.
+    /// Sends one request for all calls; returns an answer for each, in order.
     async fn send(&self, context: BatchContext<'_>, asks: &[Self::Ask]) -> Answers<Self::Answer>;
 }
 
-/// What a step may know of one request.
+/// What a step is told about one request.
 pub(crate) struct BatchContext<'a> {
-    /// Names it. The requests of one lane of that name do not overlap: one that overtakes begins another.
+    /// Identifies the request. Requests with one `lane` in their id do not overlap: a request that overtakes begins another
+    /// `lane`.
     pub(crate) request_id: RequestId,
     pub(super) waiting: &'a (dyn Fn(usize) -> bool + Send + Sync),
 }
 
 impl BatchContext<'_> {
-    /// Whether the caller of that ask still waits for its answer.
+    /// Whether the caller of the call at `index` still waits for its answer.
     pub(crate) fn waits(&self, index: usize) -> bool {
         (self.waiting)(index)
     }

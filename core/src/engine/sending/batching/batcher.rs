@@ -12,8 +12,8 @@ use crate::clock::now;
 use crate::steps::RequestId;
 use crate::{Error, ErrorKind, Result};
 
-/// Lanes without a request under way are forgotten when there are so many.
-const LANES: usize = 64;
+/// Number of lanes from which on idle lanes are dropped.
+const MAXIMUM_LANES: usize = 64;
 
 /// The callers of one step.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Batcher<V: BatchedStep> {
     lanes: Mutex<Lanes<V>>,
 }
 
-/// So few that to compare is cheaper than to hash.
+/// A short list: comparing is cheaper than hashing.
 type Lanes<V> = Vec<(LaneKey, Arc<Lane<V>>)>;
 
 impl<V: BatchedStep> Batcher<V> {
@@ -30,10 +30,10 @@ impl<V: BatchedStep> Batcher<V> {
         Self { step: Arc::new(step), lanes: Mutex::default() }
     }
 
-    /// Sends a request, alone or with others, and waits for its answer until `end`.
+    /// Sends a call, alone or with others, and waits for its answer until `end`.
     ///
     /// # Errors
-    /// That of the entry; `Unavailable` at `end` if it was not sent, `Unknown` if it was.
+    /// The call's own error; at `end`, `Unavailable` if it was not sent, `Unknown` if it was.
     pub(crate) async fn ask(&self, ask: V::Ask, end: Instant) -> Result<V::Answer> {
         let lane = self.lane(&ask)?;
         let (mut slot, mut stale, mut answer) = match lane.admit(ask) {
@@ -63,7 +63,7 @@ impl<V: BatchedStep> Batcher<V> {
         if let Some((_, lane)) = lanes.iter().find(|(of, _)| *of == key) {
             return Ok(Arc::clone(lane));
         }
-        if lanes.len() >= LANES {
+        if lanes.len() >= MAXIMUM_LANES {
             lanes.retain(|(_, lane)| lane.is_busy());
         }
         let lane = Arc::new(Lane::new(runtime, Arc::clone(&self.step), self.step.exclusive(key)));

@@ -1,8 +1,8 @@
-//! Steps that exclude each other at the store leave in send_slot.
+//! Serialises the requests of two steps that exclude each other at the store.
 //!
-//! Requests that change the same rows wait for each other there, with a transaction open and a connection taken. Here
-//! they wait before they leave, and those who come meanwhile leave with them. It is an arrangement for speed, and none
-//! that anything relies on: a request alone does not ask for it, and one that takes long is not waited for.
+//! Requests that change the same rows wait for each other at the store, with a transaction open and a connection in use.
+//! Here they wait before they leave, and calls that arrive meanwhile leave with them. This is for speed only; nothing
+//! relies on it: a request of a single call is sent without it, and a slow request is not waited for.
 
 use std::fmt;
 use std::pin::pin;
@@ -10,44 +10,43 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Id;
-use tokio::sync::{Mutex as Turns, MutexGuard};
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 use tokio::time::{Instant, timeout_at};
 
 use crate::clock::now;
 
-/// The runtime, and the step's own lane.
+/// A runtime, and a lane of the step.
 pub(crate) type LaneKey = (Id, usize);
 
-/// After this time a request that is still under way keeps nobody any more.
+/// Time after which a request that is still under way delays the others no longer.
 pub(super) const STALE: Duration = Duration::from_millis(25);
 
-/// What the requests of several steps leave through, one after the other, first come, first served.
+/// Lets the requests of several steps leave one after the other, first come, first served.
 pub(crate) struct ExclusiveSend {
-    turns: Turns<()>,
-    /// When the last one left.
+    sending: AsyncMutex<()>,
+    /// When the last request left.
     since: Mutex<Instant>,
 }
 
-/// A send_slot, until it is dropped.
+/// The right to send, until it is dropped.
 pub(super) type ExclusiveTurn<'a> = MutexGuard<'a, ()>;
 
 impl ExclusiveSend {
     fn new() -> Self {
-        Self { turns: Turns::new(()), since: Mutex::new(now()) }
+        Self { sending: AsyncMutex::new(()), since: Mutex::new(now()) }
     }
 
-    /// Waits for a send_slot, which lasts as long as what it gives. `None` beside a request that took its own longer than
-    /// [`STALE`] ago, and has kept the others for long enough.
-    pub(super) async fn pass(&self) -> Option<ExclusiveTurn<'_>> {
-        let mut send_slot = pin!(self.turns.lock());
+    /// Waits for the right to send. Returns `None` once the request that has it has been under way for [`STALE`].
+    pub(super) async fn acquire(&self) -> Option<ExclusiveTurn<'_>> {
+        let mut turn = pin!(self.sending.lock());
         loop {
-            match timeout_at(self.stale_at(), &mut send_slot).await {
-                Ok(send_slot) => {
+            match timeout_at(self.stale_at(), &mut turn).await {
+                Ok(turn) => {
                     *self.since.lock().unwrap_or_else(PoisonError::into_inner) = now();
-                    return Some(send_slot);
+                    return Some(turn);
                 }
                 Err(_) if now() >= self.stale_at() => return None,
-                // Another one has left since.
+                // Another request has left since.
                 Err(_) => {}
             }
         }
@@ -61,12 +60,12 @@ impl ExclusiveSend {
 impl fmt::Debug for ExclusiveSend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExclusiveSend")
-            .field("taken", &self.turns.try_lock().is_err())
+            .field("taken", &self.sending.try_lock().is_err())
             .finish_non_exhaustive()
     }
 }
 
-/// The exclusives that two or more steps share, one for each lane that is in use.
+/// The [`ExclusiveSend`]s that two or more steps share, one for each lane in use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExclusiveSends(Arc<Mutex<ByLane>>);
 

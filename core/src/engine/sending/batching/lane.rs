@@ -1,4 +1,4 @@
-//! One row of callers: who is under way, who gathers, and who carries them.
+//! A lane: its request under way, the calls that queue behind it, and the task that sends them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::clock::now;
 use crate::steps::RequestId;
 use crate::{Result, Ticket};
 
-/// One row of callers.
+/// The calls of one step that can leave together.
 pub(super) struct Lane<V: BatchedStep> {
     runtime: Handle,
     step: Arc<V>,
@@ -24,12 +24,12 @@ pub(super) struct Lane<V: BatchedStep> {
 
 struct State<V: BatchedStep> {
     under_way: Option<UnderWay>,
-    /// The last one that left.
+    /// The id of the last request that left.
     request_id: RequestId,
-    /// Requests started and callers queued so far.
+    /// Number of requests started and calls queued so far.
     count: u64,
     queue: VecDeque<Queued<V>>,
-    /// The last request carried more than one: who comes now is likely not alone.
+    /// The last request carried several calls, so the next call is probably not alone.
     crowded: bool,
 }
 
@@ -38,7 +38,7 @@ struct State<V: BatchedStep> {
 struct UnderWay {
     number: u64,
     since: Instant,
-    /// It is polled by its only caller, or not.
+    /// Its only caller polls it, instead of a task.
     alone: bool,
 }
 
@@ -50,7 +50,7 @@ struct Queued<V: BatchedStep> {
 
 pub(super) enum Admission<V: BatchedStep> {
     Alone(V::Ask, RequestId, SendSlot<V>),
-    /// With the time at which the request under way will have kept the others for long enough.
+    /// With the time at which the request under way may be overtaken.
     Queued(QueueSlot<V>, Option<Instant>, oneshot::Receiver<Result<V::Answer>>),
 }
 
@@ -63,7 +63,7 @@ impl<V: BatchedStep> Lane<V> {
         &self.step
     }
 
-    /// A request is under way.
+    /// Returns whether a request is under way.
     pub(super) fn is_busy(&self) -> bool {
         self.state().under_way.is_some()
     }
@@ -91,19 +91,19 @@ impl<V: BatchedStep> Lane<V> {
         let stale = state.stale_at();
         drop(state);
         if let Some(send_slot) = send_slot {
-            send_slot.go_on(Start::Gathering);
+            send_slot.spawn(Start::Gathering);
         }
         Admission::Queued(QueueSlot { lane: Arc::clone(self), number, left: false }, stale, answered)
     }
 
-    /// Starts the next request although one is under way, if that one takes too long.
+    /// Starts the next request although one is under way, if that one is stale.
     pub(super) fn overtake(self: &Arc<Self>) {
         let mut state = self.state();
         let stale = state.stale_at().is_some_and(|stale| now() >= stale);
         if stale && !state.queue.is_empty() {
             let send_slot = state.start(self, false);
             drop(state);
-            send_slot.go_on(Start::AtOnce);
+            send_slot.spawn(Start::AtOnce);
         }
     }
 }
@@ -127,7 +127,7 @@ impl<V: BatchedStep> State<V> {
         self.under_way.is_some_and(|under_way| under_way.number == number)
     }
 
-    /// When the request under way has kept the others for long enough.
+    /// Returns when the request under way may be overtaken.
     fn stale_at(&self) -> Option<Instant> {
         let under_way = self.under_way.filter(|under_way| under_way.alone || !V::IN_TURN)?;
         Some(under_way.since + STALE)
@@ -150,15 +150,15 @@ impl<V: BatchedStep> Default for State<V> {
     }
 }
 
-/// The right to have a request under way. Given back, it goes on with those who gathered.
+/// The right to have a request under way. Dropped, it starts the request of the queued calls.
 pub(super) struct SendSlot<V: BatchedStep> {
     lane: Option<Arc<Lane<V>>>,
     number: u64,
 }
 
 impl<V: BatchedStep> SendSlot<V> {
-    /// Carries those who gathered, until there are none.
-    fn go_on(mut self, start: Start) {
+    /// Spawns the task that sends the queued calls, until there are none.
+    fn spawn(mut self, start: Start) {
         let Some(lane) = self.lane.take() else { return };
         let task = BatchTask { lane: Arc::clone(&lane), number: self.number };
         lane.runtime.spawn(task.run(start));
@@ -176,22 +176,22 @@ impl<V: BatchedStep> Drop for SendSlot<V> {
             state.under_way = None;
         } else {
             drop(state);
-            SendSlot { lane: Some(lane), number: self.number }.go_on(Start::Gathering);
+            SendSlot { lane: Some(lane), number: self.number }.spawn(Start::Gathering);
         }
     }
 }
 
-/// How those who gathered begin to be carried.
+/// How a task begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
-    /// Those who are about to ask come along.
+    /// It lets callers that are ready to run join first.
     Gathering,
-    /// They have waited for long enough. Otherwise one that overtakes could be overtaken before it leaves, again and
-    /// again, on a runtime so busy that its turns take as long.
+    /// It sends at once. Otherwise a request that overtakes could itself be overtaken before it leaves, again and again, on
+    /// a runtime so busy that a yield takes as long.
     AtOnce,
 }
 
-/// The task that carries those who gathered. Dropped with its runtime, it drops their answers.
+/// The task that sends the queued calls. Dropped with its runtime, it drops their answers.
 struct BatchTask<V: BatchedStep> {
     lane: Arc<Lane<V>>,
     number: u64,
@@ -200,7 +200,7 @@ struct BatchTask<V: BatchedStep> {
 impl<V: BatchedStep> BatchTask<V> {
     async fn run(self, mut start: Start) {
         loop {
-            let send_slot = match start {
+            let turn = match start {
                 Start::Gathering => self.gather().await,
                 Start::AtOnce => None,
             };
@@ -212,33 +212,33 @@ impl<V: BatchedStep> BatchTask<V> {
             let context = BatchContext { request_id, waiting: &waits };
             let mut answers = self.lane.step.send(context, &asks).await.into_iter();
             for caller in waiting {
-                // A caller that has gone has no use for its answer.
+                // A caller that has gone needs no answer.
                 drop(caller.send(answers.next().unwrap_or_else(|| Err(short()))));
             }
-            drop(send_slot);
+            drop(turn);
         }
     }
 
-    /// Lets those come along who are about to ask, and waits for a send_slot at the exclusive, if there is one.
+    /// Lets further calls join, and waits for the right to send, if the step shares it with another.
     async fn gather(&self) -> Option<ExclusiveTurn<'_>> {
         tokio::task::yield_now().await;
         let exclusive = self.lane.exclusive.as_ref().filter(|_| self.is_awaited())?;
-        let send_slot = exclusive.pass().await;
-        if send_slot.is_some() && self.is_awaited() {
-            // Those who were answered by the request before come along, too.
+        let turn = exclusive.acquire().await;
+        if turn.is_some() && self.is_awaited() {
+            // Callers that the previous request has answered can join, too.
             tokio::task::yield_now().await;
         }
-        send_slot
+        turn
     }
 
-    /// Whether it is still this one's send_slot and somebody waits. From now on the others count how long they are kept.
+    /// Returns whether this task may still send and a call is queued. The time until it is stale starts anew.
     fn is_awaited(&self) -> bool {
         let Some(mut state) = self.callers() else { return false };
         state.under_way = state.under_way.map(|under_way| UnderWay { since: now(), ..under_way });
         true
     }
 
-    /// The lane, if it is still this one's send_slot and somebody waits; if nobody does, the send_slot is given back.
+    /// Returns the lane if this task may still send and a call is queued. If none is queued, the task ends.
     fn callers(&self) -> Option<MutexGuard<'_, State<V>>> {
         let mut state = self.lane.state();
         if !state.is_under_way(self.number) {
@@ -270,11 +270,11 @@ impl<V: BatchedStep> Drop for BatchTask<V> {
     }
 }
 
-/// A slot in the queue, given up when dropped.
+/// A call's slot in the queue, given up when dropped.
 pub(super) struct QueueSlot<V: BatchedStep> {
     lane: Arc<Lane<V>>,
     number: u64,
-    /// It is known to be no longer queued.
+    /// The call is known to be no longer queued.
     pub(super) left: bool,
 }
 
@@ -283,14 +283,14 @@ impl<V: BatchedStep> QueueSlot<V> {
         state.queue.binary_search_by_key(&self.number, |queued| queued.number).ok()
     }
 
-    /// When the request under way has kept this slot for long enough; `None` once the slot's own has left.
+    /// Returns when the request under way may be overtaken; `None` once this call has left.
     pub(super) fn stale_at(&self) -> Option<Instant> {
         let state = self.lane.state();
         self.find(&state)?;
         state.stale_at()
     }
 
-    /// `true` if it was still queued.
+    /// Gives the slot up; `true` if the call was still queued.
     pub(super) fn leave(&self) -> bool {
         let mut state = self.lane.state();
         let index = self.find(&state);

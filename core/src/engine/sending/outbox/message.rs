@@ -5,10 +5,10 @@ use std::mem::{Discriminant, discriminant};
 use crate::Ticket;
 use crate::steps::{Cancel, Refund, Release, Steps};
 
-/// The messages of one kind to one lane: they leave together, one request at a time, and wait for no others.
+/// The messages of one kind to one lane: they leave together, one request at a time, independent of other channels.
 pub(super) type Channel = (Discriminant<Message>, usize);
 
-/// One message. All are idempotent by ticket, so that an attempt whose reply was lost is simply made again.
+/// One message. Each is idempotent by ticket, so an attempt whose reply was lost is repeated.
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
     Release(Release),

@@ -1,7 +1,7 @@
-//! Releases and cancels that nobody waits for: what `Drop` queues and the engine's thread delivers.
+//! The outbox: releases, cancels and refunds that no caller waits for. `Drop` queues them; the engine's thread delivers them.
 //!
-//! Messages of one kind to one lane leave together. Kinds and lanes are delivered beside each other, so that one whose
-//! server is slow or away keeps no other.
+//! Messages of one kind to one lane leave together. Kinds and lanes are delivered concurrently, so that a lane whose server is
+//! slow or away delays no other.
 
 mod message;
 mod queue;
@@ -20,17 +20,17 @@ use crate::clock::{now, sleep};
 use crate::steps::{Answers, Cancel, Refund, Release, Steps};
 use crate::sync::{JoinSet, Mutex, MutexGuard, Notify};
 
-/// The queue. Unbounded, but every entry was a hold, a waiter or a reservation of this process before.
+/// The queue. It has no bound, but each entry was a hold, a waiter or a reservation of this process before.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    /// Asked for lanes only.
+    /// Used for the lanes only.
     steps: Steps,
     queue: Mutex<Queue>,
     filled: Notify,
     emptied: Notify,
 }
 
-/// What a task of the deliverer has done.
+/// The result of a delivery task.
 enum Done {
     Sent { channel: Channel, batch: Vec<Entry>, failed: Vec<bool> },
     Rested(Channel),
@@ -45,7 +45,7 @@ impl Outbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a message; never blocks and needs no runtime. It is given up at that moment, if there is one.
+    /// Queues a message. Never blocks, and needs no runtime. At `give_up`, if set, delivery is no longer tried.
     pub(crate) fn push(&self, message: Message, give_up: Option<Instant>) {
         let channel = message.channel(&self.steps);
         let mut queue = self.queue();
@@ -129,7 +129,7 @@ impl Outbox {
     }
 }
 
-/// Sends messages of one kind in one request; tells of each whether it has to be sent again.
+/// Sends messages of one kind in one request; returns for each whether it has to be sent again.
 async fn send(steps: &Steps, batch: &[Entry]) -> Vec<bool> {
     let (mut releases, mut cancels, mut refunds) = (Vec::new(), Vec::new(), Vec::new());
     for entry in batch {
@@ -150,7 +150,7 @@ async fn send(steps: &Steps, batch: &[Entry]) -> Vec<bool> {
     }
 }
 
-/// Which answers are errors that may pass, or missing.
+/// Returns which answers are missing, or errors that may pass.
 fn failed<T>(batch: &[Entry], answers: Answers<T>) -> Vec<bool> {
     let mut answers = answers.into_iter();
     let failed = |_: &Entry| match answers.next() {

@@ -1,4 +1,4 @@
-//! What is to be delivered, sorted by what may wait for what.
+//! The messages to deliver, by channel and in the order of each ticket.
 
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, VecDeque};
@@ -10,7 +10,7 @@ use super::message::{Channel, Message};
 use crate::Ticket;
 use crate::engine::sending::outbox::Message;
 
-/// Messages of one step call.
+/// Maximum number of messages in one step call.
 const BATCH: usize = 256;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LAST_PAUSE: Duration = Duration::from_millis(500);
@@ -19,25 +19,25 @@ const LAST_PAUSE: Duration = Duration::from_millis(500);
 pub(super) struct Entry {
     pub(super) channel: Channel,
     pub(super) message: Message,
-    /// From here on what the message would free is free.
+    /// From this moment on, what the message would free is free without it.
     pub(super) give_up: Option<Instant>,
 }
 
-/// What waits in one channel. There is one only while something of the channel is queued or under way.
+/// The messages of one channel. It exists only while a message of the channel is queued or under way.
 #[derive(Debug)]
 struct Backlog {
     entries: VecDeque<Entry>,
-    /// After the next failure.
+    /// Pause after the next failure.
     pause: Duration,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     backlogs: HashMap<Channel, Backlog>,
-    /// The tickets of all messages that are neither delivered nor given up, and what came for the same ticket later:
-    /// how a hold ended is decided by the message that the store hears first.
+    /// The tickets of all messages that are neither delivered nor given up, with later messages of the same ticket: the
+    /// message that the store executes first decides how a hold ended.
     behind: HashMap<Ticket, VecDeque<Entry>>,
-    /// Channels to be served, of which nothing is under way.
+    /// Channels to serve that have nothing under way.
     ready: VecDeque<Channel>,
     pub(super) stopping: bool,
 }
@@ -78,8 +78,8 @@ impl Queue {
         Some((channel, entries.drain(..count).collect()))
     }
 
-    /// Ends a batch; `failed` tells of each entry whether it has to be sent again. Those go to the end, unless it is time
-    /// to give up. Tells how long the channel has to [rest](Self::rested), if it has.
+    /// Ends a batch. Entries that `failed` go to the end of the queue, unless it is time to give them up. Returns how long the
+    /// channel has to [rest](Self::rested), if at all.
     pub(super) fn settle(
         &mut self,
         channel: Channel,
@@ -105,7 +105,7 @@ impl Queue {
         None
     }
 
-    /// A channel may be served again.
+    /// Lets a channel be served again.
     pub(super) fn rested(&mut self, channel: Channel) {
         if self.backlogs.get(&channel).is_some_and(|backlog| backlog.entries.is_empty()) {
             self.backlogs.remove(&channel);
@@ -114,7 +114,7 @@ impl Queue {
         }
     }
 
-    /// What came for the ticket later has its turn.
+    /// Queues the next message of the ticket, if there is one.
     fn end(&mut self, ticket: Ticket) {
         let Slot::Occupied(mut behind) = self.behind.entry(ticket) else { return };
         match behind.get_mut().pop_front() {

@@ -1,17 +1,17 @@
-//! A flight on the wire.
+//! A batch of calls on the wire.
 
 use redis::Cmd;
 use stanchion_core::Result;
-use stanchion_core::steps::limit_batch::{NameBatch, Group};
-use stanchion_core::steps::{RequestId, LimitAsk, LimitCall, Limited};
+use stanchion_core::steps::limit_batch::{Group, NameBatch};
+use stanchion_core::steps::{LimitAsk, LimitCall, Limited, RequestId};
 
 use crate::error::unexpected;
 use crate::steps::reply::Reply;
 
-/// The arguments of one limiter.
-pub(super) fn arguments(command: &mut Cmd, (flight, cargo): &(RequestId, NameBatch<'_>)) {
-    command.arg(flight.lane.to_string()).arg(flight.number).arg(cargo.groups.len());
-    for Group { call, count } in &cargo.groups {
+/// Adds the arguments of one limiter.
+pub(super) fn arguments(command: &mut Cmd, (id, batch): &(RequestId, NameBatch<'_>)) {
+    command.arg(id.lane.to_string()).arg(id.number).arg(batch.groups.len());
+    for Group { call, count } in &batch.groups {
         let LimitCall { quota, check, ask, .. } = call;
         command.arg(check.letter()).arg(quota.amount()).arg(quota.period()).arg(quota.burst());
         match ask {
@@ -23,23 +23,23 @@ pub(super) fn arguments(command: &mut Cmd, (flight, cargo): &(RequestId, NameBat
     }
 }
 
-/// What each call is told, in order; waits count from now, also where the answer is that of an earlier copy.
+/// Reads the answer to each call, in order. Waits count from now, also if the answer is that to an earlier copy.
 ///
 /// # Errors
-/// `Unknown` for what the script does not answer, and where a later flight of the lane came before.
-pub(super) fn unload(cargo: &NameBatch<'_>, reply: &Reply) -> Result<Vec<Limited>> {
+/// `Unknown` for an answer that the script does not give, and if a later request of the lane was answered before.
+pub(super) fn decode(batch: &NameBatch<'_>, reply: &Reply) -> Result<Vec<Limited>> {
     if reply.number(0)? != 1 {
         return Err(unexpected());
     }
     let (answer, elapsed) = (reply.text(1)?, reply.further(2)?);
-    read(cargo, &answer, elapsed.unwrap_or(0)).ok_or_else(unexpected)
+    read(batch, &answer, elapsed.unwrap_or(0)).ok_or_else(unexpected)
 }
 
-/// Reads an answer as it is kept, behind the number of its flight and its time.
-fn read(cargo: &NameBatch<'_>, answer: &str, elapsed: u64) -> Option<Vec<Limited>> {
+/// Reads an answer as the record keeps it, after the number of the request and its time.
+fn read(batch: &NameBatch<'_>, answer: &str, elapsed: u64) -> Option<Vec<Limited>> {
     let mut parts = answer.split(';');
     let behind = parts.next()?.split(' ').nth(2)?.parse().ok()?;
-    cargo.unload(parts, behind, elapsed)
+    batch.decode(parts, behind, elapsed)
 }
 
 #[cfg(test)]
@@ -56,8 +56,8 @@ mod tests {
         let quota = Quota::per_second(10).burst(9).validate().unwrap();
         let ask = LimitAsk::Take { cost: 1 };
         let calls = [LimitCall { object, quota, check: QuotaCheck::Follow, ask }];
-        let cargo = by_name(&calls);
-        let reads = |answer| read(&cargo[0], answer, 0).is_some();
+        let names = by_name(&calls);
+        let reads = |answer| read(&names[0], answer, 0).is_some();
         assert!(reads("7 1000 0;q 1 100000 9;t 1 1 1 5 0 1"));
         for answer in ["", "7", "7 1000", "7 1000 x;q 1 100000 9;n", "7 1000 0", "7 1000;q 1 100000 9;n"] {
             assert!(!reads(answer), "{answer}");

@@ -1,4 +1,4 @@
-//! The short way: mutexes that nobody waits for, granted and released by scripts that do nothing else.
+//! The fast path: mutexes without waiters, granted and released by scripts that do nothing else.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::{Context, RedisSteps, label, micros};
 use crate::error::unexpected;
 use crate::script::Script;
 
-/// How long a mutex is taken for busy after the short way was closed; the scripts keep it a hash for as long.
+/// How long a mutex is taken for busy after the fast path refused it; the scripts keep it a hash for as long.
 const QUIET: Duration = Duration::from_secs(1);
 const SLOTS: usize = 4096;
 
-/// Which mutexes are busy, as far as is known: for them the short way would be one request more. A hint only: two names
+/// Which mutexes are busy, as far as is known: for them the fast path would be one request more. A hint only: two names
 /// can share a slot.
 #[derive(Debug)]
 pub(crate) struct Busy {
@@ -53,23 +53,23 @@ impl Busy {
     }
 }
 
-/// A request that may go the short way.
-pub(super) trait Plain: Clone + Send + Sync {
+/// A request that may take the fast path.
+pub(super) trait FastPath: Clone + Send + Sync {
     type Answer: Send;
 
     fn object(&self) -> &Object;
 
-    fn is_plain(&self, replicas: u32) -> bool;
+    fn is_eligible(&self, replicas: u32) -> bool;
 
-    /// `None` for an entry that needs the long way.
-    fn short(steps: &RedisSteps, batch: &[Self]) -> impl Future<Output = Shortly<Self::Answer>> + Send;
+    /// Calls the fast script; `None` for an entry that it refuses.
+    fn fast(steps: &RedisSteps, batch: &[Self]) -> impl Future<Output = FastAnswers<Self::Answer>> + Send;
 
-    fn long(steps: &RedisSteps, batch: &[Self]) -> impl Future<Output = Answers<Self::Answer>> + Send;
+    fn full(steps: &RedisSteps, batch: &[Self]) -> impl Future<Output = Answers<Self::Answer>> + Send;
 }
 
-type Shortly<A> = Vec<Option<Result<A>>>;
+type FastAnswers<A> = Vec<Option<Result<A>>>;
 
-impl Plain for Acquire {
+impl FastPath for Acquire {
     type Answer = Acquired;
 
     fn object(&self) -> &Object {
@@ -77,61 +77,61 @@ impl Plain for Acquire {
     }
 
     /// A mutex has one limit, so that there is nothing to compare.
-    fn is_plain(&self, replicas: u32) -> bool {
+    fn is_eligible(&self, replicas: u32) -> bool {
         self.object.kind == Kind::Mutex && self.weight == 1 && replicas == 0
     }
 
-    async fn short(steps: &RedisSteps, batch: &[Self]) -> Shortly<Acquired> {
+    async fn fast(steps: &RedisSteps, batch: &[Self]) -> FastAnswers<Acquired> {
         steps.lock(batch).await
     }
 
-    async fn long(steps: &RedisSteps, batch: &[Self]) -> Answers<Acquired> {
+    async fn full(steps: &RedisSteps, batch: &[Self]) -> Answers<Acquired> {
         steps.acquire_full(batch).await
     }
 }
 
-impl Plain for Release {
+impl FastPath for Release {
     type Answer = Kept;
 
     fn object(&self) -> &Object {
         &self.object
     }
 
-    fn is_plain(&self, _: u32) -> bool {
+    fn is_eligible(&self, _: u32) -> bool {
         self.object.kind == Kind::Mutex && self.tombstone.is_none()
     }
 
-    async fn short(steps: &RedisSteps, batch: &[Self]) -> Shortly<Kept> {
+    async fn fast(steps: &RedisSteps, batch: &[Self]) -> FastAnswers<Kept> {
         steps.unlock(batch).await
     }
 
-    async fn long(steps: &RedisSteps, batch: &[Self]) -> Answers<Kept> {
+    async fn full(steps: &RedisSteps, batch: &[Self]) -> Answers<Kept> {
         steps.release_full(batch).await
     }
 }
 
 impl RedisSteps {
-    /// Sends what may go the short way that way and everything else, at once, the long way; then the long way those to
-    /// whom the short one was closed.
-    pub(super) async fn both_ways<T: Plain>(&self, batch: &[T]) -> Answers<T::Answer> {
+    /// Sends eligible entries through the fast script and the rest, concurrently, through the full one; then retries what the
+    /// fast script refused through the full one.
+    pub(super) async fn fast_then_full<T: FastPath>(&self, batch: &[T]) -> Answers<T::Answer> {
         let Context { busy, replicas, .. } = &*self.context;
-        let is_plain = |entry: &T| entry.is_plain(*replicas) && !busy.is_busy(entry.object());
-        let plain: Vec<bool> = batch.iter().map(is_plain).collect();
-        let first = if plain.iter().all(|plain| *plain) {
-            T::short(self, batch).await
-        } else if plain.contains(&true) {
-            let (short, long) = (only(batch, &plain, true), only(batch, &plain, false));
-            let (short, long) = tokio::join!(T::short(self, &short), T::long(self, &long));
-            merge(&plain, short, long)
+        let is_eligible = |entry: &T| entry.is_eligible(*replicas) && !busy.is_busy(entry.object());
+        let eligible: Vec<bool> = batch.iter().map(is_eligible).collect();
+        let first = if eligible.iter().all(|eligible| *eligible) {
+            T::fast(self, batch).await
+        } else if eligible.contains(&true) {
+            let (fast, full) = (only(batch, &eligible, true), only(batch, &eligible, false));
+            let (fast, full) = tokio::join!(T::fast(self, &fast), T::full(self, &full));
+            merge(&eligible, fast, full)
         } else {
-            return T::long(self, batch).await;
+            return T::full(self, batch).await;
         };
-        let closed: Vec<bool> = first.iter().map(Option::is_none).collect();
-        let rest = only(batch, &closed, true);
-        fill(first, if rest.is_empty() { Vec::new() } else { T::long(self, &rest).await })
+        let refused: Vec<bool> = first.iter().map(Option::is_none).collect();
+        let rest = only(batch, &refused, true);
+        fill(first, if rest.is_empty() { Vec::new() } else { T::full(self, &rest).await })
     }
 
-    /// Locks; `None` for an entry that needs the long way.
+    /// Locks; `None` for an entry that needs the full script.
     async fn lock(&self, batch: &[Acquire]) -> Vec<Option<Result<Acquired>>> {
         let arguments = |command: &mut Cmd, entry: &Acquire| {
             let queue = if entry.queue { 'q' } else { 't' };
@@ -147,19 +147,19 @@ impl RedisSteps {
             }
         };
         let lease = batch.iter().map(|entry| entry.lease).max();
-        self.brief(&self.scripts().lock, batch, arguments, lease, read).await
+        self.call_fast(&self.scripts().lock, batch, arguments, lease, read).await
     }
 
-    /// Releases; `None` for an entry that needs the long way.
+    /// Releases; `None` for an entry that needs the full script.
     async fn unlock(&self, batch: &[Release]) -> Vec<Option<Result<Kept>>> {
         let arguments = |command: &mut Cmd, entry: &Release| {
             command.arg(entry.ticket.to_string());
         };
         let read = |number| Ok((number == 1).then_some(Kept::Yes));
-        self.brief(&self.scripts().unlock, batch, arguments, None, read).await
+        self.call_fast(&self.scripts().unlock, batch, arguments, None, read).await
     }
 
-    async fn brief<T: Plain, A>(
+    async fn call_fast<T: FastPath, A>(
         &self,
         script: &Script,
         batch: &[T],
@@ -182,13 +182,13 @@ fn only<T: Clone>(batch: &[T], chosen: &[bool], yes: bool) -> Vec<T> {
     batch.iter().zip(chosen).filter(|(_, chosen)| **chosen == yes).map(|(entry, _)| entry.clone()).collect()
 }
 
-/// Puts the answers of both back in order.
-fn merge<A>(chosen: &[bool], plain: Vec<Option<Result<A>>>, full: Answers<A>) -> Vec<Option<Result<A>>> {
-    let (mut plain, mut full) = (plain.into_iter(), full.into_iter());
-    chosen.iter().map(|chosen| if *chosen { plain.next().flatten() } else { full.next() }).collect()
+/// Puts the answers of both scripts back in order.
+fn merge<A>(chosen: &[bool], fast: Vec<Option<Result<A>>>, full: Answers<A>) -> Vec<Option<Result<A>>> {
+    let (mut fast, mut full) = (fast.into_iter(), full.into_iter());
+    chosen.iter().map(|chosen| if *chosen { fast.next().flatten() } else { full.next() }).collect()
 }
 
-/// Fills the gaps that the short way left.
+/// Fills the gaps that the fast script left.
 fn fill<A>(answers: Vec<Option<Result<A>>>, full: Answers<A>) -> Answers<A> {
     let mut full = full.into_iter();
     answers

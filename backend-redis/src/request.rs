@@ -1,14 +1,15 @@
-//! What leaves together, as one unit, on one connection.
+//! Requests: commands that are sent together on one connection.
 
 use std::fmt;
 use std::time::Duration;
 
-use redis::{Cmd, RedisResult, Value};
+use redis::aio::ConnectionLike;
+use redis::{Cmd, Pipeline, RedisResult, Value};
 use stanchion_core::Result;
 
 use crate::script::Script;
 
-/// How long replicas may take to acknowledge what was written, and how many have to.
+/// How many replicas have to acknowledge a write, and within what time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quorum {
     pub(crate) replicas: u32,
@@ -16,9 +17,9 @@ pub(crate) struct Quorum {
 }
 
 impl Quorum {
-    /// At least 1 ms: a time of nothing would be waited without end.
-    pub(crate) fn within(replicas: u32, time: Duration) -> Self {
-        Self { replicas, milliseconds: u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1) }
+    /// At least 1 ms, because `WAIT` takes a timeout of 0 for no timeout.
+    pub(crate) fn within(replicas: u32, timeout: Duration) -> Self {
+        Self { replicas, milliseconds: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1) }
     }
 }
 
@@ -27,7 +28,7 @@ pub(crate) struct Call<'a> {
     pub(crate) script: &'a Script,
     /// Adds keys and arguments to the start of a command.
     pub(crate) complete: &'a (dyn Fn(Cmd) -> Cmd + Send + Sync),
-    /// Ask on the same connection, right behind, how many replicas have it.
+    /// Sends `WAIT` right behind the script, on the same connection.
     pub(crate) quorum: Option<Quorum>,
 }
 
@@ -37,16 +38,16 @@ impl fmt::Debug for Call<'_> {
     }
 }
 
-/// A request.
+/// A command, or a call of a script.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Unit<'a> {
+pub(crate) enum Request<'a> {
     Command(&'a Cmd),
     Script(&'a Call<'a>),
 }
 
-impl Unit<'_> {
-    /// The commands; a script by its hash, unless its text has to be brought along. `asking` says to a node that is
-    /// getting a slot that it is asked nevertheless.
+impl Request<'_> {
+    /// Returns the commands: a script by its hash, or with its text if `text`. With `asking`, `ASKING` comes first: a node
+    /// that a slot is being moved to answers only requests marked so.
     pub(crate) fn commands(&self, asking: bool, text: bool) -> Vec<Cmd> {
         let mut commands = Vec::with_capacity(3);
         commands.extend(asking.then(|| redis::cmd("ASKING")));
@@ -66,13 +67,31 @@ impl Unit<'_> {
     }
 }
 
-/// The answer to a unit.
+/// The answer to a request that was executed.
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) value: Value,
-    /// How many replicas have acknowledged it, if that was asked.
+    /// How many replicas have acknowledged it, if the request asked for a quorum.
     pub(crate) acknowledged: Option<Result<u32>>,
 }
 
-/// The answers to the commands of a unit, without that to `ASKING`.
+/// The answers to the commands of a request, in order.
 pub(crate) type Answers = std::vec::IntoIter<RedisResult<Value>>;
+
+/// Sends commands together and reads their answers. The inner errors are answers of the server.
+pub(crate) async fn exchange(
+    connection: &mut impl ConnectionLike,
+    commands: &[Cmd],
+) -> RedisResult<Vec<RedisResult<Value>>> {
+    let answers = match commands {
+        [command] => vec![connection.req_packed_command(command).await?],
+        _ => {
+            let mut pipeline = Pipeline::with_capacity(commands.len());
+            for command in commands {
+                pipeline.add_command(command.clone());
+            }
+            connection.req_packed_commands(&pipeline, 0, commands.len()).await?
+        }
+    };
+    Ok(answers.into_iter().map(Value::extract_error).collect())
+}

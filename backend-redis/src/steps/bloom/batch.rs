@@ -1,8 +1,8 @@
-//! A flight on the wire: the calls of a name in order, their bits by page.
+//! A batch of calls on the wire: the calls of each name in order, and their bits by page.
 
 use std::collections::{BTreeMap, HashMap};
 
-use stanchion_core::steps::{BloomAsk, BloomCall, RequestId, Known, Life, Object, Opening, Probed};
+use stanchion_core::steps::{BloomAsk, BloomCall, Known, Life, Object, Opening, Probed, RequestId};
 use stanchion_core::{Name, Result};
 
 use super::call::{Entry, packed};
@@ -10,64 +10,64 @@ use super::{PAGE_BITS, record};
 use crate::error::unexpected;
 use crate::steps::reply::Reply;
 
-/// What a flight carries for one name.
+/// The calls of a batch for one name.
 #[derive(Debug)]
 pub(super) struct NameBatch<'a> {
     object: &'a Object,
-    /// The places of its calls in the flight, in order.
+    /// The places of its calls in the batch, in order.
     pub(super) calls: Vec<usize>,
-    groups: Vec<Group<'a>>,
+    groups: Vec<CallGroup<'a>>,
 }
 
-/// Calls in a row that are told apart by nothing but their items.
+/// Calls in a row that differ in nothing but their items.
 #[derive(Debug)]
-struct Group<'a> {
-    /// The first of them.
+struct CallGroup<'a> {
+    /// The first of the calls.
     call: &'a BloomCall,
-    /// How many items each of them has.
+    /// How many items each call has.
     counts: Vec<u64>,
-    /// How many items they have together.
+    /// How many items all calls have.
     items: u64,
-    /// The bits by page: the place of each in the page, and its item.
+    /// The bits by page: the place of each bit in its page, and its item.
     pages: BTreeMap<u64, Vec<u8>>,
 }
 
-/// Sorts a flight by name, in the order in which names come first; the calls of a name stay in order.
+/// Sorts calls by name, in the order in which names first occur. The calls of a name stay in order.
 pub(super) fn by_name(calls: &[BloomCall]) -> Vec<NameBatch<'_>> {
-    let mut cargo: Vec<NameBatch<'_>> = Vec::new();
+    let mut names: Vec<NameBatch<'_>> = Vec::new();
     let mut places: HashMap<&Name, usize> = HashMap::new();
     for (index, call) in calls.iter().enumerate() {
         let object = &call.of.object;
         let place = *places.entry(&object.name).or_insert_with(|| {
-            cargo.push(NameBatch { object, calls: Vec::new(), groups: Vec::new() });
-            cargo.len() - 1
+            names.push(NameBatch { object, calls: Vec::new(), groups: Vec::new() });
+            names.len() - 1
         });
-        cargo[place].load(index, call);
+        names[place].push(index, call);
     }
-    cargo
+    names
 }
 
 impl<'a> NameBatch<'a> {
-    fn load(&mut self, index: usize, call: &'a BloomCall) {
+    fn push(&mut self, index: usize, call: &'a BloomCall) {
         self.calls.push(index);
         match self.groups.last_mut() {
-            Some(group) if group.takes(call) => group.load(call),
+            Some(group) if group.takes(call) => group.push(call),
             _ => {
-                let mut group = Group { call, counts: Vec::new(), items: 0, pages: BTreeMap::new() };
-                group.load(call);
+                let mut group = CallGroup { call, counts: Vec::new(), items: 0, pages: BTreeMap::new() };
+                group.push(call);
                 self.groups.push(group);
             }
         }
     }
 
-    /// What the script is told; it may begin so many pages.
-    pub(super) fn entry(&self, flight: RequestId, begun: u64) -> Entry<'a> {
+    /// Returns the question to the script, which may begin at most `max_begun` pages.
+    pub(super) fn entry(&self, id: RequestId, max_begun: u64) -> Entry<'a> {
         let mut entry = Entry::new(self.object);
         entry.pages = self.groups.iter().flat_map(|group| group.pages.keys().copied()).collect();
         entry.pages.sort_unstable();
         entry.pages.dedup();
-        let numbers = [flight.number, begun, self.groups.len() as u64];
-        entry.arguments.push(flight.lane.to_string().into_bytes());
+        let numbers = [id.number, max_begun, self.groups.len() as u64];
+        entry.arguments.push(id.lane.to_string().into_bytes());
         entry.arguments.extend(numbers.map(|number| number.to_string().into_bytes()));
         for group in &self.groups {
             group.arguments(&entry.pages, &mut entry.arguments);
@@ -75,17 +75,15 @@ impl<'a> NameBatch<'a> {
         entry
     }
 
-    /// What begins the pages that are inserted into, at most so many at a time.
-    pub(super) fn beginnings(&self, flight: RequestId, most: usize) -> Vec<Entry<'a>> {
+    /// Returns the entries that begin the pages which the calls insert into, at most `max_pages` in one entry.
+    pub(super) fn beginnings(&self, id: RequestId, max_pages: usize) -> Vec<Entry<'a>> {
         let mut entries = Vec::new();
         for group in self.groups.iter().filter(|group| group.inserts()) {
             let pages: Vec<u64> = group.pages.keys().copied().collect();
-            for pages in pages.chunks(most) {
+            for pages in pages.chunks(max_pages) {
                 let mut entry = Entry::new(self.object);
                 entry.pages = pages.to_vec();
-                entry
-                    .arguments
-                    .extend([flight.lane.to_string(), flight.number.to_string()].map(String::into_bytes));
+                entry.arguments.extend([id.lane.to_string(), id.number.to_string()].map(String::into_bytes));
                 group.opening(&mut entry.arguments);
                 entries.push(entry);
             }
@@ -93,11 +91,11 @@ impl<'a> NameBatch<'a> {
         entries
     }
 
-    /// What each call is told, in order.
+    /// Reads the answer to each call, in order.
     ///
     /// # Errors
-    /// `Unknown` for what the script does not answer, and where a later flight of the lane came before.
-    pub(super) fn unload(&self, reply: &Reply) -> Result<Vec<Probed>> {
+    /// `Unknown` for an answer that the script does not give, and if a later request of the lane was answered before.
+    pub(super) fn decode(&self, reply: &Reply) -> Result<Vec<Probed>> {
         if reply.number(0)? != 1 {
             return Err(unexpected());
         }
@@ -112,12 +110,12 @@ impl<'a> NameBatch<'a> {
     }
 }
 
-impl Group<'_> {
+impl CallGroup<'_> {
     fn inserts(&self) -> bool {
         matches!(self.call.ask, BloomAsk::Insert(_))
     }
 
-    /// The record that its calls know, and the one that they make.
+    /// Adds the record that the calls know, and the one that they make.
     fn opening(&self, arguments: &mut Vec<Vec<u8>>) {
         let Opening { known, fresh, terms, .. } = &self.call.of;
         record::push_known(arguments, known);
@@ -131,7 +129,7 @@ impl Group<'_> {
             && own.terms == other.terms
     }
 
-    fn load(&mut self, call: &BloomCall) {
+    fn push(&mut self, call: &BloomCall) {
         let (BloomAsk::Insert(positions) | BloomAsk::Contains(positions)) = &call.ask;
         let hashes = usize::try_from(call.of.terms.shape.hashes()).unwrap_or(1).max(1);
         let before = self.items;
@@ -159,7 +157,7 @@ impl Group<'_> {
     }
 }
 
-/// Reads an answer as it is kept, behind the number of its flight and its time.
+/// Reads an answer as the record keeps it, after the number of the request and its time.
 fn read(answer: &str) -> Option<Vec<Probed>> {
     let mut life: Known = None;
     let mut probed = Vec::new();
@@ -215,19 +213,19 @@ mod tests {
             call("a", insert(&[page + 1, 4])),
             call("a", BloomAsk::Contains(vec![1, 2 * page])),
         ];
-        let cargo = by_name(&calls);
-        assert_eq!((cargo[0].calls.as_slice(), cargo[1].calls.as_slice()), (&[0, 2, 3][..], &[1][..]));
-        let [first, second] = cargo[0].groups.as_slice() else { panic!("two groups") };
+        let names = by_name(&calls);
+        assert_eq!((names[0].calls.as_slice(), names[1].calls.as_slice()), (&[0, 2, 3][..], &[1][..]));
+        let [first, second] = names[0].groups.as_slice() else { panic!("two groups") };
         assert_eq!((first.counts.as_slice(), second.counts.as_slice()), (&[2, 1][..], &[1][..]));
         assert_eq!(first.pages[&0], [0, 0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 1, 0, 0, 3, 0, 0, 1, 0, 0, 4, 0, 0, 2]);
         assert_eq!(first.pages[&1], [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 2]);
-        let flight = RequestId { lane: Ticket::random(), number: 7 };
-        let entry = cargo[0].entry(flight, 64);
+        let id = RequestId { lane: Ticket::random(), number: 7 };
+        let entry = names[0].entry(id, 64);
         assert_eq!(entry.pages, [0, 1, 2]);
         let last = &entry.arguments[entry.arguments.len() - 2..];
         assert_eq!((last[0].as_slice(), last[1].len()), (&b"3"[..], 6), "the third page");
-        let begun: Vec<_> = cargo[0].beginnings(flight, 1).into_iter().map(|entry| entry.pages).collect();
-        assert_eq!(begun, [[0], [1]], "not for who only asks");
+        let begun: Vec<_> = names[0].beginnings(id, 1).into_iter().map(|entry| entry.pages).collect();
+        assert_eq!(begun, [[0], [1]], "none for a call that only asks");
     }
 
     #[test]
