@@ -1,7 +1,7 @@
--- attach: takes a detached hold over under another ticket. Token, weight and time of grant are kept.
+-- attach: takes over a detached hold under another ticket. Token, weight and time of grant are kept.
 --
 -- ARGV     for each entry: from, to, lease, label (a space and the text, or empty to keep it)
--- Returns  {1, token, weight} taken over, of a wait group {1, token, weight, born}   {0} it is gone
+-- Returns  {1, token, weight} taken over, of a wait group {1, token, weight, epoch}   {0} it is gone
 -- Complexity  O(log E).
 -- Retry    finds the hold under the new ticket and gives the same answer with the lease anew.
 

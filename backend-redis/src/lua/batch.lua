@@ -2,17 +2,17 @@
 
 local KINDS = { 'hash', 'zset', 'zset', 'zset', 'string', 'zset' }
 
--- The entry whose keys begin behind `k`.
+-- Makes the entry whose keys begin behind `k`. Returns it and the number of its keys.
 local function entry(k)
   local o = { h = KEYS[k + 1], e = KEYS[k + 2], q = KEYS[k + 3], live = KEYS[k + 4], grace = KEYS[k + 5],
               set = {}, lease = 0 }
-  -- The letter of the kind stands where `live` begins in the other.
+  -- In H the letter of the kind stands where `live` begins in the fourth key.
   if string.byte(o.h, #o.live - 3) == 119 then o.v = KEYS[k + 6] end
   return o, o.v and 6 or 5
 end
 
--- Runs the step for each entry, with `width` arguments each, and wakes afterwards, once for each object. A step that
--- `frees`, or keeps what is there, is not refused for want of memory.
+-- Runs the step for each entry, with `width` arguments each. Afterwards it wakes waiters, once for each object. With
+-- `frees`, for a step that frees or keeps what is there, the step is not refused for want of memory.
 local function run(width, step, frees)
   local answers, waking = {}, {}
   local function one(o, at)
@@ -26,7 +26,7 @@ local function run(width, step, frees)
     local o, keys = entry(k)
     local ok, answer = pcall(one, o, at)
     if not ok and frees and string.find(words(answer), 'OOM ', 1, true) then
-      -- That was the script's first write. After one that cannot need memory, the server lets any other pass.
+      -- That was the first write of the script. After a write that cannot need memory, the server lets any other pass.
       redis.pcall('ZREM', o.e, '')
       o = entry(k)
       ok, answer = pcall(one, o, at)

@@ -1,4 +1,4 @@
--- In front of what the steps of each kind share.
+-- Shared by the steps of all kinds: put in front of what the steps of one kind share.
 
 local function int(number)
   return string.format('%.0f', number)
@@ -8,12 +8,13 @@ local function words(cause)
   return type(cause) == 'table' and cause.err or tostring(cause)
 end
 
--- What a step that failed for `cause` is answered with: that one of the `count` keys behind `k` is not of its type in
--- `kinds`, or, in place of the whole batch, the cause with its code in front, whichever way this version of the server
--- hands it to `pcall`. Such refusals come at a script's first write: no earlier entry has changed anything either.
+-- Makes the answer of a step that failed for `cause`. If one of the `count` keys behind `k` is not of its type in `kinds`,
+-- that is the answer to the entry. Otherwise the second result is an error in place of the whole batch: the cause with its
+-- code in front, whichever way this version of the server hands it to `pcall`. Such refusals come at the first write of a
+-- script, so that no earlier entry has changed anything either.
 local function stopped(cause, k, kinds, count)
   local text = words(cause)
-  -- Another refusal may come while a mutex of ours is a string, which is not the type of its key here.
+  -- Only for `WRONGTYPE`: at other refusals a mutex may be a string, which is not the type of its key here.
   for j = 1, string.find(text, 'WRONGTYPE', 1, true) and count or 0 do
     local kind = redis.call('TYPE', KEYS[k + j])['ok']
     if kind ~= 'none' and kind ~= kinds[j] then return { -1, KEYS[k + j], kind } end

@@ -1,7 +1,7 @@
--- fence: the resource's side of fencing; put in front of a script that writes.
+-- fence: the resource side of fencing; put in front of a script that writes.
 --
--- fenced(mark, token, ticket) says whether the holder of that token may write, and notes it as the newest. Call it before
--- the first write, with a declared key that keeps the mark: a string "TOKEN TICKET" without expiry.
+-- fenced(mark, token, ticket) returns whether the holder of the token may write. If so, it notes the holder as the newest.
+-- Call it before the first write, with a declared key for the mark: a string "TOKEN TICKET" without expiry.
 -- Complexity  O(1).
 -- Retry       the same token from the same ticket may write again.
 

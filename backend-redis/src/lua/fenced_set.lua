@@ -1,4 +1,4 @@
--- fenced_set: sets a key, if the token is not an older holder's.
+-- fenced_set: sets a key, unless the token is that of an older holder.
 --
 -- KEYS     1 the mark  2 the key
 -- ARGV     1 token  2 ticket  3 value

@@ -1,7 +1,7 @@
--- force: frees holds, whoever has them, and wakes whom that lets in.
+-- force: frees holds of any holder, and wakes the waiters that then fit.
 --
--- A freed ticket leaves a tombstone for what was left of its lease: a late copy of its acquire must not give its holder
--- another hold, with another token, that the holder's renewals would keep.
+-- A freed ticket leaves a tombstone for the rest of its lease: a late copy of its acquire must not give the holder another
+-- hold, with another token, which the renewals of the holder would keep.
 --
 -- ARGV     for each entry: the ticket, or empty for all
 -- Returns  {count}: how many holds were freed

@@ -1,19 +1,19 @@
 -- The generations of wait groups: put between `batch.lua` and each step's own file.
 --
--- A generation opens with the first member after zero and ends with the last one, whatever ends it. V notes who waits
--- for that: "process:hint", by the time it was noted last. The end pushes each hint into its process's mailbox, and V
--- goes. A watcher notes itself anew while it asks, so that V disappears with the watchers.
+-- A generation opens with the first member after zero and ends with the last one, whatever ends it. V holds the watchers of
+-- that end: "process:hint", by the time each was noted last. The end pushes each hint into the mailbox of its process, and
+-- deletes V. A watcher is noted anew while it asks, so that V expires when no watcher asks any more.
 --
 -- H fields: `gen` number of the open generation or of the last one; `ends` how the members of the open one ended so far:
--- "finished abandoned expired"; `past` the outcomes of the last `KEPT` generations, oldest first, each as `ends` and
--- behind it a `;`; `old` the sum of the outcomes before those. A generation of cancelled acquisitions never had a member:
--- the outcome before it stands, with `=` in front, and is summed once.
+-- "finished abandoned expired"; `past` the outcomes of the last `KEPT` generations, oldest first, each as `ends` with a `;`
+-- behind it; `old` the sum of the outcomes before those. A generation of cancelled acquisitions never had a member: for it
+-- the outcome before it is repeated, with `=` in front, and is summed once.
 
 local KEPT = 16
 local WATCH, WATCH_MS = 1000000, 10000
 local COLUMN = { finished = 1, abandoned = 2, expired = 3 }
 
--- The counts in a text, where there are any.
+-- Reads the counts in a text; zeros if there are none.
 local function counts(text)
   local finished, abandoned, expired = string.match(text or '', '(%d+) (%d+) (%d+)')
   return { tonumber(finished) or 0, tonumber(abandoned) or 0, tonumber(expired) or 0 }
@@ -27,7 +27,7 @@ local function sum(a, b)
   return { a[1] + b[1], a[2] + b[2], a[3] + b[3] }
 end
 
--- Reads what a group has beside its members.
+-- Reads the fields that only groups have.
 recall = function(o)
   local r = call('HMGET', o.h, 'gen', 'ends', 'past', 'old', 'born')
   o.gen = tonumber(r[1]) or 0
@@ -38,13 +38,13 @@ recall = function(o)
   o.open = o.used > 0
 end
 
--- The life of the record that the step leaves, of a group.
+-- Returns the epoch of the record of a group as the step leaves it; nil for other objects.
 local function epoch_of(o)
   if not o.v then return nil end
   return o.expires_at == 0 and now or o.epoch
 end
 
--- Counts ended members, of that weight together.
+-- Counts ended members, whose weights add up to `weight`.
 count = function(o, ending, weight)
   local column = COLUMN[ending]
   o.ends[column] = o.ends[column] + weight
@@ -59,7 +59,7 @@ local function opened(o)
   put(o, 'gen', int(o.gen))
 end
 
--- Tells those who wait for the end. What somebody else keeps under that key costs the hints only.
+-- Sends a hint to each watcher of the end. A foreign value under V costs the hints only.
 local function tell(o)
   local watchers = redis.pcall('ZRANGE', o.v, 0, -1)
   if watchers.err or not watchers[1] then return end
@@ -96,7 +96,8 @@ settle = function(o)
   end
 end
 
--- How the ended generation `asked` ended. One that is forgotten is in the sum of all that are and the oldest known.
+-- Returns how the ended generation `asked` ended. For a forgotten one it is the sum of all forgotten ones and the oldest
+-- known.
 local function outcome_of(o, asked)
   local outcomes = {}
   for outcome in string.gmatch(o.past, '[^;]+') do outcomes[#outcomes + 1] = outcome end

@@ -1,14 +1,14 @@
--- look: tells how groups stand, and notes who waits for the end of an open generation.
+-- look: reads the state of groups, and notes watchers of the end of an open generation.
 --
 -- ARGV     for each entry: the generation waited for, 0 for the open one, or empty to ask only; the hint
--- Returns  {born, count, generation, next} while the generation is open, next: in how long a lease ends (-1: none)
---          {born, count, generation, next, finished, abandoned, expired} once it has ended
+-- Returns  {epoch, count, generation, next} while the generation is open; next: in how long a lease ends (-1: none)
+--          {epoch, count, generation, next, finished, abandoned, expired} once it has ended
 -- Complexity  O(log E + log V).
 -- Retry    asks again.
 
 return run(2, function(o, at)
   local watch, watcher = tonumber(ARGV[at + 1]), PROCESS .. ':' .. ARGV[at + 2]
-  -- Before anything is changed: V may hold a foreign type.
+  -- First of all, before anything is changed: V may hold a foreign type.
   local noted = watch and tonumber(call('ZSCORE', o.v, watcher) or 0)
   load(o, '')
   local next = o.next < NEVER and o.next - now or -1

@@ -1,8 +1,8 @@
--- poll: says that the process's waiters live, and asks whose turn it is.
+-- poll: marks the waiters of the process as live, and finds which of them are next.
 --
 -- ARGV     for each entry: nothing
--- Returns  {born, next, ticket, ...}: when the record was made, in how long the next hold or the liveness of another's
---          waiter in front ends (-1: neither), and the process's waiters whose turn it is
+-- Returns  {epoch, next, ticket, ...}: when the record was made; in how long the next hold ends, or the liveness of a
+--          waiter of another process in front (-1: neither); and the tickets of the process that are next
 -- Complexity  O(log E + log Q + waiters passed over or served).
 -- Retry    asks again.
 

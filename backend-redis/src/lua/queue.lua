@@ -1,21 +1,21 @@
--- Who waits, who of them lives, and whose turn it is: put behind `shared.lua`.
+-- The waiters: which of them live, and which are next. Put behind `shared.lua`.
 
--- Waiting processes are heard three times in `LIVENESS`: when nobody was for `UNHEARD`, it was not they who were silent.
+-- Waiting processes are heard three times in `LIVENESS`. If none was heard for `UNHEARD`, the store was at fault.
 local LIVENESS, UNHEARD, GRACE, SWEEP = 1000000, 600000, 2000000, 1000000
-local LONGEST_LEASE = 86400000000
+local MAX_LEASE = 86400000000
 local BOX_MS, BOX_LENGTH = 10000, 10000
 
 local stripes = {}
 
--- What is known of the stripe's liveness. If nobody at all was heard within the last second, the store may have
--- been stalled or restarted, and a grace begins during which nobody is judged dead. Who was silent all through an
--- earlier grace has had his and is marked, so that the dead alone start no other.
+-- Reads the liveness of the stripe. If no process was heard for `UNHEARD`, the store may have been stalled or restarted: a
+-- grace period begins, during which no process is judged dead. Processes silent for a whole grace period are marked dead,
+-- so that they alone cannot start another.
 local function stripe_of(o)
   local s = stripes[o.live]
   if s then return s end
   s = { start = tonumber(call('GET', o.grace)) or 0, marked = 0 }
   stripes[o.live] = s
-  -- After a step back of the clock what lies ahead counts as now.
+  -- After the clock went back, times that lie ahead count as now.
   if s.start > now then s.start = 0 end
   local last = tonumber(call('ZREVRANGE', o.live, 0, 0, 'WITHSCORES')[2]) or 0
   if last > now + LIVENESS then
@@ -36,7 +36,7 @@ local function stripe_of(o)
   return s
 end
 
--- Notes that the asking process lives, and keeps that note as long as its waiters keep their places.
+-- Marks the asking process as live, and keeps the mark as long as its waiters keep their places.
 local function mark_live(o, lease)
   local s = stripe_of(o)
   if not s.heard then
@@ -48,12 +48,12 @@ local function mark_live(o, lease)
     s.kept = keep
     if call('PTTL', o.live) * 1000 < keep then
       call('PEXPIRE', o.live, int(math.ceil(keep * 9 / 8000)))
-      call('ZREMRANGEBYSCORE', o.live, int(LONGEST_LEASE - now), int(now - LONGEST_LEASE))
+      call('ZREMRANGEBYSCORE', o.live, int(MAX_LEASE - now), int(now - MAX_LEASE))
     end
   end
 end
 
--- Until when the waiter counts as live. The stripe is only asked where the process was not heard within the last
+-- Returns until when the waiter counts as live. The stripe is read only if the process was not heard within the last
 -- second.
 local function alive(o, w, score)
   if w.process == o.asking then return now + LIVENESS end
@@ -66,9 +66,9 @@ local function alive(o, w, score)
   return math.max(math.min(w.heard, now) + LIVENESS, s.start + GRACE)
 end
 
--- Shows the waiters to `visit` in order of arrival, until it returns true or the ticket `stop` is reached. A waiter
--- counts as live up to `till`. Who was unheard for his lease is removed for good. Returns whether it came to the end.
--- O(log Q + visited).
+-- Calls `visit` for each waiter in order of arrival, until it returns true or the ticket `stop` is reached. A waiter
+-- counts as live up to `till`. A waiter that was unheard for its lease is removed for good. Returns whether it came to
+-- the end of the queue. O(log Q + visited).
 local function each_waiter(o, visit, stop)
   local at, chunk, gone, done = 0, 1, 0, false
   while not done and o.n > 0 do
@@ -107,7 +107,7 @@ local function each_waiter(o, visit, stop)
   if n ~= o.n then
     o.n = n
     put(o, 'n', n)
-    -- Who was removed may have been counted among the silent.
+    -- The removed waiters may have been counted among the silent ones.
     if gone > 0 then
       o.swept = 0
       put(o, 'swept', '0')
@@ -116,7 +116,7 @@ local function each_waiter(o, visit, stop)
   return not done
 end
 
--- Puts a hint into the mailbox of the waiter's process. What somebody else keeps under that key is left alone.
+-- Puts a hint into the mailbox of the waiter's process. A foreign value under that key is left alone.
 local function push(o, w)
   local box = string.sub(o.live, 1, -5) .. 'box:' .. w.process
   local length = redis.pcall('RPUSH', box, w.ticket)
@@ -125,10 +125,10 @@ local function push(o, w)
   call('PEXPIRE', box, BOX_MS)
 end
 
--- Whose turn it is: the first live waiters that fit together, up to the first live one that does not fit. Waiters
--- larger than the limit are told too, and passed over. For `own`, the asking process, it returns its tickets that
--- nobody else stands in front of, and when the liveness of another's waiter in front ends; `tell` says whether the
--- others get hints. O(front); O(Q) while a waiter larger than the limit may queue.
+-- Finds the next grants: the first live waiters that fit together, up to the first live one that does not fit. Waiters
+-- larger than the limit are named too, and passed over. For `own`, the asking process, it returns the tickets that no
+-- waiter of another process stands in front of, and when the liveness of such a waiter ends. With `tell`, the waiters of
+-- other processes get hints. O(front); O(Q) while a waiter larger than the limit may queue.
 local function next_grants(o, own, tell)
   local ready, soon = {}, NEVER
   local room, heaviest, others = o.lim - o.used, 0, false

@@ -1,4 +1,4 @@
--- resize: sets the limit for everybody; wakes those who fit now and tells those who never will.
+-- resize: sets the limit for all processes. It wakes the waiters that fit now, and those that never will.
 --
 -- ARGV     for each entry: limit
 -- Returns  {} for each entry

@@ -1,8 +1,9 @@
--- rights: which commands the user may not run; asked when a server before 7.2 refused a script without saying which.
+-- rights: finds the commands that the user may not run. It is called when a server before 7.2 has refused a script without
+-- naming the command.
 --
--- KEYS     1 one that the refused script was called with
+-- KEYS     1 one of the keys that the refused script was called with
 -- ARGV     commands
--- Returns  those that are missing; none where the server cannot tell, as before 7.0
+-- Returns  the commands that may not be run; none if the server cannot tell, as before 7.0
 -- Complexity  O(commands).
 -- Retry    asks again.
 

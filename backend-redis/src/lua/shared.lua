@@ -6,18 +6,19 @@
 --          2 E `me:NAME`  zset: holds and tombstones by expiry
 --          3 Q `mq:NAME`  zset: waiters by arrival number
 --          4 `live`       zset: waiting processes by the time they were last heard, negative once judged dead
---          5 `grace`      string: when the last grace began
---          6 V `wv:NAME`  zset: who waits for a wait group's end, see `group.lua`
---          (semaphores: `s`, `se`, `sq`; wait groups: `w`, `we`, `wq`.) The mailboxes `box:PROCESS` of the waiters that are woken cannot be declared:
---          whose they are is known only here. They have the same hash tag, hence the same slot.
--- ARGV     1 process  2 retention of tokens  3 retention of the rest, then a group for each entry, as the step says.
--- Returns  an array with an array for each entry. An entry one of whose keys holds a foreign type is answered
---          {-1, key, type}; nothing of it was changed.
+--          5 `grace`      string: when the last grace period began
+--          6 V `wv:NAME`  zset: the watchers of the end of a wait group, see `group.lua`
+--          Semaphores have `s`, `se`, `sq`; wait groups `w`, `we`, `wq`. The mailboxes `box:PROCESS` of the waiters that
+--          are woken cannot be declared, because only the script finds out which they are. They have the same hash tag,
+--          hence the same slot.
+-- ARGV     1 process  2 retention of tokens  3 retention of the rest, then a group for each entry, as its step says.
+-- Returns  an array with an array for each entry. The answer to an entry one of whose keys holds a foreign type is
+--          {-1, key, type}; nothing of that entry was changed.
 --
 -- H fields: `lim` limit, `tok` last token, `used` weight of the recorded holds, `n` length of Q, `next` lower bound of
--- the scores in E, `touch` last time a hold ended, `kill` when the keys expire, `born` when the record was made,
+-- the scores in E, `touch` last time a hold ended, `kill` when the keys expire, `born` the epoch: when the record was made,
 -- `seq` last arrival number, `wl` and `big` upper bounds of the leases and weights in Q, `dead` and `swept` how many
--- waiters were silent at the last full count and when that was, `join` when somebody queued last; `h<ticket>` a hold:
+-- waiters were silent at the last full count and when that was, `join` when a waiter queued last; `h<ticket>` a hold:
 -- "expiry granted weight token label", `w<ticket>` a waiter: "process weight lease enqueued", `x<ticket>` a tombstone:
 -- `1`, or the call that left it.
 --
@@ -27,7 +28,7 @@
 local call = redis.call
 local PROCESS, TOKENS, STATE = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local NEVER = 9007199254740992
--- A mutex that nobody queued for in this time is kept as a string.
+-- A mutex that no waiter queued for in this time is kept as a string.
 local QUIET = 1000000
 
 local clock = call('TIME')
@@ -35,7 +36,7 @@ local now = clock[1] * 1000000 + clock[2]
 
 local NOW = int(now)
 
--- Of wait groups, where `o.v` is set; `group.lua` defines them.
+-- For wait groups only, where `o.v` is set; `group.lua` defines them.
 local recall, count, settle
 
 local function put(o, field, value)
@@ -44,7 +45,7 @@ local function put(o, field, value)
   set[#set + 1] = value
 end
 
--- Takes what has expired out of E and H. O(expired · log E).
+-- Removes what has expired from E and H. O(expired · log E).
 local function reap(o)
   repeat
     local ended = call('ZRANGEBYSCORE', o.e, '-inf', NOW, 'LIMIT', 0, 500)
@@ -77,10 +78,10 @@ local function reap(o)
   if o.v then settle(o) end
 end
 
--- Makes a hash of the string that the step `lock` or `unlock` left. A string of anybody else's stays. It expires when
--- the string would have, and nothing else is noted as its use: who only looks does not make it stay (C25).
+-- Turns the string that the step `lock` or `unlock` left into a hash; a foreign string stays. The hash expires when the
+-- string would have, and nothing else is noted as its use: a step that only looks does not make it stay (C25).
 local function expand(o, cause)
-  -- A right that is missing says nothing about what is there.
+  -- Any other cause, such as a missing right, says nothing about the value.
   if not string.find(words(cause), 'WRONGTYPE', 1, true) then error(cause) end
   local text = call('GET', o.h) or ''
   local free, expires_at, ticket, hold
@@ -102,9 +103,9 @@ local function expand(o, cause)
   o.wake = true
 end
 
--- The reverse, for a mutex that nobody holds, waits for, or queued for lately. The expiry stays.
+-- Turns the hash back into a string, for a mutex without a holder, a waiter, or one that queued lately. The expiry stays.
 local function compact(o)
-  -- A string whose end had come was taken apart for a hash that the server removed at once: nothing is kept.
+  -- The string was at its end: the server removed the hash made of it at once, and nothing is kept.
   if o.expires_at == 0 then return end
   if o.used > 0 or o.n > 0 or math.abs(now - o.join) < QUIET or not string.find(o.h, '^[^}]*}:m:') then return end
   if call('ZCARD', o.e) > 1 then return end
@@ -117,7 +118,7 @@ local function read(o, ticket)
                      'h' .. ticket, 'x' .. ticket, 'w' .. ticket, 'join')
 end
 
--- Reads the record and what it has on one ticket; afterwards every recorded hold is unexpired.
+-- Reads the record and its fields of one ticket. Afterwards every recorded hold is unexpired.
 local function load(o, ticket)
   local r = read(o, ticket)
   if r.err then
@@ -139,7 +140,7 @@ local function load(o, ticket)
   if o.next <= now then reap(o) end
 end
 
--- Reads what only matters to those who join the queue or stay in it.
+-- Reads the fields that matter only to tickets that join the queue or stay in it.
 local function more(o)
   local r = call('HMGET', o.h, 'seq', 'wl', 'dead', 'swept', 'born')
   o.seq = tonumber(r[1]) or 0
@@ -149,8 +150,8 @@ local function more(o)
   o.epoch = tonumber(r[5]) or 0
 end
 
--- Writes what the step has put. The keys outlive the last use and the longest lease by the retention; their expiry is
--- set anew only when an eighth of it is over. The member `!` keeps E, which is often empty, and so its expiry.
+-- Writes what the step has put. The keys outlive the last use and the longest lease by the retention. Their expiry is set
+-- anew only when an eighth of the retention is over. The member `!` keeps E, which is often empty, and so its expiry.
 local function save(o)
   if not o.set[1] and not o.keep then return end
   local need = now + o.lease + TOKENS
@@ -190,7 +191,7 @@ local function extend(o, lease)
   return tonumber(weight), tonumber(token)
 end
 
--- Ends the loaded hold; as a member it counts as `ending` says, without one not at all.
+-- Ends the loaded hold. A member of a wait group counts as `ending`, or not at all without it.
 local function free(o, ending)
   call('ZREM', o.e, o.ticket)
   call('HDEL', o.h, 'h' .. o.ticket)
@@ -204,14 +205,14 @@ local function free(o, ending)
   put(o, 'touch', NOW)
 end
 
--- Leaves a tombstone, of a call if one is given: an acquire of this ticket is refused for that long.
+-- Leaves a tombstone for `ttl`, with the call `by` if one is given. It refuses an acquire of this ticket.
 local function leave_tombstone(o, ticket, ttl, by)
   o.lease = math.max(o.lease, ttl)
   expire(o, 'x' .. ticket, now + ttl)
   put(o, 'x' .. ticket, by or '1')
 end
 
--- Takes the loaded ticket out of the queue, if it is in it. Those behind may fit now.
+-- Takes the loaded ticket out of the queue, if it is in it. The waiters behind it may fit now.
 local function leave(o)
   if not o.place then return end
   call('ZREM', o.q, o.ticket)

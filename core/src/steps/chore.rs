@@ -1,4 +1,4 @@
-//! What a backend does by itself.
+//! Background work of a backend.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use async_trait::async_trait;
 
 use crate::Ticket;
 
-/// Work of a backend that nobody called for: it runs on the engine's thread, beside renewals and releases, until the last
-/// release is delivered, and is dropped then.
+/// Background work of a backend. It runs on the engine's thread, concurrently with renewals and releases, until the last
+/// release is delivered; then it is dropped.
 #[async_trait]
 pub trait Chore: Debug + Send + Sync {
-    /// Does the work, for as long as there is any. It MUST NOT block the thread: renewals are on it. It may sleep, and is
-    /// dropped at any await point. What fails is the chore's own to try again.
+    /// Does the work until there is none left. It MUST NOT block the thread, since renewals run on it. It may sleep, and is
+    /// dropped at any await point. It retries its own failures.
     async fn run(&self, reports: &Reports);
 }
 

@@ -1,11 +1,11 @@
-//! What the author of a lease store writes: steps of one round trip each.
+//! The interface for authors of lease stores: steps of one round trip each.
 //!
-//! # What every step does
+//! # Rules for every step
 //! - A step MUST be atomic: another step sees all of what it did to a name, or nothing of it.
 //! - A step MUST be idempotent: a **retry** is the same request with the same tickets, sent because the answer to the
 //!   first one did not come. The first one may have been executed, may have been lost, or may still be under way and come
-//!   after the retry. A retry MUST be answered as the first one was and MUST NOT do anything twice, but for leases: a
-//!   retry sets the lease anew, since its caller counts the lease from the last request.
+//!   after the retry. A retry MUST be answered as the first one was and MUST NOT do anything twice, except for leases: a
+//!   retry sets the lease anew, since the engine counts the lease from the last request.
 //! - A step MUST NOT wait for other callers, and MUST NOT retry, renew or sleep: the engine does all that. It may wait for
 //!   the lock of a record, within its time limit.
 //! - A step MUST use the store's clock only, and MUST read it after any lock wait (C7), once for all entries that it
@@ -21,35 +21,34 @@
 //! depends on the step.
 //!
 //! # Errors
-//! | kind | says of an entry | the engine |
+//! | kind | meaning for an entry | the engine |
 //! | --- | --- | --- |
-//! | `Unavailable` | it was certainly not executed, and never will be | asks again within the caller's time |
-//! | `Unknown` | it may have been executed, or may be later (C3) | the same, and remembers the doubt: what then ends leaves a tombstone |
+//! | `Unavailable` | it was certainly not executed, and never will be | retries within the caller's time |
+//! | `Unknown` | it may have been executed, or may be later (C3) | the same; the end of what is in doubt then leaves a tombstone |
 //! | `Timeout` | as `Unavailable`; a step has no use for it | the same |
-//! | any other | asking again would not mend it | ends the caller's call with it |
+//! | any other | a retry would not help | returns it to the caller |
 //!
-//! A step that is in doubt MUST say `Unknown`. An answer that is missing counts as `Unknown`. Nobody waits for releases,
-//! cancels and refunds that a `Drop` queued: the engine sends those again after every error but `InvalidArgument`.
+//! A step that does not know the outcome MUST say `Unknown`. A missing answer counts as `Unknown`. No caller waits for
+//! releases, cancels and refunds that a `Drop` queued: the engine retries them after every error except `InvalidArgument`.
 //!
-//! # Who keeps the time limit of a request
-//! [`Steps::request_timeout`] is told to the engine, and it MUST be the one that the steps keep by themselves. The limit of
+//! # Time limit of a request
+//! [`Steps::request_timeout`] MUST be the limit that the steps keep by themselves. The limit of
 //! a request that carries leases is a third of the shortest lease, if that is less (C17).
 //!
-//! | the engine keeps it, 50 ms later | the step MUST keep it by itself: the engine waits for as long as it takes |
+//! | the engine enforces it, 50 ms later | the step MUST enforce it: the engine waits as long as the step takes |
 //! | --- | --- |
 //! | `acquire`; `release` by a guard's or a group's call | `renew`, `cancel`, `poll`, `attach`, `inspect`, `resize`, `force`, `ping`; `release` from a `Drop` |
 //! | `look` for a caller; `split` | `look` for those who wait |
 //! | `decide`; `refund` by a reservation's call | `set_quota`, `reset`; `refund` from a `Drop` |
 //! | `probe` | `merge`, `clear`, `survey`, `read` |
 //!
-//! Where the engine keeps it, it stops waiting. A request that left alone is dropped there, at any await point; one that
-//! left with others goes on, since it is not this caller's alone. A step MUST bear both, and SHOULD have a limit of its
-//! own for what goes on. A `poll` that never ends keeps all later polls from leaving; a `cancel`, or a `release` from a
-//! `Drop`, those of its lane; a `renew` loses the holds in it.
+//! Where the engine enforces it, it stops waiting. A request that left alone is dropped then, at any await point; a request
+//! of several callers continues. A step MUST bear both, and SHOULD limit the time of the latter. A `poll` that never ends blocks all later polls; a `cancel`, or a `release` from a
+//! `Drop`, blocks those of its lane; a `renew` loses the holds in it.
 //!
 //! # Lanes
-//! Entries of one batch are of one lane, but those of `renew`, `poll` and `look` by the engine's thread, which hold names
-//! of all lanes. A store whose lanes are different servers splits those by itself.
+//! Entries of one batch are of one lane, except in `renew`, `poll` and the engine's `look`, whose batches contain names of all
+//! lanes. A store whose lanes are different servers splits those batches.
 
 #[cfg(feature = "bloom")]
 mod bloom;
@@ -88,8 +87,8 @@ pub struct Object {
     pub name: Name,
 }
 
-/// The identity of one store object of one process: whose waiters are live, and where their wake-ups go. The backend makes
-/// one when it connects, gives it to all steps of that store object, and never uses it again.
+/// The identity of one store object of one process: the store keeps by it which waiters are live and where their wake-ups go.
+/// The backend makes one when it connects, gives it to all steps of that store object, and never uses it again.
 pub type ProcessId = Ticket;
 
 /// The answers to a batch, one for each entry, in order.
@@ -101,25 +100,25 @@ pub fn refused<T>(count: usize, error: &Error) -> Answers<T> {
     (0..count).map(|_| Err(error.replicate())).collect()
 }
 
-/// All steps of a store over one connection.
+/// All steps of a store, over one connection.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Steps {
-    /// Mutexes and semaphores.
+    /// The steps of mutexes and semaphores.
     pub permits: Arc<dyn PermitSteps>,
-    /// Wait groups, where the store offers them.
+    /// The steps of wait groups, if the store offers them.
     pub groups: Option<Arc<dyn GroupSteps>>,
-    /// Limiters, where the store offers them.
+    /// The steps of limiters, if the store offers them.
     pub limits: Option<Arc<dyn LimitSteps>>,
-    /// Bloom filters, where the store offers them.
+    /// The steps of Bloom filters, if the store offers them.
     #[cfg(feature = "bloom")]
     pub bloom: Option<Arc<dyn BloomSteps>>,
-    /// Time limit of one request (C17): the one that the steps keep by themselves, see the head of this page.
+    /// Time limit of one request (C17), which the steps enforce by themselves: see the head of this page.
     pub request_timeout: Duration,
 }
 
 impl Steps {
-    /// The steps of mutexes and semaphores, and the time limit of one request; set the fields of what else there is.
+    /// Makes the steps of a store that has mutexes and semaphores; set the fields of the other kinds.
     #[must_use]
     pub fn new(permits: Arc<dyn PermitSteps>, request_timeout: Duration) -> Self {
         Self {
