@@ -25,7 +25,7 @@ const KNOWN_SCHEMES: &str = "memory:, redis://, rediss://, redis+unix://, redis+
 ///
 /// # Errors
 /// - `InvalidArgument` for an unknown scheme, a malformed URL or an unknown parameter.
-/// - `Unsupported` if the store's NameBatch feature is off, naming it, or if the server is too old.
+/// - `Unsupported` if the store's Cargo feature is off, naming it, or if the server is too old.
 /// - `Unavailable` if nobody answers, naming host and port; `Unauthorized` if the server refuses the credentials.
 /// - `UnsafeStore` or `ConfigMismatch` if the server is set up so that it could break a guarantee (C22).
 ///
@@ -75,7 +75,7 @@ fn memory(rest: &str) -> Result<Arc<dyn Store>> {
 fn memory(_: &str) -> Result<Arc<dyn Store>> {
     Err(Error::new(
         stanchion_core::ErrorKind::Unsupported,
-        "turn on the NameBatch feature `memory` of `stanchion`",
+        "turn on the Cargo feature `memory` of `stanchion`",
     ))
 }
 
@@ -86,7 +86,7 @@ async fn redis(url: &str) -> Result<Arc<dyn Store>> {
 
 #[cfg(not(feature = "redis"))]
 fn redis(_: &str) -> std::future::Ready<Result<Arc<dyn Store>>> {
-    let detail = "turn on the NameBatch feature `redis` of `stanchion`";
+    let detail = "turn on the Cargo feature `redis` of `stanchion`";
     std::future::ready(Err(Error::new(stanchion_core::ErrorKind::Unsupported, detail)))
 }
 
@@ -97,6 +97,6 @@ async fn postgres(url: &str) -> Result<Arc<dyn Store>> {
 
 #[cfg(not(feature = "postgres"))]
 fn postgres(_: &str) -> std::future::Ready<Result<Arc<dyn Store>>> {
-    let detail = "turn on the NameBatch feature `postgres` of `stanchion`";
+    let detail = "turn on the Cargo feature `postgres` of `stanchion`";
     std::future::ready(Err(Error::new(stanchion_core::ErrorKind::Unsupported, detail)))
 }

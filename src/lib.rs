@@ -10,7 +10,7 @@
 //! - [`Fenced`] is the resource's side of a fencing token, for resources in this process.
 //! - [`Error`] and [`ErrorKind`] say what went wrong, the same on every store.
 //! - The modules `memory`, `redis` and `postgres` are the stores' own crates, with builders that offer more than a
-//!   URL does; each stands behind the NameBatch feature of its name.
+//!   URL does; each stands behind the Cargo feature of its name.
 //!
 //! Codes such as C4 or M2 in the documentation name the clause that the sentence carries; the conformance suite has
 //! a test of the same name.

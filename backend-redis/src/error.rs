@@ -19,7 +19,7 @@
 //! | `max number of clients reached` | not connected | `Unavailable` |
 //! | anything else | the request may have been executed | `Unknown` |
 //!
-//! A connection that was not made is `Unavailable`. One that broke is `Unknown`, and so is a reply that did not come in time.
+//! A connection that was not made is `Unavailable`. One that broke is `Unknown`, and so is a reply that came too late.
 
 use redis::{ConnectionAddr, ErrorKind as RedisKind, RedisError, ServerErrorKind};
 use stanchion_core::{Error, ErrorKind};

@@ -55,7 +55,7 @@ impl fmt::Display for Machine {
 /// The versions of crates that this was built with.
 #[must_use]
 pub fn versions(crates: &[&str]) -> Vec<(String, String)> {
-    let lock = include_str!("../../NameBatch.lock");
+    let lock = include_str!("../../Cargo.lock");
     let package = |name: &&str| {
         // The last one where there are several: packages are sorted by version, and ours are the newest.
         let (_, rest) = lock.rsplit_once(&format!("name = \"{name}\"\nversion = \""))?;

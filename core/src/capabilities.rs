@@ -24,7 +24,7 @@ pub struct Capabilities {
     pub wait_groups: bool,
     /// `Store::limiter` works.
     pub limiters: bool,
-    /// `Store::bloom_filter` works. It never does without the NameBatch feature `bloom`.
+    /// `Store::bloom_filter` works. It never does without the Cargo feature `bloom`.
     pub bloom_filters: bool,
     /// Waiters are pushed. Where not, they proceed by the poll floor (C14).
     pub wake_ups: bool,

@@ -105,7 +105,7 @@ mod tests {
         let own = features_in_tree(&["--package=xtask", "--edges=normal,build"]);
         let all = features_in_tree(&["--workspace", BUT_BENCHES, FEATURES, "--edges=normal,build,dev"]);
         for (package, features) in own {
-            assert_eq!(features, all[&package], "{package}: the features are to agree, see xtask/NameBatch.toml");
+            assert_eq!(features, all[&package], "{package}: the features are to agree, see xtask/Cargo.toml");
         }
     }
 
@@ -123,9 +123,9 @@ mod tests {
 
     #[test]
     fn only_containers_are_left_out_of_the_features() {
-        let mut found = optional_features(&fs::read_to_string(root().join("NameBatch.toml")).unwrap());
+        let mut found = optional_features(&fs::read_to_string(root().join("Cargo.toml")).unwrap());
         for entry in fs::read_dir(root()).unwrap() {
-            let manifest = fs::read_to_string(entry.unwrap().path().join("NameBatch.toml"));
+            let manifest = fs::read_to_string(entry.unwrap().path().join("Cargo.toml"));
             found.extend(optional_features(&manifest.unwrap_or_default()));
         }
         let listed = FEATURES.trim_start_matches("--features=").split(',').chain(["containers"]);

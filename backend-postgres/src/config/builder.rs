@@ -61,7 +61,7 @@ impl PostgresBuilder {
     ///
     /// # Errors
     /// `InvalidArgument` for a URL that does not parse or an unknown parameter; `Unsupported` for a `sslmode` that
-    /// demands TLS without the NameBatch feature `tls`.
+    /// demands TLS without the Cargo feature `tls`.
     pub fn new(url: &str) -> Result<Self> {
         let (options, parameters) = url::parse(url)?;
         let mut builder = Self::over(Access::Own(Box::new(options)));

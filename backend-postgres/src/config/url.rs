@@ -39,7 +39,7 @@ pub(super) fn parse(text: &str) -> Result<(PgConnectOptions, Parameters)> {
     let demands_tls =
         matches!(options.get_ssl_mode(), PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull);
     if demands_tls && !cfg!(feature = "tls") {
-        let detail = "turn on the NameBatch feature `tls` of `stanchion-postgres`";
+        let detail = "turn on the Cargo feature `tls` of `stanchion-postgres`";
         return Err(Error::new(ErrorKind::Unsupported, detail));
     }
     Ok((options, parameters))

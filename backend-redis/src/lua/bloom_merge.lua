@@ -1,11 +1,11 @@
--- bloom_merge: sets the bits that are set in a piece of one page; without a page it only makes the record.
+-- bloom_merge: sets the bits that are set in a piece of one page. Without a page it only makes the record.
 --
--- KEYS     behind the page: `bt:NAME`, where the piece stands while the server puts the two together
+-- KEYS     behind the page: `bt:NAME`, which holds the piece while the server merges the two
 -- ARGV     behind the first two: generation and end that are known, a fresh generation, terms, number of the first byte in
 --          the page, bytes
 -- Returns  {0, generation, ends}   {1, terms} the terms in force, which differ   {2} lost
 -- Complexity  O(bytes of the page).
--- Retry    sets them again, which changes nothing.
+-- Retry    sets the same bits again, which changes nothing.
 
 return run(1, function(o, at, list)
   local terms, first, bytes = ARGV[at + 3], tonumber(ARGV[at + 4]), ARGV[at + 5]

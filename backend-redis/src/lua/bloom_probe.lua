@@ -1,25 +1,25 @@
 -- bloom_probe: inserts and looks items up, in order.
 --
--- Calls in a row of the same kind, of the same known record and terms are one group. The bits of a group are read and set
--- page by page; within a page they stand in the order of their items, so that of two equal items the second finds
+-- Calls in a row of the same kind, with the same known record and terms, are one group. The bits of a group are read and
+-- set page by page. Within a page they stand in the order of their items, so that of two equal items the second finds
 -- every bit set.
 --
--- ARGV     behind the first two: lane, number of the flight, how many pages it may begin, number of groups; then for each
+-- ARGV     behind the first two: lane, number of the request, how many pages it may begin, number of groups; then for each
 --          group `i` insert or `c` contains, generation and end that are known, a fresh generation, terms, how many items
 --          each call has, number of parts; then for each part the place of its page among the keys, and of each bit its
 --          offset and its item, the first is 0, 3 bytes each
--- Returns  {1, answer}   {0} a later flight of the lane was answered before   {2} nothing done: too many pages to begin
+-- Returns  {1, answer}   {0} a later request of the lane was answered before   {2} nothing done: too many pages to begin
 --          The answer, also kept as `a<lane>`: "number time", then, each after a `;`, for each call
 --          "t BITS"  a 1 for each item that is new or contained    "e" no filter   "E" a cleared one
 --          "m TERMS" the terms in force, which differ              "l" lost
---          and "g GENERATION ENDS" before a `t` or `E` where the record is another than before.
+--          and "g GENERATION ENDS" before a `t` or `E` if the record is another than before.
 -- Complexity  O(bits + pages). New lanes O(1) on average, each of them O(pages of the filter) at worst.
--- Retry    the lane and number name the flight: it gets the answer of the first time, for 60 s. A flight that sets no
---          bit is not kept, and carried out again.
+-- Retry    the lane and number name the request: for 60 s a retry gets the answer of the first time. The answer to a
+--          request that sets no bit is not kept, and a retry of it runs again.
 
--- Bits of one call of the server; with more of them it is not faster.
+-- Maximum number of bits in one call of a command. More of them are not faster.
 local BITS = 250
--- Its words, made as far as they are needed: four for each bit to set, three for each to get.
+-- The arguments of that call, made as far as they are needed: four for each bit to set, three for each to get.
 local SETS, GETS = { verb = 'SET', value = '1', width = 4 }, { verb = 'GET', width = 3 }
 
 local function set(key, bits)
@@ -30,7 +30,7 @@ local function get(key, bits)
   return call('BITFIELD_RO', key, unpack(GETS, 1, 3 * bits))
 end
 
--- Takes the answers out that nobody asks for any more.
+-- Removes the answers that no retry asks for any more.
 local function sweep(o)
   local all, old, kept = call('HGETALL', o.h), {}, 0
   for i = 1, #all, 2 do
@@ -42,7 +42,7 @@ local function sweep(o)
   o.lanes, o.sweep = kept + 1, 2 * kept + 8
 end
 
--- Marks the items one of whose bits is not set; how many bits of the page that were.
+-- Marks the items one of whose bits is not set. Returns how many bits of the page were not set.
 local function visit(ask, words, page, data, marked)
   local at, items, unset = 1, {}, 0
   while at <= #data do
@@ -70,7 +70,7 @@ local function insert(o, parts, marked)
   for _, part in ipairs(parts) do
     o.set = o.set + visit(set, SETS, part.page, part.data, marked)
   end
-  -- Once more: if the end passed just then, the server took the page out, and a bit that was set made it anew.
+  -- Once more: if the end of the filter passed meanwhile, the server removed the page, and setting a bit made it anew.
   for _, page in ipairs(fresh) do expire(o, page.key) end
   o.noted = true
 end
@@ -85,7 +85,7 @@ local function contains(parts, marked)
   end
 end
 
--- What every call of the group is answered, if no bit is asked for.
+-- Returns the answer to every call of the group, if it needs no look at the bits.
 local function refused(o, group)
   if missing(o, group.generation, group.ends) then return 'l' end
   if not o.terms then
@@ -98,7 +98,7 @@ local function refused(o, group)
   end
 end
 
--- Says which record it is, if that was not said yet.
+-- Adds which record the answers are about, unless that was added before.
 local function name(o, answers)
   local record = 'g ' .. o.generation .. ' ' .. int(o.ends)
   if record ~= o.told then answers[#answers + 1] = record end
@@ -130,7 +130,7 @@ local function answer(o, group, answers)
   end
 end
 
--- The groups whose arguments begin there, and how many of the pages they insert into are not begun yet.
+-- Reads the groups whose arguments begin at `at`. Returns them, and how many of the pages they insert into are not begun.
 local function groups(o, at, count)
   local all, new, seen = {}, 0, {}
   for i = 1, count do

@@ -1,22 +1,22 @@
 -- Shared by the steps of Bloom filters: put in front of each step's own file.
 --
 -- KEYS     for each filter, all of one hash tag `{namespace/stripe}`:
---          1 H `b:NAME`   hash: what the filter is, which pages it has, and what was answered last
+--          1 H `b:NAME`   hash: the filter, its pages, and the last answers
 --          2.. `bPAGE:NAME`  strings: the pages that the step is about. A page has PAGE bits, the last one as many as are
 --          left; bit 0 is the highest of the first byte.
--- ARGV     for each filter: how many arguments it has, the numbers of its pages, then what the step says. Numbers in a
---          row are of 3 bytes each; a record that the caller knows is its generation and end, or '' and 0.
--- Returns  an array with an array for each filter. One of whose keys holds a foreign type is answered {-1, key, type};
---          nothing of it was changed.
+-- ARGV     for each filter: how many arguments it has, the numbers of its pages, then the arguments of the step. Packed
+--          numbers have 3 bytes each. A record that the caller knows is its generation and end, or '' and 0.
+-- Returns  an array with an array for each filter. The answer for a filter one of whose keys holds a foreign type is
+--          {-1, key, type}; nothing of that filter was changed.
 --
 -- H fields: `f` the filter: "generation ends set lanes sweep terms", where `ends` is when all of it expires, in ms, 0 for
 -- never, `set` how many bits are set, `lanes` how many fields `a` there are and `sweep` how many there may be before the
--- old ones are taken out; terms are "bits hashes capacity rate ttl", the rate as hex of a double's bits, the time to live
--- in ms, 0 for none, or "-" after a clear; `p<page>` for each page that was begun; `a<lane>` the last answer to a lane, as
--- the step `bloom_probe` says. Answers outlive the filter: H expires 60 s after it, and a clear leaves them there.
+-- old ones are removed; terms are "bits hashes capacity rate ttl", the rate as hex of the bits of a double, the time to
+-- live in ms, 0 for none, or "-" after a clear; `p<page>` for each page that was begun; `a<lane>` the last answer to a
+-- lane, as in the step `bloom_probe`. Answers outlive the filter: H expires 60 s after it, and a clear leaves them there.
 --
--- A page belongs to the filter if H says so. Whatever else is under its key was left by a filter that was cleared or
--- lost, and is thrown away before the page is begun. A page that belongs to the filter and is not there was lost.
+-- A page belongs to the filter if H has a field for it. Any other value under its key was left by a filter that was
+-- cleared or lost, and is deleted before the page is begun. A page that belongs to the filter and is not there was lost.
 -- Times are microseconds of this server's clock, read once.
 
 local call, floor, min, max = redis.call, math.floor, math.min, math.max
@@ -26,20 +26,20 @@ local ANSWERS = 60000000
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- The numbers in a row.
+-- Unpacks numbers.
 local function numbers(packed)
   local list, at = {}, 1
   while at <= #packed do list[#list + 1], at = struct.unpack('>I3', packed, at) end
   return list
 end
 
--- The terms in force from here on, without any page.
+-- Sets the terms in force from here on.
 local function agree(o, terms)
   o.terms = terms
   o.bits = tonumber(string.match(terms, '^%d+'))
 end
 
--- Reads the record, and what was answered to a lane. Past its end it is none, but for the answers.
+-- Reads the record, and the last answer to a lane. Past the end of the filter only the answers count.
 local function load(o, lane)
   local r = call('HMGET', o.h, 'f', lane)
   local generation, ends, set, lanes, sweep, terms =
@@ -55,14 +55,14 @@ local function load(o, lane)
   agree(o, terms)
 end
 
--- Whether the record that a caller knows is gone, or another's, before its end.
+-- Whether the record that a caller knows is gone, or replaced by another, before its end.
 local function missing(o, generation, ends)
   if generation == '' or generation == o.generation then return false end
   ends = tonumber(ends)
   return ends == 0 or ends * 1000 > now
 end
 
--- Makes a record, or brings a cleared one new terms. Written by `found`.
+-- Makes a record, or gives new terms to a cleared one. `found` writes it.
 local function open(o, fresh, terms)
   o.generation = o.generation or fresh
   agree(o, terms)
@@ -70,12 +70,12 @@ local function open(o, fresh, terms)
   o.ends = ttl > 0 and floor(now / 1000) + ttl or 0
 end
 
--- The bytes of a page.
+-- Returns the length of a page in bytes.
 local function size(o, number)
   return min(PAGE, o.bits - number * PAGE) / 8
 end
 
--- Looks at pages: what H says and what is there. First of all, so that a foreign type stops the step here.
+-- Reads the pages, their fields in H and their keys. It runs first of all, so that a foreign type stops the step here.
 local function look(o, list)
   for first = 1, #list, CHUNK do
     local last, fields = min(first + CHUNK - 1, #list), {}
@@ -94,18 +94,18 @@ local function expire(o, key)
   if o.ends > 0 then call('PEXPIREAT', key, int(o.ends)) end
 end
 
--- Whether a retry may still ask for an answer.
+-- Whether a retry may still need an answer.
 local function is_due(answer)
   local answered = tonumber(string.match(answer, '^%d+ (%d+)'))
   return answered and answered >= now - ANSWERS
 end
 
--- Takes out the record and all that it says of pages; the answers that are due are written with the next one. That of the
--- lane at hand gives way to a new one.
+-- Deletes the record with its fields of pages. The answers that are due are written with the next record, except that of
+-- the lane at hand, which gets a new one.
 local function renew(o, fields)
   local all = call('HGETALL', o.h)
-  -- Who may not write it must not delete it. Where memory is short, a script that has taken something out, if only a field
-  -- that is not there, may go on and write.
+  -- A user without the right to write the record must not delete it. Where memory is short, a script that has removed
+  -- something, if only a field that does not exist, may go on and write.
   call('HDEL', o.h, 'a')
   call('HSET', o.h, 'f', o.written)
   call('DEL', o.h)
@@ -119,7 +119,7 @@ local function renew(o, fields)
   o.sweep = 2 * o.lanes + 8
 end
 
--- Writes the record. What is left of one that ended or was cleared goes first.
+-- Writes the record. Before that it deletes what is left of one that ended or was cleared.
 local function save(o, fields)
   if o.any and not o.kept then renew(o, fields) end
   fields[#fields + 1] = 'f'
@@ -129,8 +129,8 @@ local function save(o, fields)
   o.kept = true
 end
 
--- Begins those of the pages that the filter does not have yet, with zeros, and then says so in the record: a page that the
--- server refuses to make is not missed. Returns those that it began.
+-- Begins the pages that the filter does not have yet, with zeros, and notes them in the record after that: a page that the
+-- server refuses to make does not count as lost. Returns the pages that it began.
 local function found(o, pages)
   local fields, fresh = {}, {}
   for _, page in ipairs(pages) do
@@ -150,7 +150,7 @@ local function found(o, pages)
   return fresh
 end
 
--- Runs the step for each filter, with `further` keys behind those of its pages.
+-- Runs the step for each filter, which has `further` keys behind those of its pages.
 local function run(further, step)
   local answers, at, k = {}, 1, 0
   while k < #KEYS do

@@ -1,7 +1,7 @@
--- bloom_survey: the filter as a whole.
+-- bloom_survey: reads the record of a filter.
 --
 -- ARGV     behind the first two: generation and end that are known
--- Returns  {0, generation, ends, bits that are set, terms}   {1} no filter   {1, generation, ends} a cleared one   {2} lost
+-- Returns  {0, generation, ends, bits that are set, terms}   {1} no filter   {1, generation, ends} a cleared one  {2} lost
 -- Complexity  O(1).
 -- Retry    asks again.
 

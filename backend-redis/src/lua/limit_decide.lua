@@ -1,26 +1,26 @@
 -- limit_decide: decides calls in order, all at one moment.
 --
--- Runs of equal takes come and go as one group and cost no more than one. Which of them were admitted, and what each
--- is told, follows from the content before the first.
+-- Equal takes in a row are one group, in the request and in the answer, and cost no more than one take. The content before
+-- the first of them says which were admitted, and what the answer to each is.
 --
--- ARGV     for each limiter: lane, number of the flight, number of groups; then for each group
+-- ARGV     for each limiter: lane, number of the request, number of groups; then for each group
 --          check (`r` refuse, `a` adopt or follow, `p` replace), amount, period, burst, cost, ticket or empty for takes,
---          the longest wait or how many takes
--- Returns  {1, answer}   {1, answer, elapsed} from memory: decided so long ago, 0 where the clock has gone back since
---          {0} if a later flight of the lane was answered before.
+--          the maximum wait or how many takes
+-- Returns  {1, answer}   {1, answer, elapsed} from memory: the time since the decision, 0 if the clock has gone back since
+--          {0} if a later request of the lane was answered before.
 --          The answer, also kept as `a<lane>`: "number time behind", where `behind` is by how much the clock has gone
 --          back, then, each after a `;`, for each group
 --          "t COUNT ADMITTED COST TOKENS FRACTION SETTLED"  the content before the first; 1 if no reservation is ahead
---          "r READY_AT WAIT" reserved   "n" no place that soon   "c" cancelled before
+--          "r READY_AT WAIT" reserved   "n" no place within the maximum wait   "c" cancelled before
 --          "m COUNT" the quotas differ   "l COUNT" larger than the burst
---          and "q AMOUNT PERIOD BURST" before the first group and where it was replaced.
+--          and "q AMOUNT PERIOD BURST" before the first group and where the quota was replaced.
 -- Complexity  O(groups); for reservations O(log Z) each. New lanes O(1) on average.
--- Retry    the lane and number name the flight: it gets the answer of the first time, for 60 s. Its waits count from
---          then: `elapsed` is what the asker takes off.
+-- Retry    the lane and number name the request: for 60 s a retry gets the answer of the first time. The waits in it count
+--          from the first decision: the client subtracts `elapsed`.
 
 local WIDTH = 7
 
--- Takes the answers out that nobody asks for any more.
+-- Removes the answers that no retry asks for any more.
 local function sweep(o)
   local all, old, kept = call('HGETALL', o.h), {}, 0
   for i = 1, #all, 2 do
@@ -44,7 +44,7 @@ local function take(o, cost, count)
   return string.format('t %d %d %.0f %.0f %.0f %d', count, admitted, cost, t, f, o.live == 0 and 1 or 0)
 end
 
--- The content after a debit of `cost`, and the time from which it is not negative and nobody waits.
+-- Returns the content after a debit of `cost`, and the time from which it is not negative and no reservation waits.
 local function place(o, cost)
   local t = debit(o.t, cost)
   if not t then return nil end

@@ -1,14 +1,14 @@
--- limit_refund: cancels reservations and tells how much each gave back.
+-- limit_refund: cancels reservations, and returns how much each gave back.
 --
--- What a ticket gave back is remembered for 60 s. So is a ticket that is not known: its reserve may still be under way
--- and is refused then.
+-- The refund of a ticket is remembered for 60 s. So is a ticket that is not known: its reserve may still be under way, and
+-- is refused then.
 --
 -- ARGV     for each limiter: ticket
 -- Returns  {tokens}
 -- Complexity  O(log Z).
 -- Retry    gets the answer of the first time, for 60 s.
 
--- Takes a reservation whose time is ahead off the bucket; what it gives back.
+-- Removes a reservation whose time is ahead from the bucket. Returns what it gives back.
 local function cancel(o, ticket, entry)
   local cost, behind, refund = entry[2], max(o.taken - entry[3], 0), 0
   if behind == 0 then

@@ -1,6 +1,6 @@
--- limit_set_quota: changes the quota for everybody; a name without a bucket gets a full one.
+-- limit_set_quota: changes the quota for all processes. A name without a bucket gets a full one.
 --
--- What is in the bucket stays, its fraction rounded down and at most the new burst; reservations keep their times.
+-- The content of the bucket stays, with its fraction rounded down, up to the new burst. Reservations keep their times.
 --
 -- ARGV     for each limiter: amount, period, burst
 -- Returns  {}

@@ -1,21 +1,21 @@
 -- Shared by the steps of limiters: put in front of each step's own file.
 --
 -- KEYS     in groups of three, one group for each limiter of the batch, all of one hash tag `{namespace/stripe}`:
---          1 H `l:NAME`   hash: the bucket and what was answered last
+--          1 H `l:NAME`   hash: the bucket and the last answers
 --          2 R `lr:NAME`  hash: reservations and refunds by ticket   3 Z `lz:NAME`  zset: the same tickets by time
 --          R and Z exist only while a reservation is ahead, or for 60 s after one was cancelled.
--- ARGV     1 and 2 not used  3 retention, then a group for each limiter, as the step says.
--- Returns  an array with an array for each limiter. One of whose keys holds a foreign type is answered
---          {-1, key, type}; nothing of it was changed.
+-- ARGV     1 and 2 not used  3 retention, then a group for each limiter, as its step says.
+-- Returns  an array with an array for each limiter. The answer for a limiter one of whose keys holds a foreign type is
+--          {-1, key, type}; nothing of that limiter was changed.
 --
--- H fields: `s` the bucket: "amount period burst tokens fraction last expires_at lanes sweep", where `expires_at` is when the keys
--- expire, `lanes` how many fields `a` there are and `sweep` how many there may be before the old ones are taken out;
+-- H fields: `s` the bucket: "amount period burst tokens fraction last expires_at lanes sweep", where `expires_at` is when
+-- the keys expire, `lanes` how many fields `a` there are, `sweep` how many there may be before old ones are removed;
 -- `r` a summary of R and Z, absent with them: "live taken latest due", where `due` is a lower bound of the next time at
--- which something leaves them; `a<lane>` the last answer to a lane, as the step `limit_decide` says.
+-- which something leaves them; `a<lane>` the last answer to a lane, as in the step `limit_decide`.
 -- R fields: a ticket: "ready_at cost mark" while its time is ahead, or "refund" after it was cancelled.
--- Z scores: when its time comes, or minus when the refund is forgotten.
+-- Z scores: the time of a ticket or, negated, when its refund is forgotten.
 --
--- The arithmetic is that of `stanchion_core::limiter::Bucket`, function by function: there is why it is right. Times are
+-- The arithmetic is that of `stanchion_core::limiter::Bucket`, function by function, and is explained there. Times are
 -- microseconds of this server's clock, read once. Every number is whole and below 2^53 or only compared with a smaller
 -- one; of such numbers `floor(a / b)`, `ceil(a / b)` and `a % b` are exact in doubles.
 
@@ -44,7 +44,7 @@ local function raise(t, amount, periods, cap)
   return t + periods * amount
 end
 
--- What `t` tokens and `f` parts of one have become `elapsed` later, at most `cap` tokens.
+-- Returns what `t` tokens and `f` parts of one have become after `elapsed`, at most `cap` tokens.
 local function after(q, t, f, elapsed, cap)
   if t >= cap then return cap, 0 end
   local amount, period = q.amount, q.period
@@ -63,7 +63,7 @@ local function after(q, t, f, elapsed, cap)
   return t + gain, f
 end
 
--- How long until `target` tokens are there, rounded up, at most MAX.
+-- Returns how long it takes until `target` tokens are there, rounded up, at most MAX.
 local function wait_for(q, t, f, target)
   local amount, period = q.amount, q.period
   local periods, rest
@@ -93,7 +93,7 @@ local function debit(t, cost)
   return t - cost
 end
 
--- Lowered so that after `wait` it is at most `room` tokens; nil as for `debit`.
+-- Lowers the content so that after `wait` it is at most `room` tokens; nil as for `debit`.
 local function trimmed(q, t, f, wait, room)
   local then_t, then_f = after(q, t, f, wait, MAX)
   if then_t < room then return t, f end
@@ -140,7 +140,7 @@ local function convert(o, q)
   o.q = q
 end
 
--- Takes the tickets with scores in a range out of R and Z; how many there were.
+-- Removes the tickets with scores in a range from R and Z. Returns how many there were.
 local function forget(o, from, to)
   local count = 0
   repeat
@@ -165,7 +165,7 @@ local function recount(o, live)
   o.noted = true
 end
 
--- Reads the bucket and, if there is one, brings it to this moment. `memory` is a lane whose last answer is wanted.
+-- Reads the bucket and, if there is one, advances it to this moment. `memory` is a lane whose last answer is read, too.
 local function load(o, memory)
   local r = call('HMGET', o.h, 's', 'r', memory)
   o.memory = r[3]
@@ -195,12 +195,12 @@ local function load(o, memory)
   end
 end
 
--- A bucket for a name without one: full.
+-- Makes a full bucket, for a name without one or for a reset.
 local function fill(o, q)
   o.q, o.t, o.f = q, q.burst, 0
 end
 
--- Reads what R has on tickets: `{ready_at, cost, mark}` or `{refund}`.
+-- Reads the fields of tickets in R: `{ready_at, cost, mark}` or `{refund}`.
 local function look(o, tickets)
   o.entries = o.entries or {}
   if not o.summary then return end
@@ -210,7 +210,7 @@ local function look(o, tickets)
   end
 end
 
--- Notes a ticket in Z. Before anything else of its step: a foreign type under R or Z stops it there.
+-- Notes a ticket in Z. It runs before any other write of its step: a foreign type under R or Z stops the step here.
 local function mark(o, ticket, score)
   if not o.summary and not o.opened then
     call('HLEN', o.r)
@@ -221,7 +221,7 @@ local function mark(o, ticket, score)
   o.noted = true
 end
 
--- Notes what R has on a ticket from now on.
+-- Notes the new field of a ticket in R; `save` writes it.
 local function put(o, ticket, entry)
   o.entries[ticket], o.changed = entry, o.changed or {}
   o.changed[ticket] = true
@@ -256,8 +256,8 @@ local function charge(o, cost)
   o.noted = true
 end
 
--- Writes what has changed. The keys outlive the time at which the bucket is full by the retention; their expiry is set
--- anew only when an eighth of that is over.
+-- Writes what has changed. The keys outlive the time at which the bucket is full by the retention. Their expiry is set
+-- anew only when an eighth of the retention is over.
 local function save(o, answer)
   if o.changed then
     local set = {}
@@ -301,7 +301,7 @@ end
 
 local KINDS = { 'hash', 'hash', 'zset' }
 
--- Runs the step for each limiter; `width` tells how many arguments one has whose first is at a place.
+-- Runs the step for each limiter. `width` returns the number of arguments of a limiter, given the place of the first.
 local function run(width, step)
   local answers, at = {}, 4
   for k = 0, #KEYS - 3, 3 do

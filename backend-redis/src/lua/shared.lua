@@ -16,7 +16,7 @@
 --          {-1, key, type}; nothing of that entry was changed.
 --
 -- H fields: `lim` limit, `tok` last token, `used` weight of the recorded holds, `n` length of Q, `next` lower bound of
--- the scores in E, `touch` last time a hold ended, `kill` when the keys expire, `born` the epoch: when the record was made,
+-- the scores in E, `touch` last time a hold ended, `kill` when the keys expire, `born` the epoch: when the record began,
 -- `seq` last arrival number, `wl` and `big` upper bounds of the leases and weights in Q, `dead` and `swept` how many
 -- waiters were silent at the last full count and when that was, `join` when a waiter queued last; `h<ticket>` a hold:
 -- "expiry granted weight token label", `w<ticket>` a waiter: "process weight lease enqueued", `x<ticket>` a tombstone:

@@ -24,7 +24,7 @@ impl Stand for Namespace {
     }
 
     async fn connect(&self, url: &str) -> Arc<dyn Store> {
-        // The limit is that of requests under a fault; before, a busy machine may take longer.
+        // The time limit is meant for requests under a fault. Connecting may take longer on a busy machine.
         loop {
             let builder = RedisStore::builder(url).expect("a URL").namespace(&self.0);
             match builder.request_timeout(REQUEST).connect().await {

@@ -1,4 +1,4 @@
-//! The steps of Bloom filters on a server: the bits, what is told as new, what a batch costs.
+//! The steps of Bloom filters on a server: the bits, which items count as new, and what a batch costs.
 
 #![cfg(feature = "bloom")]
 #![allow(
@@ -9,13 +9,13 @@
 
 use std::time::Duration;
 
+use crate::common::*;
 use crate::filters::*;
-use crate::harness::*;
 use stanchion_core::ErrorKind;
 use stanchion_core::steps::{BloomAsk, BloomCall, BloomSteps, Merged, Probed};
 use stanchion_testbed::servers::RedisOptions;
 
-/// 12 pages of 1 MiB, the last one shorter.
+/// A capacity that takes 12 pages of 1 MiB, the last one shorter.
 const MANY: u64 = 10_000_000;
 
 fn ones(bytes: &[u8]) -> u64 {
@@ -24,9 +24,9 @@ fn ones(bytes: &[u8]) -> u64 {
 
 #[tokio::test]
 async fn b4_the_bits_are_those_of_the_layout_in_one_page_and_in_many() {
-    let bed = Bed::shared();
+    let fixture = Fixture::shared();
     for (name, capacity, rate) in [("small", 1_000, 0.01), ("large", MANY, 0.01), ("rare", 60_000, 1e-6)] {
-        let mut filter = Filter::new(&bed, name, capacity, rate).await;
+        let mut filter = Filter::new(&fixture, name, capacity, rate).await;
         let (inserted, others) = (items("in", 1_500), items("out", 500));
         let news = filter.insert(&inserted).await;
         assert!(news.iter().filter(|new| **new).count() >= 1_450, "most of them are new");
@@ -42,17 +42,17 @@ async fn b4_the_bits_are_those_of_the_layout_in_one_page_and_in_many() {
 
 #[tokio::test]
 async fn b3_a_filter_of_very_many_pages_begins_them_in_several_requests() {
-    let (_server, bed) = start(RedisOptions::default());
-    let mut filter = Filter::new(&bed, "f", 70_000_000, 0.01).await.living(Duration::from_secs(600));
-    filter.steps = bed.builder().request_timeout(Duration::from_secs(20)).steps().await.unwrap().callers;
+    let (_server, fixture) = start(RedisOptions::default());
+    let mut filter = Filter::new(&fixture, "f", 70_000_000, 0.01).await.living(Duration::from_secs(600));
+    filter.steps = fixture.builder().request_timeout(Duration::from_secs(20)).steps().await.unwrap().callers;
     let (first, more) = (items("a", 500), items("a", 600));
-    let (flight, call) = (filter.depart(), filter.insertion(&first));
-    let told = filter.again(flight, call.clone()).await.unwrap();
+    let (id, call) = (filter.next_id(), filter.insertion(&first));
+    let told = filter.send_as(id, call.clone()).await.unwrap();
     let Probed::Told { answers, life } = &told else { panic!("{told:?}") };
     assert!(answers.iter().all(|new| *new));
-    assert_eq!(filter.again(flight, call).await.unwrap(), told, "a retry");
+    assert_eq!(filter.send_as(id, call).await.unwrap(), told, "a retry");
     assert_eq!(
-        (bed.keys().await.len(), ends_of(&bed, &filter).await),
+        (fixture.keys().await.len(), ends_of(&fixture, &filter).await),
         (81, vec![life.ends.unwrap(), life.ends.unwrap() + 60_000])
     );
     let news = filter.insert(&more).await;
@@ -62,12 +62,12 @@ async fn b3_a_filter_of_very_many_pages_begins_them_in_several_requests() {
 
 #[tokio::test]
 async fn b3_of_equal_items_the_first_is_new() {
-    let bed = Bed::shared();
+    let fixture = Fixture::shared();
     for capacity in [1_000, MANY] {
-        let mut filter = Filter::new(&bed, &format!("f{capacity}"), capacity, 1e-6).await;
+        let mut filter = Filter::new(&fixture, &format!("f{capacity}"), capacity, 1e-6).await;
         let twice: Vec<_> = ["a", "b", "a", "c", "b"].map(str::to_owned).into();
         assert_eq!(filter.insert(&twice).await, [true, true, false, true, false]);
-        // In one flight, after what came before, under other names too.
+        // In one batch after the earlier request, with insertions and questions mixed.
         let calls = [
             filter.question(&item("d")),
             filter.insertion(&item("d")),
@@ -75,8 +75,8 @@ async fn b3_of_equal_items_the_first_is_new() {
             filter.question(&["e".to_owned(), "f".to_owned()]),
             filter.insertion(&[]),
         ];
-        let flight = filter.depart();
-        let told = filter.steps.probe(flight, &calls).await.into_iter().map(Result::unwrap);
+        let id = filter.next_id();
+        let told = filter.steps.probe(id, &calls).await.into_iter().map(Result::unwrap);
         let expected: [&[bool]; 5] = [&[false], &[true], &[false, true], &[true, false], &[]];
         for (probed, expected) in told.zip(expected) {
             let life = filter.life();
@@ -86,51 +86,51 @@ async fn b3_of_equal_items_the_first_is_new() {
 }
 
 #[tokio::test]
-async fn b3_a_flight_whose_reply_was_lost_is_answered_as_the_first_time() {
-    let bed = Bed::shared();
-    let mut filter = Filter::new(&bed, "f", 1_000, 1e-6).await;
-    let flight = filter.depart();
+async fn b3_a_request_whose_reply_was_lost_is_answered_as_the_first_time() {
+    let fixture = Fixture::shared();
+    let mut filter = Filter::new(&fixture, "f", 1_000, 1e-6).await;
+    let id = filter.next_id();
     let call = filter.insertion(&items("i", 10));
-    let first = filter.again(flight, call.clone()).await.unwrap();
+    let first = filter.send_as(id, call.clone()).await.unwrap();
     let Probed::Told { answers, .. } = &first else { panic!("{first:?}") };
     assert_eq!(answers, &[true; 10]);
-    let mut other = filter.stranger();
+    let mut other = filter.other_handle();
     assert_eq!(other.insert(&items("i", 11)).await, [vec![false; 10], vec![true]].concat());
     for _ in 0..2 {
-        assert_eq!(filter.again(flight, call.clone()).await.unwrap(), first);
+        assert_eq!(filter.send_as(id, call.clone()).await.unwrap(), first);
     }
-    let next = filter.depart();
-    assert!(filter.again(next, filter.insertion(&item("x"))).await.is_ok());
-    let late = filter.again(flight, call).await.unwrap_err();
-    assert_eq!(late.kind(), ErrorKind::Unknown, "a later flight was answered");
+    let next = filter.next_id();
+    assert!(filter.send_as(next, filter.insertion(&item("x"))).await.is_ok());
+    let late = filter.send_as(id, call).await.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::Unknown, "a later request was answered");
 }
 
 #[tokio::test]
 async fn b3_a_reply_that_never_came_does_not_cost_the_news() {
-    let (server, bed) = start(RedisOptions::default());
-    let mut filter = Filter::new(&bed, "f", 1_000, 1e-6).await;
-    let steps = bed.builder().request_timeout(Duration::from_millis(200)).steps().await.unwrap();
+    let (server, fixture) = start(RedisOptions::default());
+    let mut filter = Filter::new(&fixture, "f", 1_000, 1e-6).await;
+    let steps = fixture.builder().request_timeout(Duration::from_millis(200)).steps().await.unwrap();
     filter.insert(&item("first")).await;
     filter.steps = steps.callers;
     filter.contains(&item("first")).await;
-    let (flight, call) = (filter.depart(), filter.insertion(&items("i", 3)));
-    // It is sent, and carried out when the server goes on.
+    let (id, call) = (filter.next_id(), filter.insertion(&items("i", 3)));
+    // The request is sent, and executed when the server goes on.
     server.pause().unwrap();
-    assert_eq!(filter.again(flight, call.clone()).await.unwrap_err().kind(), ErrorKind::Unknown);
+    assert_eq!(filter.send_as(id, call.clone()).await.unwrap_err().kind(), ErrorKind::Unknown);
     server.resume().unwrap();
-    let Probed::Told { answers, .. } = filter.again(flight, call).await.unwrap() else { panic!("no answer") };
+    let Probed::Told { answers, .. } = filter.send_as(id, call).await.unwrap() else { panic!("no answer") };
     assert_eq!(answers, [true; 3]);
-    assert_eq!(filter.stranger().insert(&items("i", 3)).await, [false; 3]);
+    assert_eq!(filter.other_handle().insert(&items("i", 3)).await, [false; 3]);
 }
 
 #[tokio::test]
 async fn b5_other_terms_are_told_and_nothing_is_done() {
-    let bed = Bed::shared();
-    let mut filter = Filter::new(&bed, "f", 1_000, 0.01).await;
+    let fixture = Fixture::shared();
+    let mut filter = Filter::new(&fixture, "f", 1_000, 0.01).await;
     filter.insert(&item("a")).await;
     let bits = filter.survey().await.bits_set;
     for (capacity, rate, ttl) in [(1_001, 0.01, None), (1_000, 0.02, None), (1_000, 0.01, Some(60))] {
-        let mut other = Filter::new(&bed, "f", capacity, rate).await;
+        let mut other = Filter::new(&fixture, "f", capacity, rate).await;
         other.terms.ttl = ttl.map(Duration::from_secs);
         for known in [None, filter.known] {
             other.known = known;
@@ -146,12 +146,12 @@ async fn b5_other_terms_are_told_and_nothing_is_done() {
 
 #[tokio::test]
 async fn b4_pieces_are_merged_bit_by_bit() {
-    let bed = Bed::shared();
+    let fixture = Fixture::shared();
     let (mut from, mut into) =
-        (Filter::new(&bed, "from", MANY, 0.01).await, Filter::new(&bed, "into", MANY, 0.01).await);
+        (Filter::new(&fixture, "from", MANY, 0.01).await, Filter::new(&fixture, "into", MANY, 0.01).await);
     let merged = into.steps.merge(&into.piece(0, Vec::new())).await.unwrap();
     let Merged::Done(life) = merged else { panic!("{merged:?}") };
-    assert_eq!(bed.keys().await.len(), 1, "only the record");
+    assert_eq!(fixture.keys().await.len(), 1, "only the record");
     into.known = Some(life);
     from.insert(&items("a", 500)).await;
     into.insert(&items("b", 500)).await;
@@ -165,21 +165,21 @@ async fn b4_pieces_are_merged_bit_by_bit() {
     let both = into.image(&[items("a", 500), items("b", 500)].concat());
     assert!(into.bytes().await == both);
     assert_eq!(into.survey().await.bits_set, ones(&both));
-    assert!(bed.keys().await.iter().all(|key| !key.contains("}:bt:")));
+    assert!(fixture.keys().await.iter().all(|key| !key.contains("}:bt:")));
 }
 
 #[tokio::test]
 async fn b3_a_batch_is_few_calls_of_the_server() {
-    let (_server, bed) = start(RedisOptions::default());
-    let mut filter = Filter::new(&bed, "f", 100_000, 0.01).await;
+    let (_server, fixture) = start(RedisOptions::default());
+    let mut filter = Filter::new(&fixture, "f", 100_000, 0.01).await;
     filter.insert(&item("a")).await;
-    let idle = bed.calls().await;
-    let idle = bed.calls().await - idle;
+    let idle = fixture.calls().await;
+    let idle = fixture.calls().await - idle;
     for (size, calls) in [(1, 6), (1_000, 33)] {
-        let before = bed.calls().await;
+        let before = fixture.calls().await;
         filter.insert(&items("b", size)).await;
         // EVALSHA, TIME, HMGET of the record and of its pages, STRLEN, a BITFIELD for each 250 bits, HSET.
-        let made = bed.calls().await - before - idle;
+        let made = fixture.calls().await - before - idle;
         assert!(made <= calls + 1, "{made} calls for {size} items");
     }
     let ask = BloomAsk::Contains(Vec::new());

@@ -16,18 +16,18 @@ use stanchion_testbed::faults::{Action, Proxy, Then, When};
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
 
 const ITEMS: usize = 400;
-/// Of so many replies to scripts one is lost. An even number: where the text is another on its way, its hash is never
-/// known, and each second request is the one that is carried out.
+/// One of this many replies to scripts is lost. The number is even: where the proxy changes the text of a script, its hash
+/// is never known, and only each second request is executed.
 const LOST: u64 = 4;
 
-/// A filter with room for all of it, as the client of a store at this URL.
+/// Connects to this URL and opens a filter with room for all items.
 async fn filter(url: &str) -> (RedisStore, Arc<dyn BloomFilter>) {
     let store = RedisStore::connect(url).await.unwrap();
     let filter = store.bloom_filter("items", BloomOptions::new(10_000, 1e-6)).unwrap();
     (store, filter)
 }
 
-/// Inserts all items, ten a call; how often each was new.
+/// Inserts all items, ten a call. Returns how often each was new.
 async fn insert_all(url: String) -> Vec<u32> {
     let (_store, filter) = filter(&url).await;
     let items: Vec<String> = (0..ITEMS).map(|item| format!("item {item}")).collect();
@@ -39,8 +39,8 @@ async fn insert_all(url: String) -> Vec<u32> {
     times
 }
 
-/// Two clients insert the same items while replies are lost; how many were new twice, and how many never. With a
-/// mistake the scripts are another text on their way.
+/// Two clients insert the same items while replies are lost. Returns how many items were new twice, and how many never.
+/// With a mistake, the proxies change the text of the scripts.
 async fn campaign(mistake: Option<(&str, &str)>) -> (usize, usize) {
     let server = RedisServer::start(RedisOptions::default()).unwrap();
     let proxies = [Proxy::to(&server.url()).unwrap(), Proxy::to(&server.url()).unwrap()];
@@ -66,7 +66,7 @@ async fn campaign(mistake: Option<(&str, &str)>) -> (usize, usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b3_lost_replies_make_no_item_new_twice_or_never() {
     assert_eq!(campaign(None).await, (0, 0));
-    // Where answers are not kept, the second attempt finds what the first inserted.
+    // If answers are not kept, the second attempt finds the items of the first.
     let (twice, never) = campaign(Some(("if before >= number then", "if before > number then"))).await;
     assert!(twice == 0 && never > 0, "new twice {twice}, never new {never}");
 }
@@ -85,7 +85,7 @@ async fn b6_what_a_server_forgot_is_told_once_to_each_handle() {
             continue;
         }
         assert_eq!(filter.contains(b"a").await.unwrap_err().kind(), ErrorKind::StateLost);
-        assert!(filter.insert(b"a").await.unwrap(), "it begins anew");
+        assert!(filter.insert(b"a").await.unwrap(), "the filter begins anew");
         assert_eq!(other.insert(b"a").await.unwrap_err().kind(), ErrorKind::StateLost);
         assert!(!other.insert(b"a").await.unwrap());
     }

@@ -1,4 +1,4 @@
-//! The keys of a Bloom filter: how long they stay, and what is noticed when they are gone or another's.
+//! The keys of a Bloom filter: how long they stay, and what steps notice when they are gone or foreign.
 
 #![cfg(feature = "bloom")]
 #![allow(
@@ -9,74 +9,74 @@
 
 use std::time::Duration;
 
+use crate::common::*;
 use crate::filters::*;
-use crate::harness::*;
 use stanchion_core::steps::{BloomSteps, ChunkRead, Merged, Probed, Surveyed};
 use stanchion_core::{ErrorKind, Ticket};
 use tokio::time::sleep;
 
-/// 12 pages of 1 MiB, the last one shorter.
+/// A capacity that takes 12 pages of 1 MiB, the last one shorter.
 const MANY: u64 = 10_000_000;
 
 #[tokio::test]
 async fn b5_all_keys_of_a_filter_expire_at_one_instant() {
-    let bed = Bed::shared();
-    let mut filter = Filter::new(&bed, "f", MANY, 0.01).await.living(Duration::from_secs(2));
+    let fixture = Fixture::shared();
+    let mut filter = Filter::new(&fixture, "f", MANY, 0.01).await.living(Duration::from_secs(2));
     filter.insert(&items("a", 1)).await;
     let ends = filter.life().ends.unwrap();
-    // The record stays for the retries that may still come.
-    assert_eq!(ends_of(&bed, &filter).await, [ends, ends + 60_000]);
-    // Pages that are begun later, what is merged, and answers of other lanes.
+    // The record stays for retries that may still come.
+    assert_eq!(ends_of(&fixture, &filter).await, [ends, ends + 60_000]);
+    // The same holds for pages that are begun later, for merges, and for answers to other lanes.
     filter.insert(&items("b", 100)).await;
-    filter.stranger().insert(&items("c", 100)).await;
+    filter.other_handle().insert(&items("c", 100)).await;
     filter.steps.merge(&filter.piece(3, vec![255; 10])).await.unwrap();
-    assert_eq!(bed.keys().await.len(), 13);
-    assert_eq!(ends_of(&bed, &filter).await, [ends, ends + 60_000]);
+    assert_eq!(fixture.keys().await.len(), 13);
+    assert_eq!(ends_of(&fixture, &filter).await, [ends, ends + 60_000]);
     assert_eq!(filter.life().ends, Some(ends));
     sleep(Duration::from_millis(2_100)).await;
     let question = filter.question(&items("a", 1));
-    assert_eq!(filter.probe(question).await, Probed::Empty { life: None }, "it ended in due time");
-    let [record]: [String; 1] = bed.keys().await.try_into().unwrap();
+    assert_eq!(filter.probe(question).await, Probed::Empty { life: None }, "the filter ended in due time");
+    let [record]: [String; 1] = fixture.keys().await.try_into().unwrap();
     let before = filter.life().generation;
     filter.terms.ttl = None;
     assert_eq!(filter.insert(&items("a", 1)).await, [true]);
     assert_ne!(filter.life().generation, before);
     let fields: u64 = filter.raw("HLEN", &record).await;
-    let keys = bed.keys().await.len() as u64;
+    let keys = fixture.keys().await.len() as u64;
     assert_eq!(fields, keys + 2, "the filter, its pages, and the answers to two lanes");
-    assert_eq!(ends_of(&bed, &filter).await, [u64::MAX], "nothing of the old one ends the new one");
+    assert_eq!(ends_of(&fixture, &filter).await, [u64::MAX], "no expiry of the old filter ends the new one");
 }
 
 #[tokio::test]
 async fn b3_a_retry_is_answered_as_the_first_time_after_an_end_and_a_clear() {
-    let bed = Bed::shared();
+    let fixture = Fixture::shared();
     for (name, ttl) in [("ends", Some(Duration::from_millis(500))), ("cleared", None)] {
-        let mut filter = Filter::new(&bed, name, 1_000, 0.01).await;
+        let mut filter = Filter::new(&fixture, name, 1_000, 0.01).await;
         filter.terms.ttl = ttl;
-        let (flight, call) = (filter.depart(), filter.insertion(&items("a", 3)));
-        let first = filter.again(flight, call.clone()).await.unwrap();
+        let (id, call) = (filter.next_id(), filter.insertion(&items("a", 3)));
+        let first = filter.send_as(id, call.clone()).await.unwrap();
         if ttl.is_some() {
             sleep(Duration::from_millis(600)).await;
         } else {
             filter.steps.clear(&filter.object).await.unwrap().unwrap();
         }
         for _ in 0..2 {
-            assert_eq!(filter.again(flight, call.clone()).await.unwrap(), first, "{name}");
+            assert_eq!(filter.send_as(id, call.clone()).await.unwrap(), first, "{name}");
             let empty = filter.survey_or_empty().await;
-            assert!(matches!(empty, Surveyed::Empty(_)), "{name}: not carried out again: {empty:?}");
+            assert!(matches!(empty, Surveyed::Empty(_)), "{name}: not executed again: {empty:?}");
         }
-        // Nor once there is another one.
-        let mut other = filter.stranger();
+        // Nor is it executed again once there is another filter.
+        let mut other = filter.other_handle();
         assert_eq!(other.insert(&item("b")).await, [true]);
-        assert_eq!(filter.again(flight, call).await.unwrap(), first, "{name}");
+        assert_eq!(filter.send_as(id, call).await.unwrap(), first, "{name}");
         assert_eq!(other.contains(&items("a", 3)).await, [false; 3], "{name}");
     }
 }
 
 #[tokio::test]
 async fn b5_a_cleared_filter_keeps_its_generation_and_nothing_else() {
-    let bed = Bed::shared();
-    let mut filter = Filter::new(&bed, "f", MANY, 0.01).await.living(Duration::from_secs(600));
+    let fixture = Fixture::shared();
+    let mut filter = Filter::new(&fixture, "f", MANY, 0.01).await.living(Duration::from_secs(600));
     assert_eq!(filter.steps.clear(&filter.object).await.unwrap(), None);
     filter.insert(&items("a", 100)).await;
     let generation = filter.life().generation;
@@ -84,16 +84,16 @@ async fn b5_a_cleared_filter_keeps_its_generation_and_nothing_else() {
         let cleared = filter.steps.clear(&filter.object).await.unwrap().unwrap();
         assert_eq!(cleared.generation, generation);
     }
-    // The pages are due, and so gone for everybody; the server deletes them in its own time.
+    // The pages have expired, and so are gone for all clients; the server deletes them in its own time.
     sleep(Duration::from_millis(1_100)).await;
-    let [record]: [String; 1] = bed.keys().await.try_into().unwrap();
+    let [record]: [String; 1] = fixture.keys().await.try_into().unwrap();
     let left: u64 = filter.raw("PTTL", &record).await;
     assert!((86_000_000..=86_460_000).contains(&left), "{left} ms");
     let (question, chunk) =
         (filter.question(&item("a")), filter.steps.read(&filter.object, filter.known, 0).await);
     let Probed::Empty { life: Some(life) } = filter.probe(question).await else { panic!("not empty") };
     assert_eq!((life.generation, chunk.unwrap()), (generation, ChunkRead::Empty));
-    // Others terms are free now.
+    // Other terms are allowed now.
     filter.terms.ttl = None;
     assert_eq!(filter.insert(&items("a", 2)).await, [true, true]);
     assert_eq!((filter.life().generation, filter.life().ends), (generation, None));
@@ -104,10 +104,10 @@ async fn b5_a_cleared_filter_keeps_its_generation_and_nothing_else() {
 
 #[tokio::test]
 async fn b6_a_record_that_is_gone_was_lost() {
-    let bed = Bed::shared();
-    let mut filter = Filter::new(&bed, "f", MANY, 0.01).await;
+    let fixture = Fixture::shared();
+    let mut filter = Filter::new(&fixture, "f", MANY, 0.01).await;
     filter.insert(&items("a", 100)).await;
-    let mut record = bed.keys().await;
+    let mut record = fixture.keys().await;
     record.retain(|key| key.ends_with("}:b:f"));
     let _: u64 = filter.raw("DEL", &record).await;
     for call in [filter.question(&item("a0")), filter.insertion(&item("a0"))] {
@@ -116,8 +116,8 @@ async fn b6_a_record_that_is_gone_was_lost() {
     assert_eq!(filter.steps.survey(&filter.object, filter.known).await.unwrap(), Surveyed::Lost);
     assert_eq!(filter.steps.read(&filter.object, filter.known, 0).await.unwrap(), ChunkRead::Lost);
     assert_eq!(filter.steps.merge(&filter.piece(0, vec![1])).await.unwrap(), Merged::Lost);
-    // Who never saw it begins anew, and what is left of the old bits does not count.
-    let mut other = filter.stranger();
+    // A handle that never saw the record begins anew, and what is left of the old bits does not count.
+    let mut other = filter.other_handle();
     assert_eq!(other.insert(&items("a", 50)).await, [true; 50]);
     assert!(other.bytes().await == other.image(&items("a", 50)));
     let question = filter.question(&item("a0"));
@@ -125,19 +125,23 @@ async fn b6_a_record_that_is_gone_was_lost() {
     let mut life = filter.life();
     life.ends = Some(1);
     filter.known = Some(life);
-    assert_eq!(filter.contains(&item("a0")).await, [true], "that one ended in due time");
+    assert_eq!(
+        filter.contains(&item("a0")).await,
+        [true],
+        "the record that the handle knows ended in due time"
+    );
 }
 
 #[tokio::test]
 async fn b6_a_page_that_is_gone_was_lost_until_the_filter_is_cleared() {
-    let bed = Bed::shared();
-    let mut filter = Filter::new(&bed, "f", MANY, 0.01).await;
+    let fixture = Fixture::shared();
+    let mut filter = Filter::new(&fixture, "f", MANY, 0.01).await;
     filter.insert(&items("a", 1_000)).await;
-    let page = bed.keys().await.into_iter().find(|key| key.ends_with("}:b3:f")).unwrap();
+    let page = fixture.keys().await.into_iter().find(|key| key.ends_with("}:b3:f")).unwrap();
     for damage in ["DEL", "SET"] {
         let arguments = if damage == "DEL" { vec![&*page] } else { vec![&*page, "short"] };
         let _: redis::Value = filter.raw(damage, arguments).await;
-        for mut handle in [filter.stranger(), Filter { known: filter.known, ..filter.stranger() }] {
+        for mut handle in [filter.other_handle(), Filter { known: filter.known, ..filter.other_handle() }] {
             for call in [handle.question(&items("a", 100)), handle.insertion(&items("a", 100))] {
                 assert_eq!(handle.probe(call).await, Probed::Lost, "{damage}");
             }
@@ -150,17 +154,17 @@ async fn b6_a_page_that_is_gone_was_lost_until_the_filter_is_cleared() {
     }
     filter.steps.clear(&filter.object).await.unwrap();
     sleep(Duration::from_millis(1_100)).await;
-    assert_eq!(bed.keys().await.len(), 1, "what is left of it too");
+    assert_eq!(fixture.keys().await.len(), 1, "what is left of the page is gone, too");
     assert!(filter.insert(&items("a", 100)).await.iter().all(|new| *new));
 }
 
 #[tokio::test]
 async fn c19_a_foreign_key_is_named_and_left_alone() {
-    let bed = Bed::shared();
-    let mut filter = Filter::new(&bed, "f", MANY, 0.01).await;
+    let fixture = Fixture::shared();
+    let mut filter = Filter::new(&fixture, "f", MANY, 0.01).await;
     filter.insert(&item("a")).await;
     let before = filter.survey().await;
-    let record = bed.keys().await.into_iter().find(|key| key.ends_with("}:b:f")).unwrap();
+    let record = fixture.keys().await.into_iter().find(|key| key.ends_with("}:b:f")).unwrap();
     for part in ["}:b5:", "}:bt:"] {
         let key = record.replace("}:b:", part);
         let kept: Option<Vec<u8>> = filter.raw("GETDEL", &key).await;
@@ -168,8 +172,8 @@ async fn c19_a_foreign_key_is_named_and_left_alone() {
         let refused = if part == "}:bt:" {
             filter.steps.merge(&filter.piece(0, vec![255])).await.map(drop)
         } else {
-            let flight = filter.depart();
-            filter.again(flight, filter.insertion(&items("b", 100))).await.map(drop)
+            let id = filter.next_id();
+            filter.send_as(id, filter.insertion(&items("b", 100))).await.map(drop)
         };
         let error = refused.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -179,22 +183,22 @@ async fn c19_a_foreign_key_is_named_and_left_alone() {
             let () = filter.raw("SET", (&key, bytes)).await;
         }
     }
-    assert_eq!(filter.survey().await, before, "nothing of it was done");
+    assert_eq!(filter.survey().await, before, "no part of the request was executed");
     let _: u64 = filter.raw("DEL", &record).await;
     let () = filter.raw("SET", &[&*record, "theirs"]).await;
-    let flight = filter.depart();
-    let error = filter.again(flight, filter.insertion(&item("a"))).await.unwrap_err();
+    let id = filter.next_id();
+    let error = filter.send_as(id, filter.insertion(&item("a"))).await.unwrap_err();
     assert!(error.kind() == ErrorKind::InvalidArgument && error.to_string().contains(&record), "{error}");
     assert_eq!(filter.steps.clear(&filter.object).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
 #[tokio::test]
 async fn c25_lanes_that_ended_are_taken_out() {
-    let bed = Bed::shared();
-    let mut filter = Filter::new(&bed, "f", 1_000, 0.01).await;
+    let fixture = Fixture::shared();
+    let mut filter = Filter::new(&fixture, "f", 1_000, 0.01).await;
     filter.insert(&item("a")).await;
-    let record = bed.keys().await.into_iter().find(|key| key.ends_with("}:b:f")).unwrap();
-    // Answers of long ago, as they would be after many processes came and went.
+    let record = fixture.keys().await.into_iter().find(|key| key.ends_with("}:b:f")).unwrap();
+    // Old answers, as they would be after many processes came and went.
     let kept: String = filter.raw("HGET", &[&*record, "f"]).await;
     let mut words: Vec<_> = kept.split(' ').map(str::to_owned).collect();
     words[3] = "1001".to_owned();
@@ -203,16 +207,16 @@ async fn c25_lanes_that_ended_are_taken_out() {
         set.extend([format!("a{}", Ticket::random()), "1 1700000000000000;l".to_owned()]);
     }
     let _: u64 = filter.raw("HSET", set).await;
-    filter.stranger().insert(&item("a")).await;
+    filter.other_handle().insert(&item("a")).await;
     let fields = || filter.raw::<u64>("HLEN", &record);
     assert_eq!(fields().await, 4, "the filter, its page and two lanes");
-    // Who only asks leaves nothing.
+    // A handle that only asks leaves nothing.
     for _ in 0..50 {
-        filter.stranger().contains(&item("a")).await;
+        filter.other_handle().contains(&item("a")).await;
     }
     assert_eq!(fields().await, 4);
     for _ in 0..50 {
-        filter.stranger().insert(&item("a")).await;
+        filter.other_handle().insert(&item("a")).await;
     }
-    assert_eq!(fields().await, 54, "what is younger than 60 s stays");
+    assert_eq!(fields().await, 54, "answers younger than 60 s stay");
 }

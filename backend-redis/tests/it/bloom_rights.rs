@@ -1,4 +1,4 @@
-//! Each right that the manual names for Bloom filters is needed, and named where it is missing (C21).
+//! Each right that the manual names for Bloom filters is needed, and named if it is missing (C21).
 
 #![cfg(feature = "bloom")]
 #![allow(
@@ -9,15 +9,15 @@
 
 use std::collections::BTreeSet;
 
-use crate::deployed::{least_rights, rights_of_filters};
+use crate::common::deployment::{least_rights, rights_of_filters};
+use crate::common::*;
 use crate::filters::*;
-use crate::harness::*;
 use stanchion_core::steps::{BloomSteps, Merged};
 use stanchion_core::{Error, ErrorKind};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::RedisOptions;
 
-/// What needs a right.
+/// The operation that needs a right.
 #[derive(Clone, Copy, Debug)]
 enum Needs {
     Insert,
@@ -39,12 +39,12 @@ const PROBES: [(&str, Needs); 7] = [
 async fn attempt(filter: &mut Filter, needs: Needs) -> Result<(), Error> {
     match needs {
         Needs::Insert => {
-            let (flight, call) = (filter.depart(), filter.insertion(&item("b")));
-            filter.again(flight, call).await.map(drop)
+            let (id, call) = (filter.next_id(), filter.insertion(&item("b")));
+            filter.send_as(id, call).await.map(drop)
         }
         Needs::Contains => {
-            let (flight, call) = (filter.depart(), filter.question(&item("a")));
-            filter.again(flight, call).await.map(drop)
+            let (id, call) = (filter.next_id(), filter.question(&item("a")));
+            filter.send_as(id, call).await.map(drop)
         }
         Needs::Merge => filter.steps.merge(&filter.piece(0, vec![255])).await.map(drop),
         Needs::Read => filter.steps.read(&filter.object, filter.known, 0).await.map(drop),
@@ -56,13 +56,14 @@ async fn c21_each_right_of_filters_is_needed_and_named_where_it_is_missing() {
     let rights = rights_of_filters();
     let granted: BTreeSet<_> = rights.iter().filter_map(|word| word.strip_prefix('+')).collect();
     assert_eq!(PROBES.iter().map(|(command, _)| *command).collect::<BTreeSet<_>>(), granted);
-    let (server, bed) = start(RedisOptions::default());
+    let (server, fixture) = start(RedisOptions::default());
     for (command, needs) in PROBES {
-        let mut rule = least_rights(command, "pw", &bed.namespace);
+        let mut rule = least_rights(command, "pw", &fixture.namespace);
         rule.extend(rights.iter().cloned());
-        let () = redis::cmd("ACL").arg(rule).query_async(&mut bed.raw().await).await.unwrap();
-        let url = format!("redis://{command}:pw@127.0.0.1:{}/?namespace={}", server.port(), bed.namespace);
-        let mut filter = Filter::new(&bed, command, 1_000, 0.01).await;
+        let () = redis::cmd("ACL").arg(rule).query_async(&mut fixture.raw().await).await.unwrap();
+        let url =
+            format!("redis://{command}:pw@127.0.0.1:{}/?namespace={}", server.port(), fixture.namespace);
+        let mut filter = Filter::new(&fixture, command, 1_000, 0.01).await;
         let admin = std::sync::Arc::clone(&filter.steps);
         filter.steps = RedisStore::builder(&url).unwrap().steps().await.unwrap().callers;
         filter.insert(&item("a")).await;
@@ -72,13 +73,13 @@ async fn c21_each_right_of_filters_is_needed_and_named_where_it_is_missing() {
         let error = attempt(&mut filter, needs).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unauthorized, "{command}: {error:?}");
         assert!(error.to_string().contains(&format!("'{command}'")), "{command}: {error}");
-        // What was begun without the right does no harm once it is there.
+        // A merge or insert begun without the right does no harm once the right is there.
         server.command(&["ACL", "SETUSER", command, &format!("+{command}")]).unwrap();
         attempt(&mut filter, needs).await.unwrap();
         let whole = filter.steps.merge(&filter.piece(0, vec![0x80])).await.unwrap();
         assert!(matches!(whole, Merged::Done(_)));
         assert_eq!(filter.contains(&item("a")).await, [true]);
-        // Nor does what was refused to make a filter: it is no page that is missing.
+        // Nor does a page whose first insert was refused: the page does not count as lost.
         admin.clear(&filter.object).await.unwrap();
         server.command(&taken).unwrap();
         let first = attempt(&mut filter, Needs::Insert).await;
@@ -91,23 +92,24 @@ async fn c21_each_right_of_filters_is_needed_and_named_where_it_is_missing() {
 #[tokio::test]
 async fn c21_a_clear_that_is_refused_destroys_nothing() {
     let rights = rights_of_filters();
-    let (server, bed) = start(RedisOptions::default());
+    let (server, fixture) = start(RedisOptions::default());
     for command in ["hgetall", "hdel", "hset", "del"] {
-        let mut rule = least_rights(command, "pw", &bed.namespace);
+        let mut rule = least_rights(command, "pw", &fixture.namespace);
         rule.extend(rights.iter().cloned());
-        let () = redis::cmd("ACL").arg(rule).query_async(&mut bed.raw().await).await.unwrap();
-        let url = format!("redis://{command}:pw@127.0.0.1:{}/?namespace={}", server.port(), bed.namespace);
-        let mut filter = Filter::new(&bed, command, 1_000, 0.01).await;
+        let () = redis::cmd("ACL").arg(rule).query_async(&mut fixture.raw().await).await.unwrap();
+        let url =
+            format!("redis://{command}:pw@127.0.0.1:{}/?namespace={}", server.port(), fixture.namespace);
+        let mut filter = Filter::new(&fixture, command, 1_000, 0.01).await;
         filter.steps = RedisStore::builder(&url).unwrap().steps().await.unwrap().callers;
         filter.insert(&item("a")).await;
         server.command(&["ACL", "SETUSER", command, &format!("-{command}")]).unwrap();
         let error = filter.steps.clear(&filter.object).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unauthorized, "{command}: {error:?}");
-        assert_eq!(filter.stranger().contains(&item("a")).await, [true], "{command}");
-        assert!(ends_of(&bed, &filter).await.iter().all(|ends| *ends == u64::MAX), "{command}");
+        assert_eq!(filter.other_handle().contains(&item("a")).await, [true], "{command}");
+        assert!(ends_of(&fixture, &filter).await.iter().all(|ends| *ends == u64::MAX), "{command}");
         server.command(&["ACL", "SETUSER", command, &format!("+{command}")]).unwrap();
         filter.steps.clear(&filter.object).await.unwrap().unwrap();
-        for key in bed.keys().await {
+        for key in fixture.keys().await {
             let _: u64 = filter.raw("DEL", key).await;
         }
     }

@@ -1,4 +1,4 @@
-//! A cluster: batches over all stripes, slots that move, nodes that die, and what it takes in connections.
+//! A cluster: batches over all stripes, slots that move, nodes that die, and the number of connections.
 
 #![allow(
     clippy::disallowed_methods,
@@ -9,9 +9,9 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use crate::harness::*;
+use crate::common::*;
 use stanchion_conformance::EPSILON;
-use stanchion_conformance::stopwatch::{Stopwatch, timeout};
+use stanchion_conformance::stopwatch::{self, Stopwatch, timeout};
 use stanchion_conformance::support::eventually;
 use stanchion_core::steps::{Acquire, Kept, Renew};
 use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store};
@@ -22,10 +22,10 @@ use tokio::time::{Instant, sleep};
 
 const REQUEST: Duration = Duration::from_millis(500);
 
-/// For the tests that leave every node where it is.
+/// The cluster of the tests that stop and promote no node.
 static SHARED: LazyLock<RedisCluster> = LazyLock::new(|| start(RedisOptions::default()));
 
-/// A failed node is replaced within some 2 s.
+/// Options for a cluster that replaces a failed node within some 2 s.
 fn failing_fast() -> RedisOptions {
     RedisOptions::default().config("cluster-node-timeout 1000")
 }
@@ -34,13 +34,13 @@ fn start(options: RedisOptions) -> RedisCluster {
     RedisCluster::start(options).unwrap()
 }
 
-async fn store(bed: &Bed) -> Arc<dyn Store> {
-    Arc::new(bed.builder().connect().await.unwrap())
+async fn store(fixture: &Fixture) -> Arc<dyn Store> {
+    Arc::new(fixture.builder().connect().await.unwrap())
 }
 
-/// The slot of a mutex that is locked or waited for.
-fn slot_of(cluster: &RedisCluster, bed: &Bed, name: &str) -> u16 {
-    let pattern = format!("{{{}/*}}:m:{name}", bed.namespace);
+/// Returns the slot of a mutex that is held or has waiters.
+fn slot_of(cluster: &RedisCluster, fixture: &Fixture, name: &str) -> u16 {
+    let pattern = format!("{{{}/*}}:m:{name}", fixture.namespace);
     let found = cluster.nodes().iter().find_map(|node| {
         let keys = node.command(&["KEYS", &pattern]).ok()?;
         keys.lines().find(|line| line.starts_with('{')).map(str::to_owned)
@@ -49,7 +49,7 @@ fn slot_of(cluster: &RedisCluster, bed: &Bed, name: &str) -> u16 {
     answer.trim().trim_start_matches(':').parse().unwrap()
 }
 
-/// Waiters that lock, release at once, and are done.
+/// Starts waiters that lock, release at once, and end.
 fn waiters(mutex: &Arc<dyn Mutex>, count: usize) -> JoinSet<()> {
     let mut waiters = JoinSet::new();
     for _ in 0..count {
@@ -68,33 +68,33 @@ async fn queued(mutex: &dyn Mutex, count: u64) {
     timeout(Duration::from_secs(5), queued).await.expect("the waiters queue");
 }
 
-async fn done(waiters: JoinSet<()>, limit: Duration) -> Duration {
+async fn done(waiters: JoinSet<()>, timeout: Duration) -> Duration {
     let watch = Stopwatch::start();
-    timeout(limit, waiters.join_all()).await.expect("all waiters proceed in time");
+    stopwatch::timeout(timeout, waiters.join_all()).await.expect("all waiters proceed in time");
     watch.elapsed()
 }
 
 #[tokio::test]
 async fn c13_batches_over_all_stripes_are_answered_in_order() {
-    let bed = Bed::on(&SHARED.url());
-    let process = bed.process().await;
+    let fixture = Fixture::on(&SHARED.url());
+    let process = fixture.process().await;
     let requests: Vec<_> = (0..100).map(|index| ask(&mutex(&format!("m{index}")))).collect();
     all(process.callers.acquire(&requests).await);
     let holders = SHARED.nodes()[..3].iter().map(|node| {
-        let keys = node.command(&["KEYS", &format!("{{{}/*}}:m:*", bed.namespace)]).unwrap();
+        let keys = node.command(&["KEYS", &format!("{{{}/*}}:m:*", fixture.namespace)]).unwrap();
         keys.lines().filter(|line| line.starts_with('{')).count()
     });
     let holders: Vec<_> = holders.collect();
     assert!(holders.iter().all(|count| *count > 0) && holders.iter().sum::<usize>() == 100, "{holders:?}");
-    // Every third one holds nothing.
-    let stranger = |index: usize, request: &Acquire| match index % 3 {
+    // Every third ticket holds nothing.
+    let ticket_of = |index: usize, request: &Acquire| match index % 3 {
         0 => ask(&request.object).ticket,
         _ => request.ticket,
     };
     let renews: Vec<_> = (requests.iter().enumerate())
         .map(|(index, request)| Renew {
             object: request.object.clone(),
-            ticket: stranger(index, request),
+            ticket: ticket_of(index, request),
             lease: request.lease,
         })
         .collect();
@@ -108,15 +108,15 @@ async fn c13_batches_over_all_stripes_are_answered_in_order() {
 #[tokio::test]
 async fn c3_a_node_that_is_silent_fails_its_own_entries_only() {
     let cluster = start(RedisOptions::default());
-    let bed = Bed::on(&cluster.url());
-    let process = driven(bed.builder().request_timeout(REQUEST).steps().await.unwrap());
+    let fixture = Fixture::on(&cluster.url());
+    let process = driven(fixture.builder().request_timeout(REQUEST).steps().await.unwrap());
     let requests: Vec<_> = (0..60).map(|index| ask(&mutex(&format!("m{index}")))).collect();
     all(process.callers.acquire(&requests).await);
     cluster.nodes()[0].pause().unwrap();
     let watch = Stopwatch::start();
     let releases: Vec<_> = requests.iter().map(|request| freeing(request, None)).collect();
     let answers = process.callers.release(&releases).await;
-    // Also of a few nodes, one request's time: all ask at once.
+    // One request takes as long as several: all nodes are asked at once.
     assert!(watch.elapsed() < REQUEST + EPSILON, "{:?}", watch.elapsed());
     let freed = answers.iter().filter(|answer| matches!(answer, Ok(Kept::Yes))).count();
     let unknown = answers.iter().filter_map(|answer| answer.as_ref().err());
@@ -127,14 +127,14 @@ async fn c3_a_node_that_is_silent_fails_its_own_entries_only() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c14_c18_waiters_proceed_after_their_slot_has_moved() {
-    let bed = Bed::on(&SHARED.url());
-    let (holder, other) = (store(&bed).await, store(&bed).await);
+    let fixture = Fixture::on(&SHARED.url());
+    let (holder, other) = (store(&fixture).await, store(&fixture).await);
     let held = holder.mutex("moved", MutexOptions::default()).unwrap();
     let guard = held.lock().await.unwrap();
     let waiting = other.mutex("moved", MutexOptions::default()).unwrap();
     let waiters = waiters(&waiting, 20);
     queued(held.as_ref(), 20).await;
-    let slot = slot_of(&SHARED, &bed, "moved");
+    let slot = slot_of(&SHARED, &fixture, "moved");
     let from = SHARED.owner(slot).unwrap();
     SHARED.move_slot(slot, (from + 1) % 3).unwrap();
     assert!(guard.is_held());
@@ -145,19 +145,19 @@ async fn c14_c18_waiters_proceed_after_their_slot_has_moved() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c14_c18_hints_come_from_the_node_that_a_slot_has_moved_to() {
-    let bed = Bed::on(&SHARED.url());
-    let process = bed.process().await;
+    let fixture = Fixture::on(&SHARED.url());
+    let process = fixture.process().await;
     let (held, waiter) = (ask(&mutex("hints")), ask(&mutex("hints")));
     process.wake.watch(&held.object, true);
     for round in 0..2 {
         granted(&process, &held).await;
         waits(&process, &waiter).await;
         assert_eq!(release(&process, &held).await, Kept::Yes);
-        // Pushed, not polled: nobody asks whose turn it is.
+        // The hint is pushed: no poll asks for the next grants.
         assert_eq!(process.hint().await, waiter.ticket, "round {round}");
         granted(&process, &waiter).await;
         assert_eq!(release(&process, &waiter).await, Kept::Yes);
-        let slot = slot_of(&SHARED, &bed, "hints");
+        let slot = slot_of(&SHARED, &fixture, "hints");
         let from = SHARED.owner(slot).unwrap();
         SHARED.move_slot(slot, (from + 1) % 3).unwrap();
     }
@@ -165,11 +165,11 @@ async fn c14_c18_hints_come_from_the_node_that_a_slot_has_moved_to() {
 
 #[tokio::test]
 async fn c3_while_a_slot_is_on_its_way_requests_are_certainly_not_executed() {
-    let bed = Bed::on(&SHARED.url());
-    let process = driven(bed.builder().request_timeout(REQUEST).steps().await.unwrap());
+    let fixture = Fixture::on(&SHARED.url());
+    let process = driven(fixture.builder().request_timeout(REQUEST).steps().await.unwrap());
     let request = ask(&mutex("torn"));
     let token = granted(&process, &request).await;
-    let slot = slot_of(&SHARED, &bed, "torn");
+    let slot = slot_of(&SHARED, &fixture, "torn");
     let from = SHARED.owner(slot).unwrap();
     let to = (from + 1) % 3;
     let ids: Vec<_> = [from, to]
@@ -197,14 +197,14 @@ async fn c3_while_a_slot_is_on_its_way_requests_are_certainly_not_executed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c14_c18_waiters_proceed_after_a_failover() {
     let cluster = start(failing_fast());
-    let bed = Bed::on(&cluster.url());
-    let (holder, other) = (store(&bed).await, store(&bed).await);
+    let fixture = Fixture::on(&cluster.url());
+    let (holder, other) = (store(&fixture).await, store(&fixture).await);
     let held = holder.mutex("survives", MutexOptions::default()).unwrap();
     let guard = held.lock().await.unwrap();
     let waiting = other.mutex("survives", MutexOptions::default()).unwrap();
     let waiters = waiters(&waiting, 20);
     queued(held.as_ref(), 20).await;
-    let slot = slot_of(&cluster, &bed, "survives");
+    let slot = slot_of(&cluster, &fixture, "survives");
     let primary = cluster.owner(slot).unwrap();
     let replica = cluster.replica(primary).unwrap();
     let followed = async {
@@ -219,7 +219,7 @@ async fn c14_c18_waiters_proceed_after_a_failover() {
     guard.release().await.unwrap();
     let took = done(waiters, Duration::from_secs(5)).await;
     println!("20 waiters served {took:?} after the release, {:?} after the promotion", promoted.elapsed());
-    // The dead one comes back as a replica and is not asked.
+    // The dead node comes back as a replica, and gets no requests.
     cluster.nodes()[primary].restart().unwrap();
     cluster.await_ready().unwrap();
     held.lock().await.unwrap().release().await.unwrap();
@@ -228,13 +228,13 @@ async fn c14_c18_waiters_proceed_after_a_failover() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c18_a_promotion_without_a_failure_is_followed() {
     let cluster = start(RedisOptions::default());
-    let bed = Bed::on(&cluster.url());
-    let store = store(&bed).await;
+    let fixture = Fixture::on(&cluster.url());
+    let store = store(&fixture).await;
     let mutex = store.mutex("handed over", MutexOptions::default()).unwrap();
     let guard = mutex.lock().await.unwrap();
     let waiters = waiters(&mutex, 5);
     queued(mutex.as_ref(), 5).await;
-    // One after the other: the primaries elect the next one.
+    // One after the other, because the primaries elect the next one.
     for (primary, slot) in [(0, 0), (1, 6_000), (2, 16_383)] {
         let answer = cluster.nodes()[primary + 3].command(&["CLUSTER", "FAILOVER"]).unwrap();
         assert_eq!(answer, "+OK\r\n");
@@ -253,11 +253,12 @@ async fn c18_a_promotion_without_a_failure_is_followed() {
 #[tokio::test]
 async fn c3_a_cluster_without_all_slots_refuses_with_certainty() {
     let cluster = start(failing_fast());
-    let bed = Bed::on(&cluster.url());
-    let process = driven(bed.builder().request_timeout(Duration::from_millis(500)).steps().await.unwrap());
+    let fixture = Fixture::on(&cluster.url());
+    let process =
+        driven(fixture.builder().request_timeout(Duration::from_millis(500)).steps().await.unwrap());
     let requests: Vec<_> = (0..30).map(|index| ask(&mutex(&format!("m{index}")))).collect();
     all(process.callers.acquire(&requests).await);
-    // The replica first: nobody can take over.
+    // The replica first, so that no node can take over.
     cluster.nodes()[3].kill().unwrap();
     cluster.nodes()[0].kill().unwrap();
     let down = |node: usize| {
@@ -272,11 +273,11 @@ async fn c3_a_cluster_without_all_slots_refuses_with_certainty() {
     cluster.nodes()[0].restart().unwrap();
     let end = Instant::now() + Duration::from_secs(10);
     while process.callers.acquire(&requests[..]).await.iter().any(Result::is_err) {
-        assert!(Instant::now() < end, "the cluster is whole again");
+        assert!(Instant::now() < end, "the cluster has all slots again");
     }
 }
 
-/// Connections of others than the servers' own and the one that asks.
+/// Returns the number of connections to each node, without those between nodes and the one that asks.
 fn connections(cluster: &RedisCluster) -> Vec<usize> {
     let count = |node: usize| {
         let list = cluster.nodes()[node].command(&["CLIENT", "LIST", "TYPE", "normal"]).unwrap();
@@ -288,8 +289,8 @@ fn connections(cluster: &RedisCluster) -> Vec<usize> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_a_cluster_takes_two_connections_a_primary_and_one_a_stripe_with_waiters() {
     let cluster = start(RedisOptions::default());
-    let bed = Bed::on(&cluster.url());
-    let store = store(&bed).await;
+    let fixture = Fixture::on(&cluster.url());
+    let store = store(&fixture).await;
     let mut guards = Vec::new();
     let mut all = JoinSet::new();
     for index in 0..100 {
@@ -310,12 +311,12 @@ async fn c15_a_cluster_takes_two_connections_a_primary_and_one_a_stripe_with_wai
         guard.release().await.unwrap();
     }
     done(all, Duration::from_secs(20)).await;
-    // Without waiters the pops end, and one more waiter lets the idle ones go.
+    // Without waiters the pops end. With one more waiter the idle connections are dropped.
     let mutex = store.mutex("m0", MutexOptions::default()).unwrap();
     let guard = mutex.lock().await.unwrap();
     let waiters = waiters(&mutex, 1);
     let few = || async { connections(&cluster).iter().sum::<usize>() <= 5 + 2 * 3 };
-    eventually(Duration::from_secs(20), "the idle ones are let go", few).await;
+    eventually(Duration::from_secs(20), "the idle connections are dropped", few).await;
     println!("one waiter: {:?} connections", connections(&cluster));
     guard.release().await.unwrap();
     done(waiters, Duration::from_secs(5)).await;
@@ -324,13 +325,13 @@ async fn c15_a_cluster_takes_two_connections_a_primary_and_one_a_stripe_with_wai
 #[tokio::test]
 async fn c22_every_primary_is_checked() {
     let cluster = start(RedisOptions::default());
-    let bed = Bed::on(&cluster.url());
-    let steps = bed.builder().steps().await.unwrap();
+    let fixture = Fixture::on(&cluster.url());
+    let steps = fixture.builder().steps().await.unwrap();
     assert_eq!(steps.capabilities.survives_restart, Some(false));
     let node = &cluster.nodes()[2];
     node.command(&["CONFIG", "SET", "maxmemory", "100mb"]).unwrap();
     node.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).unwrap();
-    let error = bed.builder().steps().await.unwrap_err();
+    let error = fixture.builder().steps().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnsafeStore);
     assert!(error.to_string().contains(&format!("127.0.0.1:{}", node.port())), "{error}");
     assert!(error.to_string().contains("allkeys-lru"), "{error}");

@@ -2,29 +2,29 @@
 
 use stanchion_conformance::suite;
 
-use crate::deployed::Deployed;
+use crate::common::deployment::DeploymentFixture;
 
 /// One server.
 mod server {
     use super::*;
-    suite!(Deployed::server());
+    suite!(DeploymentFixture::server());
 }
 
 /// A cluster.
 mod cluster {
     use super::*;
-    suite!(Deployed::cluster());
+    suite!(DeploymentFixture::cluster());
 }
 
 /// A primary that sentinels announce.
 mod sentinel {
     use super::*;
-    suite!(Deployed::sentinel());
+    suite!(DeploymentFixture::sentinel());
 }
 
-/// A server that speaks TLS, to a user with no other rights than the manual's, while somebody flushes the server's
-/// scripts every 50 ms.
+/// A server with TLS, for a user with only the rights in the manual, while a thread flushes the scripts of the server every
+/// 50 ms.
 mod tls {
     use super::*;
-    suite!(Deployed::tls());
+    suite!(DeploymentFixture::tls());
 }

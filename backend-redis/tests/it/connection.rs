@@ -1,4 +1,4 @@
-//! Servers that are away, refuse, or are not fit.
+//! Servers that are away, refuse requests, or are not safe to use.
 
 #![allow(
     clippy::disallowed_methods,
@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::harness::*;
+use crate::common::*;
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::within;
@@ -22,7 +22,7 @@ async fn refusal(process: &Process, request: &Acquire) -> ErrorKind {
     process.callers.acquire(std::slice::from_ref(request)).await.remove(0).unwrap_err().kind()
 }
 
-/// The answer, however often it has to be asked for.
+/// Asks until there is an answer.
 async fn answer(process: &Process, request: &Acquire) -> Acquired {
     loop {
         match process.callers.acquire(std::slice::from_ref(request)).await.remove(0) {
@@ -32,37 +32,37 @@ async fn answer(process: &Process, request: &Acquire) -> Acquired {
     }
 }
 
-async fn command(bed: &Bed, words: &[&str]) {
-    let mut raw = bed.raw().await;
+async fn command(fixture: &Fixture, words: &[&str]) {
+    let mut raw = fixture.raw().await;
     let mut command = redis::cmd(words[0]);
     let _: redis::Value = command.arg(&words[1..]).query_async(&mut raw).await.unwrap();
 }
 
 #[tokio::test]
 async fn c3_a_server_that_is_away_was_not_asked() {
-    let (server, bed) = start(RedisOptions::default());
-    let process = bed.process().await;
+    let (server, fixture) = start(RedisOptions::default());
+    let process = fixture.process().await;
     granted(&process, &ask(&mutex("m"))).await;
     server.kill().unwrap();
     // The broken connection is noticed without a request.
     sleep(Duration::from_secs(1)).await;
     assert_eq!(refusal(&process, &ask(&mutex("m"))).await, ErrorKind::Unavailable);
     assert_eq!(process.wake.next().await.unwrap_err().kind(), ErrorKind::Unavailable);
-    assert_eq!(bed.builder().steps().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(fixture.builder().steps().await.unwrap_err().kind(), ErrorKind::Unavailable);
 }
 
 #[tokio::test]
 async fn c3_an_answer_that_does_not_come_is_unknown_and_a_retry_finds_out() {
-    let (server, bed) = start(RedisOptions::default());
+    let (server, fixture) = start(RedisOptions::default());
     const REQUEST: Duration = Duration::from_millis(300);
-    let process = driven(bed.builder().request_timeout(REQUEST).steps().await.unwrap());
+    let process = driven(fixture.builder().request_timeout(REQUEST).steps().await.unwrap());
     granted(&process, &ask(&mutex("other"))).await;
     let request = ask(&mutex("m"));
     server.pause().unwrap();
     let watch = Stopwatch::start();
     assert_eq!(refusal(&process, &request).await, ErrorKind::Unknown);
     assert!(watch.elapsed() < REQUEST + EPSILON, "{:?}", watch.elapsed());
-    // A new connection is accepted by the system, but not served.
+    // The system accepts a new connection, but the server does not serve it.
     assert_eq!(refusal(&process, &request).await, ErrorKind::Unavailable);
     server.resume().unwrap();
     let token = granted(&process, &request).await;
@@ -72,8 +72,8 @@ async fn c3_an_answer_that_does_not_come_is_unknown_and_a_retry_finds_out() {
 
 #[tokio::test]
 async fn c17_a_request_takes_a_third_of_its_lease_at_most() {
-    let (server, bed) = start(RedisOptions::default());
-    let process = driven(bed.builder().request_timeout(Duration::from_secs(30)).steps().await.unwrap());
+    let (server, fixture) = start(RedisOptions::default());
+    let process = driven(fixture.builder().request_timeout(Duration::from_secs(30)).steps().await.unwrap());
     granted(&process, &ask(&mutex("other"))).await;
     server.pause().unwrap();
     let request = Acquire { lease: ttl(3_000), ..ask(&mutex("m")) };
@@ -86,50 +86,51 @@ async fn c17_a_request_takes_a_third_of_its_lease_at_most() {
 
 #[tokio::test]
 async fn c18_holds_survive_a_restart_and_clients_come_back() {
-    let (server, bed) = start(RedisOptions::default().append_only(true));
-    let steps = bed.builder().steps().await.unwrap();
+    let (server, fixture) = start(RedisOptions::default().append_only(true));
+    let steps = fixture.builder().steps().await.unwrap();
     assert_eq!(steps.capabilities.survives_restart, Some(true));
     let process = driven(steps);
     let request = ask(&mutex("m"));
     let token = granted(&process, &request).await;
     server.kill().unwrap();
     server.restart().unwrap();
-    // The scripts are gone with the server: they are sent again.
-    let answer = within(Duration::from_secs(1), "it works again", answer(&process, &request)).await;
+    // The restart has lost the scripts: they are sent again.
+    let answer =
+        within(Duration::from_secs(1), "requests are served again", answer(&process, &request)).await;
     assert_eq!(answer, Acquired::Granted { token, limit: 1, born: 0 });
     assert_eq!(process.wake.next().await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn c18_forgotten_scripts_are_sent_again() {
-    let (_server, bed) = start(RedisOptions::default());
-    let process = bed.process().await;
+    let (_server, fixture) = start(RedisOptions::default());
+    let process = fixture.process().await;
     let request = ask(&mutex("m"));
     granted(&process, &request).await;
-    command(&bed, &["SCRIPT", "FLUSH"]).await;
+    command(&fixture, &["SCRIPT", "FLUSH"]).await;
     granted(&process, &request).await;
 }
 
 #[tokio::test]
 async fn c18_a_killed_connection_is_made_anew() {
-    let (_server, bed) = start(RedisOptions::default());
-    let process = bed.process().await;
+    let (_server, fixture) = start(RedisOptions::default());
+    let process = fixture.process().await;
     for _ in 0..3 {
-        command(&bed, &["CLIENT", "KILL", "TYPE", "normal"]).await;
+        command(&fixture, &["CLIENT", "KILL", "TYPE", "normal"]).await;
         let request = ask(&mutex("m"));
         let answer = within(Duration::from_secs(1), "another connection", answer(&process, &request)).await;
         assert!(is_granted(&answer), "{answer:?}");
-        command(&bed, &["FLUSHALL"]).await;
+        command(&fixture, &["FLUSHALL"]).await;
     }
 }
 
 #[test]
 fn c12_the_end_of_one_runtime_does_not_end_the_connection_of_another() {
-    let (_server, bed) = start(RedisOptions::default());
+    let (_server, fixture) = start(RedisOptions::default());
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (first, second) = (runtime(), runtime());
-    let process = first.block_on(bed.process());
-    // The first one is there, but nobody drives it.
+    let process = first.block_on(fixture.process());
+    // The connection of the first runtime is there, but nothing drives it.
     second.block_on(async { granted(&process, &ask(&mutex("a"))).await });
     first.block_on(async { granted(&process, &ask(&mutex("b"))).await });
     drop(first);
@@ -140,8 +141,8 @@ fn c12_the_end_of_one_runtime_does_not_end_the_connection_of_another() {
 
 #[tokio::test]
 async fn c4_a_dropped_request_leaves_the_others_answers_in_order() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
+    let fixture = Fixture::shared();
+    let process = fixture.process().await;
     for round in 0..200_u64 {
         let name = format!("m{round}");
         let request = ask_many(&semaphore(&name), 3, 7);
@@ -157,8 +158,8 @@ async fn c4_a_dropped_request_leaves_the_others_answers_in_order() {
 
 #[tokio::test]
 async fn c21_wrong_credentials_and_missing_rights_are_unauthorized() {
-    let (server, bed) = start(RedisOptions::default().password("s3cret"));
-    bed.process().await;
+    let (server, fixture) = start(RedisOptions::default().password("s3cret"));
+    fixture.process().await;
     let port = server.port();
     for url in [format!("redis://127.0.0.1:{port}/"), format!("redis://:wr0ng@127.0.0.1:{port}/")] {
         let error = RedisStore::builder(&url).unwrap().steps().await.unwrap_err();
@@ -166,19 +167,19 @@ async fn c21_wrong_credentials_and_missing_rights_are_unauthorized() {
         assert!(!format!("{error:?}").contains("wr0ng"));
         assert_eq!((error.operation(), error.store()), (Some("connect"), Some("redis")));
     }
-    command(&bed, &["ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-set", "-zadd"]).await;
+    command(&fixture, &["ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-set", "-zadd"]).await;
     let url = format!("redis://me:pw@127.0.0.1:{port}/");
     let process = driven(RedisStore::builder(&url).unwrap().steps().await.unwrap());
     assert_eq!(refusal(&process, &ask(&mutex("m"))).await, ErrorKind::Unauthorized);
     assert_eq!(refusal(&process, &ask(&semaphore("s"))).await, ErrorKind::Unauthorized);
-    assert!(bed.keys().await.is_empty());
+    assert!(fixture.keys().await.is_empty());
 }
 
 #[tokio::test]
 async fn c22_what_may_not_be_looked_at_is_not_refused() {
-    let (server, bed) = start(RedisOptions::default());
+    let (server, fixture) = start(RedisOptions::default());
     let url = format!("redis://me:pw@127.0.0.1:{}/", server.port());
-    command(&bed, &["ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-@admin", "-@dangerous"]).await;
+    command(&fixture, &["ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-@admin", "-@dangerous"]).await;
     let steps = RedisStore::builder(&url).unwrap().steps().await.unwrap();
     assert_eq!(steps.capabilities.survives_restart, None);
     let process = driven(steps);
@@ -191,27 +192,27 @@ async fn c22_what_may_not_be_looked_at_is_not_refused() {
 
 #[tokio::test]
 async fn c22_a_server_that_evicts_is_refused() {
-    let (_server, bed) = start(RedisOptions::default());
-    bed.process().await;
-    command(&bed, &["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]).await;
-    bed.process().await;
-    command(&bed, &["CONFIG", "SET", "maxmemory", "100mb"]).await;
-    let error = bed.builder().steps().await.unwrap_err();
+    let (_server, fixture) = start(RedisOptions::default());
+    fixture.process().await;
+    command(&fixture, &["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]).await;
+    fixture.process().await;
+    command(&fixture, &["CONFIG", "SET", "maxmemory", "100mb"]).await;
+    let error = fixture.builder().steps().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnsafeStore);
     assert!(error.to_string().contains("volatile-lru"), "{error}");
 }
 
 #[tokio::test]
 async fn c22_a_replica_is_refused_and_a_step_on_one_changes_nothing() {
-    let (primary, _bed) = start(RedisOptions::default());
-    let (_server, bed) = start(RedisOptions::default());
-    let process = bed.process().await;
-    command(&bed, &["REPLICAOF", "127.0.0.1", &primary.port().to_string()]).await;
+    let (primary, _fixture) = start(RedisOptions::default());
+    let (_server, fixture) = start(RedisOptions::default());
+    let process = fixture.process().await;
+    command(&fixture, &["REPLICAOF", "127.0.0.1", &primary.port().to_string()]).await;
     assert_eq!(refusal(&process, &ask(&mutex("m"))).await, ErrorKind::Unavailable);
     let end = Instant::now() + Duration::from_secs(10);
     loop {
-        // Until it is in step with its primary it refuses even to be asked.
-        let error = bed.builder().steps().await.unwrap_err();
+        // Until the replica is in step with its primary, it refuses even the question.
+        let error = fixture.builder().steps().await.unwrap_err();
         if error.kind() == ErrorKind::UnsafeStore {
             break;
         }
@@ -222,39 +223,39 @@ async fn c22_a_replica_is_refused_and_a_step_on_one_changes_nothing() {
 
 #[tokio::test]
 async fn c22_another_layout_is_refused_and_left_alone() {
-    let bed = Bed::shared();
-    bed.process().await;
-    bed.process().await;
-    let key = format!("{{{}/0}}:layout", bed.namespace);
-    command(&bed, &["SET", &key, "7"]).await;
-    let error = bed.builder().steps().await.unwrap_err();
+    let fixture = Fixture::shared();
+    fixture.process().await;
+    fixture.process().await;
+    let key = format!("{{{}/0}}:layout", fixture.namespace);
+    command(&fixture, &["SET", &key, "7"]).await;
+    let error = fixture.builder().steps().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConfigMismatch);
     assert!(error.to_string().contains("layout 7") && error.to_string().contains("layout 1"), "{error}");
-    let mut raw = bed.raw().await;
+    let mut raw = fixture.raw().await;
     let layout: String = redis::cmd("GET").arg(&key).query_async(&mut raw).await.unwrap();
     assert_eq!(layout, "7");
 }
 
 #[tokio::test]
 async fn c3_a_full_server_refuses_and_changes_nothing() {
-    let (_server, bed) = start(RedisOptions::default());
-    let process = bed.process().await;
+    let (_server, fixture) = start(RedisOptions::default());
+    let process = fixture.process().await;
     let request = ask(&mutex("m"));
     granted(&process, &request).await;
-    command(&bed, &["CONFIG", "SET", "maxmemory", "1"]).await;
+    command(&fixture, &["CONFIG", "SET", "maxmemory", "1"]).await;
     assert_eq!(refusal(&process, &ask(&mutex("n"))).await, ErrorKind::Unavailable);
-    let before = bed.keys().await.len();
-    command(&bed, &["CONFIG", "SET", "maxmemory", "0"]).await;
-    assert_eq!(before, 1, "the record of the first");
+    let before = fixture.keys().await.len();
+    command(&fixture, &["CONFIG", "SET", "maxmemory", "0"]).await;
+    assert_eq!(before, 1, "the record of the first mutex");
     granted(&process, &ask(&mutex("n"))).await;
     granted(&process, &request).await;
 }
 
 #[tokio::test]
 async fn c19_another_database_is_another_store() {
-    let (server, bed) = start(RedisOptions::default());
-    granted(&bed.process().await, &ask(&mutex("m"))).await;
-    let url = format!("redis://127.0.0.1:{}/3?namespace={}", server.port(), bed.namespace);
+    let (server, fixture) = start(RedisOptions::default());
+    granted(&fixture.process().await, &ask(&mutex("m"))).await;
+    let url = format!("redis://127.0.0.1:{}/3?namespace={}", server.port(), fixture.namespace);
     let process = driven(RedisStore::builder(&url).unwrap().steps().await.unwrap());
     granted(&process, &ask(&mutex("m"))).await;
     let url = format!("redis://127.0.0.1:{}/99", server.port());
@@ -264,11 +265,11 @@ async fn c19_another_database_is_another_store() {
 
 #[tokio::test]
 async fn c19_a_unix_socket_leads_to_the_same_names() {
-    let (server, bed) = start(RedisOptions::default().config("unixsocket redis.sock"));
+    let (server, fixture) = start(RedisOptions::default().config("unixsocket redis.sock"));
     let request = ask(&mutex("m"));
-    granted(&bed.process().await, &request).await;
+    granted(&fixture.process().await, &request).await;
     let path = server.dir().join("redis.sock");
-    let url = format!("redis+unix://{}?namespace={}", path.display(), bed.namespace);
+    let url = format!("redis+unix://{}?namespace={}", path.display(), fixture.namespace);
     let process = driven(RedisStore::builder(&url).unwrap().steps().await.unwrap());
     waits(&process, &ask(&mutex("m"))).await;
 }

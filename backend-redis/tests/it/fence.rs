@@ -1,4 +1,4 @@
-//! The resource-side guard: an older holder never writes after a newer one, whoever comes in whichever order.
+//! The guard of a resource: an older holder never writes after a newer one, in whichever order they come.
 
 #![allow(
     clippy::disallowed_methods,
@@ -6,7 +6,7 @@
     reason = "tests wait in real time, and fail by panic"
 )]
 
-use crate::harness::*;
+use crate::common::*;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use stanchion_core::{ErrorKind, FencingToken, Ticket};
@@ -20,15 +20,15 @@ fn token(number: u64) -> FencingToken {
     FencingToken::new(number).unwrap()
 }
 
-async fn fence(bed: &Bed) -> (RedisFence, String, MultiplexedConnection) {
-    let tag = format!("{{{}}}", bed.namespace);
-    (RedisFence::new(format!("{tag}:mark")), format!("{tag}:value"), bed.raw().await)
+async fn fence(fixture: &Fixture) -> (RedisFence, String, MultiplexedConnection) {
+    let tag = format!("{{{}}}", fixture.namespace);
+    (RedisFence::new(format!("{tag}:mark")), format!("{tag}:value"), fixture.raw().await)
 }
 
 #[tokio::test]
 async fn m9_smaller_tokens_and_other_tickets_are_refused() {
-    let bed = Bed::shared();
-    let (fence, key, mut raw) = fence(&bed).await;
+    let fixture = Fixture::shared();
+    let (fence, key, mut raw) = fence(&fixture).await;
     let (old, new) = (Ticket::random(), Ticket::random());
     fence.set(&mut raw, token(7), old, &key, "a").await.unwrap();
     fence.set(&mut raw, token(7), old, &key, "b").await.unwrap();
@@ -46,8 +46,8 @@ async fn m9_smaller_tokens_and_other_tickets_are_refused() {
 
 #[tokio::test]
 async fn m9_an_attached_hold_is_handed_over() {
-    let bed = Bed::shared();
-    let (fence, key, mut raw) = fence(&bed).await;
+    let fixture = Fixture::shared();
+    let (fence, key, mut raw) = fence(&fixture).await;
     let (from, to) = (Ticket::random(), Ticket::random());
     fence.set(&mut raw, token(7), from, &key, "a").await.unwrap();
     fence.hand_over(&mut raw, token(7), to).await.unwrap();
@@ -56,18 +56,18 @@ async fn m9_an_attached_hold_is_handed_over() {
     assert_eq!(fence.hand_over(&mut raw, token(6), from).await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
-/// Writers with growing tokens race; each value tells the token it was written with, and the order in which the server
-/// executed the writes is read back from a list that the same script appends to.
+/// Writers with growing tokens race. Each script that writes appends its token to a list, which shows the order in which
+/// the server executed the writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn m9_in_a_race_the_tokens_of_the_writes_never_fall() {
-    let bed = Bed::shared();
-    let tag = format!("{{{}}}", bed.namespace);
+    let fixture = Fixture::shared();
+    let tag = format!("{{{}}}", fixture.namespace);
     let append = "if not fenced(KEYS[1], ARGV[1], ARGV[2]) then return 0 end \
                   redis.call('RPUSH', KEYS[2], ARGV[1]) return 1";
     let script = redis::Script::new(&format!("{}{append}", RedisFence::GUARD));
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {
-        let (script, tag, mut raw) = (script.clone(), tag.clone(), bed.raw().await);
+        let (script, tag, mut raw) = (script.clone(), tag.clone(), fixture.raw().await);
         writers.spawn(async move {
             let (ticket, mut written) = (Ticket::random(), 0);
             for write in 0..WRITES {
@@ -82,7 +82,7 @@ async fn m9_in_a_race_the_tokens_of_the_writes_never_fall() {
     while let Some(count) = writers.join_next().await {
         written += count.unwrap();
     }
-    let log: Vec<u64> = bed.raw().await.lrange(format!("{tag}:log"), 0, -1).await.unwrap();
+    let log: Vec<u64> = fixture.raw().await.lrange(format!("{tag}:log"), 0, -1).await.unwrap();
     assert_eq!(log.len() as u64, written);
     assert!(log.windows(2).all(|pair| pair[0] < pair[1]), "{log:?}");
     assert_eq!(log.last(), Some(&(WRITERS * WRITES)), "the largest token is never refused");
@@ -90,9 +90,9 @@ async fn m9_in_a_race_the_tokens_of_the_writes_never_fall() {
 
 #[tokio::test]
 async fn m9_a_mark_of_somebody_elses_stops_the_write() {
-    let bed = Bed::shared();
-    let (fence, key, mut raw) = fence(&bed).await;
-    let _: () = raw.set(format!("{{{}}}:mark", bed.namespace), "mine").await.unwrap();
+    let fixture = Fixture::shared();
+    let (fence, key, mut raw) = fence(&fixture).await;
+    let _: () = raw.set(format!("{{{}}}:mark", fixture.namespace), "mine").await.unwrap();
     assert!(fence.set(&mut raw, token(7), Ticket::random(), &key, "x").await.is_err());
     let value: Option<String> = raw.get(&key).await.unwrap();
     assert_eq!(value, None);

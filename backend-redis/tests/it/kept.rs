@@ -1,4 +1,5 @@
-//! What is kept of names, queues and processes, and for how long: as the keys themselves tell, without a wait for their end.
+//! The keys of names, queues and processes, and how long they stay. The tests read the expiry of the keys instead of
+//! waiting for it.
 
 #![allow(
     clippy::disallowed_methods,
@@ -8,7 +9,7 @@
 
 use std::time::Duration;
 
-use crate::harness::*;
+use crate::common::*;
 use redis::AsyncCommands;
 use stanchion_conformance::EPSILON;
 use stanchion_core::OnMismatch;
@@ -19,60 +20,60 @@ use tokio::time::sleep;
 
 const RETENTION: Duration = Duration::from_secs(1);
 
-/// A process whose keys go soon after their last use.
-async fn forgetful(bed: &Bed) -> Process {
-    driven(bed.builder().retention(RETENTION, RETENTION).steps().await.unwrap())
+/// Makes a process whose keys expire soon after their last use.
+async fn forgetful(fixture: &Fixture) -> Process {
+    driven(fixture.builder().retention(RETENTION, RETENTION).steps().await.unwrap())
 }
 
-/// The one key with that part.
-async fn key(bed: &Bed, part: &str) -> String {
-    let found: Vec<_> = bed.keys().await.into_iter().filter(|key| key.contains(part)).collect();
+/// Returns the one key that contains `part`.
+async fn key(fixture: &Fixture, part: &str) -> String {
+    let found: Vec<_> = fixture.keys().await.into_iter().filter(|key| key.contains(part)).collect();
     let [key] = <[String; 1]>::try_from(found).expect("one such key");
     key
 }
 
-/// All keys of a semaphore with this name stay at least that long, in milliseconds.
-async fn all_stay(bed: &Bed, name: &str, least: i64) {
-    let mut raw = bed.raw().await;
+/// Checks that all keys of a semaphore stay for at least `least` milliseconds.
+async fn all_stay(fixture: &Fixture, name: &str, least: i64) {
+    let mut raw = fixture.raw().await;
     let keys: Vec<_> =
-        bed.keys().await.into_iter().filter(|key| key.ends_with(&format!(":{name}"))).collect();
+        fixture.keys().await.into_iter().filter(|key| key.ends_with(&format!(":{name}"))).collect();
     assert_eq!(keys.len(), 3, "the record, its expiries and its queue: {keys:?}");
     for key in keys {
         let left: i64 = raw.pttl(&key).await.unwrap();
-        assert!(left >= least, "{key} goes in {left} ms");
+        assert!(left >= least, "{key} expires in {left} ms");
     }
 }
 
 #[tokio::test]
 async fn c8_c16_what_is_kept_outlives_the_longest_lease_whatever_the_retention() {
-    let bed = Bed::shared();
-    let process = forgetful(&bed).await;
+    let fixture = Fixture::shared();
+    let process = forgetful(&fixture).await;
     let object = semaphore("s");
     granted(&process, &Acquire { lease: ttl(100_000), ..ask(&object) }).await;
     waits(&process, &Acquire { lease: ttl(30_000), ..ask(&object) }).await;
     waits(&process, &Acquire { lease: ttl(100), ..ask(&object) }).await;
-    all_stay(&bed, "s", 90_000).await;
-    // As if all that time had passed: the next word of the waiters gives their places a lease anew.
-    let mut raw = bed.raw().await;
+    all_stay(&fixture, "s", 90_000).await;
+    // As if all that time had passed. The next poll of the waiters gives their places a new lease.
+    let mut raw = fixture.raw().await;
     let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut raw).await.unwrap();
     let soon = seconds * 1_000_000 + micros + 20_000_000;
-    let _: () = raw.hset(key(&bed, "}:s:s").await, "kill", soon).await.unwrap();
+    let _: () = raw.hset(key(&fixture, "}:s:s").await, "kill", soon).await.unwrap();
     for part in ["}:s:s", "}:se:s", "}:sq:s"] {
-        let _: () = raw.pexpire(key(&bed, part).await, 20_000).await.unwrap();
+        let _: () = raw.pexpire(key(&fixture, part).await, 20_000).await.unwrap();
     }
     poll(&process, &object).await;
-    all_stay(&bed, "s", 25_000).await;
+    all_stay(&fixture, "s", 25_000).await;
 }
 
 #[tokio::test]
 async fn c20_the_limit_stays_when_the_last_hold_was_abandoned() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
+    let fixture = Fixture::shared();
+    let process = fixture.process().await;
     let object = semaphore("s");
     let first = Acquire { lease: ttl(100), ..ask_many(&object, 1, 3) };
     granted(&process, &first).await;
     sleep(Duration::from_millis(200)).await;
-    assert_eq!(renew(&process, &first).await, Kept::No, "it has expired");
+    assert_eq!(renew(&process, &first).await, Kept::No, "the hold has expired");
     let check = LimitCheck::First(OnMismatch::Refuse);
     let other = Acquire { check, ..ask_many(&object, 1, 4) };
     assert_eq!(acquire(&process, &other).await, Acquired::Mismatch { stored: 3 });
@@ -81,12 +82,12 @@ async fn c20_the_limit_stays_when_the_last_hold_was_abandoned() {
 
 #[tokio::test]
 async fn c25_a_held_mutex_that_was_looked_at_goes_with_all_its_keys() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
+    let fixture = Fixture::shared();
+    let process = fixture.process().await;
     let held = ask(&mutex("m"));
     granted(&process, &held).await;
     assert_eq!(process.callers.inspect(&held.object).await.unwrap().holders.len(), 1);
-    let (keys, mut raw) = (bed.keys().await, bed.raw().await);
+    let (keys, mut raw) = (fixture.keys().await, fixture.raw().await);
     assert!(keys.len() >= 2, "a record and its expiries: {keys:?}");
     for key in keys {
         let left: i64 = raw.pttl(&key).await.unwrap();
@@ -97,16 +98,16 @@ async fn c25_a_held_mutex_that_was_looked_at_goes_with_all_its_keys() {
 #[tokio::test]
 async fn c25_a_mailbox_that_nobody_empties_is_bounded() {
     const BOUND: usize = 10_000;
-    let bed = Bed::shared();
-    let process = bed.process().await;
+    let fixture = Fixture::shared();
+    let process = fixture.process().await;
     let object = semaphore("s");
-    let mut raw = bed.raw().await;
+    let mut raw = fixture.raw().await;
     for full in [false, true] {
         let (held, waiter) = (ask(&object), ask(&object));
         granted(&process, &held).await;
         waits(&process, &waiter).await;
         assert_eq!(release(&process, &held).await, Kept::Yes);
-        let mailbox = key(&bed, "}:box:").await;
+        let mailbox = key(&fixture, "}:box:").await;
         let last: String = raw.lindex(&mailbox, -1).await.unwrap();
         assert_eq!(last, waiter.ticket.to_string(), "the newest hint is there");
         let length: usize = raw.llen(&mailbox).await.unwrap();
@@ -121,51 +122,51 @@ async fn c25_a_mailbox_that_nobody_empties_is_bounded() {
 
 #[tokio::test]
 async fn c25_processes_unheard_for_a_day_are_forgotten() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
+    let fixture = Fixture::shared();
+    let process = fixture.process().await;
     let object = semaphore("s");
     granted(&process, &ask(&object)).await;
     waits(&process, &ask(&object)).await;
-    let (live, mut raw) = (key(&bed, "}:live").await, bed.raw().await);
-    // Heard in 1970, and judged dead in 1970.
+    let (live, mut raw) = (key(&fixture, "}:live").await, fixture.raw().await);
+    // One process was heard last in 1970, the other was judged dead in 1970.
     for (score, member) in [(1, "aa"), (-1, "bb")] {
         let _: () = raw.zadd(&live, member, score).await.unwrap();
     }
     let _: () = raw.pexpire(&live, 10_000).await.unwrap();
     poll(&process, &object).await;
     let left: i64 = raw.pttl(&live).await.unwrap();
-    assert!(left > 3_600_000, "it stays for a lease and the retention: {left} ms");
+    assert!(left > 3_600_000, "the key stays for a lease and the retention: {left} ms");
     let known: usize = raw.zcard(&live).await.unwrap();
-    assert_eq!(known, 1, "who polls");
+    assert_eq!(known, 1, "the process that polls");
 }
 
 #[tokio::test]
 async fn s6_a_waiter_larger_than_the_new_limit_stands_in_nobodys_way() {
-    let bed = Bed::shared();
-    let (process, other) = (bed.process().await, bed.process().await);
+    let fixture = Fixture::shared();
+    let (process, other) = (fixture.process().await, fixture.process().await);
     let object = semaphore("s");
     let (held, large) = (ask_many(&object, 4, 4), ask_many(&object, 3, 4));
     granted(&process, &held).await;
     waits(&process, &large).await;
     process.callers.resize(&object, 2).await.unwrap();
     assert_eq!(release(&process, &held).await, Kept::Yes);
-    // The large one lives, and has not asked again yet.
+    // The large waiter lives, and has not asked again yet.
     poll(&process, &object).await;
     granted(&other, &Acquire { queue: false, ..ask_many(&object, 1, 2) }).await;
 }
 
-/// Who asks is alive, whatever it was heard of last.
+/// A process that asks is alive, whenever it was heard last.
 #[tokio::test]
 async fn c16_a_process_does_not_overtake_its_own_waiters() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
+    let fixture = Fixture::shared();
+    let process = fixture.process().await;
     let object = semaphore("s");
     let (held, waiter) = (ask(&object), ask(&object));
     granted(&process, &held).await;
     waits(&process, &waiter).await;
-    let (live, mut raw) = (key(&bed, "}:live").await, bed.raw().await);
+    let (live, mut raw) = (key(&fixture, "}:live").await, fixture.raw().await);
     let processes: Vec<String> = raw.zrange(&live, 0, -1).await.unwrap();
-    // Silent for long, on a server where a grace has passed since.
+    // The process was silent for long, and a grace period has passed since.
     let _: () = raw.zadd(&live, &processes[0], 1).await.unwrap();
     let _: () = raw.set(live.replace("}:live", "}:grace"), 1_000_000).await.unwrap();
     assert_eq!(release(&process, &held).await, Kept::Yes);
@@ -174,12 +175,12 @@ async fn c16_a_process_does_not_overtake_its_own_waiters() {
     granted(&process, &waiter).await;
 }
 
-/// The last word of a dead waiter lies ahead then, and would make it live until the clock is there again.
+/// After the clock went back, a dead waiter was last heard in the future, and would count as live until that time.
 #[tokio::test]
 async fn c5_c7_a_dead_waiter_is_passed_over_also_after_the_clock_went_back() {
     let clock = Clock::new().unwrap();
-    let (_server, bed) = start(RedisOptions::default().clock(&clock));
-    let (holder, dead, next) = (bed.process().await, bed.process().await, bed.process().await);
+    let (_server, fixture) = start(RedisOptions::default().clock(&clock));
+    let (holder, dead, next) = (fixture.process().await, fixture.process().await, fixture.process().await);
     let object = semaphore("s");
     let (held, silent, waiter) = (ask(&object), ask(&object), ask(&object));
     granted(&holder, &held).await;

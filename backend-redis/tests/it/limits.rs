@@ -1,4 +1,4 @@
-//! The steps of limiters on a server: what is remembered, what is left, what a decision costs.
+//! The steps of limiters on a server: the answers that are kept, the keys that are left, the cost of a decision.
 
 #![allow(
     clippy::disallowed_methods,
@@ -9,10 +9,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::harness::*;
+use crate::common::*;
 use stanchion_conformance::stopwatch::Stopwatch;
-use stanchion_core::steps::{RequestId, LimitAsk, LimitCall, Limited, QuotaCheck, Refund};
 use stanchion_core::limiter::ExactQuota;
+use stanchion_core::steps::{LimitAsk, LimitCall, Limited, QuotaCheck, Refund, RequestId};
 use stanchion_core::{DecidedBy, ErrorKind, LimiterOptions, OutagePolicy, Quota, Store, Ticket};
 use stanchion_testbed::servers::RedisOptions;
 use tokio::time::sleep;
@@ -34,8 +34,8 @@ fn reserve(name: &str, ticket: Ticket, cost: u64) -> LimitCall {
     call(name, LimitAsk::Reserve { ticket, cost, max_wait: 1_000_000_000 })
 }
 
-async fn decide(process: &Process, flight: RequestId, calls: &[LimitCall]) -> Vec<Limited> {
-    all(process.callers.decide(flight, calls).await)
+async fn decide(process: &Process, id: RequestId, calls: &[LimitCall]) -> Vec<Limited> {
+    all(process.callers.decide(id, calls).await)
 }
 
 async fn refund(process: &Process, name: &str, ticket: Ticket) -> u64 {
@@ -44,14 +44,14 @@ async fn refund(process: &Process, name: &str, ticket: Ticket) -> u64 {
 
 #[tokio::test]
 async fn c25_every_key_expires_and_reservations_need_two_more() {
-    let bed = Bed::shared();
+    let fixture = Fixture::shared();
     let retention = Duration::from_secs(1);
-    let process = driven(bed.builder().retention(retention, retention).steps().await.unwrap());
-    let (mut lane, mut raw) = (Lane::new(), bed.raw().await);
+    let process = driven(fixture.builder().retention(retention, retention).steps().await.unwrap());
+    let (mut lane, mut raw) = (Lane::new(), fixture.raw().await);
     let ticket = Ticket::random();
     decide(&process, lane.depart(), &[take("l", 10)]).await;
-    assert_eq!(bed.keys().await.len(), 1);
-    // Full in 100 s, and the answers for 60 s.
+    assert_eq!(fixture.keys().await.len(), 1);
+    // The bucket is full in 100 s, and answers are kept for 60 s.
     let left = |key: String| {
         let mut raw = raw.clone();
         async move {
@@ -59,34 +59,34 @@ async fn c25_every_key_expires_and_reservations_need_two_more() {
             assert!((155..=170).contains(&left), "{key}: {left} s");
         }
     };
-    for key in bed.keys().await {
+    for key in fixture.keys().await {
         left(key).await;
     }
     process.callers.reset(&limiter("l")).await.unwrap();
-    let key = bed.keys().await.remove(0);
+    let key = fixture.keys().await.remove(0);
     let expiry: i64 = redis::cmd("TTL").arg(&key).query_async(&mut raw).await.unwrap();
-    assert!((55..=70).contains(&expiry), "full now: {expiry} s");
+    assert!((55..=70).contains(&expiry), "the bucket is full now: {expiry} s");
     decide(&process, lane.depart(), &[take("l", 10), reserve("l", ticket, 1)]).await;
-    assert_eq!(bed.keys().await.len(), 3);
-    for key in bed.keys().await {
+    assert_eq!(fixture.keys().await.len(), 3);
+    for key in fixture.keys().await {
         let left: i64 = redis::cmd("TTL").arg(&key).query_async(&mut raw).await.unwrap();
         assert!(left >= 155, "{key}: {left} s");
     }
     refund(&process, "l", ticket).await;
-    let of_refund = bed.keys().await;
+    let of_refund = fixture.keys().await;
     assert_eq!(of_refund.len(), 3, "its answer is remembered");
     // A refund alone, of a name without a bucket.
     refund(&process, "new", ticket).await;
-    for key in bed.keys().await {
+    for key in fixture.keys().await {
         let left: i64 = redis::cmd("TTL").arg(&key).query_async(&mut raw).await.unwrap();
         assert!(left >= 55, "{key}: {left} s");
     }
-    // What comes due leaves by itself.
+    // Reservations that come due leave by themselves.
     let quick = Quota::per(1, Duration::from_millis(20)).burst(1).validate().unwrap();
     let quick = |ask| LimitCall { quota: quick, ..call("quick", ask) };
     let ask = LimitAsk::Reserve { ticket, cost: 1, max_wait: 1_000_000 };
     decide(&process, lane.depart(), &[quick(LimitAsk::Take { cost: 1 }), quick(ask)]).await;
-    let of_quick = || async { bed.keys().await.iter().filter(|key| key.ends_with("quick")).count() };
+    let of_quick = || async { fixture.keys().await.iter().filter(|key| key.ends_with("quick")).count() };
     assert_eq!(of_quick().await, 3);
     sleep(Duration::from_millis(50)).await;
     decide(&process, lane.depart(), &[quick(LimitAsk::Take { cost: 0 })]).await;
@@ -95,11 +95,11 @@ async fn c25_every_key_expires_and_reservations_need_two_more() {
 
 #[tokio::test]
 async fn c25_lanes_that_ended_are_taken_out() {
-    let bed = Bed::shared();
-    let (process, mut raw) = (bed.process().await, bed.raw().await);
+    let fixture = Fixture::shared();
+    let (process, mut raw) = (fixture.process().await, fixture.raw().await);
     decide(&process, Lane::new().depart(), &[take("l", 1)]).await;
-    let key = bed.keys().await.remove(0);
-    // Answers of long ago, as they would be after many processes came and went.
+    let key = fixture.keys().await.remove(0);
+    // Old answers, as they would be after many processes came and went.
     let bucket: String = redis::cmd("HGET").arg(&key).arg("s").query_async(&mut raw).await.unwrap();
     let mut words: Vec<_> = bucket.split(' ').map(str::to_owned).collect();
     words[7] = "1001".to_owned();
@@ -118,15 +118,15 @@ async fn c25_lanes_that_ended_are_taken_out() {
     for _ in 0..100 {
         decide(&process, Lane::new().depart(), &[take("l", 0)]).await;
     }
-    assert_eq!(fields().await, 103, "what is younger than 60 s stays");
+    assert_eq!(fields().await, 103, "answers younger than 60 s stay");
 }
 
 #[tokio::test]
 async fn c19_a_foreign_key_is_named_and_left_alone() {
-    let bed = Bed::shared();
-    let (process, mut lane, mut raw) = (bed.process().await, Lane::new(), bed.raw().await);
+    let fixture = Fixture::shared();
+    let (process, mut lane, mut raw) = (fixture.process().await, Lane::new(), fixture.raw().await);
     decide(&process, lane.depart(), &[take("l", 1)]).await;
-    let record = bed.keys().await.remove(0);
+    let record = fixture.keys().await.remove(0);
     let places = record.replace("}:l:", "}:lz:");
     let () = redis::cmd("SET").arg(&places).arg("theirs").query_async(&mut raw).await.unwrap();
     let calls = [take("l", 9), reserve("l", Ticket::random(), 1), take("other", 1)];
@@ -140,7 +140,7 @@ async fn c19_a_foreign_key_is_named_and_left_alone() {
     assert_eq!(
         remaining(&decide(&process, lane.depart(), &[take("l", 0)]).await[0]),
         (true, 9),
-        "nothing of it"
+        "no part of the request was executed"
     );
     let () = redis::cmd("DEL").arg(&record).query_async(&mut raw).await.unwrap();
     let () = redis::cmd("SET").arg(&record).arg("theirs").query_async(&mut raw).await.unwrap();
@@ -157,28 +157,28 @@ async fn c19_a_foreign_key_is_named_and_left_alone() {
 }
 
 #[tokio::test]
-async fn l5_a_flight_of_any_size_is_four_calls_of_the_server() {
-    let (_server, bed) = start(RedisOptions::default());
-    let (process, mut lane) = (bed.process().await, Lane::new());
+async fn l5_a_batch_of_any_size_is_four_calls_of_the_server() {
+    let (_server, fixture) = start(RedisOptions::default());
+    let (process, mut lane) = (fixture.process().await, Lane::new());
     decide(&process, lane.depart(), &[take("l", 1)]).await;
-    let idle = bed.calls().await;
-    let idle = bed.calls().await - idle;
+    let idle = fixture.calls().await;
+    let idle = fixture.calls().await - idle;
     for size in [1, 500] {
-        let before = bed.calls().await;
+        let before = fixture.calls().await;
         decide(&process, lane.depart(), &vec![take("l", 1); size]).await;
         // EVALSHA, TIME, HMGET, HSET.
-        assert_eq!(bed.calls().await - before - idle, 4, "{size} calls");
+        assert_eq!(fixture.calls().await - before - idle, 4, "{size} calls");
     }
 }
 
 #[tokio::test]
 async fn l5_concurrent_callers_share_round_trips() {
-    let (_server, bed) = start(RedisOptions::default());
-    let store = bed.builder().connect().await.unwrap();
+    let (_server, fixture) = start(RedisOptions::default());
+    let store = fixture.builder().connect().await.unwrap();
     let options = LimiterOptions::new(Quota::per_hour(1).burst(2_000)).refusal_cache(false);
     let limiter = store.limiter("l", options).unwrap();
     limiter.allow().await.unwrap();
-    let before = bed.calls().await;
+    let before = fixture.calls().await;
     let calls: Vec<_> = (0..1_000)
         .map(|_| {
             let limiter = Arc::clone(&limiter);
@@ -189,15 +189,19 @@ async fn l5_concurrent_callers_share_round_trips() {
     for call in calls {
         told.push(call.await.unwrap());
     }
-    assert_eq!(told, (999..1_999).rev().collect::<Vec<_>>(), "each its own, in the order of arrival");
-    let calls = bed.calls().await - before;
+    assert_eq!(
+        told,
+        (999..1_999).rev().collect::<Vec<_>>(),
+        "each call has its own answer, in the order of arrival"
+    );
+    let calls = fixture.calls().await - before;
     assert!(calls <= 30, "{calls} calls for 1,000 decisions");
 }
 
 #[tokio::test]
 async fn l10_c18_without_its_server_the_policy_decides_and_then_the_server_again() {
-    let (server, bed) = start(RedisOptions::default().append_only(true));
-    let store = bed.builder().connect().await.unwrap();
+    let (server, fixture) = start(RedisOptions::default().append_only(true));
+    let store = fixture.builder().connect().await.unwrap();
     let options = LimiterOptions::new(Quota::per_hour(1).burst(5));
     let closed = store.limiter("l", options.clone()).unwrap();
     let open = store.limiter("l", options.outage(OutagePolicy::FailOpen)).unwrap();

@@ -1,4 +1,4 @@
-//! Logins that take longer than a request of a short lease may.
+//! Logins that take longer than a request with a short lease may.
 
 #![allow(
     clippy::disallowed_methods,
@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::harness::*;
+use crate::common::*;
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
 use stanchion_conformance::support::within;
@@ -19,21 +19,21 @@ use tokio::time::sleep;
 
 const LOGIN: Duration = Duration::from_millis(400);
 
-/// A way to a server by which a login takes its time, and nothing else.
-fn slow_way(server: &RedisServer) -> (Proxy, Bed) {
-    let way = Proxy::to(&server.url()).unwrap();
-    way.slow_logins(LOGIN);
-    let bed = Bed::on(&way.url(&server.url()));
-    (way, bed)
+/// Starts a proxy to a server that slows down logins and nothing else.
+fn slow_proxy(server: &RedisServer) -> (Proxy, Fixture) {
+    let proxy = Proxy::to(&server.url()).unwrap();
+    proxy.slow_logins(LOGIN);
+    let fixture = Fixture::on(&proxy.url(&server.url()));
+    (proxy, fixture)
 }
 
 #[tokio::test]
 async fn c18_a_login_that_takes_longer_than_a_request_is_made_for_the_next() {
-    let (server, _bed) = start(RedisOptions::default());
-    let (way, bed) = slow_way(&server);
-    let process = bed.process().await;
-    let before = way.connections().len();
-    // The engine's own link, which has not connected yet.
+    let (server, _fixture) = start(RedisOptions::default());
+    let (proxy, fixture) = slow_proxy(&server);
+    let process = fixture.process().await;
+    let before = proxy.connections().len();
+    // The link of the engine has not connected yet.
     let request = Acquire { lease: ttl(150), ..ask(&semaphore("s")) };
     let mut attempts = 0;
     let connecting = async {
@@ -45,18 +45,18 @@ async fn c18_a_login_that_takes_longer_than_a_request_is_made_for_the_next() {
             }
         }
     };
-    // Never, if each request that gives up takes its login along.
+    // There would never be an answer if each request that gives up ended its login.
     let answer = within(LOGIN * 2 + EPSILON, "a connection", connecting).await;
     assert!(matches!(answer, Acquired::Granted { .. }), "{answer:?}");
-    // A request takes an eighth of the time of a login, and a connection is given up where its first answer is late.
-    let logins = way.connections().len() - before;
-    assert!(logins * 2 <= attempts + 1, "{attempts} requests began {logins}: {}", way.report());
+    // A request takes an eighth of the time of a login, and a connection is dropped if its first answer is late.
+    let logins = proxy.connections().len() - before;
+    assert!(logins * 2 <= attempts + 1, "{attempts} requests began {logins}: {}", proxy.report());
 }
 
 #[tokio::test]
 async fn c4_a_short_lease_cuts_no_others_cancel() {
-    let (server, bed) = start(RedisOptions::default());
-    let process = bed.process().await;
+    let (server, fixture) = start(RedisOptions::default());
+    let process = fixture.process().await;
     let cancel = |name: &str, lease| {
         let request = ask(&semaphore(name));
         Cancel { object: request.object, ticket: request.ticket, lease }
@@ -68,18 +68,18 @@ async fn c4_a_short_lease_cuts_no_others_cancel() {
         sleep(Duration::from_millis(300)).await;
         server.resume().unwrap();
     };
-    // In the time of a request, not of the shortest lease.
+    // The batch has the time of a request, not that of the shortest lease.
     all(tokio::join!(process.own.cancel(&batch), resumed).0);
 }
 
 #[tokio::test]
 async fn c18_a_caller_that_does_not_poll_keeps_no_other_from_connecting() {
-    let (server, _bed) = start(RedisOptions::default());
-    let (_way, bed) = slow_way(&server);
-    let process = bed.process().await;
+    let (server, _fixture) = start(RedisOptions::default());
+    let (_proxy, fixture) = slow_proxy(&server);
+    let process = fixture.process().await;
     let [first, second] = [ask(&semaphore("a")), ask(&semaphore("b"))];
     let mut parked = Box::pin(process.own.acquire(std::slice::from_ref(&first)));
-    // It is polled while it connects, and then no more.
+    // The future is polled while it connects, and then no more.
     assert!(timeout(LOGIN / 4, &mut parked).await.is_err());
     let watch = Stopwatch::start();
     let answer = process.own.acquire(std::slice::from_ref(&second)).await.remove(0);
@@ -93,9 +93,9 @@ fn c18_runtimes_that_take_turns_leave_each_others_attempts_alone() {
     let runtime =
         || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (here, there) = (runtime(), runtime());
-    let (server, _bed) = start(RedisOptions::default());
-    let (_way, bed) = slow_way(&server);
-    let process = here.block_on(bed.process());
+    let (server, _fixture) = start(RedisOptions::default());
+    let (_proxy, fixture) = slow_proxy(&server);
+    let process = here.block_on(fixture.process());
     let request = Acquire { lease: ttl(150), ..ask(&semaphore("s")) };
     let granted = |runtime: &tokio::runtime::Runtime| {
         let answer = runtime.block_on(process.own.acquire(std::slice::from_ref(&request))).remove(0);

@@ -1,12 +1,12 @@
-//! Bugs planted into the Redis store, its scripts and its clients: each is caught by what is named for it.
+//! Bugs planted into the Redis store, its scripts and its clients. The check named for each bug catches it.
 
 #![allow(clippy::disallowed_methods, reason = "a test owns its runtime and waits in real time")]
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use crate::deployed::Deployed;
-use crate::harness::Bed;
+use crate::common::Fixture;
+use crate::common::deployment::DeploymentFixture;
 use stanchion_campaign::history::{Report, Rule};
 use stanchion_campaign::plant::{Bug, Catch, PlantedHarness, plant, planted, scenes};
 use stanchion_conformance::{steps, suite};
@@ -17,12 +17,12 @@ use stanchion_testbed::servers::{RedisOptions, RedisServer};
 use tokio::sync::Barrier;
 use tokio::time::sleep;
 
-/// Long enough for every case here, and short enough for one that a bug holds up.
-const LIMIT: Duration = Duration::from_secs(20);
+/// Timeout of a case: long enough for every case here, and short for one that a bug holds up.
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// The lease of a holder whose store hangs.
 const TTL: Duration = Duration::from_secs(1);
 
-/// Texts of the scripts, each with what a mistake makes of it.
+/// Texts of the scripts, each with the text that replaces it.
 type Mistake = &'static [(&'static str, &'static str)];
 
 const BARE_COUNTER: Mistake = &[
@@ -43,8 +43,8 @@ const RETRY_KEEPS_ITS_LEASE: Mistake = &[(
     "local _, token = extend(o, lease)",
     "local token = tonumber(string.match(o.hold, '^%d+ %d+ %d+ (%d+)'))",
 )];
-const TOMBSTONE_IS_IGNORED: Mistake = &[("if o.tomb then return { 2 } end", "")];
-const RETRIED_RELEASE_IS_LOST: Mistake = &[("return { o.tomb == by and 1 or 0 }", "return { 0 }")];
+const TOMBSTONE_IS_IGNORED: Mistake = &[("if o.tombstone then return { 2 } end", "")];
+const RETRIED_RELEASE_IS_LOST: Mistake = &[("return { o.tombstone == by and 1 or 0 }", "return { 0 }")];
 const CLOCK: &str = "local now = min(clock[1] * 1000000 + clock[2], MAX)";
 
 planted! {
@@ -80,15 +80,15 @@ planted! {
     ];
 }
 
-/// A server that is told scripts by the clients of this file only.
+/// A server that receives scripts from the clients of this file only.
 fn server() -> String {
     static SERVER: LazyLock<RedisServer> =
         LazyLock::new(|| RedisServer::start(RedisOptions::default()).expect("a redis-server"));
     SERVER.url()
 }
 
-/// A way to that server on which each of these texts becomes the other. It stays until the test program ends.
-fn way<T: AsRef<str>>(rewrites: &[(&str, T)]) -> (&'static Proxy, String) {
+/// Starts a proxy to that server, which replaces each of these texts. It runs until the test program ends.
+fn proxy_with<T: AsRef<str>>(rewrites: &[(&str, T)]) -> (&'static Proxy, String) {
     let proxy = Box::leak(Box::new(Proxy::to(&server()).expect("a proxy")));
     for (from, to) in rewrites {
         proxy.rewrite(from, to.as_ref());
@@ -96,11 +96,11 @@ fn way<T: AsRef<str>>(rewrites: &[(&str, T)]) -> (&'static Proxy, String) {
     (proxy, proxy.url(&server()))
 }
 
-/// The way on which scripts have the mistake; or are carried the same way, and have none.
-fn way_of(mistake: Mistake, planted: bool) -> (&'static Proxy, String) {
+/// Starts a proxy that plants the mistake into scripts, or else one that replaces each text by itself.
+fn proxy_of(mistake: Mistake, planted: bool) -> (&'static Proxy, String) {
     let rewrites: Vec<_> =
         mistake.iter().map(|(right, wrong)| (*right, if planted { wrong } else { right })).collect();
-    way(&rewrites)
+    proxy_with(&rewrites)
 }
 
 fn case(path: &str) -> suite::Case {
@@ -109,23 +109,26 @@ fn case(path: &str) -> suite::Case {
 
 fn by_case(path: &str, mistake: Mistake) -> Catch {
     let verdict = |planted| {
-        suite::verdict(case(path), LIMIT, move || async move {
-            Deployed::by(way_of(mistake, planted).1, &server())
+        suite::verdict(case(path), TIMEOUT, move || async move {
+            DeploymentFixture::through(proxy_of(mistake, planted).1, &server())
         })
     };
     Catch::by_case(path, verdict(true), &verdict(false))
 }
 
 fn by_step(path: &str, mistake: Mistake) -> Catch {
-    let verdict =
-        |planted| steps::verdict(path, LIMIT, move || async move { Bed::on(&way_of(mistake, planted).1) });
+    let verdict = |planted| {
+        steps::verdict(path, TIMEOUT, move || async move { Fixture::on(&proxy_of(mistake, planted).1) })
+    };
     Catch::by_case(path, verdict(true), &verdict(false))
 }
 
-/// A bug of clients.
+/// Plants a bug into clients.
 fn by_client(bug: Bug, path: &str) -> Catch {
     let verdict = |bug| {
-        suite::verdict(case(path), LIMIT, move || async move { PlantedHarness::new(Deployed::server(), bug) })
+        suite::verdict(case(path), TIMEOUT, move || async move {
+            PlantedHarness::new(DeploymentFixture::server(), bug)
+        })
     };
     Catch::by_case(path, verdict(Some(bug)), &verdict(None))
 }
@@ -139,12 +142,14 @@ fn namespace() -> String {
     format!("t{}", Ticket::random())
 }
 
-/// Two clients with clocks of their own, of which the second is half a day ahead or is not.
+/// Two clients with clocks of their own. The second is half a day ahead, or is not.
 fn by_clocks() -> Catch {
     let clocks = async |ahead: u32| -> Report {
-        let way_at = |ahead| way(&[(CLOCK, CLOCK.replace("clock[1]", &format!("(clock[1] + {ahead})")))]).1;
+        let proxy_at =
+            |ahead| proxy_with(&[(CLOCK, CLOCK.replace("clock[1]", &format!("(clock[1] + {ahead})")))]).1;
         let namespace = namespace();
-        let (first, second) = (store(&way_at(0), &namespace).await, store(&way_at(ahead), &namespace).await);
+        let (first, second) =
+            (store(&proxy_at(0), &namespace).await, store(&proxy_at(ahead), &namespace).await);
         scenes::bucket(&[first.as_ref(), second.as_ref()]).await.expect("a history")
     };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -152,11 +157,11 @@ fn by_clocks() -> Catch {
     Catch::by_rule(Rule::OverTheRate, &with, &without)
 }
 
-/// A caller loses the reply to one of his charges.
+/// A caller loses the reply to one of its charges.
 fn by_charges() -> Catch {
     let charges = async |planted| -> Report {
-        let (proxy, way) = way_of(CHARGED_AGAIN, planted);
-        let store = store(&way, &namespace()).await;
+        let (proxy, url) = proxy_of(CHARGED_AGAIN, planted);
+        let store = store(&url, &namespace()).await;
         let lost = proxy.on(When::nth(3).named("EVAL"), Action::DropReply(Then::Reset));
         let report = scenes::bucket(&[store.as_ref()]).await.expect("a history");
         assert_eq!(lost.fired(), 1, "{}", proxy.report());

@@ -1,4 +1,4 @@
-//! Processes that insert the same items into one filter: each item is new to one of them (B3).
+//! Processes that insert the same items into one filter. Each item is new to one process (B3).
 
 #![cfg(feature = "bloom")]
 #![allow(
@@ -17,16 +17,16 @@ use stanchion_testbed::servers::{RedisOptions, RedisServer};
 
 const PROCESSES: usize = 8;
 const BATCH: usize = 500;
-/// Among the environment of a child: its number, and the URL.
+/// The environment variable of a child: its number, and the URL.
 const CHILD: &str = "STANCHION_BLOOM_CHILD";
 
-/// How many items there are.
+/// Returns the number of items.
 fn count() -> usize {
     env::var("STANCHION_BLOOM_ITEMS").map_or(20_000, |count| count.parse().unwrap())
 }
 
-/// The child half: connects, says so, inserts all items once told to, and prints which were new. Half of the processes
-/// begin at the first item, and each other one elsewhere.
+/// The child process. It connects, prints that it is ready, waits for a line, inserts all items, and prints which were new.
+/// Half of the processes begin at the first item, and each of the others elsewhere.
 #[tokio::main(flavor = "current_thread")]
 async fn insert(number: usize, url: &str) {
     let store = RedisStore::connect(url).await.unwrap();
@@ -67,11 +67,12 @@ impl Worker {
         Self { told: child.stdin.take().unwrap(), child, lines }
     }
 
-    /// What it prints up to this line.
+    /// Returns the lines that the process prints up to this one.
     fn until(&mut self, last: &str) -> Vec<String> {
         let mut lines = Vec::new();
         loop {
-            let line = self.lines.next().unwrap_or_else(|| panic!("it ended before {last:?}")).unwrap();
+            let line =
+                self.lines.next().unwrap_or_else(|| panic!("the process ended before {last:?}")).unwrap();
             if line == last {
                 return lines;
             }

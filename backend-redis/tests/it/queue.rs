@@ -1,10 +1,10 @@
-//! What waiting costs the server, and hints that are none.
+//! The cost of waiting for the server, and forged hints.
 
 #![allow(clippy::disallowed_methods, reason = "tests wait in real time")]
 
 use std::time::Duration;
 
-use crate::harness::*;
+use crate::common::*;
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_conformance::support::within;
 use stanchion_core::Ticket;
@@ -13,21 +13,21 @@ use stanchion_testbed::servers::RedisOptions;
 
 #[tokio::test]
 async fn c14_forged_and_lost_hints_do_no_harm() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
+    let fixture = Fixture::shared();
+    let process = fixture.process().await;
     let object = mutex("m");
     let (held, waiter) = (ask(&object), ask(&object));
     granted(&process, &held).await;
     waits(&process, &waiter).await;
     release(&process, &held).await;
-    let mut raw = bed.raw().await;
-    let mailbox = bed.keys().await.into_iter().find(|key| key.contains("box:")).expect("a mailbox");
-    let strangers = ["hello".to_owned(), Ticket::random().to_string()];
+    let mut raw = fixture.raw().await;
+    let mailbox = fixture.keys().await.into_iter().find(|key| key.contains("box:")).expect("a mailbox");
+    let forged = ["hello".to_owned(), Ticket::random().to_string()];
     let _: () = redis::cmd("DEL").arg(&mailbox).query_async(&mut raw).await.unwrap();
-    let _: () = redis::cmd("RPUSH").arg(&mailbox).arg(&strangers).query_async(&mut raw).await.unwrap();
+    let _: () = redis::cmd("RPUSH").arg(&mailbox).arg(&forged).query_async(&mut raw).await.unwrap();
     assert_eq!(process.wake.next().await.unwrap(), []);
-    assert_eq!(process.wake.next().await.unwrap()[0].to_string(), strangers[1]);
-    // What somebody else keeps under that key costs the hints only.
+    assert_eq!(process.wake.next().await.unwrap()[0].to_string(), forged[1]);
+    // A foreign value under that key costs the hints only.
     let _: () = redis::cmd("SET").arg(&mailbox).arg("foreign").query_async(&mut raw).await.unwrap();
     assert_eq!(poll(&process, &object).await.ready, [waiter.ticket]);
     granted(&process, &waiter).await;
@@ -38,8 +38,8 @@ async fn c14_forged_and_lost_hints_do_no_harm() {
 
 #[tokio::test]
 async fn c14_a_wake_call_dropped_half_way_does_not_keep_the_next_one() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
+    let fixture = Fixture::shared();
+    let process = fixture.process().await;
     for _ in 0..3 {
         assert!(timeout(Duration::from_millis(50), process.wake.next()).await.is_err());
     }
@@ -55,10 +55,10 @@ async fn c14_a_wake_call_dropped_half_way_does_not_keep_the_next_one() {
 
 #[tokio::test]
 async fn c15_a_release_costs_the_same_whatever_the_number_of_waiters() {
-    let (_server, bed) = start(RedisOptions::default());
-    let process = bed.process().await;
+    let (_server, fixture) = start(RedisOptions::default());
+    let process = fixture.process().await;
     let mut costs = Vec::new();
-    // The first one brings the script along.
+    // The first release sends the text of the script.
     for count in [1, 4, 200] {
         let object = mutex(&format!("m{count}"));
         let held = ask(&object);
@@ -66,28 +66,28 @@ async fn c15_a_release_costs_the_same_whatever_the_number_of_waiters() {
         for _ in 0..count {
             waits(&process, &ask(&object)).await;
         }
-        let before = bed.calls().await;
+        let before = fixture.calls().await;
         release(&process, &held).await;
-        costs.push(bed.calls().await - before);
+        costs.push(fixture.calls().await - before);
     }
     assert_eq!(costs[1], costs[2], "commands inside one release");
 }
 
 #[tokio::test]
 async fn c15_an_uncontended_lock_costs_three_commands_inside_and_its_release_three() {
-    let (_server, bed) = start(RedisOptions::default());
-    let process = bed.process().await;
+    let (_server, fixture) = start(RedisOptions::default());
+    let process = fixture.process().await;
     let mut costs = Vec::new();
     for _ in 0..3 {
         let request = ask(&mutex("m"));
-        let at = [bed.calls().await, {
+        let at = [fixture.calls().await, {
             granted(&process, &request).await;
-            bed.calls().await
+            fixture.calls().await
         }];
         release(&process, &request).await;
-        costs.push((at[1] - at[0], bed.calls().await - at[1]));
+        costs.push((at[1] - at[0], fixture.calls().await - at[1]));
     }
-    // Each interval has the script's own command and the one question in it.
+    // Each interval includes the call of the script, and the question for the counter.
     let question = 2;
     assert_eq!(costs[1], (3 + question, 3 + question));
     assert_eq!(costs[2], costs[1]);

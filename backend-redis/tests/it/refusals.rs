@@ -1,5 +1,5 @@
-//! Every refusal of a server, by its real cause: what was certainly not executed is `Unavailable`, and works again when
-//! the cause is gone (C3). Those of a cluster are in `cluster.rs`.
+//! Every refusal of a server, by its real cause. A request that was certainly not executed is `Unavailable`, and works
+//! again when the cause is gone (C3). The refusals of a cluster are in `cluster.rs`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use crate::harness::*;
+use crate::common::*;
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_conformance::support::{eventually, within};
 use stanchion_core::steps::{Acquired, Force, Kept, Renew};
@@ -22,15 +22,15 @@ async fn refusal(process: &Process, name: &str) -> Error {
     process.callers.acquire(&[ask(&mutex(name))]).await.remove(0).unwrap_err()
 }
 
-/// The refusal is this one, it is certain, and nothing is there that was not there before.
-async fn refused_for_now(bed: &Bed, process: &Process, code: &str) {
-    let before = bed.keys().await.len();
+/// Checks that requests are refused with this code, that the refusal is certain, and that no key was made.
+async fn refused_for_now(fixture: &Fixture, process: &Process, code: &str) {
+    let before = fixture.keys().await.len();
     for name in ["refused", "held"] {
         let error = refusal(process, name).await;
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{name}: {error:?}");
         assert!(error.to_string().contains(code), "{name}: {error}");
     }
-    assert_eq!(bed.keys().await.len(), before);
+    assert_eq!(fixture.keys().await.len(), before);
 }
 
 fn set(server: &RedisServer, setting: &str, value: &str) {
@@ -39,8 +39,8 @@ fn set(server: &RedisServer, setting: &str, value: &str) {
 
 #[tokio::test]
 async fn noscript_is_answered_with_the_text() {
-    let (server, bed) = start(RedisOptions::default());
-    let process = bed.process().await;
+    let (server, fixture) = start(RedisOptions::default());
+    let process = fixture.process().await;
     granted(&process, &ask(&mutex("a"))).await;
     server.command(&["SCRIPT", "FLUSH"]).unwrap();
     granted(&process, &ask(&mutex("b"))).await;
@@ -48,38 +48,38 @@ async fn noscript_is_answered_with_the_text() {
 
 #[tokio::test]
 async fn oom_readonly_and_noreplicas_change_nothing() {
-    let (server, bed) = start(RedisOptions::default());
-    let process = bed.process().await;
+    let (server, fixture) = start(RedisOptions::default());
+    let process = fixture.process().await;
     granted(&process, &ask(&mutex("held"))).await;
     for (code, setting, refusing, serving) in
         [("OOM", "maxmemory", "1", "0"), ("NOREPLICAS", "min-replicas-to-write", "1", "0")]
     {
         set(&server, setting, refusing);
-        refused_for_now(&bed, &process, code).await;
+        refused_for_now(&fixture, &process, code).await;
         set(&server, setting, serving);
         granted(&process, &ask(&mutex(code))).await;
     }
-    // Of nobody.
+    // A replica of no server.
     server.command(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
-    refused_for_now(&bed, &process, "READONLY").await;
+    refused_for_now(&fixture, &process, "READONLY").await;
     server.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
     granted(&process, &ask(&mutex("READONLY"))).await;
 }
 
 #[tokio::test]
 async fn what_frees_needs_no_memory() {
-    let (server, bed) = start(RedisOptions::default());
-    let (process, mut raw) = (bed.process().await, bed.raw().await);
+    let (server, fixture) = start(RedisOptions::default());
+    let (process, mut raw) = (fixture.process().await, fixture.raw().await);
     let group = wait_group("g");
-    let [plain, doubted, forced] = ["plain", "doubted", "forced"].map(|name| ask(&mutex(name)));
+    let [uncontended, doubted, forced] = ["uncontended", "doubted", "forced"].map(|name| ask(&mutex(name)));
     let [held, cancelled] = [1, 2].map(|_| ask_many(&semaphore("s"), 2, 4));
     let (member, waiter, gone) = (ask_many(&group, 1, 9), ask(&semaphore("s")), ask(&semaphore("s")));
-    for request in [&plain, &doubted, &forced, &held, &cancelled, &member] {
+    for request in [&uncontended, &doubted, &forced, &held, &cancelled, &member] {
         granted(&process, request).await;
     }
     waits(&process, &gone).await;
     waits(&process, &waiter).await;
-    let key = bed.keys().await.into_iter().find(|key| key.ends_with(":m:plain")).unwrap();
+    let key = fixture.keys().await.into_iter().find(|key| key.ends_with(":m:uncontended")).unwrap();
     // As if the clock had gone back by some years since the grant.
     let record: String = redis::cmd("GET").arg(&key).query_async(&mut raw).await.unwrap();
     let ahead = format!("{}3{}", &record[..86], &record[87..]);
@@ -90,7 +90,7 @@ async fn what_frees_needs_no_memory() {
         let renew = Renew { object: held.object.clone(), ticket: held.ticket, lease: held.lease };
         assert_eq!(one(process.own.renew(&[renew]).await), Kept::Yes);
     }
-    assert_eq!(release(&process, &plain).await, Kept::Yes);
+    assert_eq!(release(&process, &uncontended).await, Kept::Yes);
     let left: u64 = redis::cmd("PTTL").arg(&key).query_async(&mut raw).await.unwrap();
     assert!(left > 24 * 60 * 60 * 1000, "{left} ms");
     let in_doubt = freeing(&doubted, Some(doubted.lease));
@@ -101,7 +101,7 @@ async fn what_frees_needs_no_memory() {
     cancel(&process, &cancelled).await;
     assert_eq!(process.hint().await, waiter.ticket);
     assert_eq!(release(&process, &held).await, Kept::Yes);
-    // Also where there is nothing to free: the acquire may be under way.
+    // A cancel works also without a hold: the acquire may be under way.
     let late = ask(&mutex("late"));
     cancel(&process, &late).await;
     assert_eq!(refusal(&process, "new").await.kind(), ErrorKind::Unavailable);
@@ -110,8 +110,8 @@ async fn what_frees_needs_no_memory() {
         assert_eq!(acquire(&process, request).await, Acquired::Cancelled);
     }
     assert!(
-        granted(&process, &ask(&plain.object)).await.get() >= 3_000_000_000_000_000,
-        "the token of before"
+        granted(&process, &ask(&uncontended.object)).await.get() >= 3_000_000_000_000_000,
+        "larger than the token before"
     );
     cancel(&process, &waiter).await;
     for request in [&ask_many(&semaphore("s"), 4, 4), &ask(&doubted.object), &ask(&forced.object)] {
@@ -121,8 +121,8 @@ async fn what_frees_needs_no_memory() {
 
 #[tokio::test]
 async fn masterdown_is_certain() {
-    let (server, bed) = start(RedisOptions::default().config("replica-serve-stale-data no"));
-    let process = bed.process().await;
+    let (server, fixture) = start(RedisOptions::default().config("replica-serve-stale-data no"));
+    let process = fixture.process().await;
     granted(&process, &ask(&mutex("held"))).await;
     server.command(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
     let error = refusal(&process, "m").await;
@@ -134,8 +134,8 @@ async fn masterdown_is_certain() {
 
 #[tokio::test]
 async fn misconf_is_certain() {
-    let (server, bed) = start(RedisOptions::default().config("enable-protected-configs yes"));
-    let process = bed.process().await;
+    let (server, fixture) = start(RedisOptions::default().config("enable-protected-configs yes"));
+    let process = fixture.process().await;
     granted(&process, &ask(&mutex("held"))).await;
     let gone = server.dir().join("gone");
     std::fs::create_dir(&gone).unwrap();
@@ -146,23 +146,23 @@ async fn misconf_is_certain() {
     while !server.command(&["INFO", "persistence"]).unwrap().contains("rdb_last_bgsave_status:err") {
         sleep(Duration::from_millis(20)).await;
     }
-    refused_for_now(&bed, &process, "MISCONF").await;
+    refused_for_now(&fixture, &process, "MISCONF").await;
     set(&server, "save", "");
     granted(&process, &ask(&mutex("m"))).await;
 }
 
 #[tokio::test]
 async fn busy_is_certain() {
-    let (server, bed) = start(RedisOptions::default().config("busy-reply-threshold 50"));
-    let process = bed.process().await;
+    let (server, fixture) = start(RedisOptions::default().config("busy-reply-threshold 50"));
+    let process = fixture.process().await;
     granted(&process, &ask(&mutex("held"))).await;
-    let mut raw = bed.raw().await;
+    let mut raw = fixture.raw().await;
     let looping = tokio::spawn(async move {
         let mut eval = redis::cmd("EVAL");
         let _: redis::RedisResult<()> = eval.arg("while true do end").arg(0).query_async(&mut raw).await;
     });
     let error = loop {
-        // Not until the loop counts as busy; before, the request is answered, or its answer does not come.
+        // Only then the loop counts as busy. Before, the request is answered, or its answer does not come.
         match process.callers.acquire(&[ask(&mutex("m"))]).await.remove(0) {
             Err(error) if error.to_string().contains("BUSY") => break error,
             _ => tokio::task::yield_now().await,
@@ -179,13 +179,13 @@ async fn loading_is_certain() {
     let options = RedisOptions::default()
         .config("enable-debug-command yes")
         .config("loading-process-events-interval-bytes 1024");
-    let (server, bed) = start(options);
-    let process = bed.process().await;
+    let (server, fixture) = start(options);
+    let process = fixture.process().await;
     granted(&process, &ask(&mutex("held"))).await;
     server.command(&["DEBUG", "POPULATE", "1000", "filler", "100"]).unwrap();
-    // Three seconds in all.
+    // Loading takes three seconds in all.
     set(&server, "key-load-delay", "3000");
-    let mut raw = bed.raw().await;
+    let mut raw = fixture.raw().await;
     let reload = tokio::spawn(async move {
         let _: redis::RedisResult<()> = redis::cmd("DEBUG").arg("RELOAD").query_async(&mut raw).await;
     });
@@ -203,8 +203,8 @@ async fn loading_is_certain() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unblocked_is_waited_out() {
-    let (server, bed) = start(RedisOptions::default());
-    let process = bed.process().await;
+    let (server, fixture) = start(RedisOptions::default());
+    let process = fixture.process().await;
     let blocked = || {
         let list = server.command(&["CLIENT", "LIST"]).unwrap();
         let line = list.lines().find(|line| line.contains("cmd=blpop"))?;
@@ -223,7 +223,7 @@ async fn unblocked_is_waited_out() {
     let error = hint.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     assert!(error.to_string().contains("UNBLOCKED"), "{error}");
-    let store = bed.builder().connect().await.unwrap();
+    let store = fixture.builder().connect().await.unwrap();
     let mutex = store.mutex("m", MutexOptions::default()).unwrap();
     let guard = mutex.lock().await.unwrap();
     let waiting = tokio::spawn(async move { mutex.lock().await.unwrap() });
@@ -234,12 +234,12 @@ async fn unblocked_is_waited_out() {
 
 #[tokio::test]
 async fn noauth_and_wrongpass_are_unauthorized() {
-    let (server, bed) = start(RedisOptions::default());
-    let process = bed.process().await;
+    let (server, fixture) = start(RedisOptions::default());
+    let process = fixture.process().await;
     granted(&process, &ask(&mutex("a"))).await;
-    let mut raw = bed.raw().await;
+    let mut raw = fixture.raw().await;
     set(&server, "requirepass", "s3cret");
-    // Who was let in before stays; who comes anew is asked.
+    // A client that is logged in stays; a new connection has to log in.
     let mut kill = redis::cmd("CLIENT");
     let _: u64 = kill.arg("KILL").arg("SKIPME").arg("yes").query_async(&mut raw).await.unwrap();
     let asking = async {
@@ -262,30 +262,30 @@ async fn noauth_and_wrongpass_are_unauthorized() {
 #[tokio::test]
 async fn noperm_names_what_is_missing() {
     for (right, words) in [("-evalsha", "evalsha"), ("-set", "'set'"), ("resetkeys ~other", "key")] {
-        let (server, bed) = start(RedisOptions::default().user("me", ">pw ~* +@all"));
-        let url = format!("redis://me:pw@127.0.0.1:{}/?namespace={}", server.port(), bed.namespace);
+        let (server, fixture) = start(RedisOptions::default().user("me", ">pw ~* +@all"));
+        let url = format!("redis://me:pw@127.0.0.1:{}/?namespace={}", server.port(), fixture.namespace);
         let process = driven(RedisStore::builder(&url).unwrap().steps().await.unwrap());
         let rules: Vec<_> = ["ACL", "SETUSER", "me"].into_iter().chain(right.split(' ')).collect();
         assert_eq!(server.command(&rules).unwrap(), "+OK\r\n");
         let error = refusal(&process, "m").await;
         assert_eq!(error.kind(), ErrorKind::Unauthorized, "{right}: {error:?}");
         assert!(error.to_string().contains(words), "{right}: {error}");
-        assert!(bed.keys().await.is_empty());
+        assert!(fixture.keys().await.is_empty());
     }
 }
 
 #[tokio::test]
 async fn a_server_that_takes_no_more_clients_was_not_asked() {
-    let (server, bed) = start(RedisOptions::default().config("maxclients 4"));
+    let (server, fixture) = start(RedisOptions::default().config("maxclients 4"));
     let mut others = Vec::new();
     for _ in 0..4 {
-        others.push(bed.raw().await);
+        others.push(fixture.raw().await);
     }
-    let error = bed.builder().steps().await.unwrap_err();
+    let error = fixture.builder().steps().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     assert!(error.to_string().contains(&server.port().to_string()), "{error}");
     drop(others);
-    let room = || async { bed.builder().steps().await.is_ok() };
+    let room = || async { fixture.builder().steps().await.is_ok() };
     eventually(Duration::from_secs(10), "there is room", room).await;
-    granted(&bed.process().await, &ask(&mutex("m"))).await;
+    granted(&fixture.process().await, &ask(&mutex("m"))).await;
 }

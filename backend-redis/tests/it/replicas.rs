@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::harness::*;
+use crate::common::*;
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
 use stanchion_conformance::support::{IDLE, beside, eventually, pause, stays_pending, within};
 use stanchion_core::steps::{Acquire, Attach};
@@ -17,19 +17,19 @@ use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
 
 const REQUEST: Duration = Duration::from_millis(1_500);
-const LIMIT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A primary with a replica in step.
+/// Starts a primary and a replica that is in step with it.
 fn pair() -> (RedisServer, RedisServer) {
     let primary = RedisServer::start(RedisOptions::default()).unwrap();
     let follow = format!("replicaof 127.0.0.1 {}", primary.port());
     let replica = RedisServer::start(RedisOptions::default().config(follow)).unwrap();
-    // What is written before the replica has come is no news to it.
+    // The replica gets earlier writes with its first copy, and acknowledges only later ones.
     let came = || primary.command(&["INFO", "replication"]).unwrap().contains("state=online").then_some(());
-    stanchion_testbed::servers::wait_until(LIMIT, came).unwrap();
+    stanchion_testbed::servers::wait_until(TIMEOUT, came).unwrap();
     primary.command(&["SET", "first", "write"]).unwrap();
     let followed = || primary.is_followed().then_some(());
-    stanchion_testbed::servers::wait_until(LIMIT, followed).unwrap();
+    stanchion_testbed::servers::wait_until(TIMEOUT, followed).unwrap();
     (primary, replica)
 }
 
@@ -40,7 +40,7 @@ fn url(primary: &RedisServer, replicas: u32) -> String {
 #[tokio::test]
 async fn a_grant_waits_for_its_replicas() {
     let (primary, replica) = pair();
-    // A wait for replicas may take a third of a request, which is longer than the replica stands still here.
+    // A wait for replicas may take a third of a request, which is longer than the replica is paused here.
     let long = |replicas| format!("{}?request_timeout_ms=60000&replicas={replicas}", primary.url());
     let patient = driven(RedisStore::builder(&long(1)).unwrap().steps().await.unwrap());
     let hasty = driven(RedisStore::builder(&long(0)).unwrap().steps().await.unwrap());
@@ -51,18 +51,18 @@ async fn a_grant_waits_for_its_replicas() {
         let keys = server.command(&["KEYS", "*:m:*"]).unwrap();
         keys.lines().filter(|line| line.starts_with('{')).count()
     };
-    // It brings the script along, and leaves nothing unacknowledged on its connection.
+    // This grant sends the text of the script, and leaves nothing unacknowledged on its connection.
     granted(&patient, &ask(&mutex("earlier"))).await;
     replica.pause().unwrap();
     let mut acquiring = patient.callers.acquire(&requests);
-    let written = eventually(LIMIT, "the primary has all", || async { records(&primary) == 51 });
+    let written = eventually(TIMEOUT, "the primary has all", || async { records(&primary) == 51 });
     beside(&mut acquiring, "a grant that no replica has", written).await;
-    // One that is not to wait is granted meanwhile.
+    // A request that asks for no replicas is granted meanwhile.
     granted(&hasty, &ask(&mutex("another"))).await;
     stays_pending(IDLE, "a grant that no replica has", &mut acquiring).await;
     replica.resume().unwrap();
-    all(within(LIMIT, "the replica goes on", acquiring).await);
-    // Without another moment to wait.
+    all(within(TIMEOUT, "the replica goes on", acquiring).await);
+    // The replica has all of them without a further wait.
     assert_eq!(records(&replica), 52);
     granted(&patient, &requests[0]).await;
 }
@@ -79,7 +79,7 @@ async fn too_few_replicas_undo_the_grant() {
     assert!(error.to_string().contains("1 of 2 replicas"), "{error}");
     let inspection = process.callers.inspect(&mutex("m")).await.unwrap();
     assert!(inspection.holders.is_empty() && inspection.waiters == 0, "{inspection:?}");
-    // The same ticket is granted once there are enough.
+    // The same ticket is granted once there are enough replicas.
     let process = driven(RedisStore::builder(&url(&primary, 1)).unwrap().steps().await.unwrap());
     granted(&process, &request).await;
     replica.kill().unwrap();
@@ -99,7 +99,7 @@ async fn too_few_replicas_undo_the_grant() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_without_a_limit_rides_it_out() {
+async fn a_lock_without_a_time_limit_waits_for_the_replica() {
     let (primary, replica) = pair();
     let store = RedisStore::connect(&url(&primary, 1)).await.unwrap();
     let mutex = store.mutex("m", MutexOptions::default()).unwrap();
@@ -110,7 +110,7 @@ async fn a_lock_without_a_limit_rides_it_out() {
         let guard = mutex.lock().await.unwrap();
         guard.release().await.unwrap();
     };
-    let (locked, resumed) = tokio::join!(timeout(LIMIT, locking), async {
+    let (locked, resumed) = tokio::join!(timeout(TIMEOUT, locking), async {
         pause(Duration::from_secs(1)).await;
         replica.resume()
     });

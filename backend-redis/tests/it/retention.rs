@@ -1,4 +1,4 @@
-//! What is left of a name that nobody uses, and for how long.
+//! The keys that an idle name leaves, and how long they stay.
 
 #![allow(
     clippy::disallowed_methods,
@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::harness::*;
+use crate::common::*;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use stanchion_conformance::support::eventually;
@@ -18,10 +18,10 @@ use tokio::time::{Instant, sleep};
 
 #[tokio::test]
 async fn c25_an_idle_name_leaves_nothing() {
-    let bed = Bed::shared();
+    let fixture = Fixture::shared();
     let retention = Duration::from_secs(1);
-    let process = driven(bed.builder().retention(retention, retention).steps().await.unwrap());
-    // Longer than all of this takes.
+    let process = driven(fixture.builder().retention(retention, retention).steps().await.unwrap());
+    // Longer than this test takes.
     let lease = ttl(5_000);
     for object in [mutex("m"), semaphore("s")] {
         let (held, waiter) = (Acquire { lease, ..ask(&object) }, Acquire { lease, ..ask(&object) });
@@ -33,16 +33,16 @@ async fn c25_an_idle_name_leaves_nothing() {
         cancel(&process, &ask(&object)).await;
         cancel(&process, &waiter).await;
     }
-    // A hold and a waiter that nobody ends, and a tombstone: the lease counts before the retention.
+    // An abandoned hold, an abandoned waiter and a tombstone: the retention counts from the end of the lease.
     let abandoned = mutex("abandoned");
     granted(&process, &Acquire { lease: ttl(500), ..ask(&abandoned) }).await;
     waits(&process, &Acquire { lease: ttl(500), ..ask(&abandoned) }).await;
     cancel(&process, &Acquire { lease: ttl(500), ..ask(&abandoned) }).await;
-    assert!(!bed.keys().await.is_empty());
-    let mut raw = bed.raw().await;
-    for key in bed.keys().await {
+    assert!(!fixture.keys().await.is_empty());
+    let mut raw = fixture.raw().await;
+    for key in fixture.keys().await {
         let left: i64 = redis::cmd("PTTL").arg(&key).query_async(&mut raw).await.unwrap();
-        // -2: it has gone since.
+        // -2: the key has expired since.
         assert!(left > 0 || left == -2, "{key} has no expiry");
         let bound = match key {
             _ if key.contains(":box:") => 10_000,
@@ -52,24 +52,24 @@ async fn c25_an_idle_name_leaves_nothing() {
         };
         assert!(left <= bound, "{key} expires in {left} ms");
     }
-    // The tombstone with the default lease of 30 s aside, whose record stays as long.
-    let gone = || async { !bed.keys().await.iter().any(|key| key.ends_with("abandoned")) };
+    // The other names have a tombstone with the default lease of 30 s, and their records stay as long.
+    let gone = || async { !fixture.keys().await.iter().any(|key| key.ends_with("abandoned")) };
     eventually(Duration::from_secs(10), "nothing is left", gone).await;
 }
 
 #[tokio::test]
 async fn c25_an_idle_mutex_goes_however_often_it_is_looked_at() {
     const TOKENS: Duration = Duration::from_secs(2);
-    let bed = Bed::shared();
-    let process = driven(bed.builder().retention(TOKENS, Duration::from_secs(1)).steps().await.unwrap());
-    let (object, mut raw) = (mutex("m"), bed.raw().await);
+    let fixture = Fixture::shared();
+    let process = driven(fixture.builder().retention(TOKENS, Duration::from_secs(1)).steps().await.unwrap());
+    let (object, mut raw) = (mutex("m"), fixture.raw().await);
     let request = Acquire { lease: ttl(1_000), ..ask(&object) };
     let token = granted(&process, &request).await;
     let held = process.callers.inspect(&object).await.unwrap();
     assert_eq!((held.holders.len(), held.holders[0].token), (1, token));
     assert_eq!(release(&process, &request).await, Kept::Yes);
     let released = Instant::now();
-    let key = bed.keys().await.remove(0);
+    let key = fixture.keys().await.remove(0);
     let kind: String = redis::cmd("TYPE").arg(&key).query_async(&mut raw).await.unwrap();
     assert_eq!(kind, "string", "idle");
     // The lease and nine eighths of the retention, less what has passed.
@@ -79,7 +79,7 @@ async fn c25_an_idle_mutex_goes_however_often_it_is_looked_at() {
         if left < 0 {
             break;
         }
-        assert!(left < last, "a step that found nothing to do made it stay: {last}, then {left} ms");
+        assert!(left < last, "a step that found nothing to do made the key stay: {last}, then {left} ms");
         last = left;
         assert!(process.callers.inspect(&object).await.unwrap().holders.is_empty());
         assert_eq!(renew(&process, &request).await, Kept::No);
@@ -88,43 +88,43 @@ async fn c25_an_idle_mutex_goes_however_often_it_is_looked_at() {
     }
     assert!(released.elapsed() >= TOKENS, "{:?}", released.elapsed());
     assert_eq!(process.callers.inspect(&object).await.unwrap().limit, None);
-    let left = bed.keys().await.into_iter().filter(|key| key.ends_with(":m"));
+    let left = fixture.keys().await.into_iter().filter(|key| key.ends_with(":m"));
     assert_eq!(left.collect::<Vec<_>>(), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn c25_a_step_in_the_instant_of_a_keys_end_finds_nothing() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
-    let (object, mut raw) = (mutex("m"), bed.raw().await);
+    let fixture = Fixture::shared();
+    let process = fixture.process().await;
+    let (object, mut raw) = (mutex("m"), fixture.raw().await);
     let request = ask(&object);
     granted(&process, &request).await;
     assert_eq!(release(&process, &request).await, Kept::Yes);
-    let key = bed.keys().await.remove(0);
+    let key = fixture.keys().await.remove(0);
     let idle: String = raw.get(&key).await.unwrap();
-    // The server still shows a key in the millisecond of its end. This one's end has come, and it is shown.
+    // The server still shows a key in the millisecond of its end. This key is past its end and still shown.
     let (token, _) = idle.split_once(' ').unwrap();
     let _: () = raw.set(&key, format!("{token} {:016}", 1)).await.unwrap();
     assert_eq!(release(&process, &request).await, Kept::No);
     assert!(process.callers.inspect(&object).await.unwrap().holders.is_empty());
-    assert_eq!(bed.keys().await, Vec::<String>::new());
+    assert_eq!(fixture.keys().await, Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn c25_who_watches_no_more_is_forgotten() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
+    let fixture = Fixture::shared();
+    let process = fixture.process().await;
     let object = wait_group("g");
     let member = added(&process, &object).await;
     look(&process, &object, Some(0)).await;
-    let mut raw = bed.raw().await;
-    let key = bed.keys().await.into_iter().find(|key| key.contains(":wv:")).expect("a watcher");
+    let mut raw = fixture.raw().await;
+    let key = fixture.keys().await.into_iter().find(|key| key.contains(":wv:")).expect("a watcher");
     let ttl_of = async |raw: &mut MultiplexedConnection| -> i64 {
         redis::cmd("PTTL").arg(&key).query_async(raw).await.unwrap()
     };
     let left = ttl_of(&mut raw).await;
     assert!((1..=10_000).contains(&left), "{left} ms");
-    // Asking again soon writes nothing, later it notes the watcher anew and removes those who fell silent.
+    // A look soon after the first writes nothing. A later one notes the watcher anew and removes the silent watchers.
     let _: () = redis::cmd("ZADD").arg(&key).arg(1).arg("00:11").query_async(&mut raw).await.unwrap();
     let _: () = redis::cmd("PEXPIRE").arg(&key).arg(5_000).query_async(&mut raw).await.unwrap();
     look(&process, &object, Some(0)).await;

@@ -1,4 +1,5 @@
-//! The rights that the manual names are enough; without any one of them, what needs it is refused and says so (C21).
+//! The rights that the manual names are enough. Without any one of them, the operation that needs it is refused and names
+//! it (C21).
 
 #![allow(
     clippy::disallowed_methods,
@@ -9,19 +10,19 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::deployed::least_rights;
-use crate::harness::*;
+use crate::common::deployment::least_rights;
+use crate::common::*;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use stanchion_core::steps::{
-    Acquire, Attach, RequestId, LimitAsk, LimitCall, Limited, Object, QuotaCheck, Renew,
+    Acquire, Attach, LimitAsk, LimitCall, Limited, Object, QuotaCheck, Renew, RequestId,
 };
 use stanchion_core::{Error, ErrorKind, Kind, MutexOptions, Name, Quota, Result, Store, Ticket};
 use stanchion_redis::{RedisBuilder, RedisStore};
 use stanchion_testbed::servers::{RedisCluster, RedisOptions, RedisServer};
 use tokio::time::sleep;
 
-/// What needs a right.
+/// The operation that needs a right.
 #[derive(Clone, Copy, Debug)]
 enum Needs {
     Connect,
@@ -34,7 +35,7 @@ enum Needs {
     Queue,
     QueueBehind,
     Inspect,
-    RenewPlain,
+    RenewString,
     Release,
     ReleaseInspected,
     ReleaseToMany,
@@ -44,9 +45,9 @@ enum Needs {
     DecideWhenDue,
     DecideOfMany,
     Listen,
-    /// Nothing: less is checked.
+    /// Nothing is refused: less is checked.
     Connected,
-    /// Nothing: the next waiter is not woken, and asks once a second.
+    /// Nothing is refused: the next waiter is not woken, and polls once a second.
     Released,
 }
 
@@ -72,8 +73,8 @@ const PROBES: [(&str, Needs); 34] = [
     ("zremrangebyscore", Needs::Queue),
     ("zmscore", Needs::QueueBehind),
     ("zrange", Needs::Inspect),
-    ("get", Needs::RenewPlain),
-    ("del", Needs::RenewPlain),
+    ("get", Needs::RenewString),
+    ("del", Needs::RenewString),
     ("zrem", Needs::Release),
     ("hdel", Needs::Release),
     ("zcard", Needs::ReleaseInspected),
@@ -91,7 +92,7 @@ const PROBES: [(&str, Needs); 34] = [
 /// A user with the rights of the manual, and a process that works by them.
 struct Rig<'a> {
     server: &'a RedisServer,
-    bed: Bed,
+    fixture: Fixture,
     user: &'a str,
     process: Process,
     raw: MultiplexedConnection,
@@ -99,14 +100,15 @@ struct Rig<'a> {
 
 impl<'a> Rig<'a> {
     async fn new(server: &'a RedisServer, command: &'a str) -> Self {
-        let (bed, user) = (Bed::on(&server.url()), command);
-        let mut rule = least_rights(user, "pw", &bed.namespace);
+        let (fixture, user) = (Fixture::on(&server.url()), command);
+        let mut rule = least_rights(user, "pw", &fixture.namespace);
         rule.push("+wait".to_owned());
-        let mut raw = bed.raw().await;
+        let mut raw = fixture.raw().await;
         let () = redis::cmd("ACL").arg(rule).query_async(&mut raw).await.unwrap();
-        let process =
-            driven(builder(server, &bed, user).replicas(u32::from(user == "wait")).steps().await.unwrap());
-        Self { server, bed, user, process, raw }
+        let process = driven(
+            builder(server, &fixture, user).replicas(u32::from(user == "wait")).steps().await.unwrap(),
+        );
+        Self { server, fixture, user, process, raw }
     }
 
     fn lose(&self) {
@@ -115,7 +117,7 @@ impl<'a> Rig<'a> {
     }
 
     async fn connect(&self) -> Result<()> {
-        builder(self.server, &self.bed, self.user).steps().await.map(drop)
+        builder(self.server, &self.fixture, self.user).steps().await.map(drop)
     }
 
     async fn acquire(&self, request: &Acquire) -> Result<()> {
@@ -126,13 +128,13 @@ impl<'a> Rig<'a> {
         self.process.own.release(&[freeing(request, None)]).await.remove(0).map(drop)
     }
 
-    /// In a lane of its own, with a token in 20 ms.
+    /// Decides a call in a lane of its own, with a quota of one token in 20 ms.
     async fn decide(&self, ask: LimitAsk) -> Result<Limited> {
         let object = Object { kind: Kind::Limiter, name: Name::new("l").unwrap() };
         let quota = Quota::per(1, Duration::from_millis(20)).burst(1).validate().unwrap();
-        let flight = RequestId { lane: Ticket::random(), number: 1 };
+        let id = RequestId { lane: Ticket::random(), number: 1 };
         let call = LimitCall { object, quota, check: QuotaCheck::Follow, ask };
-        self.process.callers.decide(flight, &[call]).await.remove(0)
+        self.process.callers.decide(id, &[call]).await.remove(0)
     }
 
     async fn reserve(&self) -> Result<Limited> {
@@ -140,9 +142,9 @@ impl<'a> Rig<'a> {
         self.decide(LimitAsk::Reserve { ticket: Ticket::random(), cost: 1, max_wait: 1_000_000 }).await
     }
 
-    /// Prepares what needs the right, takes the right away, and does it.
+    /// Prepares the operation, takes the right away, and runs the operation.
     async fn without(&mut self, needs: Needs) -> Result<()> {
-        let (plain, held, queued) = (ask(&mutex("m")), ask(&semaphore("s")), ask(&semaphore("s")));
+        let (uncontended, held, queued) = (ask(&mutex("m")), ask(&semaphore("s")), ask(&semaphore("s")));
         match needs {
             Needs::Connect | Needs::Connected => {
                 self.lose();
@@ -154,7 +156,7 @@ impl<'a> Rig<'a> {
                 if matches!(needs, Needs::LockAfterFlush) {
                     self.server.command(&["SCRIPT", "FLUSH"]).unwrap();
                 }
-                self.acquire(&plain).await
+                self.acquire(&uncontended).await
             }
             Needs::Acquire | Needs::AcquireReplicated => {
                 self.lose();
@@ -168,7 +170,7 @@ impl<'a> Rig<'a> {
             }
             Needs::AcquireForeign => {
                 granted(&self.process, &held).await;
-                let key = self.bed.keys().await.into_iter().find(|key| key.ends_with(":s:s")).unwrap();
+                let key = self.fixture.keys().await.into_iter().find(|key| key.ends_with(":s:s")).unwrap();
                 let () = self.raw.set(key, "foreign").await.unwrap();
                 self.lose();
                 self.acquire(&queued).await
@@ -187,10 +189,14 @@ impl<'a> Rig<'a> {
                 self.lose();
                 self.process.callers.inspect(&held.object).await.map(drop)
             }
-            Needs::RenewPlain => {
-                granted(&self.process, &plain).await;
+            Needs::RenewString => {
+                granted(&self.process, &uncontended).await;
                 self.lose();
-                let renew = Renew { object: plain.object, ticket: plain.ticket, lease: plain.lease };
+                let renew = Renew {
+                    object: uncontended.object,
+                    ticket: uncontended.ticket,
+                    lease: uncontended.lease,
+                };
                 self.process.own.renew(&[renew]).await.remove(0).map(drop)
             }
             Needs::Release => {
@@ -199,16 +205,16 @@ impl<'a> Rig<'a> {
                 self.release(&held).await
             }
             Needs::ReleaseInspected => {
-                granted(&self.process, &plain).await;
-                self.process.callers.inspect(&plain.object).await?;
+                granted(&self.process, &uncontended).await;
+                self.process.callers.inspect(&uncontended.object).await?;
                 self.lose();
-                self.release(&plain).await
+                self.release(&uncontended).await
             }
             Needs::ReleaseToMany => {
                 granted(&self.process, &held).await;
                 waits(&self.process, &queued).await;
                 release(&self.process, &held).await;
-                let mailbox = self.bed.keys().await.into_iter().find(|key| key.contains("}:box:"));
+                let mailbox = self.fixture.keys().await.into_iter().find(|key| key.contains("}:box:"));
                 let () = self.raw.rpush(mailbox.unwrap(), vec!["filler"; 10_000]).await.unwrap();
                 granted(&self.process, &queued).await;
                 waits(&self.process, &ask(&held.object)).await;
@@ -262,8 +268,8 @@ impl<'a> Rig<'a> {
     }
 }
 
-fn builder(server: &RedisServer, bed: &Bed, user: &str) -> RedisBuilder {
-    let url = format!("redis://{user}:pw@127.0.0.1:{}/?namespace={}", server.port(), bed.namespace);
+fn builder(server: &RedisServer, fixture: &Fixture, user: &str) -> RedisBuilder {
+    let url = format!("redis://{user}:pw@127.0.0.1:{}/?namespace={}", server.port(), fixture.namespace);
     RedisStore::builder(&url).unwrap()
 }
 
@@ -276,22 +282,22 @@ fn names(error: &Error, command: &str) {
 
 #[tokio::test]
 async fn c21_each_right_of_the_manual_is_needed_and_named_where_it_is_missing() {
-    let (server, bed) = start(RedisOptions::default());
-    let rule = least_rights("me", "pw", &bed.namespace);
+    let (server, fixture) = start(RedisOptions::default());
+    let rule = least_rights("me", "pw", &fixture.namespace);
     let granted = rule.iter().filter_map(|word| word.strip_prefix('+')).chain(["wait"]);
     let probed: BTreeSet<_> = PROBES.iter().map(|(command, _)| *command).collect();
-    assert_eq!(probed, granted.collect(), "one probe for each");
+    assert_eq!(probed, granted.collect(), "one probe for each right");
     for (command, needs) in PROBES {
         let refused = Rig::new(&server, command).await.without(needs).await;
         match (needs, refused) {
             (Needs::Connected | Needs::Released, refused) => refused.unwrap(),
-            (_, Ok(())) => panic!("{needs:?} goes without {command}"),
+            (_, Ok(())) => panic!("{needs:?} works without {command}"),
             (_, Err(error)) => names(&error, command),
         }
     }
 }
 
-/// A mutex is not taken for free where its record may not be read.
+/// A mutex is not taken for free if its record may not be read.
 #[tokio::test]
 async fn m1_a_missing_right_to_read_grants_nothing() {
     for command in ["hmget", "get"] {
@@ -313,7 +319,7 @@ async fn m1_a_missing_right_to_read_grants_nothing() {
 async fn c17_c21_a_call_without_a_time_limit_ends_with_the_right_that_is_missing() {
     let (server, _) = start(RedisOptions::default());
     let rig = Rig::new(&server, "mget").await;
-    let store = builder(&server, &rig.bed, "mget").connect().await.unwrap();
+    let store = builder(&server, &rig.fixture, "mget").connect().await.unwrap();
     rig.lose();
     let error = store.mutex("m", MutexOptions::default()).unwrap().lock().await.unwrap_err();
     names(&error, "mget");

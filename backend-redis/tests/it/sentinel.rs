@@ -1,4 +1,4 @@
-//! A primary that sentinels announce: failovers, promotions, and what is wrong with the sentinels.
+//! A primary that sentinels announce: failovers, promotions, and faults of the sentinels.
 
 #![allow(
     clippy::disallowed_methods,
@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::harness::*;
+use crate::common::*;
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
 use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store};
 use stanchion_redis::RedisStore;
@@ -17,13 +17,13 @@ use stanchion_testbed::servers::{RedisOptions, RedisSentinel, RedisServer};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-fn start(options: RedisOptions) -> (Arc<RedisSentinel>, Bed) {
+fn start(options: RedisOptions) -> (Arc<RedisSentinel>, Fixture) {
     let sentinel = Arc::new(RedisSentinel::start(options).unwrap());
-    let bed = Bed::on(&sentinel.url());
-    (sentinel, bed)
+    let fixture = Fixture::on(&sentinel.url());
+    (sentinel, fixture)
 }
 
-/// Counts from when the sentinels announce another server; asked from a thread of its own, as it blocks.
+/// Starts a stopwatch when the sentinels announce the expected server. It asks from a thread of its own, because it blocks.
 async fn announced(sentinel: &Arc<RedisSentinel>, expected: usize) -> Stopwatch {
     let sentinel = Arc::clone(sentinel);
     let announced = tokio::task::spawn_blocking(move || {
@@ -33,7 +33,7 @@ async fn announced(sentinel: &Arc<RedisSentinel>, expected: usize) -> Stopwatch 
     timeout(Duration::from_secs(30), announced).await.expect("a failover").unwrap()
 }
 
-/// What was written is on the replica.
+/// Waits until the replica has all writes.
 async fn followed(primary: &RedisServer) {
     let followed = async {
         while !primary.is_followed() {
@@ -59,7 +59,7 @@ async fn held_with_waiters(
     (mutex, guard, waiters)
 }
 
-/// Clients work within a second of the announcement, and the waiters proceed.
+/// Checks that clients work within a second of the announcement, and that the waiters proceed.
 async fn works_again(
     mutex: &dyn Mutex,
     guard: stanchion_core::MutexGuard,
@@ -79,8 +79,8 @@ async fn works_again(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c18_clients_follow_a_failover() {
-    let (sentinel, bed) = start(RedisOptions::default());
-    let store: Arc<dyn Store> = Arc::new(bed.builder().connect().await.unwrap());
+    let (sentinel, fixture) = start(RedisOptions::default());
+    let store: Arc<dyn Store> = Arc::new(fixture.builder().connect().await.unwrap());
     let (mutex, guard, waiters) = held_with_waiters(&store).await;
     followed(&sentinel.servers()[0]).await;
     sentinel.servers()[0].kill().unwrap();
@@ -90,8 +90,8 @@ async fn c18_clients_follow_a_failover() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c18_clients_leave_a_primary_that_is_demoted() {
-    let (sentinel, bed) = start(RedisOptions::default());
-    let store: Arc<dyn Store> = Arc::new(bed.builder().connect().await.unwrap());
+    let (sentinel, fixture) = start(RedisOptions::default());
+    let store: Arc<dyn Store> = Arc::new(fixture.builder().connect().await.unwrap());
     let (mutex, guard, waiters) = held_with_waiters(&store).await;
     sentinel.promote().unwrap();
     let announced = announced(&sentinel, 1).await;
@@ -100,9 +100,9 @@ async fn c18_clients_leave_a_primary_that_is_demoted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c18_clients_leave_a_primary_that_hangs() {
-    let (sentinel, bed) = start(RedisOptions::default());
+    let (sentinel, fixture) = start(RedisOptions::default());
     let store: Arc<dyn Store> =
-        Arc::new(bed.builder().request_timeout(Duration::from_millis(500)).connect().await.unwrap());
+        Arc::new(fixture.builder().request_timeout(Duration::from_millis(500)).connect().await.unwrap());
     let (mutex, guard, waiters) = held_with_waiters(&store).await;
     followed(&sentinel.servers()[0]).await;
     sentinel.servers()[0].pause().unwrap();
@@ -113,20 +113,20 @@ async fn c18_clients_leave_a_primary_that_hangs() {
 
 #[tokio::test]
 async fn c18_one_sentinel_is_enough() {
-    let (sentinel, bed) = start(RedisOptions::default().password("p w"));
+    let (sentinel, fixture) = start(RedisOptions::default().password("p w"));
     sentinel.sentinels()[0].kill().unwrap();
     sentinel.sentinels()[1].pause().unwrap();
-    // Who waited for the silent one would wait for a half of this.
-    let patient = bed.builder().request_timeout(Duration::from_secs(30));
+    // A client that waited for the silent sentinel would wait for half of this time.
+    let patient = fixture.builder().request_timeout(Duration::from_secs(30));
     let watch = Stopwatch::start();
     let process = driven(patient.steps().await.unwrap());
     assert!(watch.elapsed() < Duration::from_millis(900), "{:?}", watch.elapsed());
     granted(&process, &ask(&mutex("m"))).await;
     sentinel.sentinels()[2].kill().unwrap();
     sentinel.sentinels()[1].kill().unwrap();
-    // Who is connected needs none.
+    // A client that is connected needs no sentinel.
     granted(&process, &ask(&mutex("n"))).await;
-    assert_eq!(bed.builder().steps().await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(fixture.builder().steps().await.unwrap_err().kind(), ErrorKind::Unavailable);
 }
 
 #[tokio::test]

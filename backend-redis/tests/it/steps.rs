@@ -1,3 +1,3 @@
 //! The cases about steps on a Redis server.
 
-stanchion_conformance::step_suite!(crate::harness::Bed::shared());
+stanchion_conformance::step_suite!(crate::common::Fixture::shared());

@@ -1,4 +1,4 @@
-//! TLS: who does not prove to be the server is refused, and nothing falls back.
+//! TLS: a server that does not prove its identity is refused, and no connection falls back to plain text.
 
 #![allow(
     clippy::disallowed_methods,
@@ -7,7 +7,7 @@
 )]
 #![cfg(feature = "tls")]
 
-use crate::harness::*;
+use crate::common::*;
 use stanchion_core::ErrorKind;
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisCluster, RedisOptions, RedisSentinel, RedisServer};
@@ -25,9 +25,9 @@ async fn refused(url: &str) -> ErrorKind {
 #[tokio::test]
 async fn c22_a_server_that_proves_itself_is_used() {
     let server = start();
-    let bed = Bed::on(&server.url());
-    granted(&bed.process().await, &ask(&mutex("m"))).await;
-    let by_name = Bed::on(&server.url().replace("127.0.0.1", "localhost"));
+    let fixture = Fixture::on(&server.url());
+    granted(&fixture.process().await, &ask(&mutex("m"))).await;
+    let by_name = Fixture::on(&server.url().replace("127.0.0.1", "localhost"));
     granted(&by_name.process().await, &ask(&mutex("m"))).await;
 }
 
@@ -37,10 +37,10 @@ async fn c22_without_the_authority_the_server_is_refused() {
     let url = server.url();
     let (bare, _) = url.split_once('?').unwrap();
     assert_eq!(refused(bare).await, ErrorKind::Unavailable);
-    // Another authority is as good as none.
+    // Another authority does not help.
     let ca = other.ca().unwrap();
     assert_eq!(refused(&format!("{bare}?ca={}", ca.display())).await, ErrorKind::Unavailable);
-    // Nobody said anything to it, let alone a password.
+    // The server received no command, so that no password was sent.
     let clients = server.command(&["INFO", "stats"]).unwrap();
     let commands = clients.lines().find(|line| line.starts_with("total_commands_processed:")).unwrap();
     let before: u64 = commands.split(':').nth(1).unwrap().parse().unwrap();
@@ -48,7 +48,7 @@ async fn c22_without_the_authority_the_server_is_refused() {
     let clients = server.command(&["INFO", "stats"]).unwrap();
     let commands = clients.lines().find(|line| line.starts_with("total_commands_processed:")).unwrap();
     let after: u64 = commands.split(':').nth(1).unwrap().parse().unwrap();
-    // The two commands of the question before.
+    // The difference is the two commands of the question before.
     assert!(after <= before + 2, "{before} and then {after}");
 }
 
@@ -80,7 +80,7 @@ async fn c22_a_cluster_and_sentinels_speak_it_too() {
         (RedisCluster::start(options()).unwrap(), RedisSentinel::start(options()).unwrap());
     for (url, scheme) in [(cluster.url(), "rediss+cluster:"), (sentinel.url(), "rediss+sentinel:")] {
         assert!(url.starts_with(scheme), "{url}");
-        let process = Bed::on(&url).process().await;
+        let process = Fixture::on(&url).process().await;
         let requests: Vec<_> = (0..30).map(|index| ask(&mutex(&format!("m{index}")))).collect();
         all(process.callers.acquire(&requests).await);
         let waiter = ask(&mutex("m0"));

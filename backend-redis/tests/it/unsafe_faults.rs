@@ -1,5 +1,5 @@
-//! Faults under which the store forgets: the checkers see the second holder that the manual admits, tokens go on growing, and
-//! what is guarded by them takes no write out of order.
+//! Faults under which the store forgets. The checkers see the second holder that the manual admits, tokens go on growing,
+//! and a resource that is guarded by them takes no write out of order.
 
 #![allow(
     clippy::disallowed_methods,
@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::harness::*;
+use crate::common::*;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use stanchion_campaign::history::Rule;
@@ -23,9 +23,11 @@ use stanchion_testbed::faults::{Clock, Direction, Proxy};
 use stanchion_testbed::servers::{RedisOptions, RedisSentinel, RedisServer};
 
 const TTL: Duration = Duration::from_secs(4);
-const LIMIT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// The lease of a hold that is not renewed: longer than the failover.
+const LONG_TTL: Duration = Duration::from_secs(20);
 
-/// What the mutex guards beside the register: a key of a server that the fault spares.
+/// A second resource of the mutex, beside the register: a key of a server that the fault spares.
 struct Guarded {
     fence: RedisFence,
     key: String,
@@ -34,16 +36,16 @@ struct Guarded {
 
 impl Guarded {
     async fn new() -> Self {
-        let bed = Bed::shared();
-        let tag = format!("{{{}}}", bed.namespace);
+        let fixture = Fixture::shared();
+        let tag = format!("{{{}}}", fixture.namespace);
         Self {
             fence: RedisFence::new(format!("{tag}:mark")),
             key: format!("{tag}:value"),
-            raw: bed.raw().await,
+            raw: fixture.raw().await,
         }
     }
 
-    /// Whether it took the write; `Lost` is the one refusal.
+    /// Whether the resource took the write. Its only refusal is `Lost`.
     async fn took(&mut self, by: &Duelist, value: &str) -> bool {
         match self.fence.set(&mut self.raw, by.token(), by.ticket(), &self.key, value).await {
             Ok(()) => true,
@@ -67,7 +69,7 @@ fn mutex(store: &Arc<dyn Store>, options: MutexOptions) -> Arc<dyn Mutex> {
     store.mutex("invoices/42", options).unwrap()
 }
 
-/// One who has what he believes in, and one who is granted it after the fault.
+/// A holder, and a second one that is granted the mutex after the fault while the first still believes to hold it.
 struct Rivals {
     duel: Duel,
     ttl: Duration,
@@ -76,7 +78,7 @@ struct Rivals {
 }
 
 impl Rivals {
-    /// The first is granted the mutex, and both resources take his writes.
+    /// The first holder is granted the mutex, and both resources take its writes.
     async fn begin(first: &Arc<dyn Mutex>, ttl: Duration) -> Self {
         let mut duel = Duel::begin(first.name()).unwrap();
         let mut guarded = Guarded::new().await;
@@ -85,21 +87,22 @@ impl Rivals {
         Self { duel, ttl, guarded, one }
     }
 
-    /// The second is granted it while the first believes, and from then on the resources know better than he does.
+    /// The second holder is granted the mutex while the first still believes to hold it. From then on the resources refuse
+    /// the first.
     async fn outdone_by(&mut self, second: &Arc<dyn Mutex>) -> Duelist {
         let locked = self.duel.lock(second.as_ref(), self.ttl);
-        let other = timeout(LIMIT, locked).await.expect("the store has forgotten the first").unwrap();
-        assert!(self.one.believes().unwrap(), "nobody has told him");
+        let other = timeout(TIMEOUT, locked).await.expect("the store has forgotten the first").unwrap();
+        assert!(self.one.believes().unwrap(), "the first holder does not know yet");
         assert!(other.believes().unwrap());
         assert!(other.token() > self.one.token(), "{:?} after {:?}", other.token(), self.one.token());
         assert!(other.write().unwrap() && self.guarded.took(&other, "other").await);
         assert!(!self.one.write().unwrap() && !self.guarded.took(&self.one, "late").await);
-        assert!(self.one.believes().unwrap(), "he still does not know");
+        assert!(self.one.believes().unwrap(), "the first holder still does not know");
         assert_eq!(self.guarded.value().await, "other");
         other
     }
 
-    /// What the history shows: two holders, admitted under that fault, and nothing else.
+    /// Checks the history: two holders, admitted under that fault, and no other violation.
     fn end(self, fault: &str) {
         drop(self.one);
         let report = self.duel.check().unwrap();
@@ -111,8 +114,8 @@ impl Rivals {
     }
 }
 
-/// The first holder is cut off, the fault strikes, and a second one is granted the mutex. Then the link heals, and the first
-/// is told.
+/// The first holder is cut off, the fault strikes, and a second one is granted the mutex. Then the link heals, and the
+/// first one learns of its loss.
 async fn two_believe_after(fault: &str, server: &RedisServer, strike: impl FnOnce(&RedisServer)) {
     let proxy = Proxy::to(&server.url()).unwrap();
     let first = mutex(&store(&proxy.url(&server.url())).await, MutexOptions::default().ttl(TTL));
@@ -124,7 +127,7 @@ async fn two_believe_after(fault: &str, server: &RedisServer, strike: impl FnOnc
     rivals.duel.fault_ended(began).unwrap();
     let other = rivals.outdone_by(&second).await;
     proxy.heal();
-    timeout(TTL + EPSILON, rivals.one.lost()).await.expect("told at the deadline at the latest").unwrap();
+    timeout(TTL + EPSILON, rivals.one.lost()).await.expect("lost at the deadline at the latest").unwrap();
     assert!(!rivals.one.believes().unwrap());
     assert!(other.believes().unwrap(), "the loss is the first one's alone");
     other.release().await.expect("held to the end");
@@ -146,17 +149,17 @@ async fn c9_m3_m9_a_restart_without_persistence_is_borne_by_what_is_fenced() {
     two_believe_after("restart without persistence", &server, |server| server.restart().unwrap()).await;
 }
 
-/// An operator allows eviction under a store that is connected; who connects later is refused.
+/// An operator allows eviction while a store is connected. A store that connects later is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c9_c22_m3_m9_eviction_is_borne_by_what_is_fenced() {
     let server = RedisServer::start(RedisOptions::default()).unwrap();
     two_believe_after("eviction", &server, |server| {
         let set = |name, value| server.command(&["CONFIG", "SET", name, value]).unwrap();
         set("maxmemory-policy", "allkeys-lru");
-        // Less than an empty server has: it evicts whatever it keeps.
+        // Less than an empty server takes, so that it evicts every key.
         set("maxmemory", "1");
         let gone = || (server.command(&["DBSIZE"]).unwrap().trim() == ":0").then_some(());
-        stanchion_testbed::servers::wait_until(LIMIT, gone).expect("all is evicted");
+        stanchion_testbed::servers::wait_until(TIMEOUT, gone).expect("all is evicted");
         set("maxmemory", "100mb");
     })
     .await;
@@ -164,7 +167,7 @@ async fn c9_c22_m3_m9_eviction_is_borne_by_what_is_fenced() {
     assert_eq!(refused.kind(), ErrorKind::UnsafeStore, "{refused}");
 }
 
-/// The clock goes an hour forward, which ends leases; then two back, which takes no token back.
+/// The clock goes forward by an hour, which ends leases; then back by two, after which tokens still grow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c9_c7_m2_m9_a_clock_that_jumps_is_borne_by_what_is_fenced() {
     const HOUR: Duration = Duration::from_secs(3_600);
@@ -187,20 +190,20 @@ async fn c9_c7_m2_m9_a_clock_that_jumps_is_borne_by_what_is_fenced() {
 async fn c9_m3_m9_a_failover_by_sentinel_is_borne_by_what_is_fenced() {
     const FAULT: &str = "failover by Sentinel";
     let sentinel = RedisSentinel::start(RedisOptions::default()).unwrap();
-    // Nobody asks for it again before the end: renewals would tell him.
-    let options = MutexOptions::default().ttl(LIMIT).renew(false);
+    // The first hold is not renewed before the end: a renewal would show its holder the loss.
+    let options = MutexOptions::default().ttl(LONG_TTL).renew(false);
     let first = mutex(&store(&sentinel.url()).await, options);
-    let second = mutex(&store(&sentinel.url()).await, MutexOptions::default().ttl(LIMIT));
+    let second = mutex(&store(&sentinel.url()).await, MutexOptions::default().ttl(LONG_TTL));
     let careful = mutex(&store(&format!("{}?replicas=1", sentinel.url())).await, MutexOptions::default());
     careful.lock().await.expect("the replica follows").release().await.unwrap();
 
     let primary = &sentinel.servers()[0];
-    // The replica is cut off, and may not come back.
+    // The replica is cut off, and has no right to come back.
     primary.command(&["ACL", "SETUSER", "default", "-psync", "-sync"]).unwrap();
     primary.command(&["CLIENT", "KILL", "TYPE", "replica"]).unwrap();
     let error = careful.try_lock().await.expect_err("no replica has it");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    let mut rivals = Rivals::begin(&first, LIMIT).await;
+    let mut rivals = Rivals::begin(&first, LONG_TTL).await;
     let began = rivals.duel.fault_began(FAULT).unwrap();
     primary.kill().unwrap();
     let sentinel = Arc::new(sentinel);

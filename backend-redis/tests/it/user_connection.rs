@@ -1,4 +1,4 @@
-//! Stores made from connections that the user has.
+//! Stores made from connections of the user.
 
 #![allow(
     clippy::disallowed_methods,
@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::harness::*;
+use crate::common::*;
 use redis::aio::ConnectionManager;
 use redis::cluster::ClusterClient;
 use stanchion_conformance::stopwatch::Stopwatch;
@@ -18,7 +18,7 @@ use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store, Ticket};
 use stanchion_redis::{RedisBuilder, RedisStore};
 use stanchion_testbed::servers::{self, RedisCluster, RedisOptions, RedisServer};
 
-/// The library's default: RESP2.
+/// Makes a connection with the default of the client library, RESP2.
 async fn manager(url: &str) -> ConnectionManager {
     redis::Client::open(url).unwrap().get_connection_manager().await.unwrap()
 }
@@ -27,7 +27,7 @@ fn namespaced(builder: RedisBuilder) -> RedisBuilder {
     builder.namespace(format!("t{}", Ticket::random()))
 }
 
-/// A waiter proceeds after the release, by the poll floor at the latest.
+/// Checks that a waiter proceeds after the release, by the poll floor at the latest.
 async fn hand_off(store: RedisStore) {
     let mutex: Arc<dyn Mutex> = store.mutex("m", MutexOptions::default()).unwrap();
     let guard = mutex.lock().await.unwrap();
@@ -42,7 +42,7 @@ async fn hand_off(store: RedisStore) {
     store.close().await.unwrap();
 }
 
-/// Hints come from the server: nobody asks whose turn it is.
+/// Checks that the server pushes hints: no poll asks for the next grants.
 async fn pushed(process: &Process) {
     let (held, waiter) = (ask(&mutex("pushed")), ask(&mutex("pushed")));
     process.wake.watch(&held.object, true);
@@ -94,10 +94,8 @@ async fn c3_a_lost_reply_is_unknown_and_a_restart_is_survived() {
     let request = ask(&mutex("m"));
     let token = granted(&process, &request).await;
     server.pause().unwrap();
-    let answer = stanchion_core::steps::PermitSteps::acquire(
-        process.callers.as_ref(),
-        std::slice::from_ref(&request),
-    );
+    let answer =
+        stanchion_core::steps::PermitSteps::acquire(process.callers.as_ref(), std::slice::from_ref(&request));
     assert_eq!(answer.await.remove(0).unwrap_err().kind(), ErrorKind::Unknown);
     server.restart().unwrap();
     let watch = Stopwatch::start();

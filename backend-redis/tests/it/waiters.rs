@@ -1,4 +1,4 @@
-//! Many waiters on one name: what they cost, in which order they are served, and what is left when they give up.
+//! Many waiters on one name: their cost, their order, and the state that is left when they give up.
 
 #![allow(clippy::disallowed_methods, reason = "tests wait in real time")]
 
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
-use crate::support::{Bed, until};
+use crate::common::private_server::{ServerFixture, until};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use stanchion_conformance::stopwatch::Stopwatch;
@@ -16,24 +16,24 @@ use stanchion_redis::RedisStore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Long enough for hundreds of waiters to join or leave on a busy machine.
+/// Timeout for hundreds of waiters to join or leave, also on a busy machine.
 const SETTLING: Duration = Duration::from_secs(10);
 
-/// For 5 s waiters cost few commands, and at most so many connections.
-async fn quiet(bed: &mut Bed, who: &str, most: usize) {
-    let (before, started) = (bed.commands().await, Instant::now());
+/// Checks that waiters cost few commands for 5 s, and at most `max_connections`.
+async fn assert_quiet(fixture: &mut ServerFixture, waiters: &str, max_connections: usize) {
+    let (before, started) = (fixture.commands().await, Instant::now());
     sleep(Duration::from_secs(5)).await;
-    let rate = (bed.commands().await - before) as f64 / started.elapsed().as_secs_f64();
-    let connections = bed.connections().await;
-    println!("{who} for 5 s: {rate:.1} commands a second, {connections} connections");
+    let rate = (fixture.commands().await - before) as f64 / started.elapsed().as_secs_f64();
+    let connections = fixture.connections().await;
+    println!("{waiters} for 5 s: {rate:.1} commands a second, {connections} connections");
     assert!(rate <= 10.0, "{rate:.1} commands a second");
-    assert!(connections <= most, "{connections} connections");
+    assert!(connections <= max_connections, "{connections} connections");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_idle_waiters_cost_few_commands_and_three_connections() {
-    let mut bed = Bed::start().await;
-    let store = bed.store().await;
+    let mut fixture = ServerFixture::start().await;
+    let store = fixture.store().await;
     let mutex = store.mutex("held", MutexOptions::default()).expect("a mutex");
     let guard = mutex.lock().await.expect("a lock");
     let mut waiters = JoinSet::new();
@@ -42,7 +42,7 @@ async fn c15_idle_waiters_cost_few_commands_and_three_connections() {
         waiters.spawn(async move { mutex.lock().await.expect("a lock").release().await });
     }
     until(mutex.as_ref(), SETTLING, "256 waiters", |inspection| inspection.waiters == 256).await;
-    quiet(&mut bed, "256 waiters", 3).await;
+    assert_quiet(&mut fixture, "256 waiters", 3).await;
     guard.release().await.expect("a release");
     while let Some(waiter) = waiters.join_next().await {
         waiter.expect("no panic").expect("a release");
@@ -51,8 +51,8 @@ async fn c15_idle_waiters_cost_few_commands_and_three_connections() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_w3_waiters_of_a_group_cost_few_commands_and_are_told_together() {
-    let mut bed = Bed::start().await;
-    let (near, far) = (bed.store().await, bed.store().await);
+    let mut fixture = ServerFixture::start().await;
+    let (near, far) = (fixture.store().await, fixture.store().await);
     let group = near.wait_group("batch", WaitGroupOptions::default()).expect("a wait group");
     let member = far.wait_group("batch", WaitGroupOptions::default()).expect("a wait group");
     let member = member.add().await.expect("a member");
@@ -62,25 +62,25 @@ async fn c15_w3_waiters_of_a_group_cost_few_commands_and_are_told_together() {
         waiters.spawn(async move { group.wait().await });
     }
     sleep(Duration::from_millis(500)).await;
-    // Of two stores, of which one waits.
-    quiet(&mut bed, "100 waiters of a group", 5).await;
-    let before = bed.commands().await;
+    // The connections are those of two stores, of which one has waiters.
+    assert_quiet(&mut fixture, "100 waiters of a group", 5).await;
+    let before = fixture.commands().await;
     let watch = Stopwatch::start();
     member.done().await.expect("done");
-    for told in within(POLL_FLOOR + EPSILON, "W3: all are told", waiters.join_all()).await {
+    for told in within(POLL_FLOOR + EPSILON, "W3: all waiters return", waiters.join_all()).await {
         let outcome = told.expect("zero");
         assert_eq!((outcome.finished, outcome.is_success()), (1, true));
     }
     let told = watch.elapsed();
-    let commands = bed.commands().await - before;
-    println!("the last of 100 was told {told:?} after zero, with {commands} commands");
+    let commands = fixture.commands().await - before;
+    println!("the last of 100 waiters returned {told:?} after zero, with {commands} commands");
     assert!(commands <= 8, "{commands} commands");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_c16_256_waiters_are_served_in_order_at_few_commands() {
-    let mut bed = Bed::start().await;
-    let (near, far) = (bed.store().await, bed.store().await);
+    let mut fixture = ServerFixture::start().await;
+    let (near, far) = (fixture.store().await, fixture.store().await);
     let options = || MutexOptions::default().ttl(Duration::from_secs(10));
     let mutexes =
         [near.mutex("busy", options()).expect("a mutex"), far.mutex("busy", options()).expect("a mutex")];
@@ -98,14 +98,14 @@ async fn c15_c16_256_waiters_are_served_in_order_at_few_commands() {
         until(mutexes[0].as_ref(), SETTLING, "the next waiter", |inspection| inspection.waiters == index + 1)
             .await;
     }
-    let before = bed.commands().await;
+    let before = fixture.commands().await;
     let started = Stopwatch::start();
     guard.release().await.expect("a release");
     while let Some(waiter) = waiters.join_next().await {
         waiter.expect("no panic");
     }
     let took = started.elapsed();
-    let commands = bed.commands().await - before;
+    let commands = fixture.commands().await - before;
     let mut served = served.lock().expect("no panic").clone();
     served.sort_unstable();
     let order: Vec<u64> = served.iter().map(|(_, index)| *index).collect();
@@ -118,9 +118,9 @@ async fn c15_c16_256_waiters_are_served_in_order_at_few_commands() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c25_100_000_idle_names_leave_nothing() {
     const NAMES: u64 = 100_000;
-    let mut bed = Bed::start().await;
+    let mut fixture = ServerFixture::start().await;
     let retention = Duration::from_secs(1);
-    let builder = RedisStore::builder(&bed.server.url()).expect("a URL").retention(retention, retention);
+    let builder = RedisStore::builder(&fixture.server.url()).expect("a URL").retention(retention, retention);
     let store = Arc::new(builder.connect().await.expect("a store"));
     let mut tasks = JoinSet::new();
     for task in 0..100 {
@@ -152,10 +152,10 @@ async fn c25_100_000_idle_names_leave_nothing() {
     while let Some(task) = tasks.join_next().await {
         task.expect("no panic");
     }
-    // A key may stay for a lease and an eighth of the retention longer, and the server takes the expired away by and by.
+    // A key may stay longer by a lease and an eighth of the retention, and the server deletes expired keys gradually.
     let end = Instant::now() + retention * 3 + Duration::from_secs(10);
     loop {
-        let left: usize = redis::cmd("DBSIZE").query_async(&mut bed.raw).await.expect("a size");
+        let left: usize = redis::cmd("DBSIZE").query_async(&mut fixture.raw).await.expect("a size");
         if left == 1 {
             break;
         }
@@ -164,10 +164,10 @@ async fn c25_100_000_idle_names_leave_nothing() {
     }
 }
 
-/// `cancels` waits that are dropped at a random moment among `steady` waiters that are not.
+/// Starts `waiters` tasks, whose waits are dropped at random moments until `cancels` of them were dropped.
 async fn random_cancels(waiters: u64, cancels: u64) {
-    let bed = Bed::start().await;
-    let store = bed.store().await;
+    let fixture = ServerFixture::start().await;
+    let store = fixture.store().await;
     let mutex = store.mutex("cancels", MutexOptions::default().ttl(Duration::from_secs(5))).expect("a mutex");
     let left = Arc::new(AtomicU64::new(cancels));
     let held = Arc::new(AtomicU64::new(0));
@@ -212,8 +212,8 @@ async fn c4_dropped_at_its_kth_poll_nothing_is_left() {
     use std::future::{Future, poll_fn};
     use std::task::Poll;
 
-    let bed = Bed::start().await;
-    let store = bed.store().await;
+    let fixture = ServerFixture::start().await;
+    let store = fixture.store().await;
     for held in [false, true] {
         for polls in 0..24 {
             let mutex = store.mutex(&format!("k{polls}{held}"), MutexOptions::default()).expect("a mutex");

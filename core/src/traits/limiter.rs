@@ -9,15 +9,15 @@ use async_trait::async_trait;
 use crate::limiter::Quota;
 use crate::{OnMismatch, Reservation, Result};
 
-/// Who decided.
+/// What made a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DecidedBy {
     /// The store, by its clock.
     Store,
-    /// A refusal of the store's that still holds, remembered here.
+    /// A refusal by the store that still holds, remembered in this process.
     LocalCache,
-    /// The outage policy: the store was away (L10).
+    /// The outage policy, while the store was away (L10).
     OutagePolicy,
 }
 
@@ -27,20 +27,20 @@ pub enum DecidedBy {
 pub struct Decision {
     /// Whether the cost was taken.
     pub allowed: bool,
-    /// The burst: the most that can ever be taken at once.
+    /// The burst: the maximum that can ever be taken at once.
     pub limit: u64,
-    /// What could be taken at once after this decision.
+    /// The cost that could be taken at once after this decision.
     pub remaining: u64,
-    /// After this time the same cost is admitted, if nobody else takes before; `None` when allowed.
+    /// Time after which the same cost is admitted, if no other caller takes tokens before; `None` if allowed.
     pub retry_after: Option<Duration>,
-    /// After this time the bucket is full, if nobody takes before.
+    /// Time after which the bucket is full, if no caller takes tokens before.
     pub reset_after: Duration,
-    /// Who decided.
+    /// What made the decision.
     pub decided_by: DecidedBy,
 }
 
 impl Decision {
-    /// A decision of the store's.
+    /// Makes a decision by the store.
     #[must_use]
     pub fn new(limit: u64, remaining: u64, retry_after: Option<Duration>, reset_after: Duration) -> Self {
         let allowed = retry_after.is_none();
@@ -48,17 +48,17 @@ impl Decision {
     }
 }
 
-/// What decides when the store is away (L10).
+/// What decides while the store is away (L10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OutagePolicy {
-    /// An error.
+    /// Calls return the error.
     #[default]
     FailClosed,
-    /// Allowed.
+    /// Calls are allowed.
     FailOpen,
-    /// A bucket of this process with the `n`-th part of the rate and of the burst, starting empty. A cost over its
-    /// burst is for the store alone, as with [`FailClosed`](Self::FailClosed).
+    /// A bucket of this process with the `n`-th part of the rate and of the burst, starting empty. For a cost of more than
+    /// its burst the policy is [`FailClosed`](Self::FailClosed).
     LocalShare(NonZeroU32),
 }
 
@@ -68,16 +68,16 @@ pub enum OutagePolicy {
 pub struct LimiterOptions {
     /// Rate and burst.
     pub quota: Quota,
-    /// What to do where the store's quota differs.
+    /// What to do if the store's quota differs.
     pub on_mismatch: OnMismatch,
-    /// What decides when the store is away.
+    /// What decides while the store is away.
     pub outage: OutagePolicy,
     /// Whether a refusal is remembered in this process while it holds.
     pub refusal_cache: bool,
 }
 
 impl LimiterOptions {
-    /// A limiter of that quota.
+    /// Options of a limiter with that quota.
     #[must_use]
     pub fn new(quota: Quota) -> Self {
         Self {
@@ -88,23 +88,23 @@ impl LimiterOptions {
         }
     }
 
-    /// What to do where the store's quota differs (C20).
+    /// Sets what to do if the store's quota differs (C20).
     #[must_use]
     pub fn on_mismatch(mut self, on_mismatch: OnMismatch) -> Self {
         self.on_mismatch = on_mismatch;
         self
     }
 
-    /// What decides when the store is away (L10).
+    /// What decides while the store is away (L10).
     #[must_use]
     pub fn outage(mut self, outage: OutagePolicy) -> Self {
         self.outage = outage;
         self
     }
 
-    /// Whether a refusal is remembered in this process while it holds, at most 100 ms (default: yes), so that asking
-    /// again for the same cost needs no request. Another process's reset, refund or new quota takes effect within that
-    /// time; this process's does at once. A store in this process has nothing to remember.
+    /// Sets whether a refusal is remembered in this process while it holds, for at most 100 ms (default: yes), so that another
+    /// call for the same cost needs no request. A reset, refund or new quota of another process takes effect within that time,
+    /// one of this process at once. It has no effect on a store in this process.
     #[must_use]
     pub fn refusal_cache(mut self, refusal_cache: bool) -> Self {
         self.refusal_cache = refusal_cache;
@@ -120,7 +120,7 @@ impl LimiterOptions {
     }
 }
 
-/// A named rate limiter: a token bucket, decided exactly and by the store's clock.
+/// A named rate limiter: a token bucket, computed exactly, by the store's clock.
 ///
 /// # Guarantees
 /// In every window `[a, b]` of store time the admitted cost is at most `burst + rate·(b − a)`, in exact integer
@@ -128,87 +128,229 @@ impl LimiterOptions {
 /// give the same decisions on every store (L3).
 #[async_trait]
 pub trait Limiter: Debug + Send + Sync {
-    /// The name.
+    /// Returns the name.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// assert_eq!(calls.name(), "partner");
+    /// # Ok(())
+    /// # }
+    /// ```
     fn name(&self) -> &str;
 
-    /// Takes 1 if it is there.
+    /// Takes 1 token if it is there.
     ///
     /// # Errors
     /// As [`allow_n`](Self::allow_n).
     ///
     /// # Cancel safety
     /// As [`allow_n`](Self::allow_n).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// let decision = calls.allow().await?;
+    /// assert!(decision.allowed && decision.remaining == 9);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn allow(&self) -> Result<Decision> {
         self.allow_n(1).await
     }
 
-    /// Takes `cost` if it is there, at once; a cost of 0 asks without taking (L9).
+    /// Takes `cost` tokens if they are there, without waiting; a cost of 0 takes none (L9).
     ///
     /// # Errors
-    /// `InvalidArgument` if the cost is over the burst; `ConfigMismatch`; `Unavailable` or `Unknown` where the outage
-    /// policy is to fail.
+    /// `InvalidArgument` if the cost is more than the burst; `ConfigMismatch`; `Unavailable` or `Unknown` if the outage policy
+    /// is to fail.
     ///
     /// # Cancel safety
-    /// A dropped call may have taken the cost.
+    /// A dropped call may have taken the tokens.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// assert!(calls.allow_n(10).await?.allowed, "the whole burst");
+    /// let refused = calls.allow_n(10).await?;
+    /// assert!(!refused.allowed && refused.retry_after.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn allow_n(&self, cost: u64) -> Result<Decision>;
 
-    /// Takes a place in the future for `cost`, at most `max_wait` from now; `None`, at once and without cost, if there
-    /// is none that soon (L6).
+    /// Reserves `cost` tokens that will be there within `max_wait`; `None`, at once and without cost, if they will not (L6).
     ///
     /// # Errors
     /// As [`allow_n`](Self::allow_n).
     ///
     /// # Cancel safety
-    /// A dropped call that had reserved is cancelled (L7).
+    /// The reservation of a dropped call is cancelled (L7).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// let Some(reservation) = calls.reserve_n(3, Duration::from_secs(1)).await? else {
+    ///     return Ok(()); // it would take more than a second
+    /// };
+    /// reservation.wait().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn reserve_n(&self, cost: u64, max_wait: Duration) -> Result<Option<Reservation>>;
 
-    /// Waits for 1.
+    /// Waits for 1 token.
     ///
     /// # Errors
     /// As [`wait_n`](Self::wait_n).
     ///
     /// # Cancel safety
     /// As [`wait_n`](Self::wait_n).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// calls.wait().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn wait(&self) -> Result<()> {
         self.wait_n(1).await
     }
 
-    /// Waits for `cost`: one reservation and one sleep.
+    /// Waits for `cost` tokens: one reservation and one sleep.
     ///
     /// # Errors
     /// As [`allow_n`](Self::allow_n).
     ///
     /// # Cancel safety
     /// A dropped call cancels its reservation (L7).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// calls.wait_n(3).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn wait_n(&self, cost: u64) -> Result<()>;
 
-    /// Waits for `cost` at most this long; `false`, at once and without cost, if that cannot be.
+    /// Waits for `cost` tokens, at most `timeout`; `false`, at once and without cost, if they will not be there in time.
     ///
     /// # Errors
     /// As [`allow_n`](Self::allow_n).
     ///
     /// # Cancel safety
     /// As [`wait_n`](Self::wait_n).
-    async fn wait_n_for(&self, cost: u64, limit: Duration) -> Result<bool>;
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// assert!(calls.wait_n_for(3, Duration::from_secs(1)).await?);
+    /// assert!(!calls.wait_n_for(10, Duration::from_millis(1)).await?, "it would take longer");
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn wait_n_for(&self, cost: u64, timeout: Duration) -> Result<bool>;
 
-    /// The state, without taking.
+    /// Returns the state, without taking tokens.
     ///
     /// # Errors
     /// As [`allow_n`](Self::allow_n).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// assert_eq!(calls.peek().await?.remaining, 10);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn peek(&self) -> Result<Decision> {
         self.allow_n(0).await
     }
 
-    /// Changes the quota for everybody. What is in the bucket stays, up to the new burst; reservations keep their
-    /// times.
+    /// Changes the quota for all processes. The tokens in the bucket stay, up to the new burst; reservations keep their times.
     ///
     /// # Errors
     /// `InvalidArgument` if the quota cannot be exact (L11); as [`allow_n`](Self::allow_n).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// calls.set_quota(Quota::per_second(100).burst(20)).await?;
+    /// assert_eq!(calls.peek().await?.limit, 20);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn set_quota(&self, quota: Quota) -> Result<()>;
 
     /// Fills the bucket and forgets all reservations.
     ///
     /// # Errors
     /// As [`allow_n`](Self::allow_n).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// calls.allow_n(10).await?;
+    /// calls.reset().await?;
+    /// assert_eq!(calls.peek().await?.remaining, 10);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn reset(&self) -> Result<()>;
 }

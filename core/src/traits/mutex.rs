@@ -10,33 +10,73 @@ use crate::{Inspection, MutexGuard, Result, Ticket};
 /// A named mutex: one holder at a time among all tasks and processes that share the store.
 ///
 /// # Guarantees
-/// From grant until release, [deadline](MutexGuard::deadline) or loss, whichever is first, no other holder believes
-/// it holds the name (M1). Each grant's fencing token is larger than every earlier one (M2), also after the store lost
-/// its data (M3). Waiters are served first come, first served, by arrival at the store (C16), and are pushed (C14).
+/// From the grant until release, [deadline](MutexGuard::deadline) or loss, whichever is first, no other holder believes
+/// that it holds the name (M1). Each grant's fencing token is larger than every earlier one (M2), also after the store lost
+/// its data (M3). Waiters are served first come, first served, by arrival at the store (C16), and are woken by the store
+/// (C14).
 ///
 /// # What is not guaranteed
 /// No lock stops a paused holder from acting late; only a resource that checks the fencing token does. Faults that the
-/// contract calls unsafe (a store that loses acknowledged writes, for one) can break exclusion, never the order of
+/// contract calls unsafe (for example a store that loses acknowledged writes) can break exclusion, never the order of
 /// tokens.
 ///
 /// # Which one should you use?
-/// A mutex for one holder, a [`Semaphore`](crate::Semaphore) for several, a [`Limiter`](crate::Limiter) for so many
-/// *a second*. The mutex is not re-entrant (M5): see [`MutexGuard::reenter`].
+/// A mutex for one holder, a [`Semaphore`](crate::Semaphore) for several, a [`Limiter`](crate::Limiter) for a number *a
+/// second*. The mutex is not re-entrant (M5): see [`MutexGuard::reenter`].
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> stanchion::Result<()> {
+/// use stanchion::MutexOptions;
+///
+/// let store = stanchion::connect("memory:").await?;
+/// let mutex = store.mutex("invoices/42", MutexOptions::default())?;
+/// let guard = mutex.lock().await?;
+/// // The future is dropped at the loss of the lock.
+/// guard.run(async { println!("token {}", guard.fencing_token()) }).await?;
+/// guard.release().await
+/// # }
+/// ```
 #[async_trait]
 pub trait Mutex: Debug + Send + Sync {
-    /// The name.
+    /// Returns the name.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let mutex = store.mutex("invoices/42", Default::default())?;
+    /// assert_eq!(mutex.name(), "invoices/42");
+    /// # Ok(())
+    /// # }
+    /// ```
     fn name(&self) -> &str;
 
-    /// Locks, waiting in the queue for as long as it takes; outages of the store are ridden out (C17).
+    /// Locks, waiting in the queue without a time limit, also while the store is away (C17).
     ///
     /// # Errors
-    /// Only those that waiting cannot mend: `Unauthorized`, `ConfigMismatch`, `UnsafeStore`, `Overloaded`, `Closed`.
+    /// Only errors that waiting cannot resolve: `Unauthorized`, `ConfigMismatch`, `UnsafeStore`, `Overloaded`, `Closed`.
     ///
     /// # Cancel safety
-    /// Dropped at any await point it leaves nothing behind, neither a hold nor a place in the queue (C4).
+    /// Dropped at any await point, it leaves nothing behind: no hold and no place in the queue (C4).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let mutex = store.mutex("report", Default::default())?;
+    /// let guard = mutex.lock().await?;
+    /// assert!(guard.is_held());
+    /// drop(guard); // queues the release
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn lock(&self) -> Result<MutexGuard>;
 
-    /// Locks if nobody holds it and no live waiter queues (C16); never waits for others.
+    /// Locks if there is no holder and no live waiter (C16); `None` otherwise. Never waits for other callers.
     ///
     /// # Errors
     /// As [`lock`](Self::lock), and `Unavailable` or `Unknown` if the store does not answer within the request's
@@ -44,35 +84,115 @@ pub trait Mutex: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let mutex = store.mutex("report", Default::default())?;
+    /// let guard = mutex.try_lock().await?.expect("it is free");
+    /// assert!(mutex.try_lock().await?.is_none(), "it is held");
+    /// # guard.release().await
+    /// # }
+    /// ```
     async fn try_lock(&self) -> Result<Option<MutexGuard>>;
 
-    /// Locks, waiting at most this long; zero is one attempt. `None` if the time ran out.
+    /// Locks, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
     ///
     /// # Errors
-    /// As [`try_lock`](Self::try_lock); `Unknown` if the last word of the store was still awaited at the limit.
+    /// As [`try_lock`](Self::try_lock); `Unknown` if the store's answer was still outstanding at the end of the time.
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
-    async fn try_lock_for(&self, limit: Duration) -> Result<Option<MutexGuard>>;
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// let mutex = store.mutex("report", Default::default())?;
+    /// match mutex.try_lock_for(Duration::from_millis(50)).await? {
+    ///     Some(guard) => guard.release().await?,
+    ///     None => println!("another process makes the report"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn try_lock_for(&self, timeout: Duration) -> Result<Option<MutexGuard>>;
 
     /// Takes over a detached hold, with a new ticket and the same fencing token (C24).
     ///
     /// # Errors
-    /// `Lost` if it expired or another was first; `Unsupported`; as [`try_lock`](Self::try_lock).
+    /// `Lost` if the hold has expired or another caller was first; `Unsupported`; as [`try_lock`](Self::try_lock).
     ///
     /// # Cancel safety
-    /// A dropped call may have taken the hold over; then it is released.
+    /// A dropped call may have taken the hold over; then the hold is released.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// let mutex = store.mutex("upload", Default::default())?;
+    /// let guard = mutex.lock().await?;
+    /// let token = guard.fencing_token();
+    /// let ticket = guard.detach(Duration::from_secs(60)).await?;
+    /// // Later, also in another process:
+    /// let guard = mutex.attach(ticket).await?;
+    /// assert_eq!(guard.fencing_token(), token);
+    /// # guard.release().await
+    /// # }
+    /// ```
     async fn attach(&self, ticket: Ticket) -> Result<MutexGuard>;
 
-    /// Who holds it and how many wait (C23).
+    /// Returns the holder and the number of waiters (C23).
     ///
     /// # Errors
     /// As [`try_lock`](Self::try_lock).
+    ///
+    /// # Cancel safety
+    /// Dropping the call has no effect.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let mutex = store.mutex("report", Default::default())?;
+    /// let guard = mutex.lock().await?;
+    /// let state = mutex.inspect().await?;
+    /// assert_eq!((state.holders.len(), state.waiters), (1, 0));
+    /// # guard.release().await
+    /// # }
+    /// ```
     async fn inspect(&self) -> Result<Inspection>;
 
-    /// Frees the name, whoever holds it; `true` if somebody did. The holder is told (C9) and can harm nobody (M8).
+    /// Releases the name, whichever process holds it; `true` if there was a holder. The holder is told (C9), and its later
+    /// calls affect no other holder (M8).
     ///
     /// # Errors
     /// As [`try_lock`](Self::try_lock).
+    ///
+    /// # Cancel safety
+    /// A dropped call may have released the name.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let mutex = store.mutex("report", Default::default())?;
+    /// let guard = mutex.lock().await?;
+    /// assert!(mutex.force_unlock().await?);
+    /// guard.lost().await;
+    /// assert!(!guard.is_held());
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn force_unlock(&self) -> Result<bool>;
 }

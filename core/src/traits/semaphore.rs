@@ -12,49 +12,111 @@ use crate::{Inspection, Permit, Result, Ticket};
 /// # Guarantees
 /// The live permits never exceed the limit, at any instant of store time (S1). A request for several is one decision,
 /// all or nothing (S2), and is not starved by small ones behind it (S5): waiters are served first come, first served.
-/// A dead holder's permits come back once, within its lease (S3). Each grant has a fencing token, as a mutex's.
+/// A dead holder's permits come back once, at the end of its lease (S3). Each grant has a fencing token,
+/// as that of a mutex.
 ///
 /// # What is not guaranteed
-/// After [`resize`](Self::resize) down, more permits than the limit may be out until enough came back (S6).
+/// After a [`resize`](Self::resize) to a lower limit, more permits than the limit may be held until enough were released (S6).
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> stanchion::Result<()> {
+/// use stanchion::SemaphoreOptions;
+///
+/// let store = stanchion::connect("memory:").await?;
+/// let exports = store.semaphore("exports", SemaphoreOptions::new(3))?;
+/// let permit = exports.acquire().await?;
+/// permit.run(async { println!("one of three") }).await?;
+/// permit.release().await
+/// # }
+/// ```
 #[async_trait]
 pub trait Semaphore: Debug + Send + Sync {
-    /// The name.
+    /// Returns the name.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
+    /// assert_eq!(exports.name(), "exports");
+    /// # Ok(())
+    /// # }
+    /// ```
     fn name(&self) -> &str;
 
-    /// Takes one permit, waiting for as long as it takes.
+    /// Takes one permit, waiting without a time limit.
     ///
     /// # Errors
     /// As [`acquire_many`](Self::acquire_many).
     ///
     /// # Cancel safety
     /// As [`acquire_many`](Self::acquire_many).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
+    /// let permit = exports.acquire().await?;
+    /// assert!(permit.is_held());
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn acquire(&self) -> Result<Permit> {
         self.acquire_many(1).await
     }
 
-    /// Takes `count` permits together, waiting for as long as it takes; outages of the store are ridden out (C17).
+    /// Takes `count` permits together, waiting without a time limit, also while the store is away (C17).
     ///
     /// # Errors
-    /// `InvalidArgument` at once if `count` is zero or over the limit, also when the limit shrinks below it while it
+    /// `InvalidArgument` at once if `count` is zero or more than the limit, also if the limit falls below `count` while the call
     /// waits (C20); `ConfigMismatch` if the store's limit differs and the options refuse that; `Unauthorized`,
     /// `UnsafeStore`, `Overloaded`, `Closed`.
     ///
     /// # Cancel safety
-    /// Dropped at any await point it leaves nothing behind, neither a permit nor a place in the queue (C4).
+    /// Dropped at any await point, it leaves nothing behind: no permit and no place in the queue (C4).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
+    /// let permits = exports.acquire_many(2).await?; // both or none
+    /// assert_eq!((permits.weight(), exports.available().await?), (2, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn acquire_many(&self, count: u32) -> Result<Permit>;
 
-    /// Takes one permit if one is free and no live waiter queues.
+    /// Takes one permit if one is free and there is no live waiter; `None` otherwise.
     ///
     /// # Errors
     /// As [`try_acquire_many`](Self::try_acquire_many).
     ///
     /// # Cancel safety
     /// As [`acquire_many`](Self::acquire_many).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
+    /// let all = exports.acquire_many(3).await?;
+    /// assert!(exports.try_acquire().await?.is_none());
+    /// # all.release().await
+    /// # }
+    /// ```
     async fn try_acquire(&self) -> Result<Option<Permit>> {
         self.try_acquire_many(1).await
     }
 
-    /// Takes `count` permits if they are free and no live waiter queues; never waits for others.
+    /// Takes `count` permits if they are free and there is no live waiter; `None` otherwise. Never waits for other callers.
     ///
     /// # Errors
     /// As [`acquire_many`](Self::acquire_many), and `Unavailable` or `Unknown` if the store does not answer within
@@ -62,48 +124,141 @@ pub trait Semaphore: Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// As [`acquire_many`](Self::acquire_many).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
+    /// let two = exports.try_acquire_many(2).await?.expect("they are free");
+    /// assert!(exports.try_acquire_many(2).await?.is_none(), "one is free");
+    /// # two.release().await
+    /// # }
+    /// ```
     async fn try_acquire_many(&self, count: u32) -> Result<Option<Permit>>;
 
-    /// Takes `count` permits, waiting at most this long; zero is one attempt. `None` if the time ran out.
+    /// Takes `count` permits, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
     ///
     /// # Errors
-    /// As [`try_acquire_many`](Self::try_acquire_many); `Unknown` if the last word of the store was still awaited at
-    /// the limit.
+    /// As [`try_acquire_many`](Self::try_acquire_many); `Unknown` if the store's answer was still outstanding at
+    /// the end of the time.
     ///
     /// # Cancel safety
     /// As [`acquire_many`](Self::acquire_many).
-    async fn try_acquire_many_for(&self, count: u32, limit: Duration) -> Result<Option<Permit>>;
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
+    /// let all = exports.acquire_many(3).await?;
+    /// let late = exports.try_acquire_many_for(1, Duration::from_millis(20)).await?;
+    /// assert!(late.is_none());
+    /// # all.release().await
+    /// # }
+    /// ```
+    async fn try_acquire_many_for(&self, count: u32, timeout: Duration) -> Result<Option<Permit>>;
 
     /// Takes over a detached permit, with a new ticket, the same weight and the same fencing token (C24).
     ///
     /// # Errors
-    /// `Lost` if it expired or another was first; `Unsupported`; as [`try_acquire_many`](Self::try_acquire_many).
+    /// `Lost` if it has expired or another caller was first; `Unsupported`; as [`try_acquire_many`](Self::try_acquire_many).
     ///
     /// # Cancel safety
-    /// A dropped call may have taken the permit over; then it is released.
+    /// A dropped call may have taken the permit over; then the permit is released.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
+    /// let permit = exports.acquire_many(2).await?;
+    /// let ticket = permit.detach(Duration::from_secs(60)).await?;
+    /// // Later, also in another process:
+    /// let permit = exports.attach(ticket).await?;
+    /// assert_eq!(permit.weight(), 2);
+    /// # permit.release().await
+    /// # }
+    /// ```
     async fn attach(&self, ticket: Ticket) -> Result<Permit>;
 
-    /// How many permits are free at this instant; 0 while more are out than the limit.
+    /// Returns the number of free permits at this instant; 0 while more are held than the limit.
     ///
     /// # Errors
     /// As [`try_acquire_many`](Self::try_acquire_many).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
+    /// assert_eq!(exports.available().await?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn available(&self) -> Result<u32>;
 
-    /// Changes the limit for everybody (S6): up wakes waiters; down revokes nobody.
+    /// Changes the limit for all processes (S6): a higher limit wakes waiters; a lower one takes no permit away.
     ///
     /// # Errors
     /// `InvalidArgument` if zero or too large; as [`try_acquire_many`](Self::try_acquire_many).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
+    /// exports.resize(5).await?;
+    /// assert_eq!(exports.available().await?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn resize(&self, permits: u32) -> Result<()>;
 
-    /// Who holds permits and how many wait (C23).
+    /// Returns the holders and the number of waiters (C23).
     ///
     /// # Errors
     /// As [`try_acquire_many`](Self::try_acquire_many).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
+    /// let permit = exports.acquire_many(2).await?;
+    /// let state = exports.inspect().await?;
+    /// assert_eq!((state.holders[0].weight, state.limit), (2, Some(3)));
+    /// # permit.release().await
+    /// # }
+    /// ```
     async fn inspect(&self) -> Result<Inspection>;
 
-    /// Frees the permits of that ticket; `true` if it held any. The holder is told (C9).
+    /// Releases the permits of that ticket; `true` if it held any. The holder is told (C9).
     ///
     /// # Errors
     /// As [`try_acquire_many`](Self::try_acquire_many).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
+    /// let permit = exports.acquire().await?;
+    /// assert!(exports.force_release(permit.ticket()).await?);
+    /// permit.lost().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn force_release(&self, ticket: Ticket) -> Result<bool>;
 }

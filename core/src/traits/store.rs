@@ -1,4 +1,4 @@
-//! The store: what makes the others.
+//! The store, which makes all other objects.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -12,41 +12,87 @@ use crate::{Capabilities, MutexOptions, Result, SemaphoreOptions, WaitGroupOptio
 #[cfg(feature = "bloom")]
 use crate::{Error, ErrorKind};
 
-/// Where the state lives: this process, Redis, Postgres.
+/// A store of state: this process, Redis or Postgres.
 ///
-/// Making an object costs no I/O: bad names and options fail here with `InvalidArgument` (C19), everything else at
-/// the object's first operation. Objects of one name share their state, whichever store object of whichever process
-/// made them; kinds do not see each other.
+/// Making an object needs no I/O: bad names and options fail here with `InvalidArgument` (C19), everything else at the
+/// object's first operation. Objects with the same kind and name share their state, whichever process made them; objects of
+/// different kinds do not.
 #[async_trait]
 pub trait Store: Debug + Send + Sync {
-    /// A mutex of that name.
+    /// Returns the mutex with that name.
     ///
     /// # Errors
     /// `InvalidArgument` for a bad name or option; `Unsupported`; `Closed`.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let mutex = store.mutex("invoices/42", stanchion::MutexOptions::default())?;
+    /// let guard = mutex.lock().await?;
+    /// # guard.release().await
+    /// # }
+    /// ```
     fn mutex(&self, name: &str, options: MutexOptions) -> Result<Arc<dyn Mutex>>;
 
-    /// A semaphore of that name.
+    /// Returns the semaphore with that name.
     ///
     /// # Errors
     /// As [`mutex`](Self::mutex).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
+    /// assert_eq!(exports.available().await?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     fn semaphore(&self, name: &str, options: SemaphoreOptions) -> Result<Arc<dyn Semaphore>>;
 
-    /// A wait group of that name.
+    /// Returns the wait group with that name.
     ///
     /// # Errors
     /// As [`mutex`](Self::mutex).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
+    /// assert_eq!(batch.count().await?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     fn wait_group(&self, name: &str, options: WaitGroupOptions) -> Result<Arc<dyn WaitGroup>>;
 
-    /// A limiter of that name.
+    /// Returns the limiter with that name.
     ///
     /// # Errors
     /// As [`mutex`](Self::mutex); also for a quota that cannot be exact (L11).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// assert!(calls.allow().await?.allowed);
+    /// # Ok(())
+    /// # }
+    /// ```
     fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>>;
 
-    /// A Bloom filter of that name. A store that has none need not write this method.
+    /// Returns the Bloom filter with that name. A store without Bloom filters need not implement this method.
     ///
     /// # Errors
-    /// As [`mutex`](Self::mutex); also for a capacity, rate or time to live out of its range.
+    /// As [`mutex`](Self::mutex); also for a capacity, rate or time to live outside its range.
     #[cfg(feature = "bloom")]
     fn bloom_filter(&self, name: &str, options: BloomOptions) -> Result<Arc<dyn BloomFilter>> {
         options.check().and_then(|()| crate::Name::new(name))?;
@@ -54,22 +100,54 @@ pub trait Store: Debug + Send + Sync {
         Err(error.context("bloom_filter", self.capabilities().store, name))
     }
 
-    /// What this store offers.
+    /// Returns what this store offers.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// assert!(store.capabilities().wait_groups);
+    /// # Ok(())
+    /// # }
+    /// ```
     fn capabilities(&self) -> Capabilities;
 
-    /// Asks the store for a sign of life: one round trip.
+    /// Makes one round trip to the store.
     ///
     /// # Errors
     /// `Unavailable`, `Unknown`, `Unauthorized` or `Closed`.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// store.ping().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn ping(&self) -> Result<()>;
 
-    /// Refuses new calls with `Closed`, makes live guards lost, then releases what they held and drains the release
-    /// queue (C12).
+    /// Closes the store object (C12): refuses new calls with `Closed`, tells live guards that they are lost, releases what they
+    /// held, and waits until all queued releases are delivered.
     ///
     /// # Errors
-    /// `Timeout` if the store did not take all releases within 5 s; the leases free the rest.
+    /// `Timeout` if the store did not accept all releases within 5 s; the end of the leases frees the rest.
     ///
     /// # Cancel safety
-    /// A dropped call has closed the store object; the draining goes on without it.
+    /// A dropped call has closed the store object; the delivery of releases continues.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// store.close().await?;
+    /// let refused = store.ping().await.unwrap_err();
+    /// assert_eq!(refused.kind(), stanchion::ErrorKind::Closed);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn close(&self) -> Result<()>;
 }

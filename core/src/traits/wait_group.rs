@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use crate::{Inspection, Member, Result, Ticket};
 
-/// How the members of one generation ended (W4). The sums are of the generation that came to zero last.
+/// How the members of one generation ended (W4). The counts are those of the generation that reached zero last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -20,102 +20,260 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether every member finished.
+    /// Returns whether every member finished.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
+    /// batch.add().await?.done().await?;
+    /// assert!(batch.wait().await?.is_success());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.abandoned == 0 && self.expired == 0
     }
 }
 
-/// A named wait group: callers add members and others wait until none is left.
+/// A named wait group: callers add members, and other callers wait until there are none left.
 ///
 /// # Guarantees
 /// [`wait`](Self::wait) returns only if the count was zero at some instant of store time during the call (W1). Adding
-/// and finishing are idempotent per ticket (W2). A member that died is reported, not passed over (W4). The group is
+/// and finishing are idempotent per ticket (W2). A member that died is reported, not ignored (W4). The group is
 /// reusable: an `add` after zero opens the next generation, which waiters of the earlier one do not wait for (W5).
-/// Absent is not zero: who has seen the group live gets `StateLost` when its record is gone (W6).
+/// An absent record is not a count of zero: a handle that has seen the group live returns `StateLost` when its record is
+/// gone (W6).
 ///
 /// # What is not guaranteed
 /// A process that connects after the store lost the record cannot know that there was one.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> stanchion::Result<()> {
+/// let store = stanchion::connect("memory:").await?;
+/// let batch = store.wait_group("batch 7", Default::default())?;
+/// let member = batch.add().await?;
+/// member.done().await?;
+/// assert!(batch.wait().await?.is_success());
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait WaitGroup: Debug + Send + Sync {
-    /// The name.
+    /// Returns the name.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
+    /// assert_eq!(batch.name(), "batch 7");
+    /// # Ok(())
+    /// # }
+    /// ```
     fn name(&self) -> &str;
 
-    /// Adds a member; with a limit, waits while that many are live (W7).
+    /// Adds a member; with a limit, waits while the group has as many live members as the limit (W7).
     ///
     /// # Errors
     /// `ConfigMismatch` if the store's limit differs and the options refuse that; `Unauthorized`, `UnsafeStore`,
     /// `Overloaded`, `Closed`.
     ///
     /// # Cancel safety
-    /// Dropped at any await point it leaves nothing behind (C4).
+    /// Dropped at any await point, it leaves nothing behind (C4).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
+    /// let member = batch.add().await?;
+    /// assert_eq!(batch.count().await?, 1);
+    /// # member.done().await
+    /// # }
+    /// ```
     async fn add(&self) -> Result<Member>;
 
     /// Adds `count` members together, all or nothing.
     ///
     /// # Errors
-    /// As [`add`](Self::add); `InvalidArgument` if `count` is zero or over the limit.
+    /// As [`add`](Self::add); `InvalidArgument` if `count` is zero or more than the limit.
     ///
     /// # Cancel safety
     /// As [`add`](Self::add).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
+    /// for member in batch.add_many(3).await? {
+    ///     member.done().await?; // each may go to a task of its own
+    /// }
+    /// assert_eq!(batch.wait().await?.finished, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn add_many(&self, count: u32) -> Result<Vec<Member>>;
 
-    /// Adds a member, waiting at most this long; zero is one attempt. `None` if the time ran out.
+    /// Adds a member, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
     ///
     /// # Errors
     /// As [`add`](Self::add), and `Unavailable` or `Unknown` if the store does not answer.
     ///
     /// # Cancel safety
     /// As [`add`](Self::add).
-    async fn try_add_for(&self, limit: Duration) -> Result<Option<Member>>;
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// let options = stanchion::WaitGroupOptions::default().limit(1);
+    /// let batch = store.wait_group("batch 8", options)?;
+    /// let member = batch.add().await?;
+    /// assert!(batch.try_add_for(Duration::from_millis(20)).await?.is_none());
+    /// # member.done().await
+    /// # }
+    /// ```
+    async fn try_add_for(&self, timeout: Duration) -> Result<Option<Member>>;
 
     /// Takes over a detached member, with a new ticket (C24).
     ///
     /// # Errors
-    /// `Lost` if it expired, is done, or another was first; `Unsupported`.
+    /// `Lost` if it has expired, is done, or another caller was first; `Unsupported`.
     ///
     /// # Cancel safety
-    /// A dropped call may have taken the member over; then it is abandoned.
+    /// A dropped call may have taken the member over; then the member is abandoned.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
+    /// let ticket = batch.add().await?.detach(Duration::from_secs(60)).await?;
+    /// // Later, also in another process:
+    /// batch.attach(ticket).await?.done().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn attach(&self, ticket: Ticket) -> Result<Member>;
 
     /// Finishes the member of that ticket, from any process (W8).
     ///
     /// # Errors
-    /// `Lost` if the ticket names no live member (W2).
+    /// `Lost` if no live member has that ticket (W2).
     ///
     /// # Cancel safety
     /// A dropped call may have finished the member.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
+    /// let ticket = batch.add().await?.detach(Duration::from_secs(60)).await?;
+    /// batch.done(ticket).await?; // from any process
+    /// assert_eq!(batch.count().await?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn done(&self, ticket: Ticket) -> Result<()>;
 
-    /// Waits until the count is zero, for as long as it takes; returns at once on a group never used (W1).
+    /// Waits until the count is zero, without a time limit; returns at once on an unused group (W1).
     ///
     /// # Errors
     /// `StateLost` if this handle has seen the group live and its record is gone (W6); `Unauthorized`,
     /// `UnsafeStore`, `Closed`.
     ///
     /// # Cancel safety
-    /// Safe: it changes nothing and may be called again.
+    /// Dropping the call has no effect.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
+    /// drop(batch.add().await?); // abandoned: `done` was not called
+    /// let outcome = batch.wait().await?;
+    /// assert_eq!((outcome.abandoned, outcome.is_success()), (1, false));
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn wait(&self) -> Result<Outcome>;
 
-    /// Waits at most this long; zero asks once. `None` if the time ran out.
+    /// Waits until the count is zero, at most `timeout`; `None` if the time ran out. Zero looks once.
     ///
     /// # Errors
     /// As [`wait`](Self::wait), and `Unavailable` or `Unknown` if the store does not answer.
     ///
     /// # Cancel safety
     /// As [`wait`](Self::wait).
-    async fn wait_for(&self, limit: Duration) -> Result<Option<Outcome>>;
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
+    /// let member = batch.add().await?;
+    /// assert!(batch.wait_for(Duration::from_millis(20)).await?.is_none());
+    /// # member.done().await
+    /// # }
+    /// ```
+    async fn wait_for(&self, timeout: Duration) -> Result<Option<Outcome>>;
 
-    /// How many members are live.
+    /// Returns the number of live members.
     ///
     /// # Errors
     /// As [`wait_for`](Self::wait_for).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
+    /// assert_eq!(batch.count().await?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn count(&self) -> Result<u64>;
 
-    /// The members, and how many calls wait to add (C23).
+    /// Returns the members, and the number of calls that wait to add one (C23).
     ///
     /// # Errors
     /// As [`wait_for`](Self::wait_for).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
+    /// let member = batch.add().await?;
+    /// assert_eq!(batch.inspect().await?.holders.len(), 1);
+    /// # member.done().await
+    /// # }
+    /// ```
     async fn inspect(&self) -> Result<Inspection>;
 }

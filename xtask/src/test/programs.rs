@@ -145,7 +145,7 @@ pub(crate) fn of_packages(programs: Vec<Program>, packages: &[String]) -> Result
 mod tests {
     use super::*;
 
-    const TEST: &str = r#"{"reason":"compiler-artifact","package_id":"path+file:///src/backend-redis#stanchion-redis@0.1.0","manifest_path":"/src/backend-redis/NameBatch.toml","target":{"kind":["test"],"name":"it"},"profile":{"opt_level":"0","test":true},"executable":"/elsewhere/debug/deps/it-0a1b","fresh":true}"#;
+    const TEST: &str = r#"{"reason":"compiler-artifact","package_id":"path+file:///src/backend-redis#stanchion-redis@0.1.0","manifest_path":"/src/backend-redis/Cargo.toml","target":{"kind":["test"],"name":"it"},"profile":{"opt_level":"0","test":true},"executable":"/elsewhere/debug/deps/it-0a1b","fresh":true}"#;
 
     fn built(messages: &[String]) -> Built {
         let mut built = Built::default();

@@ -1,4 +1,4 @@
-//! A namespace on a deployment that all cases of a test binary share.
+//! Namespaces on deployments that all cases of the test program share.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::disallowed_methods, reason = "a thread of its own flushes in real time")]
@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
 
-use crate::harness::connected;
+use crate::common::connected;
 use async_trait::async_trait;
 use redis::aio::MultiplexedConnection;
 use stanchion_conformance::Harness;
@@ -16,7 +16,7 @@ use stanchion_core::{Store, Ticket};
 use stanchion_redis::{RedisBuilder, RedisStore};
 use stanchion_testbed::servers::{self, RedisCluster, RedisOptions, RedisSentinel, RedisServer};
 
-/// The URL of the deployment, and where a plain client finds its primaries.
+/// The URL of the deployment, and the URLs of its primaries for a plain client.
 struct Deployment {
     url: String,
     primaries: Vec<String>,
@@ -40,7 +40,7 @@ static TLS: LazyLock<Deployment> = LazyLock::new(|| {
         rule.extend(rights_of_filters());
         redis::cmd("ACL").arg(rule).exec(&mut raw).expect("a user");
         move || {
-            // Until the test program ends.
+            // This goes on until the test program ends.
             while redis::cmd("SCRIPT").arg("FLUSH").exec(&mut raw).is_ok() {
                 thread::sleep(Duration::from_millis(50));
             }
@@ -49,7 +49,7 @@ static TLS: LazyLock<Deployment> = LazyLock::new(|| {
     Deployment { url, primaries: vec![socket] }
 });
 
-/// The rule in the manual, word for word.
+/// Returns the rule in the manual, word for word.
 pub(crate) fn least_rights(user: &str, password: &str, namespace: &str) -> Vec<String> {
     let manual = include_str!("../../../README.md");
     let rule = manual.lines().find_map(|line| line.strip_prefix("ACL ")).expect("a rule in the manual");
@@ -57,12 +57,12 @@ pub(crate) fn least_rights(user: &str, password: &str, namespace: &str) -> Vec<S
         .split_whitespace()
         .map(|word| word.replace("USER", user).replace("PASSWORD", password).replace("NAMESPACE", namespace));
     let mut words: Vec<_> = words.collect();
-    // `SETUSER` holds the placeholder too.
+    // `SETUSER` contains the placeholder `USER`, too.
     words[0] = "SETUSER".to_owned();
     words
 }
 
-/// What the manual grants for Bloom filters besides; nothing where they are not built in.
+/// Returns the further rights of the manual for Bloom filters; none if the feature is off.
 pub(crate) fn rights_of_filters() -> Vec<String> {
     let manual = include_str!("../../../README.md");
     let rule = manual.lines().filter(|line| line.starts_with("ACL SETUSER")).nth(1).expect("a second rule");
@@ -83,35 +83,36 @@ static CLUSTER: LazyLock<Deployment> = LazyLock::new(|| {
 });
 
 /// A namespace of its own on the deployment.
-pub(crate) struct Deployed {
+pub(crate) struct DeploymentFixture {
     deployment: &'static Deployment,
     namespace: String,
 }
 
-impl Deployed {
-    /// One server.
+impl DeploymentFixture {
+    /// Makes a namespace on one server.
     pub(crate) fn server() -> Self {
         Self::on(&SERVER)
     }
 
-    /// One server that speaks TLS, to a user with the least rights, while somebody flushes its scripts every 50 ms.
+    /// Makes a namespace on a server with TLS, for a user with the least rights, while a thread flushes the scripts of the
+    /// server every 50 ms.
     pub(crate) fn tls() -> Self {
         Self::on(&TLS)
     }
 
-    /// A primary under the watch of sentinels, all of which want a password.
+    /// Makes a namespace on a primary that sentinels watch. All of them require a password.
     pub(crate) fn sentinel() -> Self {
         Self::on(&SENTINEL)
     }
 
-    /// A cluster that wants a password.
+    /// Makes a namespace on a cluster that requires a password.
     pub(crate) fn cluster() -> Self {
         Self::on(&CLUSTER)
     }
 
-    /// One server, to which clients have that way.
-    pub(crate) fn by(way: String, server: &str) -> Self {
-        Self::on(Box::leak(Box::new(Deployment { url: way, primaries: vec![server.to_owned()] })))
+    /// Makes a namespace on one server, which clients reach by the URL `through`.
+    pub(crate) fn through(through: String, server: &str) -> Self {
+        Self::on(Box::leak(Box::new(Deployment { url: through, primaries: vec![server.to_owned()] })))
     }
 
     fn on(deployment: &'static Deployment) -> Self {
@@ -131,7 +132,7 @@ impl Deployed {
         primaries
     }
 
-    /// The keys of the namespace on a server but for its layout.
+    /// Returns the keys of the namespace on a server except its layout.
     async fn keys(&self, raw: &mut MultiplexedConnection) -> Vec<Vec<u8>> {
         let (mut cursor, mut keys) = (0_u64, Vec::new());
         loop {
@@ -148,13 +149,13 @@ impl Deployed {
 }
 
 #[async_trait]
-impl Harness for Deployed {
+impl Harness for DeploymentFixture {
     async fn store(&self) -> Arc<dyn Store> {
         Arc::new(self.builder().connect().await.expect("a store"))
     }
 
     async fn forgetful_store(&self, retention: Duration) -> Option<Arc<dyn Store>> {
-        // A second is the shortest there is.
+        // A second is the minimum.
         let retention = retention.max(Duration::from_secs(1));
         let store = self.builder().retention(retention, retention).connect().await;
         Some(Arc::new(store.expect("a store")))

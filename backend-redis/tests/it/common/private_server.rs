@@ -1,4 +1,4 @@
-//! A private server and what it counts.
+//! A private server and its counters.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::harness::connected;
+use crate::common::connected;
 use redis::aio::MultiplexedConnection;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_core::{Inspection, Mutex, Store};
@@ -14,13 +14,13 @@ use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
 use tokio::time::sleep;
 
-/// A private server and a client of the test's own.
-pub struct Bed {
+/// A private server, and a plain client of the test.
+pub struct ServerFixture {
     pub server: RedisServer,
     pub raw: MultiplexedConnection,
 }
 
-impl Bed {
+impl ServerFixture {
     pub async fn start() -> Self {
         let server = RedisServer::start(RedisOptions::default()).expect("a private redis-server");
         let client = redis::Client::open(server.url()).expect("a URL that parses");
@@ -32,7 +32,7 @@ impl Bed {
         Arc::new(RedisStore::connect(&self.server.url()).await.expect("a store"))
     }
 
-    /// Requests on the wire so far, by command; calls inside scripts are left out.
+    /// Returns the requests on the wire so far, by command, without the calls inside scripts.
     pub async fn wire_commands(&mut self) -> HashMap<String, u64> {
         let info: String =
             redis::cmd("INFO").arg("commandstats").query_async(&mut self.raw).await.expect("commandstats");
@@ -45,12 +45,12 @@ impl Bed {
             .collect()
     }
 
-    /// Requests on the wire so far.
+    /// Returns the requests on the wire so far.
     pub async fn commands(&mut self) -> u64 {
         self.wire_commands().await.values().sum()
     }
 
-    /// Connections of others than this test's own client.
+    /// Returns the number of connections, without that of the plain client.
     pub async fn connections(&mut self) -> usize {
         let list: String =
             redis::cmd("CLIENT").arg("LIST").query_async(&mut self.raw).await.expect("client list");
@@ -58,15 +58,15 @@ impl Bed {
     }
 }
 
-/// Waits until the mutex shows what is asked for.
-pub async fn until(mutex: &dyn Mutex, limit: Duration, what: &str, seen: impl Fn(&Inspection) -> bool) {
+/// Waits until an inspection of the mutex satisfies `seen`.
+pub async fn until(mutex: &dyn Mutex, timeout: Duration, what: &str, seen: impl Fn(&Inspection) -> bool) {
     let watch = Stopwatch::start();
     loop {
         let inspection = mutex.inspect().await.expect("inspect answers");
         if seen(&inspection) {
             return;
         }
-        assert!(watch.elapsed() < limit, "{what} within {limit:?}, not {inspection:?}");
+        assert!(watch.elapsed() < timeout, "{what} within {timeout:?}, not {inspection:?}");
         sleep(Duration::from_millis(5)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What the cases about steps want to know of a namespace.
+//! The harness of the cases about steps: it reads and changes the keys of a namespace.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use stanchion_conformance::steps::{Outages, Process, StepHarness, Tally};
 use stanchion_core::steps::Object;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
 
-use super::{Bed, driven};
+use super::{Fixture, driven};
 
 #[async_trait]
-impl StepHarness for Bed {
+impl StepHarness for Fixture {
     async fn process(&self) -> Process {
         Self::process(self).await
     }
@@ -33,20 +33,20 @@ impl StepHarness for Bed {
     }
 
     async fn keep_busy(&self, _: &Object, time: Duration) {
-        // It answers this at once, and nothing else until then.
+        // The server answers this command at once, and then nothing until the pause ends.
         let milliseconds = u64::try_from(time.as_millis()).expect("a short time");
         let mut pause = redis::cmd("CLIENT");
         pause.arg("PAUSE").arg(milliseconds);
-        let () = pause.query_async(&mut self.looking().await).await.expect("a pause");
+        let () = pause.query_async(&mut self.shared_raw().await).await.expect("a pause");
     }
 
     async fn lose_data(&self) {
-        let keys = self.keys_by(self.looking().await).await;
-        let _: u64 = self.looking().await.del(keys).await.expect("a deletion");
+        let keys = self.keys_by(self.shared_raw().await).await;
+        let _: u64 = self.shared_raw().await.del(keys).await.expect("a deletion");
     }
 
     async fn records(&self) -> usize {
-        let keys = self.keys_by(self.looking().await).await;
+        let keys = self.keys_by(self.shared_raw().await).await;
         let names = keys.iter().filter_map(|key| {
             let (kind, name) = key.split_once("}:")?.1.split_once(':')?;
             (kind != "box").then(|| (&kind[..1], name))
@@ -55,20 +55,20 @@ impl StepHarness for Bed {
     }
 
     async fn watched(&self) -> usize {
-        self.keys_by(self.looking().await).await.iter().filter(|key| key.contains("}:wv:")).count()
+        self.keys_by(self.shared_raw().await).await.iter().filter(|key| key.contains("}:wv:")).count()
     }
 
     async fn set_token(&self, object: &Object, token: u64) {
         let keys = Keys::of(self, object).await.expect("a record");
-        let kill = token + 86_400_000_000;
-        let free = format!("={token:016} {kill:016}");
-        let _: () = self.looking().await.set(keys.record, free).await.expect("it is set");
+        let expires_at = token + 86_400_000_000;
+        let free = format!("={token:016} {expires_at:016}");
+        let _: () = self.shared_raw().await.set(keys.record, free).await.expect("it is set");
     }
 
     async fn tally(&self, group: &Object) -> Tally {
         let keys = Keys::of(self, group).await.expect("a record");
         let fields: HashMap<String, String> =
-            self.looking().await.hgetall(keys.record).await.expect("its fields");
+            self.shared_raw().await.hgetall(keys.record).await.expect("its fields");
         let text = |field: &str| fields.get(field).map_or("", String::as_str);
         let sum = |text: &str| -> u64 {
             let words = text.split([' ', ';']).filter(|word| !word.is_empty());
@@ -87,22 +87,22 @@ impl StepHarness for Bed {
 
     async fn check(&self, object: &Object) {
         let Some(keys) = Keys::of(self, object).await else { return };
-        let mut raw = self.looking().await;
+        let mut raw = self.shared_raw().await;
         let kind: String = redis::cmd("TYPE").arg(&keys.record).query_async(&mut raw).await.expect("a type");
         match kind.as_str() {
             "none" => {}
-            "string" => keys.check_plain(&mut raw).await,
-            _ => keys.check_full(&mut raw).await,
+            "string" => keys.check_string(&mut raw).await,
+            _ => keys.check_hash(&mut raw).await,
         }
     }
 }
 
-/// The word at a place of a record, a number.
+/// Returns the number at a place of a record.
 fn word(record: &str, index: usize) -> u64 {
     record.split(' ').nth(index).expect("a word").parse().expect("a number")
 }
 
-/// What is kept of a mutex, semaphore or wait group: H, E and Q.
+/// The contents of H, E and Q of a mutex, semaphore or wait group.
 type Contents = (HashMap<String, String>, Vec<(String, f64)>, Vec<String>);
 
 /// The keys of an object.
@@ -113,15 +113,16 @@ struct Keys {
 }
 
 impl Keys {
-    async fn of(bed: &Bed, object: &Object) -> Option<Self> {
+    async fn of(fixture: &Fixture, object: &Object) -> Option<Self> {
         let kind = object.kind.letter();
         let end = format!("}}:{kind}:{}", object.name);
-        let record = bed.keys_by(bed.looking().await).await.into_iter().find(|key| key.ends_with(&end))?;
+        let record =
+            fixture.keys_by(fixture.shared_raw().await).await.into_iter().find(|key| key.ends_with(&end))?;
         let of_kind = |part: &str| record.replacen(&format!("}}:{kind}:"), &format!("}}:{kind}{part}:"), 1);
         Some(Self { expiries: of_kind("e"), queue: of_kind("q"), record })
     }
 
-    async fn check_full(&self, raw: &mut MultiplexedConnection) {
+    async fn check_hash(&self, raw: &mut MultiplexedConnection) {
         let (fields, expiries, queue): Contents = redis::pipe()
             .atomic()
             .hgetall(&self.record)
@@ -155,8 +156,8 @@ impl Keys {
         }
     }
 
-    /// A mutex that nobody waits for: one string and nothing beside it.
-    async fn check_plain(&self, raw: &mut MultiplexedConnection) {
+    /// Checks a mutex without waiters: one string and no other key.
+    async fn check_string(&self, raw: &mut MultiplexedConnection) {
         let (value, left, beside): (String, i64, u32) = redis::pipe()
             .atomic()
             .get(&self.record)

@@ -1,4 +1,4 @@
-//! Filters of a namespace as one process drives their steps.
+//! Filters of a namespace, whose steps one process drives.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
@@ -10,39 +10,40 @@ use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, ToRedisArgs};
 use stanchion_core::bloom::{FilterTerms, Shape};
 use stanchion_core::steps::{
-    BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, RequestId, Known, Life, Merge, Object, Opening,
-    Probed, Survey, Surveyed,
+    BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, Known, Life, Merge, Object, Opening, Probed,
+    RequestId, Survey, Surveyed,
 };
 use stanchion_core::{Error, Kind, Name, Ticket};
 use stanchion_redis::RedisSteps;
 
-use crate::harness::Bed;
+use crate::common::Fixture;
 
-/// A filter as one handle asks it.
+/// A handle of a filter.
 pub(crate) struct Filter {
     pub(crate) steps: Arc<RedisSteps>,
     pub(crate) raw: MultiplexedConnection,
     pub(crate) object: Object,
     pub(crate) terms: FilterTerms,
     pub(crate) known: Known,
-    pub(crate) flight: RequestId,
+    /// The id of the last request.
+    pub(crate) last_id: RequestId,
 }
 
 impl Filter {
-    /// Of no end.
-    pub(crate) async fn new(bed: &Bed, name: &str, capacity: u64, rate: f64) -> Self {
+    /// Makes a handle of a filter that does not end.
+    pub(crate) async fn new(fixture: &Fixture, name: &str, capacity: u64, rate: f64) -> Self {
         let object = Object { kind: Kind::BloomFilter, name: Name::new(name).unwrap() };
         let terms = FilterTerms { shape: Shape::new(capacity, rate).unwrap(), ttl: None };
-        let flight = RequestId { lane: Ticket::random(), number: 0 };
-        let steps = bed.builder().steps().await.unwrap().callers;
-        Self { steps, raw: bed.raw().await, object, terms, known: None, flight }
+        let last_id = RequestId { lane: Ticket::random(), number: 0 };
+        let steps = fixture.builder().steps().await.unwrap().callers;
+        Self { steps, raw: fixture.raw().await, object, terms, known: None, last_id }
     }
 
-    /// Another handle of it, that has seen nothing yet.
-    pub(crate) fn stranger(&self) -> Self {
-        let flight = RequestId { lane: Ticket::random(), number: 0 };
+    /// Makes another handle of the filter, which has seen nothing yet.
+    pub(crate) fn other_handle(&self) -> Self {
+        let last_id = RequestId { lane: Ticket::random(), number: 0 };
         let (steps, object) = (Arc::clone(&self.steps), self.object.clone());
-        Self { steps, raw: self.raw.clone(), object, terms: self.terms, known: None, flight }
+        Self { steps, raw: self.raw.clone(), object, terms: self.terms, known: None, last_id }
     }
 
     pub(crate) fn living(mut self, ttl: Duration) -> Self {
@@ -50,9 +51,10 @@ impl Filter {
         self
     }
 
-    pub(crate) fn depart(&mut self) -> RequestId {
-        self.flight.number += 1;
-        self.flight
+    /// Returns the id of a new request.
+    pub(crate) fn next_id(&mut self) -> RequestId {
+        self.last_id.number += 1;
+        self.last_id
     }
 
     pub(crate) fn opening(&self) -> Opening {
@@ -73,16 +75,16 @@ impl Filter {
     }
 
     pub(crate) async fn probe(&mut self, call: BloomCall) -> Probed {
-        let flight = self.depart();
-        self.again(flight, call).await.unwrap()
+        let id = self.next_id();
+        self.send_as(id, call).await.unwrap()
     }
 
-    /// Sends a call under this name.
-    pub(crate) async fn again(&self, flight: RequestId, call: BloomCall) -> Result<Probed, Error> {
-        self.steps.probe(flight, &[call]).await.remove(0)
+    /// Sends a call with this request id.
+    pub(crate) async fn send_as(&self, id: RequestId, call: BloomCall) -> Result<Probed, Error> {
+        self.steps.probe(id, &[call]).await.remove(0)
     }
 
-    /// Inserts, and remembers the record.
+    /// Inserts, and remembers the record that the answer names.
     pub(crate) async fn insert(&mut self, items: &[String]) -> Vec<bool> {
         let call = self.insertion(items);
         self.told(call).await
@@ -122,7 +124,7 @@ impl Filter {
         }
     }
 
-    /// All bytes of it.
+    /// Reads all bytes of the filter.
     pub(crate) async fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let whole = self.terms.shape.bytes();
@@ -139,7 +141,7 @@ impl Filter {
         bytes
     }
 
-    /// The bytes that a filter with these items has.
+    /// Returns the bytes of a filter with these items.
     pub(crate) fn image(&self, items: &[String]) -> Vec<u8> {
         let mut bytes = vec![0; usize::try_from(self.terms.shape.bytes()).unwrap()];
         for position in self.positions(items) {
@@ -155,13 +157,13 @@ impl Filter {
             .all(|position| image[usize::try_from(position / 8).unwrap()] & (0x80 >> (position % 8)) != 0)
     }
 
-    /// What a plain command answers.
+    /// Sends a plain command and returns its answer.
     pub(crate) async fn raw<T: FromRedisValue>(&self, command: &str, arguments: impl ToRedisArgs) -> T {
         redis::cmd(command).arg(arguments).query_async(&mut self.raw.clone()).await.unwrap()
     }
 }
 
-/// So many different items.
+/// Makes `count` different items.
 pub(crate) fn items(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{prefix}{number}")).collect()
 }
@@ -171,10 +173,10 @@ pub(crate) fn item(text: &str) -> Vec<String> {
     vec![text.to_owned()]
 }
 
-/// The different times at which the keys of a namespace expire; the greatest number for never.
-pub(crate) async fn ends_of(bed: &Bed, filter: &Filter) -> Vec<u64> {
+/// Returns the different times at which the keys of a namespace expire; the greatest number for never.
+pub(crate) async fn ends_of(fixture: &Fixture, filter: &Filter) -> Vec<u64> {
     let mut ends = Vec::new();
-    for key in bed.keys().await {
+    for key in fixture.keys().await {
         let expires: i64 = filter.raw("PEXPIRETIME", key).await;
         ends.push(u64::try_from(expires).unwrap_or(u64::MAX));
     }
