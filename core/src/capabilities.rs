@@ -1,14 +1,14 @@
 //! What a store declares about itself.
 
-/// How holds are kept.
+/// What keeps a mutex's holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MutexMode {
-    /// By this process: they end with it.
+    /// This process: they end with it.
     Process,
-    /// By leases in the store.
+    /// Leases in the store.
     Lease,
-    /// By a database session.
+    /// A database session.
     Session,
 }
 
@@ -26,9 +26,9 @@ pub struct Capabilities {
     pub limiters: bool,
     /// `Store::bloom_filter` works. It never does without the Cargo feature `bloom`.
     pub bloom_filters: bool,
-    /// Waiters are pushed. Where not, they proceed by the poll floor (C14).
+    /// The store wakes waiters. Otherwise they proceed by the poll floor (C14).
     pub wake_ups: bool,
-    /// `detach` and `attach` work. Where sessions keep mutexes, this is about mutexes: all else detaches.
+    /// `detach` and `attach` work. Where sessions keep mutexes, this is about mutexes; other kinds can be detached.
     pub detach: bool,
     /// The state lives outside this process, and other processes share it.
     pub shared: bool,
@@ -37,7 +37,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Everything offered, by a store of that name and mode; take off what is not.
+    /// Makes the capabilities of a store that offers everything; unset what it does not offer.
     #[must_use]
     pub fn full(store: &'static str, mutex_mode: MutexMode) -> Self {
         Self {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub use tokio::time::Instant;
 
-/// Now, on the monotonic clock; inside a runtime whose time is paused, its time.
+/// Returns the monotonic time; inside a runtime with a paused clock, that clock's time.
 #[must_use]
 #[inline]
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the monotonic clock")]
@@ -12,7 +12,7 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// The wall clock in microseconds since 1970. Only a store whose clock is this process's may ask (C7).
+/// Returns the wall clock, in µs since 1970. Only a store whose clock is that of this process may use it (C7).
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the memory store's clock starts from it")]
 pub fn wall_micros() -> u64 {

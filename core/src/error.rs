@@ -8,13 +8,13 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A bounded drain or probe did not finish in its time. Nothing is left in doubt by it.
+    /// A drain or probe did not finish within its time limit. No outcome is unknown because of it.
     Timeout,
-    /// The hold is not the caller's any more: it expired, was freed by force, released before or taken over.
+    /// The hold is not the caller's any more: it expired, was released by force, released before, or taken over.
     Lost,
-    /// The store could not be asked. The request was certainly not executed.
+    /// The store could not be reached. The request was certainly not executed.
     Unavailable,
-    /// The request was sent and no answer came: it may or may not have been executed (C3).
+    /// The request was sent and no answer arrived: it may or may not have been executed (C3).
     Unknown,
     /// An argument outside its range. Found before any I/O (C19), or made impossible by a changed
     /// parameter (C20).
@@ -36,13 +36,13 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Whether the same call can succeed later without any change by the caller.
+    /// Returns whether the same call can succeed later without a change by the caller.
     #[must_use]
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::Timeout | Self::Unavailable | Self::Unknown | Self::Overloaded)
     }
 
-    /// Whether this ends even a call without a time limit (C17): waiting would not mend it.
+    /// Returns whether this ends even a call without a time limit (C17), since waiting cannot resolve it.
     #[must_use]
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Timeout | Self::Unavailable | Self::Unknown)
@@ -88,37 +88,37 @@ struct Inner {
 }
 
 impl Error {
-    /// An error without context; the engine adds operation, store and name.
+    /// Makes an error without context; the engine adds operation, store and name.
     pub fn new(kind: ErrorKind, detail: impl Into<Cow<'static, str>>) -> Self {
         let detail = detail.into();
         Self(Box::new(Inner { kind, detail, operation: None, store: None, name: None, source: None }))
     }
 
-    /// [`ErrorKind::InvalidArgument`] with the bound that was passed.
+    /// Makes an [`ErrorKind::InvalidArgument`] with the bound that was exceeded.
     pub fn invalid_argument(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::InvalidArgument, detail)
     }
 
-    /// [`ErrorKind::Lost`].
+    /// Makes an [`ErrorKind::Lost`].
     #[must_use]
     pub fn lost() -> Self {
         Self::new(ErrorKind::Lost, "the hold is no longer the caller's")
     }
 
-    /// [`ErrorKind::Closed`].
+    /// Makes an [`ErrorKind::Closed`].
     #[must_use]
     pub fn closed() -> Self {
         Self::new(ErrorKind::Closed, "the store object was closed")
     }
 
-    /// Adds the cause. It is reached by [`source`](StdError::source), never printed in the line.
+    /// Adds the cause. [`source`](StdError::source) returns it; `Display` does not print it.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.0.source = Some(source.into());
         self
     }
 
-    /// Adds operation, store and name, each where it is not set yet.
+    /// Adds operation, store and name, each if it is not set yet.
     #[must_use]
     pub fn context(mut self, operation: &'static str, store: &'static str, name: &str) -> Self {
         self.0.operation.get_or_insert(operation);
@@ -129,38 +129,38 @@ impl Error {
         self
     }
 
-    /// What went wrong.
+    /// Returns the kind.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The operation that failed, as named in the trait (`lock`, `release`, …).
+    /// Returns the operation that failed, as named in the trait (`lock`, `release`, …).
     #[must_use]
     pub fn operation(&self) -> Option<&'static str> {
         self.0.operation
     }
 
-    /// The kind of store: `memory`, `redis`, `postgres`.
+    /// Returns the store: `memory`, `redis`, `postgres`.
     #[must_use]
     pub fn store(&self) -> Option<&'static str> {
         self.0.store
     }
 
-    /// The object's name, where the operation had one.
+    /// Returns the object's name, if the operation had one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.0.name.as_deref()
     }
 
-    /// Whether the same call can succeed later without any change by the caller.
+    /// Returns whether the same call can succeed later without a change by the caller.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.0.kind.is_retryable()
     }
 
-    /// A second error of the same kind and text for another caller of the same joined step. The source, which
-    /// cannot be shared, stays with the first.
+    /// Makes a second error of the same kind and text, for another caller of the same request. The source cannot be shared and
+    /// stays with the first.
     #[must_use]
     pub fn replicate(&self) -> Self {
         let inner = &self.0;

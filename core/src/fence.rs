@@ -8,7 +8,20 @@ use crate::{Error, FencingToken, Result, Ticket};
 /// A value that only the newest holder of a mutex may write (M9).
 ///
 /// It refuses a token smaller than the largest it has seen, and the same token from another ticket, atomically with the
-/// write. This is what stops a holder that was paused past its lease; no lock can.
+/// write. This stops a holder that was paused past its lease; no lock can.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> stanchion::Result<()> {
+/// # let store = stanchion::connect("memory:").await?;
+/// let ledger = stanchion::Fenced::new(Vec::new());
+/// let guard = store.mutex("ledger", Default::default())?.lock().await?;
+/// ledger.write(guard.fencing_token(), guard.ticket(), |rows| rows.push("paid"))?;
+/// assert_eq!(ledger.read(|rows| rows.len()), 1);
+/// # guard.release().await
+/// # }
+/// ```
 pub struct Fenced<T> {
     inner: Mutex<Inner<T>>,
 }
@@ -19,12 +32,12 @@ struct Inner<T> {
 }
 
 impl<T> Fenced<T> {
-    /// A value that has seen no token yet.
+    /// Makes a value that has seen no token yet.
     pub const fn new(value: T) -> Self {
         Self { inner: Mutex::new(Inner { seen: None, value }) }
     }
 
-    /// Writes, if the token is not an older holder's.
+    /// Calls `write`, unless the token is that of an earlier holder.
     ///
     /// If `write` panics, the token counts as seen and the value stays as the panic left it.
     ///
@@ -45,10 +58,10 @@ impl<T> Fenced<T> {
         Ok(write(&mut inner.value))
     }
 
-    /// Lets the new ticket of an attached hold write with the token it kept, and no earlier ticket any more.
+    /// Lets the new ticket of an attached hold write with the token that the hold kept, in place of the earlier ticket.
     ///
-    /// A hold that changes hands by [`attach`](crate::Mutex::attach) keeps its token and gets another ticket, so the
-    /// process that attached it says so before its first write.
+    /// A hold that is taken over by [`attach`](crate::Mutex::attach) keeps its token and gets another ticket, so the process
+    /// that attached it calls this before its first write.
     ///
     /// # Errors
     /// `Lost` if a larger token was seen.
@@ -61,12 +74,12 @@ impl<T> Fenced<T> {
         Ok(())
     }
 
-    /// Reads the value.
+    /// Calls `read` with the value.
     pub fn read<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         read(&self.inner.lock().unwrap_or_else(PoisonError::into_inner).value)
     }
 
-    /// The largest token seen.
+    /// Returns the largest token seen.
     pub fn largest(&self) -> Option<FencingToken> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).seen.map(|(token, _)| token)
     }

@@ -1,4 +1,4 @@
-//! What `inspect()` tells.
+//! The result of `inspect()`.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ pub struct Holder {
     pub weight: u32,
     /// Time since the grant, by the store's clock.
     pub age: Duration,
-    /// What is left of the lease, by the store's clock; `None` where the hold has no lease.
+    /// Rest of the lease, by the store's clock; `None` for a hold without a lease.
     pub lease_left: Option<Duration>,
 }
 
 impl Holder {
-    /// A holder without a label and a lease; set those fields where they are known.
+    /// Makes a holder without a label and a lease; set those fields if they are known.
     #[must_use]
     pub fn new(ticket: Ticket, token: FencingToken, weight: u32, age: Duration) -> Self {
         Self { ticket, label: None, token, weight, age, lease_left: None }
@@ -36,15 +36,15 @@ impl Holder {
 pub struct Inspection {
     /// The holders, oldest grant first.
     pub holders: Vec<Holder>,
-    /// How many acquisitions are queued.
+    /// Number of queued acquisitions.
     pub waiters: u64,
     /// The limit in force: 1 for a mutex, the permits of a semaphore, the member limit of a wait group, `None`
-    /// where there is none or nothing was stored yet.
+    /// if there is none or nothing was stored yet.
     pub limit: Option<u32>,
 }
 
 impl Inspection {
-    /// A state of these holders and waiters.
+    /// Makes the state of these holders and waiters.
     #[must_use]
     pub fn new(holders: Vec<Holder>, waiters: u64, limit: Option<u32>) -> Self {
         Self { holders, waiters, limit }

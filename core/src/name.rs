@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{Error, Result};
 
-/// What an object is. Kinds do not see each other: a mutex and a semaphore may share a name (C19).
+/// The kind of an object. A mutex and a semaphore may share a name: they are different objects (C19).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// A mutex.
@@ -21,7 +21,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// One letter for keys and channels: `m`, `s`, `w`, `l`, `b`.
+    /// Returns a letter for keys and channels: `m`, `s`, `w`, `l`, `b`.
     #[must_use]
     pub fn letter(self) -> char {
         match self {
@@ -42,7 +42,7 @@ impl Kind {
 pub struct Name(Arc<str>);
 
 impl Name {
-    /// The longest name, in bytes.
+    /// Maximum length of a name, in bytes.
     pub const MAX_BYTES: usize = 512;
 
     /// Checks a name.
@@ -63,7 +63,7 @@ impl Name {
         Ok(Self(Arc::from(name)))
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use crate::{Error, Result, Ttl};
 
-/// What to do where a parameter differs from the one in the store (C20).
+/// What to do if a parameter differs from that in the store (C20).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnMismatch {
-    /// `ConfigMismatch`, naming both values.
+    /// Return `ConfigMismatch`, which names both values.
     #[default]
     Refuse,
-    /// Use the store's.
+    /// Use the store's value.
     Adopt,
-    /// Change it for everybody, once.
+    /// Change the store's value, once, for all processes.
     Replace,
 }
 
-/// What every hold of a handle gets; part of [`MutexOptions`], [`SemaphoreOptions`] and [`WaitGroupOptions`].
+/// Options of every hold of a handle; part of [`MutexOptions`], [`SemaphoreOptions`] and [`WaitGroupOptions`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HoldOptions {
@@ -25,11 +25,11 @@ pub struct HoldOptions {
     pub ttl: Option<Duration>,
     /// Whether a live guard's lease is renewed.
     pub renew: bool,
-    /// Renewal ends so that no hold outlives this time. `None`: never.
+    /// Maximum time of a hold: renewal ends so that no hold outlives it. `None`: no maximum.
     pub max_hold: Option<Duration>,
-    /// A text that `inspect` shows, at most 512 bytes.
+    /// Text that `inspect` shows, at most 512 bytes.
     pub label: Option<Arc<str>>,
-    /// Bound of the name's queue (C26). `None`: none.
+    /// Maximum number of waiters of the name (C26). `None`: no maximum.
     pub max_waiters: Option<u32>,
 }
 
@@ -40,7 +40,7 @@ impl Default for HoldOptions {
 }
 
 impl HoldOptions {
-    /// The lease's time to live, with the default of networked stores.
+    /// Returns the lease, with the default of networked stores.
     ///
     /// # Errors
     /// `InvalidArgument` outside 100 ms to 24 h.
@@ -48,7 +48,7 @@ impl HoldOptions {
         self.ttl.map_or(Ok(Ttl::DEFAULT), Ttl::new)
     }
 
-    /// The first lease: the TTL, or `max_hold` where that is shorter.
+    /// Returns the first lease: the TTL, or `max_hold` if that is shorter.
     ///
     /// # Errors
     /// `InvalidArgument` outside 100 ms to 24 h.
@@ -79,35 +79,35 @@ impl HoldOptions {
 
 macro_rules! hold_setters {
     () => {
-        /// Lease of a hold, 100 ms to 24 h.
+        /// Sets the lease of a hold, 100 ms to 24 h.
         #[must_use]
         pub fn ttl(mut self, ttl: Duration) -> Self {
             self.hold.ttl = Some(ttl);
             self
         }
 
-        /// Whether a live guard's lease is renewed (default: yes). Without it the hold ends after one TTL.
+        /// Sets whether a live guard's lease is renewed (default: yes). Without renewal the hold ends after one TTL.
         #[must_use]
         pub fn renew(mut self, renew: bool) -> Self {
             self.hold.renew = renew;
             self
         }
 
-        /// No hold outlives this time (at least 100 ms): renewal ends then.
+        /// Sets the maximum time of a hold (at least 100 ms), at which renewal ends.
         #[must_use]
         pub fn max_hold(mut self, max_hold: Duration) -> Self {
             self.hold.max_hold = Some(max_hold);
             self
         }
 
-        /// A text of at most 512 bytes that `inspect` shows with each hold.
+        /// Sets a text of at most 512 bytes that `inspect` shows with each hold.
         #[must_use]
         pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
             self.hold.label = Some(label.into());
             self
         }
 
-        /// Bound of the name's queue, at least 1; beyond it a call ends at once with `Overloaded` (C26).
+        /// Sets the maximum number of waiters of the name, at least 1; beyond it a call ends at once with `Overloaded` (C26).
         #[must_use]
         pub fn max_waiters(mut self, max_waiters: u32) -> Self {
             self.hold.max_waiters = Some(max_waiters);
@@ -120,7 +120,7 @@ macro_rules! hold_setters {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MutexOptions {
-    /// What every hold gets.
+    /// Options of every hold.
     pub hold: HoldOptions,
 }
 
@@ -140,19 +140,19 @@ impl MutexOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SemaphoreOptions {
-    /// The limit: how many permits exist.
+    /// The limit: the number of permits.
     pub permits: u32,
-    /// What to do where the store's limit differs.
+    /// What to do if the store's limit differs.
     pub on_mismatch: OnMismatch,
-    /// What every hold gets.
+    /// Options of every hold.
     pub hold: HoldOptions,
 }
 
 impl SemaphoreOptions {
-    /// The most permits of one semaphore, 2^31 − 1.
+    /// Maximum number of permits of one semaphore: 2^31 − 1.
     pub const MAX_PERMITS: u32 = i32::MAX.unsigned_abs();
 
-    /// A semaphore of so many permits, at least 1.
+    /// Makes options of a semaphore with that number of permits, at least 1.
     #[must_use]
     pub fn new(permits: u32) -> Self {
         Self { permits, on_mismatch: OnMismatch::default(), hold: HoldOptions::default() }
@@ -160,7 +160,7 @@ impl SemaphoreOptions {
 
     hold_setters!();
 
-    /// What to do where the store's limit differs (C20).
+    /// Sets what to do if the store's limit differs (C20).
     #[must_use]
     pub fn on_mismatch(mut self, on_mismatch: OnMismatch) -> Self {
         self.on_mismatch = on_mismatch;
@@ -181,25 +181,25 @@ impl SemaphoreOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitGroupOptions {
-    /// At most so many members at once (W7). `None`: no limit.
+    /// Maximum number of live members (W7). `None`: no limit.
     pub limit: Option<u32>,
-    /// What to do where the store's limit differs.
+    /// What to do if the store's limit differs.
     pub on_mismatch: OnMismatch,
-    /// What every hold gets.
+    /// Options of every hold.
     pub hold: HoldOptions,
 }
 
 impl WaitGroupOptions {
     hold_setters!();
 
-    /// At most so many members at once, at least 1.
+    /// Sets the maximum number of live members, at least 1.
     #[must_use]
     pub fn limit(mut self, limit: u32) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// What to do where the store's limit differs (C20).
+    /// Sets what to do if the store's limit differs (C20).
     #[must_use]
     pub fn on_mismatch(mut self, on_mismatch: OnMismatch) -> Self {
         self.on_mismatch = on_mismatch;

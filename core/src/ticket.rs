@@ -1,26 +1,26 @@
-//! Tickets, which name acquisitions, and fencing tokens, which order grants.
+//! Tickets, which identify acquisitions, and fencing tokens, which order grants.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// 128 random bits that name one acquisition (C1).
+/// 128 random bits that identify one acquisition (C1).
 ///
-/// Made by the client before anything is sent and sent again by every retry, so that a retry is recognised. It
-/// prints as 32 hexadecimal digits and parses back, which makes a detached hold portable between processes.
+/// The client makes it before the first request and sends it with every retry, so that a retry is recognised. It prints as 32
+/// hexadecimal digits and can be parsed from them, so that a detached hold can be passed to another process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(u128);
 
 impl Ticket {
-    /// A new random ticket.
+    /// Returns a new random ticket.
     #[must_use]
     #[inline]
     pub fn random() -> Self {
         Self(rand::random())
     }
 
-    /// The bits.
+    /// Returns the bits.
     #[must_use]
     pub fn as_u128(self) -> u128 {
         self.0
@@ -68,10 +68,10 @@ impl FromStr for Ticket {
 pub struct FencingToken(u64);
 
 impl FencingToken {
-    /// One more than the largest token.
+    /// Upper bound of tokens, exclusive.
     pub const LIMIT: u64 = 1 << 53;
 
-    /// A token from its number.
+    /// Makes a token of its number.
     ///
     /// # Errors
     /// `InvalidArgument` if it is not below 2^53.
@@ -84,7 +84,7 @@ impl FencingToken {
         }
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub fn get(self) -> u64 {
         self.0

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use stanchion_campaign::rounds::{Fault, Stand};
+use stanchion_campaign::rounds::{Fault, Deployment};
 
 use crate::workspace::STORES;
 
@@ -96,8 +96,8 @@ pub(crate) struct Faults {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) minutes: u64,
     /// Run on this store only
-    #[arg(long, value_name = "NAME", value_parser = stand)]
-    pub(crate) store: Vec<Stand>,
+    #[arg(long, value_name = "NAME", value_parser = deployment)]
+    pub(crate) store: Vec<Deployment>,
     /// Strike with this fault only
     #[arg(long, value_name = "NAME", value_parser = fault)]
     pub(crate) fault: Vec<Fault>,
@@ -112,8 +112,8 @@ pub(crate) struct Faults {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Recovery {
     /// Run on this store only
-    #[arg(long, value_name = "NAME", value_parser = stand)]
-    pub(crate) store: Vec<Stand>,
+    #[arg(long, value_name = "NAME", value_parser = deployment)]
+    pub(crate) store: Vec<Deployment>,
     /// Measure each this many times
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
@@ -135,9 +135,9 @@ pub(crate) struct PostgresSchema {
     pub(crate) after: i64,
 }
 
-fn stand(name: &str) -> Result<Stand, String> {
-    let names = Stand::ALL.map(Stand::name).join(", ");
-    Stand::named(name).ok_or(format!("one of {names}"))
+fn deployment(name: &str) -> Result<Deployment, String> {
+    let names = Deployment::ALL.map(Deployment::name).join(", ");
+    Deployment::named(name).ok_or(format!("one of {names}"))
 }
 
 fn fault(name: &str) -> Result<Fault, String> {
@@ -188,7 +188,7 @@ mod tests {
             panic!("it parses")
         };
         assert_eq!((faults.seed, faults.minutes), (Some(7), 5));
-        assert_eq!((faults.store, faults.fault), (vec![Stand::Redis], vec![Fault::HolderKill]));
+        assert_eq!((faults.store, faults.fault), (vec![Deployment::Redis], vec![Fault::HolderKill]));
         let Some(Command::Test(test)) = parsed("test --beside 2 --times 5 -p stanchion-redis queue") else {
             panic!("it parses")
         };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use stanchion_campaign::history;
-use stanchion_campaign::rounds::{Fault, Outcome as RoundOutcome, Round, Site, Stand};
+use stanchion_campaign::rounds::{Fault, Outcome as RoundOutcome, Round, CampaignServer, Deployment};
 use stanchion_testbed::servers::install::{self, Permission};
 use stanchion_testbed::servers::temporary_folder;
 
@@ -45,7 +45,7 @@ struct Tier {
 #[derive(Clone, Debug)]
 struct Plan {
     seed: u64,
-    stands: Vec<Stand>,
+    deployments: Vec<Deployment>,
     faults: Vec<Fault>,
     round: Duration,
     at_most: Duration,
@@ -54,8 +54,8 @@ struct Plan {
 }
 
 impl Faults {
-    fn stands(&self) -> Vec<Stand> {
-        if self.store.is_empty() { Stand::ALL.to_vec() } else { self.store.clone() }
+    fn deployments(&self) -> Vec<Deployment> {
+        if self.store.is_empty() { Deployment::ALL.to_vec() } else { self.store.clone() }
     }
 
     fn faults(&self) -> Vec<Fault> {
@@ -65,7 +65,7 @@ impl Faults {
     fn plan(&self, seed: u64) -> Plan {
         Plan {
             seed,
-            stands: self.stands(),
+            deployments: self.deployments(),
             faults: self.faults(),
             round: self.round_length(),
             at_most: Duration::from_secs(60 * self.minutes),
@@ -108,7 +108,7 @@ pub(crate) fn short_tier(worker: &Worker, seed: u64, full: bool) -> Result<bool,
     faults.sort_by_key(|fault| xxh3_64_with_seed(fault.name().as_bytes(), seed));
     let plan = Plan {
         seed,
-        stands: Stand::ALL.to_vec(),
+        deployments: Deployment::ALL.to_vec(),
         faults,
         round: ROUND,
         at_most: tier.at_most,
@@ -118,10 +118,10 @@ pub(crate) fn short_tier(worker: &Worker, seed: u64, full: bool) -> Result<bool,
 }
 
 impl Tier {
-    fn has_seen_enough(self, stand: Stand, outcomes: &[RoundOutcome]) -> bool {
+    fn has_seen_enough(self, deployment: Deployment, outcomes: &[RoundOutcome]) -> bool {
         let grants: usize = outcomes.iter().map(RoundOutcome::grants).sum();
         let strikes: u64 = outcomes.iter().map(|outcome| outcome.strikes).sum();
-        grants >= self.grants * stand.kinds().len() && strikes >= self.strikes
+        grants >= self.grants * deployment.kinds().len() && strikes >= self.strikes
     }
 }
 
@@ -137,11 +137,11 @@ impl Plan {
         let desk = temporary_folder("faults")?;
         let outcomes = thread::scope(|scope| {
             let threads: Vec<_> = self
-                .stands
+                .deployments
                 .iter()
-                .map(|stand| {
-                    let (desk, folder) = (desk.path(), folder.join(stand.name()));
-                    scope.spawn(move || self.rounds(*stand, worker, desk, &folder))
+                .map(|deployment| {
+                    let (desk, folder) = (desk.path(), folder.join(deployment.name()));
+                    scope.spawn(move || self.rounds(*deployment, worker, desk, &folder))
                 })
                 .collect();
             let ended =
@@ -152,11 +152,11 @@ impl Plan {
         let outcomes = outcomes?;
         let mut well = true;
         let mut all = Vec::new();
-        for (stand, outcome) in self.stands.iter().zip(outcomes) {
+        for (deployment, outcome) in self.deployments.iter().zip(outcomes) {
             match outcome {
                 Ok(outcomes) => {
-                    if self.tier.is_some_and(|tier| !tier.has_seen_enough(*stand, &outcomes)) {
-                        println!("{stand}: not enough was seen within {:?}", self.at_most);
+                    if self.tier.is_some_and(|tier| !tier.has_seen_enough(*deployment, &outcomes)) {
+                        println!("{deployment}: not enough was seen within {:?}", self.at_most);
                         well = false;
                     }
                     all.extend(outcomes);
@@ -178,28 +178,28 @@ impl Plan {
     #[expect(clippy::disallowed_methods, reason = "a stopwatch: no clock of the library is involved")]
     fn rounds(
         &self,
-        stand: Stand,
+        deployment: Deployment,
         worker: &Worker,
         desk: &Path,
         folder: &Path,
     ) -> Result<Vec<RoundOutcome>, Failed> {
         let end = Instant::now() + self.at_most;
-        let site = Site::start(stand)?;
+        let server = CampaignServer::start(deployment)?;
         let mut outcomes = Vec::new();
         for pass in 0_u64.. {
             for (at, fault) in self.faults.iter().enumerate() {
-                let enough = self.tier.is_some_and(|tier| tier.has_seen_enough(stand, &outcomes));
+                let enough = self.tier.is_some_and(|tier| tier.has_seen_enough(deployment, &outcomes));
                 let must = pass == 0 && self.tier.is_none_or(|tier| tier.each_fault);
                 let done = pass > 0 && enough || Instant::now() + self.round + AROUND > end;
                 if done && !must {
                     return Ok(outcomes);
                 }
                 let name = format!("{fault}-{pass}");
-                let own = desk.join(stand.name()).join(&name);
+                let own = desk.join(deployment.name()).join(&name);
                 let number = pass * 1_000 + u64::try_from(at)?;
                 let round =
                     Round::new(*fault, self.seed.wrapping_mul(1_000_003).wrapping_add(number), own.clone());
-                let outcome = round.length(self.round).run(&site, &|| worker.command());
+                let outcome = round.length(self.round).run(&server, &|| worker.command());
                 let outcome =
                     outcome.or_else(|error| keep(&own, &folder.join(&name)).map(|()| Err(error))?)?;
                 println!("{outcome}");
@@ -233,13 +233,13 @@ fn print_sums(outcomes: &[RoundOutcome]) {
         "\n{:<18} {:<11} {:>8} {:>8} {:>8} {:>10}",
         "store", "kind", "calls", "grants", "faults", "violations"
     );
-    for stand in Stand::ALL {
-        let own = || outcomes.iter().filter(move |outcome| outcome.stand == stand);
-        for kind in stand.kinds() {
+    for deployment in Deployment::ALL {
+        let own = || outcomes.iter().filter(move |outcome| outcome.deployment == deployment);
+        for kind in deployment.kinds() {
             let sum = |of: &dyn Fn(&RoundOutcome) -> usize| own().map(of).sum::<usize>();
             if own().next().is_some() {
                 println!(
-                    "{stand:<18} {:<11} {:>8} {:>8} {:>8} {:>10}",
+                    "{deployment:<18} {:<11} {:>8} {:>8} {:>8} {:>10}",
                     format!("{kind:?}"),
                     sum(&|outcome| outcome.report.tally(*kind).calls),
                     sum(&|outcome| outcome.report.tally(*kind).grants),
@@ -269,9 +269,9 @@ mod tests {
     #[test]
     fn a_campaign_is_of_everything_unless_it_is_narrowed() {
         let all = parsed("");
-        assert_eq!((all.stands().len(), all.faults().len()), (3, 14));
+        assert_eq!((all.deployments().len(), all.faults().len()), (3, 14));
         let one = parsed("--store redis --fault holder-kill");
-        assert_eq!((one.stands(), one.faults()), (vec![Stand::Redis], vec![Fault::HolderKill]));
+        assert_eq!((one.deployments(), one.faults()), (vec![Deployment::Redis], vec![Fault::HolderKill]));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `cargo xtask recovery`: how long it takes until things go on after a fault, beside what the contract allows.
 
 use stanchion_campaign::recovery::{Sample, Table, measure};
-use stanchion_campaign::rounds::{Site, Stand};
+use stanchion_campaign::rounds::{CampaignServer, Deployment};
 use stanchion_testbed::servers::install::{self, Permission};
 
 use crate::Outcome;
@@ -30,13 +30,13 @@ fn trials(
     worker: &Worker,
     samples: &mut Vec<Sample>,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let stands = if options.store.is_empty() { Stand::ALL.to_vec() } else { options.store.clone() };
+    let deployments = if options.store.is_empty() { Deployment::ALL.to_vec() } else { options.store.clone() };
     let runs = if options.quick { QUICK } else { options.runs };
-    let sites = stands.iter().map(|stand| Site::start(*stand)).collect::<Result<Vec<_>, _>>()?;
+    let sites = deployments.iter().map(|deployment| CampaignServer::start(*deployment)).collect::<Result<Vec<_>, _>>()?;
     for run in 0..runs {
-        for site in &sites {
-            println!("run {} of {}: {}", run + 1, runs, site.stand());
-            let measured = measure(site, &|| worker.command(), run);
+        for server in &sites {
+            println!("run {} of {}: {}", run + 1, runs, server.deployment());
+            let measured = measure(server, &|| worker.command(), run);
             samples.extend(measured.map_err(|error| error as Box<dyn std::error::Error>)?);
         }
     }

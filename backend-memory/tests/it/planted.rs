@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::harness::MemoryHarness;
-use stanchion_campaign::plant::{Bug, Catch, PlantedHarness, planted};
+use stanchion_campaign::mutants::{Bug, Detection, MutantHarness};
 use stanchion_conformance::suite::{Verdict, find, verdict};
 
 /// Long enough for every case here, and short enough for one that a bug holds up.
@@ -11,16 +11,16 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 fn verdict_with(bug: Option<Bug>, path: &str) -> Verdict {
     let case = find(path).unwrap_or_else(|| panic!("there is no case {path}"));
-    verdict(case, LIMIT, move || async move { PlantedHarness::new(MemoryHarness::new(), bug) })
+    verdict(case, LIMIT, move || async move { MutantHarness::new(MemoryHarness::new(), bug) })
 }
 
 /// What each of these cases says of the bug.
-fn caught(bug: Bug, paths: &[&str]) -> Vec<Catch> {
-    let caught = |path: &&str| Catch::by_case(path, verdict_with(Some(bug), path), &verdict_with(None, path));
+fn caught(bug: Bug, paths: &[&str]) -> Vec<Detection> {
+    let caught = |path: &&str| Detection::by_case(path, verdict_with(Some(bug), path), &verdict_with(None, path));
     paths.iter().map(caught).collect()
 }
 
-planted! {
+stanchion_campaign::mutants! {
     Memory;
     c11_release_without_owner: ReleaseWithoutOwner =>
         |bug| caught(bug, &["as_mutex::c11_a_stale_release_is_lost_and_frees_nobody"]);

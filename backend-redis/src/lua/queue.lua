@@ -1,6 +1,6 @@
 -- The waiters: which of them live, and which are next. Put behind `shared.lua`.
 
--- Waiting processes are heard three times in `LIVENESS`. If none was for `UNHEARD`, the fault is not theirs.
+-- Waiting processes are heard three times in `LIVENESS`. If none was heard for `UNHEARD`, the silence is not theirs.
 local LIVENESS, UNHEARD, GRACE, SWEEP = 1000000, 600000, 2000000, 1000000
 local MAX_LEASE = 86400000000
 local BOX_MS, BOX_LENGTH = 10000, 10000

@@ -18,15 +18,15 @@ use std::str::FromStr;
 
 use stanchion_core::{FencingToken, Kind, Ticket};
 
-use super::digest::{Asked, Dossier};
+use super::digest::{RecordedCall, Dossier};
 use super::fields::{Fields, Line};
 use super::line::{object, object_text};
-use super::{Call, Object, Rule, Violation, What};
+use super::{Call, ObjectId, Rule, Violation, What};
 
 /// One change of a hold, as the store has recorded it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    pub(crate) object: Object,
+    pub(crate) object: ObjectId,
     pub(crate) ticket: Ticket,
     pub(crate) change: HoldChange,
 }
@@ -84,7 +84,7 @@ impl FromStr for Entry {
 
 /// `entries` in the order of the record.
 pub(super) fn check(entries: &[Entry], dossiers: &[Dossier<'_>], found: &mut Vec<Violation>) {
-    let mut by_object: HashMap<&Object, Vec<&Entry>> = HashMap::new();
+    let mut by_object: HashMap<&ObjectId, Vec<&Entry>> = HashMap::new();
     for entry in entries {
         by_object.entry(&entry.object).or_default().push(entry);
     }
@@ -104,7 +104,7 @@ fn known(entries: &[&Entry], dossier: &Dossier<'_>, found: &mut Vec<Violation>) 
         _ => None,
     };
     let recorded: HashSet<(Ticket, FencingToken)> = entries.iter().filter_map(granted).collect();
-    let grants = |asked: &&Asked<'_>| matches!(asked.call, Call::Acquire { .. } | Call::Add { .. });
+    let grants = |asked: &&RecordedCall<'_>| matches!(asked.call, Call::Acquire { .. } | Call::Add { .. });
     for asked in dossier.calls.iter().filter(grants) {
         if let Some((ticket, token)) = seen(asked).filter(|grant| !recorded.contains(grant)) {
             let text = format!("the store has no record of a grant to {ticket} with token {token}");
@@ -113,7 +113,7 @@ fn known(entries: &[&Entry], dossier: &Dossier<'_>, found: &mut Vec<Violation>) 
     }
 }
 
-fn seen(asked: &Asked<'_>) -> Option<(Ticket, FencingToken)> {
+fn seen(asked: &RecordedCall<'_>) -> Option<(Ticket, FencingToken)> {
     match asked.answer?.what {
         What::Granted { ticket, token, .. } => Some((ticket, token)),
         _ => None,
@@ -186,28 +186,28 @@ mod tests {
     use super::*;
     use crate::history::{Event, History};
 
-    fn mutex() -> Object {
-        Object::new(Kind::Mutex, Name::new("a b").unwrap())
+    fn mutex() -> ObjectId {
+        ObjectId::new(Kind::Mutex, Name::new("a b").unwrap())
     }
 
-    fn semaphore() -> Object {
-        Object::new(Kind::Semaphore, Name::new("s").unwrap())
+    fn semaphore() -> ObjectId {
+        ObjectId::new(Kind::Semaphore, Name::new("s").unwrap())
     }
 
     fn token(token: u64) -> FencingToken {
         FencingToken::new(token).unwrap()
     }
 
-    fn entry(object: &Object, ticket: u128, change: HoldChange) -> Entry {
+    fn entry(object: &ObjectId, ticket: u128, change: HoldChange) -> Entry {
         Entry { object: object.clone(), ticket: Ticket::from(ticket), change }
     }
 
-    fn granted(object: &Object, ticket: u128, number: u64, (at, until): (u64, u64)) -> Entry {
+    fn granted(object: &ObjectId, ticket: u128, number: u64, (at, until): (u64, u64)) -> Entry {
         entry(object, ticket, HoldChange::Granted { token: token(number), weight: 1, at, until })
     }
 
     /// A client's grants, one after the other, and the store's record.
-    fn rules(object: &Object, seen: &[(u128, u64)], entries: Vec<Entry>) -> Vec<Rule> {
+    fn rules(object: &ObjectId, seen: &[(u128, u64)], entries: Vec<Entry>) -> Vec<Rule> {
         let permits = (object.kind == Kind::Semaphore).then_some(2);
         let call = Call::Acquire { weight: 1, permits, ttl: Some(100), waits: true };
         let mut events = Vec::new();

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use super::surroundings::Surroundings;
-use super::{Call, Event, Object, Rule, Violation, What};
+use super::{Call, Event, ObjectId, Rule, Violation, What};
 
 /// One call, and what became of it.
 #[derive(Clone, Debug)]
-pub(super) struct Asked<'h> {
+pub(super) struct RecordedCall<'h> {
     pub(super) invoked: &'h Event,
     pub(super) call: &'h Call,
     pub(super) time_limit: Option<u64>,
@@ -25,9 +25,9 @@ pub(super) struct Asked<'h> {
 /// What concerns one object.
 #[derive(Clone, Debug)]
 pub(super) struct Dossier<'h> {
-    pub(super) object: &'h Object,
+    pub(super) object: &'h ObjectId,
     /// In the order of invocation.
-    pub(super) calls: Vec<Asked<'h>>,
+    pub(super) calls: Vec<RecordedCall<'h>>,
     /// Guarded writes, with the index of their call.
     pub(super) writes: Vec<(usize, &'h Event)>,
     /// Drains.
@@ -47,7 +47,7 @@ pub(super) struct Digest<'h> {
 impl<'h> Digest<'h> {
     pub(super) fn of(events: &'h [Event]) -> Self {
         let mut digest = Self { around: Surroundings::of(events), ..Self::default() };
-        let mut objects: HashMap<&Object, usize> = HashMap::new();
+        let mut objects: HashMap<&ObjectId, usize> = HashMap::new();
         let mut calls: HashMap<(u32, u64), (usize, usize)> = HashMap::new();
         for event in events {
             match &event.what {
@@ -67,7 +67,7 @@ impl<'h> Digest<'h> {
                     let at = digest.dossier(&mut objects, object);
                     let dossier = &mut digest.dossiers[at];
                     let before = calls.insert(key, (at, dossier.calls.len()));
-                    dossier.calls.push(Asked::new(event, call, *time_limit));
+                    dossier.calls.push(RecordedCall::new(event, call, *time_limit));
                     if let Some((at, index)) = before {
                         let first = digest.dossiers[at].calls[index].invoked;
                         digest.broken("its operation was begun twice", &[first, event]);
@@ -86,7 +86,7 @@ impl<'h> Digest<'h> {
         digest
     }
 
-    fn dossier(&mut self, objects: &mut HashMap<&'h Object, usize>, object: &'h Object) -> usize {
+    fn dossier(&mut self, objects: &mut HashMap<&'h ObjectId, usize>, object: &'h ObjectId) -> usize {
         *objects.entry(object).or_insert_with(|| {
             self.dossiers.push(Dossier { object, calls: Vec::new(), writes: Vec::new(), drains: Vec::new() });
             self.dossiers.len() - 1
@@ -157,7 +157,7 @@ impl<'h> Digest<'h> {
     }
 }
 
-impl<'h> Asked<'h> {
+impl<'h> RecordedCall<'h> {
     fn new(invoked: &'h Event, call: &'h Call, time_limit: Option<u64>) -> Self {
         Self {
             invoked,

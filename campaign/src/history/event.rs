@@ -22,7 +22,7 @@ pub struct Event {
     /// one as well; 0 where there is none.
     pub operation: u64,
     /// The object, where the event has one.
-    pub object: Option<Object>,
+    pub object: Option<ObjectId>,
     /// What happened.
     pub what: What,
 }
@@ -36,7 +36,7 @@ impl Event {
 
     /// The same event of that object.
     #[must_use]
-    pub fn of(mut self, object: Object) -> Self {
+    pub fn of(mut self, object: ObjectId) -> Self {
         self.object = Some(object);
         self
     }
@@ -44,14 +44,14 @@ impl Event {
 
 /// A kind and a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Object {
+pub struct ObjectId {
     /// What it is.
     pub kind: Kind,
     /// Its name.
     pub name: Name,
 }
 
-impl Object {
+impl ObjectId {
     /// The object of that kind and name.
     #[must_use]
     pub fn new(kind: Kind, name: Name) -> Self {
@@ -59,7 +59,7 @@ impl Object {
     }
 }
 
-impl fmt::Display for Object {
+impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", kind_text(self.kind), self.name)
     }

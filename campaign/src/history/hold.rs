@@ -2,7 +2,7 @@
 
 use stanchion_core::{ErrorKind, FencingToken, Ticket};
 
-use super::digest::{Asked, Dossier};
+use super::digest::{RecordedCall, Dossier};
 use super::spans::Span;
 use super::surroundings::{NEVER, Surroundings};
 use super::{Bounds, Call, Event, What};
@@ -10,7 +10,7 @@ use super::{Bounds, Call, Event, What};
 /// One grant.
 #[derive(Clone, Debug)]
 pub(super) struct Hold<'h> {
-    pub(super) asked: &'h Asked<'h>,
+    pub(super) asked: &'h RecordedCall<'h>,
     /// The event of the grant.
     pub(super) granted: &'h Event,
     pub(super) ticket: Ticket,
@@ -55,7 +55,7 @@ fn holds_under<'h>(faults: &[Span], dossier: &'h Dossier<'h>, around: &Surroundi
     holds
 }
 
-fn hold<'h>(asked: &'h Asked<'h>, ends: &Takings, around: &Surroundings) -> Option<Hold<'h>> {
+fn hold<'h>(asked: &'h RecordedCall<'h>, ends: &Takings, around: &Surroundings) -> Option<Hold<'h>> {
     let granted = asked.answer?;
     let What::Granted { ticket, token, weight, .. } = granted.what else { return None };
     // A belief that was seen later than the last deadline that was recorded means a renewal that was not.
@@ -98,7 +98,7 @@ impl Takings {
 }
 
 /// From when on a call surely changes nothing any more; `None` if it is not known to have ended.
-pub(super) fn definite_end(asked: &Asked<'_>) -> Option<u64> {
+pub(super) fn definite_end(asked: &RecordedCall<'_>) -> Option<u64> {
     let answer = asked.answer?;
     match answer.what {
         What::Cancelled => None,
@@ -122,7 +122,7 @@ pub(super) fn is_definite(error: ErrorKind) -> bool {
 
 /// From its answer on, the latest time up to which the store may keep what a call got or may have got; `None` if it
 /// surely got nothing, or still asks.
-pub(super) fn kept_until(asked: &Asked<'_>, around: &Surroundings, bounds: &Bounds) -> Option<Span> {
+pub(super) fn kept_until(asked: &RecordedCall<'_>, around: &Surroundings, bounds: &Bounds) -> Option<Span> {
     let worker = asked.invoked.worker;
     let lease = |ttl: Option<u64>| ttl.map_or(NEVER, |ttl| ttl.saturating_add(bounds.epsilon));
     let expiry = |from: u64, ttl| around.arrival(worker, from).saturating_add(lease(ttl));
@@ -157,7 +157,7 @@ pub(super) fn kept_until(asked: &Asked<'_>, around: &Surroundings, bounds: &Boun
     Some((from, until))
 }
 
-fn given_up(asked: &Asked<'_>, releasing: &Event, expiry: &impl Fn(u64, Option<u64>) -> u64) -> u64 {
+fn given_up(asked: &RecordedCall<'_>, releasing: &Event, expiry: &impl Fn(u64, Option<u64>) -> u64) -> u64 {
     let What::Releasing { lease } = releasing.what else { return NEVER };
     let ttl = lease.max(asked.call.ttl());
     match asked.released.map(|released| (released.at, &released.what)) {

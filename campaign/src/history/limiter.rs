@@ -18,7 +18,7 @@
 
 use stanchion_core::{DecidedBy, Quota};
 
-use super::digest::{Asked, Dossier};
+use super::digest::{RecordedCall, Dossier};
 use super::hold::definite_end;
 use super::room;
 use super::spans::{Span, Spans};
@@ -43,10 +43,10 @@ pub(super) fn check(
     for (index, (from, to)) in breaks.gaps((0, NEVER)).into_iter().enumerate() {
         let Some(quota) = quota_at(&changes, around, first, from) else { return };
         let asked = &dossier.calls[begun(from)..begun(to)];
-        let inside: Vec<&Asked<'_>> = asked.iter().filter(|asked| ended_before(asked, to)).collect();
+        let inside: Vec<&RecordedCall<'_>> = asked.iter().filter(|asked| ended_before(asked, to)).collect();
         windows(dossier, &inside, quota, exact, found);
         if index == 0 && from == 0 {
-            let open: Vec<&Asked<'_>> = asked.iter().collect();
+            let open: Vec<&RecordedCall<'_>> = asked.iter().collect();
             room::check(dossier.object, &open, to, quota, exact, (around, bounds), found);
         }
     }
@@ -86,15 +86,15 @@ fn quota_at(changes: &[(u64, u64, Quota)], around: &Surroundings, first: Quota, 
     (alone && kept).then_some(changes[last].2)
 }
 
-fn done(asked: &Asked<'_>) -> bool {
+fn done(asked: &RecordedCall<'_>) -> bool {
     asked.answer.is_some_and(|answer| answer.what == What::Answered)
 }
 
-fn ended_before(asked: &Asked<'_>, time: u64) -> bool {
+fn ended_before(asked: &RecordedCall<'_>, time: u64) -> bool {
     asked.answered().is_some_and(|at| at < time)
 }
 
-fn knows_its_time(asked: &Asked<'_>) -> bool {
+fn knows_its_time(asked: &RecordedCall<'_>) -> bool {
     if let Call::Reserve { .. } = asked.call {
         return false;
     }
@@ -105,7 +105,7 @@ fn knows_its_time(asked: &Asked<'_>) -> bool {
 }
 
 /// Cost and store time of what was surely admitted by the store.
-fn admitted(asked: &Asked<'_>) -> Option<(u64, Option<u64>)> {
+fn admitted(asked: &RecordedCall<'_>) -> Option<(u64, Option<u64>)> {
     let (Call::Take { cost, .. } | Call::Reserve { cost, .. }) = asked.call else { return None };
     match asked.answer?.what {
         What::Decided { allowed: true, store_time, by: DecidedBy::Store, .. } => Some((*cost, store_time)),
@@ -115,13 +115,13 @@ fn admitted(asked: &Asked<'_>) -> Option<(u64, Option<u64>)> {
 
 fn windows(
     dossier: &Dossier<'_>,
-    calls: &[&Asked<'_>],
+    calls: &[&RecordedCall<'_>],
     quota: Quota,
     exact: bool,
     found: &mut Vec<Violation>,
 ) {
     let Some(rate) = rate(quota, if exact { 100 } else { 101 }) else { return };
-    let mut charges: Vec<(Charge, &Asked<'_>)> = calls
+    let mut charges: Vec<(Charge, &RecordedCall<'_>)> = calls
         .iter()
         .filter_map(|asked| {
             let (cost, store_time) = admitted(asked)?;

@@ -12,7 +12,7 @@ use stanchion_core::{DecidedBy, ErrorKind, FencingToken, Name};
 use super::event::{Change, KINDS, kind_text};
 use super::fields::{Fields, Line, escaped, unescaped};
 use super::line_call::{add_call, call};
-use super::{Event, Object, Target, What};
+use super::{Event, ObjectId, Target, What};
 
 const VERSION: &str = "v1";
 
@@ -54,16 +54,16 @@ impl FromStr for Event {
 }
 
 /// An object as one word, as [`object`] reads it.
-pub(super) fn object_text(Object { kind, name }: &Object) -> String {
+pub(super) fn object_text(ObjectId { kind, name }: &ObjectId) -> String {
     format!("{}:{}", kind_text(*kind), escaped(name.as_str()))
 }
 
-pub(super) fn object(text: &str) -> Result<Object, String> {
+pub(super) fn object(text: &str) -> Result<ObjectId, String> {
     let (kind, name) = text.split_once(':').ok_or_else(|| format!("{text:?} is no object"))?;
     let kind = KINDS.into_iter().find(|known| kind_text(*known) == kind);
     let kind = kind.ok_or_else(|| format!("{text:?} is of no known kind"))?;
     let name = Name::new(&unescaped(name)?).map_err(|error| error.to_string())?;
-    Ok(Object { kind, name })
+    Ok(ObjectId { kind, name })
 }
 
 fn add_what(line: &mut Line, what: &What) {

@@ -13,7 +13,7 @@
 //! A lost wake-up of one semaphore waiter while others hold; a wait that is long although the name changed hands; adds
 //! that wait for a wait group's limit.
 
-use super::digest::{Asked, Dossier};
+use super::digest::{RecordedCall, Dossier};
 use super::hold::kept_until;
 use super::spans::{Crowd, Span, Spans};
 use super::surroundings::{NEVER, Surroundings};
@@ -90,7 +90,7 @@ fn stuck(dossier: &Dossier<'_>, around: &Surroundings, bounds: &Bounds, found: &
 }
 
 /// While a call kept its name from others, or may have.
-fn cover(asked: &Asked<'_>, around: &Surroundings, bounds: &Bounds) -> Option<Span> {
+fn cover(asked: &RecordedCall<'_>, around: &Surroundings, bounds: &Bounds) -> Option<Span> {
     let kept = kept_until(asked, around, bounds);
     match asked.call {
         Call::Acquire { .. } | Call::Attach { .. } => kept,
@@ -103,19 +103,19 @@ fn cover(asked: &Asked<'_>, around: &Surroundings, bounds: &Bounds) -> Option<Sp
     }
 }
 
-fn waits(asked: &Asked<'_>) -> bool {
+fn waits(asked: &RecordedCall<'_>) -> bool {
     matches!(asked.call, Call::Acquire { waits: true, .. } | Call::Wait)
 }
 
 /// While a call waited.
-fn waiting(asked: &Asked<'_>, around: &Surroundings) -> Span {
+fn waiting(asked: &RecordedCall<'_>, around: &Surroundings) -> Span {
     let from = asked.invoked.at;
     let to = asked.answered().unwrap_or(around.end()).min(around.death(asked.invoked.worker));
     (from, to.max(from))
 }
 
 /// The parts of its waiting in which it surely could be heard.
-fn heard(asked: &Asked<'_>, around: &Surroundings, bounds: &Bounds) -> Vec<Span> {
+fn heard(asked: &RecordedCall<'_>, around: &Surroundings, bounds: &Bounds) -> Vec<Span> {
     let all = waiting(asked, around);
     let silence = around.silence(asked.invoked.worker, (all.0.saturating_sub(bounds.recovery), all.1));
     let recovered = silence.into_iter().map(|span| (span.0, span.1.saturating_add(bounds.recovery)));

@@ -6,15 +6,15 @@
 //!
 //! # Recording
 //! A worker has one [`Recorder`]. Each call is an [`Operation`]: invoked, answered, and, if it was granted a guard,
-//! kept together with it as [`Held`] until the hold is given up. A process that is started again is another worker.
+//! kept together with it as [`RecordedHold`] until the hold is given up. A process that is started again is another worker.
 //!
 //! ```no_run
 //! # async fn worker(mutex: std::sync::Arc<dyn stanchion_core::Mutex>) -> Result<(), Box<dyn std::error::Error>> {
-//! use stanchion_campaign::history::{Call, Object, Recorder, What};
+//! use stanchion_campaign::history::{Call, ObjectId, Recorder, What};
 //! use stanchion_core::{Kind, Name};
 //!
 //! let recorder = Recorder::create("target/campaign", 3)?;
-//! let object = Object::new(Kind::Mutex, Name::new("invoices/42")?);
+//! let object = ObjectId::new(Kind::Mutex, Name::new("invoices/42")?);
 //! let call = Call::Acquire { weight: 1, permits: None, ttl: Some(2_000_000), waits: true };
 //! let operation = recorder.invoke(&object, call, None)?;
 //! match mutex.lock().await {
@@ -81,8 +81,8 @@ use std::path::Path;
 pub(crate) use audit::{Entry, HoldChange};
 pub use bounds::Bounds;
 pub use call::Call;
-pub use event::{Change, Event, Object, Target, What};
-pub use operation::{Guard, Held, Operation};
+pub use event::{Change, Event, ObjectId, Target, What};
+pub use operation::{Guard, RecordedHold, Operation};
 pub(crate) use reader::AUDIT;
 pub use reader::{History, HistoryError};
 pub use recorder::Recorder;

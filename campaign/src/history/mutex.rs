@@ -15,10 +15,10 @@
 //! else, is reported apart, as admitted.
 
 use super::hold::Hold;
-use super::{Event, Object, Rule, Violation};
+use super::{Event, ObjectId, Rule, Violation};
 
 /// `holds` in the order of their grants.
-pub(super) fn check(object: &Object, holds: &[Hold<'_>], found: &mut Vec<Violation>) {
+pub(super) fn check(object: &ObjectId, holds: &[Hold<'_>], found: &mut Vec<Violation>) {
     let mut last: Option<&Hold<'_>> = None;
     for hold in holds.iter().filter(|hold| hold.is_believed()) {
         if let Some(earlier) = last.filter(|earlier| earlier.until > hold.from()) {

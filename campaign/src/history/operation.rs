@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use stanchion_core::{FencingToken, Member, MutexGuard, Permit, Ticket};
 
-use super::{Object, Recorder, What, clock};
+use super::{ObjectId, Recorder, What, clock};
 
 /// One call under way.
 ///
@@ -18,7 +18,7 @@ use super::{Object, Recorder, What, clock};
 #[must_use = "dropping it before an answer means that the call was cancelled"]
 pub struct Operation {
     recorder: Recorder,
-    object: Object,
+    object: ObjectId,
     number: u64,
     state: AtomicU8,
 }
@@ -28,7 +28,7 @@ const GRANTED: u8 = 1;
 const OVER: u8 = 2;
 
 impl Operation {
-    pub(super) fn new(recorder: Recorder, object: Object, number: u64) -> Self {
+    pub(super) fn new(recorder: Recorder, object: ObjectId, number: u64) -> Self {
         Self { recorder, object, number, state: AtomicU8::new(ASKED) }
     }
 
@@ -65,11 +65,11 @@ impl Operation {
     ///
     /// # Errors
     /// As [`Recorder::record`].
-    pub fn granted<G: Guard>(self, guard: G) -> io::Result<Held<G>> {
+    pub fn granted<G: Guard>(self, guard: G) -> io::Result<RecordedHold<G>> {
         let deadline = guard.deadline().map(clock::micros_of);
         let (ticket, token, weight) = (guard.ticket(), guard.token(), guard.weight());
         self.record(What::Granted { ticket, token, deadline, weight })?;
-        Ok(Held { operation: self, guard })
+        Ok(RecordedHold { operation: self, guard })
     }
 }
 
@@ -84,7 +84,7 @@ impl Drop for Operation {
     }
 }
 
-/// What a [`Held`] reads of a guard.
+/// What a [`RecordedHold`] reads of a guard.
 pub trait Guard {
     /// The ticket.
     fn ticket(&self) -> Ticket;
@@ -132,13 +132,13 @@ guard!(Member, |_| 1);
 /// than the belief.
 #[derive(Debug)]
 #[must_use = "dropping a hold releases it"]
-pub struct Held<G> {
+pub struct RecordedHold<G> {
     // Dropped in this order.
     operation: Operation,
     guard: G,
 }
 
-impl<G: Guard> Held<G> {
+impl<G: Guard> RecordedHold<G> {
     /// The operation, to record what is done with the hold: guarded writes, a loss that was seen.
     pub fn operation(&self) -> &Operation {
         &self.operation
@@ -179,7 +179,7 @@ impl<G: Guard> Held<G> {
     }
 }
 
-impl<G> Deref for Held<G> {
+impl<G> Deref for RecordedHold<G> {
     type Target = G;
 
     fn deref(&self) -> &G {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Call, Change, Event, Object, Operation, Target, What, clock};
+use super::{Call, Change, Event, ObjectId, Operation, Target, What, clock};
 
 /// Writes the events of one process into a file of its own. Cheap to clone; clones write to the same file.
 ///
@@ -16,12 +16,12 @@ use super::{Call, Change, Event, Object, Operation, Target, What, clock};
 ///
 /// # Examples
 /// ```
-/// use stanchion_campaign::history::{self, Call, Object, Recorder, What};
+/// use stanchion_campaign::history::{self, Call, ObjectId, Recorder, What};
 /// use stanchion_core::{Kind, Name};
 ///
 /// let folder = tempfile::tempdir()?;
 /// let recorder = Recorder::create(folder.path(), 1)?;
-/// let mutex = Object::new(Kind::Mutex, Name::new("invoices/42")?);
+/// let mutex = ObjectId::new(Kind::Mutex, Name::new("invoices/42")?);
 /// let call = Call::Acquire { weight: 1, permits: None, ttl: Some(1_000_000), waits: true };
 /// let operation = recorder.invoke(&mutex, call, None)?;
 /// // `lock()` goes here
@@ -73,7 +73,7 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`record`](Self::record).
-    pub fn invoke(&self, object: &Object, call: Call, time_limit: Option<u64>) -> io::Result<Operation> {
+    pub fn invoke(&self, object: &ObjectId, call: Call, time_limit: Option<u64>) -> io::Result<Operation> {
         let operation = self.number();
         self.record(operation, Some(object), What::Invoked { call, time_limit })?;
         Ok(Operation::new(self.clone(), object.clone(), operation))
@@ -109,7 +109,7 @@ impl Recorder {
     ///
     /// # Errors
     /// As `write(2)`; `WriteZero` if the file took only a part, which makes it unreadable.
-    pub fn record(&self, operation: u64, object: Option<&Object>, what: What) -> io::Result<u64> {
+    pub fn record(&self, operation: u64, object: Option<&ObjectId>, what: What) -> io::Result<u64> {
         let at = clock::now();
         self.record_at(at, operation, object, what)?;
         Ok(at)
@@ -119,7 +119,7 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`record`](Self::record).
-    pub fn record_at(&self, at: u64, operation: u64, object: Option<&Object>, what: What) -> io::Result<()> {
+    pub fn record_at(&self, at: u64, operation: u64, object: Option<&ObjectId>, what: What) -> io::Result<()> {
         let event = Event {
             at,
             worker: self.shared.worker,

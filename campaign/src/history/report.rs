@@ -5,7 +5,7 @@ use std::fmt;
 
 use stanchion_core::Kind;
 
-use super::digest::{Asked, Digest, Dossier};
+use super::digest::{RecordedCall, Digest, Dossier};
 use super::event::{KINDS, kind_text};
 use super::hold::{definite_end, holds, holds_as_believed};
 use super::surroundings::Surroundings;
@@ -170,7 +170,7 @@ fn tally(digest: &Digest<'_>, kind: Kind, faults: &[u64], violations: &[Violatio
     })
 }
 
-fn is_grant(asked: &Asked<'_>) -> bool {
+fn is_grant(asked: &RecordedCall<'_>) -> bool {
     asked.is_granted()
         || matches!(
             asked.answer.map(|answer| &answer.what),

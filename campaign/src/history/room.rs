@@ -2,12 +2,12 @@
 
 use stanchion_core::{DecidedBy, Quota};
 
-use super::digest::Asked;
+use super::digest::RecordedCall;
 use super::hold::definite_end;
 use super::limiter::rate;
 use super::surroundings::{NEVER, Surroundings};
 use super::windows::Rate;
-use super::{Bounds, Call, Object, Rule, Violation, What};
+use super::{Bounds, Call, ObjectId, Rule, Violation, What};
 
 /// A cost that was taken, or may have been, at an instant between two times of the workers' clock.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +19,8 @@ struct Taken {
 
 /// Refusals of calls that were answered before `to`, none of which touches a break.
 pub(super) fn check(
-    object: &Object,
-    calls: &[&Asked<'_>],
+    object: &ObjectId,
+    calls: &[&RecordedCall<'_>],
     to: u64,
     quota: Quota,
     exact: bool,
@@ -32,7 +32,7 @@ pub(super) fn check(
     let mut judged: Vec<Judged<'_>> = calls.iter().filter_map(|asked| Judged::of(asked, exact)).collect();
     // Of decisions in the same µs, what was taken may have come first.
     judged.sort_by_key(|one| (one.at, one.refused));
-    let uncertain = |asked: &&&Asked<'_>| !exact || !is_certain(asked);
+    let uncertain = |asked: &&&RecordedCall<'_>| !exact || !is_certain(asked);
     let mut taken: Vec<Taken> =
         calls.iter().filter(uncertain).filter_map(|asked| taken(asked, around, bounds)).collect();
     taken.sort_by_key(|one| one.earliest);
@@ -66,14 +66,14 @@ pub(super) fn check(
 
 /// A decision at a certain place in the order of time: of the store's clock if all are known, else of its invocation.
 struct Judged<'h> {
-    asked: &'h Asked<'h>,
+    asked: &'h RecordedCall<'h>,
     at: u64,
     cost: u64,
     refused: bool,
 }
 
 impl<'h> Judged<'h> {
-    fn of(asked: &'h Asked<'h>, exact: bool) -> Option<Self> {
+    fn of(asked: &'h RecordedCall<'h>, exact: bool) -> Option<Self> {
         let Call::Take { cost, .. } = asked.call else { return None };
         let What::Decided { allowed, store_time, by: DecidedBy::Store, .. } = asked.answer?.what else {
             return None;
@@ -87,7 +87,7 @@ impl<'h> Judged<'h> {
     }
 }
 
-fn is_certain(asked: &Asked<'_>) -> bool {
+fn is_certain(asked: &RecordedCall<'_>) -> bool {
     matches!(
         asked.answer.map(|answer| &answer.what),
         Some(What::Decided { by: DecidedBy::Store | DecidedBy::LocalCache, .. })
@@ -95,7 +95,7 @@ fn is_certain(asked: &Asked<'_>) -> bool {
 }
 
 /// What a call has taken or may have; `None` if it surely took nothing.
-fn taken(asked: &Asked<'_>, around: &Surroundings, bounds: &Bounds) -> Option<Taken> {
+fn taken(asked: &RecordedCall<'_>, around: &Surroundings, bounds: &Bounds) -> Option<Taken> {
     let (Call::Take { cost, .. } | Call::Reserve { cost, .. }) = asked.call else { return None };
     let worker = asked.invoked.worker;
     let late = |sent| around.arrival(worker, sent).saturating_add(bounds.epsilon);
@@ -117,7 +117,7 @@ fn taken(asked: &Asked<'_>, around: &Surroundings, bounds: &Bounds) -> Option<Ta
 }
 
 /// Whether a reservation was answered later than its place could have come.
-fn is_overdue(asked: &Asked<'_>, answered: u64) -> bool {
+fn is_overdue(asked: &RecordedCall<'_>, answered: u64) -> bool {
     let limit = asked.time_limit.unwrap_or(NEVER);
     matches!(asked.call, Call::Reserve { .. }) && answered > asked.invoked.at.saturating_add(limit)
 }

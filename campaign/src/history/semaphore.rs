@@ -13,7 +13,7 @@
 
 use std::collections::BinaryHeap;
 
-use super::digest::{Asked, Dossier};
+use super::digest::{RecordedCall, Dossier};
 use super::hold::{Hold, definite_end, kept_until};
 use super::surroundings::{NEVER, Surroundings};
 use super::{Bounds, Call, Event, Rule, Violation, What};
@@ -87,7 +87,7 @@ fn drains(
         if possible.contains(&permits) {
             continue;
         }
-        let out = |asked: &&Asked<'_>| may_be_out(asked, began, around, bounds);
+        let out = |asked: &&RecordedCall<'_>| may_be_out(asked, began, around, bounds);
         if permits < largest && dossier.calls.iter().any(|asked| out(&asked)) {
             continue;
         }
@@ -96,7 +96,7 @@ fn drains(
     }
 }
 
-fn may_be_out(asked: &Asked<'_>, began: u64, around: &Surroundings, bounds: &Bounds) -> bool {
+fn may_be_out(asked: &RecordedCall<'_>, began: u64, around: &Surroundings, bounds: &Bounds) -> bool {
     let takes = matches!(asked.call, Call::Acquire { .. } | Call::Attach { .. });
     if !takes || asked.invoked.at >= began {
         return false;
@@ -123,7 +123,7 @@ impl Limits {
             Call::Acquire { permits: Some(permits), .. } if may_have_done(asked) => Some(*permits),
             _ => None,
         })?;
-        let resizes: Vec<(&Asked<'_>, u32)> = dossier
+        let resizes: Vec<(&RecordedCall<'_>, u32)> = dossier
             .calls
             .iter()
             .filter_map(|asked| match asked.call {
@@ -170,7 +170,7 @@ impl Limits {
 }
 
 /// Not surely refused.
-fn may_have_done(asked: &Asked<'_>) -> bool {
+fn may_have_done(asked: &RecordedCall<'_>) -> bool {
     let answer: Option<&Event> = asked.answer;
     answer.is_none_or(|answer| match answer.what {
         What::Refused => matches!(asked.call, Call::Acquire { .. }),

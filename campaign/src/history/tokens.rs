@@ -10,10 +10,10 @@
 use std::collections::HashMap;
 
 use super::hold::Hold;
-use super::{Event, Object, Rule, Violation};
+use super::{Event, ObjectId, Rule, Violation};
 
 /// `holds` in the order of their grants.
-pub(super) fn check(object: &Object, holds: &[Hold<'_>], exclusive: bool, found: &mut Vec<Violation>) {
+pub(super) fn check(object: &ObjectId, holds: &[Hold<'_>], exclusive: bool, found: &mut Vec<Violation>) {
     let own: Vec<&Hold<'_>> = holds.iter().filter(|hold| !hold.is_attached()).collect();
     let violation = |rule, text: &str, first: &Hold<'_>, second: &Hold<'_>| {
         let events: Vec<Event> =

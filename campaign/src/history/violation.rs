@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Event, Object};
+use super::{Event, ObjectId};
 
 /// The rules that a history can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,7 +82,7 @@ pub struct Violation {
     /// Of which rule.
     pub rule: Rule,
     /// Of which object; `None` where the record names none.
-    pub object: Option<Object>,
+    pub object: Option<ObjectId>,
     /// What happened, in words.
     pub text: String,
     /// The events by which it is seen, each a line of the files.
@@ -92,7 +92,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    pub(super) fn new(rule: Rule, object: Option<&Object>, text: String, events: Vec<Event>) -> Self {
+    pub(super) fn new(rule: Rule, object: Option<&ObjectId>, text: String, events: Vec<Event>) -> Self {
         Self { rule, object: object.cloned(), text, events, under: Vec::new() }
     }
 }

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use stanchion_core::Ticket;
 
-use super::digest::{Asked, Dossier};
+use super::digest::{RecordedCall, Dossier};
 use super::hold::{Hold, kept_until};
 use super::steps::Steps;
 use super::surroundings::{NEVER, Surroundings};
@@ -35,7 +35,7 @@ pub(super) fn check(
     let least = Steps::of(sure.iter().filter(|one| one.from < one.until).flat_map(Sure::steps).collect());
     let most = Steps::of(dossier.calls.iter().flat_map(|asked| possible(asked, around, bounds)).collect());
     let violation =
-        |rule, text, asked: &Asked<'_>| Violation::new(rule, Some(dossier.object), text, asked.events());
+        |rule, text, asked: &RecordedCall<'_>| Violation::new(rule, Some(dossier.object), text, asked.events());
     for asked in &dossier.calls {
         let Some(answer) = asked.answer else { continue };
         let (from, to) = (asked.invoked.at, answer.at);
@@ -102,7 +102,7 @@ impl<'h> Sure<'h> {
 }
 
 /// From when until when a member may have been live through this call.
-fn possible(asked: &Asked<'_>, around: &Surroundings, bounds: &Bounds) -> Vec<(u64, i64)> {
+fn possible(asked: &RecordedCall<'_>, around: &Surroundings, bounds: &Bounds) -> Vec<(u64, i64)> {
     if !matches!(asked.call, Call::Add { .. } | Call::Attach { .. }) {
         return Vec::new();
     }
@@ -141,7 +141,7 @@ fn deaths(dossier: &Dossier<'_>, sure: &[Sure<'_>], found: &mut Vec<Violation>) 
     let mut dead = sure.iter().filter(|one| one.expired).peekable();
     let mut adds = dossier.calls.iter().filter(|asked| matches!(asked.call, Call::Add { .. })).peekable();
     let (mut last, mut open) = (None::<&Sure<'_>>, 0);
-    let mut waits: Vec<(&Asked<'_>, u64)> =
+    let mut waits: Vec<(&RecordedCall<'_>, u64)> =
         dossier.calls.iter().filter_map(|asked| Some((asked, silent(asked)?))).collect();
     // In the order of their ends, so that the adds before each are a prefix.
     waits.sort_by_key(|(_, to)| *to);
@@ -168,7 +168,7 @@ fn deaths(dossier: &Dossier<'_>, sure: &[Sure<'_>], found: &mut Vec<Violation>) 
 }
 
 /// When a wait has succeeded and reported that every member had finished.
-fn silent(asked: &Asked<'_>) -> Option<u64> {
+fn silent(asked: &RecordedCall<'_>) -> Option<u64> {
     match asked.answer?.what {
         What::Waited { expired: 0, abandoned: 0, .. } => asked.answered(),
         _ => None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use stanchion_core::Ttl;
 
 use crate::history::Bounds;
-use crate::rounds::Stand;
+use crate::rounds::Deployment;
 
 /// The lease of the holders that die, that are cut off, and whose store does.
 pub(super) const LEASE: Duration = Duration::from_secs(1);
@@ -109,11 +109,11 @@ impl Measure {
     /// What the contract says about it; `None` where there is nothing to measure: what a session keeps is handed over by
     /// the server's lock manager, without a wake-up that could get lost.
     #[must_use]
-    pub fn bound(self, stand: Stand) -> Option<Bound> {
+    pub fn bound(self, deployment: Deployment) -> Option<Bound> {
         let Bounds { epsilon, silence, recovery } = Bounds::default();
         let (epsilon, silence, recovery) = (signed(epsilon), signed(silence), signed(recovery));
         let (lease, dead) = (micros(LEASE), i64::try_from(DEAD).unwrap_or(i64::MAX));
-        let of_session = stand == Stand::PostgresSessions;
+        let of_session = deployment == Deployment::PostgresSessions;
         let at_most = |limit, clause| Bound { limit: Limit::AtMost(limit), clause };
         let more_than = |limit, clause| Bound { limit: Limit::MoreThan(limit), clause };
         let bound = match self {
@@ -164,8 +164,8 @@ impl Limit {
 mod tests {
     use super::*;
 
-    fn limit(measure: Measure, stand: Stand) -> Limit {
-        measure.bound(stand).unwrap().limit
+    fn limit(measure: Measure, deployment: Deployment) -> Limit {
+        measure.bound(deployment).unwrap().limit
     }
 
     #[test]
@@ -179,8 +179,8 @@ mod tests {
     /// The figures of the contract, written out for a lease of 1 s.
     #[test]
     fn c5_c8_c9_c14_c18_m1_m7_the_bounds_are_those_of_the_contract() {
-        for stand in [Stand::Redis, Stand::Postgres] {
-            let limits = Measure::ALL.map(|measure| limit(measure, stand));
+        for deployment in [Deployment::Redis, Deployment::Postgres] {
+            let limits = Measure::ALL.map(|measure| limit(measure, deployment));
             assert_eq!(
                 limits,
                 [
@@ -197,11 +197,11 @@ mod tests {
                 ]
             );
         }
-        let session = |measure| limit(measure, Stand::PostgresSessions);
+        let session = |measure| limit(measure, Deployment::PostgresSessions);
         assert_eq!(session(Measure::DeadHolder), Limit::AtMost(500_000));
         assert_eq!(session(Measure::DeadInARow), Limit::AtMost(1_500_000));
         assert_eq!(session(Measure::DeadAtOnce), Limit::AtMost(2_500_000));
         assert_eq!(session(Measure::CutOffFree), Limit::AtMost(1_500_000));
-        assert_eq!(Measure::LostWakeUp.bound(Stand::PostgresSessions), None);
+        assert_eq!(Measure::LostWakeUp.bound(Deployment::PostgresSessions), None);
     }
 }

@@ -7,17 +7,17 @@
 //! ```no_run
 //! use std::process::Command;
 //! use stanchion_campaign::recovery::{Table, measure};
-//! use stanchion_campaign::rounds::{Site, Stand};
+//! use stanchion_campaign::rounds::{CampaignServer, Deployment};
 //!
-//! let site = Site::start(Stand::Redis)?;
-//! let samples = measure(&site, &|| Command::new("target/debug/fault-worker"), 0)?;
+//! let server = CampaignServer::start(Deployment::Redis)?;
+//! let samples = measure(&server, &|| Command::new("target/debug/fault-worker"), 0)?;
 //! println!("{}", Table::of(&samples));
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 
-mod actor;
+mod trial_worker;
 mod measures;
-mod stage;
+mod trial_setup;
 mod table;
 mod trials;
 
@@ -25,8 +25,8 @@ use std::process::Command;
 
 use stanchion_testbed::servers::temporary_folder;
 
-use crate::rounds::{Site, Stand};
-use stage::Stage;
+use crate::rounds::{CampaignServer, Deployment};
+use trial_setup::TrialSetup;
 
 pub use measures::{Bound, Limit, Measure};
 pub use table::Table;
@@ -38,7 +38,7 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 #[non_exhaustive]
 pub struct Sample {
     /// How holds were kept.
-    pub stand: Stand,
+    pub deployment: Deployment,
     /// From when until when.
     pub measure: Measure,
     /// The time, in µs; negative where the second moment was the earlier one.
@@ -46,20 +46,20 @@ pub struct Sample {
 }
 
 /// Runs each trial once, one after the other, and blocks the thread for some 15 s. `program` gives the command that runs
-/// a worker, to which [its arguments](crate::rounds::Work::to_arguments) are added. `run` tells runs on one site apart: faults
+/// a worker, to which [its arguments](crate::rounds::Work::to_arguments) are added. `run` tells runs on one server apart: faults
 /// strike at another moment of a lease in each.
 ///
 /// # Errors
 /// What keeps a trial from being carried out: servers, processes, files, and a grant that does not come within 20 s. A
 /// time over its bound is no error.
-pub fn measure(site: &Site, program: &dyn Fn() -> Command, run: u32) -> Result<Vec<Sample>, Error> {
+pub fn measure(server: &CampaignServer, program: &dyn Fn() -> Command, run: u32) -> Result<Vec<Sample>, Error> {
     // Workers wait for each line of their histories, and a disk that is busy would be taken for a store that is.
     let folder = temporary_folder("recovery")?;
     let mut samples = Vec::new();
     for (name, trial) in trials::TRIALS {
-        let mut stage = Stage::new(site, program, &folder.path().join(name), name, run);
-        let measured = trial(&mut stage).map_err(|error| format!("{}, {name}: {error}", site.stand()))?;
-        let sample = |(measure, micros)| Sample { stand: site.stand(), measure, micros };
+        let mut setup = TrialSetup::new(server, program, &folder.path().join(name), name, run);
+        let measured = trial(&mut setup).map_err(|error| format!("{}, {name}: {error}", server.deployment()))?;
+        let sample = |(measure, micros)| Sample { deployment: server.deployment(), measure, micros };
         samples.extend(measured.into_iter().map(sample));
     }
     Ok(samples)

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::measures::{Bound, Limit, Measure};
-use super::{Sample, Stand};
+use super::{Sample, Deployment};
 
 /// Median and worst time of each measure on each store, with the bound. Its text is a line for each.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub struct Table {
 #[derive(Clone, Copy, Debug)]
 struct Row {
     measure: Measure,
-    stand: Stand,
+    deployment: Deployment,
     runs: usize,
     median: i64,
     worst: i64,
@@ -23,13 +23,13 @@ struct Row {
 
 impl Row {
     /// `None` without a sample.
-    fn of(samples: &[Sample], measure: Measure, stand: Stand) -> Option<Self> {
-        let bound = measure.bound(stand)?;
-        let own = samples.iter().filter(|sample| sample.measure == measure && sample.stand == stand);
+    fn of(samples: &[Sample], measure: Measure, deployment: Deployment) -> Option<Self> {
+        let bound = measure.bound(deployment)?;
+        let own = samples.iter().filter(|sample| sample.measure == measure && sample.deployment == deployment);
         let mut times: Vec<_> = own.map(|sample| sample.micros).collect();
         times.sort_unstable();
         let worst = bound.limit.worst(times.iter().copied())?;
-        Some(Self { measure, stand, runs: times.len(), median: median(&times)?, worst, bound })
+        Some(Self { measure, deployment, runs: times.len(), median: median(&times)?, worst, bound })
     }
 
     fn is_within(&self) -> bool {
@@ -37,7 +37,7 @@ impl Row {
     }
 }
 
-/// Of times in order; between the two in the middle where there are two.
+/// Of times in command; between the two in the middle where there are two.
 fn median(times: &[i64]) -> Option<i64> {
     let (below, above) = (times.get(times.len().checked_sub(1)? / 2)?, times.get(times.len() / 2)?);
     Some(below + (above - below) / 2)
@@ -48,7 +48,7 @@ impl Table {
     #[must_use]
     pub fn of(samples: &[Sample]) -> Self {
         let rows = Measure::ALL.into_iter().flat_map(|measure| {
-            Stand::ALL.into_iter().filter_map(move |stand| Row::of(samples, measure, stand))
+            Deployment::ALL.into_iter().filter_map(move |deployment| Row::of(samples, measure, deployment))
         });
         Self { rows: rows.collect() }
     }
@@ -94,12 +94,12 @@ impl fmt::Display for Table {
             "measure", "store", "runs", "median", "worst", "bound"
         )?;
         for row in &self.rows {
-            let Row { measure, stand, runs, median, worst, bound } = row;
+            let Row { measure, deployment, runs, median, worst, bound } = row;
             let (median, worst) = (seconds(*median), seconds(*worst));
             let verdict = if row.is_within() { "ok" } else { "OVER" };
             writeln!(
                 f,
-                "{measure:<50} {stand:<18} {runs:>4} {median:>9} {worst:>9}   {:<11} {:<26} {verdict}",
+                "{measure:<50} {deployment:<18} {runs:>4} {median:>9} {worst:>9}   {:<11} {:<26} {verdict}",
                 bound.limit, bound.clause
             )?;
         }
@@ -111,8 +111,8 @@ impl fmt::Display for Table {
 mod tests {
     use super::*;
 
-    fn samples(measure: Measure, stand: Stand, times: &[i64]) -> Vec<Sample> {
-        times.iter().map(|micros| Sample { stand, measure, micros: *micros }).collect()
+    fn samples(measure: Measure, deployment: Deployment, times: &[i64]) -> Vec<Sample> {
+        times.iter().map(|micros| Sample { deployment, measure, micros: *micros }).collect()
     }
 
     #[test]
@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn a_row_is_over_by_its_worst_time() {
-        let mut all = samples(Measure::DeadHolder, Stand::Redis, &[900_000, 1_501_000, 800_000]);
-        all.extend(samples(Measure::CutOffBelief, Stand::Postgres, &[60_000, 70_000]));
+        let mut all = samples(Measure::DeadHolder, Deployment::Redis, &[900_000, 1_501_000, 800_000]);
+        all.extend(samples(Measure::CutOffBelief, Deployment::Postgres, &[60_000, 70_000]));
         let table = Table::of(&all);
         assert_eq!(table.len(), 2);
         assert!(!table.is_within());
@@ -151,14 +151,14 @@ mod tests {
         );
         all.retain(|sample| sample.micros != 1_501_000);
         assert!(Table::of(&all).is_within());
-        all.extend(samples(Measure::CutOffBelief, Stand::Postgres, &[0]));
+        all.extend(samples(Measure::CutOffBelief, Deployment::Postgres, &[0]));
         assert!(!Table::of(&all).is_within());
     }
 
     #[test]
     fn what_is_not_measured_has_no_row() {
         assert!(Table::of(&[]).is_empty());
-        let all = samples(Measure::LostWakeUp, Stand::PostgresSessions, &[1]);
+        let all = samples(Measure::LostWakeUp, Deployment::PostgresSessions, &[1]);
         assert!(Table::of(&all).is_empty(), "the contract says nothing about it");
     }
 }

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use stanchion_core::Ttl;
 
 use super::measures::{DEAD, belief};
-use super::stage::Stage;
+use super::trial_setup::TrialSetup;
 use super::{Error, Measure};
 use crate::history::clock;
 use stanchion_testbed::faults::{ConnectionCounts, Direction, Mark, Proxy, Request};
 
 type Measured = Result<Vec<(Measure, i64)>, Error>;
-type Trial = fn(&mut Stage<'_>) -> Measured;
+type Trial = fn(&mut TrialSetup<'_>) -> Measured;
 
 /// Each with a name that fits into a namespace.
 pub(super) const TRIALS: [(&str, Trial); 6] = [
@@ -36,16 +36,16 @@ fn between(from: u64, to: u64) -> i64 {
     to.checked_signed_diff(from).unwrap_or(i64::MAX)
 }
 
-fn dead_holder(stage: &mut Stage<'_>) -> Measured {
-    let (mut line, _observer) = stage.line(1)?;
-    sleep(stage.part_of(stage.ttl()));
+fn dead_holder(setup: &mut TrialSetup<'_>) -> Measured {
+    let (mut line, _observer) = setup.line(1)?;
+    sleep(setup.part_of(setup.ttl()));
     let killed = line[0].kill()?;
     Ok(vec![(Measure::DeadHolder, between(killed, line[1].granted()?))])
 }
 
-fn dead_in_a_row(stage: &mut Stage<'_>) -> Measured {
-    let (mut line, _observer) = stage.line(DEAD)?;
-    sleep(stage.part_of(stage.ttl()));
+fn dead_in_a_row(setup: &mut TrialSetup<'_>) -> Measured {
+    let (mut line, _observer) = setup.line(DEAD)?;
+    sleep(setup.part_of(setup.ttl()));
     let first = line[0].kill()?;
     for next in &mut line[1..DEAD] {
         next.granted()?;
@@ -54,9 +54,9 @@ fn dead_in_a_row(stage: &mut Stage<'_>) -> Measured {
     Ok(vec![(Measure::DeadInARow, between(first, line[DEAD].granted()?))])
 }
 
-fn dead_at_once(stage: &mut Stage<'_>) -> Measured {
-    let (mut line, _observer) = stage.line(DEAD + 1)?;
-    sleep(stage.part_of(stage.ttl()));
+fn dead_at_once(setup: &mut TrialSetup<'_>) -> Measured {
+    let (mut line, _observer) = setup.line(DEAD + 1)?;
+    sleep(setup.part_of(setup.ttl()));
     // The holder dies last: before that nobody has to get anything.
     for waiter in &mut line[1..=DEAD] {
         waiter.kill()?;
@@ -65,15 +65,15 @@ fn dead_at_once(stage: &mut Stage<'_>) -> Measured {
     Ok(vec![(Measure::DeadAtOnce, between(killed, line[DEAD + 1].granted()?))])
 }
 
-fn cut_off(stage: &mut Stage<'_>) -> Measured {
-    let proxy = Proxy::to(&stage.site().url())?;
-    let (mut holder, mut next, mut observer) = (stage.actor_behind(&proxy)?, stage.actor()?, stage.actor()?);
+fn cut_off(setup: &mut TrialSetup<'_>) -> Measured {
+    let proxy = Proxy::to(&setup.server().url())?;
+    let (mut holder, mut next, mut observer) = (setup.worker_behind(&proxy)?, setup.worker()?, setup.worker()?);
     holder.lock()?;
     holder.granted()?;
     next.lock()?;
     observer.await_waiters(1)?;
     // So long that it has been renewed.
-    sleep(stage.ttl() + stage.part_of(stage.ttl()));
+    sleep(setup.ttl() + setup.part_of(setup.ttl()));
     let cut = clock::now();
     proxy.black_hole(Direction::Both);
     let (lost, granted) = (holder.lost()?, next.granted()?);
@@ -113,21 +113,21 @@ fn listens(proxy: &Proxy, begin: Mark) -> bool {
     !proxy.requests_matching(begin, listens).is_empty()
 }
 
-fn lost_wake_up(stage: &mut Stage<'_>) -> Measured {
-    if stage.bound(Measure::LostWakeUp).is_none() {
+fn lost_wake_up(setup: &mut TrialSetup<'_>) -> Measured {
+    if setup.bound(Measure::LostWakeUp).is_none() {
         return Ok(Vec::new());
     }
     // A short lease would have the waiter ask sooner than the poll floor.
-    stage.set_ttl(Ttl::DEFAULT.get());
-    let proxy = Proxy::to(&stage.site().url())?;
+    setup.set_ttl(Ttl::DEFAULT.get());
+    let proxy = Proxy::to(&setup.server().url())?;
     let begin = proxy.mark();
-    let (mut holder, mut next, mut observer) = (stage.actor()?, stage.actor_behind(&proxy)?, stage.actor()?);
+    let (mut holder, mut next, mut observer) = (setup.worker()?, setup.worker_behind(&proxy)?, setup.worker()?);
     holder.lock()?;
     holder.granted()?;
     next.lock()?;
     observer.await_waiters(1)?;
     await_that("it does not listen for wake-ups", || listens(&proxy, begin))?;
-    sleep(stage.part_of(Duration::from_secs(1)));
+    sleep(setup.part_of(Duration::from_secs(1)));
     proxy.swallow_wake_ups();
     let released = holder.release()?;
     let granted = next.granted()?;
@@ -136,12 +136,12 @@ fn lost_wake_up(stage: &mut Stage<'_>) -> Measured {
     Ok(vec![(Measure::LostWakeUp, between(released, granted))])
 }
 
-fn restart(stage: &mut Stage<'_>) -> Measured {
-    let (mut line, mut other) = stage.line(1)?;
+fn restart(setup: &mut TrialSetup<'_>) -> Measured {
+    let (mut line, mut other) = setup.line(1)?;
     line[0].kill()?;
-    stage.site().kill()?;
-    sleep(stage.ttl() + SURELY + stage.part_of(stage.ttl()));
-    stage.site().restart()?;
+    setup.server().kill()?;
+    sleep(setup.ttl() + SURELY + setup.part_of(setup.ttl()));
+    setup.server().restart()?;
     let up = clock::now();
     other.lock_named("another mutex")?;
     // A waiter can be faster than the question whether the server is up.

@@ -11,7 +11,7 @@ pub enum Fault {
     HolderPause,
     /// A process that waits is killed.
     WaiterKill,
-    /// All calls of a process are dropped where they stand.
+    /// All calls of a process are dropped where they deployment.
     TaskCancel,
     /// The wall clock of the clients jumps, forward and back.
     ClientClockStep,

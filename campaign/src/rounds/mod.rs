@@ -1,4 +1,4 @@
-//! Campaigns: workers that use a store, a nemesis that breaks what they stand on, and checkers that read what they wrote
+//! Campaigns: workers that use a store, a nemesis that breaks what they deployment on, and checkers that read what they wrote
 //! down.
 //!
 //! A [`Round`] is one store under one [`Fault`]: worker processes call all kinds of objects over links of their own, the
@@ -14,26 +14,26 @@
 //! Whoever runs one gives the program of a worker: it reads [`Work::parse`] from its arguments, connects to
 //! [`Work::url`] and calls [`Work::run`]. `cargo xtask faults` and `cargo xtask recovery` do.
 //!
-//! A [`Duel`] is for the faults that the contract does not call safe: two holders believe at once, and one [`Register`] has
+//! A [`TwoHolders`] is for the faults that the contract does not call safe: two holders believe at once, and one [`Register`] has
 //! to tell them apart.
 
 mod audit;
-mod duel;
+mod two_holders;
 mod fault;
 mod nemesis;
-pub(crate) mod orders;
+pub(crate) mod worker_commands;
 mod register;
 mod round;
-mod sight;
-mod site;
+mod worker_view;
+mod server;
 pub(crate) mod tail;
-mod watch;
+mod stall_monitor;
 pub(crate) mod work;
 mod workload;
 
-pub use duel::{Duel, Duelist};
+pub use two_holders::{TwoHolders, Contender};
 pub use fault::Fault;
 pub use register::{Register, Written};
 pub use round::{Outcome, Round};
-pub use site::{Site, Stand};
+pub use server::{CampaignServer, Deployment};
 pub use work::Work;

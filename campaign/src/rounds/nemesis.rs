@@ -1,4 +1,4 @@
-//! Who breaks what the workers stand on.
+//! Who breaks what the workers deployment on.
 
 #![expect(clippy::disallowed_methods, reason = "it has a thread of its own, outside of any runtime")]
 
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::sight::Sight;
-use super::watch::Watch;
+use super::worker_view::WorkerView;
+use super::stall_monitor::StallMonitor;
 use super::work::{CANCEL, Job, STOP};
-use super::{Fault, Round, Site};
+use super::{Fault, Round, CampaignServer};
 use crate::history::{Change, Recorder, Target, file_name};
 use stanchion_testbed::faults::{Action, Clock, Direction, Process, Proxy, Then, When};
 
@@ -27,45 +27,45 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a rule of the proxy waits for a request that it meets.
 const MEETS: Duration = Duration::from_millis(500);
 
-/// A worker's place: its way to the store outlives it.
-struct Place {
+/// A worker's slot: its way to the store outlives it.
+struct WorkerSlot {
     proxy: Proxy,
     worker: u32,
     process: Process,
     input: Option<ChildStdin>,
-    sight: Sight,
+    view: WorkerView,
 }
 
 pub(super) struct Nemesis<'a> {
     round: &'a Round,
-    site: &'a Site,
+    server: &'a CampaignServer,
     program: &'a dyn Fn() -> Command,
     recorder: Recorder,
     dice: StdRng,
-    places: Vec<Place>,
+    slots: Vec<WorkerSlot>,
     next: u32,
     clock: Option<Clock>,
     strikes: u64,
-    _watch: Watch,
+    _watch: StallMonitor,
 }
 
 impl<'a> Nemesis<'a> {
     pub(super) fn new(
         round: &'a Round,
-        site: &'a Site,
+        server: &'a CampaignServer,
         program: &'a dyn Fn() -> Command,
     ) -> Result<Self, Error> {
         let recorder = Recorder::create(&round.folder, NEMESIS)?;
         let clock = (round.fault == Fault::ClientClockStep).then(Clock::new).transpose()?;
         let dice = StdRng::seed_from_u64(round.seed);
-        let watch = Watch::start(&recorder);
+        let watch = StallMonitor::start(&recorder);
         Ok(Self {
             round,
-            site,
+            server,
             program,
             recorder,
             dice,
-            places: Vec::new(),
+            slots: Vec::new(),
             next: FIRST,
             clock,
             strikes: 0,
@@ -76,14 +76,14 @@ impl<'a> Nemesis<'a> {
     /// Starts the workers and waits until each was granted something.
     pub(super) fn begin(&mut self) -> Result<(), Error> {
         for _ in 0..self.round.workers {
-            let proxy = Proxy::to(&self.site.url())?;
+            let proxy = Proxy::to(&self.server.url())?;
             let (worker, process, input) = self.start(Job::Use, &proxy)?;
-            self.places.push(Place { proxy, worker, process, input, sight: Sight::new() });
+            self.slots.push(WorkerSlot { proxy, worker, process, input, view: WorkerView::new() });
         }
         let end = Instant::now() + PATIENCE;
         loop {
             self.look();
-            let idle = self.places.iter().find(|place| place.sight.grants == 0);
+            let idle = self.slots.iter().find(|slot| slot.view.grants == 0);
             let Some(idle) = idle else { return Ok(()) };
             if Instant::now() > end {
                 return Err(
@@ -97,7 +97,7 @@ impl<'a> Nemesis<'a> {
     fn start(&mut self, job: Job, proxy: &Proxy) -> Result<(u32, Process, Option<ChildStdin>), Error> {
         let worker = self.next;
         self.next += 1;
-        let work = self.round.work(self.site, job, worker, &proxy.url(&self.site.url()));
+        let work = self.round.work(self.server, job, worker, &proxy.url(&self.server.url()));
         let mut command = (self.program)();
         if let Some(clock) = &self.clock {
             clock.shifts(&mut command);
@@ -110,8 +110,8 @@ impl<'a> Nemesis<'a> {
     }
 
     fn look(&mut self) {
-        for place in &mut self.places {
-            place.sight.look(&self.round.folder.join(file_name(place.worker)));
+        for slot in &mut self.slots {
+            slot.view.look(&self.round.folder.join(file_name(slot.worker)));
         }
     }
 
@@ -120,16 +120,16 @@ impl<'a> Nemesis<'a> {
     }
 
     fn any(&mut self) -> usize {
-        self.dice.random_range(0..self.places.len())
+        self.dice.random_range(0..self.slots.len())
     }
 
     /// A worker of which that is so, if one is found soon; any other else.
-    fn one_that(&mut self, is_so: impl Fn(&Sight) -> bool) -> usize {
+    fn one_that(&mut self, is_so: impl Fn(&WorkerView) -> bool) -> usize {
         for _ in 0..50 {
             self.look();
             let first = self.any();
-            let count = self.places.len();
-            let found = (0..count).map(|at| (first + at) % count).find(|at| is_so(&self.places[*at].sight));
+            let count = self.slots.len();
+            let found = (0..count).map(|at| (first + at) % count).find(|at| is_so(&self.slots[*at].view));
             if let Some(found) = found {
                 return found;
             }
@@ -143,11 +143,11 @@ impl<'a> Nemesis<'a> {
         self.strikes += 1;
         match self.round.fault {
             Fault::HolderKill => {
-                let at = self.one_that(Sight::holds);
+                let at = self.one_that(WorkerView::holds);
                 self.replace(at)?;
             }
             Fault::WaiterKill => {
-                let at = self.one_that(Sight::only_waits);
+                let at = self.one_that(WorkerView::only_waits);
                 self.replace(at)?;
             }
             Fault::HolderPause => self.stop()?,
@@ -165,43 +165,43 @@ impl<'a> Nemesis<'a> {
 
     /// No worker ends by itself.
     fn watch(&mut self) -> Result<(), Error> {
-        for place in &mut self.places {
-            if !place.process.is_alive() {
-                return Err(format!("worker {} has ended; its own output says why", place.worker).into());
+        for slot in &mut self.slots {
+            if !slot.process.is_alive() {
+                return Err(format!("worker {} has ended; its own output says why", slot.worker).into());
             }
         }
         Ok(())
     }
 
-    /// Kills a worker, and has another one take its place.
+    /// Kills a worker, and has another one take its slot.
     fn replace(&mut self, at: usize) -> Result<(), Error> {
-        self.recorder.process(self.places[at].worker, Change::Killed)?;
-        self.places[at].process.kill()?;
-        let mut place = self.places.swap_remove(at);
-        (place.worker, place.process, place.input) = self.start(Job::Use, &place.proxy)?;
-        place.sight = Sight::new();
-        self.places.push(place);
+        self.recorder.process(self.slots[at].worker, Change::Killed)?;
+        self.slots[at].process.kill()?;
+        let mut slot = self.slots.swap_remove(at);
+        (slot.worker, slot.process, slot.input) = self.start(Job::Use, &slot.proxy)?;
+        slot.view = WorkerView::new();
+        self.slots.push(slot);
         let rest = self.millis(50..300);
         sleep(rest);
         Ok(())
     }
 
     fn stop(&mut self) -> Result<(), Error> {
-        let at = self.one_that(Sight::holds);
-        let worker = self.places[at].worker;
+        let at = self.one_that(WorkerView::holds);
+        let worker = self.slots[at].worker;
         self.recorder.process(worker, Change::Stopped)?;
-        self.places[at].process.stop()?;
+        self.slots[at].process.stop()?;
         let ttl = u64::try_from(self.round.ttl.as_millis())?;
         let length = self.millis(ttl / 2..ttl * 3 / 2);
         sleep(length);
-        self.places[at].process.resume()?;
+        self.slots[at].process.resume()?;
         self.recorder.process(worker, Change::Resumed)?;
         Ok(())
     }
 
     fn cancel(&mut self) -> Result<(), Error> {
         let at = self.any();
-        let Place { worker, input, .. } = &mut self.places[at];
+        let WorkerSlot { worker, input, .. } = &mut self.slots[at];
         let fault = self.recorder.fault_began("all calls dropped", Target::Worker(*worker), true)?;
         if let Some(input) = input {
             writeln!(input, "{CANCEL}")?;
@@ -232,8 +232,8 @@ impl<'a> Nemesis<'a> {
             (_, false) => Action::CutRequest(then),
         };
         let nth = self.dice.random_range(1..12);
-        let Place { worker, proxy, .. } = &self.places[at];
-        let safe = self.site.stand().is_safe(self.round.fault);
+        let WorkerSlot { worker, proxy, .. } = &self.slots[at];
+        let safe = self.server.deployment().is_safe(self.round.fault);
         let fault = self.recorder.fault_began(self.round.fault.name(), Target::Worker(*worker), safe)?;
         let rule = proxy.on(When::nth(nth), action);
         let end = Instant::now() + MEETS;
@@ -257,9 +257,9 @@ impl<'a> Nemesis<'a> {
             _ => Direction::ToClient,
         };
         let (length, resets) = (self.millis(100..1_500), self.dice.random_range(0..2) == 0);
-        let Place { worker, proxy, .. } = &self.places[at];
+        let WorkerSlot { worker, proxy, .. } = &self.slots[at];
         // Where the connections are reset the server may end sessions.
-        let safe = !resets || self.site.stand().is_safe(Fault::ConnectionKill);
+        let safe = !resets || self.server.deployment().is_safe(Fault::ConnectionKill);
         let fault = self.recorder.fault_began(self.round.fault.name(), Target::Worker(*worker), safe)?;
         proxy.black_hole(direction);
         sleep(length);
@@ -275,33 +275,33 @@ impl<'a> Nemesis<'a> {
     fn swallow(&mut self) -> Result<(), Error> {
         let length = self.millis(100..500);
         let fault = self.recorder.fault_began(self.round.fault.name(), Target::Store, true)?;
-        for place in &self.places {
-            place.proxy.swallow_wake_ups();
+        for slot in &self.slots {
+            slot.proxy.swallow_wake_ups();
         }
         sleep(length);
-        for place in &self.places {
-            place.proxy.heal();
+        for slot in &self.slots {
+            slot.proxy.heal();
         }
         self.recorder.fault_ended(fault)?;
         Ok(())
     }
 
     fn strike_store(&mut self) -> Result<(), Error> {
-        let safe = self.site.stand().is_safe(self.round.fault);
+        let safe = self.server.deployment().is_safe(self.round.fault);
         let length = self.millis(50..900);
         let fault = self.recorder.fault_began(self.round.fault.name(), Target::Store, safe)?;
         match self.round.fault {
             Fault::StoreStall => {
-                self.site.pause()?;
+                self.server.pause()?;
                 sleep(length);
-                self.site.resume()?;
+                self.server.resume()?;
             }
             Fault::StoreCrash => {
-                self.site.kill()?;
+                self.server.kill()?;
                 sleep(length / 4);
-                self.site.restart()?;
+                self.server.restart()?;
             }
-            _ => self.site.end_connections()?,
+            _ => self.server.end_connections()?,
         }
         self.recorder.fault_ended(fault)?;
         Ok(())
@@ -309,18 +309,18 @@ impl<'a> Nemesis<'a> {
 
     /// Ends the workers, and tells how often it struck.
     pub(super) fn end(&mut self) -> Result<u64, Error> {
-        for mut place in self.places.drain(..) {
-            if let Some(mut input) = place.input.take() {
+        for mut slot in self.slots.drain(..) {
+            if let Some(mut input) = slot.input.take() {
                 writeln!(input, "{STOP}")?;
             }
-            finish(&self.recorder, place.worker, &mut place.process)?;
+            finish(&self.recorder, slot.worker, &mut slot.process)?;
         }
         Ok(self.strikes)
     }
 
     /// Has a last worker take what is left.
     pub(super) fn drain(&mut self) -> Result<(), Error> {
-        let proxy = Proxy::to(&self.site.url())?;
+        let proxy = Proxy::to(&self.server.url())?;
         let (worker, mut process, _input) = self.start(Job::Drain, &proxy)?;
         finish(&self.recorder, worker, &mut process)
     }

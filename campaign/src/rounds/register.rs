@@ -14,7 +14,7 @@ pub struct Register(File);
 /// What became of a write to a [`Register`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// Taken, in this place of its order.
+    /// Taken, in this slot of its command.
     Yes(u64),
     /// Refused.
     No,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::nemesis::Nemesis;
 use super::work::Job;
-use super::{Fault, Site, Stand, Work};
+use super::{Fault, CampaignServer, Deployment, Work};
 use crate::history::{Bounds, History, Report};
 
 /// After the last call, what is left ends: a lease, a tombstone of it, and the contract's allowances.
@@ -42,7 +42,7 @@ pub struct Round {
 #[non_exhaustive]
 pub struct Outcome {
     /// How holds were kept.
-    pub stand: Stand,
+    pub deployment: Deployment,
     /// Under which fault.
     pub fault: Fault,
     /// How often it struck.
@@ -73,10 +73,10 @@ impl Round {
     /// What keeps it from being run: servers, processes, files. What the checkers find is no error.
     pub fn run(
         &self,
-        site: &Site,
+        server: &CampaignServer,
         program: &dyn Fn() -> Command,
     ) -> Result<Outcome, Box<dyn std::error::Error + Send + Sync>> {
-        let mut nemesis = Nemesis::new(self, site, program)?;
+        let mut nemesis = Nemesis::new(self, server, program)?;
         nemesis.begin()?;
         let end = Instant::now() + self.length;
         while Instant::now() < end {
@@ -85,9 +85,9 @@ impl Round {
         let strikes = nemesis.end()?;
         sleep(self.ttl + QUIET);
         nemesis.drain()?;
-        site.record(&self.namespace(), &self.folder)?;
+        server.record(&self.namespace(), &self.folder)?;
         let report = History::read(&self.folder)?.check_with(&Bounds::default());
-        Ok(Outcome { stand: site.stand(), fault: self.fault, strikes, report })
+        Ok(Outcome { deployment: server.deployment(), fault: self.fault, strikes, report })
     }
 
     /// The namespace of its objects.
@@ -95,15 +95,15 @@ impl Round {
         format!("{}-{:016x}", self.fault, self.seed)
     }
 
-    pub(super) fn work(&self, site: &Site, job: Job, worker: u32, url: &str) -> Work {
+    pub(super) fn work(&self, server: &CampaignServer, job: Job, worker: u32, url: &str) -> Work {
         Work {
             job,
             folder: self.folder.clone(),
             worker,
-            url: site.store_url(url, &self.namespace(), self.ttl),
+            url: server.store_url(url, &self.namespace(), self.ttl),
             // Whoever takes what is left races nobody: its requests have all the time that they may have.
             ttl: if job == Job::Drain { UNHURRIED } else { self.ttl },
-            kinds: site.stand().kinds().to_vec(),
+            kinds: server.deployment().kinds().to_vec(),
             seed: self.seed,
         }
     }
@@ -119,11 +119,11 @@ impl Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stand, fault, strikes, report } = self;
+        let Self { deployment, fault, strikes, report } = self;
         let violations = report.violations.len();
         write!(
             f,
-            "{stand:<18} {fault:<18} {:>8} grants {strikes:>5} faults {violations:>4} violations",
+            "{deployment:<18} {fault:<18} {:>8} grants {strikes:>5} faults {violations:>4} violations",
             self.grants()
         )
     }

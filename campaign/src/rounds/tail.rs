@@ -8,12 +8,12 @@ use crate::history::Event;
 
 /// The file of a history that grows; it need not be there yet.
 #[derive(Debug, Default)]
-pub(crate) struct Tail {
+pub(crate) struct HistoryTail {
     file: Option<File>,
     torn: String,
 }
 
-impl Tail {
+impl HistoryTail {
     /// What was written since the last look. A line that is half written is left for the next one.
     pub(crate) fn look(&mut self, history: &Path) -> Vec<Event> {
         if self.file.is_none() {
@@ -42,7 +42,7 @@ mod tests {
     fn a_half_written_line_is_left_for_the_next_look() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history");
-        let mut tail = Tail::default();
+        let mut tail = HistoryTail::default();
         assert_eq!(tail.look(&path), [], "there is no file yet");
         let mut file = OpenOptions::new().append(true).create(true).open(&path).unwrap();
         let events = [1, 2].map(|at| Event::new(at, 3, 4, 5, What::Released));

@@ -9,7 +9,7 @@ use stanchion_core::{Kind, Store};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::task::JoinSet;
 
-use super::orders::obey;
+use super::worker_commands::run_commands;
 use super::workload::Workload;
 use crate::history::Recorder;
 
@@ -28,10 +28,10 @@ pub(crate) enum Job {
     /// Takes what is left when all is quiet, once.
     Drain,
     /// Does what it is told.
-    Obey,
+    RunCommands,
 }
 
-const JOBS: [(Job, &str); 3] = [(Job::Use, "use"), (Job::Drain, "drain"), (Job::Obey, "obey")];
+const JOBS: [(Job, &str); 3] = [(Job::Use, "use"), (Job::Drain, "drain"), (Job::RunCommands, "run_commands")];
 
 /// What a worker is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl Work {
         match self.job {
             Job::Use => self.use_up(Workload::new(store.as_ref(), self, recorder)?).await?,
             Job::Drain => Workload::new(store.as_ref(), self, recorder)?.drain().await?,
-            Job::Obey => obey(store.as_ref(), self.ttl, &recorder).await?,
+            Job::RunCommands => run_commands(store.as_ref(), self.ttl, &recorder).await?,
         }
         // What cannot be given back ends with its lease.
         drop(store.close().await);
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn what_a_worker_is_told_fits_on_a_command_line() {
-        for job in [Job::Use, Job::Drain, Job::Obey] {
+        for job in [Job::Use, Job::Drain, Job::RunCommands] {
             let work = Work {
                 job,
                 folder: "/tmp/a b".into(),

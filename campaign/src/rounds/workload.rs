@@ -14,7 +14,7 @@ use stanchion_core::{
 
 use super::register::{Register, Written};
 use super::work::Work;
-use crate::history::{Call, Guard, Held, Object, Operation, Recorder, What, clock};
+use crate::history::{Call, Guard, RecordedHold, ObjectId, Operation, Recorder, What, clock};
 
 /// The permits of the semaphore.
 const PERMITS: u32 = 3;
@@ -50,8 +50,8 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn object(kind: Kind, name: &str) -> io::Result<Object> {
-    Ok(Object::new(kind, Name::new(name).map_err(io::Error::other)?))
+fn object(kind: Kind, name: &str) -> io::Result<ObjectId> {
+    Ok(ObjectId::new(kind, Name::new(name).map_err(io::Error::other)?))
 }
 
 impl Workload {
@@ -135,7 +135,7 @@ impl Workload {
     }
 
     /// Holds for some time, and looks whether it does.
-    async fn hold<G: Guard + Sync>(&self, held: &Held<G>, dice: &mut StdRng) -> io::Result<()> {
+    async fn hold<G: Guard + Sync>(&self, held: &RecordedHold<G>, dice: &mut StdRng) -> io::Result<()> {
         held.believes()?;
         // Most are short; some are renewed once or twice.
         let millis = match dice.random_range(0..40) {
@@ -147,7 +147,7 @@ impl Workload {
         Ok(())
     }
 
-    async fn write<G: Guard + Sync>(&self, held: &Held<G>) -> io::Result<()> {
+    async fn write<G: Guard + Sync>(&self, held: &RecordedHold<G>) -> io::Result<()> {
         let (token, ticket) = (Guard::token(&**held), Guard::ticket(&**held));
         for _ in 0..20 {
             let began = clock::now();
@@ -280,7 +280,7 @@ fn group_name(number: u64) -> String {
 }
 
 /// Writes the answer to an acquisition down.
-fn answered<G: Guard>(operation: Operation, granted: Result<Option<G>>) -> io::Result<Option<Held<G>>> {
+fn answered<G: Guard>(operation: Operation, granted: Result<Option<G>>) -> io::Result<Option<RecordedHold<G>>> {
     match granted {
         Ok(Some(guard)) => operation.granted(guard).map(Some),
         Ok(None) => operation.record(What::Refused).map(|_| None),

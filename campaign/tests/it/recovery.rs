@@ -9,32 +9,32 @@
 use std::process::Command;
 
 use stanchion_campaign::recovery::{Measure, Table, measure};
-use stanchion_campaign::rounds::{Site, Stand};
+use stanchion_campaign::rounds::{CampaignServer, Deployment};
 
 fn worker() -> Command {
     Command::new(env!("CARGO_BIN_EXE_fault-worker"))
 }
 
-fn is_within_bounds(stand: Stand) {
-    let site = Site::start(stand).unwrap();
-    let table = Table::of(&measure(&site, &worker, 0).unwrap());
+fn is_within_bounds(deployment: Deployment) {
+    let server = CampaignServer::start(deployment).unwrap();
+    let table = Table::of(&measure(&server, &worker, 0).unwrap());
     println!("{table}");
     assert!(table.is_within(), "\n{table}");
-    let measured = Measure::ALL.iter().filter(|measure| measure.bound(stand).is_some()).count();
+    let measured = Measure::ALL.iter().filter(|measure| measure.bound(deployment).is_some()).count();
     assert_eq!(table.len(), measured, "\n{table}");
 }
 
 #[test]
 fn c5_c8_c9_c14_c18_m1_m7_recovery_on_redis() {
-    is_within_bounds(Stand::Redis);
+    is_within_bounds(Deployment::Redis);
 }
 
 #[test]
 fn c5_c8_c9_c14_c18_m1_m7_recovery_on_postgres() {
-    is_within_bounds(Stand::Postgres);
+    is_within_bounds(Deployment::Postgres);
 }
 
 #[test]
 fn c5_c8_c9_c18_m1_m7_recovery_on_postgres_sessions() {
-    is_within_bounds(Stand::PostgresSessions);
+    is_within_bounds(Deployment::PostgresSessions);
 }

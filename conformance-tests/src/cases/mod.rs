@@ -15,14 +15,14 @@ mod exclusive;
 mod limiter;
 mod mutex;
 mod semaphore;
-mod shape;
+mod lock_fixture;
 mod under_faults;
 mod wait_group;
 
 use std::sync::LazyLock;
 
 use crate::suite::Case;
-use shape::Shape;
+use lock_fixture::LockKind;
 
 /// The one list of cases: groups, each a module of the generated tests, and the cases that run in each of them.
 #[doc(hidden)]
@@ -264,13 +264,13 @@ macro_rules! all_cases {
 
 macro_rules! push_group {
     ($all:ident as_mutex $cases:tt) => {
-        push_cases! { $all as_mutex exclusive [, Shape::Mutex] $cases }
+        push_cases! { $all as_mutex exclusive [, LockKind::Mutex] $cases }
     };
     ($all:ident as_semaphore_of_one $cases:tt) => {
-        push_cases! { $all as_semaphore_of_one exclusive [, Shape::SemaphoreOfOne] $cases }
+        push_cases! { $all as_semaphore_of_one exclusive [, LockKind::SemaphoreOfOne] $cases }
     };
     ($all:ident as_semaphore_of_five $cases:tt) => {
-        push_cases! { $all as_semaphore_of_five exclusive [, Shape::SemaphoreOfFive] $cases }
+        push_cases! { $all as_semaphore_of_five exclusive [, LockKind::SemaphoreOfFive] $cases }
     };
     ($all:ident $group:ident $cases:tt) => {
         push_cases! { $all $group $group [] $cases }
@@ -278,17 +278,17 @@ macro_rules! push_group {
 }
 
 macro_rules! push_cases {
-    ($all:ident $group:ident $module:ident $shape:tt [$($case:ident,)+]) => {
-        $(push_case! { $all $group $module $shape $case })+
+    ($all:ident $group:ident $module:ident $kind:tt [$($case:ident,)+]) => {
+        $(push_case! { $all $group $module $kind $case })+
     };
 }
 
 macro_rules! push_case {
-    ($all:ident $group:ident $module:ident [$($shape:tt)*] $case:ident) => {
+    ($all:ident $group:ident $module:ident [$($kind:tt)*] $case:ident) => {
         $all.push(Case {
             group: stringify!($group),
             name: stringify!($case),
-            run: |harness| Box::pin($module::$case(harness $($shape)*)),
+            run: |harness| Box::pin($module::$case(harness $($kind)*)),
         });
     };
 }

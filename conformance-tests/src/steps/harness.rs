@@ -11,7 +11,7 @@ use stanchion_core::steps::{GroupSteps, LimitSteps, Object, PermitSteps, Steps, 
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::brought::{Brought, NoWakeUps, lacks};
+use super::provided::{ProvidedSteps, NoWakeUps, lacks};
 
 /// The steps of all four primitives.
 pub trait LeaseSteps: PermitSteps + GroupSteps + LimitSteps {}
@@ -43,7 +43,7 @@ impl Process {
     #[must_use]
     pub fn of(callers: Steps, own: Steps, wake: Option<Arc<dyn WakeSource>>) -> Self {
         let wake = wake.unwrap_or_else(|| Arc::new(NoWakeUps));
-        Self::new(Arc::new(Brought(callers)), Arc::new(Brought(own)), wake)
+        Self::new(Arc::new(ProvidedSteps(callers)), Arc::new(ProvidedSteps(own)), wake)
     }
 
     /// The next hint to a waiter of this process.
@@ -100,7 +100,7 @@ pub trait StepHarness: Send + Sync + 'static {
     }
 
     /// A process in another namespace of the same server.
-    async fn stranger(&self) -> Process {
+    async fn other_namespace(&self) -> Process {
         lacks("a second namespace")
     }
 

@@ -15,7 +15,7 @@
 //!
 //! Each takes a list of known [gaps](crate::gaps), as the suite for stores. A store's own tests may use [`drive`], too.
 
-mod brought;
+mod provided;
 mod case;
 mod cases;
 pub mod drive;

@@ -6,4 +6,4 @@
 mod breach;
 #[path = "../../../core/tests/it/model/mod.rs"]
 mod model;
-mod planted;
+mod mutants;

@@ -1,4 +1,4 @@
-//! What all guards are made of.
+//! The hold behind every guard.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -12,13 +12,13 @@ use crate::clock::Instant;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::{Error, FencingToken, Result, Ticket, Ttl};
 
-/// What stands behind a guard; implemented by stores. Every method concerns the hold of that ticket only (C11).
+/// The store's side of a guard. Every method concerns the hold with that ticket only (C11).
 #[async_trait]
 pub trait HoldBackend: fmt::Debug + Send + Sync {
-    /// Whether the hold is still believed. No I/O; `false` from the deadline on, and once `false` always (C9, C10).
+    /// Returns whether the hold is live. No I/O; `false` from the deadline on, and once `false`, always (C9, C10).
     fn is_held(&self, ticket: Ticket) -> bool;
 
-    /// The deadline `D` as renewed last; `None` while the hold has none.
+    /// Returns the deadline `D` as last renewed; `None` while the hold has none.
     fn deadline(&self, ticket: Ticket) -> Option<Instant>;
 
     /// Resolves when the hold is lost, at its deadline at the latest; never on an ordinary release (C9).
@@ -33,19 +33,19 @@ pub trait HoldBackend: fmt::Debug + Send + Sync {
     /// `Lost` if the hold was gone; `Unavailable` or `Unknown` if the store did not answer.
     async fn release(&self, ticket: Ticket) -> Result<()>;
 
-    /// Ends renewal, sets the lease once, and gives the ticket by which the hold can be attached (C24): the hold's
-    /// own or a fresh one.
+    /// Ends renewal, sets the lease a last time, and returns the ticket by which the hold can be attached (C24): the hold's own
+    /// or a fresh one.
     ///
     /// # Errors
     /// As [`release`](Self::release); `Unsupported` where the store cannot.
     async fn detach(&self, ticket: Ticket, lease: Ttl) -> Result<Ticket>;
 }
 
-/// One hold of one acquisition; the inside of [`MutexGuard`](crate::MutexGuard), [`Permit`](crate::Permit) and
+/// One hold of one acquisition, shared by the guards of it: the inside of [`MutexGuard`](crate::MutexGuard), [`Permit`](crate::Permit) and
 /// [`Member`](crate::Member).
 #[must_use = "dropping a hold releases it"]
 pub struct Hold {
-    keeper: Arc<dyn HoldBackend>,
+    backend: Arc<dyn HoldBackend>,
     ticket: Ticket,
     token: FencingToken,
     weight: u32,
@@ -55,10 +55,10 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// A hold that a store granted.
+    /// Makes a hold that a store granted.
     #[inline]
-    pub fn new(keeper: Arc<dyn HoldBackend>, ticket: Ticket, token: FencingToken, weight: u32) -> Self {
-        Self { keeper, ticket, token, weight, shares: OnceLock::new(), armed: true }
+    pub fn new(backend: Arc<dyn HoldBackend>, ticket: Ticket, token: FencingToken, weight: u32) -> Self {
+        Self { backend, ticket, token, weight, shares: OnceLock::new(), armed: true }
     }
 
     pub(crate) fn ticket(&self) -> Ticket {
@@ -74,22 +74,22 @@ impl Hold {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        self.keeper.is_held(self.ticket)
+        self.backend.is_held(self.ticket)
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.keeper.deadline(self.ticket)
+        self.backend.deadline(self.ticket)
     }
 
     pub(crate) async fn lost(&self) {
-        self.keeper.lost(self.ticket).await;
+        self.backend.lost(self.ticket).await;
     }
 
     pub(crate) async fn run<F: Future>(&self, future: F) -> Result<F::Output> {
         let mut future = pin!(future);
-        let mut lost = self.keeper.lost(self.ticket);
+        let mut lost = self.backend.lost(self.ticket);
         poll_fn(|cx| {
-            // Before the future: a process that was stopped past its deadline must not take one more step.
+            // Checked before the future is polled: a process stopped past its deadline must not take one more step.
             if !self.is_held() || lost.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Err(Error::lost()));
             }
@@ -102,7 +102,7 @@ impl Hold {
         let shares = self.shares.get_or_init(|| Arc::new(AtomicU32::new(1)));
         shares.fetch_add(1, Ordering::Relaxed);
         Self {
-            keeper: Arc::clone(&self.keeper),
+            backend: Arc::clone(&self.backend),
             ticket: self.ticket,
             token: self.token,
             weight: self.weight,
@@ -111,11 +111,11 @@ impl Hold {
         }
     }
 
-    /// Gives up this guard's share; `true` for the last one, which stays armed.
+    /// Gives up this guard's share; `true` for the last guard, which still has to release the hold.
     #[inline]
     fn is_last(&mut self) -> bool {
         let last = self.shares.get().is_none_or(|shares| shares.fetch_sub(1, Ordering::AcqRel) == 1);
-        // The count is given back already: `drop` must not do it again.
+        // `drop` must not give the share back again.
         self.shares = OnceLock::new();
         self.armed = last;
         last
@@ -125,8 +125,8 @@ impl Hold {
         if !self.is_last() {
             return if self.is_held() { Ok(()) } else { Err(Error::lost()) };
         }
-        let released = self.keeper.release(self.ticket).await;
-        // After an answer that leaves doubt, `drop` queues the release once more.
+        let released = self.backend.release(self.ticket).await;
+        // After an unknown outcome, `drop` queues the release again.
         self.armed = matches!(&released, Err(error) if error.is_retryable());
         released
     }
@@ -137,7 +137,7 @@ impl Hold {
                 "other guards of this hold are alive: it cannot be detached",
             ));
         }
-        let detached = self.keeper.detach(self.ticket, lease).await?;
+        let detached = self.backend.detach(self.ticket, lease).await?;
         self.armed = false;
         Ok(detached)
     }
@@ -147,7 +147,7 @@ impl Drop for Hold {
     #[inline]
     fn drop(&mut self) {
         if self.armed && self.is_last() {
-            self.keeper.abandon(self.ticket);
+            self.backend.abandon(self.ticket);
         }
     }
 }

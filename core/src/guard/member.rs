@@ -3,11 +3,11 @@
 use super::{Hold, hold_methods};
 use crate::Result;
 
-/// Membership of a wait group: work under way.
+/// A member of a wait group: work under way.
 ///
 /// # Drop
-/// Never blocks and never panics: it queues that this member was *abandoned*, which `wait` reports beside the
-/// finished ones (W4). Call [`done`](Self::done) when the work is done.
+/// Never blocks and never panics. It queues that this member was *abandoned*, which `wait` reports apart from the finished
+/// ones (W4). Call [`done`](Self::done) when the work is done.
 #[derive(Debug)]
 #[must_use = "dropping a member counts as abandoned, not as done"]
 pub struct Member {
@@ -15,21 +15,33 @@ pub struct Member {
 }
 
 impl Member {
-    hold_methods!();
+    hold_methods!("store.wait_group(\"batch 7\", Default::default())?.add().await?");
 
     /// Reports the work as finished.
     ///
-    /// If a reply is lost and the member is gone when the store is asked again, before the
-    /// [`deadline`](Self::deadline), it was this call. What is *not* guaranteed: that another process which ended the
-    /// member by its ticket in that moment is told apart from that.
+    /// If a reply is lost and the retry finds the member gone before the [`deadline`](Self::deadline), this call has finished
+    /// it. Limitation: if another process finished the member by its ticket at that moment, `done` may still return `Ok`.
     ///
     /// # Errors
     /// `Lost` if the member was gone already: expired, or done by its ticket (W2). `Unavailable` or `Unknown` if
-    /// the store did not answer in time, or if it cannot be known whether the member lasted until now; then the member
-    /// is being abandoned.
+    /// the store did not answer in time, or if the outcome is unknown; then the member is being
+    /// abandoned.
     ///
     /// # Cancel safety
-    /// A dropped call may have finished the member; if it had not, the member is abandoned, as by [`Drop`].
+    /// A dropped call may have finished the member; otherwise the member is abandoned, as by [`Drop`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let batch = store.wait_group("batch 7", Default::default())?;
+    /// let member = batch.add().await?;
+    /// member.done().await?;
+    /// assert_eq!(batch.wait().await?.finished, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn done(self) -> Result<()> {
         self.hold.release().await
     }

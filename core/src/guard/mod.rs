@@ -1,4 +1,4 @@
-//! Guards: what a caller holds while it holds something.
+//! Guards: what a caller gets for a grant.
 
 mod hold;
 mod member;
@@ -14,69 +14,143 @@ pub use mutex_guard::MutexGuard;
 pub use permit::Permit;
 pub use reservation::{Reservation, ReservationBackend};
 
-/// The methods that all guards share.
+/// The methods that all guards share. `$make` is an expression that makes a guard of a `store`, for the examples.
 macro_rules! hold_methods {
-    () => {
-        /// A guard of a hold that a store granted.
+    ($make:literal) => {
+        /// Makes a guard of a hold that a store granted.
         #[inline]
         pub fn new(hold: crate::guard::Hold) -> Self {
             Self { hold }
         }
 
-        /// The ticket of this acquisition.
+        /// Returns the ticket of this acquisition.
+        ///
+        /// # Examples
+        /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> stanchion::Result<()> {
+        /// # let store = stanchion::connect("memory:").await?;
+        #[doc = concat!("let guard = ", $make, ";")]
+        /// println!("{}", guard.ticket());
+        /// # Ok(())
+        /// # }
+        /// ```
         #[must_use]
         pub fn ticket(&self) -> crate::Ticket {
             self.hold.ticket()
         }
 
-        /// The fencing token of this grant: larger than every earlier one of this name (M2).
+        /// Returns the fencing token of this grant: larger than every earlier one of this name (M2).
+        ///
+        /// # Examples
+        /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> stanchion::Result<()> {
+        /// # let store = stanchion::connect("memory:").await?;
+        #[doc = concat!("let guard = ", $make, ";")]
+        /// let token = guard.fencing_token();
+        /// // The resource remembers the largest token that it has seen, and refuses smaller ones.
+        /// let resource = stanchion::Fenced::new(Vec::new());
+        /// resource.write(token, guard.ticket(), |rows| rows.push("paid"))?;
+        /// # Ok(())
+        /// # }
+        /// ```
         #[must_use]
         pub fn fencing_token(&self) -> crate::FencingToken {
             self.hold.token()
         }
 
-        /// Whether the hold may still be believed in. Answers without I/O; `false` from the
-        /// [`deadline`](Self::deadline) on exactly, also in a process that was stopped and resumed (C10), and once
-        /// `false` for ever.
+        /// Returns whether the hold is live, without I/O: `false` exactly from the [`deadline`](Self::deadline) on, also in a
+        /// process that was stopped and resumed (C10). Once `false`, it stays `false`.
         ///
-        /// What is *not* guaranteed: that it stays true until the next statement ran. What must not happen twice
-        /// belongs behind a resource that checks the fencing token.
+        /// What is *not* guaranteed: that the hold is still live when the next statement runs. Protect what must not happen
+        /// twice by a resource that checks the fencing token.
+        ///
+        /// # Examples
+        /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> stanchion::Result<()> {
+        /// # let store = stanchion::connect("memory:").await?;
+        #[doc = concat!("let guard = ", $make, ";")]
+        /// assert!(guard.is_held());
+        /// # Ok(())
+        /// # }
+        /// ```
         #[must_use]
         pub fn is_held(&self) -> bool {
             self.hold.is_held()
         }
 
-        /// The local monotonic time from which this hold is not believed in any more, as renewed last; `None`
-        /// where the hold has no lease to lose.
+        /// Returns the local monotonic time from which on this hold is not live any more, as last renewed; `None` for a hold
+        /// without a lease.
+        ///
+        /// # Examples
+        /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> stanchion::Result<()> {
+        /// # let store = stanchion::connect("memory:").await?;
+        #[doc = concat!("let guard = ", $make, ";")]
+        /// if let Some(deadline) = guard.deadline() {
+        ///     println!("{:?} left", deadline.saturating_duration_since(std::time::Instant::now()));
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
         #[must_use]
         pub fn deadline(&self) -> Option<std::time::Instant> {
             self.hold.deadline().map(tokio::time::Instant::into_std)
         }
 
-        /// Resolves when the hold is lost: at its deadline without any network, sooner when the store says so
-        /// (C9). Never while renewals succeed, never on an ordinary release.
+        /// Resolves when the hold is lost: at its deadline without any network, earlier if the store reports it (C9). It does
+        /// not resolve while renewals succeed, nor at an ordinary release.
         ///
         /// # Cancel safety
-        /// Safe: it changes nothing and may be called again.
+        /// Dropping the call has no effect.
+        ///
+        /// # Examples
+        /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> stanchion::Result<()> {
+        /// # let store = stanchion::connect("memory:").await?;
+        #[doc = concat!("let guard = ", $make, ";")]
+        /// tokio::select! {
+        ///     () = guard.lost() => println!("stop: another process may hold it now"),
+        ///     () = async { /* work */ } => println!("done"),
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
         pub async fn lost(&self) {
             self.hold.lost().await;
         }
 
-        /// Runs a future for as long as the hold lasts (M4): it is dropped at the deadline or at the loss,
-        /// whichever comes first, and is not polled after that.
+        /// Runs a future while the hold is live (M4): the future is dropped at the deadline or at the loss, whichever comes
+        /// first, and is not polled after that.
         ///
-        /// What is *not* guaranteed: a future that blocks its thread is stopped at its next await point only.
+        /// What is *not* guaranteed: a future that blocks its thread is stopped only at its next await point.
         ///
         /// # Errors
         /// `Lost` if the future was stopped.
         ///
         /// # Cancel safety
         /// As the future given.
+        ///
+        /// # Examples
+        /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> stanchion::Result<()> {
+        /// # let store = stanchion::connect("memory:").await?;
+        #[doc = concat!("let guard = ", $make, ";")]
+        /// let sum = guard.run(async { 1 + 1 }).await?;
+        /// assert_eq!(sum, 2);
+        /// # Ok(())
+        /// # }
+        /// ```
         pub async fn run<F: std::future::Future>(&self, future: F) -> crate::Result<F::Output> {
             self.hold.run(future).await
         }
 
-        /// Ends renewal, sets the lease once, and gives the ticket, by which `attach` takes the hold over in any
+        /// Ends renewal, sets the lease a last time, and returns the ticket, by which `attach` takes the hold over in any
         /// process (C24). `lease` is 100 ms to 24 h, counted by the store from now.
         ///
         /// # Errors
@@ -85,9 +159,20 @@ macro_rules! hold_methods {
         ///
         /// # Cancel safety
         /// A dropped call releases the hold.
+        ///
+        /// # Examples
+        /// ```
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> stanchion::Result<()> {
+        /// # let store = stanchion::connect("memory:").await?;
+        #[doc = concat!("let guard = ", $make, ";")]
+        /// let ticket = guard.detach(std::time::Duration::from_secs(60)).await?;
+        /// println!("another process can attach {ticket}");
+        /// # Ok(())
+        /// # }
+        /// ```
         pub async fn detach(self, lease: std::time::Duration) -> crate::Result<crate::Ticket> {
             self.hold.detach(crate::Ttl::new(lease)?).await
         }
     };
 }
-use hold_methods;

@@ -3,11 +3,11 @@
 use super::{Hold, hold_methods};
 use crate::Result;
 
-/// A locked mutex. Made by [`Mutex::lock`](crate::Mutex::lock) and its kin.
+/// The guard of a locked mutex, returned by [`Mutex::lock`](crate::Mutex::lock) and the other ways to lock.
 ///
 /// # Drop
-/// Never blocks and never panics: it queues the release (C12), so the mutex is free a moment later, not at once.
-/// Use [`release`](Self::release) to know. If the process dies first, the lease frees it.
+/// Never blocks and never panics. It queues the release (C12), so the mutex is free a moment later, not at once; call
+/// [`release`](Self::release) to wait for that. If the process dies first, the end of the lease frees the mutex.
 #[derive(Debug)]
 #[must_use = "dropping the guard unlocks the mutex"]
 pub struct MutexGuard {
@@ -15,26 +15,50 @@ pub struct MutexGuard {
 }
 
 impl MutexGuard {
-    hold_methods!();
+    hold_methods!("store.mutex(\"report\", Default::default())?.lock().await?");
 
-    /// Another guard of the same hold (M5); the last one dropped or released frees the mutex.
+    /// Returns another guard of the same hold (M5). The last guard that is dropped or released frees the mutex.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let mutex = store.mutex("report", Default::default())?;
+    /// let guard = mutex.lock().await?;
+    /// let inner = guard.reenter();
+    /// guard.release().await?;
+    /// assert!(inner.is_held());
+    /// # inner.release().await
+    /// # }
+    /// ```
     pub fn reenter(&self) -> Self {
         Self { hold: self.hold.share() }
     }
 
-    /// Unlocks now and reports. Of several guards of one hold, only the last one asks the store.
+    /// Unlocks now, and returns whether that succeeded. Of several guards of one hold, only the last one sends a request.
     ///
-    /// If a reply is lost and the hold is gone when the store is asked again, before the
-    /// [`deadline`](Self::deadline), it was this release. What is *not* guaranteed: that another process which freed the
-    /// hold by force, so shortly before that its holder had not been told, is told apart from that.
+    /// If a reply is lost and the retry finds the hold gone before the [`deadline`](Self::deadline), this call has released it.
+    /// Limitation: if another process force-released the hold just before this call, `release` may still return `Ok`.
     ///
     /// # Errors
-    /// `Lost` if the hold was gone already; nobody else is freed by that (C11). `Unavailable` or `Unknown` if the
-    /// store did not answer in time, or if it cannot be known whether the hold lasted until now; then the release stays
-    /// queued.
+    /// `Lost` if the hold was gone already; no other hold is released by that (C11). `Unavailable` or `Unknown` if the store did
+    /// not answer in time, or if the outcome is unknown; then the release stays queued.
     ///
     /// # Cancel safety
-    /// A dropped call leaves the release to the queue, as [`Drop`].
+    /// A dropped call queues the release, as [`Drop`] does.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let mutex = store.mutex("report", Default::default())?;
+    /// mutex.lock().await?.release().await?;
+    /// assert!(mutex.try_lock().await?.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(self) -> Result<()> {
         self.hold.release().await
     }

@@ -6,8 +6,8 @@ use crate::Result;
 /// One or more permits of a semaphore, held together.
 ///
 /// # Drop
-/// Never blocks and never panics: it queues the release (C12), so the permits are free a moment later, not at
-/// once. Use [`release`](Self::release) to know. If the process dies first, the lease frees them.
+/// Never blocks and never panics. It queues the release (C12), so the permits are free a moment later, not at once; call
+/// [`release`](Self::release) to wait for that. If the process dies first, the end of the lease frees them.
 #[derive(Debug)]
 #[must_use = "dropping a permit gives it back"]
 pub struct Permit {
@@ -15,27 +15,48 @@ pub struct Permit {
 }
 
 impl Permit {
-    hold_methods!();
+    hold_methods!("store.semaphore(\"exports\", stanchion::SemaphoreOptions::new(3))?.acquire().await?");
 
-    /// How many permits these are.
+    /// Returns the number of permits.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
+    /// assert_eq!(exports.acquire_many(2).await?.weight(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn weight(&self) -> u32 {
         self.hold.weight()
     }
 
-    /// Gives the permits back now and reports.
+    /// Releases the permits now, and returns whether that succeeded.
     ///
-    /// If a reply is lost and the hold is gone when the store is asked again, before the
-    /// [`deadline`](Self::deadline), it was this release. What is *not* guaranteed: that another process which freed the
-    /// hold by force, so shortly before that its holder had not been told, is told apart from that.
+    /// If a reply is lost and the retry finds the hold gone before the [`deadline`](Self::deadline), this call has released it.
+    /// Limitation: if another process force-released the hold just before this call, `release` may still return `Ok`.
     ///
     /// # Errors
-    /// `Lost` if the hold was gone already; nobody else is freed by that (C11). `Unavailable` or `Unknown` if the
-    /// store did not answer in time, or if it cannot be known whether the hold lasted until now; then the release stays
-    /// queued.
+    /// `Lost` if the hold was gone already; no other hold is released by that (C11). `Unavailable` or `Unknown` if the store did
+    /// not answer in time, or if the outcome is unknown; then the release stays queued.
     ///
     /// # Cancel safety
-    /// A dropped call leaves the release to the queue, as [`Drop`].
+    /// A dropped call queues the release, as [`Drop`] does.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
+    /// exports.acquire_many(2).await?.release().await?;
+    /// assert_eq!(exports.available().await?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(self) -> Result<()> {
         self.hold.release().await
     }

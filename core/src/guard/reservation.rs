@@ -1,4 +1,4 @@
-//! A place in a limiter's future.
+//! Reservations of a limiter.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,32 +8,33 @@ use async_trait::async_trait;
 use crate::clock::Instant;
 use crate::{Result, Ticket};
 
-/// What stands behind a [`Reservation`]; implemented by stores.
+/// The store's side of a [`Reservation`].
 #[async_trait]
 pub trait ReservationBackend: fmt::Debug + Send + Sync {
-    /// Whether its time has come, without I/O.
+    /// Returns whether the reservation is ready, without I/O.
     fn is_due(&self, ready_at: Instant) -> bool;
 
-    /// Resolves when its time has come.
+    /// Resolves when the reservation is ready.
     async fn due(&self, ready_at: Instant);
 
-    /// Gives back what nobody behind it has used (L7) and tells how much that was; 0 from its time on.
+    /// Refunds what no later reservation has used (L7), and returns how much that was; 0 once it is ready.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` if the store did not answer.
     async fn cancel(&self, ticket: Ticket) -> Result<u64>;
 
-    /// Queues the cancel, which is worth trying until `ready_at`. Must not block, panic or need a runtime.
+    /// Queues the cancel, which has an effect until `ready_at`. Must not block, panic or need a runtime.
     fn abandon(&self, ticket: Ticket, ready_at: Instant);
 }
 
-/// A place in the future of a limiter, paid for (L6).
+/// Tokens of a limiter, reserved for a time in the future (L6).
 ///
 /// # Drop
-/// Dropped before its time it is cancelled, by a queue: what nobody behind it has used is given back (L7).
+/// Dropped before it is ready, the reservation is cancelled by the queue of releases: what no later reservation has used is
+/// refunded (L7).
 #[must_use = "a reservation dropped before its time is cancelled"]
 pub struct Reservation {
-    keeper: Arc<dyn ReservationBackend>,
+    backend: Arc<dyn ReservationBackend>,
     ticket: Ticket,
     cost: u64,
     ready_at: Instant,
@@ -41,63 +42,159 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// A reservation that a store granted; `ready_at` counts from when its reply was received, so that it is never
-    /// early by the store's clock.
-    pub fn new(keeper: Arc<dyn ReservationBackend>, ticket: Ticket, cost: u64, ready_at: Instant) -> Self {
-        Self { keeper, ticket, cost, ready_at, armed: true }
+    /// Makes a reservation that a store granted. `ready_at` counts from the receipt of the reply, so that it is never early by
+    /// the store's clock.
+    pub fn new(backend: Arc<dyn ReservationBackend>, ticket: Ticket, cost: u64, ready_at: Instant) -> Self {
+        Self { backend, ticket, cost, ready_at, armed: true }
     }
 
-    /// The ticket of this reservation.
+    /// Returns the ticket of this reservation.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
+    /// println!("{}", reservation.ticket());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn ticket(&self) -> Ticket {
         self.ticket
     }
 
-    /// What it cost.
+    /// Returns the cost, in tokens.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
+    /// assert_eq!(reservation.cost(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// The local monotonic time from which the caller may act.
+    /// Returns the local monotonic time from which on the caller may act.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
+    /// assert!(reservation.ready_at() <= std::time::Instant::now());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn ready_at(&self) -> std::time::Instant {
         self.ready_at.into_std()
     }
 
-    /// Whether its time has come, without I/O.
+    /// Returns whether the reservation is ready, without I/O.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
+    /// assert!(reservation.is_due());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_due(&self) -> bool {
-        self.keeper.is_due(self.ready_at)
+        self.backend.is_due(self.ready_at)
     }
 
-    /// Whether there is anything to give back.
+    /// Returns whether there is anything to refund.
     fn can_refund(&self) -> bool {
-        self.cost > 0 && !self.keeper.is_due(self.ready_at)
+        self.cost > 0 && !self.backend.is_due(self.ready_at)
     }
 
-    /// Waits until its time has come.
+    /// Waits until the reservation is ready.
     ///
     /// # Cancel safety
     /// A dropped call drops the reservation, which cancels it.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
+    /// reservation.wait().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn wait(mut self) {
-        self.keeper.due(self.ready_at).await;
+        self.backend.due(self.ready_at).await;
         self.armed = false;
     }
 
-    /// Cancels it and tells how much was given back: what nobody behind it has used, 0 from its time on (L7).
+    /// Cancels the reservation and returns the refund, in tokens: what no later reservation has used; 0 once it is ready (L7).
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` if the store did not answer in time; then the cancel stays queued.
     ///
     /// # Cancel safety
-    /// A dropped call leaves the cancel to the queue.
+    /// A dropped call queues the cancel.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// let reservation = calls.reserve_n(3, Duration::from_secs(1)).await?.expect("the bucket is full");
+    /// assert_eq!(reservation.cancel().await?, 0, "it was ready at once");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn cancel(mut self) -> Result<u64> {
         if !self.can_refund() {
             self.armed = false;
             return Ok(0);
         }
-        let refunded = self.keeper.cancel(self.ticket).await;
+        let refunded = self.backend.cancel(self.ticket).await;
         self.armed = refunded.is_err();
         refunded
     }
@@ -106,7 +203,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if self.armed && self.can_refund() {
-            self.keeper.abandon(self.ticket, self.ready_at);
+            self.backend.abandon(self.ticket, self.ready_at);
         }
     }
 }

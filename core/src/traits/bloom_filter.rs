@@ -8,42 +8,42 @@ use async_trait::async_trait;
 use crate::bloom::{FilterTerms, Shape};
 use crate::{Error, OnMismatch, Result};
 
-/// The shortest time to live of a filter.
+/// Minimum time to live of a filter.
 const MIN_TTL: Duration = Duration::from_secs(1);
-/// The longest one, 10 years.
+/// Maximum time to live of a filter: 10 years.
 const MAX_TTL: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// Options of a Bloom filter.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BloomOptions {
-    /// How many different items the filter is for, 1 to 2³².
+    /// Number of different items that the filter is made for, 1 to 2³².
     pub capacity: u64,
-    /// The part of other items that it takes for contained once it is full, 10⁻⁹ to 0.5.
+    /// Fraction of other items that a full filter reports as contained, 10⁻⁹ to 0.5.
     pub false_positive_rate: f64,
-    /// How long it lives, 1 s to 10 years. `None`: until it is cleared.
+    /// Time to live, 1 s to 10 years. `None`: until it is cleared.
     pub ttl: Option<Duration>,
-    /// What to do where the store's parameters differ.
+    /// What to do if the store's parameters differ.
     pub on_mismatch: OnMismatch,
 }
 
 impl BloomOptions {
-    /// A filter for so many different items, 1 to 2³², at that false-positive rate, 10⁻⁹ to 0.5.
+    /// Makes options of a filter for `capacity` different items, 1 to 2³², at that false-positive rate, 10⁻⁹ to 0.5.
     #[must_use]
     pub fn new(capacity: u64, false_positive_rate: f64) -> Self {
         Self { capacity, false_positive_rate, ttl: None, on_mismatch: OnMismatch::default() }
     }
 
-    /// How long the filter lives, 1 s to 10 years, counted from its first insert by the store's clock: all of it ends at
-    /// that instant (B5). Parts of a millisecond do not count.
+    /// Sets the time to live, 1 s to 10 years, counted from the first insert by the store's clock: the whole filter ends at that
+    /// instant (B5). Fractions of a millisecond are ignored.
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// What to do where the store's capacity, rate or time to live differs (C20). `Replace` is refused: the bits do not
-    /// tell which items they are of, so nothing could be carried over. Clear the filter instead.
+    /// Sets what to do if the store's capacity, rate or time to live differs (C20). `Replace` is refused: the items cannot be
+    /// recovered from the bits. Clear the filter instead.
     #[must_use]
     pub fn on_mismatch(mut self, on_mismatch: OnMismatch) -> Self {
         self.on_mismatch = on_mismatch;
@@ -58,7 +58,7 @@ impl BloomOptions {
         self.terms().map(drop)
     }
 
-    /// The parameters, checked.
+    /// Returns the checked parameters.
     ///
     /// # Errors
     /// As [`check`](Self::check).
@@ -77,137 +77,304 @@ impl BloomOptions {
     }
 }
 
-/// A named Bloom filter: a set of items that forgets which they were. "Not contained" is certain, "contained" is wrong
-/// for about [`false_positive_rate`](BloomOptions::false_positive_rate) of the items that were never inserted, once the
-/// filter holds as many as it was made for.
+/// A named Bloom filter: a set of items that does not keep the items. "Not contained" is certain; "contained" is wrong for
+/// about [`false_positive_rate`](BloomOptions::false_positive_rate) of the items that were never inserted, once the
+/// filter contains as many items as it was made for.
 ///
-/// Items are hashed by the caller: their length costs neither requests nor room. A filter of *n* items takes
+/// The caller hashes the items: their length costs neither requests nor space. A filter of *n* items takes
 /// `−n·ln p / (ln 2)²` bits, that is 1.2 bytes an item at 1 %, 3.6 at one in a million; the layout is written down in
 /// `stanchion_core::bloom`, and the same on every store (B4).
 ///
 /// # Which one should you use?
-/// A filter answers "was this one here before?" for very many items in little room, where a wrong yes is bearable: a
-/// message that is skipped, a cache that is not filled. Where it is not, keep the items themselves.
+/// Use a filter to ask whether an item was seen before, for very many items in little space, where a wrong yes is acceptable:
+/// a message is skipped, a cache is not filled. Otherwise keep the items themselves.
 ///
 /// # Guarantees
-/// - No false negative: what was inserted is contained until the filter ends or is cleared (B1).
-/// - [`insert`](Self::insert) tells one caller that an item is new, and nobody else, across processes, lost replies and
-///   retries (B3). At a rate of *p*, about *p* of the items of a full filter are new to nobody.
-/// - What the store lost is told as `StateLost`, not as "not contained", wherever the store can know (B6): to each handle
-///   that saw the filter before; and, where a part of it is missing, to everybody, until it is cleared.
+/// - No false negatives: an inserted item is contained until the filter ends or is cleared (B1).
+/// - [`insert`](Self::insert) reports an item as new to one caller only, across processes, lost replies and retries (B3). At a
+///   rate of *p*, about *p* of the items of a full filter are reported as new to no caller.
+/// - A loss of data is reported as `StateLost`, not as "not contained", where the store can know (B6): to each handle that has
+///   seen the filter before; and, if a part is missing, to every caller, until the filter is cleared.
 ///
 /// # What is not guaranteed
-/// Who comes after the loss of a whole filter cannot know, and finds an empty one. Items cannot be taken out. A filter
-/// without a [`ttl`](BloomOptions::ttl) stays in the store until it is cleared, whoever uses it.
+/// A handle made after the loss of a whole filter cannot know, and finds an empty filter. Items cannot be removed. A filter
+/// without a [`ttl`](BloomOptions::ttl) stays in the store until it is cleared.
 #[async_trait]
 pub trait BloomFilter: Debug + Send + Sync {
-    /// The name.
+    /// Returns the name.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::BloomOptions;
+    ///
+    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
+    /// assert_eq!(seen.name(), "seen");
+    /// # Ok(())
+    /// # }
+    /// ```
     fn name(&self) -> &str;
 
-    /// Its size: as the options say or, with [`OnMismatch::Adopt`], as the store was found to have it.
+    /// Returns the size: that of the options or, with [`OnMismatch::Adopt`], that of the store's filter.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::BloomOptions;
+    ///
+    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
+    /// assert!(seen.shape().bits() > 1_000);
+    /// # Ok(())
+    /// # }
+    /// ```
     fn shape(&self) -> Shape;
 
-    /// Inserts an item, and tells whether it was new.
+    /// Inserts an item, and returns whether it was new.
     ///
     /// # Errors
     /// As [`insert_many`](Self::insert_many).
     ///
     /// # Cancel safety
     /// As [`insert_many`](Self::insert_many).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::BloomOptions;
+    ///
+    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
+    /// assert!(seen.insert(b"a").await?, "new");
+    /// assert!(!seen.insert(b"a").await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn insert(&self, item: &[u8]) -> Result<bool> {
         Ok(self.insert_many(&[item]).await?.first().copied().unwrap_or(false))
     }
 
-    /// Inserts items, and tells of each, in order, whether it was new. They count one after the other: of two equal ones
-    /// the second is not new. One request sets so many bits as the store bears well, at most 65,536; larger batches
-    /// leave in several, one after the other. Concurrent calls of a process share requests.
+    /// Inserts items, and returns for each, in order, whether it was new. Of two equal items the second is not new. One request
+    /// sets at most 65,536 bits, or fewer where the store requires it; larger batches leave in several requests, one after the
+    /// other. Concurrent calls of a process share requests.
     ///
     /// # Errors
     /// `ConfigMismatch` if the store's parameters differ; `StateLost` (B6); `Unavailable`, `Unknown`. After an error it is
-    /// not known which items were inserted. To insert them again loses nothing but the news: those that were are not
-    /// new any more.
+    /// not known which items were inserted. They can be inserted again; those that were inserted are then not new.
     ///
     /// # Cancel safety
-    /// A dropped call may have inserted some or all of the items; they are new to nobody then.
+    /// A dropped call may have inserted some or all of the items; these are then reported as new to no caller.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::BloomOptions;
+    ///
+    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
+    /// assert_eq!(seen.insert_many(&[b"a", b"b", b"a"]).await?, [true, true, false]);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn insert_many(&self, items: &[&[u8]]) -> Result<Vec<bool>>;
 
-    /// Whether an item is contained. "No" is certain.
+    /// Returns whether an item is contained. `false` is certain.
     ///
     /// # Errors
     /// As [`insert_many`](Self::insert_many).
     ///
     /// # Cancel safety
-    /// A dropped call changes nothing.
+    /// Dropping the call has no effect.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::BloomOptions;
+    ///
+    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
+    /// assert!(!seen.contains(b"a").await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn contains(&self, item: &[u8]) -> Result<bool> {
         Ok(self.contains_many(&[item]).await?.first().copied().unwrap_or(false))
     }
 
-    /// Whether items are contained, each in order. Sent as [`insert_many`](Self::insert_many); makes no filter where there
-    /// is none.
+    /// Returns for each item, in order, whether it is contained. Sent as [`insert_many`](Self::insert_many). Makes no filter.
     ///
     /// # Errors
     /// As [`insert_many`](Self::insert_many).
     ///
     /// # Cancel safety
-    /// A dropped call changes nothing.
+    /// Dropping the call has no effect.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::BloomOptions;
+    ///
+    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
+    /// seen.insert(b"a").await?;
+    /// assert_eq!(seen.contains_many(&[b"a"]).await?, [true]);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn contains_many(&self, items: &[&[u8]]) -> Result<Vec<bool>>;
 
-    /// About how many different items were inserted, by the bits that are set (Swamidass and Baldi 2007): within some
-    /// per cent as long as the filter is not overfull. It reads all of the filter, in the store.
+    /// Returns an estimate of the number of different items inserted, from the number of bits set (Swamidass and Baldi 2007):
+    /// within some per cent unless the filter is overfull. The store reads the whole filter.
     ///
     /// # Errors
     /// As [`insert_many`](Self::insert_many).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::BloomOptions;
+    ///
+    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
+    /// seen.insert(b"a").await?;
+    /// assert_eq!(seen.len_estimate().await?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn len_estimate(&self) -> Result<u64>;
 
-    /// The part of the bits that is set, 0 to 1; about a half at the capacity. It reads all of the filter, in the store.
+    /// Returns the fraction of bits set, 0 to 1; about a half at the capacity. The store reads the whole filter.
     ///
     /// # Errors
     /// As [`insert_many`](Self::insert_many).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::BloomOptions;
+    ///
+    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
+    /// assert_eq!(seen.fill_ratio().await?, 0.0);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn fill_ratio(&self) -> Result<f64>;
 
-    /// Inserts all that is in another filter of this store. One that is not there adds nothing. It is not one step: what
-    /// is inserted into the other meanwhile may come along or not.
+    /// Inserts all items of another filter of this store. A filter that does not exist adds nothing. The union is not atomic:
+    /// items inserted into the other filter meanwhile may be included or not.
     ///
     /// # Errors
     /// `ConfigMismatch` if the other's capacity or rate differs; nothing is changed then. `InvalidArgument` for a bad name;
     /// as [`insert_many`](Self::insert_many).
     ///
     /// # Cancel safety
-    /// A dropped call may have added a part. To call it again adds the rest.
+    /// A dropped call may have added a part. Calling it again adds the rest.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::BloomOptions;
+    ///
+    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
+    /// let more = store.bloom_filter("more", BloomOptions::new(1_000, 0.01))?;
+    /// more.insert(b"a").await?;
+    /// seen.union_with("more").await?;
+    /// assert!(seen.contains(b"a").await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn union_with(&self, other: &str) -> Result<()>;
 
-    /// Removes all items and the parameters: the next insert, by whomever, brings its own and starts a new life.
+    /// Removes all items and the parameters: the next insert of any process sets its own and starts the filter anew.
     ///
     /// # Errors
     /// `Unavailable`, `Unknown`.
     ///
     /// # Cancel safety
     /// A dropped call may have cleared the filter, or not.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::BloomOptions;
+    ///
+    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
+    /// seen.insert(b"a").await?;
+    /// seen.clear().await?;
+    /// assert!(!seen.contains(b"a").await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn clear(&self) -> Result<()>;
 
-    /// The bytes of the filter, 40 and an eighth of its bits, in the layout of all stores (B4). A filter that is not there
-    /// gives one without items. It is not one step: what is inserted meanwhile may be in it or not. A filter
-    /// that ends or is cleared meanwhile gives one without items, never a part; but where it is cleared and begun anew
-    /// meanwhile, with the same parameters and without a time to live, a part of each may be in it.
+    /// Returns the filter as bytes, 40 plus an eighth of its bits, in the layout of all stores (B4). A filter that does not exist
+    /// is exported without items. The export is not atomic: items inserted meanwhile may be included or not. A filter that ends
+    /// or is cleared meanwhile is exported without items, never in part. Limitation: if it is cleared and begun anew meanwhile,
+    /// with the same parameters and without a time to live, the export may contain a part of each.
     ///
     /// # Errors
     /// As [`insert_many`](Self::insert_many); `Overloaded` if there is no memory for it.
     ///
     /// # Cancel safety
-    /// A dropped call changes nothing.
+    /// Dropping the call has no effect.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::BloomOptions;
+    ///
+    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
+    /// seen.insert(b"a").await?;
+    /// let bytes = seen.export().await?;
+    /// assert_eq!(bytes.len() as u64, 40 + seen.shape().bits() / 8);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn export(&self) -> Result<Vec<u8>>;
 
-    /// Inserts all that is in exported bytes, of this store or another. It is not one step: others may see a part.
-    /// Where the filter ends in between it begins again, three times in all; a clear in between takes out what was in by
-    /// then, and is not always noticed.
+    /// Inserts all items of an export, of this store or another. The import is not atomic: other callers may see a part. If the
+    /// filter ends in between, the import begins again, three times in all. A clear in between removes what was imported before
+    /// it, and is not always noticed.
     ///
     /// # Errors
-    /// `InvalidArgument` if they are no export, or not a whole one; `ConfigMismatch` if their capacity or rate differs.
-    /// Nothing is changed then. `StateLost` if the filter ended each time before all was in it. As
+    /// `InvalidArgument` if the bytes are not a complete export; `ConfigMismatch` if its capacity or rate differs; nothing is
+    /// changed then. `StateLost` if the filter ended each time before the import was complete. As
     /// [`insert_many`](Self::insert_many).
     ///
     /// # Cancel safety
-    /// A dropped call may have added a part. To call it again adds the rest.
+    /// A dropped call may have added a part. Calling it again adds the rest.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::BloomOptions;
+    ///
+    /// let seen = store.bloom_filter("seen", BloomOptions::new(1_000, 0.01))?;
+    /// seen.insert(b"a").await?;
+    /// let copy = store.bloom_filter("copy", BloomOptions::new(1_000, 0.01))?;
+    /// copy.import(&seen.export().await?).await?;
+    /// assert!(copy.contains(b"a").await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     async fn import(&self, exported: &[u8]) -> Result<()>;
 }
 

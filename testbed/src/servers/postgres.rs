@@ -146,8 +146,8 @@ impl PostgresServer {
             let path = folder.path().to_owned();
             let supervisor = Supervisor::new(folder, account, &command)?;
             // Without the postmaster's own word it could be another server, if that one was faster to take the port.
-            let door = Door { folder: path, port, tls: options.tls };
-            let probe = move |pid| Ok(postgres_data::is_ready(&door.folder, pid)? && door.log_in()?);
+            let login = SuperuserLogin { folder: path, port, tls: options.tls };
+            let probe = move |pid| Ok(postgres_data::is_ready(&login.folder, pid)? && login.log_in()?);
             let server = Server::start(PROGRAM, supervisor, port, Box::new(probe))?;
             options.clock.iter().try_for_each(|clock| clock.check(server.pid()))?;
             let (programs, clock) = (programs.clone(), options.clock.clone());
@@ -221,13 +221,13 @@ impl Deref for PostgresServer {
 }
 
 /// Where the superuser gets in without TLS.
-struct Door {
+struct SuperuserLogin {
     folder: PathBuf,
     port: u16,
     tls: bool,
 }
 
-impl Door {
+impl SuperuserLogin {
     fn log_in(&self) -> io::Result<bool> {
         if !self.tls {
             return log_in(launch::connect(self.port)?);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::error::ServerError;
 use super::find;
 use super::launch;
-use super::redis_wire::{Door, ask, quoted, says_its_pid, url_escaped};
+use super::redis_wire::{RedisEndpoint, ask, quoted, says_its_pid, url_escaped};
 use super::server::Server;
 use super::supervisor::Supervisor;
 use super::tls::{CA, CERTIFICATE, Certificates, KEY};
@@ -174,10 +174,10 @@ impl RedisServer {
             let mut command: Vec<_> = options.clock.iter().flat_map(Clock::launcher).collect();
             command.extend([program.clone().into_os_string(), file.into_os_string()]);
             command.extend(options.sentinel.then(|| "--sentinel".into()));
-            let door = door(&options, port, folder.path());
+            let endpoint = endpoint(&options, port, folder.path());
             let password = options.password.clone();
             let supervisor = Supervisor::new(folder, None, &command)?;
-            let probe = move |pid| says_its_pid(&door, password.as_deref(), pid);
+            let probe = move |pid| says_its_pid(&endpoint, password.as_deref(), pid);
             let server = Server::start(PROGRAM, supervisor, port, Box::new(probe))?;
             options.clock.iter().try_for_each(|clock| clock.check(server.pid()))?;
             Ok(Self { server, options: options.clone() })
@@ -216,8 +216,8 @@ impl RedisServer {
     ///
     /// [`ServerError::Io`] when the server does not answer.
     pub fn command(&self, words: &[&str]) -> Result<String, ServerError> {
-        let door = door(&self.options, self.port(), self.dir());
-        ask(&door, self.options.secret(), &[words]).map_err(ServerError::io("ask the server"))
+        let endpoint = endpoint(&self.options, self.port(), self.dir());
+        ask(&endpoint, self.options.secret(), &[words]).map_err(ServerError::io("ask the server"))
     }
 
     /// Whether some replica has said that it has all that was written here, which it does once a second. Before anything
@@ -238,8 +238,8 @@ impl RedisServer {
 }
 
 /// Where a plain client gets in.
-fn door(options: &RedisOptions, port: u16, folder: &Path) -> Door {
-    if options.tls { Door::Socket(folder.join(SOCKET)) } else { Door::Port(port) }
+fn endpoint(options: &RedisOptions, port: u16, folder: &Path) -> RedisEndpoint {
+    if options.tls { RedisEndpoint::Socket(folder.join(SOCKET)) } else { RedisEndpoint::Port(port) }
 }
 
 impl Deref for RedisServer {

@@ -9,20 +9,20 @@ use super::launch::ANSWER_LIMIT;
 
 /// Where a client gets in.
 #[derive(Debug)]
-pub(super) enum Door {
+pub(super) enum RedisEndpoint {
     Port(u16),
     Socket(PathBuf),
 }
 
 /// Sends commands and returns their answers as they are on the wire, without that of the login.
-pub(super) fn ask(door: &Door, password: Option<&str>, commands: &[&[&str]]) -> io::Result<String> {
+pub(super) fn ask(endpoint: &RedisEndpoint, password: Option<&str>, commands: &[&[&str]]) -> io::Result<String> {
     let mut request = Vec::new();
     if let Some(password) = password {
         request.extend(encoded(&["AUTH", password]));
     }
     commands.iter().for_each(|command| request.extend(encoded(command)));
-    let answer = match door {
-        Door::Port(port) => {
+    let answer = match endpoint {
+        RedisEndpoint::Port(port) => {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
             let stream = TcpStream::connect_timeout(&address, ANSWER_LIMIT)?;
             stream.set_read_timeout(Some(ANSWER_LIMIT))?;
@@ -31,7 +31,7 @@ pub(super) fn ask(door: &Door, password: Option<&str>, commands: &[&[&str]]) -> 
             stream.shutdown(Shutdown::Write)?;
             read_all(stream)?
         }
-        Door::Socket(path) => {
+        RedisEndpoint::Socket(path) => {
             let stream = UnixStream::connect(path)?;
             stream.set_read_timeout(Some(ANSWER_LIMIT))?;
             (&stream).write_all(&request)?;
@@ -43,9 +43,9 @@ pub(super) fn ask(door: &Door, password: Option<&str>, commands: &[&[&str]]) -> 
     Ok(login.unwrap_or(&answer).to_owned())
 }
 
-/// Whether the process with this id answers at the door.
-pub(super) fn says_its_pid(door: &Door, password: Option<&str>, pid: u32) -> io::Result<bool> {
-    let answer = ask(door, password, &[&["PING"], &["INFO", "server"]])?;
+/// Whether the process with this id answers at the endpoint.
+pub(super) fn says_its_pid(endpoint: &RedisEndpoint, password: Option<&str>, pid: u32) -> io::Result<bool> {
+    let answer = ask(endpoint, password, &[&["PING"], &["INFO", "server"]])?;
     Ok(answer.contains("+PONG\r\n") && answer.contains(&format!("process_id:{pid}\r\n")))
 }
 

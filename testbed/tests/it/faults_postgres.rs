@@ -17,9 +17,9 @@ const DELAY: Duration = Duration::from_millis(400);
 /// One for all: starting it is most of a test's time.
 static SERVER: LazyLock<PostgresServer> =
     LazyLock::new(|| PostgresServer::start(PostgresOptions::default()).unwrap());
-static BEDS: AtomicU32 = AtomicU32::new(0);
+static FIXTURES: AtomicU32 = AtomicU32::new(0);
 
-struct Bed {
+struct Fixture {
     server: &'static PostgresServer,
     proxy: Proxy,
     start: Mark,
@@ -28,9 +28,9 @@ struct Bed {
     table: String,
 }
 
-impl Bed {
+impl Fixture {
     fn new() -> Self {
-        let table = format!("n{}", BEDS.fetch_add(1, Ordering::Relaxed));
+        let table = format!("n{}", FIXTURES.fetch_add(1, Ordering::Relaxed));
         SERVER.sql(&format!("CREATE TABLE {table} AS SELECT 0 AS value")).unwrap();
         let count = format!("UPDATE {table} SET value = value + 1 RETURNING value");
         let proxy = Proxy::to(&SERVER.url()).unwrap();
@@ -61,11 +61,11 @@ fn timed(action: impl FnOnce()) -> Duration {
 
 #[test]
 fn messages_are_grouped_into_requests() {
-    let bed = Bed::new();
-    let mut session = bed.session();
-    assert_eq!(session.ask(&bed.count).unwrap(), "1");
+    let fixture = Fixture::new();
+    let mut session = fixture.session();
+    assert_eq!(session.ask(&fixture.count).unwrap(), "1");
     // Pipelined: with the text, by the name, and by the simple protocol.
-    session.send_extended(Some(&bed.count));
+    session.send_extended(Some(&fixture.count));
     session.send_extended(None);
     session.send("SELECT 7");
     assert_eq!([(); 3].map(|()| session.value().unwrap()), ["2", "3", "7"]);
@@ -73,41 +73,41 @@ fn messages_are_grouped_into_requests() {
     assert_eq!(session.value().unwrap(), "2");
     session.send("SELECT nonsense");
     assert_eq!(session.until_ready().unwrap(), "EZ");
-    assert_eq!(bed.names(), ["STARTUP", "UPDATE", "UPDATE", "UPDATE", "SELECT", "SELECT", "SELECT"]);
-    assert_eq!((bed.proxy.requests(), bed.proxy.replies()), (7, 7));
-    let prepared = bed.proxy.requests_matching(bed.start, |request| request.text.starts_with("UPDATE"));
-    assert_eq!(prepared.len(), 3, "{}", bed.proxy.report());
+    assert_eq!(fixture.names(), ["STARTUP", "UPDATE", "UPDATE", "UPDATE", "SELECT", "SELECT", "SELECT"]);
+    assert_eq!((fixture.proxy.requests(), fixture.proxy.replies()), (7, 7));
+    let prepared = fixture.proxy.requests_matching(fixture.start, |request| request.text.starts_with("UPDATE"));
+    assert_eq!(prepared.len(), 3, "{}", fixture.proxy.report());
 }
 
 #[test]
 fn a_flushed_request_is_one() {
-    let bed = Bed::new();
-    let mut session = bed.session();
+    let fixture = Fixture::new();
+    let mut session = fixture.session();
     session.0.send([message(b'P', b"s\0SELECT 5\0\0\0"), message(b'H', b"")].concat());
     assert_eq!(session.message().unwrap().0, '1');
     session.send_extended(None);
     assert_eq!(session.value().unwrap(), "5");
     session.send("SELECT 6");
     assert_eq!(session.value().unwrap(), "6");
-    assert_eq!(bed.names(), ["STARTUP", "SELECT", "SELECT"]);
-    assert_eq!(bed.proxy.replies(), 3);
+    assert_eq!(fixture.names(), ["STARTUP", "SELECT", "SELECT"]);
+    assert_eq!(fixture.proxy.replies(), 3);
 }
 
 #[test]
 fn real_clients_log_in_and_copy() {
-    let bed = Bed::new();
+    let fixture = Fixture::new();
     let psql = |url: &str, sql: &str| {
-        let mut psql = Command::new(bed.server.programs().join("psql"));
+        let mut psql = Command::new(fixture.server.programs().join("psql"));
         let output =
             psql.args(["--no-psqlrc", "--tuples-only", "--no-align", "-c", sql, url]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     };
-    let url = bed.proxy.url(&bed.server.url());
+    let url = fixture.proxy.url(&fixture.server.url());
     assert_eq!(psql(&url, "SELECT 1"), "1");
-    assert_eq!(bed.names(), ["SSLREQUEST", "STARTUP", "SELECT"]);
+    assert_eq!(fixture.names(), ["SSLREQUEST", "STARTUP", "SELECT"]);
     assert_eq!(psql(&url, "COPY (SELECT generate_series(1, 3)) TO STDOUT"), "1\n2\n3");
-    assert_eq!((bed.proxy.requests(), bed.proxy.replies()), (6, 6), "{}", bed.proxy.report());
+    assert_eq!((fixture.proxy.requests(), fixture.proxy.replies()), (6, 6), "{}", fixture.proxy.report());
 }
 
 #[test]
@@ -142,31 +142,31 @@ fn logins_can_be_cut_and_lost() {
 #[test]
 fn the_kth_reply_is_dropped_after_its_commit() {
     for then in [Then::Fin, Then::Reset, Then::Silence] {
-        let bed = Bed::new();
-        let mut session = bed.session();
-        let rule = bed.proxy.on(When::nth(2).named("UPDATE"), Action::DropReply(then));
-        session.send_extended(Some(&bed.count));
+        let fixture = Fixture::new();
+        let mut session = fixture.session();
+        let rule = fixture.proxy.on(When::nth(2).named("UPDATE"), Action::DropReply(then));
+        session.send_extended(Some(&fixture.count));
         session.send_extended(None);
-        session.send(&bed.count);
+        session.send(&fixture.count);
         assert_eq!(session.value().unwrap(), "1");
         match then {
             Then::Fin => session.0.expect_fin(),
             Then::Reset => session.0.expect_reset(),
             Then::Silence => session.0.expect_silence(),
         }
-        assert_eq!(rule.fired(), 1, "{}", bed.proxy.report());
-        assert!(["2", "3"].contains(&bed.value().as_str()), "it was committed");
-        assert_eq!(bed.session().ask("SELECT 1").unwrap(), "1");
+        assert_eq!(rule.fired(), 1, "{}", fixture.proxy.report());
+        assert!(["2", "3"].contains(&fixture.value().as_str()), "it was committed");
+        assert_eq!(fixture.session().ask("SELECT 1").unwrap(), "1");
     }
 }
 
 #[test]
 fn the_kth_request_is_dropped_and_never_reaches_the_server() {
     for then in [Then::Fin, Then::Reset, Then::Silence] {
-        let bed = Bed::new();
-        let mut session = bed.session();
-        let rule = bed.proxy.on(When::nth(2).containing("RETURNING"), Action::DropRequest(then));
-        session.send_extended(Some(&bed.count));
+        let fixture = Fixture::new();
+        let mut session = fixture.session();
+        let rule = fixture.proxy.on(When::nth(2).containing("RETURNING"), Action::DropRequest(then));
+        session.send_extended(Some(&fixture.count));
         assert_eq!(session.value().unwrap(), "1");
         session.send_extended(None);
         match then {
@@ -174,31 +174,31 @@ fn the_kth_request_is_dropped_and_never_reaches_the_server() {
             Then::Reset => session.0.expect_reset(),
             Then::Silence => session.0.expect_silence(),
         }
-        assert_eq!((rule.fired(), bed.value().as_str()), (1, "1"), "{}", bed.proxy.report());
+        assert_eq!((rule.fired(), fixture.value().as_str()), (1, "1"), "{}", fixture.proxy.report());
     }
 }
 
 #[test]
 fn frames_are_cut_in_the_middle() {
-    let bed = Bed::new();
-    let mut session = bed.session();
-    let reply = bed.proxy.on(When::next(), Action::CutReply(Then::Fin));
+    let fixture = Fixture::new();
+    let mut session = fixture.session();
+    let reply = fixture.proxy.on(When::next(), Action::CutReply(Then::Fin));
     session.send("SELECT repeat('x', 100)");
     let rest = session.0.read_to_end();
     assert!(rest.starts_with('T') && !rest.contains('Z') && rest.len() > 20, "{rest:?}");
-    let mut session = bed.session();
-    let request = bed.proxy.on(When::next(), Action::CutRequest(Then::Reset));
-    session.send(&bed.count);
+    let mut session = fixture.session();
+    let request = fixture.proxy.on(When::next(), Action::CutRequest(Then::Reset));
+    session.send(&fixture.count);
     session.0.expect_reset();
-    assert_eq!((reply.fired(), request.fired(), bed.value().as_str()), (1, 1, "0"));
+    assert_eq!((reply.fired(), request.fired(), fixture.value().as_str()), (1, 1, "0"));
 }
 
 #[test]
 fn requests_and_replies_are_late() {
-    let bed = Bed::new();
-    let mut session = bed.session();
+    let fixture = Fixture::new();
+    let mut session = fixture.session();
     for action in [Action::DelayRequest(DELAY), Action::DelayReply(DELAY)] {
-        let rule = bed.proxy.on(When::nth(2), action);
+        let rule = fixture.proxy.on(When::nth(2), action);
         let took = timed(|| {
             for _ in 0..3 {
                 assert_eq!(session.ask("SELECT 1").unwrap(), "1");
@@ -211,21 +211,21 @@ fn requests_and_replies_are_late() {
 
 #[test]
 fn a_healed_black_hole_gives_back_what_it_held_in_order() {
-    let bed = Bed::new();
-    let mut session = bed.session();
+    let fixture = Fixture::new();
+    let mut session = fixture.session();
     for (direction, reached) in
         [(Direction::ToServer, "0"), (Direction::ToClient, "5"), (Direction::Both, "5")]
     {
-        bed.proxy.black_hole(direction);
-        session.send_extended(Some(&bed.count));
-        session.send(&bed.count);
+        fixture.proxy.black_hole(direction);
+        session.send_extended(Some(&fixture.count));
+        session.send(&fixture.count);
         session.0.expect_silence();
-        assert_eq!(bed.value(), reached, "{direction:?}");
-        bed.proxy.heal();
+        assert_eq!(fixture.value(), reached, "{direction:?}");
+        fixture.proxy.heal();
         let got = [(); 2].map(|()| session.value().unwrap().parse::<u32>().unwrap());
         assert_eq!(got[0] + 1, got[1]);
         if direction == Direction::ToServer {
-            assert_eq!(session.ask(&bed.count).unwrap(), "3");
+            assert_eq!(session.ask(&fixture.count).unwrap(), "3");
         }
         session.send("DEALLOCATE ALL");
         session.until_ready().unwrap();
@@ -234,14 +234,14 @@ fn a_healed_black_hole_gives_back_what_it_held_in_order() {
 
 #[test]
 fn notifications_are_swallowed_and_nothing_else() {
-    let bed = Bed::new();
-    let mut session = bed.session();
+    let fixture = Fixture::new();
+    let mut session = fixture.session();
     session.ask("LISTEN box").unwrap();
-    let notify = || bed.server.sql("NOTIFY box, 'hint'").unwrap();
+    let notify = || fixture.server.sql("NOTIFY box, 'hint'").unwrap();
     notify();
     let (kind, body) = session.message().unwrap();
     assert_eq!((kind, body.contains("hint")), ('A', true));
-    bed.proxy.swallow_wake_ups();
+    fixture.proxy.swallow_wake_ups();
     notify();
     session.0.expect_silence();
     assert_eq!(session.ask("SELECT 1").unwrap(), "1");
@@ -250,24 +250,24 @@ fn notifications_are_swallowed_and_nothing_else() {
     assert_eq!(session.until_ready().unwrap(), "CZ");
     session.send("DO $$ BEGIN RAISE NOTICE 'heard'; END $$");
     assert_eq!(session.until_ready().unwrap(), "NCZ");
-    assert_eq!(bed.proxy.swallowed(), 2);
-    bed.proxy.heal();
+    assert_eq!(fixture.proxy.swallowed(), 2);
+    fixture.proxy.heal();
     notify();
     assert_eq!(session.message().unwrap().0, 'A');
-    let replies = bed.proxy.replies();
-    assert_eq!(replies, bed.proxy.requests(), "what comes unasked is no reply");
+    let replies = fixture.proxy.replies();
+    assert_eq!(replies, fixture.proxy.requests(), "what comes unasked is no reply");
 }
 
 #[test]
 fn sessions_are_closed_and_refused() {
-    let bed = Bed::new();
-    let mut session = bed.session();
-    assert_eq!(bed.proxy.reset(), 1);
+    let fixture = Fixture::new();
+    let mut session = fixture.session();
+    assert_eq!(fixture.proxy.reset(), 1);
     session.0.expect_reset();
-    bed.proxy.refuse();
-    assert!(Client::try_to(bed.proxy.port()).is_err());
-    bed.proxy.heal();
-    let mut session = bed.session();
-    assert_eq!(bed.proxy.close(), 1);
+    fixture.proxy.refuse();
+    assert!(Client::try_to(fixture.proxy.port()).is_err());
+    fixture.proxy.heal();
+    let mut session = fixture.session();
+    assert_eq!(fixture.proxy.close(), 1);
     session.0.expect_fin();
 }

@@ -10,7 +10,7 @@ pub(super) type Case = String;
 
 /// The cases of a store.
 #[derive(Debug, Default)]
-pub(super) struct Own {
+pub(super) struct StoreCases {
     /// Those of the suites that its tests call.
     pub(super) suite: Vec<Case>,
     /// Those of them that are known gaps wherever they are called.
@@ -24,7 +24,7 @@ pub(super) struct Own {
 pub(super) struct Found {
     /// Those about logic that all stores share.
     pub(super) core: Vec<Case>,
-    pub(super) stores: BTreeMap<&'static str, Own>,
+    pub(super) stores: BTreeMap<&'static str, StoreCases>,
 }
 
 /// The table to print, and what must not be so.
@@ -68,7 +68,7 @@ enum Cell {
 }
 
 impl Cell {
-    fn of(own: &Own, core: usize, clause: Clause) -> Self {
+    fn of(own: &StoreCases, core: usize, clause: Clause) -> Self {
         let gaps = count(&own.gaps, clause);
         match count(&own.suite, clause) + count(&own.tests, clause) - gaps {
             0 if gaps > 0 => Self::Gap,
@@ -111,8 +111,8 @@ mod tests {
         names.iter().map(ToString::to_string).collect()
     }
 
-    fn own(suite: &[&str], gaps: &[&str], tests: &[&str]) -> Own {
-        Own { suite: owned(suite), gaps: owned(gaps), tests: owned(tests) }
+    fn own(suite: &[&str], gaps: &[&str], tests: &[&str]) -> StoreCases {
+        StoreCases { suite: owned(suite), gaps: owned(gaps), tests: owned(tests) }
     }
 
     #[test]
@@ -127,10 +127,10 @@ mod tests {
 
     #[test]
     fn every_clause_without_a_case_is_a_problem() {
-        let nothing = Found { core: vec![], stores: [("memory", Own::default())].into() };
+        let nothing = Found { core: vec![], stores: [("memory", StoreCases::default())].into() };
         assert_eq!(judge(&nothing).problems.len(), all().count());
         let cases: Vec<_> = all().map(|clause| format!("{clause}_case").to_lowercase()).collect();
-        let own = Own { suite: cases, ..Own::default() };
+        let own = StoreCases { suite: cases, ..StoreCases::default() };
         let verdict = judge(&Found { core: vec![], stores: [("memory", own)].into() });
         assert_eq!(verdict.problems, [""; 0]);
         assert_eq!(verdict.table.lines().count(), all().count() + 1);

@@ -12,7 +12,7 @@ use stanchion_conformance::steps::{CLOCK_CASES, STEP_CASES};
 
 use crate::Outcome;
 use crate::workspace::{STORES, root};
-use matrix::{Found, Own, judge};
+use matrix::{Found, StoreCases, judge};
 use scan::{Call, Sources};
 
 /// Prints the table, the gaps with their reasons and the problems; well when there is no problem.
@@ -37,8 +37,8 @@ pub(crate) fn run() -> Outcome {
     Ok(verdict.problems.is_empty())
 }
 
-fn cases_of(sources: &Sources, calls: &[Call]) -> Own {
-    let mut own = Own { tests: sources.test_functions(), ..Own::default() };
+fn cases_of(sources: &Sources, calls: &[Call]) -> StoreCases {
+    let mut own = StoreCases { tests: sources.test_functions(), ..StoreCases::default() };
     for case in CASES.iter().filter(|_| !calls.is_empty()) {
         own.suite.push(case.name().to_owned());
         if calls.iter().all(|call| call.lists_as_gap(&case.path())) {

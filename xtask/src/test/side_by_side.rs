@@ -47,10 +47,10 @@ pub(crate) fn run(jobs: &[Job], seed: u64) -> Vec<Done> {
     thread::scope(|scope| {
         let mut threads = Vec::new();
         for job in jobs {
-            let place = room.take(job.threads);
+            let slots = room.take(job.threads);
             threads.push(scope.spawn(move || {
                 let done = job.run(seed);
-                drop(place);
+                drop(slots);
                 done
             }));
         }
@@ -69,22 +69,22 @@ struct Room {
 
 impl Room {
     /// Waits until there is room for that many threads, or for as many as there ever are.
-    fn take(&self, threads: usize) -> Place<'_> {
+    fn take(&self, threads: usize) -> ThreadSlots<'_> {
         let threads = threads.min(ROOM);
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let mut free =
             self.freed.wait_while(free, |free| *free < threads).unwrap_or_else(PoisonError::into_inner);
         *free -= threads;
-        Place { room: self, threads }
+        ThreadSlots { room: self, threads }
     }
 }
 
-struct Place<'a> {
+struct ThreadSlots<'a> {
     room: &'a Room,
     threads: usize,
 }
 
-impl Drop for Place<'_> {
+impl Drop for ThreadSlots<'_> {
     fn drop(&mut self) {
         *self.room.free.lock().unwrap_or_else(PoisonError::into_inner) += self.threads;
         self.room.freed.notify_all();

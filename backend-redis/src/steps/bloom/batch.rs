@@ -34,17 +34,17 @@ struct CallGroup<'a> {
 
 /// Sorts calls by name, in the order in which names first occur. The calls of a name stay in order.
 pub(super) fn by_name(calls: &[BloomCall]) -> Vec<NameBatch<'_>> {
-    let mut names: Vec<NameBatch<'_>> = Vec::new();
+    let mut batches: Vec<NameBatch<'_>> = Vec::new();
     let mut places: HashMap<&Name, usize> = HashMap::new();
     for (index, call) in calls.iter().enumerate() {
         let object = &call.of.object;
         let place = *places.entry(&object.name).or_insert_with(|| {
-            names.push(NameBatch { object, calls: Vec::new(), groups: Vec::new() });
-            names.len() - 1
+            batches.push(NameBatch { object, calls: Vec::new(), groups: Vec::new() });
+            batches.len() - 1
         });
-        names[place].push(index, call);
+        batches[place].push(index, call);
     }
-    names
+    batches
 }
 
 impl<'a> NameBatch<'a> {
@@ -213,18 +213,18 @@ mod tests {
             call("a", insert(&[page + 1, 4])),
             call("a", BloomAsk::Contains(vec![1, 2 * page])),
         ];
-        let names = by_name(&calls);
-        assert_eq!((names[0].calls.as_slice(), names[1].calls.as_slice()), (&[0, 2, 3][..], &[1][..]));
-        let [first, second] = names[0].groups.as_slice() else { panic!("two groups") };
+        let batches = by_name(&calls);
+        assert_eq!((batches[0].calls.as_slice(), batches[1].calls.as_slice()), (&[0, 2, 3][..], &[1][..]));
+        let [first, second] = batches[0].groups.as_slice() else { panic!("two groups") };
         assert_eq!((first.counts.as_slice(), second.counts.as_slice()), (&[2, 1][..], &[1][..]));
         assert_eq!(first.pages[&0], [0, 0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 1, 0, 0, 3, 0, 0, 1, 0, 0, 4, 0, 0, 2]);
         assert_eq!(first.pages[&1], [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 2]);
         let id = RequestId { lane: Ticket::random(), number: 7 };
-        let entry = names[0].entry(id, 64);
+        let entry = batches[0].entry(id, 64);
         assert_eq!(entry.pages, [0, 1, 2]);
         let last = &entry.arguments[entry.arguments.len() - 2..];
         assert_eq!((last[0].as_slice(), last[1].len()), (&b"3"[..], 6), "the third page");
-        let begun: Vec<_> = names[0].beginnings(id, 1).into_iter().map(|entry| entry.pages).collect();
+        let begun: Vec<_> = batches[0].beginnings(id, 1).into_iter().map(|entry| entry.pages).collect();
         assert_eq!(begun, [[0], [1]], "none for a call that only asks");
     }
 

@@ -63,16 +63,16 @@ impl BloomSteps for RedisSteps {
     }
 
     async fn probe(&self, id: RequestId, calls: &[BloomCall]) -> Answers<Probed> {
-        let names = batch::by_name(calls);
-        let entries: Vec<_> = names.iter().map(|batch| batch.entry(id, MAX_BEGUN as u64)).collect();
+        let batches = batch::by_name(calls);
+        let entries: Vec<_> = batches.iter().map(|batch| batch.entry(id, MAX_BEGUN as u64)).collect();
         let mut replies = self.ask_each(&self.of_filters().probe, &entries).await;
-        for (batch, reply) in names.iter().zip(&mut replies) {
+        for (batch, reply) in batches.iter().zip(&mut replies) {
             if reply.as_ref().is_ok_and(|reply| reply.number(0).is_ok_and(|number| number == 2)) {
                 *reply = self.probe_large(id, batch).await;
             }
         }
         let mut answers: Vec<Option<Result<Probed>>> = calls.iter().map(|_| None).collect();
-        for (batch, reply) in names.iter().zip(replies) {
+        for (batch, reply) in batches.iter().zip(replies) {
             match reply.and_then(Reply::ours).and_then(|reply| batch.decode(&reply)) {
                 Ok(probed) => {
                     for (index, probed) in batch.calls.iter().zip(probed) {

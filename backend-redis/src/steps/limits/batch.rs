@@ -2,7 +2,7 @@
 
 use redis::Cmd;
 use stanchion_core::Result;
-use stanchion_core::steps::limit_batch::{Group, NameBatch};
+use stanchion_core::steps::limit_batch::{CallRun, NameBatch};
 use stanchion_core::steps::{LimitAsk, LimitCall, Limited, RequestId};
 
 use crate::error::unexpected;
@@ -10,8 +10,8 @@ use crate::steps::reply::Reply;
 
 /// Adds the arguments of one limiter.
 pub(super) fn arguments(command: &mut Cmd, (id, batch): &(RequestId, NameBatch<'_>)) {
-    command.arg(id.lane.to_string()).arg(id.number).arg(batch.groups.len());
-    for Group { call, count } in &batch.groups {
+    command.arg(id.lane.to_string()).arg(id.number).arg(batch.runs.len());
+    for CallRun { call, count } in &batch.runs {
         let LimitCall { quota, check, ask, .. } = call;
         command.arg(check.letter()).arg(quota.amount()).arg(quota.period()).arg(quota.burst());
         match ask {
@@ -56,8 +56,8 @@ mod tests {
         let quota = Quota::per_second(10).burst(9).validate().unwrap();
         let ask = LimitAsk::Take { cost: 1 };
         let calls = [LimitCall { object, quota, check: QuotaCheck::Follow, ask }];
-        let names = by_name(&calls);
-        let reads = |answer| read(&names[0], answer, 0).is_some();
+        let batches = by_name(&calls);
+        let reads = |answer| read(&batches[0], answer, 0).is_some();
         assert!(reads("7 1000 0;q 1 100000 9;t 1 1 1 5 0 1"));
         for answer in ["", "7", "7 1000", "7 1000 x;q 1 100000 9;n", "7 1000 0", "7 1000;q 1 100000 9;n"] {
             assert!(!reads(answer), "{answer}");

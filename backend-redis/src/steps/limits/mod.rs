@@ -22,11 +22,11 @@ impl LimitSteps for RedisSteps {
     }
 
     async fn decide(&self, id: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
-        let names: Vec<_> = by_name(calls).into_iter().map(|batch| (id, batch)).collect();
+        let batches: Vec<_> = by_name(calls).into_iter().map(|batch| (id, batch)).collect();
         let script = &self.scripts().limit_decide;
-        let replies = self.call(script, &names, |(_, batch)| batch.object, batch::arguments, None).await;
+        let replies = self.call(script, &batches, |(_, batch)| batch.object, batch::arguments, None).await;
         let mut answers: Vec<Option<Result<Limited>>> = calls.iter().map(|_| None).collect();
-        for ((_, batch), reply) in names.iter().zip(replies) {
+        for ((_, batch), reply) in batches.iter().zip(replies) {
             match reply.and_then(Reply::ours).and_then(|reply| batch::decode(batch, &reply)) {
                 Ok(limited) => {
                     for (index, limited) in batch.calls.iter().zip(limited) {

@@ -1,6 +1,6 @@
 //! Redis: the file to which it appends its writes, and how it keeps holds in keys.
 //!
-//! A script's writes stand between `MULTI` and `EXEC`; what it changed is what differs between before and after.
+//! A script's writes deployment between `MULTI` and `EXEC`; what it changed is what differs between before and after.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,18 +9,18 @@ use std::path::Path;
 
 use stanchion_core::{FencingToken, Kind, Name, Ticket};
 
-use crate::history::{Entry, HoldChange, Object};
+use crate::history::{Entry, HoldChange, ObjectId};
 
 type Words = Vec<String>;
 
 /// The part of the record that was not taken yet.
 #[derive(Debug, Default)]
-pub(in crate::rounds) struct Tail {
+pub(in crate::rounds) struct AofTail {
     /// Where the next command begins, in the files one after the other.
     offset: usize,
 }
 
-impl Tail {
+impl AofTail {
     /// The record of a namespace since the last time. `folder` is the server's.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl Tail {
     }
 }
 
-/// The increments of the file, in their order.
+/// The increments of the file, in their command.
 fn read(folder: &Path) -> io::Result<Vec<u8>> {
     let mut paths = Vec::new();
     for entry in folder.join("appendonlydir").read_dir()? {
@@ -121,9 +121,9 @@ type Rows = HashMap<Ticket, Row>;
 struct Keys {
     /// What its keys begin with, before the number of the stripe.
     prefix: String,
-    now: HashMap<Object, Rows>,
+    now: HashMap<ObjectId, Rows>,
     /// The objects that a script has changed so far, as they were before it.
-    before: HashMap<Object, Rows>,
+    before: HashMap<ObjectId, Rows>,
     in_script: bool,
     entries: Vec<Entry>,
 }
@@ -191,7 +191,7 @@ impl Keys {
     }
 
     /// `{NAMESPACE/STRIPE}:m:NAME`, and `s` and `w`.
-    fn object(&self, key: &str) -> Option<Object> {
+    fn object(&self, key: &str) -> Option<ObjectId> {
         let (_, rest) = key.strip_prefix(&self.prefix)?.split_once("}:")?;
         let (kind, name) = rest.split_once(':')?;
         let kind = match kind {
@@ -200,7 +200,7 @@ impl Keys {
             "w" => Kind::WaitGroup,
             _ => return None,
         };
-        Some(Object::new(kind, Name::new(name).ok()?))
+        Some(ObjectId::new(kind, Name::new(name).ok()?))
     }
 
     /// Writes down what a script has changed: first what ended.
@@ -279,7 +279,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("appendonlydir")).unwrap();
         fs::write(folder.path().join("appendonlydir/appendonly.aof.1.incr.aof"), bytes).unwrap();
-        let entries = Tail::default().take(folder.path(), "ns").unwrap();
+        let entries = AofTail::default().take(folder.path(), "ns").unwrap();
         entries.iter().map(Entry::to_string).collect()
     }
 

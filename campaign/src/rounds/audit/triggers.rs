@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use stanchion_core::{FencingToken, Kind, Name, Ticket};
 
-use crate::history::{Entry, HoldChange, Object};
+use crate::history::{Entry, HoldChange, ObjectId};
 use stanchion_testbed::servers::{PostgresServer, ServerError};
 
 /// The schema of the store is made by whoever connects first: the triggers come with its table.
@@ -73,7 +73,7 @@ pub(in crate::rounds) fn take(
     let objects = server.sql(&format!(
         "SELECT concat_ws(' ', id, kind, name) FROM audit.objects WHERE namespace = '{literal}'"
     ))?;
-    let objects: HashMap<&str, Object> =
+    let objects: HashMap<&str, ObjectId> =
         objects.lines().map(|row| object(row).ok_or_else(|| wrong(row))).collect::<Result<_, _>>()?;
     let changes = server.sql(
         "SELECT concat_ws(' ', object, replace(ticket::text, '-', ''), change, token, weight, at, until) \
@@ -93,7 +93,7 @@ fn wrong(row: &str) -> String {
     format!("{row:?} is no row of a record")
 }
 
-fn object(row: &str) -> Option<(&str, Object)> {
+fn object(row: &str) -> Option<(&str, ObjectId)> {
     let mut words = row.splitn(3, ' ');
     let (id, kind, name) = (words.next()?, words.next()?, words.next()?);
     let kind = match kind {
@@ -102,10 +102,10 @@ fn object(row: &str) -> Option<(&str, Object)> {
         "w" => Kind::WaitGroup,
         _ => return None,
     };
-    Some((id, Object::new(kind, Name::new(name).ok()?)))
+    Some((id, ObjectId::new(kind, Name::new(name).ok()?)))
 }
 
-fn entry(object: &Object, row: &str) -> Option<Entry> {
+fn entry(object: &ObjectId, row: &str) -> Option<Entry> {
     let words: Vec<&str> = row.split(' ').collect();
     let (ticket, change) = match words.as_slice() {
         [ticket, "granted", token, weight, at, until] => {

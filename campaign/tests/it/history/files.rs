@@ -5,12 +5,12 @@ use std::io::{ErrorKind as IoErrorKind, Write};
 use std::sync::Arc;
 
 use stanchion_campaign::history::{
-    self, Call, Change, History, HistoryError, Object, Recorder, Rule, Target, What, clock,
+    self, Call, Change, History, HistoryError, ObjectId, Recorder, Rule, Target, What, clock,
 };
 use stanchion_core::{Kind, Name};
 
-fn object() -> Object {
-    Object::new(Kind::Semaphore, Name::new("100 % \"of\"\nthe 🔒").unwrap())
+fn object() -> ObjectId {
+    ObjectId::new(Kind::Semaphore, Name::new("100 % \"of\"\nthe 🔒").unwrap())
 }
 
 fn acquire() -> Call {
@@ -137,7 +137,7 @@ fn guards_are_recorded_from_their_grant_to_their_end() {
     nemesis.process(1, Change::Started).unwrap();
     let keeper: Arc<dyn stanchion_core::HoldBackend> = Arc::new(keeper::Always);
     let guard = || stanchion_core::MutexGuard::new(keeper::hold(&keeper));
-    let object = Object::new(Kind::Mutex, object().name);
+    let object = ObjectId::new(Kind::Mutex, object().name);
     let call = Call::Acquire { weight: 1, permits: None, ttl: None, waits: true };
 
     let held = recorder.invoke(&object, call.clone(), None).unwrap().granted(guard()).unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stanchion_campaign::history::{Call, Change, Event, Object, What};
+use stanchion_campaign::history::{Call, Change, Event, ObjectId, What};
 use stanchion_core::limiter::Bucket;
 use stanchion_core::{DecidedBy, ErrorKind, Kind, Name, Quota};
 
@@ -32,7 +32,7 @@ impl Dice {
 /// A run of one object.
 pub(crate) struct Model {
     dice: Dice,
-    object: Object,
+    object: ObjectId,
     /// Whether processes die and stop and outcomes stay unknown.
     faults: bool,
     first_worker: u32,
@@ -44,7 +44,7 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn new(kind: Kind, first_worker: u32, seed: u64, faults: bool) -> Self {
-        let object = Object::new(kind, Name::new(&format!("name {first_worker}")).unwrap());
+        let object = ObjectId::new(kind, Name::new(&format!("name {first_worker}")).unwrap());
         let mut model = Self {
             dice: Dice::new(seed),
             object,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stanchion_campaign::history::{Call, Change, Event, History, Object, Report, Rule, Target, What};
+use stanchion_campaign::history::{Call, Change, Event, History, ObjectId, Report, Rule, Target, What};
 use stanchion_core::{DecidedBy, ErrorKind, FencingToken, Kind, Name, Quota, Ticket};
 
 /// The lease of all holds, in µs.
@@ -14,14 +14,14 @@ pub(crate) const NEMESIS: u32 = u32::MAX;
 
 /// Writes events of one object, each as one line of a test.
 pub(crate) struct Scribe {
-    pub(crate) object: Object,
+    pub(crate) object: ObjectId,
     pub(crate) events: Vec<Event>,
 }
 
 impl Scribe {
     /// Workers 1 to 9 run from the start.
     pub(crate) fn new(kind: Kind) -> Self {
-        let object = Object::new(kind, Name::new("a name of 100%").unwrap());
+        let object = ObjectId::new(kind, Name::new("a name of 100%").unwrap());
         let mut scribe = Self { object, events: Vec::new() };
         for worker in 1..10 {
             scribe.process(0, worker, Change::Started);

@@ -25,7 +25,7 @@ mod store;
 mod wake;
 
 pub use mistake::Mistake;
-pub use queue::Place;
+pub use queue::QueuedWaiter;
 pub use record::{Hold, Record, Tombstone};
 pub use server::{Retention, Server, State};
 pub use store::{Client, ThirdStore};

@@ -9,7 +9,7 @@ use stanchion_core::steps::{
 use stanchion_core::{FencingToken, Holder, Inspection, OnMismatch, Result, Ticket};
 
 use crate::mistake::Mistake;
-use crate::queue::Place;
+use crate::queue::QueuedWaiter;
 use crate::server::Moment;
 
 /// Permits that somebody has.
@@ -50,7 +50,7 @@ pub struct Record {
     /// The holds, the oldest grant first.
     pub holds: Vec<Hold>,
     /// The waiters, in order of arrival.
-    pub queue: Vec<Place>,
+    pub queue: Vec<QueuedWaiter>,
     /// Which tickets are refused.
     pub tombstones: HashMap<Ticket, Tombstone>,
     /// When a hold ended last.
@@ -178,7 +178,7 @@ impl Record {
         }
         if let Some(lasting) = ask.tombstone {
             self.leave(ask.ticket);
-            self.bury(ask.ticket, at.end_of(lasting), call, at);
+            self.leave_tombstone(ask.ticket, at.end_of(lasting), call, at);
         }
         if freed.is_empty() { Kept::No } else { Kept::Yes }
     }
@@ -189,7 +189,7 @@ impl Record {
         self.leave(ask.ticket);
         self.free(|hold| hold.ticket == ask.ticket, at);
         if !at.makes(Mistake::LeavesNoTombstone) {
-            self.bury(ask.ticket, at.end_of(ask.lease), None, at);
+            self.leave_tombstone(ask.ticket, at.end_of(ask.lease), None, at);
         }
     }
 
@@ -207,7 +207,7 @@ impl Record {
         let (attached, expires) =
             (Attached { token: hold.token, weight: hold.weight, born: 0 }, hold.expires);
         if old != ask.to {
-            self.bury(old, expires.max(expired), None, at);
+            self.leave_tombstone(old, expires.max(expired), None, at);
         }
         self.keep(expires, at);
         Some(attached)
@@ -216,7 +216,7 @@ impl Record {
     /// Frees by force. A late copy of a freed acquire must not get another hold.
     pub(crate) fn force(&mut self, force: Force, at: &Moment<'_>) -> u32 {
         let freed = self.free(|hold| force == Force::All || force == Force::One(hold.ticket), at);
-        freed.iter().for_each(|hold| self.bury(hold.ticket, hold.expires, None, at));
+        freed.iter().for_each(|hold| self.leave_tombstone(hold.ticket, hold.expires, None, at));
         u32::try_from(freed.len()).unwrap_or(u32::MAX)
     }
 
@@ -245,7 +245,7 @@ impl Record {
         freed
     }
 
-    fn bury(&mut self, ticket: Ticket, until: u64, call: Option<Ticket>, at: &Moment<'_>) {
+    fn leave_tombstone(&mut self, ticket: Ticket, until: u64, call: Option<Ticket>, at: &Moment<'_>) {
         self.tombstones.insert(ticket, Tombstone { until, call });
         self.keep(until, at);
     }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::liveness::Liveness;
 use crate::mistake::Mistake;
-use crate::queue::Place;
+use crate::queue::QueuedWaiter;
 use crate::record::Record;
 use crate::store::Client;
 
@@ -80,9 +80,9 @@ impl Server {
 
     /// Removes what is over (C25).
     pub(crate) async fn sweep(&self, client: Client) -> Result<()> {
-        let mut turn = self.enter(client, client.request_timeout).await?;
-        let now = turn.now;
-        let State { records, liveness, mailboxes } = &mut *turn.state;
+        let mut step = self.enter(client, client.request_timeout).await?;
+        let now = step.now;
+        let State { records, liveness, mailboxes } = &mut *step.state;
         for record in records.values_mut() {
             record.reap(&Moment { now, client, liveness: &mut *liveness });
         }
@@ -104,24 +104,24 @@ impl Server {
     ///
     /// # Errors
     /// `Unavailable` if the time is over: then certainly nothing was done.
-    pub(crate) async fn enter(&self, client: Client, limit: Duration) -> Result<Turn<'_>> {
+    pub(crate) async fn enter(&self, client: Client, limit: Duration) -> Result<StepInProgress<'_>> {
         let late = |_| Error::new(ErrorKind::Unavailable, "the server is busy");
         let mut state = timeout(limit, self.state.lock()).await.map_err(late)?;
         let now = self.origin_micros + micros(self.origin.elapsed());
         state.liveness.begin(now);
-        Ok(Turn { state, now, client, touched: HashSet::new() })
+        Ok(StepInProgress { state, now, client, touched: HashSet::new() })
     }
 }
 
 /// One step under way: nobody else is served, and its time stands still.
-pub(crate) struct Turn<'a> {
+pub(crate) struct StepInProgress<'a> {
     state: MutexGuard<'a, State>,
     now: u64,
     client: Client,
     touched: HashSet<Object>,
 }
 
-impl Turn<'_> {
+impl StepInProgress<'_> {
     /// Carries one entry out.
     pub(crate) fn on<T>(
         &mut self,
@@ -149,7 +149,7 @@ impl Turn<'_> {
         for object in &self.touched {
             let Some(record) = records.get_mut(object) else { continue };
             record.stirred = false;
-            for Place { process, ticket, .. } in record.turns(&at) {
+            for QueuedWaiter { process, ticket, .. } in record.next_grants(&at) {
                 // A hint to a process that has gone fails nothing.
                 let _ = mailboxes.get(&process).map(|mailbox| mailbox.send(ticket));
             }
@@ -169,8 +169,8 @@ impl Moment<'_> {
         self.liveness.hear(self.client.process, self.now);
     }
 
-    pub(crate) fn is_live(&self, place: &Place) -> bool {
-        self.liveness.until(place.process) > self.now
+    pub(crate) fn is_live(&self, waiter: &QueuedWaiter) -> bool {
+        self.liveness.until(waiter.process) > self.now
     }
 
     pub(crate) fn makes(&self, mistake: Mistake) -> bool {

@@ -37,21 +37,21 @@ impl ThirdSteps {
         object: fn(&E) -> &Object,
         run: fn(&mut Record, &E, &mut Moment<'_>) -> Result<T>,
     ) -> Answers<T> {
-        let mut turn = match self.server.enter(self.client, limit).await {
-            Ok(turn) => turn,
+        let mut step = match self.server.enter(self.client, limit).await {
+            Ok(step) => step,
             Err(error) => return refused(batch.len(), &error),
         };
-        let answers = batch.iter().map(|entry| turn.on(object(entry), |record, at| run(record, entry, at)));
+        let answers = batch.iter().map(|entry| step.on(object(entry), |record, at| run(record, entry, at)));
         let answers = answers.collect();
-        turn.wake();
+        step.wake();
         answers
     }
 
     /// The same for one name.
     async fn one<T>(&self, object: &Object, run: impl FnOnce(&mut Record, &Moment<'_>) -> T) -> Result<T> {
-        let mut turn = self.server.enter(self.client, self.client.request_timeout).await?;
-        let answer = turn.on(object, |record, at| run(record, at));
-        turn.wake();
+        let mut step = self.server.enter(self.client, self.client.request_timeout).await?;
+        let answer = step.on(object, |record, at| run(record, at));
+        step.wake();
         Ok(answer)
     }
 }

@@ -6,7 +6,7 @@ use stanchion_core::{
     BloomOptions, LimiterOptions, MutexMode, MutexOptions, Quota, SemaphoreOptions, WaitGroupOptions,
 };
 
-use super::super::shape::untold;
+use super::super::lock_fixture::unknown_ticket;
 use crate::harness::Harness;
 use crate::support::{kind_of, unique};
 
@@ -128,7 +128,7 @@ pub(crate) async fn c19_every_legal_name_is_its_own_mutex(h: &dyn Harness) {
         let mutex = other.mutex(&name, MutexOptions::default()).expect("a legal name");
         assert_eq!(mutex.name(), name);
         let state = mutex.inspect().await.expect("inspect");
-        let ticket = if by_session { untold() } else { guard.ticket() };
+        let ticket = if by_session { unknown_ticket() } else { guard.ticket() };
         let tickets: Vec<_> = state.holders.iter().map(|holder| holder.ticket).collect();
         assert_eq!(tickets, [ticket], "the same bytes name the same mutex everywhere: {name:?}");
         guard.release().await.expect("release");

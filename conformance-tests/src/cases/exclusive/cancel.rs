@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use stanchion_core::{HoldOptions, Result};
 
-use super::super::shape::{Guard, Lock, Place, Shape};
+use super::super::lock_fixture::{Guard, Lock, LockFixture, LockKind};
 use crate::harness::Harness;
 use crate::support::{
     CANCELLED, Cut, EPSILON, POLL_FLOOR, Stopwatch, drop_after, eventually, pause, poll_once, spawn,
@@ -26,10 +26,10 @@ const WAYS: [fn(&Lock) -> Acquiring<'_>; 3] = [
 ];
 
 /// C4: on a free name, dropped at its k-th poll for every k there is.
-pub(crate) async fn c4_dropped_lock_leaves_nothing(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let lock = place.client(HoldOptions::default()).await;
-    let witness = place.client(HoldOptions::default()).await;
+pub(crate) async fn c4_dropped_lock_leaves_nothing(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(HoldOptions::default()).await;
+    let witness = fixture.client(HoldOptions::default()).await;
     for acquire in WAYS {
         for polls in 0..=MOST_POLLS {
             assert!(polls < MOST_POLLS, "an acquisition of a free name ends");
@@ -42,7 +42,7 @@ pub(crate) async fn c4_dropped_lock_leaves_nothing(h: &dyn Harness, shape: Shape
                 Cut::Dropped | Cut::Waiting => false,
             };
             free_again(&witness).await;
-            place.settles(&witness, None).await;
+            fixture.settles(&witness, None).await;
             if ended {
                 break;
             }
@@ -62,16 +62,16 @@ async fn free_again(witness: &Lock) {
 }
 
 /// C4: on a held name, dropped at its k-th poll until it waits for the holder, and there.
-pub(crate) async fn c4_dropped_waiter_leaves_the_queue(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let lock = place.client(HoldOptions::default()).await;
-    let witness = place.client(HoldOptions::default()).await;
+pub(crate) async fn c4_dropped_waiter_leaves_the_queue(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(HoldOptions::default()).await;
+    let witness = fixture.client(HoldOptions::default()).await;
     for acquire in WAYS {
         for polls in 0..MOST_POLLS {
             let guard = witness.lock().await.expect("lock");
             let cut = drop_after(polls, acquire(&lock)).await;
             assert!(!matches!(cut, Cut::Ended(Ok(Some(_)))), "granted while another holds");
-            place.settles(&witness, Some(guard.ticket())).await;
+            fixture.settles(&witness, Some(guard.ticket())).await;
             guard.release().await.expect("release");
             free_again(&witness).await;
             if !matches!(cut, Cut::Dropped) {
@@ -82,10 +82,10 @@ pub(crate) async fn c4_dropped_waiter_leaves_the_queue(h: &dyn Harness, shape: S
 }
 
 /// C4: dropped around the moment of its grant, which is when a permit can be lost on the way.
-pub(crate) async fn c4_a_grant_to_a_dropped_waiter_is_given_back(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let lock = place.client(HoldOptions::default()).await;
-    let witness = place.client(HoldOptions::default()).await;
+pub(crate) async fn c4_a_grant_to_a_dropped_waiter_is_given_back(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(HoldOptions::default()).await;
+    let witness = fixture.client(HoldOptions::default()).await;
     for micros in [0, 50, 200, 500, 1_000, 3_000, 10_000] {
         for polls in 0..3 {
             let guard = witness.lock().await.expect("lock");
@@ -100,17 +100,17 @@ pub(crate) async fn c4_a_grant_to_a_dropped_waiter_is_given_back(h: &dyn Harness
                 }
             }
             drop(waiting);
-            place.settles(&witness, None).await;
+            fixture.settles(&witness, None).await;
             free_again(&witness).await;
         }
     }
 }
 
 /// C5: a head of the queue that goes away leaves the turn to the next, at the time of the release.
-pub(crate) async fn c5_a_dropped_head_costs_the_others_nothing(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let witness = place.client(HoldOptions::default()).await;
-    let locks = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
+pub(crate) async fn c5_a_dropped_head_costs_the_others_nothing(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let witness = fixture.client(HoldOptions::default()).await;
+    let locks = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
     for round in 0..4 {
         let guard = witness.lock().await.expect("lock");
         let head = locks[round % 2].clone();
@@ -131,14 +131,14 @@ pub(crate) async fn c5_a_dropped_head_costs_the_others_nothing(h: &dyn Harness, 
 }
 
 /// C5: the next one runs at the release, and not by its next poll, which in sum would be three times the bound.
-pub(crate) async fn c5_a_timed_out_head_costs_the_others_nothing(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c5_a_timed_out_head_costs_the_others_nothing(h: &dyn Harness, kind: LockKind) {
     const ROUNDS: u32 = 12;
     /// Long enough for the head to be seen in the queue.
     const LIMIT: Duration = Duration::from_millis(700);
-    let place = Place::new(h, shape).await;
+    let fixture = LockFixture::new(h, kind).await;
     let pushes = h.store().await.capabilities().wake_ups;
-    let witness = place.client(HoldOptions::default()).await;
-    let lock = place.client(HoldOptions::default()).await;
+    let witness = fixture.client(HoldOptions::default()).await;
+    let lock = fixture.client(HoldOptions::default()).await;
     let mut cost = Duration::ZERO;
     for _ in 0..if pushes { ROUNDS } else { 1 } {
         let guard = witness.lock().await.expect("lock");
@@ -159,9 +159,9 @@ pub(crate) async fn c5_a_timed_out_head_costs_the_others_nothing(h: &dyn Harness
 }
 
 /// C5: many waiters come and go at random; those who stay are all served.
-pub(crate) async fn c5_no_wake_up_is_lost_among_cancels(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let clients = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
+pub(crate) async fn c5_no_wake_up_is_lost_among_cancels(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let clients = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
     let mut patient = Vec::new();
     let mut fickle = Vec::new();
     for number in 0..4_usize {
@@ -185,5 +185,5 @@ pub(crate) async fn c5_no_wake_up_is_lost_among_cancels(h: &dyn Harness, shape: 
     for task in patient.into_iter().chain(fickle) {
         within(LONG, "all rounds", task.join()).await;
     }
-    place.settles(&clients[0], None).await;
+    fixture.settles(&clients[0], None).await;
 }

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use stanchion_core::HoldOptions;
 
-use super::super::shape::{Place, Shape};
+use super::super::lock_fixture::{LockFixture, LockKind};
 use crate::harness::Harness;
 use crate::support::{
     TICK, belief, block, eventually, leased, long_ttl, now, on_another_runtime, pause_until, unrenewed,
 };
 
 /// C10: `D` counts from before the request was sent, by the formula of the contract.
-pub(crate) async fn c10_the_deadline_counts_from_the_sending(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
+pub(crate) async fn c10_the_deadline_counts_from_the_sending(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
     for ttl in [h.ttl(), h.ttl() * 3, Duration::from_secs(60), Duration::from_secs(24 * 60 * 60)] {
-        let lock = place.client(unrenewed(ttl)).await;
-        let ttl = place.lease(ttl);
+        let lock = fixture.client(unrenewed(ttl)).await;
+        let ttl = fixture.lease(ttl);
         let before = now();
         let guard = lock.try_lock().await.expect("a definite answer").expect("free");
         let after = now();
@@ -35,9 +35,9 @@ pub(crate) async fn c10_the_deadline_counts_from_the_sending(h: &dyn Harness, sh
 }
 
 /// C10: `is_held` changes at `D`, neither a millisecond before nor an instant after.
-pub(crate) async fn c10_is_held_ends_at_the_deadline_exactly(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let guard = place.client(unrenewed(h.ttl())).await.lock().await.expect("lock");
+pub(crate) async fn c10_is_held_ends_at_the_deadline_exactly(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let guard = fixture.client(unrenewed(h.ttl())).await.lock().await.expect("lock");
     let deadline = guard.deadline();
     let mut seen_held = false;
     loop {
@@ -58,10 +58,10 @@ pub(crate) async fn c10_is_held_ends_at_the_deadline_exactly(h: &dyn Harness, sh
 }
 
 /// C10: a holder whose thread stood still past `D` wakes up not holding.
-pub(crate) async fn c10_a_holder_that_stood_still_does_not_believe(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c10_a_holder_that_stood_still_does_not_believe(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
-    let place = Place::new(h, shape).await;
-    let lock = place.client(unrenewed(ttl)).await;
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(unrenewed(ttl)).await;
     let guard = lock.lock().await.expect("lock");
     assert!(guard.is_held() || now() >= guard.deadline());
     block(belief(ttl));
@@ -70,11 +70,11 @@ pub(crate) async fn c10_a_holder_that_stood_still_does_not_believe(h: &dyn Harne
 }
 
 /// C13: renewal pushes `D` on, a lease at a time.
-pub(crate) async fn c13_renewal_moves_the_deadline(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let ttl = place.lease(long_ttl(h));
-    let guard = place.client(leased(ttl)).await.lock().await.expect("lock");
-    let by_process = place.is_kept_by_process();
+pub(crate) async fn c13_renewal_moves_the_deadline(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let ttl = fixture.lease(long_ttl(h));
+    let guard = fixture.client(leased(ttl)).await.lock().await.expect("lock");
+    let by_process = fixture.is_kept_by_process();
     let mut last = guard.renewed_deadline();
     for _ in 0..3 {
         assert_eq!(last.is_none(), by_process, "a lease has an end unless the process keeps the hold");
@@ -90,13 +90,13 @@ pub(crate) async fn c13_renewal_moves_the_deadline(h: &dyn Harness, shape: Shape
 }
 
 /// C13: a task that blocks the only worker of its runtime does not lose its hold.
-pub(crate) async fn c13_a_blocked_worker_keeps_its_hold(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let ttl = place.lease(long_ttl(h));
-    let other = place.client(HoldOptions::default()).await;
+pub(crate) async fn c13_a_blocked_worker_keeps_its_hold(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let ttl = fixture.lease(long_ttl(h));
+    let other = fixture.client(HoldOptions::default()).await;
     on_another_runtime(|runtime| {
         runtime.drive(async {
-            let lock = place.client(leased(ttl)).await;
+            let lock = fixture.client(leased(ttl)).await;
             let guard = lock.lock().await.expect("lock");
             for _ in 0..2 {
                 block(ttl);

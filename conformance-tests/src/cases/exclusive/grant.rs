@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use stanchion_core::{ErrorKind, Fenced, HoldOptions};
 
-use super::super::shape::{Place, Shape};
+use super::super::lock_fixture::{LockFixture, LockKind};
 use crate::harness::Harness;
 use crate::support::{
     AT_ONCE, DEAD_IN_FRONT, EPSILON, Stopwatch, TICK, belief, cannot_show, eventually, join_all, kind_of,
@@ -17,16 +17,16 @@ use crate::support::{
 };
 
 /// C1: the ticket belongs to the acquisition, not to the handle or the client.
-pub(crate) async fn c1_every_acquisition_has_its_own_ticket(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let lock = place.client(HoldOptions::default()).await;
-    let other = place.client(HoldOptions::default()).await;
+pub(crate) async fn c1_every_acquisition_has_its_own_ticket(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(HoldOptions::default()).await;
+    let other = fixture.client(HoldOptions::default()).await;
     let mut tickets = Vec::new();
     for lock in [&lock, &lock, &other, &lock] {
         let guard = lock.lock().await.expect("lock");
         let state = lock.inspect().await.expect("inspect");
         assert!(
-            place.tells(&state, &[guard.ticket()]),
+            fixture.tells(&state, &[guard.ticket()]),
             "the store knows the hold by the guard's ticket: {state:?}"
         );
         tickets.push(guard.ticket());
@@ -38,10 +38,10 @@ pub(crate) async fn c1_every_acquisition_has_its_own_ticket(h: &dyn Harness, sha
 }
 
 /// C3: a held name is a no, never an error and never a doubt.
-pub(crate) async fn c3_a_held_name_is_a_definite_no(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let lock = place.client(HoldOptions::default()).await;
-    let other = place.client(HoldOptions::default()).await;
+pub(crate) async fn c3_a_held_name_is_a_definite_no(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(HoldOptions::default()).await;
+    let other = fixture.client(HoldOptions::default()).await;
     let guard = lock.lock().await.expect("lock");
     for _ in 0..20 {
         assert!(other.try_lock().await.expect("a definite answer").is_none());
@@ -53,14 +53,14 @@ pub(crate) async fn c3_a_held_name_is_a_definite_no(h: &dyn Harness, shape: Shap
     guard.release().await.expect("release");
 }
 
-pub(crate) async fn c6_a_grant_has_half_its_lease_ahead(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let ttl = place.lease(long_ttl(h));
-    let first = place.client(unrenewed(ttl)).await;
+pub(crate) async fn c6_a_grant_has_half_its_lease_ahead(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let ttl = fixture.lease(long_ttl(h));
+    let first = fixture.client(unrenewed(ttl)).await;
     let held = first.lock().await.expect("lock");
     let mut waiters = Vec::new();
     for _ in 0..4 {
-        let lock = place.client(unrenewed(ttl)).await;
+        let lock = fixture.client(unrenewed(ttl)).await;
         waiters.push(spawn(async move {
             for _ in 0..5 {
                 // It is judged in the poll that hands it out: not before that began.
@@ -86,12 +86,12 @@ pub(crate) async fn c6_a_grant_has_half_its_lease_ahead(h: &dyn Harness, shape: 
 }
 
 /// C7: the lease begins with the grant, however long the waiting was.
-pub(crate) async fn c7_the_lease_begins_with_the_grant(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c7_the_lease_begins_with_the_grant(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
-    let place = Place::new(h, shape).await;
-    let held = place.client(HoldOptions::default()).await.lock().await.expect("lock");
-    let waiter = place.client(unrenewed(ttl)).await;
-    let witness = place.client(HoldOptions::default()).await;
+    let fixture = LockFixture::new(h, kind).await;
+    let held = fixture.client(HoldOptions::default()).await.lock().await.expect("lock");
+    let waiter = fixture.client(unrenewed(ttl)).await;
+    let witness = fixture.client(HoldOptions::default()).await;
     let waiting = spawn(async move { waiter.lock().await.expect("lock") });
     witness.queue_of(1).await;
     pause(ttl * 2).await;
@@ -103,11 +103,11 @@ pub(crate) async fn c7_the_lease_begins_with_the_grant(h: &dyn Harness, shape: S
     assert!(granted.is_none() || now() >= guard.deadline(), "granted before the lease was over");
 }
 
-pub(crate) async fn c8_an_abandoned_hold_is_free_after_its_lease(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c8_an_abandoned_hold_is_free_after_its_lease(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
-    let place = Place::new(h, shape).await;
-    let dying = place.client(unrenewed(ttl)).await;
-    let other = place.client(HoldOptions::default()).await;
+    let fixture = LockFixture::new(h, kind).await;
+    let dying = fixture.client(unrenewed(ttl)).await;
+    let other = fixture.client(HoldOptions::default()).await;
     let before = now();
     forget(dying.lock().await.expect("lock"));
     let guard = within(ttl + EPSILON, "the lease ends", other.lock()).await.expect("lock");
@@ -117,7 +117,7 @@ pub(crate) async fn c8_an_abandoned_hold_is_free_after_its_lease(h: &dyn Harness
 
     forget(dying.lock().await.expect("lock"));
     pause_until(now() + ttl + TICK).await;
-    if place.is_kept_by_session() {
+    if fixture.is_kept_by_session() {
         // The session goes on: its process unlocks what was not renewed.
         eventually(EPSILON, "free without any waiter too", || async {
             other.try_lock().await.expect("a definite answer").is_some()
@@ -129,14 +129,14 @@ pub(crate) async fn c8_an_abandoned_hold_is_free_after_its_lease(h: &dyn Harness
 }
 
 /// C8: `max_hold` ends the renewal of a holder that got stuck.
-pub(crate) async fn c8_max_hold_bounds_a_live_guard(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let ttl = place.lease(long_ttl(h));
+pub(crate) async fn c8_max_hold_bounds_a_live_guard(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let ttl = fixture.lease(long_ttl(h));
     let max_hold = ttl * 2;
     let mut options = leased(ttl);
     options.max_hold = Some(max_hold);
-    let stuck = place.client(options).await;
-    let other = place.client(HoldOptions::default()).await;
+    let stuck = fixture.client(options).await;
+    let other = fixture.client(HoldOptions::default()).await;
     let guard = stuck.lock().await.expect("lock");
     let watch = Stopwatch::start();
     assert!(other.try_lock_for(ttl * 5 / 4).await.expect("a definite answer").is_none(), "renewed so far");
@@ -148,13 +148,13 @@ pub(crate) async fn c8_max_hold_bounds_a_live_guard(h: &dyn Harness, shape: Shap
 }
 
 /// M1: the critical sections of tasks of two clients never overlap, and none of them meets an older token.
-pub(crate) async fn m1_critical_sections_never_overlap(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn m1_critical_sections_never_overlap(h: &dyn Harness, kind: LockKind) {
     // Without wake-ups each grant may take a poll.
     let rounds: u32 = if h.store().await.capabilities().wake_ups { 25 } else { 4 };
-    let place = Place::new(h, shape).await;
+    let fixture = LockFixture::new(h, kind).await;
     let inside = Arc::new(AtomicBool::new(false));
     let resource = Arc::new(Fenced::new(0_u32));
-    let clients = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
+    let clients = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
     let mut tasks = Vec::new();
     for number in 0..8_u32 {
         let lock = clients[number as usize % 2].clone();
@@ -182,12 +182,12 @@ pub(crate) async fn m1_critical_sections_never_overlap(h: &dyn Harness, shape: S
 }
 
 /// M1: whoever let its lease run out has stopped believing before the next one is granted.
-pub(crate) async fn m1_an_expired_holder_stops_believing_first(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn m1_an_expired_holder_stops_believing_first(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
-    let place = Place::new(h, shape).await;
-    let mut old = place.client(unrenewed(ttl)).await.lock().await.expect("lock");
+    let fixture = LockFixture::new(h, kind).await;
+    let mut old = fixture.client(unrenewed(ttl)).await.lock().await.expect("lock");
     for _ in 0..3 {
-        let next = place.client(unrenewed(ttl)).await;
+        let next = fixture.client(unrenewed(ttl)).await;
         let granted = within(ttl + EPSILON, "the lease ends", next.lock()).await.expect("lock");
         assert!(!old.is_held(), "two believe they hold it");
         assert!(granted.is_held() || now() >= granted.deadline());
@@ -195,11 +195,11 @@ pub(crate) async fn m1_an_expired_holder_stops_believing_first(h: &dyn Harness, 
     }
 }
 
-pub(crate) async fn m2_fencing_token_grows(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn m2_fencing_token_grows(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
-    let place = Place::new(h, shape).await;
-    let clients = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
-    let dying = place.client(unrenewed(ttl)).await;
+    let fixture = LockFixture::new(h, kind).await;
+    let clients = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
+    let dying = fixture.client(unrenewed(ttl)).await;
     let mut tokens = Vec::new();
     for round in 0..40 {
         let guard = clients[round % 2].lock().await.expect("lock");
@@ -216,10 +216,10 @@ pub(crate) async fn m2_fencing_token_grows(h: &dyn Harness, shape: Shape) {
 }
 
 /// M2: renewal keeps the token.
-pub(crate) async fn m2_renewal_keeps_the_token(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let ttl = place.lease(long_ttl(h));
-    let lock = place.client(leased(ttl)).await;
+pub(crate) async fn m2_renewal_keeps_the_token(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let ttl = fixture.lease(long_ttl(h));
+    let lock = fixture.client(leased(ttl)).await;
     let guard = lock.lock().await.expect("lock");
     let token = guard.fencing_token();
     pause(ttl + ttl / 3).await;
@@ -228,9 +228,9 @@ pub(crate) async fn m2_renewal_keeps_the_token(h: &dyn Harness, shape: Shape) {
     assert_eq!(guard.fencing_token(), token);
 }
 
-pub(crate) async fn m3_fencing_token_grows_after_data_loss(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let lock = place.client(HoldOptions::default()).await;
+pub(crate) async fn m3_fencing_token_grows_after_data_loss(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(HoldOptions::default()).await;
     let mut largest = None;
     for _ in 0..20 {
         let guard = lock.lock().await.expect("lock");
@@ -240,7 +240,7 @@ pub(crate) async fn m3_fencing_token_grows_after_data_loss(h: &dyn Harness, shap
     if !h.lose_data().await {
         return cannot_show("this harness cannot lose the store's data");
     }
-    let fresh = place.client(HoldOptions::default()).await;
+    let fresh = fixture.client(HoldOptions::default()).await;
     for lock in [fresh, lock] {
         let guard = lock.lock().await.expect("lock");
         assert!(Some(guard.fencing_token()) > largest, "{:?} after {largest:?}", guard.fencing_token());
@@ -250,14 +250,14 @@ pub(crate) async fn m3_fencing_token_grows_after_data_loss(h: &dyn Harness, shap
 }
 
 /// M7: each dead holder costs its own lease and no more.
-pub(crate) async fn m7_dead_holders_in_a_row_cost_a_lease_each(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn m7_dead_holders_in_a_row_cost_a_lease_each(h: &dyn Harness, kind: LockKind) {
     const DEAD: u32 = 3;
     let ttl = h.ttl();
-    let place = Place::new(h, shape).await;
-    let live = place.client(HoldOptions::default()).await;
+    let fixture = LockFixture::new(h, kind).await;
+    let live = fixture.client(HoldOptions::default()).await;
     let mut locks = Vec::new();
     for _ in 0..DEAD {
-        let lock = place.client(unrenewed(ttl)).await;
+        let lock = fixture.client(unrenewed(ttl)).await;
         // It has connected by now: all are to queue within the first lease.
         lock.queue_of(0).await;
         locks.push(lock);
@@ -284,13 +284,13 @@ pub(crate) async fn m7_dead_holders_in_a_row_cost_a_lease_each(h: &dyn Harness, 
 }
 
 /// M9: a resource in this process refuses the older token, and the same token from another ticket.
-pub(crate) async fn m9_a_fenced_value_refuses_the_older_holder(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn m9_a_fenced_value_refuses_the_older_holder(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
-    let place = Place::new(h, shape).await;
-    let paused = place.client(unrenewed(ttl)).await.lock().await.expect("lock");
+    let fixture = LockFixture::new(h, kind).await;
+    let paused = fixture.client(unrenewed(ttl)).await.lock().await.expect("lock");
     let value = Fenced::new(Vec::new());
     value.write(paused.fencing_token(), paused.ticket(), |log| log.push("first")).expect("the only holder");
-    let lock = place.client(HoldOptions::default()).await;
+    let lock = fixture.client(HoldOptions::default()).await;
     let next = within(ttl + EPSILON, "the lease ends", lock.lock()).await.expect("lock");
     value.write(next.fencing_token(), next.ticket(), |log| log.push("second")).expect("the newer holder");
     let late = value.write(paused.fencing_token(), paused.ticket(), |log| log.push("late"));

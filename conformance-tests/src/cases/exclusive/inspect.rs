@@ -5,25 +5,25 @@ use std::time::Duration;
 
 use stanchion_core::{ErrorKind, HoldOptions};
 
-use super::super::shape::{Place, Shape};
+use super::super::lock_fixture::{LockFixture, LockKind};
 use crate::harness::Harness;
 use crate::support::{EPSILON, TICK, kind_of, now, pause, spawn, unrenewed, within};
 
-pub(crate) async fn c23_inspect_tells_the_holder(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let ttl = place.lease(Duration::from_secs(20));
+pub(crate) async fn c23_inspect_tells_the_holder(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let ttl = fixture.lease(Duration::from_secs(20));
     let mut options = unrenewed(ttl);
     options.label = Some(Arc::from("host-7 {\"pid\": 42} \u{1f512}"));
-    let lock = place.client(options).await;
-    let mut witness = place.client(HoldOptions::default()).await;
+    let lock = fixture.client(options).await;
+    let mut witness = fixture.client(HoldOptions::default()).await;
     assert!(witness.inspect().await.expect("inspect").holders.is_empty(), "nobody yet");
     let before = now();
     let guard = lock.lock().await.expect("lock");
     let granted = now();
     pause(Duration::from_millis(60)).await;
-    if place.is_kept_by_session() {
+    if fixture.is_kept_by_session() {
         let state = witness.inspect().await.expect("inspect");
-        assert!(place.tells(&state, &[guard.ticket()]) && state.waiters == 0, "{state:?}");
+        assert!(fixture.tells(&state, &[guard.ticket()]) && state.waiters == 0, "{state:?}");
         // The rest is known in the holder's own process.
         witness = lock;
     }
@@ -44,17 +44,17 @@ pub(crate) async fn c23_inspect_tells_the_holder(h: &dyn Harness, shape: Shape) 
     assert!(witness.inspect().await.expect("inspect").holders.is_empty(), "nobody any more");
 }
 
-pub(crate) async fn c23_inspect_counts_the_waiters(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let lock = place.client(HoldOptions::default()).await;
-    let witness = place.client(HoldOptions::default()).await;
+pub(crate) async fn c23_inspect_counts_the_waiters(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(HoldOptions::default()).await;
+    let witness = fixture.client(HoldOptions::default()).await;
     let guard = lock.lock().await.expect("lock");
     let mut waiters = Vec::new();
     // In turn by the witness and by the other client, which of a queue tells its own part.
     let queue_of = async |number: u64| {
         let (own, others) = (number.div_ceil(2), number / 2);
-        witness.queue_of(place.seen_waiting(own, others)).await;
-        lock.queue_of(place.seen_waiting(others, own)).await;
+        witness.queue_of(fixture.seen_waiting(own, others)).await;
+        lock.queue_of(fixture.seen_waiting(others, own)).await;
     };
     for number in 1..=5 {
         let lock = if number % 2 == 0 { lock.clone() } else { witness.clone() };
@@ -68,11 +68,11 @@ pub(crate) async fn c23_inspect_counts_the_waiters(h: &dyn Harness, shape: Shape
     guard.release().await.expect("release");
 }
 
-pub(crate) async fn c23_expired_holds_do_not_count(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c23_expired_holds_do_not_count(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
-    let place = Place::new(h, shape).await;
-    let witness = place.client(HoldOptions::default()).await;
-    let guard = place.client(unrenewed(ttl)).await.lock().await.expect("lock");
+    let fixture = LockFixture::new(h, kind).await;
+    let witness = fixture.client(HoldOptions::default()).await;
+    let guard = fixture.client(unrenewed(ttl)).await.lock().await.expect("lock");
     assert_eq!(witness.inspect().await.expect("inspect").holders.len(), 1);
     pause(ttl + TICK).await;
     assert!(witness.inspect().await.expect("inspect").holders.is_empty());
@@ -80,11 +80,11 @@ pub(crate) async fn c23_expired_holds_do_not_count(h: &dyn Harness, shape: Shape
 }
 
 /// C21: an error says what was tried, where, on which name, and why it ended, in one line.
-pub(crate) async fn c21_an_error_says_what_where_and_why(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c21_an_error_says_what_where_and_why(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
-    let place = Place::new(h, shape).await;
+    let fixture = LockFixture::new(h, kind).await;
     let store = h.store().await;
-    let lock = place.open(&store, unrenewed(ttl));
+    let lock = fixture.open(&store, unrenewed(ttl));
     let guard = lock.lock().await.expect("lock");
     within(ttl + EPSILON, "the lease ends", guard.lost()).await;
     pause(EPSILON).await;
@@ -92,13 +92,13 @@ pub(crate) async fn c21_an_error_says_what_where_and_why(h: &dyn Harness, shape:
     assert_eq!(error.kind(), ErrorKind::Lost);
     assert_eq!(error.operation(), Some("release"));
     assert_eq!(error.store(), Some(store.capabilities().store));
-    assert_eq!(error.name(), Some(place.name()));
+    assert_eq!(error.name(), Some(fixture.name()));
     assert!(!error.is_retryable());
     let line = error.to_string();
-    assert!(!line.contains('\n') && line.contains("release") && line.contains(place.name()), "{line}");
+    assert!(!line.contains('\n') && line.contains("release") && line.contains(fixture.name()), "{line}");
 
     let error = lock.attach(stanchion_core::Ticket::random()).await.expect_err("nothing to attach");
-    assert_eq!((error.operation(), error.name()), (Some("attach"), Some(place.name())));
-    let kind = if place.is_kept_by_session() { ErrorKind::Unsupported } else { ErrorKind::Lost };
+    assert_eq!((error.operation(), error.name()), (Some("attach"), Some(fixture.name())));
+    let kind = if fixture.is_kept_by_session() { ErrorKind::Unsupported } else { ErrorKind::Lost };
     assert_eq!(kind_of::<()>(Err(error)), Some(kind));
 }

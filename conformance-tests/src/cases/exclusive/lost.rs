@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use stanchion_core::{ErrorKind, HoldOptions};
 
-use super::super::shape::{Place, Shape};
+use super::super::lock_fixture::{LockFixture, LockKind};
 use crate::harness::Harness;
 use crate::support::{
     AT_ONCE, CANCELLED, EPSILON, POLL_FLOOR, TICK, belief, cannot_show, join_all, kind_of, leased, long_ttl,
     now, pause, spawn, unrenewed, within,
 };
 
-pub(crate) async fn c9_lost_resolves_at_the_deadline(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let guard = place.client(unrenewed(h.ttl())).await.lock().await.expect("lock");
+pub(crate) async fn c9_lost_resolves_at_the_deadline(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let guard = fixture.client(unrenewed(h.ttl())).await.lock().await.expect("lock");
     let deadline = guard.deadline();
     let limit = deadline.saturating_duration_since(now()) + EPSILON;
     within(limit, "lost() at D", guard.lost()).await;
@@ -23,11 +23,11 @@ pub(crate) async fn c9_lost_resolves_at_the_deadline(h: &dyn Harness, shape: Sha
     assert!(!guard.is_held());
 }
 
-pub(crate) async fn c9_lost_never_resolves_while_renewed(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let ttl = place.lease(long_ttl(h));
-    let lock = place.client(leased(ttl)).await;
-    let other = place.client(leased(ttl)).await;
+pub(crate) async fn c9_lost_never_resolves_while_renewed(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let ttl = fixture.lease(long_ttl(h));
+    let lock = fixture.client(leased(ttl)).await;
+    let other = fixture.client(leased(ttl)).await;
     let guard = lock.lock().await.expect("lock");
     tokio::select! {
         () = guard.lost() => panic!("lost while its renewals succeed"),
@@ -37,10 +37,10 @@ pub(crate) async fn c9_lost_never_resolves_while_renewed(h: &dyn Harness, shape:
     guard.release().await.expect("held to the end");
 }
 
-pub(crate) async fn c9_a_lost_guard_stays_lost(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c9_a_lost_guard_stays_lost(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
-    let place = Place::new(h, shape).await;
-    let lock = place.client(unrenewed(ttl)).await;
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(unrenewed(ttl)).await;
     let guard = lock.lock().await.expect("lock");
     within(belief(ttl) + EPSILON, "lost() at D", guard.lost()).await;
     let next = within(ttl + EPSILON, "the lease ends", lock.lock()).await.expect("lock again");
@@ -53,11 +53,11 @@ pub(crate) async fn c9_a_lost_guard_stays_lost(h: &dyn Harness, shape: Shape) {
 }
 
 /// C9: once the store says the hold is gone, the next renewal tells.
-pub(crate) async fn c9_m8_a_forced_release_is_told_in_a_third_of_the_lease(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let ttl = place.lease(long_ttl(h));
-    let lock = place.client(leased(ttl)).await;
-    let operator = place.client(leased(ttl)).await;
+pub(crate) async fn c9_m8_a_forced_release_is_told_in_a_third_of_the_lease(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let ttl = fixture.lease(long_ttl(h));
+    let lock = fixture.client(leased(ttl)).await;
+    let operator = fixture.client(leased(ttl)).await;
     let guard = lock.lock().await.expect("lock");
     assert!(operator.force(guard.ticket()).await.expect("force"), "somebody held it");
     let told = async {
@@ -72,13 +72,13 @@ pub(crate) async fn c9_m8_a_forced_release_is_told_in_a_third_of_the_lease(h: &d
     next.release().await.expect("the old holder harmed nobody");
 }
 
-pub(crate) async fn m8_force_tells_whether_somebody_held(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let lock = place.client(HoldOptions::default()).await;
+pub(crate) async fn m8_force_tells_whether_somebody_held(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(HoldOptions::default()).await;
     let guard = lock.lock().await.expect("lock");
     let ticket = guard.ticket();
     assert!(lock.force(ticket).await.expect("force"));
-    if matches!(shape, Shape::Mutex) {
+    if matches!(kind, LockKind::Mutex) {
         assert!(!lock.force(ticket).await.expect("force"), "nobody held it");
     } else {
         assert!(!lock.force(ticket).await.expect("force"), "the ticket held nothing");
@@ -91,10 +91,10 @@ pub(crate) async fn m8_force_tells_whether_somebody_held(h: &dyn Harness, shape:
 }
 
 /// C9: data loss is an unsafe fault; the holder is told all the same.
-pub(crate) async fn c9_a_holder_is_told_of_data_loss(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let ttl = place.lease(long_ttl(h));
-    let guard = place.client(leased(ttl)).await.lock().await.expect("lock");
+pub(crate) async fn c9_a_holder_is_told_of_data_loss(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let ttl = fixture.lease(long_ttl(h));
+    let guard = fixture.client(leased(ttl)).await.lock().await.expect("lock");
     if !h.lose_data().await {
         return cannot_show("this harness cannot lose the store's data");
     }
@@ -104,10 +104,10 @@ pub(crate) async fn c9_a_holder_is_told_of_data_loss(h: &dyn Harness, shape: Sha
 }
 
 /// C18: a store that comes back, were it without its data, is used again by all who wait and all who come.
-pub(crate) async fn c18_clients_go_on_after_data_loss(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let holder = place.client(HoldOptions::default()).await;
-    let clients = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
+pub(crate) async fn c18_clients_go_on_after_data_loss(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let holder = fixture.client(HoldOptions::default()).await;
+    let clients = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
     let guard = holder.lock().await.expect("lock");
     let mut waiting = Vec::new();
     for (number, lock) in clients.iter().cloned().enumerate() {
@@ -127,9 +127,9 @@ pub(crate) async fn c18_clients_go_on_after_data_loss(h: &dyn Harness, shape: Sh
     drop(guard);
 }
 
-pub(crate) async fn m4_run_gives_the_output(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let guard = place.client(HoldOptions::default()).await.lock().await.expect("lock");
+pub(crate) async fn m4_run_gives_the_output(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let guard = fixture.client(HoldOptions::default()).await.lock().await.expect("lock");
     let output = guard.run(async {
         pause(Duration::from_millis(5)).await;
         42
@@ -147,9 +147,9 @@ impl Drop for DropFlag {
     }
 }
 
-pub(crate) async fn m4_run_drops_the_future_at_the_deadline(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let guard = place.client(unrenewed(h.ttl())).await.lock().await.expect("lock");
+pub(crate) async fn m4_run_drops_the_future_at_the_deadline(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let guard = fixture.client(unrenewed(h.ttl())).await.lock().await.expect("lock");
     let deadline = guard.deadline();
     let dropped = Arc::new(AtomicBool::new(false));
     let steps = Arc::new(AtomicU64::new(0));
@@ -170,11 +170,11 @@ pub(crate) async fn m4_run_drops_the_future_at_the_deadline(h: &dyn Harness, sha
     assert!(steps.load(Ordering::SeqCst) > 1, "it ran until then");
 }
 
-pub(crate) async fn m4_run_drops_the_future_at_the_loss(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let ttl = place.lease(long_ttl(h));
-    let guard = place.client(leased(ttl)).await.lock().await.expect("lock");
-    let operator = place.client(leased(ttl)).await;
+pub(crate) async fn m4_run_drops_the_future_at_the_loss(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let ttl = fixture.lease(long_ttl(h));
+    let guard = fixture.client(leased(ttl)).await.lock().await.expect("lock");
+    let operator = fixture.client(leased(ttl)).await;
     let dropped = Arc::new(AtomicBool::new(false));
     let flag = DropFlag(Arc::clone(&dropped));
     let work = async move {
@@ -185,7 +185,7 @@ pub(crate) async fn m4_run_drops_the_future_at_the_loss(h: &dyn Harness, shape: 
         pause(Duration::from_millis(20)).await;
         operator.force(guard.ticket()).await.expect("force")
     };
-    let limit = place.forcing() + ttl / 3 + EPSILON + EPSILON;
+    let limit = fixture.forcing() + ttl / 3 + EPSILON + EPSILON;
     let (stopped, forced) =
         within(limit, "run ends at the loss", async { tokio::join!(guard.run(work), force) }).await;
     assert!(forced);
@@ -194,10 +194,10 @@ pub(crate) async fn m4_run_drops_the_future_at_the_loss(h: &dyn Harness, shape: 
 }
 
 /// C9: neither a release nor another handle's doings resolve `lost()` of a hold that is alive.
-pub(crate) async fn c9_lost_is_of_this_hold_alone(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let neighbour = Place::new(h, shape).await;
-    let lock = place.client(HoldOptions::default()).await;
+pub(crate) async fn c9_lost_is_of_this_hold_alone(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let neighbour = LockFixture::new(h, kind).await;
+    let lock = fixture.client(HoldOptions::default()).await;
     let guard = lock.lock().await.expect("lock");
     let doings = async {
         for _ in 0..5 {

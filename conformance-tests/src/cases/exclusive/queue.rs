@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use stanchion_core::{ErrorKind, HoldOptions};
 
-use super::super::shape::{Lock, Place, Shape};
+use super::super::lock_fixture::{Lock, LockFixture, LockKind};
 use crate::harness::Harness;
 use crate::support::{
     AT_ONCE, BRIEF, CANCELLED, EPSILON, IDLE, POLL_FLOOR, Stopwatch, cannot_show, join_all, kind_of, now,
@@ -34,10 +34,10 @@ async fn hand_overs(locks: [&Lock; 2], count: usize) -> Duration {
 
 /// C14: by a push where the store has wake-ups, by the poll floor at the latest. Polls would take nearly the whole floor
 /// each time, and twice the bound in sum where a process asks three times in a second.
-pub(crate) async fn c14_a_release_wakes_the_next_waiter(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c14_a_release_wakes_the_next_waiter(h: &dyn Harness, kind: LockKind) {
     const COUNT: u32 = 24;
-    let place = Place::new(h, shape).await;
-    let locks = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
+    let fixture = LockFixture::new(h, kind).await;
+    let locks = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
     let sum = hand_overs([&locks[0], &locks[1]], COUNT as usize).await;
     if h.store().await.capabilities().wake_ups {
         assert!(sum <= POLL_FLOOR * COUNT / 8, "pushed, not polled: {sum:?} for {COUNT}");
@@ -47,13 +47,13 @@ pub(crate) async fn c14_a_release_wakes_the_next_waiter(h: &dyn Harness, shape: 
 /// M6: a whole queue moves on from release to release. By polls each of the two clients would be granted once in a poll
 /// floor: six times the bound, and twice where a process asks three times in a second. How many milliseconds a
 /// hand-over takes is a target of the benchmarks.
-pub(crate) async fn m6_the_next_waiter_runs_at_the_release(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn m6_the_next_waiter_runs_at_the_release(h: &dyn Harness, kind: LockKind) {
     const WAITERS: u32 = 40;
-    let place = Place::new(h, shape).await;
+    let fixture = LockFixture::new(h, kind).await;
     if !h.store().await.capabilities().wake_ups {
         return cannot_show("the store declares no wake-ups");
     }
-    let clients = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
+    let clients = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
     let held = clients[0].lock().await.expect("lock");
     let mut waiters = Vec::new();
     let mut queued = [0, 0];
@@ -64,7 +64,7 @@ pub(crate) async fn m6_the_next_waiter_runs_at_the_release(h: &dyn Harness, shap
         waiters.push(spawn(async move {
             waiter.lock().await.expect("lock").release().await.expect("release");
         }));
-        let seen = place.seen_waiting(queued[client], queued[1 - client]);
+        let seen = fixture.seen_waiting(queued[client], queued[1 - client]);
         clients[client].queue_of(seen).await;
     }
     let watch = Stopwatch::start();
@@ -75,11 +75,11 @@ pub(crate) async fn m6_the_next_waiter_runs_at_the_release(h: &dyn Harness, shap
 }
 
 /// C15: what many waiters cost is counted where the store can be watched; here they are all served.
-pub(crate) async fn c15_many_waiters_are_all_served(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c15_many_waiters_are_all_served(h: &dyn Harness, kind: LockKind) {
     // Without wake-ups each grant may take a poll.
     let count = if h.store().await.capabilities().wake_ups { 200 } else { 24 };
-    let place = Place::new(h, shape).await;
-    let lock = place.client(HoldOptions::default()).await;
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(HoldOptions::default()).await;
     let guard = lock.lock().await.expect("lock");
     let waiters = (0..count).map(|_| {
         let lock = lock.clone();
@@ -89,15 +89,15 @@ pub(crate) async fn c15_many_waiters_are_all_served(h: &dyn Harness, shape: Shap
     lock.queue_of(count).await;
     guard.release().await.expect("release");
     within(Duration::from_secs(20), "all waiters", join_all(waiters)).await;
-    place.settles(&lock, None).await;
+    fixture.settles(&lock, None).await;
 }
 
 /// C16: in the order of arrival at the store, whichever client they came by.
-pub(crate) async fn c16_first_come_first_served(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c16_first_come_first_served(h: &dyn Harness, kind: LockKind) {
     const WAITERS: u64 = 64;
     let client_of = |number: u64| usize::from(number / 2 % 2 == 1);
-    let place = Place::new(h, shape).await;
-    let clients = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
+    let fixture = LockFixture::new(h, kind).await;
+    let clients = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
     let guard = clients[0].lock().await.expect("lock");
     let served = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = Vec::new();
@@ -107,7 +107,7 @@ pub(crate) async fn c16_first_come_first_served(h: &dyn Harness, shape: Shape) {
         let lock = &clients[client_of(number)];
         queued[client_of(number)] += 1;
         let own = queued[client_of(number)];
-        let seen = place.seen_waiting(own, number + 1 - own);
+        let seen = fixture.seen_waiting(own, number + 1 - own);
         let waiter = lock.clone();
         let served = Arc::clone(&served);
         waiters.push(spawn(async move {
@@ -120,7 +120,7 @@ pub(crate) async fn c16_first_come_first_served(h: &dyn Harness, shape: Shape) {
     guard.release().await.expect("release");
     within(Duration::from_secs(20), "all waiters", join_all(waiters)).await;
     let mut served = served.lock().expect("no panic while it is held").clone();
-    if place.is_kept_by_session() {
+    if fixture.is_kept_by_session() {
         // One session waits for all of a process: the order is that of the process.
         served.sort_by_key(|number| client_of(*number));
         let of = |client| (0..WAITERS).filter(move |number| client_of(*number) == client);
@@ -131,11 +131,11 @@ pub(crate) async fn c16_first_come_first_served(h: &dyn Harness, shape: Shape) {
 }
 
 /// C16: a release does not let a newcomer in before those who queue.
-pub(crate) async fn c16_try_lock_says_no_while_a_live_waiter_queues(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let holder = place.client(HoldOptions::default()).await;
-    let newcomer = place.client(HoldOptions::default()).await;
-    let waiter = place.client(HoldOptions::default()).await;
+pub(crate) async fn c16_try_lock_says_no_while_a_live_waiter_queues(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let holder = fixture.client(HoldOptions::default()).await;
+    let newcomer = fixture.client(HoldOptions::default()).await;
+    let waiter = fixture.client(HoldOptions::default()).await;
     for _ in 0..20 {
         let guard = holder.lock().await.expect("lock");
         let lock = waiter.clone();
@@ -156,10 +156,10 @@ pub(crate) async fn c16_try_lock_says_no_while_a_live_waiter_queues(h: &dyn Harn
     }
 }
 
-pub(crate) async fn c17_a_time_limit_is_kept(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let holder = place.client(HoldOptions::default()).await;
-    let lock = place.client(HoldOptions::default()).await;
+pub(crate) async fn c17_a_time_limit_is_kept(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let holder = fixture.client(HoldOptions::default()).await;
+    let lock = fixture.client(HoldOptions::default()).await;
     let guard = holder.lock().await.expect("lock");
     for limit in [
         Duration::ZERO,
@@ -181,13 +181,13 @@ pub(crate) async fn c17_a_time_limit_is_kept(h: &dyn Harness, shape: Shape) {
         assert!(now() - start >= limit, "of {limit:?}: gave up {:?} early", limit - (now() - start));
     }
     guard.release().await.expect("release");
-    place.settles(&holder, None).await;
+    fixture.settles(&holder, None).await;
 }
 
-pub(crate) async fn c17_limit_zero_is_one_attempt(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let lock = place.client(HoldOptions::default()).await;
-    let other = place.client(HoldOptions::default()).await;
+pub(crate) async fn c17_limit_zero_is_one_attempt(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(HoldOptions::default()).await;
+    let other = fixture.client(HoldOptions::default()).await;
     for _ in 0..3 {
         let attempt = within(EPSILON, "one attempt", lock.try_lock_for(Duration::ZERO)).await;
         let guard = attempt.expect("a definite answer").expect("free");
@@ -198,10 +198,10 @@ pub(crate) async fn c17_limit_zero_is_one_attempt(h: &dyn Harness, shape: Shape)
 }
 
 /// C17: the longest limit there is neither overflows nor is taken for none.
-pub(crate) async fn c17_a_huge_limit_waits(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let holder = place.client(HoldOptions::default()).await;
-    let lock = place.client(HoldOptions::default()).await;
+pub(crate) async fn c17_a_huge_limit_waits(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let holder = fixture.client(HoldOptions::default()).await;
+    let lock = fixture.client(HoldOptions::default()).await;
     let guard = lock.try_lock_for(Duration::MAX).await.expect("a definite answer").expect("free");
     let mut waiting = Box::pin(holder.try_lock_for(Duration::MAX));
     stays_pending(IDLE, "the name is held", &mut waiting).await;
@@ -211,11 +211,11 @@ pub(crate) async fn c17_a_huge_limit_waits(h: &dyn Harness, shape: Shape) {
 }
 
 /// C17: a call whose limit is about to end is not granted behind its caller's back.
-pub(crate) async fn c17_a_release_at_the_limit_is_not_lost(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c17_a_release_at_the_limit_is_not_lost(h: &dyn Harness, kind: LockKind) {
     let limit = BRIEF;
-    let place = Place::new(h, shape).await;
-    let holder = place.client(HoldOptions::default()).await;
-    let lock = place.client(HoldOptions::default()).await;
+    let fixture = LockFixture::new(h, kind).await;
+    let holder = fixture.client(HoldOptions::default()).await;
+    let lock = fixture.client(HoldOptions::default()).await;
     for offset in [0, 100, 480, 495, 498, 499, 500, 501, 502, 505] {
         let guard = holder.lock().await.expect("lock");
         let waiter = lock.clone();
@@ -225,17 +225,17 @@ pub(crate) async fn c17_a_release_at_the_limit_is_not_lost(h: &dyn Harness, shap
         if let Some(granted) = within(limit + EPSILON, "the limit", waiting.join()).await {
             granted.release().await.expect("release");
         }
-        place.settles(&holder, None).await;
+        fixture.settles(&holder, None).await;
     }
 }
 
 /// C26: the queue has a bound, and a place that becomes free can be taken again.
-pub(crate) async fn c26_a_full_queue_refuses(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c26_a_full_queue_refuses(h: &dyn Harness, kind: LockKind) {
     let mut options = HoldOptions::default();
     options.max_waiters = Some(2);
-    let place = Place::new(h, shape).await;
-    let lock = place.client(options.clone()).await;
-    let other = place.client(options).await;
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(options.clone()).await;
+    let other = fixture.client(options).await;
     let guard = lock.lock().await.expect("lock");
     let queue = |lock: &Lock| {
         let lock = lock.clone();

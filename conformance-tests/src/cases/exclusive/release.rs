@@ -5,44 +5,44 @@ use std::time::Duration;
 
 use stanchion_core::{ErrorKind, HoldOptions};
 
-use super::super::shape::{Place, Shape};
+use super::super::lock_fixture::{LockFixture, LockKind};
 use crate::harness::Harness;
 use crate::support::{
     AT_ONCE, EPSILON, QUEUED, Stopwatch, belief, kind_of, leased, now, on_another_runtime, on_bare_thread,
     pause, spawn, unrenewed, within,
 };
 
-pub(crate) async fn c11_a_stale_release_is_lost_and_frees_nobody(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c11_a_stale_release_is_lost_and_frees_nobody(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
-    let place = Place::new(h, shape).await;
-    let stale = place.client(unrenewed(ttl)).await.lock().await.expect("lock");
-    let other = place.client(HoldOptions::default()).await;
+    let fixture = LockFixture::new(h, kind).await;
+    let stale = fixture.client(unrenewed(ttl)).await.lock().await.expect("lock");
+    let other = fixture.client(HoldOptions::default()).await;
     let guard = within(ttl + EPSILON, "the lease ends", other.lock()).await.expect("lock");
     assert_eq!(kind_of(stale.release().await), Some(ErrorKind::Lost));
     assert!(other.try_lock().await.expect("a definite answer").is_none(), "the new holder was not freed");
     let state = other.inspect().await.expect("inspect");
-    assert!(place.tells(&state, &[guard.ticket()]), "{state:?}");
+    assert!(fixture.tells(&state, &[guard.ticket()]), "{state:?}");
     assert!(guard.is_held());
     guard.release().await.expect("still the holder's own");
 }
 
 /// C11: a guard whose hold is gone reports it also where nobody came after.
-pub(crate) async fn c11_a_late_release_is_lost(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c11_a_late_release_is_lost(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
-    let place = Place::new(h, shape).await;
-    let late = place.client(unrenewed(ttl)).await.lock().await.expect("lock");
+    let fixture = LockFixture::new(h, kind).await;
+    let late = fixture.client(unrenewed(ttl)).await.lock().await.expect("lock");
     pause(ttl + EPSILON).await;
     assert_eq!(kind_of(late.release().await), Some(ErrorKind::Lost));
 }
 
-pub(crate) async fn c11_the_same_object_locked_again_is_not_freed(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c11_the_same_object_locked_again_is_not_freed(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
-    let place = Place::new(h, shape).await;
+    let fixture = LockFixture::new(h, kind).await;
     let store = h.store().await;
-    let lock = place.open(&store, unrenewed(ttl));
+    let lock = fixture.open(&store, unrenewed(ttl));
     let released = lock.lock().await.expect("lock");
     let dropped = within(ttl + EPSILON, "the lease ends", lock.lock()).await.expect("lock");
-    let lasting = place.open(&store, HoldOptions::default());
+    let lasting = fixture.open(&store, HoldOptions::default());
     let guard = within(ttl + EPSILON, "the lease ends", lasting.lock()).await.expect("lock");
     assert_eq!(kind_of(released.release().await), Some(ErrorKind::Lost));
     drop(dropped);
@@ -51,10 +51,10 @@ pub(crate) async fn c11_the_same_object_locked_again_is_not_freed(h: &dyn Harnes
     guard.release().await.expect("still the holder's own");
 }
 
-pub(crate) async fn c12_release_frees_at_once(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let lock = place.client(HoldOptions::default()).await;
-    let other = place.client(HoldOptions::default()).await;
+pub(crate) async fn c12_release_frees_at_once(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(HoldOptions::default()).await;
+    let other = fixture.client(HoldOptions::default()).await;
     for _ in 0..10 {
         lock.lock().await.expect("lock").release().await.expect("release");
         let guard = other.try_lock().await.expect("a definite answer").expect("free when release returned");
@@ -62,10 +62,10 @@ pub(crate) async fn c12_release_frees_at_once(h: &dyn Harness, shape: Shape) {
     }
 }
 
-pub(crate) async fn c12_drop_queues_the_release(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let lock = place.client(HoldOptions::default()).await;
-    let other = place.client(HoldOptions::default()).await;
+pub(crate) async fn c12_drop_queues_the_release(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(HoldOptions::default()).await;
+    let other = fixture.client(HoldOptions::default()).await;
     let guard = lock.lock().await.expect("lock");
     let watch = Stopwatch::start();
     drop(guard);
@@ -76,10 +76,10 @@ pub(crate) async fn c12_drop_queues_the_release(h: &dyn Harness, shape: Shape) {
     within(QUEUED, "the dropped release", lock.lock()).await.expect("lock");
 }
 
-pub(crate) async fn c12_drop_works_without_a_runtime(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let lock = place.client(HoldOptions::default()).await;
-    let other = place.client(HoldOptions::default()).await;
+pub(crate) async fn c12_drop_works_without_a_runtime(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(HoldOptions::default()).await;
+    let other = fixture.client(HoldOptions::default()).await;
     let guard = lock.lock().await.expect("lock");
     on_bare_thread(move || drop(guard)).expect("no panic without a runtime");
     let guard = within(QUEUED, "released from a bare thread", other.lock()).await.expect("lock");
@@ -93,12 +93,12 @@ pub(crate) async fn c12_drop_works_without_a_runtime(h: &dyn Harness, shape: Sha
 }
 
 /// C12: the release runs although the runtime that locked has ended.
-pub(crate) async fn c12_drop_outlives_the_runtime(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let other = place.client(HoldOptions::default()).await;
+pub(crate) async fn c12_drop_outlives_the_runtime(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let other = fixture.client(HoldOptions::default()).await;
     let (lock, guard) = on_another_runtime(|runtime| {
         runtime.drive(async {
-            let lock = place.client(HoldOptions::default()).await;
+            let lock = fixture.client(HoldOptions::default()).await;
             let guard = lock.lock().await.expect("lock");
             (lock, guard)
         })
@@ -110,11 +110,11 @@ pub(crate) async fn c12_drop_outlives_the_runtime(h: &dyn Harness, shape: Shape)
 }
 
 /// C12: a task that holds is dropped by the runtime's shutdown, together with its store object.
-pub(crate) async fn c12_a_runtime_shutting_down_releases(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let other = place.client(HoldOptions::default()).await;
+pub(crate) async fn c12_a_runtime_shutting_down_releases(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let other = fixture.client(HoldOptions::default()).await;
     on_another_runtime(|runtime| {
-        let lock = runtime.drive(place.client(HoldOptions::default()));
+        let lock = runtime.drive(fixture.client(HoldOptions::default()));
         runtime.drive(async {
             let (locked, has_locked) = tokio::sync::oneshot::channel();
             let task = spawn(async move {
@@ -129,12 +129,12 @@ pub(crate) async fn c12_a_runtime_shutting_down_releases(h: &dyn Harness, shape:
     within(QUEUED, "released by the shutdown", other.lock()).await.expect("lock");
 }
 
-pub(crate) async fn c12_close_releases_and_refuses(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c12_close_releases_and_refuses(h: &dyn Harness, kind: LockKind) {
     let ttl = Duration::from_secs(30);
-    let place = Place::new(h, shape).await;
-    let busy = Place::new(h, shape).await;
+    let fixture = LockFixture::new(h, kind).await;
+    let busy = LockFixture::new(h, kind).await;
     let store = h.store().await;
-    let lock = place.open(&store, leased(ttl));
+    let lock = fixture.open(&store, leased(ttl));
     let guard = lock.lock().await.expect("lock");
     let held = busy.client(HoldOptions::default()).await.lock().await.expect("lock");
     let queued = busy.open(&store, leased(ttl));
@@ -151,7 +151,7 @@ pub(crate) async fn c12_close_releases_and_refuses(h: &dyn Harness, shape: Shape
     assert_eq!(kind_of(lock.try_lock().await), Some(ErrorKind::Closed));
     assert_eq!(kind_of(store.ping().await), Some(ErrorKind::Closed));
 
-    let other = place.client(HoldOptions::default()).await;
+    let other = fixture.client(HoldOptions::default()).await;
     let next = other.try_lock().await.expect("a definite answer").expect("what it held is free");
     busy.settles(&witness, Some(held.ticket())).await;
     drop(guard);
@@ -164,13 +164,13 @@ pub(crate) async fn c12_close_releases_and_refuses(h: &dyn Harness, shape: Shape
 }
 
 /// C12: the lease frees what nothing else freed.
-pub(crate) async fn c12_a_forgotten_guard_without_renewal_expires(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c12_a_forgotten_guard_without_renewal_expires(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
-    let place = Place::new(h, shape).await;
-    let guard = place.client(unrenewed(ttl)).await.lock().await.expect("lock");
+    let fixture = LockFixture::new(h, kind).await;
+    let guard = fixture.client(unrenewed(ttl)).await.lock().await.expect("lock");
     let deadline = guard.deadline();
     std::mem::forget(guard);
-    let other = place.client(HoldOptions::default()).await;
+    let other = fixture.client(HoldOptions::default()).await;
     within(ttl + EPSILON, "the lease ends", other.lock()).await.expect("lock");
     assert!(now() >= deadline, "not before {:?}", belief(ttl));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use stanchion_core::{ErrorKind, Fenced, HoldOptions, Ticket};
 
-use super::super::shape::{Place, Shape};
+use super::super::lock_fixture::{LockFixture, LockKind};
 use crate::harness::Harness;
 use crate::support::{
     CANCELLED, EPSILON, QUEUED, TICK, belief, kind_of, leased, long_ttl, now, pause, spawn, unrenewed, within,
@@ -12,10 +12,10 @@ use crate::support::{
 
 const LEASE: Duration = Duration::from_secs(20);
 
-pub(crate) async fn c24_attach_takes_the_hold_over(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let from = place.client(HoldOptions::default()).await;
-    let to = place.client(HoldOptions::default()).await;
+pub(crate) async fn c24_attach_takes_the_hold_over(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let from = fixture.client(HoldOptions::default()).await;
+    let to = fixture.client(HoldOptions::default()).await;
     let guard = from.lock().await.expect("lock");
     let (old, token) = (guard.ticket(), guard.fencing_token());
     let detached = guard.detach(LEASE).await.expect("detach");
@@ -33,10 +33,10 @@ pub(crate) async fn c24_attach_takes_the_hold_over(h: &dyn Harness, shape: Shape
 }
 
 /// C24: nobody gets in between, at any time of the hand-over.
-pub(crate) async fn c24_exclusion_is_unbroken(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let clients = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
-    let intruder = place.client(HoldOptions::default()).await;
+pub(crate) async fn c24_exclusion_is_unbroken(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let clients = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
+    let intruder = fixture.client(HoldOptions::default()).await;
     let prober = intruder.clone();
     let mut guard = clients[0].lock().await.expect("lock");
     let probing = spawn(async move {
@@ -61,9 +61,9 @@ pub(crate) async fn c24_exclusion_is_unbroken(h: &dyn Harness, shape: Shape) {
     assert!(next > token);
 }
 
-pub(crate) async fn c24_the_second_attach_is_lost(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let clients = [place.client(HoldOptions::default()).await, place.client(HoldOptions::default()).await];
+pub(crate) async fn c24_the_second_attach_is_lost(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let clients = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
     for round in 0..5 {
         let guard = clients[0].lock().await.expect("lock");
         let detached = guard.detach(LEASE).await.expect("detach");
@@ -86,11 +86,11 @@ pub(crate) async fn c24_the_second_attach_is_lost(h: &dyn Harness, shape: Shape)
     assert_eq!(kind_of(unheard), Some(ErrorKind::Lost));
 }
 
-pub(crate) async fn c24_a_detached_hold_expires_by_its_lease(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c24_a_detached_hold_expires_by_its_lease(h: &dyn Harness, kind: LockKind) {
     let lease = h.ttl() * 2;
-    let place = Place::new(h, shape).await;
-    let lock = place.client(HoldOptions::default()).await;
-    let other = place.client(HoldOptions::default()).await;
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(HoldOptions::default()).await;
+    let other = fixture.client(HoldOptions::default()).await;
     let guard = lock.lock().await.expect("lock");
     let before = now();
     let detached = guard.detach(lease).await.expect("detach");
@@ -101,11 +101,11 @@ pub(crate) async fn c24_a_detached_hold_expires_by_its_lease(h: &dyn Harness, sh
 }
 
 /// C24: detached, it is renewed no more; attached, it is again.
-pub(crate) async fn c24_an_attached_hold_is_renewed(h: &dyn Harness, shape: Shape) {
-    let place = Place::new(h, shape).await;
-    let ttl = place.lease(long_ttl(h));
-    let from = place.client(leased(ttl)).await;
-    let to = place.client(leased(ttl)).await;
+pub(crate) async fn c24_an_attached_hold_is_renewed(h: &dyn Harness, kind: LockKind) {
+    let fixture = LockFixture::new(h, kind).await;
+    let ttl = fixture.lease(long_ttl(h));
+    let from = fixture.client(leased(ttl)).await;
+    let to = fixture.client(leased(ttl)).await;
     let detached = from.lock().await.expect("lock").detach(LEASE).await.expect("detach");
     let before = now();
     let attached = to.attach(detached).await.expect("attach");
@@ -121,25 +121,25 @@ pub(crate) async fn c24_an_attached_hold_is_renewed(h: &dyn Harness, shape: Shap
 }
 
 /// C24: what could not be detached is released.
-pub(crate) async fn c24_a_refused_detach_releases(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c24_a_refused_detach_releases(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
-    let place = Place::new(h, shape).await;
-    let lock = place.client(HoldOptions::default()).await;
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(HoldOptions::default()).await;
     for lease in [Duration::ZERO, Duration::from_millis(99), Duration::from_secs(24 * 60 * 60 + 1)] {
         let guard = within(QUEUED, "released after the refusal", lock.lock()).await.expect("lock");
         assert_eq!(kind_of(guard.detach(lease).await), Some(ErrorKind::InvalidArgument));
     }
-    place.settles(&lock, None).await;
-    let gone = place.client(unrenewed(ttl)).await.lock().await.expect("lock");
+    fixture.settles(&lock, None).await;
+    let gone = fixture.client(unrenewed(ttl)).await.lock().await.expect("lock");
     pause(ttl + EPSILON).await;
     assert_eq!(kind_of(gone.detach(LEASE).await), Some(ErrorKind::Lost));
 }
 
 /// C4, C24: an attach that was dropped leaves nothing held for ever: the hold stays detached or is released.
-pub(crate) async fn c4_c24_a_dropped_attach_keeps_no_hold(h: &dyn Harness, shape: Shape) {
+pub(crate) async fn c4_c24_a_dropped_attach_keeps_no_hold(h: &dyn Harness, kind: LockKind) {
     let lease = h.ttl() * 2;
-    let place = Place::new(h, shape).await;
-    let lock = place.client(HoldOptions::default()).await;
+    let fixture = LockFixture::new(h, kind).await;
+    let lock = fixture.client(HoldOptions::default()).await;
     for polls in 0..12 {
         let detached = lock.lock().await.expect("lock").detach(lease).await.expect("detach");
         let cut = crate::support::drop_after(polls, lock.attach(detached)).await;

@@ -90,7 +90,7 @@ pub(super) async fn l5_a_retry_counts_its_waits_from_its_own_time(harness: &dyn 
     let terms = quota(1, SECOND, 2);
     let asks = [take(2), take(1), reserve(Ticket::from(1), 1)];
     let calls = asks.map(|ask| rig.call(terms, ask));
-    let flight = rig.depart();
+    let flight = rig.next_id();
     let start = 1_750_000_000_000_000_u64;
     // On a clock that has gone back since, the waits are no longer than they were.
     for (now, passed) in [(0, 0), (0, 0), (300_000, 300_000), (-700_000, 0), (1_200_000, 1_200_000)] {

@@ -23,7 +23,7 @@ fn reserving(id: u128, cost: u64) -> LimitAsk {
 pub(super) async fn l5_a_retry_is_answered_and_not_charged(harness: &dyn ClockHarness) {
     let (mut rig, terms) = (Rig::new(harness), ten_a_second(10));
     rig.at(HOUR).await;
-    let flight = rig.depart();
+    let flight = rig.next_id();
     let calls = [rig.call(terms, take(7)), rig.call(terms, take(7)), rig.call(terms, reserving(1, 5))];
     let first = all(rig.steps.decide(flight, &calls).await);
     assert_eq!(verdict(&first[1]).retry_after, Some(4 * SECOND / 10));
@@ -71,7 +71,7 @@ pub(super) async fn l5_copies_of_a_flight_at_the_same_time_are_charged_once(harn
     rig.at(HOUR).await;
     for _ in 0..10 {
         rig.next();
-        let flight = rig.depart();
+        let flight = rig.next_id();
         let calls = [rig.call(terms, take(3)), rig.call(terms, reserving(1, 100))];
         let mut copies = JoinSet::new();
         for _ in 0..8 {
@@ -120,7 +120,7 @@ pub(super) async fn l7_a_batch_of_refunds_is_answered_in_its_order(harness: &dyn
         }
         calls.push(call(reserving(id.into(), id % 7)));
     }
-    let flight = rig.depart();
+    let flight = rig.next_id();
     all(rig.steps.decide(flight, &calls).await);
     // The last first, so that each gives all of it back.
     let refund = |id: u64| Refund {

@@ -50,7 +50,7 @@ async fn refund(process: &Process, name: &str, ticket: Ticket) -> u64 {
 
 pub(super) async fn l5_a_flight_is_charged_once_whatever_its_retry_asks(harness: &dyn StepHarness) {
     let (process, mut lane) = (harness.process().await, Lane::new());
-    let flight = lane.depart();
+    let flight = lane.next_id();
     let calls =
         [taking("a", 2), taking("b", 1), taking("a", 2), reserving("a", Ticket::random(), 8), taking("b", 1)];
     let first = decide(&process, flight, &calls).await;
@@ -66,10 +66,10 @@ pub(super) async fn l5_a_flight_is_charged_once_whatever_its_retry_asks(harness:
         "from memory, over the same places"
     );
     // Another lane does not disturb, another flight of this one goes on from there.
-    let other = decide(&process, Lane::new().depart(), &[taking("b", 1)]).await;
+    let other = decide(&process, Lane::new().next_id(), &[taking("b", 1)]).await;
     assert_eq!(remaining(&other[0]), (true, 7));
     assert_eq!(decided(&decide(&process, flight, &calls).await), decided(&first));
-    let next = decide(&process, lane.depart(), &[taking("b", 7), taking("b", 1)]).await;
+    let next = decide(&process, lane.next_id(), &[taking("b", 7), taking("b", 1)]).await;
     assert_eq!([remaining(&next[0]), remaining(&next[1])], [(true, 0), (false, 0)]);
     // A late copy of the first is not charged where it would be seen.
     let late = process.callers.decide(flight, &[taking("b", 1)]).await.remove(0);
@@ -78,7 +78,7 @@ pub(super) async fn l5_a_flight_is_charged_once_whatever_its_retry_asks(harness:
 
 pub(super) async fn l5_l6_the_waits_of_a_remembered_answer_count_from_its_retry(harness: &dyn StepHarness) {
     const LATER: Duration = Duration::from_millis(300);
-    let (process, flight) = (harness.process().await, Lane::new().depart());
+    let (process, flight) = (harness.process().await, Lane::new().next_id());
     // 1 token is missing for 100 ms, 10 for a second.
     let quota = quota(10, 1_000_000, 10);
     let ticket = Ticket::random();
@@ -116,19 +116,19 @@ pub(super) async fn l5_l6_the_waits_of_a_remembered_answer_count_from_its_retry(
 pub(super) async fn l7_c4_a_refund_is_told_once_and_refuses_what_it_overtook(harness: &dyn StepHarness) {
     let (process, mut lane) = (harness.process().await, Lane::new());
     let tickets: Vec<_> = (0..3).map(|_| Ticket::random()).collect();
-    decide(&process, lane.depart(), &[taking("l", 10)]).await;
-    decide(&process, lane.depart(), &[reserving("l", tickets[0], 5), reserving("l", tickets[1], 3)]).await;
+    decide(&process, lane.next_id(), &[taking("l", 10)]).await;
+    decide(&process, lane.next_id(), &[reserving("l", tickets[0], 5), reserving("l", tickets[1], 3)]).await;
     assert_eq!(refund(&process, "l", tickets[0]).await, 2);
     assert_eq!(refund(&process, "l", tickets[0]).await, 2, "the same answer, nothing more");
     assert_eq!(refund(&process, "l", tickets[1]).await, 3);
     assert_eq!(refund(&process, "l", tickets[2]).await, 0);
-    let overtaken = decide(&process, lane.depart(), &[reserving("l", tickets[2], 1)]).await;
+    let overtaken = decide(&process, lane.next_id(), &[reserving("l", tickets[2], 1)]).await;
     assert_eq!(overtaken, [Limited::Cancelled]);
-    let overtaken = decide(&process, lane.depart(), &[reserving("l", tickets[0], 1)]).await;
+    let overtaken = decide(&process, lane.next_id(), &[reserving("l", tickets[0], 1)]).await;
     assert_eq!(overtaken, [Limited::Cancelled]);
     // Also of a name that has no bucket yet.
     refund(&process, "new", tickets[0]).await;
-    let answers = decide(&process, lane.depart(), &[reserving("new", tickets[0], 1), taking("new", 4)]).await;
+    let answers = decide(&process, lane.next_id(), &[reserving("new", tickets[0], 1), taking("new", 4)]).await;
     assert_eq!((answers[0], remaining(&answers[1])), (Limited::Cancelled, (true, 6)));
 }
 
@@ -164,7 +164,7 @@ pub(super) async fn c19_every_name_is_a_name_of_its_own(harness: &dyn StepHarnes
     let calls: Vec<_> = (1..).zip(&names).map(call).collect();
     let distinct = calls.iter().map(|call| &call.object).collect::<HashSet<_>>().len();
     assert_eq!((long.len(), distinct), (512, names.len()));
-    let told = decide(&process, lane.depart(), &calls).await;
+    let told = decide(&process, lane.next_id(), &calls).await;
     for ((cost, name), limited) in (1..).zip(&names).zip(&told) {
         assert_eq!(remaining(limited), (true, 1_000 - cost), "{name:?}");
     }
@@ -173,7 +173,7 @@ pub(super) async fn c19_every_name_is_a_name_of_its_own(harness: &dyn StepHarnes
         process.callers.reset(&limiter(name)).await.expect("an answer");
     }
     let full: Vec<_> = names.iter().map(|name| call((0, name))).collect();
-    let told = decide(&process, lane.depart(), &full).await;
+    let told = decide(&process, lane.next_id(), &full).await;
     assert!(told.iter().all(|limited| remaining(limited) == (true, 1_000)), "{told:?}");
     process.callers.reset(&limiter("unknown")).await.expect("an answer");
     assert_eq!(harness.records().await, names.len(), "a reset makes no bucket");
@@ -187,7 +187,7 @@ async fn call_often(steps: Arc<dyn LeaseSteps>, quota: ExactQuota, caller: usize
         let mut names = [0_usize, 1, 0, 0];
         names.rotate_left((caller + number) % 4);
         let calls = names.map(|name| LimitCall { quota, ..taking(["one", "two"][name], 1) });
-        let answers = all(steps.decide(lane.depart(), &calls).await);
+        let answers = all(steps.decide(lane.next_id(), &calls).await);
         for (name, limited) in names.iter().zip(&answers) {
             admitted[*name] += u64::from(verdict(limited).allowed);
         }

@@ -190,7 +190,7 @@ pub(super) async fn c19_any_name_is_its_own_object(harness: &dyn StepHarness) {
             waits(&process, &Acquire { queue: false, ..ask(&object) }).await;
         }
     }
-    let other = harness.stranger().await;
+    let other = harness.other_namespace().await;
     granted(&other, &ask(&mutex("a"))).await;
 }
 

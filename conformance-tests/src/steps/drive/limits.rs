@@ -85,7 +85,7 @@ impl Lane {
 
     /// The next flight.
     #[must_use]
-    pub fn depart(&mut self) -> RequestId {
+    pub fn next_id(&mut self) -> RequestId {
         self.0.number += 1;
         self.0
     }

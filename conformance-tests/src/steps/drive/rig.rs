@@ -43,8 +43,8 @@ impl<'a> Rig<'a> {
 
     /// The next flight of the rig's lane.
     #[must_use]
-    pub fn depart(&mut self) -> RequestId {
-        self.lane.depart()
+    pub fn next_id(&mut self) -> RequestId {
+        self.lane.next_id()
     }
 
     /// A call that follows the stored quota.
@@ -58,7 +58,7 @@ impl<'a> Rig<'a> {
     /// # Panics
     /// If a retry is told otherwise, or the store cannot be asked.
     pub async fn decide(&mut self, calls: &[(ExactQuota, QuotaCheck, LimitAsk)]) -> Vec<Limited> {
-        let flight = self.depart();
+        let flight = self.next_id();
         let call = |&(quota, check, ask)| LimitCall { check, ..self.call(quota, ask) };
         let calls: Vec<_> = calls.iter().map(call).collect();
         let answers = all(self.steps.decide(flight, &calls).await);

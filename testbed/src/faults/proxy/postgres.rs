@@ -19,7 +19,7 @@ pub(super) struct Postgres {
     /// Nothing more passes, by direction.
     client_ended: bool,
     server_ended: bool,
-    group: Group,
+    group: MessageGroup,
     /// A `Flush` has sent the group's request off before its end: it is counted, and acted on, by then.
     begun: bool,
     pending: VecDeque<Pending>,
@@ -29,7 +29,7 @@ pub(super) struct Postgres {
 
 /// The messages of a request that is not complete.
 #[derive(Debug, Default)]
-struct Group {
+struct MessageGroup {
     bytes: Vec<u8>,
     statement: Option<String>,
     /// What it is, where it has no statement.

@@ -1,23 +1,23 @@
 //! What this store is tested with, in the order in which a store comes to pass it: steps, store, mistakes.
 
-mod harness;
+mod common;
 mod mutants;
 
 /// What each step has to do, one case at a time.
 mod steps {
-    use crate::harness::Bed;
+    use crate::common::Fixture;
 
-    stanchion_conformance::permit_step_suite!(Bed::new(), gaps {
+    stanchion_conformance::permit_step_suite!(Fixture::new(), gaps {
         liveness::c16_the_order_survives_a_restart_of_the_store: "the map ends with its process",
     });
 }
 
 /// What users see of the store.
 mod conformance {
-    use crate::harness::Bed;
+    use crate::common::Fixture;
 
     stanchion_conformance::suite!(
-        Bed::new(),
+        Fixture::new(),
         gaps {
             wait_group: "the store has no wait groups",
             under_faults::w2_a_retried_add_counts_once: "the store has no wait groups",

@@ -7,26 +7,26 @@ use stanchion_conformance::steps;
 use stanchion_conformance::suite::{self, Verdict};
 use third_store::Mistake;
 
-use crate::harness::Bed;
+use crate::common::Fixture;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A case, and words that it says when it fails for the right reason.
-type Catch = (&'static str, &'static str);
+type Detection = (&'static str, &'static str);
 
-fn caught(mistake: Mistake, by_steps: Catch, by_store: Catch) {
+fn caught(mistake: Mistake, by_steps: Detection, by_store: Detection) {
     let (path, _) = by_steps;
-    let without = steps::verdict(path, LIMIT, || async { Bed::new() });
-    let with = steps::verdict(path, LIMIT, move || async move { Bed::with(mistake) });
+    let without = steps::verdict(path, LIMIT, || async { Fixture::new() });
+    let with = steps::verdict(path, LIMIT, move || async move { Fixture::with(mistake) });
     judge(mistake, by_steps, &without, &with);
     let (path, _) = by_store;
     let case = suite::find(path).unwrap_or_else(|| panic!("there is no case {path}"));
-    let without = suite::verdict(case, LIMIT, || async { Bed::new() });
-    let with = suite::verdict(case, LIMIT, move || async move { Bed::with(mistake) });
+    let without = suite::verdict(case, LIMIT, || async { Fixture::new() });
+    let with = suite::verdict(case, LIMIT, move || async move { Fixture::with(mistake) });
     judge(mistake, by_store, &without, &with);
 }
 
-fn judge(mistake: Mistake, (path, words): Catch, without: &Verdict, with: &Verdict) {
+fn judge(mistake: Mistake, (path, words): Detection, without: &Verdict, with: &Verdict) {
     assert_eq!(*without, Verdict::Passed, "{path} without a mistake");
     match with {
         Verdict::Failed(message) if message.contains(words) => {

@@ -1,0 +1,220 @@
+//! What is called, where, and what is lost.
+
+use std::fmt;
+
+use stanchion_core::Kind;
+
+use stanchion_testbed::faults::{Action, Then};
+
+/// A call that acquires or waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Call {
+    /// `Mutex::lock`.
+    Lock,
+    /// `Mutex::try_lock`.
+    TryLock,
+    /// `Mutex::try_lock_for`.
+    TryLockFor,
+    /// `Mutex::attach`.
+    AttachMutex,
+    /// `Semaphore::acquire_many`, two of three.
+    Acquire,
+    /// `Semaphore::try_acquire_many`, two of three.
+    TryAcquire,
+    /// `Semaphore::try_acquire_many_for`, two of three.
+    TryAcquireFor,
+    /// `Semaphore::attach`.
+    AttachPermit,
+    /// `WaitGroup::add_many`, two of three.
+    Add,
+    /// `WaitGroup::try_add_for`.
+    TryAddFor,
+    /// `WaitGroup::attach`.
+    AttachMember,
+    /// `WaitGroup::wait`.
+    Wait,
+    /// `WaitGroup::wait_for`.
+    WaitFor,
+    /// `Limiter::allow_n`.
+    Allow,
+    /// `Limiter::reserve_n`.
+    Reserve,
+    /// `Limiter::wait_n`.
+    WaitTokens,
+    /// `Limiter::wait_n_for`.
+    WaitTokensFor,
+}
+
+impl Call {
+    /// All of them.
+    pub const ALL: [Self; 17] = [
+        Self::Lock,
+        Self::TryLock,
+        Self::TryLockFor,
+        Self::AttachMutex,
+        Self::Acquire,
+        Self::TryAcquire,
+        Self::TryAcquireFor,
+        Self::AttachPermit,
+        Self::Add,
+        Self::TryAddFor,
+        Self::AttachMember,
+        Self::Wait,
+        Self::WaitFor,
+        Self::Allow,
+        Self::Reserve,
+        Self::WaitTokens,
+        Self::WaitTokensFor,
+    ];
+
+    /// The kind of its object.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        match self {
+            Self::Lock | Self::TryLock | Self::TryLockFor | Self::AttachMutex => Kind::Mutex,
+            Self::Acquire | Self::TryAcquire | Self::TryAcquireFor | Self::AttachPermit => Kind::Semaphore,
+            Self::Add | Self::TryAddFor | Self::AttachMember | Self::Wait | Self::WaitFor => Kind::WaitGroup,
+            Self::Allow | Self::Reserve | Self::WaitTokens | Self::WaitTokensFor => Kind::Limiter,
+        }
+    }
+
+    /// Whether it takes a detached hold over (C24).
+    #[must_use]
+    pub fn attaches(self) -> bool {
+        matches!(self, Self::AttachMutex | Self::AttachPermit | Self::AttachMember)
+    }
+
+    /// Whether only what no waiting mends ends it (C17).
+    pub(super) fn rides_out(self) -> bool {
+        matches!(self, Self::Lock | Self::Acquire | Self::Add | Self::Wait)
+    }
+
+    /// Whether it makes one attempt.
+    pub(super) fn is_one_attempt(self) -> bool {
+        matches!(self, Self::TryLock | Self::TryAcquire | Self::Allow | Self::Reserve) || self.attaches()
+    }
+
+    /// Where it is tried.
+    pub(super) fn contentions(self) -> &'static [Contention] {
+        match self {
+            Self::Lock | Self::Acquire | Self::Add | Self::Wait => &[Contention::Free, Contention::Releasing],
+            Self::TryLock | Self::TryAcquire | Self::Allow | Self::Reserve | Self::WaitTokens => {
+                &[Contention::Free, Contention::Held]
+            }
+            Self::TryLockFor | Self::TryAcquireFor | Self::TryAddFor => {
+                &[Contention::Free, Contention::Releasing, Contention::Held]
+            }
+            Self::WaitFor => &[Contention::Releasing, Contention::Held],
+            Self::AttachMutex | Self::AttachPermit | Self::AttachMember => &[Contention::Free],
+            Self::WaitTokensFor => &[Contention::Free, Contention::Held],
+        }
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Lock => "mutex.lock",
+            Self::TryLock => "mutex.try_lock",
+            Self::TryLockFor => "mutex.try_lock_for",
+            Self::AttachMutex => "mutex.attach",
+            Self::Acquire => "semaphore.acquire_many",
+            Self::TryAcquire => "semaphore.try_acquire_many",
+            Self::TryAcquireFor => "semaphore.try_acquire_many_for",
+            Self::AttachPermit => "semaphore.attach",
+            Self::Add => "wait_group.add_many",
+            Self::TryAddFor => "wait_group.try_add_for",
+            Self::AttachMember => "wait_group.attach",
+            Self::Wait => "wait_group.wait",
+            Self::WaitFor => "wait_group.wait_for",
+            Self::Allow => "limiter.allow_n",
+            Self::Reserve => "limiter.reserve_n",
+            Self::WaitTokens => "limiter.wait_n",
+            Self::WaitTokensFor => "limiter.wait_n_for",
+        })
+    }
+}
+
+/// What stands in a call's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Contention {
+    /// Nothing: no holder, no member, a full bucket.
+    Free,
+    /// A holder that gives everything back while the call waits.
+    Releasing,
+    /// A holder that keeps everything, or an empty bucket.
+    Held,
+}
+
+/// What is lost, and whether the caller is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Whether the request arrives, so that it is the reply that is lost.
+    pub arrives: bool,
+    /// What becomes of the connection.
+    pub then: Then,
+    /// Whether the call's future is dropped after that.
+    pub dropped: bool,
+}
+
+impl Loss {
+    /// All of them.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let mut all = Vec::new();
+        for then in [Then::Fin, Then::Reset, Then::Silence] {
+            all.push(Self { arrives: true, then, dropped: false });
+            all.push(Self { arrives: false, then, dropped: false });
+            all.push(Self { arrives: true, then, dropped: true });
+        }
+        all
+    }
+
+    pub(super) fn action(self) -> Action {
+        if self.arrives { Action::DropReply(self.then) } else { Action::DropRequest(self.then) }
+    }
+}
+
+/// Which losses are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Losses {
+    /// All of them where a call makes one attempt at what is free. Where it waits, with more commands, those of each command
+    /// end its connection in one way, which changes from command to command and from call to call: across the calls, all
+    /// are tried.
+    Rotated,
+    /// All of them everywhere.
+    All,
+}
+
+/// The environment variable that, set to anything, asks for [`Losses::All`].
+pub const ALL_LOSSES_VARIABLE: &str = "STANCHION_ALL_LOSSES";
+
+impl Losses {
+    /// What [`ALL_LOSSES_VARIABLE`] asks for.
+    #[must_use]
+    pub fn of_environment() -> Self {
+        if std::env::var_os(ALL_LOSSES_VARIABLE).is_some() { Self::All } else { Self::Rotated }
+    }
+
+    /// Those of the k-th command.
+    pub(super) fn of(self, call: Call, contention: Contention, k: u64) -> Vec<Loss> {
+        let mut losses = Loss::all();
+        if self == Self::Rotated
+            && (contention == Contention::Releasing || !call.is_one_attempt() && contention == Contention::Held)
+        {
+            let turn = k.wrapping_add(call as u64) % 3;
+            losses.retain(|loss| loss.then as u64 == turn);
+        }
+        losses
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.arrives { "reply" } else { "request" };
+        let end = if self.dropped { ", then the future dropped" } else { "" };
+        write!(f, "{what} lost ({:?}){end}", self.then)
+    }
+}

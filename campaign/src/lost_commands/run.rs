@@ -1,0 +1,244 @@
+//! The runs: each call in each contention without a fault first, and then with each of its commands lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use stanchion_core::{Kind, Store};
+
+use super::holding::Holding;
+use super::limiting::Limiting;
+use super::report::{Breach, Counts, Report};
+use super::trial::{Checked, Ended, SHORT, Setting, Trial, plain};
+use super::waiting::Waiting;
+use super::{Call, LEASE, Loss, Losses, Contention, TestedServer};
+use stanchion_conformance::support::{EPSILON, POLL_FLOOR, join_all, spawn, timeout, unique};
+use stanchion_testbed::faults::{Proxy, When};
+
+/// Runs at the same time: most of their time they wait.
+const SIDE_BY_SIDE: usize = 6;
+/// More commands than any call needs.
+const MOST_COMMANDS: u64 = 100;
+/// How long a call that is to be dropped may take to its k-th command.
+const UNTIL_DROPPED: Duration = Duration::from_millis(1_000);
+/// How long a server may take to reply what is then lost.
+const REPLIED: Duration = Duration::from_millis(100);
+
+/// A call in one contention, of which one command is lost, or none.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    call: Call,
+    contention: Contention,
+    loss: Loss,
+    /// Of which command, counted from 1. With none, the call of a dropped future is dropped all the same.
+    k: Option<u64>,
+}
+
+/// How a run ended, if all was as it should be.
+#[derive(Debug)]
+struct Run {
+    /// Commands that the call sent before it ended.
+    commands: u64,
+    how: How,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Granted,
+    Refused,
+    Failed,
+    Dropped,
+}
+
+pub(super) async fn all(tested: &Arc<dyn TestedServer>, witness: &Arc<dyn Store>, losses: Losses) -> Report {
+    let mut report = Report::default();
+    // First without a fault, to learn how many commands there are to lose.
+    let contentions = Plan::without_loss(tested.kinds(), witness.as_ref());
+    let mut plans = Vec::new();
+    for (plan, run) in carry_out(tested, witness, contentions).await {
+        if let Ok(run) = &run {
+            plans.extend(plan.with_losses(run.commands, losses));
+        }
+        report.note(plan, run);
+    }
+    for (plan, run) in carry_out(tested, witness, plans).await {
+        report.note(plan, run);
+    }
+    report
+}
+
+/// Some at a time.
+async fn carry_out(
+    tested: &Arc<dyn TestedServer>,
+    witness: &Arc<dyn Store>,
+    plans: Vec<Plan>,
+) -> Vec<(Plan, Checked<Run>)> {
+    let plans: Arc<[Plan]> = plans.into();
+    let next = Arc::new(AtomicUsize::new(0));
+    let workers = (0..SIDE_BY_SIDE).map(|_| {
+        let (plans, next) = (Arc::clone(&plans), Arc::clone(&next));
+        let (tested, witness) = (Arc::clone(tested), Arc::clone(witness));
+        spawn(async move {
+            let mut runs = Vec::new();
+            while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
+                runs.push((*plan, plan.run(&tested, &witness).await));
+            }
+            runs
+        })
+    });
+    join_all(workers.collect()).await.into_iter().flatten().collect()
+}
+
+impl Plan {
+    /// Every call that the store offers in every contention.
+    fn without_loss(kinds: &[Kind], store: &dyn Store) -> Vec<Self> {
+        let offers = |call: &Call| {
+            let detaches = store.capabilities().detach || call.kind() != Kind::Mutex;
+            kinds.contains(&call.kind()) && (detaches || !call.attaches())
+        };
+        let mut plans = Vec::new();
+        for call in Call::ALL.into_iter().filter(offers) {
+            for contention in call.contentions() {
+                let mut loss = Loss::all()[0];
+                // Nobody waits so long for a bucket to fill.
+                loss.dropped = call == Call::WaitTokens && *contention == Contention::Held;
+                plans.push(Self { call, contention: *contention, loss, k: None });
+            }
+        }
+        plans
+    }
+
+    /// The same call with each of its commands lost, and one more, if another run has one.
+    fn with_losses(self, commands: u64, losses: Losses) -> Vec<Self> {
+        let one_more = Self { k: Some(commands + 1), ..self };
+        let mut plans = vec![one_more];
+        for k in 1..=commands.min(MOST_COMMANDS) {
+            let fits = |loss: &Loss| loss.dropped || !self.loss.dropped;
+            let of_k = losses.of(self.call, self.contention, k).into_iter().filter(fits);
+            plans.extend(of_k.map(|loss| Self { loss, k: Some(k), ..self }));
+        }
+        plans
+    }
+
+    async fn run(self, tested: &Arc<dyn TestedServer>, witness: &Arc<dyn Store>) -> Checked<Run> {
+        match self.call {
+            Call::Wait | Call::WaitFor => self.one::<Waiting>(tested, witness).await,
+            call if call.kind() == Kind::Limiter => self.one::<Limiting>(tested, witness).await,
+            _ => self.one::<Holding>(tested, witness).await,
+        }
+    }
+
+    async fn one<T: Trial>(self, tested: &Arc<dyn TestedServer>, witness: &Arc<dyn Store>) -> Checked<Run> {
+        let proxy = Proxy::to(&tested.server()).map_err(|error| error.to_string())?;
+        let own = tested.connect(&proxy.url(&tested.server())).await;
+        let setting = Setting {
+            call: self.call,
+            contention: self.contention,
+            name: unique("await"),
+            own: Arc::clone(&own),
+            witness: Arc::clone(witness),
+            tested: Arc::clone(tested),
+        };
+        let trial = Arc::new(plain(T::prepare(setting).await)?);
+        let checked = self.strike(&proxy, &trial, tested.request_timeout()).await;
+        let checked = checked.map_err(|text| format!("{text}\n{proxy}"));
+        // What it cannot give back, nobody holds: that was looked at.
+        drop(own.close().await);
+        checked
+    }
+
+    async fn strike<T: Trial>(self, proxy: &Proxy, trial: &Arc<T>, request: Duration) -> Checked<Run> {
+        let mark = proxy.mark();
+        // The one with the number 0 is none.
+        let rule = proxy.on(When::nth(self.k.unwrap_or(0)), self.loss.action());
+        let holder = (self.contention == Contention::Releasing).then(|| {
+            let trial = Arc::clone(trial);
+            spawn(async move { trial.make_way().await })
+        });
+        let ended = match self.loss.dropped {
+            true => {
+                let struck = async {
+                    proxy.wait_for_requests(mark, self.k.unwrap_or(MOST_COMMANDS), UNTIL_DROPPED).await;
+                    rule.wait_fired(REPLIED).await;
+                };
+                tokio::select! {
+                    biased;
+                    answer = trial.call() => Ended::of(answer),
+                    () = struck => Ended::Dropped,
+                }
+            }
+            false => {
+                let limit = self.bound(request);
+                let answer = timeout(limit, trial.call()).await;
+                Ended::of(answer.map_err(|_| format!("it has not ended within {limit:?}"))?)
+            }
+        };
+        let commands = proxy.requests_since(mark);
+        rule.remove();
+        let how = How::of(&ended);
+        match holder {
+            Some(holder) => plain(holder.join().await)?,
+            None => plain(trial.make_way().await)?,
+        }
+        trial.check(ended).await?;
+        Ok(Run { commands, how })
+    }
+
+    /// How long the call may take.
+    fn bound(self, request: Duration) -> Duration {
+        let wait = match self.call {
+            _ if self.call.is_one_attempt() => Duration::ZERO,
+            Call::TryLockFor
+            | Call::TryAcquireFor
+            | Call::TryAddFor
+            | Call::WaitFor
+            | Call::WaitTokensFor
+                if self.contention == Contention::Held =>
+            {
+                return SHORT + EPSILON;
+            }
+            // What is lost is noticed after the request's limit, and a session that fell silent after its TTL; then it is
+            // asked again, at the poll floor if need be.
+            _ => request + POLL_FLOOR + LEASE,
+        };
+        wait + request + EPSILON
+    }
+}
+
+impl How {
+    fn of<T>(ended: &Ended<T>) -> Self {
+        match ended {
+            Ended::Granted(_) => Self::Granted,
+            Ended::Refused => Self::Refused,
+            Ended::Failed(_) => Self::Failed,
+            Ended::Dropped => Self::Dropped,
+        }
+    }
+}
+
+impl Report {
+    fn note(&mut self, plan: Plan, run: Checked<Run>) {
+        let Plan { call, contention, loss, k } = plan;
+        let counts = self.counts.entry(call.to_string()).or_default();
+        counts.runs += 1;
+        match run {
+            Ok(run) => counts.note(&run, k.unwrap_or(u64::MAX)),
+            Err(text) => self.breaches.push(Breach { call, contention, loss, k, text }),
+        }
+    }
+}
+
+impl Counts {
+    fn note(&mut self, run: &Run, k: u64) {
+        if run.commands >= k {
+            self.struck += 1;
+            self.commands = self.commands.max(k);
+        }
+        *match run.how {
+            How::Granted => &mut self.granted,
+            How::Refused => &mut self.refused,
+            How::Failed => &mut self.failed,
+            How::Dropped => &mut self.dropped,
+        } += 1;
+    }
+}

@@ -1,0 +1,101 @@
+//! Where one trial takes slot.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use stanchion_core::Kind;
+
+use super::trial_worker::TrialWorker;
+use super::measures::LEASE;
+use super::{Bound, Error, Measure};
+use crate::history::file_name;
+use crate::rounds::work::Job;
+use crate::rounds::{CampaignServer, Work};
+use stanchion_testbed::faults::{Process, Proxy};
+
+/// A trial's own namespace on a server, and its workers.
+pub(super) struct TrialSetup<'a> {
+    server: &'a CampaignServer,
+    program: &'a dyn Fn() -> Command,
+    folder: PathBuf,
+    namespace: String,
+    run: u32,
+    ttl: Duration,
+    workers: u32,
+}
+
+impl<'a> TrialSetup<'a> {
+    pub(super) fn new(
+        server: &'a CampaignServer,
+        program: &'a dyn Fn() -> Command,
+        folder: &Path,
+        trial: &str,
+        run: u32,
+    ) -> Self {
+        let (folder, namespace) = (folder.to_owned(), format!("{trial}-{run}"));
+        Self { server, program, folder, namespace, run, ttl: LEASE, workers: 0 }
+    }
+
+    pub(super) fn server(&self) -> &CampaignServer {
+        self.server
+    }
+
+    pub(super) fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// Workers to come hold with another lease.
+    pub(super) fn set_ttl(&mut self, ttl: Duration) {
+        self.ttl = ttl;
+    }
+
+    /// What the contract says about a measure here.
+    pub(super) fn bound(&self, measure: Measure) -> Option<Bound> {
+        measure.bound(self.server.deployment())
+    }
+
+    /// A part of a period that is another one in each run, so that runs are spread over it.
+    pub(super) fn part_of(&self, period: Duration) -> Duration {
+        period * (self.run.wrapping_mul(37) % 100) / 100
+    }
+
+    pub(super) fn worker(&mut self) -> Result<TrialWorker, Error> {
+        self.worker_at(&self.server.url())
+    }
+
+    /// One whose way to the store is that proxy.
+    pub(super) fn worker_behind(&mut self, proxy: &Proxy) -> Result<TrialWorker, Error> {
+        self.worker_at(&proxy.url(&self.server.url()))
+    }
+
+    fn worker_at(&mut self, url: &str) -> Result<TrialWorker, Error> {
+        self.workers += 1;
+        let work = Work {
+            job: Job::RunCommands,
+            folder: self.folder.clone(),
+            worker: self.workers,
+            url: self.server.store_url(url, &self.namespace, self.ttl),
+            ttl: self.ttl,
+            kinds: vec![Kind::Mutex],
+            seed: 0,
+        };
+        let mut process = Process::spawn((self.program)().args(work.to_arguments()).stdin(Stdio::piped()))?;
+        let input = process.take_stdin().ok_or("a worker has no input")?;
+        Ok(TrialWorker::new(process, input, self.folder.join(file_name(self.workers))))
+    }
+
+    /// A holder and so many that wait behind it, in that command, and one who has counted them.
+    pub(super) fn line(&mut self, waiters: usize) -> Result<(Vec<TrialWorker>, TrialWorker), Error> {
+        let workers: Result<Vec<_>, _> = (0..=waiters).map(|_| self.worker()).collect();
+        let (mut workers, mut observer) = (workers?, self.worker()?);
+        for (at, worker) in workers.iter_mut().enumerate() {
+            worker.lock()?;
+            if at == 0 {
+                worker.granted()?;
+            }
+            observer.await_waiters(u64::try_from(at)?)?;
+        }
+        Ok((workers, observer))
+    }
+}

@@ -1,0 +1,60 @@
+//! What the nemesis sees of a worker: its history so far.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::tail::HistoryTail;
+use crate::history::{Event, What};
+
+/// A history that grows.
+#[derive(Debug)]
+pub(super) struct WorkerView {
+    tail: HistoryTail,
+    waiting: HashSet<u64>,
+    holding: HashSet<u64>,
+    /// Grants so far.
+    pub(super) grants: usize,
+}
+
+impl WorkerView {
+    pub(super) fn new() -> Self {
+        Self { tail: HistoryTail::default(), waiting: HashSet::new(), holding: HashSet::new(), grants: 0 }
+    }
+
+    /// Reads on.
+    pub(super) fn look(&mut self, history: &Path) {
+        for event in self.tail.look(history) {
+            self.see(&event);
+        }
+    }
+
+    fn see(&mut self, event: &Event) {
+        let operation = event.operation;
+        match event.what {
+            What::Invoked { .. } => {
+                self.waiting.insert(operation);
+            }
+            What::Granted { .. } => {
+                self.grants += 1;
+                self.waiting.remove(&operation);
+                self.holding.insert(operation);
+            }
+            What::Releasing { .. } | What::Lost => {
+                self.holding.remove(&operation);
+            }
+            _ => {
+                self.waiting.remove(&operation);
+            }
+        }
+    }
+
+    /// Whether it holds something.
+    pub(super) fn holds(&self) -> bool {
+        !self.holding.is_empty()
+    }
+
+    /// Whether it waits for something and holds nothing.
+    pub(super) fn only_waits(&self) -> bool {
+        self.holding.is_empty() && !self.waiting.is_empty()
+    }
+}

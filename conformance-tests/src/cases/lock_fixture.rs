@@ -1,0 +1,254 @@
+//! The three things that only one holder at a time has, behind one face: the clauses of the mutex hold for all (S8).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use stanchion_core::clock::Instant;
+use stanchion_core::{
+    FencingToken, HoldOptions, Holder, Inspection, Mutex, MutexGuard, MutexMode, MutexOptions, Permit,
+    Result, Semaphore, SemaphoreOptions, Store, Ticket,
+};
+
+use crate::harness::Harness;
+use crate::support::{CANCELLED, eventually, unique};
+
+/// How long a process is asked to give up a mutex before its session is ended.
+const ASKED_FIRST: Duration = Duration::from_secs(2);
+
+/// What is locked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LockKind {
+    Mutex,
+    SemaphoreOfOne,
+    /// Four permits of it are taken.
+    SemaphoreOfFive,
+}
+
+/// Stands for a ticket that the store does not know.
+pub(crate) fn unknown_ticket() -> Ticket {
+    Ticket::from(0)
+}
+
+/// A name to lock, prepared for its kind.
+pub(crate) struct LockFixture<'h> {
+    h: &'h dyn Harness,
+    kind: LockKind,
+    name: String,
+    mode: MutexMode,
+    taken: Arc<[Permit]>,
+}
+
+impl<'h> LockFixture<'h> {
+    pub(crate) async fn new(h: &'h dyn Harness, kind: LockKind) -> Self {
+        let name = unique("place");
+        let store = h.store().await;
+        let mut taken = Vec::new();
+        if matches!(kind, LockKind::SemaphoreOfFive) {
+            let five = store.semaphore(&name, SemaphoreOptions::new(5)).expect("a semaphore of five");
+            for _ in 0..4 {
+                taken.push(five.acquire().await.expect("a permit of a fresh semaphore"));
+            }
+        }
+        Self { h, kind, name, mode: store.capabilities().mutex_mode, taken: taken.into() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A client of its own, as of another process.
+    pub(crate) async fn client(&self, hold: HoldOptions) -> Lock {
+        self.open(&self.h.store().await, hold)
+    }
+
+    /// Whether holds end with this process, so that a renewed lease has no end of its own.
+    pub(crate) fn is_kept_by_process(&self) -> bool {
+        self.mode == MutexMode::Process
+    }
+
+    /// Whether database sessions keep it, as they do mutexes only.
+    pub(crate) fn is_kept_by_session(&self) -> bool {
+        self.mode == MutexMode::Session && matches!(self.kind, LockKind::Mutex)
+    }
+
+    /// The lease of holds that ask for this one: sessions have one for all their holds.
+    pub(crate) fn lease(&self, asked: Duration) -> Duration {
+        if self.is_kept_by_session() { self.h.ttl() } else { asked }
+    }
+
+    /// How long freeing it by force may take: a session is asked before it is ended.
+    pub(crate) fn forcing(&self) -> Duration {
+        if self.is_kept_by_session() { ASKED_FIRST } else { Duration::ZERO }
+    }
+
+    /// How many an observer sees waiting of those who came by its own client, and of those of one other: of another
+    /// process only the session that waits for it.
+    pub(crate) fn seen_waiting(&self, own: u64, others: u64) -> u64 {
+        own + if self.is_kept_by_session() { others.min(1) } else { others }
+    }
+
+    /// Whether an observer is told of these holders and no others. Which acquisition of another process a session holds
+    /// for is not told.
+    pub(crate) fn tells(&self, state: &Inspection, holders: &[Ticket]) -> bool {
+        let is_told = |(holder, expected): (&Holder, &Ticket)| {
+            holder.ticket == *expected || self.is_kept_by_session() && holder.ticket == unknown_ticket()
+        };
+        state.holders.len() == holders.len() && state.holders.iter().zip(holders).all(is_told)
+    }
+
+    /// A further handle of a client.
+    pub(crate) fn open(&self, store: &Arc<dyn Store>, hold: HoldOptions) -> Lock {
+        let object = match self.kind {
+            LockKind::Mutex => {
+                let mut options = MutexOptions::default();
+                options.hold = hold;
+                LockObject::Mutex(store.mutex(&self.name, options).expect("a mutex"))
+            }
+            LockKind::SemaphoreOfOne | LockKind::SemaphoreOfFive => {
+                let permits = if matches!(self.kind, LockKind::SemaphoreOfFive) { 5 } else { 1 };
+                let mut options = SemaphoreOptions::new(permits);
+                options.hold = hold;
+                LockObject::Semaphore(store.semaphore(&self.name, options).expect("a semaphore"))
+            }
+        };
+        Lock { object, taken: Arc::clone(&self.taken) }
+    }
+
+    /// Asserts that within C4's second nobody but that holder holds, and nobody queues.
+    pub(crate) async fn settles(&self, witness: &Lock, holder: Option<Ticket>) {
+        eventually(CANCELLED, "nothing is left behind", || async {
+            let state = witness.inspect().await.expect("inspect");
+            state.waiters == 0 && self.tells(&state, holder.as_slice())
+        })
+        .await;
+    }
+}
+
+#[derive(Clone)]
+enum LockObject {
+    Mutex(Arc<dyn Mutex>),
+    Semaphore(Arc<dyn Semaphore>),
+}
+
+/// A handle of what is locked.
+#[derive(Clone)]
+pub(crate) struct Lock {
+    object: LockObject,
+    /// Held for as long as anybody has the handle.
+    taken: Arc<[Permit]>,
+}
+
+impl Lock {
+    pub(crate) async fn lock(&self) -> Result<Guard> {
+        match &self.object {
+            LockObject::Mutex(mutex) => mutex.lock().await.map(Guard::Mutex),
+            LockObject::Semaphore(semaphore) => semaphore.acquire().await.map(Guard::Permit),
+        }
+    }
+
+    pub(crate) async fn try_lock(&self) -> Result<Option<Guard>> {
+        Ok(match &self.object {
+            LockObject::Mutex(mutex) => mutex.try_lock().await?.map(Guard::Mutex),
+            LockObject::Semaphore(semaphore) => semaphore.try_acquire().await?.map(Guard::Permit),
+        })
+    }
+
+    pub(crate) async fn try_lock_for(&self, limit: Duration) -> Result<Option<Guard>> {
+        Ok(match &self.object {
+            LockObject::Mutex(mutex) => mutex.try_lock_for(limit).await?.map(Guard::Mutex),
+            LockObject::Semaphore(semaphore) => {
+                semaphore.try_acquire_many_for(1, limit).await?.map(Guard::Permit)
+            }
+        })
+    }
+
+    pub(crate) async fn attach(&self, ticket: Ticket) -> Result<Guard> {
+        match &self.object {
+            LockObject::Mutex(mutex) => mutex.attach(ticket).await.map(Guard::Mutex),
+            LockObject::Semaphore(semaphore) => semaphore.attach(ticket).await.map(Guard::Permit),
+        }
+    }
+
+    /// The state without the permits that the kind itself took.
+    pub(crate) async fn inspect(&self) -> Result<Inspection> {
+        let mut state = match &self.object {
+            LockObject::Mutex(mutex) => mutex.inspect().await?,
+            LockObject::Semaphore(semaphore) => semaphore.inspect().await?,
+        };
+        state.holders.retain(|holder| self.taken.iter().all(|permit| permit.ticket() != holder.ticket));
+        Ok(state)
+    }
+
+    /// Frees it from that holder by force.
+    pub(crate) async fn force(&self, holder: Ticket) -> Result<bool> {
+        match &self.object {
+            LockObject::Mutex(mutex) => mutex.force_unlock().await,
+            LockObject::Semaphore(semaphore) => semaphore.force_release(holder).await,
+        }
+    }
+
+    /// Waits until that many acquisitions queue.
+    pub(crate) async fn queue_of(&self, waiters: u64) {
+        let what = format!("a queue of {waiters}");
+        eventually(Duration::from_secs(5), &what, || async {
+            self.inspect().await.expect("inspect").waiters == waiters
+        })
+        .await;
+    }
+}
+
+/// A hold of it.
+#[derive(Debug)]
+pub(crate) enum Guard {
+    Mutex(MutexGuard),
+    Permit(Permit),
+}
+
+macro_rules! either {
+    ($guard:expr, $inner:ident => $call:expr) => {
+        match $guard {
+            Guard::Mutex($inner) => $call,
+            Guard::Permit($inner) => $call,
+        }
+    };
+}
+
+impl Guard {
+    pub(crate) fn ticket(&self) -> Ticket {
+        either!(self, guard => guard.ticket())
+    }
+
+    pub(crate) fn fencing_token(&self) -> FencingToken {
+        either!(self, guard => guard.fencing_token())
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        either!(self, guard => guard.is_held())
+    }
+
+    /// The deadline of a hold whose lease is not renewed.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.renewed_deadline().expect("a lease that is not renewed has an end")
+    }
+
+    /// The deadline of a hold whose lease is renewed: none where the process itself keeps it.
+    pub(crate) fn renewed_deadline(&self) -> Option<Instant> {
+        either!(self, guard => guard.deadline()).map(Instant::from_std)
+    }
+
+    pub(crate) async fn lost(&self) {
+        either!(self, guard => guard.lost().await);
+    }
+
+    pub(crate) async fn run<F: Future>(&self, future: F) -> Result<F::Output> {
+        either!(self, guard => guard.run(future).await)
+    }
+
+    pub(crate) async fn detach(self, lease: Duration) -> Result<Ticket> {
+        either!(self, guard => guard.detach(lease).await)
+    }
+
+    pub(crate) async fn release(self) -> Result<()> {
+        either!(self, guard => guard.release().await)
+    }
+}
