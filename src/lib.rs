@@ -18,6 +18,8 @@
 
 mod connect;
 
+pub mod guide;
+
 pub use connect::connect;
 pub use stanchion_core::{
     Capabilities, DecidedBy, Decision, Error, ErrorKind, Fenced, FencingToken, Hold, HoldOptions, Holder,

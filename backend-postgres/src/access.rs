@@ -1,4 +1,4 @@
-//! Where the server is, how it lets us in, and what a session of ours is set to.
+//! The address of the server, the credentials, and the settings of the store's own sessions.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,52 +11,56 @@ use tokio::time::timeout;
 use crate::error;
 use crate::schema::{Schema, Statement};
 
-/// How long one attempt to connect may take at least: what met an outage must not outlast it by more.
-const SHORTEST_ATTEMPT: Duration = Duration::from_secs(1);
-/// How long a transaction may wait for its client at most, with its locks.
-const LONGEST_IDLE: Duration = Duration::from_secs(1);
-/// A session whose client is gone ends within idle + count × interval seconds, also when the link was cut.
+/// Minimum timeout of one attempt to connect. An attempt that began in an outage ends this long after it at the latest,
+/// unless a quarter of the request timeout is longer.
+const MIN_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum time for which a transaction waits for the next message of its client. It keeps its locks meanwhile.
+const MAX_IDLE_IN_TRANSACTION: Duration = Duration::from_secs(1);
+/// Keepalive settings, in seconds. A session whose client is gone ends within idle + count × interval, also if the link
+/// was cut.
 const KEEPALIVES: [(&str, &str); 3] =
     [("tcp_keepalives_idle", "15"), ("tcp_keepalives_interval", "5"), ("tcp_keepalives_count", "3")];
 
-/// How requests reach the server.
+/// The way on which requests reach the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// By sessions of our own, set up when they begin.
+    /// In sessions of the store's own, which get their settings when they begin.
     Direct,
-    /// Through a transaction pooler: the next transaction may run in another session, so each is set up by itself.
+    /// Through a transaction pooler. The next transaction may run in another session, so each transaction sets itself
+    /// up.
     Pooled,
 }
 
-/// Where the server is and how it lets us in. It holds a password.
+/// The address of the server and the credentials. Contains a password.
 #[derive(Clone)]
 pub(crate) enum Access {
-    /// As a URL says.
+    /// The options of a URL.
     Own(Box<PgConnectOptions>),
-    /// As a pool of the user's does.
-    Given(PgPool),
+    /// The options of a pool that the user made.
+    UserPool(PgPool),
 }
 
 impl Access {
-    /// As the user has it, but for what this crate never needs: floats, and a log of its statements.
+    /// Returns the user's connect options, without the settings for floats and for a log of statements, which this
+    /// crate does not need.
     pub(crate) fn options(&self) -> PgConnectOptions {
         let options = match self {
             Self::Own(options) => PgConnectOptions::clone(options),
-            // Asked anew each time: it may be given another password.
-            Self::Given(pool) => PgConnectOptions::clone(&pool.connect_options()),
+            // Read each time: the user may give the pool another password.
+            Self::UserPool(pool) => PgConnectOptions::clone(&pool.connect_options()),
         };
         let named = options.get_application_name().is_some();
         let options = options.extra_float_digits(None).disable_statement_logging();
         if named { options } else { options.application_name("stanchion") }
     }
 
-    /// The address, for errors.
+    /// Returns the address, for errors.
     fn address(&self) -> String {
         address(&self.options())
     }
 }
 
-/// Where a connection leads.
+/// Returns the address that these options lead to.
 pub(crate) fn address(options: &PgConnectOptions) -> String {
     match options.get_socket() {
         Some(socket) => socket.display().to_string(),
@@ -70,31 +74,33 @@ impl fmt::Debug for Access {
     }
 }
 
-/// What a session of ours is set to.
+/// The settings of the store's own sessions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// How requests reach it.
+    /// The way on which requests reach the server.
     pub(crate) way: Way,
-    /// The time limit of a request.
-    pub(crate) limit: Duration,
-    /// A commit does not wait for the disk unless it is told to.
+    /// Timeout of a request.
+    pub(crate) request_timeout: Duration,
+    /// Whether `synchronous_commit` is set to `on`, because by the server's settings a commit does not wait for the
+    /// disk.
     pub(crate) raise: bool,
 }
 
 impl Settings {
-    /// The server's own time limit of a statement: a little less than ours, so that it is the server that says that the
-    /// statement was not executed.
+    /// Returns the timeout at the server of one statement. It is a little less than the request timeout, so that the
+    /// server reports that the statement was not executed.
     pub(crate) fn statement_timeout(&self) -> String {
-        milliseconds(self.limit - self.limit / 10)
+        milliseconds(self.request_timeout - self.request_timeout / 10)
     }
 
-    /// How long the server waits for the next message of a transaction of several: a request of four round trips cannot
-    /// keep its time limit where one takes longer. Whoever is stopped half way keeps the rows from others for so long.
+    /// Returns how long the server waits for the next message of a transaction. A request of four round trips cannot
+    /// keep its timeout if one of them takes longer than a quarter of it. A process that is stopped within a
+    /// transaction blocks its rows for this time.
     pub(crate) fn idle_timeout(&self) -> String {
-        milliseconds(LONGEST_IDLE.min(self.limit / 4))
+        milliseconds(MAX_IDLE_IN_TRANSACTION.min(self.request_timeout / 4))
     }
 
-    /// What begins a transaction in a session that cannot be set up.
+    /// Returns the statement that begins a transaction, and sets it up, in a session of a pooler.
     pub(crate) fn begin(&self, schema: &Schema) -> Statement {
         let begin =
             if self.raise { include_str!("sql/begin_durable.sql") } else { include_str!("sql/begin.sql") };
@@ -109,7 +115,7 @@ impl Settings {
             ("statement_timeout", self.statement_timeout()),
             ("lock_timeout", self.statement_timeout()),
             ("default_transaction_isolation", "read committed".to_owned()),
-            // What each step would set for its transaction.
+            // Each step would set these two for its transaction otherwise.
             ("plan_cache_mode", "force_generic_plan".to_owned()),
             ("enable_seqscan", "off".to_owned()),
         ];
@@ -125,7 +131,7 @@ fn milliseconds(time: Duration) -> String {
     format!("{}ms", time.as_millis().max(1))
 }
 
-/// Makes sessions of our own.
+/// Makes the store's own sessions.
 #[derive(Clone, Debug)]
 pub(crate) struct Sessions {
     pub(crate) access: Access,
@@ -133,14 +139,14 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// What a session is made with; more settings may be added.
+    /// Returns the connect options of a session. The caller may add settings.
     pub(crate) fn options(&self) -> PgConnectOptions {
         let settings = self.settings.of_session();
         let options = self.access.options();
         if settings.is_empty() { options } else { options.options(settings) }
     }
 
-    /// Connects; attempts that meet silence are made again, until the caller gives up.
+    /// Connects. An attempt without an answer is repeated until the caller gives up.
     ///
     /// # Errors
     /// As [`attempt`](Self::attempt).
@@ -152,19 +158,22 @@ impl Sessions {
         }
     }
 
-    /// Connects, within the time limit of an attempt; `None` if it met silence.
+    /// Connects, within the timeout of one attempt. Returns `None` if the server did not answer.
     ///
     /// # Errors
-    /// Why there is no connection. Nothing was sent.
+    /// The reason why there is no connection. Nothing was sent.
     pub(crate) async fn attempt(&self) -> Result<Option<PgConnection>> {
         let options = self.options();
-        let limit = SHORTEST_ATTEMPT.max(self.settings.limit / 4);
-        match timeout(limit, PgConnection::connect_with(&options)).await {
+        let attempt_timeout = MIN_ATTEMPT_TIMEOUT.max(self.settings.request_timeout / 4);
+        match timeout(attempt_timeout, PgConnection::connect_with(&options)).await {
             Ok(connected) => {
                 connected.map(Some).map_err(|error| error::of_connect(error, &self.access.address()))
             }
             Err(_) => {
-                tracing::debug!(server = self.access.address(), "no answer to a new connection yet");
+                tracing::debug!(
+                    server = self.access.address(),
+                    "the server has not answered a new connection yet"
+                );
                 Ok(None)
             }
         }

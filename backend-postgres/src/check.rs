@@ -1,4 +1,4 @@
-//! What is looked at when a store connects: whatever would break safety (C22).
+//! Checks, when a store connects, whether the server and its settings are safe (C22).
 
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row, raw_sql};
@@ -8,22 +8,23 @@ use crate::access::{Access, Sessions, Settings, Way};
 use crate::error;
 use crate::schema::Schema;
 
-const OLDEST: i32 = 140_000;
-/// Which of two connections is asked for its session: whether each has one and keeps it while the other is used. A
-/// pooler gives the one that became free last, or the next in turn; others who use it at the same time can make it look
-/// like two sessions once, hardly three times.
-const ASKED: [usize; 12] = [0, 0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0];
+/// Minimum version of the server, as `server_version_num`.
+const MIN_VERSION: i32 = 140_000;
+/// The order in which two connections are asked for their session, to see whether each keeps a session of its own while
+/// the other is used. A pooler assigns the session that became free last, or the next one in turn. Other clients of the
+/// pooler can make it look like two sessions once, but hardly three times.
+const PROBES: [usize; 12] = [0, 0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0];
 
-/// What connecting found out.
+/// The findings of the connection check.
 pub(crate) struct Found {
     pub(crate) settings: Settings,
-    /// Whether it keeps its data through a crash.
+    /// Whether the server keeps its data through a crash.
     pub(crate) survives_restart: bool,
-    /// Made with these settings, and idle.
+    /// Idle connections that were made with these settings.
     pub(crate) connections: Vec<PgConnection>,
 }
 
-/// What the server says about itself and a session.
+/// The server's own settings, and the settings of a session.
 struct Facts {
     version: i32,
     standby: bool,
@@ -38,7 +39,7 @@ struct Facts {
 /// Connects and checks the server.
 ///
 /// # Errors
-/// `UnsafeStore`, `Unsupported`, or why the server could not be asked.
+/// `UnsafeStore`, `Unsupported`, or the reason why the server could not be asked.
 pub(crate) async fn server(access: &Access, mut settings: Settings, schema: &Schema) -> Result<Found> {
     let sessions = |settings| Sessions { access: access.clone(), settings };
     let mut first = match sessions(settings).connect().await {
@@ -52,7 +53,7 @@ pub(crate) async fn server(access: &Access, mut settings: Settings, schema: &Sch
     judge(&facts)?;
     settings.raise = facts.synchronous_commit == "off";
     if settings.way == Way::Direct && !facts.is_set_up() {
-        // Somebody in between has dropped the settings.
+        // A pooler has dropped the settings.
         settings.way = Way::Pooled;
     }
     let mut sessions_of_two = [first, sessions(settings).connect().await?];
@@ -67,10 +68,10 @@ pub(crate) async fn server(access: &Access, mut settings: Settings, schema: &Sch
     Ok(Found { settings, survives_restart: facts.fsync == "on", connections })
 }
 
-/// Whether mutexes can be kept that way.
+/// Checks whether mutexes can be kept in this mode.
 ///
 /// # Errors
-/// `UnsafeStore` for sessions behind a pooler.
+/// `UnsafeStore` for session mode through a pooler.
 pub(crate) fn mode(mode: MutexMode, way: Way) -> Result<()> {
     if mode == MutexMode::Session && way == Way::Pooled {
         let detail = "a pooler that shares sessions stands before the server, and two clients would hold the same \
@@ -80,10 +81,11 @@ pub(crate) fn mode(mode: MutexMode, way: Way) -> Result<()> {
     Ok(())
 }
 
-/// Whether a session is as the steps need it.
+/// Checks whether a session has the settings that the steps need.
 ///
 /// # Errors
-/// `UnsafeStore` for another isolation level, or for commits that do not wait for the disk where that was raised.
+/// `UnsafeStore` for another isolation level, or if commits do not wait for the disk although the session was made with
+/// `synchronous_commit=on`.
 pub(crate) fn session(isolation: &str, synchronous_commit: &str, ours: bool) -> Result<()> {
     if isolation != "read committed" {
         let detail = format!("the sessions' isolation level is {isolation}, it must be read committed");
@@ -98,7 +100,7 @@ pub(crate) fn session(isolation: &str, synchronous_commit: &str, ours: bool) -> 
 
 fn judge(facts: &Facts) -> Result<()> {
     let refused = |kind, detail: String| Err(Error::new(kind, detail));
-    if facts.version < OLDEST {
+    if facts.version < MIN_VERSION {
         let version = facts.version / 10_000;
         return refused(
             ErrorKind::Unsupported,
@@ -136,7 +138,7 @@ impl Facts {
         })
     }
 
-    /// Whether the session has what it was to be set to.
+    /// Returns whether the session got the settings that it was made with.
     fn is_set_up(&self) -> bool {
         self.isolation == "read committed" && self.statement_timeout != "0"
     }
@@ -152,7 +154,7 @@ async fn facts(connection: &mut PgConnection, schema: &Schema) -> Result<Facts> 
 async fn is_pooled(sessions: &mut [PgConnection; 2], schema: &Schema) -> Result<bool> {
     let statement = schema.statement(include_str!("sql/pid.sql"));
     let mut seen = [None, None];
-    for which in ASKED {
+    for which in PROBES {
         let row = raw_sql(statement.sql()).fetch_one(&mut sessions[which]).await;
         let pid = row.and_then(|row| row.try_get::<i32, _>(0));
         let pid = pid.map_err(|error| error::certain(error::of_request(error)))?;
@@ -201,7 +203,7 @@ mod tests {
         );
     }
 
-    /// Two plain connections.
+    /// Makes two plain connections.
     async fn two(url: &str) -> [PgConnection; 2] {
         let options: sqlx::postgres::PgConnectOptions = url.parse().unwrap();
         let connect = || async {

@@ -1,4 +1,4 @@
-//! What everything of one store object shares.
+//! The state that all parts of one store object share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,16 +7,16 @@ use stanchion_core::steps::ProcessId;
 
 use crate::schema::Schema;
 
-/// How long the state of an idle name stays (C25).
+/// Retention times of the state of idle names (C25).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retention {
-    /// For fencing tokens.
+    /// Retention of fencing tokens.
     pub(crate) tokens: Duration,
-    /// For the rest.
+    /// Retention of all other state.
     pub(crate) state: Duration,
 }
 
-/// What everything of one store object shares, whichever connection it uses.
+/// The state that all parts of one store object share, on every connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) schema: Schema,
@@ -25,7 +25,7 @@ pub(crate) struct Context {
     pub(crate) retention: Retention,
 }
 
-/// Microseconds, as the functions take them.
+/// Returns the duration in microseconds, the unit of the SQL functions.
 pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }

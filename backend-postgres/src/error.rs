@@ -1,55 +1,55 @@
-//! What the client's errors mean: whether a request was certainly not executed, or may have been (C3, C21).
+//! The meaning of the client's errors: a request was certainly not executed, or it may have been (C3, C21).
 //!
-//! A request is a transaction. What the server refuses with severity `ERROR` is rolled back, so it was certainly not
-//! executed; a session that ends (`FATAL`, `PANIC`), a connection that breaks and an answer that does not come leave it
-//! open whether the commit came first.
+//! A request is a transaction. A request that the server refuses with severity `ERROR` is rolled back, so it was
+//! certainly not executed. If the session ends (`FATAL`, `PANIC`), the connection breaks, or no answer arrives, the
+//! commit may have come first.
 //!
 //! | `SQLSTATE` | what happened | what the caller gets |
 //! | --- | --- | --- |
-//! | `42501` | rolled back: the role lacks a right | `Unauthorized` with the server's words, which name the table or function |
+//! | `42501` | rolled back: the role lacks a right | `Unauthorized` with the server's message, which names the table or function |
 //! | `28…` | not connected: credentials | `Unauthorized` |
 //! | `3D000` | not connected: no such database | `InvalidArgument` |
-//! | `3F000`, `42P01`, `42883`, `42703`, `42704` | rolled back: the schema is missing or another version's | `ConfigMismatch` that says what makes it |
-//! | `25006` | rolled back: it is a standby now, or takes no writes | `Unavailable`; the connection is made anew |
-//! | `57014`, `55P03`, `40001`, `40P01` | rolled back: a time limit, a lock, a conflict | `Unavailable` |
+//! | `3F000`, `42P01`, `42883`, `42703`, `42704` | rolled back: the schema is missing or another version's | `ConfigMismatch` that says how to make it |
+//! | `25006` | rolled back: the server is a standby now, or takes no writes | `Unavailable`; the connection is replaced |
+//! | `57014`, `55P03`, `40001`, `40P01` | rolled back: a timeout, a lock, a conflict | `Unavailable` |
 //! | `53…` | not connected, or rolled back: connections, memory or disk are used up | `Unavailable` |
-//! | `0A000`, `26000`, `42P05` | not executed: a prepared statement is out of date | `Unavailable`; the connection is made anew |
-//! | any other of severity `ERROR` | rolled back | `Unavailable` with its code and words |
-//! | `57P03`, any other when connecting | not connected: it starts or stops | `Unavailable` |
-//! | `57P05`, `25P03` | not executed: the session had ended before, being idle | `Unavailable`; the connection is made anew |
-//! | `57P01`, `57P02`, any other `FATAL` or `PANIC` | the session ended | `Unknown`; the connection is made anew |
+//! | `0A000`, `26000`, `42P05` | not executed: a prepared statement is out of date | `Unavailable`; the connection is replaced |
+//! | any other of severity `ERROR` | rolled back | `Unavailable` with its code and message |
+//! | `57P03`, any other when connecting | not connected: the server starts or stops | `Unavailable` |
+//! | `57P05`, `25P03` | not executed: the session was idle and had ended before | `Unavailable`; the connection is replaced |
+//! | `57P01`, `57P02`, any other `FATAL` or `PANIC` | the session ended | `Unknown`; the connection is replaced |
 //!
-//! A connection that was not made is `Unavailable`, one that broke, or an answer that did not come in time, `Unknown`.
-//! Where each request is a transaction of several messages, behind a pooler, only its commit can be `Unknown`. A pool
-//! that the user closed is `Closed`.
+//! A failure to connect is `Unavailable`. A connection that broke, or an answer that did not arrive in time, is
+//! `Unknown`. Through a pooler each request is a transaction of several messages, and only its commit can be `Unknown`.
+//! A pool that the user closed is `Closed`.
 
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use stanchion_core::{Error, ErrorKind};
 
-/// As much of the server's own words as is told.
-const WORDS: usize = 160;
-/// What makes the schema.
-const MAKE: &str =
+/// Maximum length of the server's message in an error, in characters.
+const MAX_MESSAGE: usize = 160;
+/// Says how to make the schema.
+const MAKE_SCHEMA: &str =
     "run the SQL of `cargo xtask postgres-schema` as an administrator, or connect with migrate=on";
 
 fn of_server(error: &sqlx::Error) -> Option<&PgDatabaseError> {
     error.as_database_error()?.try_downcast_ref()
 }
 
-/// The server's code, if the error is its own.
+/// Returns the server's code, if the error comes from the server.
 pub(crate) fn code(error: &sqlx::Error) -> Option<&str> {
     of_server(error).map(PgDatabaseError::code)
 }
 
-/// Whether the connection is as good as before: the server refused the statement, and nothing else.
+/// Returns whether the connection can be used again, because the server refused the statement and nothing else failed.
 pub(crate) fn leaves_connection(error: &sqlx::Error) -> bool {
     of_server(error).is_some_and(|error| {
         error.severity() == PgSeverity::Error && !["25006", "0A000", "26000", "42P05"].contains(&error.code())
     })
 }
 
-/// An error of a request that was sent.
+/// Converts the error of a request that was sent.
 pub(crate) fn of_request(error: sqlx::Error) -> Error {
     let (kind, detail) = match of_server(&error) {
         Some(told) => of_code(told),
@@ -68,37 +68,37 @@ pub(crate) fn of_request(error: sqlx::Error) -> Error {
 }
 
 fn of_code(error: &PgDatabaseError) -> (ErrorKind, String) {
-    let words: String = error.message().chars().take(WORDS).collect();
+    let message: String = error.message().chars().take(MAX_MESSAGE).collect();
     let code = error.code();
     let certain = error.severity() == PgSeverity::Error || ["57P05", "25P03"].contains(&code);
     match code {
-        "42501" => (ErrorKind::Unauthorized, format!("the role lacks a right: {words}")),
+        "42501" => (ErrorKind::Unauthorized, format!("the role lacks a right: {message}")),
         "3F000" | "42P01" | "42883" | "42703" | "42704" => (
             ErrorKind::ConfigMismatch,
-            format!("the schema is missing or another version's: {words}; {MAKE}"),
+            format!("the schema is missing or another version's: {message}; {MAKE_SCHEMA}"),
         ),
-        "25006" => (ErrorKind::Unavailable, format!("the server takes no writes: {words}")),
+        "25006" => (ErrorKind::Unavailable, format!("the server takes no writes: {message}")),
         _ if code.starts_with("28") => {
-            (ErrorKind::Unauthorized, format!("the server refused the credentials: {words}"))
+            (ErrorKind::Unauthorized, format!("the server refused the credentials: {message}"))
         }
         _ if certain => {
-            (ErrorKind::Unavailable, format!("the server refused the statement: {code}: {words}"))
+            (ErrorKind::Unavailable, format!("the server refused the statement: {code}: {message}"))
         }
-        _ => (ErrorKind::Unknown, format!("the server ended the session: {code}: {words}")),
+        _ => (ErrorKind::Unknown, format!("the server ended the session: {code}: {message}")),
     }
 }
 
-/// The error of what changes nothing, or was not committed: it was certainly not carried out.
+/// Converts the error of a request that changes nothing, or was not committed: it was certainly not executed.
 pub(crate) fn certain(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Unknown => {
-            Error::new(ErrorKind::Unavailable, "the server did not answer as it should").with_source(error)
+            Error::new(ErrorKind::Unavailable, "the server did not answer as expected").with_source(error)
         }
         _ => error,
     }
 }
 
-/// An error of a connection to `address` that was not made: nothing was sent.
+/// Converts the error of a failure to connect to `address`. Nothing was sent.
 pub(crate) fn of_connect(error: sqlx::Error, address: &str) -> Error {
     let unavailable = |detail: &str| (ErrorKind::Unavailable, detail.to_owned());
     let (kind, detail) = match of_server(&error) {
@@ -123,7 +123,7 @@ pub(crate) fn of_connect(error: sqlx::Error, address: &str) -> Error {
     Error::new(kind, format!("{detail}: {address}")).with_source(error)
 }
 
-/// Whether a server refused parameters of the start-up, as poolers do.
+/// Returns whether the server refused start-up parameters, as poolers do.
 pub(crate) fn refuses_settings(error: &Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<sqlx::Error>());
     source.and_then(of_server).is_some_and(|told| {
@@ -131,7 +131,7 @@ pub(crate) fn refuses_settings(error: &Error) -> bool {
     })
 }
 
-/// An error of making the schema, which is one transaction.
+/// Converts an error of the migration, which is one transaction.
 pub(crate) fn of_migration(error: MigrateError) -> Error {
     match error {
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
@@ -140,7 +140,10 @@ pub(crate) fn of_migration(error: MigrateError) -> Error {
             if !lacks {
                 return error;
             }
-            let detail = format!("{}: it may not make the schema; {MAKE} by a role that may", text(&error));
+            let detail = format!(
+                "{}: the role may not make the schema; {MAKE_SCHEMA} by a role that may",
+                text(&error)
+            );
             Error::new(ErrorKind::Unauthorized, detail).with_source(error)
         }
         other => Error::new(ErrorKind::ConfigMismatch, "the schema cannot be brought up to date")
@@ -148,18 +151,19 @@ pub(crate) fn of_migration(error: MigrateError) -> Error {
     }
 }
 
-/// The schema is not there, or not as this version has it.
+/// Makes the error for a schema that is missing, or that is not the schema of this version.
 pub(crate) fn of_schema(state: &str) -> Error {
-    Error::new(ErrorKind::ConfigMismatch, format!("{state}: {MAKE}"))
+    Error::new(ErrorKind::ConfigMismatch, format!("{state}: {MAKE_SCHEMA}"))
 }
 
-/// An error's text without its kind, which is told once.
+/// Returns an error's text without its kind, which is part of the new error's text already.
 fn text(error: &Error) -> String {
     let text = error.to_string();
     text.split_once(": ").map_or(text.clone(), |(_, detail)| detail.to_owned())
 }
 
-/// An answer that no function gives: something else changed the schema. The step was executed.
+/// Makes the error for an answer that no function of the schema gives: something else changed the schema. The step was
+/// executed.
 pub(crate) fn unexpected() -> Error {
     Error::new(ErrorKind::Unknown, "the server's answer was not understood")
 }

@@ -1,4 +1,4 @@
-//! The resource's side of fencing, for resources in a Postgres (M9).
+//! The resource's side of fencing, for resources in a Postgres database (M9).
 
 use sqlx::postgres::PgArguments;
 use sqlx::types::Uuid;
@@ -8,7 +8,7 @@ use stanchion_core::{Error, ErrorKind, FencingToken, Result, Ticket};
 use crate::error;
 use crate::schema::{Schema, Statement};
 
-/// What [`PostgresFence::check`] makes the server raise.
+/// The SQLSTATE that the server raises for a refused [`PostgresFence::check`].
 const REFUSED: &str = "STF01";
 const INSTALL: &str = concat!(
     include_str!("sql/fence_begin.sql"),
@@ -18,15 +18,15 @@ const INSTALL: &str = concat!(
     include_str!("../migrations/0403_fence_hand_over.sql"),
 );
 
-/// A resource in a Postgres that only the newest holder of a mutex may write (M9). The database may be any, not only the
-/// one that keeps the mutex.
+/// A resource in a Postgres database that only the newest holder of a mutex may write (M9). The database may be another
+/// one than the one that keeps the mutex.
 ///
-/// A token smaller than the largest seen is refused, and the same token from another ticket, in the transaction that
-/// writes. This is what stops a holder that was paused past its lease; no lock can. The mark is a row of the table
-/// `stanchion.fences`, locked until the transaction ends: what a newer holder writes comes after it. So keep such a
-/// transaction short; while it is open, newer holders wait.
+/// The check runs in the transaction that writes. It refuses a token that is smaller than the largest one seen, and the
+/// same token from another ticket. It stops a holder that was paused until after the end of its lease; a lock cannot.
+/// The largest token is a row of the table `stanchion.fences`, which stays locked until the transaction ends: a newer
+/// holder's write comes after it. Keep such a transaction short; while it is open, newer holders wait.
 ///
-/// From Rust, [`check`](Self::check) in the transaction, before the first write:
+/// From Rust, call [`check`](Self::check) in the transaction, before the first write:
 ///
 /// ```no_run
 /// # use sqlx::{Connection, PgConnection};
@@ -43,13 +43,13 @@ const INSTALL: &str = concat!(
 /// # }
 /// ```
 ///
-/// From SQL, in one statement, whose count of rows says whether it was refused:
+/// From SQL, use one statement. If it changes no row, it was refused:
 ///
 /// ```sql
 /// UPDATE invoices SET paid = true WHERE id = 42 AND stanchion.fenced('invoices/42', $1, $2);
 /// ```
 ///
-/// where `$1` is the fencing token, a `bigint`, and `$2` the ticket, a `uuid`. `SELECT stanchion.fence(…)` with the same
+/// `$1` is the fencing token, a `bigint`, and `$2` the ticket, a `uuid`. `SELECT stanchion.fence(…)` with the same
 /// arguments raises SQLSTATE `STF01` instead, so that the transaction cannot be committed.
 #[derive(Clone, Debug)]
 pub struct PostgresFence {
@@ -60,16 +60,16 @@ pub struct PostgresFence {
 }
 
 impl PostgresFence {
-    /// A fence around what you call by that name, 1 to 512 bytes. Marks are in the schema `stanchion`.
+    /// Makes a fence around a resource with a name of 1 to 512 bytes. Its row is in the schema `stanchion`.
     #[must_use]
     pub fn new(resource: impl Into<String>) -> Self {
         Self::over(resource.into(), Schema::default())
     }
 
-    /// The same with marks in another schema.
+    /// Makes a fence whose row is in another schema.
     ///
     /// # Errors
-    /// `InvalidArgument` unless its name is 1 to 63 of `a-z 0-9 _`, beginning with a letter.
+    /// `InvalidArgument` unless the schema name is 1 to 63 of `a-z 0-9 _`, beginning with a letter.
     pub fn in_schema(resource: impl Into<String>, schema: &str) -> Result<Self> {
         Ok(Self::over(resource.into(), Schema::new(schema)?))
     }
@@ -80,25 +80,26 @@ impl PostgresFence {
         Self { resource, schema, check, hand_over }
     }
 
-    /// Makes the table and the functions of fences in a database where no store has. What is there stays.
+    /// Makes the table and the functions of fences in a database in which no store has made them. Existing ones stay.
     ///
     /// # Errors
-    /// `Unauthorized` without the right to create a schema and what is in it; otherwise as the connection.
+    /// `Unauthorized` without the right to create a schema and its tables and functions; otherwise the error of the
+    /// connection.
     ///
     /// # Cancel safety
-    /// A dropped call has made all or nothing.
+    /// A dropped call has made all of them or none.
     pub async fn install(&self, connection: &mut PgConnection) -> Result<()> {
         let all = self.schema.statement(INSTALL).sql();
         sqlx::raw_sql(all).execute(connection).await.map(drop).map_err(error::of_request)
     }
 
-    /// Lets the transaction go on if the token is not an older holder's. Call it in the transaction that writes, before
-    /// the first write: with a pool instead of a transaction it would end before, and guard nothing.
+    /// Checks that the token does not belong to an older holder. Call it in the transaction that writes, before the
+    /// first write. Do not call it with a pool: the check would be a transaction of its own, and guard nothing.
     ///
     /// # Errors
-    /// `Lost` if a larger token was seen, or the same one from another ticket; `Unavailable` where the server refused the
-    /// statement, as it does above `READ COMMITTED` when another holder wrote meanwhile. After either, the transaction can
-    /// only be rolled back.
+    /// `Lost` if a larger token was seen, or the same one from another ticket; `Unavailable` if the server refused the
+    /// statement, as it does above `READ COMMITTED` if another holder wrote meanwhile. After either error, the
+    /// transaction can only be rolled back.
     ///
     /// # Cancel safety
     /// As the connection: a transaction whose statement was dropped is rolled back.
@@ -111,8 +112,8 @@ impl PostgresFence {
         self.run(&self.check, executor, token, ticket).await
     }
 
-    /// Lets the new ticket of an attached hold write with the token it kept, and no earlier ticket any more; see
-    /// [`Fenced::hand_over`](stanchion_core::Fenced::hand_over).
+    /// Lets the new ticket of an attached hold write with the token that the hold kept. No earlier ticket may write any
+    /// more; see [`Fenced::hand_over`](stanchion_core::Fenced::hand_over).
     ///
     /// # Errors
     /// `Lost` if a larger token was seen; otherwise as [`check`](Self::check).

@@ -6,7 +6,6 @@ mod config;
 mod context;
 mod error;
 mod fence;
-mod given;
 mod link;
 mod migrate;
 mod schema;
@@ -14,6 +13,7 @@ mod session;
 mod steps;
 mod store;
 mod sweep;
+mod user_connection;
 mod wake;
 
 pub use config::PostgresBuilder;

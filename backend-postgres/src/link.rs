@@ -1,6 +1,8 @@
-//! A few connections of many callers, made when needed and given up when in doubt.
+//! A few connections that many callers share. They are made when they are needed, and closed when their state is
+//! unknown.
 
 mod attempt;
+mod failed;
 mod marker;
 
 use std::fmt;
@@ -18,73 +20,75 @@ use tokio::sync::Semaphore;
 use tokio::time::{timeout, timeout_at};
 
 use self::attempt::{Attempt, Standing};
+use self::failed::Failed;
 use self::marker::Marker;
 use crate::access::{Access, Sessions, Settings, Way};
 use crate::error;
-use crate::given::Given;
 use crate::schema::Statement;
+use crate::user_connection::UserConnection;
 
-/// Runtimes whose connections are kept, more only while they have requests under way.
-const RUNTIMES: usize = 16;
-/// A connection that was idle for longer is asked whether it still works before it is sent anything that matters.
-const FRESH: Duration = Duration::from_secs(1);
+/// Maximum number of runtimes whose connections are kept. Further runtimes keep theirs only while they have requests
+/// under way.
+const MAX_RUNTIMES: usize = 16;
+/// Maximum time that a connection may be idle before it is checked by a ping at its next use.
+const MAX_UNCHECKED_IDLE: Duration = Duration::from_secs(1);
 
-/// Where a link's connections come from.
+/// The origin of the connections of a link.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    /// They are our own.
+    /// The link makes its own.
     Own(Sessions),
-    /// They are the user's.
-    Given(PgPool),
+    /// The link borrows them from the user's pool.
+    UserPool(PgPool),
 }
 
 impl From<PgConnectOptions> for Source {
-    /// Our own, to a server that is reached directly.
+    /// Connections of the link's own, directly to the server.
     fn from(options: PgConnectOptions) -> Self {
-        let settings = Settings { way: Way::Direct, limit: Duration::from_secs(2), raise: false };
+        let settings = Settings { way: Way::Direct, request_timeout: Duration::from_secs(2), raise: false };
         Self::Own(Sessions { access: Access::Own(Box::new(options)), settings })
     }
 }
 
 /// Connections to one database, each for one request at a time.
 ///
-/// A connection of ours is driven by the runtime that made it, and only there can it be relied on: each runtime has its
-/// own.
+/// A connection is driven by the runtime that made it and works only while that runtime does, so each runtime has
+/// connections of its own.
 pub(crate) struct Link {
     source: Source,
     connections: usize,
-    limit: Duration,
-    /// Begins each transaction where the session cannot be set up.
+    request_timeout: Duration,
+    /// The statement that begins each transaction behind a pooler, where sessions cannot be set up.
     begin: Option<SqlStr>,
-    /// Statements are prepared once for each connection; not where connections remember none.
-    remembers: AtomicBool,
+    /// Whether connections keep prepared statements. If they do, each statement is prepared once for each connection.
+    keeps_statements: AtomicBool,
     lanes: Mutex<Vec<(Id, Arc<Lane>)>>,
 }
 
 /// The connections of one runtime.
 struct Lane {
-    /// How many more may be in use.
-    room: Semaphore,
+    /// Counts how many more connections may be in use.
+    permits: Semaphore,
     idle: Mutex<Vec<Idle>>,
-    /// Those that nobody waits for at the moment.
+    /// Attempts to connect that no caller waits for at the moment.
     attempts: Mutex<Vec<Attempt>>,
     runtime: Marker,
 }
 
 struct Idle {
     connection: PgConnection,
-    /// `None` after a request whose caller went away: its answer is still to come.
+    /// `None` after a request whose caller went away: its answer has not been read yet.
     since: Option<Instant>,
 }
 
 /// A connection in use.
 enum Open {
     Own(PgConnection),
-    Given(Given),
+    User(UserConnection),
 }
 
-/// A connection with a request under way. Dropped with the caller's future, one of our own is kept, and what comes yet is
-/// read before it is used again: the server ends the statement within its own time limit.
+/// A connection with a request under way. If the caller's future is dropped, a connection of the link's own is kept.
+/// The rest of the answer is read before its next use: the server ends the statement within its own timeout.
 struct UnderWay<'a> {
     open: Option<Open>,
     link: &'a Link,
@@ -99,14 +103,15 @@ impl UnderWay<'_> {
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        // A transaction that was begun and not ended is the server's to roll back.
+        // A transaction that was begun and not ended is closed with its connection: the server rolls it back.
         if let (Some(Open::Own(connection)), None) = (self.open.take(), &self.link.begin) {
             self.link.keep(self.lane, Idle { connection, since: None });
         }
     }
 }
 
-/// An attempt to connect that somebody waits for. Dropped before its end, it is left to the next one.
+/// An attempt to connect that a caller waits for. If the caller goes away before its end, the next caller takes it
+/// over.
 struct Awaited<'a> {
     attempt: Option<Attempt>,
     lane: &'a Lane,
@@ -127,39 +132,34 @@ impl Drop for Awaited<'_> {
     }
 }
 
-/// Why a request failed, and whether its connection is as good as before.
-struct Failed {
-    error: Error,
-    intact: bool,
-}
-
 impl Link {
-    /// A link of at most `connections` of one runtime, that has not connected yet. `limit` bounds each request.
-    pub(crate) fn new(source: impl Into<Source>, connections: usize, limit: Duration) -> Self {
+    /// Makes a link of at most `connections` connections of each runtime. It connects when it is used.
+    pub(crate) fn new(source: impl Into<Source>, connections: usize, request_timeout: Duration) -> Self {
         Self {
             source: source.into(),
             connections,
-            limit,
+            request_timeout,
             begin: None,
-            remembers: AtomicBool::new(true),
+            keeps_statements: AtomicBool::new(true),
             lanes: Mutex::default(),
         }
     }
 
-    /// Each request is a transaction that begins with this statement, because the next one may meet another session.
+    /// Makes each request a transaction that begins with this statement, because the next request may meet another
+    /// session.
     #[must_use]
     pub(crate) fn through_pooler(mut self, begin: &Statement) -> Self {
         self.begin = Some(begin.sql());
-        self.remembers = AtomicBool::new(false);
+        self.keeps_statements = AtomicBool::new(false);
         self
     }
 
-    /// The time limit of a request.
-    pub(crate) fn limit(&self) -> Duration {
-        self.limit
+    /// Returns the timeout of a request.
+    pub(crate) fn request_timeout(&self) -> Duration {
+        self.request_timeout
     }
 
-    /// Takes over connections that this runtime made and that are idle.
+    /// Takes over idle connections that this runtime made.
     pub(crate) fn take_over(&self, connections: impl IntoIterator<Item = PgConnection>) {
         if let (Source::Own(_), Ok(lane)) = (&self.source, self.lane()) {
             let since = Some(now());
@@ -168,20 +168,20 @@ impl Link {
         }
     }
 
-    /// Runs one statement, which is a transaction of its own, within the link's limit. The answer is given once the
-    /// server has said that the transaction is committed, not when the first row came. A connection whose request did
-    /// not come to its end in time is closed.
+    /// Runs one statement, which is a transaction of its own, within the request timeout. Returns the answer once the
+    /// server has reported the commit, not when the first row arrives. A connection is closed if its request did not
+    /// end in time.
     ///
     /// # Errors
     /// `Unavailable` if it was certainly not executed, `Unknown` if it may have been.
     pub(crate) async fn rows(&self, statement: &Statement, arguments: PgArguments) -> Result<Vec<PgRow>> {
-        self.rows_by(statement, arguments, now() + self.limit).await
+        self.rows_by(statement, arguments, now() + self.request_timeout).await
     }
 
     /// As [`rows`](Self::rows), until `end`.
     ///
     /// # Errors
-    /// As said there.
+    /// As [`rows`](Self::rows).
     pub(crate) async fn rows_by(
         &self,
         statement: &Statement,
@@ -189,8 +189,8 @@ impl Link {
         end: Instant,
     ) -> Result<Vec<PgRow>> {
         let lane = self.lane()?;
-        let late = |_| Error::new(ErrorKind::Unavailable, "no connection within the request's time limit");
-        let _room = timeout_at(end, lane.room.acquire()).await.map_err(late)?;
+        let late = |_| Error::new(ErrorKind::Unavailable, "no connection within the request timeout");
+        let _permit = timeout_at(end, lane.permits.acquire()).await.map_err(late)?;
         let open = Some(timeout_at(end, self.open(&lane)).await.map_err(late)??);
         let mut under_way = UnderWay { open, link: self, lane: &lane };
         let (mut sent, began) = (false, now());
@@ -198,12 +198,12 @@ impl Link {
         let open = under_way.end();
         match answer {
             Ok(Ok(rows)) => {
-                self.settle(&lane, open);
+                self.put_back(&lane, open);
                 Ok(rows)
             }
             Ok(Err(Failed { error, intact })) => {
                 if intact {
-                    self.settle(&lane, open);
+                    self.put_back(&lane, open);
                 } else {
                     lane.idle().clear();
                 }
@@ -211,21 +211,21 @@ impl Link {
             }
             Err(_) => {
                 match open {
-                    // It had little time, which says nothing about the connections.
+                    // The request had little time, so its end says nothing about the connections.
                     Some(Open::Own(connection))
-                        if self.begin.is_none() && began.elapsed() < self.limit / 4 =>
+                        if self.begin.is_none() && began.elapsed() < self.request_timeout / 4 =>
                     {
                         self.keep(&lane, Idle { connection, since: None });
                     }
                     _ => lane.idle().clear(),
                 }
                 let kind = if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable };
-                Err(Error::new(kind, "no answer within the request's time limit"))
+                Err(Error::new(kind, "no answer within the request timeout"))
             }
         }
     }
 
-    /// Sends a statement. `sent` tells from when on it may be executed.
+    /// Sends a statement. Sets `sent` before the server may execute it.
     async fn send(
         &self,
         open: &mut Option<Open>,
@@ -251,65 +251,67 @@ impl Link {
             return Ok(rows);
         }
         *sent = true;
-        let persistent = self.remembers.load(Ordering::Relaxed);
+        let persistent = self.keeps_statements.load(Ordering::Relaxed);
         let rows = query.persistent(persistent).fetch_all(&mut *connection).await.map_err(Failed::sent)?;
         if persistent && connection.cached_statements_size() == 0 {
-            // Prepared by name all the same, each would stay on the server.
-            self.remembers.store(false, Ordering::Relaxed);
+            // If they were still prepared by name, each of them would stay on the server.
+            self.keeps_statements.store(false, Ordering::Relaxed);
         }
         Ok(rows)
     }
 
     async fn open(&self, lane: &Lane) -> Result<Open> {
         let sessions = match &self.source {
-            Source::Given(pool) => return Ok(Open::Given(Given::acquire(pool).await?)),
+            Source::UserPool(pool) => return Ok(Open::User(UserConnection::acquire(pool).await?)),
             Source::Own(sessions) => sessions,
         };
-        lane.gather();
+        lane.take_ended_attempts();
         let idle = lane.idle().pop();
         if let Some(Idle { connection, since }) = idle {
-            if since.is_some_and(|since| now() - since < FRESH) {
+            if since.is_some_and(|since| now() - since < MAX_UNCHECKED_IDLE) {
                 return Ok(Open::Own(connection));
             }
-            // Kept where the caller goes away meanwhile.
+            // Kept if the caller goes away during the ping.
             let mut asked = UnderWay { open: Some(Open::Own(connection)), link: self, lane };
             let pinged = match &mut asked.open {
-                Some(Open::Own(connection)) => timeout(self.limit / 4, connection.ping()).await,
+                Some(Open::Own(connection)) => timeout(self.request_timeout / 4, connection.ping()).await,
                 _ => Ok(Ok(())),
             };
             if let (Ok(Ok(())), Some(open)) = (pinged, asked.end()) {
                 return Ok(open);
             }
-            // What broke it has likely broken the others; a statement that takes its time has not.
+            // A broken connection: the others are likely broken, too. After a caller went away it may only be a slow
+            // statement.
             if since.is_some() {
                 lane.idle().clear();
             }
         }
         loop {
-            // With one attempt of each caller at most, and none where one is left, there are never too many connections.
+            // Each caller makes one attempt at a time, and none while an earlier one is left over: there are never too
+            // many.
             let left = lane.attempts().pop();
             let was_left = left.is_some();
             let attempt = Some(left.unwrap_or_else(|| Attempt::begin(sessions)));
             match (Awaited { attempt, lane }).end().await {
                 Ok(Some(connection)) => return Ok(Open::Own(connection)),
                 Ok(None) => {}
-                // It began when things were as they may not be now.
+                // The attempt began earlier: its error may not apply any more.
                 Err(_) if was_left => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Puts a connection back whose request came to its end.
-    fn settle(&self, lane: &Lane, open: Option<Open>) {
+    /// Puts a connection back after the end of its request.
+    fn put_back(&self, lane: &Lane, open: Option<Open>) {
         match open {
             Some(Open::Own(connection)) => self.keep(lane, Idle { connection, since: Some(now()) }),
-            Some(Open::Given(given)) => given.give_back(),
+            Some(Open::User(connection)) => connection.give_back(),
             None => {}
         }
     }
 
-    /// Keeps a connection; one whose answer is still to come is the last that is used again.
+    /// Keeps a connection. A connection whose answer was not read yet is the last one to be used again.
     fn keep(&self, lane: &Lane, connection: Idle) {
         let mut idle = lane.idle();
         if idle.len() < self.connections {
@@ -324,14 +326,14 @@ impl Link {
             .id();
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = lanes.iter().position(|(id, _)| *id == runtime) {
-            // The one that was not used for the longest stands first.
+            // The lane that was unused for the longest time comes first.
             lanes[at..].rotate_left(1);
         }
         if let Some((_, lane)) = lanes.last().filter(|(id, _)| *id == runtime) {
             return Ok(Arc::clone(lane));
         }
         lanes.retain(|(_, lane)| lane.runtime.is_there() || Arc::strong_count(lane) > 1);
-        if lanes.len() >= RUNTIMES
+        if lanes.len() >= MAX_RUNTIMES
             && let Some(unused) = lanes.iter().position(|(_, lane)| Arc::strong_count(lane) == 1)
         {
             lanes.remove(unused);
@@ -343,10 +345,10 @@ impl Link {
 }
 
 impl Lane {
-    /// Of the runtime that this is called on.
+    /// Makes a lane of the runtime that it is called on.
     fn new(connections: usize) -> Self {
-        let room = Semaphore::new(connections);
-        Self { room, idle: Mutex::default(), attempts: Mutex::default(), runtime: Marker::leave() }
+        let permits = Semaphore::new(connections);
+        Self { permits, idle: Mutex::default(), attempts: Mutex::default(), runtime: Marker::leave() }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
@@ -357,8 +359,8 @@ impl Lane {
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over the connections of attempts that came to their end when nobody waited for them.
-    fn gather(&self) {
+    /// Takes over the connections of attempts that ended while no caller waited for them.
+    fn take_ended_attempts(&self) {
         let mut attempts = self.attempts();
         for attempt in mem::take(&mut *attempts) {
             match attempt.standing() {
@@ -376,25 +378,8 @@ impl Open {
     fn connection(&mut self) -> Option<&mut PgConnection> {
         match self {
             Self::Own(connection) => Some(connection),
-            Self::Given(given) => given.connection(),
+            Self::User(connection) => connection.connection(),
         }
-    }
-}
-
-impl Failed {
-    /// Of a statement that may have been executed.
-    fn sent(error: sqlx::Error) -> Self {
-        let intact = error::leaves_connection(&error);
-        Self { error: error::of_request(error), intact }
-    }
-
-    /// Of a transaction whose commit was not sent: whatever became of the connection, it has changed nothing.
-    fn uncommitted(error: sqlx::Error) -> Self {
-        Self { error: error::certain(error::of_request(error)), intact: false }
-    }
-
-    fn gone() -> Self {
-        Self { error: Error::new(ErrorKind::Unavailable, "the connection is gone"), intact: false }
     }
 }
 
@@ -402,7 +387,7 @@ impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
             .field("source", &self.source)
-            .field("limit", &self.limit)
+            .field("request_timeout", &self.request_timeout)
             .finish_non_exhaustive()
     }
 }

@@ -12,31 +12,31 @@ use crate::access::Way;
 use crate::error;
 use crate::schema::Schema;
 
-/// How long it may take, the waiting for others who do the same included.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Timeout of a migration, including the wait for other processes that migrate.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What was found.
+/// The state of the schema at the server.
 enum State {
-    /// It is as this version has it.
+    /// It is the schema of this version.
     Current,
-    /// It is not there.
+    /// It does not exist.
     Missing,
-    /// It lacks this migration and maybe later ones.
+    /// It lacks this migration, and maybe later ones.
     Behind(i64),
 }
 
-/// Sees to it that the schema is as this version has it. Where it is, that is one cheap question.
+/// Makes the schema that this version needs. If it is there already, this costs one cheap request.
 ///
 /// # Errors
-/// `ConfigMismatch` if it is a newer version's or has to be made by somebody else, `Unauthorized` if the role may not
-/// look or make it; or why the server could not be asked.
-pub(crate) async fn settle(
+/// `ConfigMismatch` if the schema belongs to a newer version, or if an administrator has to make it; `Unauthorized` if
+/// the role may not look at it or make it; or the reason why the server could not be asked.
+pub(crate) async fn prepare(
     connection: &mut PgConnection,
     schema: &Schema,
     way: Way,
     migrate: bool,
 ) -> Result<()> {
-    let state = match look_within(LIMIT, connection, schema).await? {
+    let state = match look_within(TIMEOUT, connection, schema).await? {
         State::Current => return Ok(()),
         State::Missing => format!("there is no schema {}", schema.name()),
         State::Behind(version) => format!("schema {} lacks migration {version}", schema.name()),
@@ -44,14 +44,14 @@ pub(crate) async fn settle(
     if !migrate {
         return Err(error::of_schema(&state));
     }
-    tracing::info!("{state}: it is brought up to date");
+    tracing::info!("{state}: the schema is brought up to date");
     let late = |_| Error::new(ErrorKind::Unavailable, "the schema was not brought up to date in time");
-    timeout(LIMIT, run(connection, schema, way)).await.map_err(late)?
+    timeout(TIMEOUT, run(connection, schema, way)).await.map_err(late)?
 }
 
-async fn look_within(limit: Duration, connection: &mut PgConnection, schema: &Schema) -> Result<State> {
+async fn look_within(time: Duration, connection: &mut PgConnection, schema: &Schema) -> Result<State> {
     let late = |_| Error::new(ErrorKind::Unavailable, "the server did not tell its schema in time");
-    timeout(limit, look(connection, schema)).await.map_err(late)?
+    timeout(time, look(connection, schema)).await.map_err(late)?
 }
 
 async fn look(connection: &mut PgConnection, schema: &Schema) -> Result<State> {
@@ -96,7 +96,7 @@ fn compare(mut applied: HashMap<i64, Vec<u8>>, ours: &[Migration], schema: &Sche
     }
 }
 
-/// All in one transaction, so that it is there whole or not at all, and works through a pooler.
+/// Migrates in one transaction, so that the schema is complete or unchanged, also through a pooler.
 async fn run(connection: &mut PgConnection, schema: &Schema, way: Way) -> Result<()> {
     let failed = |error| error::certain(error::of_request(error));
     let mut transaction = connection.begin().await.map_err(failed)?;
@@ -111,26 +111,26 @@ async fn run(connection: &mut PgConnection, schema: &Schema, way: Way) -> Result
     migrator.set_locking(false);
     migrator.dangerous_set_table_name(schema.migrations_table());
     if !there.map_err(failed)? {
-        // Only where it is missing: even `IF NOT EXISTS` takes the right to make one.
+        // Only if it is missing: even `IF NOT EXISTS` requires the right to make a schema.
         migrator.create_schema(schema.quoted());
     }
-    // As `run`, which the compiler does not take for a future that can be sent between threads.
+    // The same as `run`, whose future the compiler does not accept as `Send`.
     let applied = migrator.run_direct(None, &mut *transaction, false).await;
     applied.map_err(error::of_migration)?;
     if way == Way::Pooled {
-        // The client library prepared statements by name in a session that others will use.
+        // The client library prepared statements by name in a session that other clients will use.
         transaction.clear_cached_statements().await.map_err(failed)?;
     }
     transaction.commit().await.map_err(failed)
 }
 
-/// The SQL that makes a schema (1 to 63 of `a-z 0-9 _`, beginning with a letter), for an administrator to run, for
-/// instance by `psql`; with the rights that `role` needs to connect with `migrate=off`. It is one transaction.
+/// Returns the SQL that makes a schema (1 to 63 of `a-z 0-9 _`, beginning with a letter). An administrator runs it, for
+/// instance with `psql`. It grants `role` the rights to connect with `migrate=off`. It is one transaction.
 ///
-/// `after` is the last migration that the schema has: 0 for none, when there is no schema yet.
+/// `after` is the last migration that the schema has already; 0 if there is no schema yet.
 ///
 /// # Errors
-/// `InvalidArgument` for a schema or a role that is none.
+/// `InvalidArgument` for an illegal name of a schema or a role.
 pub fn schema_sql(schema: &str, role: Option<&str>, after: i64) -> Result<String> {
     let schema = Schema::new(schema)?;
     let table = schema.migrations_table();
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// Longer than any limit of a test.
+    /// Longer than any timeout of a test.
     const FOR_EVER: Duration = Duration::from_secs(10);
 
     #[tokio::test]
@@ -185,8 +185,8 @@ mod tests {
         assert!(error.to_string().contains("schema in time"), "{error}");
         drop(looking);
         lock.rollback().await.unwrap();
-        assert!(matches!(look_within(LIMIT, &mut locking, &schema).await, Ok(State::Current)));
-        assert!(LIMIT <= Duration::from_secs(60));
+        assert!(matches!(look_within(TIMEOUT, &mut locking, &schema).await, Ok(State::Current)));
+        assert!(TIMEOUT <= Duration::from_secs(60));
     }
 
     fn applied(versions: &[i64], schema: &Schema) -> HashMap<i64, Vec<u8>> {

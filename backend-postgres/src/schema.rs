@@ -1,4 +1,4 @@
-//! The schema: where the tables and functions are, and what made them.
+//! The schema of the tables and functions, and its migrations.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use sqlx::migrate::{Migration, MigrationType};
 use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 use stanchion_core::{Error, Result};
 
-/// The schema that the files name.
+/// The schema name in the SQL files.
 const DEFAULT: &str = "stanchion";
-/// The longest identifier of the server's.
-const LONGEST: usize = 63;
+/// Maximum length of an identifier at the server, in bytes.
+const MAX_NAME: usize = 63;
 
-/// What makes the schema, in order: version, what it makes, and how.
+/// The migrations that make the schema, in order: version, description, SQL.
 const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "namespaces", include_str!("../migrations/0001_namespaces.sql")),
     (2, "now", include_str!("../migrations/0002_now.sql")),
@@ -103,14 +103,14 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (520, "sweep blooms", include_str!("../migrations/0520_sweep_blooms.sql")),
 ];
 
-/// How the rows of a namespace are to be read.
+/// The layout of the rows of a namespace.
 pub(crate) const LAYOUT: i32 = 1;
 
 /// A checked schema name.
 #[derive(Clone, Debug)]
 pub(crate) struct Schema(Arc<str>);
 
-/// A statement of ours. Its text is a file of this crate; only the name of the schema is put in, quoted.
+/// A statement. Its text is a file of this crate, in which only the schema name is replaced, quoted.
 #[derive(Clone, Debug)]
 pub(crate) struct Statement(SqlStr);
 
@@ -121,14 +121,14 @@ impl Default for Schema {
 }
 
 impl Schema {
-    /// Checks a name.
+    /// Checks the name of a schema.
     ///
     /// # Errors
-    /// `InvalidArgument` unless it is 1 to 63 of `a-z 0-9 _`, beginning with a letter.
+    /// `InvalidArgument` unless the name is 1 to 63 of `a-z 0-9 _`, beginning with a letter.
     pub(crate) fn new(name: &str) -> Result<Self> {
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         let begins = name.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
-        if !begins || name.len() > LONGEST || !name.bytes().all(is_plain) {
+        if !begins || name.len() > MAX_NAME || !name.bytes().all(is_plain) {
             return Err(Error::invalid_argument(
                 "a schema is 1 to 63 of a-z, 0-9 and _, beginning with a letter",
             ));
@@ -140,7 +140,7 @@ impl Schema {
         &self.0
     }
 
-    /// The name as an identifier.
+    /// Returns the name as a quoted identifier.
     pub(crate) fn quoted(&self) -> String {
         format!("\"{}\"", self.0)
     }
@@ -152,7 +152,7 @@ impl Schema {
         Cow::Owned(text.replace("stanchion.", &format!("\"{}\".", self.0)))
     }
 
-    /// A statement in this schema.
+    /// Makes a statement in this schema.
     pub(crate) fn statement(&self, text: &'static str) -> Statement {
         Statement(match self.text(text) {
             Cow::Borrowed(text) => text.into_sql_str(),
@@ -160,24 +160,24 @@ impl Schema {
         })
     }
 
-    /// A statement in this schema with values that are part of its text: numbers of ours and checked names.
+    /// Makes a statement in this schema whose text contains values: the store's own numbers, and checked names.
     pub(crate) fn filled(&self, text: &'static str, values: &[(&str, &str)]) -> Statement {
         let text =
             values.iter().fold(self.text(text).into_owned(), |text, (name, value)| text.replace(name, value));
         Statement(AssertSqlSafe(text).into_sql_str())
     }
 
-    /// The table of applied migrations, as the client library wants it.
+    /// Returns the name of the table of applied migrations, in the form that the client library needs.
     pub(crate) fn migrations_table(&self) -> String {
         self.text("stanchion.migrations").into_owned()
     }
 
-    /// What makes the table of applied migrations, as the client library does.
+    /// Returns the SQL that makes the table of applied migrations in the same way as the client library.
     pub(crate) fn bookkeeping(&self) -> SqlStr {
         self.statement(include_str!("sql/bookkeeping.sql")).sql()
     }
 
-    /// What makes the schema, in order.
+    /// Returns the migrations that make the schema, in order.
     pub(crate) fn migrations(&self) -> Vec<Migration> {
         let migration = |(version, what, text): &(i64, &'static str, &'static str)| {
             let sql = self.statement(text).sql();

@@ -1,16 +1,14 @@
-//! The store: the engine over the steps.
+//! The store: an engine that runs the steps.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::postgres::PgArguments;
 use sqlx::{Arguments, PgConnection, Postgres, Row, Transaction};
+use stanchion_core::engine::{Background, Engine, StepsWrap};
 #[cfg(feature = "bloom")]
 use stanchion_core::steps::BloomSteps;
-use stanchion_core::steps::{
-    Chore, GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource,
-};
-use stanchion_core::engine::{Engine, Background, StepsWrap};
+use stanchion_core::steps::{Chore, GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
@@ -33,39 +31,40 @@ use crate::steps::dispatch::Dispatch;
 use crate::sweep::Sweep;
 use crate::wake::PostgresWake;
 
-/// Connections of the engine's: a renewal that waits for a lock must not hold up releases.
-const OWN_CONNECTIONS: usize = 2;
+/// Number of connections of the engine: a renewal that waits for a lock must not block releases.
+const ENGINE_CONNECTIONS: usize = 2;
 
 /// All primitives on a Postgres server, 14 or later.
 ///
-/// It uses few connections, whatever the number of holds and waiters: two for callers' requests (of each runtime), two
-/// for the engine's renewals, releases and polls, one that listens for wake-ups while somebody waits, and in
-/// [`MutexMode::Session`] the sessions that hold and wait for mutexes. All are made when needed, and anew when broken.
+/// The store uses few connections, whatever the number of holds and waiters: two for callers' requests (of each
+/// runtime), two for the engine's renewals, releases and polls, one that listens for wake-ups while a caller waits, and
+/// in [`MutexMode::Session`] the sessions that hold and wait for mutexes. All are made when they are needed, and
+/// replaced when they break.
 ///
 /// # Drop
-/// The last handle, guard or clone gone, queued releases are sent for up to 2 s; the leases free the rest.
+/// After the last handle, guard and clone is dropped, queued releases are sent for up to 2 s. The leases free the rest.
 #[derive(Clone, Debug)]
 pub struct PostgresStore {
     engine: Engine,
     context: Arc<Context>,
-    /// The TTL of all mutexes, where sessions keep them.
+    /// The TTL of all mutexes in session mode; `None` in lease mode.
     session_ttl: Option<Ttl>,
 }
 
-/// The steps of one process, checked and connected, without an engine.
+/// The steps of one process without an engine. The server was checked and is connected.
 #[derive(Clone, Debug)]
 pub struct StepsOfStore {
-    /// The steps for callers, in which leases keep mutexes, too.
+    /// The steps for callers. Leases keep mutexes, too.
     pub callers: Arc<PostgresSteps>,
-    /// The same over connections of the engine's own, not connected yet.
+    /// The same steps over connections of the engine's own, which are not connected yet.
     pub own: Arc<PostgresSteps>,
-    /// The wake-ups, not connected yet.
+    /// The wake-ups, which are not connected yet.
     pub wake: Arc<PostgresWake>,
     /// What the store offers.
     pub capabilities: Capabilities,
 }
 
-/// What connecting made.
+/// The parts of a connected store.
 struct Connected {
     context: Arc<Context>,
     sessions: Sessions,
@@ -77,7 +76,7 @@ struct Connected {
 }
 
 impl PostgresStore {
-    /// Connects to the server of a URL; see [`PostgresBuilder::new`] for what it may hold.
+    /// Connects to the server of a URL; see [`PostgresBuilder::new`] for the parts of a URL.
     ///
     /// # Errors
     /// As [`PostgresBuilder::new`] and [`PostgresBuilder::connect`].
@@ -85,7 +84,7 @@ impl PostgresStore {
         Self::builder(url)?.connect().await
     }
 
-    /// A builder with the server of a URL.
+    /// Makes a builder with the server of a URL.
     ///
     /// # Errors
     /// As [`PostgresBuilder::new`].
@@ -93,20 +92,20 @@ impl PostgresStore {
         PostgresBuilder::new(url)
     }
 
-    /// Locks a mutex for the length of a transaction of the user's: its commit or rollback frees it. Gives the fencing
+    /// Locks a mutex for the duration of a user's transaction, whose commit or rollback frees it. Returns the fencing
     /// token of the grant.
     ///
-    /// It waits in line with all others, for as long as the transaction's `lock_timeout` says: without one, without end.
-    /// The same transaction may lock the same mutex again. There is no lease: a session that the user keeps open keeps the
-    /// mutex (M1 holds for as long as the transaction is open, and no longer).
+    /// The call waits in the queue of all callers. The transaction's `lock_timeout` limits the wait; without it there
+    /// is no limit. The same transaction may lock the same mutex again. There is no lease: while the transaction stays
+    /// open, it keeps the mutex (M1 holds as long as the transaction is open, and no longer).
     ///
     /// # Errors
-    /// `InvalidArgument` for a bad name; `Unsupported` where leases keep mutexes; `Unavailable` if the server refused, by
-    /// its `lock_timeout` or a deadlock for instance; `Unknown` if no answer came. After the last two the transaction can
-    /// only be rolled back.
+    /// `InvalidArgument` for a bad name; `Unsupported` in lease mode; `Unavailable` if the server refused, for instance
+    /// because of its `lock_timeout` or a deadlock; `Unknown` if no answer arrived. After `Unavailable` and `Unknown`
+    /// the transaction can only be rolled back.
     ///
     /// # Cancel safety
-    /// The lock may have been taken; the transaction's end frees it.
+    /// A dropped call may have taken the lock. The end of the transaction frees it.
     pub async fn lock_in(
         &self,
         transaction: &mut Transaction<'_, Postgres>,
@@ -119,13 +118,14 @@ impl PostgresStore {
         locked.map_err(|error| error.context("lock_in", "postgres", name))
     }
 
-    /// As [`lock_in`](Self::lock_in), if nobody holds the mutex or waits for it; `None` otherwise.
+    /// Locks a mutex as [`lock_in`](Self::lock_in), without waiting. Returns `None` if another caller holds the mutex
+    /// or waits for it.
     ///
     /// # Errors
-    /// As there.
+    /// As [`lock_in`](Self::lock_in).
     ///
     /// # Cancel safety
-    /// As there.
+    /// As [`lock_in`](Self::lock_in).
     pub async fn try_lock_in(
         &self,
         transaction: &mut Transaction<'_, Postgres>,
@@ -139,11 +139,13 @@ impl PostgresStore {
     }
 
     fn by_session(&self) -> Result<()> {
-        let refused = || Error::new(ErrorKind::Unsupported, "leases keep mutexes here, not sessions");
+        let refused = || {
+            Error::new(ErrorKind::Unsupported, "mutexes of this store are kept by leases, not by sessions")
+        };
         self.session_ttl.map(drop).ok_or_else(refused)
     }
 
-    /// A store over a pool that the user has, with the default options; see [`PostgresBuilder::from_pool`].
+    /// Connects a store over the user's pool, with the default options; see [`PostgresBuilder::from_pool`].
     ///
     /// # Errors
     /// As [`PostgresBuilder::connect`].
@@ -153,17 +155,17 @@ impl PostgresStore {
 }
 
 impl PostgresBuilder {
-    /// Connects, checks the server, makes the schema if it is to, and starts the engine.
+    /// Connects, checks the server, makes the schema if [`migrate`](Self::migrate) is on, and starts the engine.
     ///
     /// # Errors
-    /// `InvalidArgument` for an option out of range or a database that is not there; `Unavailable` or `Unauthorized` where
-    /// the server cannot be asked; `UnsafeStore` if it is a standby, read-only or not `UTF8`, if sessions are not `read
-    /// committed`, or if a pooler stands before it and sessions are to keep mutexes; `Unsupported` for a Postgres before
-    /// 14; `ConfigMismatch` if the schema is missing, older or newer and not to be made, or if the namespace has another
-    /// mutex mode or layout (C22).
+    /// `InvalidArgument` for an option out of range or a database that does not exist; `Unavailable` or `Unauthorized`
+    /// if the server cannot be asked; `UnsafeStore` if the server is a standby, read-only or not `UTF8`, if sessions
+    /// are not `read committed`, or in session mode if there is a pooler before the server; `Unsupported` for a
+    /// Postgres before 14; `ConfigMismatch` if the schema is newer, if it is missing or older and `migrate` is off, or
+    /// if the namespace has another mutex mode or layout (C22).
     ///
     /// # Cancel safety
-    /// A dropped call leaves connections that close, and the schema whole or not at all.
+    /// A dropped call closes its connections. It has made the whole schema or nothing of it.
     pub async fn connect(self) -> Result<PostgresStore> {
         let (mutex, lock_sessions, wrap) = (self.mutex, self.lock_sessions, self.wrap.clone());
         let connected = self.open().await.map_err(context)?;
@@ -171,7 +173,7 @@ impl PostgresBuilder {
         let shared = Arc::clone(&connected.context);
         let session_ttl = by_session.then_some(connected.session_ttl);
         let engine = if by_session {
-            in_sessions(connected, lock_sessions, wrap.as_ref())
+            start_in_session_mode(connected, lock_sessions, wrap.as_ref())
         } else {
             let callers = steps(&connected.callers_steps(), None);
             let own = steps(&connected.own_steps(), None);
@@ -180,7 +182,7 @@ impl PostgresBuilder {
         Ok(PostgresStore { engine: engine.map_err(context)?, context: shared, session_ttl })
     }
 
-    /// Connects and checks the server; the steps, for those who drive them themselves.
+    /// Connects and checks the server. Returns the steps, for callers that run them without an engine.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -196,27 +198,28 @@ impl PostgresBuilder {
 
     async fn open(self) -> Result<Connected> {
         let Checked { schema, session_ttl } = self.check()?;
-        let limit = self.request_timeout;
-        let late = |_| {
-            Error::new(ErrorKind::Unavailable, "the server did not answer within the request's time limit")
-        };
-        let settings = Settings { way: Way::Direct, limit, raise: false };
-        let found = timeout(limit, check::server(&self.access, settings, &schema)).await.map_err(late)??;
+        let request_timeout = self.request_timeout;
+        let late =
+            |_| Error::new(ErrorKind::Unavailable, "the server did not answer within the request timeout");
+        let settings = Settings { way: Way::Direct, request_timeout, raise: false };
+        let found = timeout(request_timeout, check::server(&self.access, settings, &schema))
+            .await
+            .map_err(late)??;
         let mut connections = found.connections;
         check::mode(self.mutex, found.settings.way)?;
         if let Some(connection) = connections.first_mut() {
-            migrate::settle(connection, &schema, found.settings.way, self.migrate).await?;
+            migrate::prepare(connection, &schema, found.settings.way, self.migrate).await?;
         }
         let process = ProcessId::random();
         let namespace = Arc::from(self.namespace.as_str());
-        // A record holds both: it stays for the longer of the two.
+        // A record holds both kinds of state, so it stays for the longer of the two times.
         let Retention { tokens, state } = self.retention;
         let retention = Retention { tokens: tokens.max(state), state };
         let shared = Arc::new(Context { schema, namespace, process, retention });
         let sessions = Sessions { access: self.access.clone(), settings: found.settings };
         let callers = callers(&self, &sessions, &shared.schema, connections);
         open_namespace(&callers, &shared, self.mutex, matches!(self.access, Access::Own(_))).await?;
-        let own = link(Source::Own(sessions.clone()), OWN_CONNECTIONS, found.settings, &shared.schema);
+        let own = link(Source::Own(sessions.clone()), ENGINE_CONNECTIONS, found.settings, &shared.schema);
         let direct = found.settings.way == Way::Direct;
         let mut capabilities = Capabilities::full("postgres", self.mutex);
         capabilities.bloom_filters = cfg!(feature = "bloom");
@@ -246,11 +249,11 @@ impl Connected {
 }
 
 fn link(source: Source, connections: usize, settings: Settings, schema: &Schema) -> Link {
-    let link = Link::new(source, connections, settings.limit);
+    let link = Link::new(source, connections, settings.request_timeout);
     if settings.way == Way::Direct { link } else { link.through_pooler(&settings.begin(schema)) }
 }
 
-/// The callers' link. The connections by which the server was checked are its first.
+/// Makes the callers' link. It begins with the connections by which the server was checked.
 fn callers(
     builder: &PostgresBuilder,
     sessions: &Sessions,
@@ -259,14 +262,15 @@ fn callers(
 ) -> Arc<Link> {
     let source = match &builder.access {
         Access::Own(_) => Source::Own(sessions.clone()),
-        Access::Given(pool) => Source::Given(pool.clone()),
+        Access::UserPool(pool) => Source::UserPool(pool.clone()),
     };
     let link = link(source, builder.connections, sessions.settings, schema);
     link.take_over(connections);
     Arc::new(link)
 }
 
-/// Says how the namespace is kept, if nobody has yet, and looks at a session of the link's.
+/// Writes the mutex mode and the layout of the namespace, unless another store has done so, and checks a session of the
+/// link.
 async fn open_namespace(link: &Link, context: &Context, mode: MutexMode, ours: bool) -> Result<()> {
     let wanted = if mode == MutexMode::Session { "session" } else { "lease" };
     let statement = context.schema.statement(include_str!("sql/namespace.sql"));
@@ -300,14 +304,14 @@ async fn open_namespace(link: &Link, context: &Context, mode: MutexMode, ours: b
     Ok(())
 }
 
-/// All steps over one link; `mutexes` are kept another way if there is one.
+/// Returns all steps over one link. `mutexes` replaces the steps of mutexes, if there is one.
 fn steps(steps: &Arc<PostgresSteps>, mutexes: Option<Arc<dyn PermitSteps>>) -> Steps {
     let rest = Arc::clone(steps) as Arc<dyn PermitSteps>;
     let permits = match mutexes {
         Some(mutexes) => Arc::new(Dispatch { mutexes, rest }),
         None => rest,
     };
-    let mut all = Steps::new(permits, steps.link().limit());
+    let mut all = Steps::new(permits, steps.link().request_timeout());
     all.groups = Some(Arc::clone(steps) as Arc<dyn GroupSteps>);
     all.limits = Some(Arc::clone(steps) as Arc<dyn LimitSteps>);
     #[cfg(feature = "bloom")]
@@ -317,10 +321,14 @@ fn steps(steps: &Arc<PostgresSteps>, mutexes: Option<Arc<dyn PermitSteps>>) -> S
     all
 }
 
-/// The engine with mutexes that sessions keep.
-fn in_sessions(connected: Connected, max_sessions: usize, wrap: Option<&StepsWrap>) -> Result<Engine> {
+/// Starts the engine in session mode.
+fn start_in_session_mode(
+    connected: Connected,
+    max_sessions: usize,
+    wrap: Option<&StepsWrap>,
+) -> Result<Engine> {
     let Connected { context, sessions, own, session_ttl: ttl, .. } = &connected;
-    let settings = SessionOptions { ttl: *ttl, max_sessions, request_timeout: own.limit() };
+    let settings = SessionOptions { ttl: *ttl, max_sessions, request_timeout: own.request_timeout() };
     let (mutexes, chore) = session::sessions(context, Arc::clone(own), &sessions.access.options(), settings);
     let mutexes: Arc<dyn PermitSteps> = Arc::new(mutexes);
     let callers = steps(&connected.callers_steps(), Some(Arc::clone(&mutexes)));
@@ -349,7 +357,7 @@ fn context(error: Error) -> Error {
 impl Store for PostgresStore {
     fn mutex(&self, name: &str, mut options: MutexOptions) -> Result<Arc<dyn Mutex>> {
         if let Some(ttl) = self.session_ttl {
-            // The caller's own is checked all the same.
+            // The caller's own TTL is checked although it is not used.
             options.check().map_err(|error| error.context("mutex", "postgres", name))?;
             options.hold.ttl = Some(ttl.get());
         }

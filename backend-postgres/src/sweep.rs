@@ -1,4 +1,4 @@
-//! What takes out rows that are past their retention time (C25): nothing in the server does it by itself.
+//! Removes rows whose retention time is over (C25): the server does not do it by itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,44 +16,45 @@ use crate::error;
 use crate::link::Link;
 use crate::schema::Statement;
 
-/// Between two sweeps.
-const SHORTEST: Duration = Duration::from_secs(10);
-const LONGEST: Duration = Duration::from_secs(60);
-/// Rows of each kind in one transaction.
-const BATCH: i32 = 1_000;
-/// Between two transactions of a sweep, so that others get at the rows.
-const BREATH: Duration = Duration::from_millis(10);
+/// Minimum and maximum interval between two sweeps.
+const MIN_INTERVAL: Duration = Duration::from_secs(10);
+const MAX_INTERVAL: Duration = Duration::from_secs(60);
+/// Maximum number of rows of each kind that one transaction removes.
+const MAX_ROWS: i32 = 1_000;
+/// Pause between two transactions of a sweep, so that other transactions reach the rows.
+const PAUSE: Duration = Duration::from_millis(10);
 
-/// Sweeps the namespace while the store lives. Every process does: what one has taken out costs the others one question.
+/// Sweeps the namespace while the store lives. Every process does so: rows that one process removed cost the others one
+/// request.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     context: Arc<Context>,
     link: Arc<Link>,
     statement: Statement,
-    pause: Duration,
+    interval: Duration,
 }
 
 impl Sweep {
     pub(crate) fn new(context: Arc<Context>, link: Arc<Link>) -> Self {
         let retention = context.retention;
-        let pause = (retention.tokens.min(retention.state) / 4).clamp(SHORTEST, LONGEST);
+        let interval = (retention.tokens.min(retention.state) / 4).clamp(MIN_INTERVAL, MAX_INTERVAL);
         let statement = context.schema.statement(include_str!("sql/sweep.sql"));
-        Self { context, link, statement, pause }
+        Self { context, link, statement, interval }
     }
 
-    /// Takes out one batch and tells how many rows it was.
+    /// Removes one batch and returns its number of rows.
     async fn batch(&self) -> Result<i64> {
         let mut arguments = PgArguments::default();
         let encoding = |error| Error::new(ErrorKind::InvalidArgument, "not an argument").with_source(error);
         arguments.add(&*self.context.namespace).map_err(encoding)?;
-        arguments.add(BATCH).map_err(encoding)?;
+        arguments.add(MAX_ROWS).map_err(encoding)?;
         let rows = self.link.rows(&self.statement, arguments).await?;
         rows.first().and_then(|row| row.try_get(0).ok()).ok_or_else(error::unexpected)
     }
 
     async fn sweep(&self) -> Result<()> {
         while self.batch().await? > 0 {
-            sleep(BREATH).await;
+            sleep(PAUSE).await;
         }
         Ok(())
     }
@@ -63,9 +64,9 @@ impl Sweep {
 impl Chore for Sweep {
     async fn run(&self, _: &Reports) {
         loop {
-            sleep(self.pause.mul_f64(rand::random_range(0.8..=1.0))).await;
+            sleep(self.interval.mul_f64(rand::random_range(0.8..=1.0))).await;
             if let Err(error) = self.sweep().await {
-                tracing::debug!(%error, "rows past their retention time stay for now");
+                tracing::debug!(%error, "the sweep failed: rows stay past their retention time for now");
             }
         }
     }
@@ -81,7 +82,7 @@ mod tests {
     use crate::context::Retention;
     use crate::schema::Schema;
 
-    /// Functions that have rows to take out for some calls.
+    /// Functions that report removed rows for the first calls only.
     const STAND_INS: &str = "CREATE SCHEMA swept;
         CREATE SEQUENCE swept.calls;
         CREATE FUNCTION swept.sweep_permits(namespace text, batch integer) RETURNS integer LANGUAGE sql
@@ -114,9 +115,9 @@ mod tests {
 
     #[test]
     fn c25_sweeps_are_10_to_60_s_apart() {
-        for (retention, pause) in [(1, 10), (120, 30), (3_600, 60)] {
+        for (retention, interval) in [(1, 10), (120, 30), (3_600, 60)] {
             let sweep = sweep("postgres://127.0.0.1/", Duration::from_secs(retention));
-            assert_eq!(sweep.pause, Duration::from_secs(pause));
+            assert_eq!(sweep.interval, Duration::from_secs(interval));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The source of wake-ups: one connection that listens to the process's own channel.
+//! The source of wake-ups: one connection that listens to the channel of the process.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,13 +16,13 @@ use tokio::time::timeout;
 use crate::access::Sessions;
 use crate::error;
 
-/// How long hints are waited for.
-const WAIT: Duration = Duration::from_millis(900);
-/// A connection that was silent for longer is asked whether it still works before it is listened to.
-const FRESH: Duration = Duration::from_secs(5);
+/// Timeout of one wait for hints.
+const HINT_TIMEOUT: Duration = Duration::from_millis(900);
+/// Maximum time that a connection may be silent before it is checked by a ping at its next use.
+const MAX_UNCHECKED_SILENCE: Duration = Duration::from_secs(5);
 
-/// Hints to the waiters of one process, on one connection whatever the number of waiters. Where a pooler stands before
-/// the server there are none, and the poll floor serves.
+/// The source of hints to the waiters of one process: one connection, whatever the number of waiters. Through a pooler
+/// there are no hints, and waiters proceed by the poll floor.
 pub struct PostgresWake {
     sessions: Option<Sessions>,
     channel: String,
@@ -31,14 +31,15 @@ pub struct PostgresWake {
 
 /// A connection that listens.
 struct Listening {
-    /// Always there, until it is dropped: its own `Drop` needs a runtime, and ours may come where there is none.
+    /// Always `Some` until the drop. The `Drop` of the listener needs a runtime, and this value may be dropped outside
+    /// of any.
     listener: Option<PgListener>,
     runtime: Handle,
     heard: Instant,
 }
 
 impl PostgresWake {
-    /// Over the channel of a process, not connected yet.
+    /// Makes a source for the channel of a process. It connects when it is used.
     pub(crate) fn new(sessions: Option<Sessions>, process: ProcessId) -> Self {
         Self { sessions, channel: format!("stanchion_{process}"), idle: Mutex::default() }
     }
@@ -48,17 +49,17 @@ impl PostgresWake {
     }
 
     async fn connect(&self, sessions: &Sessions) -> sqlx::Result<Listening> {
-        let limit = sessions.settings.limit;
+        let request_timeout = sessions.settings.request_timeout;
         let pool = PgPoolOptions::new()
             .max_connections(1)
-            .acquire_timeout(limit)
+            .acquire_timeout(request_timeout)
             .test_before_acquire(false)
             .max_lifetime(None)
             .idle_timeout(None)
             .connect_lazy_with(sessions.options());
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.ignore_pool_close_event(true);
-        // One that breaks is made anew here, with its channel.
+        // A broken connection is replaced by this function, which listens to the channel again.
         listener.eager_reconnect(false);
         listener.listen(&self.channel).await?;
         Ok(Listening { listener: Some(listener), runtime: Handle::current(), heard: now() })
@@ -70,10 +71,10 @@ impl Listening {
         self.listener.as_mut().ok_or_else(broken)
     }
 
-    /// Asks whether the connection still works; hints that come meanwhile are kept.
-    async fn probe(&mut self, limit: Duration) -> Result<()> {
+    /// Checks whether the connection still works. Hints that arrive meanwhile are kept.
+    async fn probe(&mut self, request_timeout: Duration) -> Result<()> {
         let listener = self.listener()?;
-        let asked = timeout(limit, async { listener.acquire().await?.ping().await }).await;
+        let asked = timeout(request_timeout, async { listener.acquire().await?.ping().await }).await;
         match asked {
             Ok(Ok(())) => {
                 self.heard = now();
@@ -85,11 +86,11 @@ impl Listening {
     }
 
     /// Waits for hints.
-    async fn hints(&mut self, limit: Duration) -> Result<Vec<Ticket>> {
-        if now() - self.heard > FRESH {
-            self.probe(limit).await?;
+    async fn hints(&mut self, request_timeout: Duration) -> Result<Vec<Ticket>> {
+        if now() - self.heard > MAX_UNCHECKED_SILENCE {
+            self.probe(request_timeout).await?;
         }
-        match timeout(WAIT, self.listener()?.try_recv()).await {
+        match timeout(HINT_TIMEOUT, self.listener()?.try_recv()).await {
             Ok(Ok(Some(hint))) => {
                 self.heard = now();
                 let mut hints = tickets(hint.payload());
@@ -101,7 +102,7 @@ impl Listening {
             Ok(Ok(None)) => Err(broken()),
             Ok(Err(error)) => Err(error::certain(error::of_request(error))),
             Err(_) => {
-                self.probe(limit).await?;
+                self.probe(request_timeout).await?;
                 Ok(Vec::new())
             }
         }
@@ -121,20 +122,20 @@ impl WakeSource for PostgresWake {
 
     async fn next(&self) -> Result<Vec<Ticket>> {
         let Some(sessions) = &self.sessions else {
-            sleep(WAIT).await;
+            sleep(HINT_TIMEOUT).await;
             return Ok(Vec::new());
         };
-        let limit = sessions.settings.limit;
-        // Taken out while in use: a call dropped half way takes its connection along.
+        let request_timeout = sessions.settings.request_timeout;
+        // The connection is taken out while it is in use: a call that is dropped drops it, too.
         let idle = self.idle().take();
         let mut listening = match idle {
             Some(listening) => listening,
             None => {
-                let connected = timeout(limit, self.connect(sessions)).await.map_err(|_| late())?;
+                let connected = timeout(request_timeout, self.connect(sessions)).await.map_err(|_| late())?;
                 connected.map_err(|error| error::certain(error::of_request(error)))?
             }
         };
-        let hints = listening.hints(limit).await?;
+        let hints = listening.hints(request_timeout).await?;
         *self.idle() = Some(listening);
         Ok(hints)
     }
@@ -145,10 +146,10 @@ fn broken() -> Error {
 }
 
 fn late() -> Error {
-    Error::new(ErrorKind::Unavailable, "no answer within the time limit")
+    Error::new(ErrorKind::Unavailable, "no answer within the request timeout")
 }
 
-/// The tickets in a payload; what is none was not sent by a step and is ignored.
+/// Returns the tickets in a payload. Any other text was not sent by a step and is ignored.
 fn tickets(payload: &str) -> Vec<Ticket> {
     payload.split(',').filter_map(|ticket| ticket.parse().ok()).collect()
 }

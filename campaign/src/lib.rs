@@ -1,12 +1,12 @@
-//! Campaigns of faults against the networked stores, and what reads their outcome.
+//! Fault campaigns against the networked stores, and the checkers that read their outcome.
 //!
 //! | module | what is in it |
 //! | --- | --- |
-//! | [`rounds`] | worker processes use a store while a nemesis breaks what they stand on |
-//! | [`history`] | what the workers wrote down, and the checkers of it |
-//! | [`recovery`] | how long it takes until things go on after one fault |
-//! | [`lost_commands`] | each command of each call is lost once |
-//! | [`plant`] | stores with planted bugs, each of which a named case or checker catches |
+//! | [`rounds`] | worker processes use a store while a nemesis injects faults into it |
+//! | [`history`] | the events that the workers recorded, and their checkers |
+//! | [`recovery`] | the time until the store serves calls again after one fault |
+//! | [`lost_commands`] | loses each command of each call once |
+//! | [`mutants`](mod@mutants) | stores with planted bugs, each caught by a named case or checker |
 
 pub mod lost_commands;
 pub mod history;

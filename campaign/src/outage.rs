@@ -1,11 +1,11 @@
-//! A server of the testbed as what the cases about steps stop and kill.
+//! Adapts a server of the testbed to the step cases that pause and kill a server.
 
 use std::ops::Deref;
 
 use stanchion_conformance::steps::Outages;
 use stanchion_testbed::servers::Server;
 
-/// A private server that a case about steps does harm to.
+/// A private server for a step case that pauses or kills it.
 #[derive(Debug)]
 pub struct Outage<S>(pub S);
 

@@ -11,13 +11,13 @@ use crate::access::Access;
 use crate::context::Retention;
 use crate::schema::Schema;
 
-const LONGEST_RETENTION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-/// A request may not take longer than any lease of a day needs.
-const LONGEST_REQUEST: Duration = Duration::from_secs(60 * 60);
-const MOST_CONNECTIONS: usize = 4;
-const MOST_LOCK_SESSIONS: usize = 100;
+const MAX_RETENTION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// Maximum request timeout, which is enough for leases of a day.
+const MAX_REQUEST_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+const MAX_CONNECTIONS: usize = 4;
+const MAX_LOCK_SESSIONS: usize = 100;
 
-/// Makes a [`PostgresStore`](crate::PostgresStore). Without I/O until [`connect`](Self::connect).
+/// Makes a [`PostgresStore`](crate::PostgresStore). There is no I/O before [`connect`](Self::connect).
 #[derive(Clone, Debug)]
 pub struct PostgresBuilder {
     pub(crate) access: Access,
@@ -33,16 +33,16 @@ pub struct PostgresBuilder {
     pub(crate) wrap: Option<StepsWrap>,
 }
 
-/// What was set, checked.
+/// The checked values of the options.
 pub(crate) struct Checked {
     pub(crate) schema: Schema,
     pub(crate) session_ttl: Ttl,
 }
 
 impl PostgresBuilder {
-    /// From a URL: `postgres://[USER[:PASSWORD]@][HOST][:PORT][/DATABASE]`, or `postgresql://…`. What it leaves out comes
-    /// from the environment (`PGHOST`, `PGUSER`, `PGPASSWORD`, …) and the password file, as with `psql`. A host that
-    /// begins with `%2F` is the folder of a Unix socket.
+    /// Makes a builder from a URL: `postgres://[USER[:PASSWORD]@][HOST][:PORT][/DATABASE]`, or `postgresql://…`.
+    /// Missing parts are taken from the environment (`PGHOST`, `PGUSER`, `PGPASSWORD`, …) and the password file, as
+    /// `psql` does. A host that begins with `%2F` is the folder of a Unix socket.
     ///
     /// | parameter | meaning |
     /// | --- | --- |
@@ -52,11 +52,11 @@ impl PostgresBuilder {
     /// | `mutex` | `session` or `lease`, see [`mutex`](Self::mutex) |
     /// | `session_ttl_ms` | see [`session_ttl`](Self::session_ttl) |
     /// | `request_timeout_ms` | see [`request_timeout`](Self::request_timeout) |
-    /// | `sslmode` | `disable`, `prefer` (the default), `require`, `verify-ca`, `verify-full`; only the last two verify who the server is |
-    /// | `sslrootcert`, `sslcert`, `sslkey` | PEM files: an authority that is trusted beside the system's; the client's own certificate and key |
-    /// | `application_name` | how sessions are called in `pg_stat_activity` (default `stanchion`) |
-    /// | `host`, `hostaddr`, `port`, `dbname`, `user`, `password` | as the parts of the URL |
-    /// | `options`, `options[NAME]` | settings of each session; ours are stronger |
+    /// | `sslmode` | `disable`, `prefer` (the default), `require`, `verify-ca`, `verify-full`; only the last two verify the server's identity |
+    /// | `sslrootcert`, `sslcert`, `sslkey` | PEM files: an authority that is trusted in addition to the system's; the client's own certificate and key |
+    /// | `application_name` | the name of the sessions in `pg_stat_activity` (default `stanchion`) |
+    /// | `host`, `hostaddr`, `port`, `dbname`, `user`, `password` | the parts of the URL of these names |
+    /// | `options`, `options[NAME]` | settings of each session; the store's own settings override them |
     /// | `statement-cache-capacity` | prepared statements of each connection (default 100); 0 for none |
     ///
     /// # Errors
@@ -75,15 +75,15 @@ impl PostgresBuilder {
         Ok(builder)
     }
 
-    /// From a pool that the user has. Callers' requests go through it; a connection of which a request did not come to
-    /// its end is taken out of the pool and closed. What goes on by itself, renewals, releases, wake-ups and the
-    /// sessions of [`MutexMode::Session`], uses connections of its own with the pool's connect options, so that it
-    /// depends neither on the runtime that drives the pool nor on its having one to spare.
+    /// Makes a builder from the user's pool. Callers' requests use the pool. If a request does not end, its connection
+    /// is taken out of the pool and closed. Renewals, releases, wake-ups and the sessions of [`MutexMode::Session`] use
+    /// connections of the store's own, made with the pool's connect options: they depend neither on the runtime that
+    /// drives the pool nor on a free connection in it.
     ///
-    /// The sessions of the pool must be `read committed`, which is checked on one. The pool's own settings are its
-    /// sessions': without a `statement_timeout`, a statement that waits for a lock goes on after its caller's limit.
-    /// When it has to connect for a request, it does so within the request's time limit, or not at all: `min_connections`
-    /// helps where logging in takes longer than a third of a lease.
+    /// The sessions of the pool must be `read committed`; the store checks one of them. Their other settings are the
+    /// pool's: without a `statement_timeout`, a statement that waits for a lock continues after its caller's time
+    /// limit. If the pool has to connect for a request, it must do so within the request timeout: `min_connections`
+    /// helps if a login takes longer than a third of a lease.
     pub fn from_pool(pool: PgPool) -> Self {
         Self::over(Access::Given(pool))
     }
@@ -107,94 +107,96 @@ impl PostgresBuilder {
         }
     }
 
-    /// For authors of stores: puts something between the store's steps and its engine, as
-    /// `stanchion_conformance::faulty` does to lose and double requests.
+    /// For authors of stores: wraps the steps before the engine gets them, as `stanchion_conformance::faulty` does to
+    /// lose and double requests.
     #[must_use]
     pub fn with_steps(mut self, wrap: impl Fn(EngineSteps) -> EngineSteps + Send + Sync + 'static) -> Self {
         self.wrap = Some(StepsWrap::new(wrap));
         self
     }
 
-    /// The namespace, 1 to 64 of `A-Z a-z 0-9 _ . -` (default `stanchion`). Namespaces do not see each other.
+    /// Sets the namespace, 1 to 64 of `A-Z a-z 0-9 _ . -` (default `stanchion`). Namespaces do not see each other.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// The schema that holds the tables and functions, 1 to 63 of `a-z 0-9 _`, beginning with a letter (default
-    /// `stanchion`). It is nobody else's.
+    /// Sets the schema that holds the tables and functions, 1 to 63 of `a-z 0-9 _`, beginning with a letter (default
+    /// `stanchion`). Nothing else may use this schema.
     #[must_use]
     pub fn schema(mut self, schema: impl Into<String>) -> Self {
         self.schema = schema.into();
         self
     }
 
-    /// Whether connecting makes the schema, or brings it up to date, where that is needed (default: yes). Without it an
-    /// administrator runs [`schema_sql`](crate::schema_sql) beforehand, and the role needs no right to change a schema.
+    /// Sets whether connecting makes the schema, or brings it up to date, if that is necessary (default: yes). If it
+    /// does not, an administrator runs [`schema_sql`](crate::schema_sql) before, and the role needs no right to change
+    /// a schema.
     #[must_use]
     pub fn migrate(mut self, migrate: bool) -> Self {
         self.migrate = migrate;
         self
     }
 
-    /// What keeps mutexes: [`MutexMode::Session`] (the default) or [`MutexMode::Lease`]. It belongs to the namespace: the
-    /// first store decides, and one that differs is refused with `ConfigMismatch`.
+    /// Sets how mutexes are kept: [`MutexMode::Session`] (the default) or [`MutexMode::Lease`]. The mode belongs to the
+    /// namespace: the first store decides, and a store with the other mode is refused with `ConfigMismatch`.
     #[must_use]
     pub fn mutex(mut self, mode: MutexMode) -> Self {
         self.mutex = mode;
         self
     }
 
-    /// The TTL of all mutexes of this store in [`MutexMode::Session`], whatever their options say, 100 ms to 24 h
-    /// (default 10 s): a stopped or cut-off process loses them within this time.
+    /// Sets the TTL of all mutexes of this store in [`MutexMode::Session`], whatever their own options say, 100 ms to
+    /// 24 h (default 10 s). A stopped or cut-off process loses its mutexes within this time.
     #[must_use]
     pub fn session_ttl(mut self, ttl: Duration) -> Self {
         self.session_ttl = ttl;
         self
     }
 
-    /// Time limit of one request, 1 ms to 1 h (default 2 s); a third of the lease is used where that is less (C17).
+    /// Sets the timeout of one request, 1 ms to 1 h (default 2 s). If a third of the lease is less, that is used (C17).
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self
     }
 
-    /// How long the state of an idle name stays (C25): its fencing token (default 24 h) and the rest, like a
-    /// semaphore's limit (default 1 h). Both 1 s to 366 days; rows disappear up to a minute later, while any process is
-    /// connected.
+    /// Sets how long the state of an idle name stays (C25): `tokens` for its fencing token (default 24 h), `state` for
+    /// the rest, like a semaphore's limit (default 1 h). Both are 1 s to 366 days. Rows are removed up to a minute
+    /// later, while any process is connected.
     #[must_use]
     pub fn retention(mut self, tokens: Duration, state: Duration) -> Self {
         self.retention = Retention { tokens, state };
         self
     }
 
-    /// Connections for callers' requests, 1 to 4 for each runtime that asks (default 2). The engine has two more, and one
-    /// for wake-ups while somebody waits. Of a store [`from_pool`](Self::from_pool), how many of the pool's are used at
-    /// once.
+    /// Sets the number of connections for callers' requests, 1 to 4 for each runtime that sends requests (default 2).
+    /// The engine has two more, and one for wake-ups while a caller waits. For a store [`from_pool`](Self::from_pool),
+    /// this is the number of the pool's connections that are used at once.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
         self
     }
 
-    /// Sessions that try and wait for mutexes in [`MutexMode::Session`], at most: 2 to 100 (default 4). One takes what is
-    /// free; each of the others waits in line for a name that is not. Those that keep what they waited for come on top, so
-    /// that the others wait on: up to four times as many as wait.
+    /// Sets the maximum number of sessions that try and wait for mutexes in [`MutexMode::Session`], 2 to 100 (default 4).
+    /// One session locks free mutexes. Each of the others waits at the server for one name that is not free. A session
+    /// that was granted its lock keeps its connection and is not counted any more. Waiting and granted sessions together
+    /// are at most four times as many as may wait.
     ///
-    /// With more names waited for at once than that, the rest are asked for again and again, and get what nobody in line
-    /// wants.
+    /// If callers wait for more names at once, the store tries the other names again and again. It gets one of them when
+    /// no session at the server waits for it.
     #[must_use]
     pub fn lock_sessions(mut self, sessions: usize) -> Self {
         self.lock_sessions = sessions;
         self
     }
 
-    /// Checks what was set.
+    /// Checks the options.
     ///
     /// # Errors
-    /// `InvalidArgument` naming what is out of range.
+    /// `InvalidArgument` that names an option out of range.
     pub(crate) fn check(&self) -> Result<Checked> {
         let refused = |detail: &'static str| Err(Error::invalid_argument(detail));
         let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
@@ -202,17 +204,17 @@ impl PostgresBuilder {
         if namespace.is_empty() || namespace.len() > 64 || !namespace.iter().copied().all(legal) {
             return refused("a namespace is 1 to 64 of A-Z a-z 0-9 _ . -");
         }
-        if !(Duration::from_millis(1)..=LONGEST_REQUEST).contains(&self.request_timeout) {
+        if !(Duration::from_millis(1)..=MAX_REQUEST_TIMEOUT).contains(&self.request_timeout) {
             return refused("request_timeout is between 1 ms and 1 h");
         }
-        let range = Duration::from_secs(1)..=LONGEST_RETENTION;
+        let range = Duration::from_secs(1)..=MAX_RETENTION;
         if !range.contains(&self.retention.tokens) || !range.contains(&self.retention.state) {
             return refused("a retention time is between 1 s and 366 days");
         }
-        if !(1..=MOST_CONNECTIONS).contains(&self.connections) {
+        if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
             return refused("connections is between 1 and 4");
         }
-        if !(2..=MOST_LOCK_SESSIONS).contains(&self.lock_sessions) {
+        if !(2..=MAX_LOCK_SESSIONS).contains(&self.lock_sessions) {
             return refused("lock_sessions is between 2 and 100");
         }
         if !matches!(self.mutex, MutexMode::Session | MutexMode::Lease) {

@@ -1,4 +1,4 @@
-//! What a store is made from: the URL and the builder.
+//! The configuration of a store: the URL and the builder.
 
 mod builder;
 mod parameters;

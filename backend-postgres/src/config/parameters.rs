@@ -6,8 +6,8 @@ use std::time::Duration;
 use stanchion_core::{Error, MutexMode, Result};
 use url::Url;
 
-/// Those of the client library, which it takes from the URL.
-const THEIRS: [&str; 18] = [
+/// Parameters that the client library reads from the URL.
+const CLIENT_PARAMETERS: [&str; 18] = [
     "sslmode",
     "ssl-mode",
     "sslrootcert",
@@ -28,7 +28,7 @@ const THEIRS: [&str; 18] = [
     "options",
 ];
 
-/// Ours, and those that are left to the client library.
+/// The store's own parameters, and the parameters for the client library.
 #[derive(Default)]
 pub(super) struct Parameters {
     pub(super) namespace: Option<String>,
@@ -37,14 +37,14 @@ pub(super) struct Parameters {
     pub(super) mutex: Option<MutexMode>,
     pub(super) session_ttl: Option<Duration>,
     pub(super) request_timeout: Option<Duration>,
-    pub(super) theirs: Vec<(String, String)>,
+    pub(super) client: Vec<(String, String)>,
 }
 
 impl Parameters {
     /// Reads the parameters of a URL.
     ///
     /// # Errors
-    /// `InvalidArgument` for one that is unknown, twice there or malformed.
+    /// `InvalidArgument` for a parameter that is unknown, given twice or malformed.
     pub(super) fn read(url: &Url) -> Result<Self> {
         let mut read = Self::default();
         for (key, value) in url.query_pairs() {
@@ -65,12 +65,12 @@ impl Parameters {
                 "request_timeout_ms" => {
                     read.request_timeout.replace(Duration::from_millis(number(&key, &value)?)).is_some()
                 }
-                known if is_theirs(known) => {
-                    let twice = known != "options" && read.theirs.iter().any(|(theirs, _)| theirs == known);
-                    read.theirs.push((known.to_owned(), value.into_owned()));
+                known if is_client_parameter(known) => {
+                    let twice = known != "options" && read.client.iter().any(|(earlier, _)| earlier == known);
+                    read.client.push((known.to_owned(), value.into_owned()));
                     twice
                 }
-                // It may be the end of a password that was not escaped.
+                // Such a key may be the end of a password that was not escaped.
                 _ if key.contains('@') => return Err(Error::invalid_argument("the URL does not parse")),
                 _ => return Err(Error::invalid_argument(format!("unknown URL parameter `{key}`"))),
             };
@@ -82,8 +82,8 @@ impl Parameters {
     }
 }
 
-fn is_theirs(key: &str) -> bool {
-    THEIRS.contains(&key) || (key.starts_with("options[") && key.ends_with(']'))
+fn is_client_parameter(key: &str) -> bool {
+    CLIENT_PARAMETERS.contains(&key) || (key.starts_with("options[") && key.ends_with(']'))
 }
 
 fn one_of<T: Copy>(key: &str, value: &str, choices: &[(&str, T)]) -> Result<T> {

@@ -1,4 +1,4 @@
-//! From a URL to where the server is.
+//! Parses URLs.
 
 use std::str::FromStr;
 
@@ -8,10 +8,11 @@ use url::Url;
 
 use super::parameters::Parameters;
 
-/// Reads a URL.
+/// Parses a URL into connect options and the store's parameters.
 ///
 /// # Errors
-/// `InvalidArgument`, without any part of the URL that may be a password; `Unsupported` for TLS without its feature.
+/// `InvalidArgument`, whose text contains no part of the URL that may be a password; `Unsupported` for TLS without its
+/// feature.
 pub(super) fn parse(text: &str) -> Result<(PgConnectOptions, Parameters)> {
     let scheme = text.split(':').next().unwrap_or_default().to_ascii_lowercase();
     if !["postgres", "postgresql"].contains(&scheme.as_str()) {
@@ -22,7 +23,7 @@ pub(super) fn parse(text: &str) -> Result<(PgConnectOptions, Parameters)> {
     if !text.get(scheme.len()..).is_some_and(|rest| rest.starts_with("://")) {
         return Err(invalid());
     }
-    // The parser's and the client's errors are left out: they may quote a part of the URL.
+    // The errors of the parser and of the client are left out: they may quote a part of the URL.
     let mut url = Url::parse(text).map_err(|_| invalid())?;
     if url.fragment().is_some() {
         return Err(Error::invalid_argument("a Postgres URL has no fragment"));
@@ -32,8 +33,8 @@ pub(super) fn parse(text: &str) -> Result<(PgConnectOptions, Parameters)> {
     }
     let parameters = Parameters::read(&url)?;
     url.set_query(None);
-    if !parameters.theirs.is_empty() {
-        url.query_pairs_mut().extend_pairs(&parameters.theirs);
+    if !parameters.client.is_empty() {
+        url.query_pairs_mut().extend_pairs(&parameters.client);
     }
     let options = PgConnectOptions::from_str(url.as_str()).map_err(|_| invalid())?;
     let demands_tls =

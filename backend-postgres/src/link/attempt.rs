@@ -1,5 +1,5 @@
-//! Attempts to connect. They outlive who began them: where a login takes longer than a request may, the next request
-//! finds its connection.
+//! Attempts to connect. An attempt outlives the request that began it: if a login takes longer than a request may, the
+//! next request finds the connection.
 
 use sqlx::PgConnection;
 use stanchion_core::clock::{Instant, now};
@@ -9,28 +9,29 @@ use tokio::task::AbortHandle;
 
 use crate::access::Sessions;
 
-/// A connection, and when it was made; none if the server said nothing.
+/// A connection, and the moment at which it was made; `None` if the server did not answer.
 type Made = Option<(PgConnection, Instant)>;
 
-/// An attempt of the runtime that drives its connection. It ends by itself; dropped, at once.
+/// An attempt to connect, on the runtime that drives the connection. It ends by itself, or at once if it is dropped.
 pub(super) struct Attempt {
     made: oneshot::Receiver<Result<Made>>,
     task: AbortHandle,
 }
 
-/// How an attempt stands.
+/// The state of an attempt.
 pub(super) enum Standing {
     UnderWay(Attempt),
     Made(PgConnection, Instant),
-    /// Why says nothing any more.
+    /// The error is left out: it may not apply any more.
     Failed,
 }
 
 impl Attempt {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the connection goes with the caller's runtime, and so may this"
+        reason = "the connection ends with the caller's runtime, and so may this task"
     )]
+    /// Begins an attempt on the current runtime.
     pub(super) fn begin(sessions: &Sessions) -> Self {
         let sessions = sessions.clone();
         let (tell, made) = oneshot::channel();
@@ -41,6 +42,7 @@ impl Attempt {
         Self { made, task: task.abort_handle() }
     }
 
+    /// Returns the state, without waiting.
     pub(super) fn standing(mut self) -> Standing {
         match self.made.try_recv() {
             Ok(Ok(Some((connection, since)))) => Standing::Made(connection, since),
@@ -49,12 +51,15 @@ impl Attempt {
         }
     }
 
-    /// Waits for its end. A wait that is dropped can be taken up again.
+    /// Waits for the end of the attempt. A caller may wait again after an earlier wait was dropped.
     ///
     /// # Errors
-    /// Why there is no connection. Nothing was sent.
+    /// The reason why there is no connection. Nothing was sent.
     pub(super) async fn end(&mut self) -> Result<Option<PgConnection>> {
-        let ended = |error| Error::new(ErrorKind::Unavailable, "its runtime has ended").with_source(error);
+        let ended = |error| {
+            Error::new(ErrorKind::Unavailable, "the runtime of the new connection has ended")
+                .with_source(error)
+        };
         Ok((&mut self.made).await.map_err(ended)??.map(|(connection, _)| connection))
     }
 }

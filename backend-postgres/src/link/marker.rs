@@ -1,19 +1,19 @@
-//! Whether a runtime is still there.
+//! Detects the end of a runtime.
 
 use std::future::pending;
 use std::sync::{Arc, Weak};
 
 use tokio::task::AbortHandle;
 
-/// A task of a runtime that does nothing, and ends with it. Dropped, it ends at once.
+/// An idle task that ends with its runtime, or when the marker is dropped.
 pub(super) struct Marker {
     there: Weak<()>,
     task: AbortHandle,
 }
 
 impl Marker {
-    /// Marks the runtime that this is called on.
-    #[expect(clippy::disallowed_methods, reason = "it is to end with the caller's runtime")]
+    /// Marks the current runtime.
+    #[expect(clippy::disallowed_methods, reason = "the task has to end with the caller's runtime")]
     pub(super) fn leave() -> Self {
         let mark = Arc::new(());
         let there = Arc::downgrade(&mark);
@@ -24,7 +24,7 @@ impl Marker {
         Self { there, task: task.abort_handle() }
     }
 
-    /// Whether the runtime has not ended.
+    /// Returns whether the runtime has not ended.
     pub(super) fn is_there(&self) -> bool {
         self.there.strong_count() > 0
     }

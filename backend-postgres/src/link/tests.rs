@@ -18,28 +18,28 @@ use tokio::time::{sleep, timeout};
 use super::*;
 use crate::schema::Schema;
 
-const LIMIT: Duration = Duration::from_millis(500);
-/// The limit of a link whose requests are not to end by it, also where the machine stands still.
-const PATIENT: Duration = Duration::from_secs(20);
-/// Within this a client works again when its server is back (C18).
-const BACK: Duration = Duration::from_secs(1).saturating_add(EPSILON);
+const TIMEOUT: Duration = Duration::from_millis(500);
+/// Timeout of a link whose requests must not end by it, even on a machine that stands still for a while.
+const LONG_TIMEOUT: Duration = Duration::from_secs(20);
+/// Maximum time until a client works again after its server is back (C18).
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(1).saturating_add(EPSILON);
 const PID: &str = "SELECT pg_backend_pid()::bigint";
 
 fn server() -> PostgresServer {
     PostgresServer::start(PostgresOptions::default()).unwrap()
 }
 
-fn source(url: &str, way: Way, limit: Duration) -> Source {
+fn source(url: &str, way: Way, request_timeout: Duration) -> Source {
     let access = Access::Own(Box::new(url.parse().unwrap()));
-    Source::Own(Sessions { access, settings: Settings { way, limit, raise: false } })
+    Source::Own(Sessions { access, settings: Settings { way, request_timeout, raise: false } })
 }
 
 fn link(url: &str) -> Link {
-    link_within(url, LIMIT)
+    link_within(url, TIMEOUT)
 }
 
-fn link_within(url: &str, limit: Duration) -> Link {
-    Link::new(source(url, Way::Direct, limit), 2, limit)
+fn link_within(url: &str, request_timeout: Duration) -> Link {
+    Link::new(source(url, Way::Direct, request_timeout), 2, request_timeout)
 }
 
 fn statement(text: &'static str) -> Statement {
@@ -58,8 +58,8 @@ async fn kind(link: &Link, text: &'static str) -> ErrorKind {
     run(link, text).await.unwrap_err().kind()
 }
 
-/// The answer to the same question until there is one.
-async fn eventually(link: &Link, limit: Duration) -> i64 {
+/// Repeats a request until it is answered, and returns the answer.
+async fn eventually(link: &Link, time: Duration) -> i64 {
     let asking = async {
         loop {
             match number(link, PID).await {
@@ -69,7 +69,7 @@ async fn eventually(link: &Link, limit: Duration) -> i64 {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    within(limit, "it is back", asking).await
+    within(time, "it is back", asking).await
 }
 
 #[tokio::test]
@@ -110,11 +110,11 @@ async fn c3_a_server_that_takes_no_writes_is_connected_to_anew() {
 #[tokio::test]
 async fn c17_the_server_itself_ends_what_takes_too_long() {
     let server = server();
-    // The server ends it after nine tenths of this.
-    let limit = Duration::from_secs(4);
-    let link = link_within(&server.url(), limit);
+    // The server ends a statement after nine tenths of this.
+    let request_timeout = Duration::from_secs(4);
+    let link = link_within(&server.url(), request_timeout);
     let pid = number(&link, PID).await.unwrap();
-    let ended = within(limit + EPSILON, "it ends", kind(&link, "SELECT pg_sleep(60)")).await;
+    let ended = within(request_timeout + EPSILON, "it ends", kind(&link, "SELECT pg_sleep(60)")).await;
     assert_eq!(ended, ErrorKind::Unavailable);
     assert_eq!(number(&link, PID).await.unwrap(), pid);
 }
@@ -126,10 +126,10 @@ async fn c17_a_server_that_says_nothing_leaves_it_unknown_within_the_limit() {
     number(&link, PID).await.unwrap();
     server.pause().unwrap();
     for expected in [ErrorKind::Unknown, ErrorKind::Unavailable] {
-        assert_eq!(within(LIMIT + EPSILON, "it ends", kind(&link, PID)).await, expected);
+        assert_eq!(within(TIMEOUT + EPSILON, "it ends", kind(&link, PID)).await, expected);
     }
     server.resume().unwrap();
-    eventually(&link, BACK).await;
+    eventually(&link, RECOVERY_TIMEOUT).await;
 }
 
 #[tokio::test]
@@ -143,14 +143,17 @@ async fn c17_a_full_server_refuses_within_the_limit_and_recovers() {
     for _ in 0..5 {
         held.push(hogs.acquire().await.unwrap());
     }
-    let link = link_within(&server.url(), PATIENT);
+    let link = link_within(&server.url(), LONG_TIMEOUT);
     let error = run(&link, PID).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(error.to_string().contains("no more connections"), "not by the time limit: {error}");
+    assert!(
+        error.to_string().contains("no more connections"),
+        "the server refused it, not the timeout: {error}"
+    );
     for held in held {
         held.close().await.unwrap();
     }
-    eventually(&link, BACK).await;
+    eventually(&link, RECOVERY_TIMEOUT).await;
 }
 
 #[tokio::test]
@@ -162,7 +165,7 @@ async fn c18_a_restarted_server_is_connected_to_at_once() {
     assert!(run(&link, PID).await.unwrap_err().is_retryable());
     assert_eq!(kind(&link, PID).await, ErrorKind::Unavailable);
     server.restart().unwrap();
-    eventually(&link, BACK).await;
+    eventually(&link, RECOVERY_TIMEOUT).await;
 }
 
 #[tokio::test]
@@ -171,7 +174,7 @@ async fn c18_connections_that_ended_while_idle_are_replaced_without_an_error() {
     let link = Arc::new(link(&server.url()));
     let both = tokio::join!(run(&link, "SELECT pg_sleep(0.1)"), run(&link, "SELECT pg_sleep(0.1)"));
     assert!(both.0.is_ok() && both.1.is_ok());
-    sleep(FRESH + Duration::from_millis(50)).await;
+    sleep(MAX_UNCHECKED_IDLE + Duration::from_millis(50)).await;
     let end =
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'stanchion'";
     assert_eq!(server.sql(end).unwrap().trim(), "2");
@@ -213,7 +216,7 @@ fn c12_each_runtime_has_connections_of_its_own() {
     }
     let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stanchion'";
     let count: usize = server.sql(count).unwrap().trim().parse().unwrap();
-    assert!(count <= 2 + 1, "those of runtimes that have ended go with the next: {count}");
+    assert!(count <= 2 + 1, "the connections of ended runtimes are closed at the next request: {count}");
 }
 
 #[test]
@@ -232,8 +235,8 @@ fn c15_runtimes_that_take_turns_keep_their_connections() {
 #[tokio::test]
 async fn c13_a_request_with_little_time_costs_the_others_no_connection() {
     let server = server();
-    let link = link_within(&server.url(), PATIENT);
-    // Two connections: one is asked something that takes its time.
+    let link = link_within(&server.url(), LONG_TIMEOUT);
+    // Two connections: one of them executes a slow statement.
     let (slow, pid) = tokio::join!(run(&link, "SELECT pg_sleep(0.1)"), number(&link, PID));
     slow.unwrap();
     let slow = statement("SELECT pg_sleep(0.3)");
@@ -285,11 +288,11 @@ async fn requests_go_through_a_transaction_pooler() {
     let begin = Schema::new("stanchion")
         .unwrap()
         .filled(include_str!("../sql/begin_durable.sql"), &[("{limit}", "450ms"), ("{idle}", "125ms")]);
-    let link = |limit| Link::new(source(&pooler.url(), Way::Pooled, limit), 2, limit).through_pooler(&begin);
-    let links = [link(LIMIT), link(LIMIT), link(LIMIT)];
+    let link = |time| Link::new(source(&pooler.url(), Way::Pooled, time), 2, time).through_pooler(&begin);
+    let links = [link(TIMEOUT), link(TIMEOUT), link(TIMEOUT)];
     run(&links[0], "CREATE TABLE t (x bigint)").await.unwrap();
-    // They all share two sessions of the server, which takes its time.
-    let patient = Arc::new([(); 4].map(|()| link(20 * LIMIT)));
+    // All of them share two sessions of the server, which takes its time.
+    let patient = Arc::new([(); 4].map(|()| link(20 * TIMEOUT)));
     let tasks: Vec<_> = (0..100)
         .map(|index| {
             let patient = Arc::clone(&patient);
@@ -324,7 +327,7 @@ fn c4_a_pools_connection_in_doubt_is_closed_also_where_there_is_no_runtime() {
     let pool = runtime.block_on(async {
         PgPoolOptions::new().min_connections(1).max_connections(2).connect(&server.url()).await.unwrap()
     });
-    let link = Link::new(Source::Given(pool.clone()), 2, LIMIT);
+    let link = Link::new(Source::UserPool(pool.clone()), 2, TIMEOUT);
     let slow = statement("SELECT pg_sleep(0.3)");
     let mut request = Box::pin(link.rows(&slow, PgArguments::default()));
     runtime.block_on(async { assert!(timeout(Duration::from_millis(100), &mut request).await.is_err()) });

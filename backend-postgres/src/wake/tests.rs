@@ -9,7 +9,7 @@ use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 use super::*;
 use crate::access::{Access, Settings, Way};
 
-const LIMIT: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn server() -> PostgresServer {
@@ -18,7 +18,7 @@ fn server() -> PostgresServer {
 
 fn wake(server: &PostgresServer) -> PostgresWake {
     let access = Access::Own(Box::new(server.url().parse().unwrap()));
-    let settings = Settings { way: Way::Direct, limit: LIMIT, raise: false };
+    let settings = Settings { way: Way::Direct, request_timeout: TIMEOUT, raise: false };
     PostgresWake::new(Some(Sessions { access, settings }), ProcessId::random())
 }
 
@@ -26,7 +26,7 @@ fn notify(server: &PostgresServer, wake: &PostgresWake, payload: &str) {
     server.sql(&format!("SELECT pg_notify('{}', '{payload}')", wake.channel)).unwrap();
 }
 
-/// The next hints, whatever has to be connected for them.
+/// Returns the next hints. Connects again as often as necessary.
 async fn hints(wake: &PostgresWake) -> Vec<Ticket> {
     for _ in 0..10 {
         match wake.next().await {
@@ -86,7 +86,7 @@ async fn c17_a_silent_link_is_given_up_in_a_bounded_time() {
     assert_eq!(wake.next().await.unwrap(), []);
     server.pause().unwrap();
     for _ in 0..2 {
-        let given_up = within(WAIT + LIMIT + EPSILON, "it is given up", wake.next()).await;
+        let given_up = within(HINT_TIMEOUT + TIMEOUT + EPSILON, "it is given up", wake.next()).await;
         assert_eq!(given_up.unwrap_err().kind(), ErrorKind::Unavailable);
     }
     server.resume().unwrap();

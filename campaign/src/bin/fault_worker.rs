@@ -1,5 +1,5 @@
-//! A worker of the campaigns of `cargo xtask faults`, which starts it: it uses one store in every way and writes down
-//! what it gets.
+//! The worker program of fault campaigns. `cargo xtask faults` starts it. It calls one store in every way and records the
+//! answers.
 
 #![expect(clippy::disallowed_methods, reason = "a program owns its runtime")]
 

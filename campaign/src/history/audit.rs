@@ -1,16 +1,16 @@
-//! What the store itself has recorded of its holds, and whether that and what its clients saw are one story.
+//! Compares the store's own record of its holds with what its clients saw.
 //!
-//! A campaign has the store keep the record by means of its own: triggers on its tables, or the file that it appends its
-//! writes to. It is in the order in which the store wrote, and its times are the store's.
+//! The server keeps the record, not the library: by triggers on the store's tables, or in the append-only file. The record
+//! is in the order in which the store wrote, and its times are the store's.
 //!
-//! Three rules: when the store granted, what was live by its own record and clock was within the limit; a later grant
-//! of a mutex has a larger token; every grant that a client saw is in the record, with its token.
+//! Three rules. At every grant, the holds that were live by the store's own record and clock are within the limit. A later
+//! grant of a mutex has a larger token. Every grant that a client saw is in the record, with its token.
 //!
 //! # Assumes
 //! The record is whole from the first grant on, and the store's clock was not set back.
 //!
 //! # Cannot see
-//! Limits of an object that was resized. Grants by `attach`, which are a change of a hold that is there.
+//! Limits of an object that was resized. Grants by `attach`: they change an existing hold.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -23,7 +23,7 @@ use super::fields::{Fields, Line};
 use super::line::{object, object_text};
 use super::{Call, ObjectId, Rule, Violation, What};
 
-/// One change of a hold, as the store has recorded it.
+/// One change of a hold, as the store recorded it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) object: ObjectId,
@@ -31,14 +31,14 @@ pub(crate) struct Entry {
     pub(crate) change: HoldChange,
 }
 
-/// What has changed. Times in µs of the store's clock.
+/// The kind of a change. Times in µs of the store's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HoldChange {
-    /// It is there.
+    /// The hold begins.
     Granted { token: FencingToken, weight: u32, at: u64, until: u64 },
-    /// It ends at another time.
+    /// The end of the hold moves.
     Renewed { until: u64 },
-    /// It is gone.
+    /// The hold ends.
     Ended,
 }
 
@@ -82,7 +82,7 @@ impl FromStr for Entry {
     }
 }
 
-/// `entries` in the order of the record.
+/// Checks the record. `entries` are in the order of the record.
 pub(super) fn check(entries: &[Entry], dossiers: &[Dossier<'_>], found: &mut Vec<Violation>) {
     let mut by_object: HashMap<&ObjectId, Vec<&Entry>> = HashMap::new();
     for entry in entries {
@@ -135,7 +135,7 @@ fn order(entries: &[&Entry], dossier: &Dossier<'_>, found: &mut Vec<Violation>) 
     }
 }
 
-/// The limit, where it was the same all the time.
+/// Returns the limit if it never changed.
 fn limit(dossier: &Dossier<'_>) -> Option<u64> {
     if dossier.object.kind == Kind::Mutex {
         return Some(1);
@@ -206,7 +206,7 @@ mod tests {
         entry(object, ticket, HoldChange::Granted { token: token(number), weight: 1, at, until })
     }
 
-    /// A client's grants, one after the other, and the store's record.
+    /// Checks a client's grants, one after the other, against the store's record.
     fn rules(object: &ObjectId, seen: &[(u128, u64)], entries: Vec<Entry>) -> Vec<Rule> {
         let permits = (object.kind == Kind::Semaphore).then_some(2);
         let call = Call::Acquire { weight: 1, permits, ttl: Some(100), waits: true };
@@ -251,7 +251,7 @@ mod tests {
             entry(&mutex, 1, HoldChange::Renewed { until: 150 }),
             entry(&mutex, 1, HoldChange::Ended),
             granted(&mutex, 2, 2, (20, 120)),
-            // Its lease is over, its record is swept later.
+            // The lease is over; its record is swept later.
             granted(&mutex, 3, 3, (120, 220)),
             entry(&mutex, 2, HoldChange::Ended),
         ];

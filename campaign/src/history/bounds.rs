@@ -1,17 +1,17 @@
-//! The times that the contract allows.
+//! The time limits that the contract allows.
 
 use stanchion_conformance::EPSILON;
 
-/// How long things may take, in µs; the default is the contract's.
+/// Upper bounds in µs; the default is the contract's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Bounds {
     /// ε, the scheduling allowance: 500 ms.
     pub epsilon: u64,
-    /// What dead waiters in front may cost the others, the poll floor included (C5): 2 s.
+    /// The delay that dead waiters in front may cause the others, including the poll floor (C5): 2 s.
     pub silence: u64,
-    /// Until clients work again after a fault (C18), and until a dropped future has left nothing behind while the store
-    /// answers (C4): 1 s.
+    /// The time until clients work again after a fault (C18), and until a dropped future has left nothing behind while the
+    /// store answers (C4): 1 s.
     pub recovery: u64,
 }
 
@@ -23,21 +23,21 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// Another ε, in µs.
+    /// Sets ε, in µs.
     #[must_use]
     pub fn epsilon(mut self, epsilon: u64) -> Self {
         self.epsilon = epsilon;
         self
     }
 
-    /// Another bound on what dead waiters may cost, in µs.
+    /// Sets the bound on the delay by dead waiters, in µs.
     #[must_use]
     pub fn silence(mut self, silence: u64) -> Self {
         self.silence = silence;
         self
     }
 
-    /// Another bound on recovery, in µs.
+    /// Sets the bound on recovery, in µs.
     #[must_use]
     pub fn recovery(mut self, recovery: u64) -> Self {
         self.recovery = recovery;

@@ -12,26 +12,26 @@ pub enum Call {
         weight: u32,
         /// The limit that the semaphore was made with; `None` for a mutex, or for a handle that adopts the store's.
         permits: Option<u32>,
-        /// The lease, or that of all holds of the process where the store has one for all; `None` if there is none.
+        /// The lease; the lease of the whole process where the store has one lease for all its holds; `None` without a lease.
         ttl: Option<u64>,
-        /// Whether the call waits in the queue: not for a `try_lock`.
+        /// Whether the call waits in the queue; `false` for a `try_lock`.
         waits: bool,
     },
     /// `attach` of a mutex, a semaphore or a wait group.
     Attach {
         /// The ticket of the detached hold.
         ticket: Ticket,
-        /// The lease it goes on with.
+        /// The lease of the attached hold.
         ttl: Option<u64>,
     },
-    /// `resize` of a semaphore, or a handle that replaces the limit by its own.
+    /// `resize` of a semaphore, or the first call of a handle that replaces the stored limit.
     Resize {
         /// The new limit.
         permits: u32,
     },
     /// `force_unlock`, or `force_release` of one ticket.
     Force {
-        /// The ticket; `None` for whoever holds it.
+        /// The ticket; `None` for any holder.
         ticket: Option<Ticket>,
     },
     /// `add` of one member. `add_many(n)` is `n` operations that begin and end together.
@@ -41,9 +41,9 @@ pub enum Call {
         /// The lease of the member.
         ttl: Option<u64>,
     },
-    /// `done` by ticket, of a member that may be another process's.
+    /// `done` by ticket; the member may belong to another process.
     Done {
-        /// Whose.
+        /// The ticket of the member.
         ticket: Ticket,
     },
     /// `wait` of a wait group.
@@ -57,16 +57,17 @@ pub enum Call {
         /// The quota that the limiter was made with.
         quota: Quota,
     },
-    /// `wait_n`, or `reserve_n` together with the sleep until its time. Allowed when that time has come.
+    /// `wait_n`, or `reserve_n` together with the sleep until its time. It counts as allowed once
+    /// that time has come.
     Reserve {
         /// The cost.
         cost: u64,
         /// The quota that the limiter was made with.
         quota: Quota,
     },
-    /// `set_quota`, or a handle that replaces the quota by its own.
+    /// `set_quota`, or the first call of a handle that replaces the stored quota.
     SetQuota {
-        /// The new one.
+        /// The new quota.
         quota: Quota,
     },
     /// `reset` of a limiter.

@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Now, in µs of the machine's monotonic clock, rounded down.
+/// Returns the time on the machine's monotonic clock in µs, rounded down.
 #[must_use]
 pub fn now() -> u64 {
     micros(raw())
 }
 
-/// An [`Instant`] on the same clock, in µs; 0 before the machine's start. Right to a few µs.
+/// Converts an [`Instant`] to µs of the same clock; 0 before the machine's start. Exact to a few µs.
 ///
-/// `Instant` is `CLOCK_MONOTONIC` on Linux but does not tell its value, so both are read once at the same time.
+/// `Instant` is `CLOCK_MONOTONIC` on Linux but does not expose its value, so both clocks are read once, at nearly the same time.
 #[must_use]
 pub fn micros_of(instant: Instant) -> u64 {
     static ANCHOR: OnceLock<(Instant, Duration)> = OnceLock::new();
@@ -25,7 +25,8 @@ pub fn micros_of(instant: Instant) -> u64 {
     micros(moved)
 }
 
-/// The nearest pair of readings: a process can be stopped between the two, but hardly each time.
+/// Returns the closest of several pairs of readings: the process may be stopped between the two readings of one pair, but
+/// hardly in every pair.
 #[expect(clippy::disallowed_methods, reason = "to learn how the two readings of one clock differ")]
 fn anchor() -> (Instant, Duration) {
     let mut best: Option<(Duration, Instant, Duration)> = None;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::surroundings::Surroundings;
 use super::{Call, Event, ObjectId, Rule, Violation, What};
 
-/// One call, and what became of it.
+/// One call, with its answer and its later events.
 #[derive(Clone, Debug)]
 pub(super) struct RecordedCall<'h> {
     pub(super) invoked: &'h Event,
@@ -14,15 +14,15 @@ pub(super) struct RecordedCall<'h> {
     pub(super) answer: Option<&'h Event>,
     /// The latest deadline that was recorded.
     pub(super) deadline: Option<u64>,
-    /// The last time at which it was surely believed.
+    /// The last time at which its holder certainly believed in it.
     pub(super) held_at: u64,
-    /// The first time at which it was seen not to be believed.
+    /// The first event by which its holder no longer believed in it.
     pub(super) lost: Option<&'h Event>,
     pub(super) releasing: Option<&'h Event>,
     pub(super) released: Option<&'h Event>,
 }
 
-/// What concerns one object.
+/// All events of one object.
 #[derive(Clone, Debug)]
 pub(super) struct Dossier<'h> {
     pub(super) object: &'h ObjectId,
@@ -30,17 +30,17 @@ pub(super) struct Dossier<'h> {
     pub(super) calls: Vec<RecordedCall<'h>>,
     /// Guarded writes, with the index of their call.
     pub(super) writes: Vec<(usize, &'h Event)>,
-    /// Drains.
+    /// The counts of free permits at the end.
     pub(super) drains: Vec<&'h Event>,
 }
 
-/// All of it.
+/// The whole history, by object.
 #[derive(Debug, Default)]
 pub(super) struct Digest<'h> {
-    /// In the order in which the objects were seen first.
+    /// In the order of the objects' first events.
     pub(super) dossiers: Vec<Dossier<'h>>,
     pub(super) around: Surroundings,
-    /// Events that cannot be, whatever the store did: the record itself is wrong.
+    /// Impossible events, whatever the store did: the history itself is wrong.
     pub(super) violations: Vec<Violation>,
 }
 
@@ -129,16 +129,16 @@ impl<'h> Digest<'h> {
         }
     }
 
-    /// C10: not believed from the deadline on, and not again once it was not.
+    /// C10: a hold is not believed from its deadline on, and never again after `is_held` was false.
     fn check_belief(&mut self, at: usize, index: usize, event: &'h Event) {
-        // Two readings of one clock, through different calls.
+        // The clock and the deadline are readings of one clock through different calls.
         const GRAIN: u64 = 100;
         let (object, asked) = (self.dossiers[at].object, &self.dossiers[at].calls[index]);
         let text = match event.what {
             What::Believed { deadline: Some(deadline), .. } if event.at >= deadline.saturating_add(GRAIN) => {
                 format!("`is_held` was true {} µs after the deadline", event.at - deadline)
             }
-            // Another task may have asked between that task's clock and its `is_held`.
+            // Another task may call `is_held` between this task's reading of the clock and its own `is_held`.
             _ => match asked.lost {
                 Some(lost) if lost.what == What::Lost || lost.task == event.task => {
                     "`is_held` was true after it had been false, or after a loss".to_owned()
@@ -176,12 +176,12 @@ impl<'h> RecordedCall<'h> {
         self.answer.is_some_and(|answer| matches!(answer.what, What::Granted { .. }))
     }
 
-    /// When it was answered.
+    /// Returns the time of the answer.
     pub(super) fn answered(&self) -> Option<u64> {
         self.answer.map(|answer| answer.at)
     }
 
-    /// The invocation and what followed, for a violation.
+    /// Returns the invocation and the events after it, for a violation.
     pub(super) fn events(&self) -> Vec<Event> {
         let all = [Some(self.invoked), self.answer, self.releasing, self.released];
         all.into_iter().flatten().cloned().collect()

@@ -1,4 +1,4 @@
-//! What a worker or the nemesis writes down.
+//! The events that a worker or the nemesis records.
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use stanchion_core::{DecidedBy, ErrorKind, FencingToken, Kind, Name, Ticket};
 
 use super::Call;
 
-/// One thing that happened, as it was seen by the process that wrote it.
+/// One event, as seen by the process that recorded it.
 ///
 /// Times are microseconds of the machine's monotonic clock ([`clock`](super::clock)), durations microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
-    /// When, in µs; [`What`] says for each kind on which side of the call the clock is read.
+    /// The time in µs. [`What`] says for each kind of event on which side of the call the clock is read.
     pub at: u64,
-    /// The process: one number per process that ever ran, a restarted one has a new number.
+    /// The process: one number per process that ever ran. A restarted process has a new number.
     pub worker: u32,
     /// The task inside the process.
     pub task: u64,
-    /// The operation: unique within the worker, from its invocation to the end of what it was granted. A fault has
-    /// one as well; 0 where there is none.
+    /// The operation: unique within the worker, from its invocation to the end of its hold. A fault has a number
+    /// as well; 0 without an operation.
     pub operation: u64,
-    /// The object, where the event has one.
+    /// The object, if the event has one.
     pub object: Option<ObjectId>,
     /// What happened.
     pub what: What,
@@ -34,7 +34,7 @@ impl Event {
         Self { at, worker, task, operation, object: None, what }
     }
 
-    /// The same event of that object.
+    /// Sets the object.
     #[must_use]
     pub fn of(mut self, object: ObjectId) -> Self {
         self.object = Some(object);
@@ -45,14 +45,14 @@ impl Event {
 /// A kind and a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
-    /// Its name.
+    /// The name.
     pub name: Name,
 }
 
 impl ObjectId {
-    /// The object of that kind and name.
+    /// Creates the id of the object of that kind and name.
     #[must_use]
     pub fn new(kind: Kind, name: Name) -> Self {
         Self { kind, name }
@@ -77,47 +77,48 @@ pub(super) fn kind_text(kind: Kind) -> &'static str {
     }
 }
 
-/// Whom a fault strikes.
+/// The target of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// The store, or everybody's way to it.
+    /// The store, or every worker's connection to it.
     Store,
-    /// One worker's way to the store.
+    /// One worker's connection to the store.
     Worker(u32),
 }
 
-/// What the nemesis did to a process, or saw of it.
+/// A change of a process, made or noticed by the nemesis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// It runs. Clock read after the start. A worker that was never started counts as alive until its last event only.
+    /// The process was started. Clock read after the start. A worker without this event counts as alive until its last event
+    /// only.
     Started,
-    /// It is killed. Clock read before the signal is sent.
+    /// The process is killed. Clock read before the signal is sent.
     Killed,
-    /// It is stopped. Clock read before the signal is sent.
+    /// The process is stopped. Clock read before the signal is sent.
     Stopped,
-    /// It goes on. Clock read after the signal was sent.
+    /// The process is resumed. Clock read after the signal was sent.
     Resumed,
-    /// It has ended by itself. Clock read when that was noticed.
+    /// The process has ended by itself. Clock read when the nemesis noticed.
     Ended,
 }
 
 /// The kinds of events.
 ///
 /// A call begins with [`Invoked`](Self::Invoked) and has at most one answer: `Granted`, `Refused`, `Failed`,
-/// `Cancelled`, `Answered`, `Decided`, `Waited` or `Counted`. Whoever is killed in between has none, and both outcomes
-/// are thought possible.
+/// `Cancelled`, `Answered`, `Decided`, `Waited` or `Counted`. A call whose process is killed before the answer has
+/// none, and both outcomes are considered possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum What {
-    /// A call begins. Clock read before.
+    /// A call begins. Clock read before the call.
     Invoked {
-        /// Which one.
+        /// The call.
         call: Call,
-        /// It must have ended after this many µs; `None` if it may take as long as it takes. A call that makes one
-        /// attempt (`try_lock`) is bounded by its request's time limit.
+        /// The time limit of the call in µs; `None` without a limit. A call that makes one attempt (`try_lock`) is bounded
+        /// by its request's time limit.
         time_limit: Option<u64>,
     },
-    /// It got a hold. Clock read when the call had returned.
+    /// The call got a hold. Clock read when the call had returned.
     Granted {
         /// The ticket.
         ticket: Ticket,
@@ -128,30 +129,30 @@ pub enum What {
         /// The permits.
         weight: u32,
     },
-    /// The deadline was seen to have moved.
+    /// The worker saw that the deadline has moved.
     Renewed {
-        /// The new one, in µs.
+        /// The new deadline in µs.
         deadline: u64,
     },
-    /// The worker asked `is_held`. First the clock is read, then `is_held`, then the deadline.
+    /// The worker called `is_held`. Clock read first, then `is_held`, then the deadline.
     Believed {
-        /// The answer.
+        /// The result.
         held: bool,
-        /// The deadline in µs; `None` without a lease, or if it was not read.
+        /// The deadline in µs; `None` without a lease, or if the worker did not read it.
         deadline: Option<u64>,
     },
-    /// `lost()` was seen to resolve.
+    /// `lost()` resolved.
     Lost,
-    /// The hold is given up: released, done, dropped or detached. Clock read before.
+    /// The worker gives the hold up: by release, `done`, drop or detach. Clock read before.
     Releasing {
-        /// The lease in µs that a detached hold was given; `None` for an end.
+        /// The lease of a detached hold in µs; `None` if the hold ends.
         lease: Option<u64>,
     },
-    /// The release, `done` or `detach` has succeeded. Nothing follows a guard that was just dropped.
+    /// The release, `done` or `detach` has succeeded. A guard that is only dropped has no such event.
     Released,
     /// The release has failed.
     ReleaseFailed {
-        /// How; `Lost` says that the store had no such hold.
+        /// The error; `Lost` means that the store had no such hold.
         error: ErrorKind,
     },
     /// The future was dropped before it ended. Clock read after.
@@ -160,38 +161,38 @@ pub enum What {
     Refused,
     /// An error.
     Failed {
-        /// Which; `Unknown` means either outcome.
+        /// The error; `Unknown` means that either outcome is possible.
         error: ErrorKind,
     },
     /// The guarded resource has taken a write (M9).
     Wrote {
         /// The clock before the write was sent, in µs.
         began: u64,
-        /// The token it was sent with.
+        /// The token of the write.
         token: FencingToken,
-        /// The ticket it was sent with.
+        /// The ticket of the write.
         ticket: Ticket,
-        /// Its place in the order of the resource: a number that the resource raises with each write it takes.
+        /// The write's sequence number: the resource raises it with each write that it takes.
         sequence: u64,
     },
     /// The guarded resource has refused a write (M9).
     WriteRefused {
         /// The clock before the write was sent, in µs.
         began: u64,
-        /// The token it was sent with.
+        /// The token of the write.
         token: FencingToken,
-        /// The ticket it was sent with.
+        /// The ticket of the write.
         ticket: Ticket,
     },
     /// A limiter has decided.
     Decided {
         /// Whether the cost was taken.
         allowed: bool,
-        /// The store's clock at the decision, in µs, where it is known.
+        /// The store's clock at the decision in µs, if it is known.
         store_time: Option<u64>,
-        /// After how many µs the same call would be admitted.
+        /// The time in µs after which the same call would be admitted.
         retry_after: Option<u64>,
-        /// Who decided.
+        /// The decider: store, local cache or outage policy.
         by: DecidedBy,
     },
     /// `wait` of a wait group has succeeded, with this report.
@@ -203,44 +204,45 @@ pub enum What {
         /// Members whose lease ended.
         expired: u64,
     },
-    /// How many members a wait group has.
+    /// A call returned the number of members of a wait group.
     Counted {
         /// The number.
         count: u64,
     },
-    /// A call without a result has succeeded: resize, force, done by ticket, set quota, reset.
+    /// A call without a result has succeeded: `resize`, a forced release, `done` by ticket, `set_quota`, `reset`.
     Answered,
-    /// After a time of quiet, exactly so many permits of a semaphore could be taken and not one more (S4). Needs no
-    /// invocation; the acquisitions it was found out by need not be recorded.
+    /// After a time without calls, exactly this number of permits could be taken from a semaphore (S4). Needs no
+    /// invocation; the acquisitions that found the number need not be recorded.
     Drained {
-        /// The clock before the first of them, in µs.
+        /// The clock before the first acquisition, in µs.
         began: u64,
-        /// How many.
+        /// The number of permits.
         permits: u32,
     },
-    /// A fault begins; its operation tells it from others. Clock read before.
+    /// A fault begins. Its operation number identifies it. Clock read before.
     FaultBegan {
-        /// What it is, in words.
+        /// A description of the fault.
         fault: String,
-        /// Whom it strikes.
+        /// The target of the fault.
         target: Target,
-        /// Whether the contract calls it safe for this store: for session locks, a server that ends sessions is not. What
-        /// was asked for before the end of an unsafe one may have been taken away from its begin on; tokens still grow.
+        /// Whether the contract calls it safe for this store: for session locks, a server that ends sessions is not safe.
+        /// An unsafe fault may take away any hold that was requested before the end of the fault, from the begin of the
+        /// fault on; tokens still grow.
         safe: bool,
     },
     /// The fault of the same operation is over. Clock read after.
     FaultEnded,
-    /// The machine stood still: a thread that does nothing but sleep was this much late, when the event was written.
-    /// Whatever was late by then may have been late for that.
+    /// The machine stalled: a thread that does nothing but sleep woke up this much too late. Any delay in that time may be
+    /// due to the stall.
     StoodStill {
-        /// For how long, up to now, in µs.
+        /// The length of the stall in µs; it ended at the time of the event.
         length: u64,
     },
     /// Something happened to a process.
     Process {
-        /// To which.
+        /// The number of the process.
         worker: u32,
-        /// What.
+        /// The change.
         change: Change,
     },
 }

@@ -1,11 +1,11 @@
-//! Guarded resources: they keep to the order of tokens (M9).
+//! Guarded resources: they take writes in the order of the tokens (M9).
 //!
 //! # Assumes
-//! Each object guards one resource, which raises a number with each write that it takes and tells it.
+//! Each object guards one resource, which raises a sequence number with each write that it takes, and returns it.
 //!
 //! # Cannot see
-//! Writes whose outcome their writer does not know, unless a later one shows them. A refusal is judged only if the
-//! writer believed from before the write until after it, and no larger token is known to have been granted before.
+//! Writes whose outcome their writer does not know, unless a later write shows it. A refusal is judged only if the writer
+//! believed from before the write until after it, and no larger token is known to have been granted before.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use super::digest::Dossier;
 use super::hold::Hold;
 use super::{Event, Rule, Violation, What};
 
-/// `holds` in the order of their grants.
+/// Checks the writes. `holds` are in the order of their grants.
 pub(super) fn check(dossier: &Dossier<'_>, holds: &[Hold<'_>], found: &mut Vec<Violation>) {
     if dossier.writes.is_empty() {
         return;
@@ -68,7 +68,7 @@ fn refusals(dossier: &Dossier<'_>, holds: &[Hold<'_>], found: &mut Vec<Violation
         let own = (token, ticket) == (hold.token, hold.ticket);
         let before = holds.partition_point(|other| other.from() <= event.at);
         let newest = before.checked_sub(1).is_none_or(|last| largest[last] <= token);
-        // An attached hold writes from when the resource was told of its ticket, which is not recorded.
+        // An attached hold may write once the resource knows its ticket; that time is not recorded.
         if own && newest && !hold.is_attached() && hold.from() <= began && event.at < hold.until {
             let text = "the resource refused a write of the holder with the largest token, which believed all the time";
             let events: Vec<Event> = hold.asked.events().into_iter().chain([(*event).clone()]).collect();

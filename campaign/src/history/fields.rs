@@ -36,7 +36,7 @@ pub(super) struct Fields<'l> {
 }
 
 impl<'l> Fields<'l> {
-    /// The line without its version.
+    /// Parses a line without its version.
     pub(super) fn parse(line: &'l str) -> Result<Self, String> {
         let pairs = line.split(' ').map(|field| {
             field.split_once('=').ok_or_else(|| format!("{field:?} is not of the form key=value"))
@@ -61,7 +61,7 @@ impl<'l> Fields<'l> {
         self.text_or_none(key).map(|text| value(key, text)).transpose()
     }
 
-    /// Refuses what nobody has asked for.
+    /// Refuses the line if it has a field that was not read.
     pub(super) fn end(self) -> Result<(), String> {
         match self.rest.first() {
             None => Ok(()),
@@ -74,7 +74,7 @@ fn value<T: FromStr>(key: &str, text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{text:?} is not a value of `{key}`"))
 }
 
-/// Text as one word: space, `%` and control characters become `%` and two hexadecimal digits.
+/// Escapes text into one word: space, `%` and control characters become `%` and two hexadecimal digits.
 pub(super) fn escaped(text: &str) -> Cow<'_, str> {
     let plain = |c: char| !(c.is_ascii_control() || c == ' ' || c == '%');
     if text.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! Holds: what was believed, and how long the store may keep it.
+//! Holds: how long their holders believed in them, and how long the store may keep them.
 
 use stanchion_core::{ErrorKind, FencingToken, Ticket};
 
@@ -11,14 +11,15 @@ use super::{Bounds, Call, Event, What};
 #[derive(Clone, Debug)]
 pub(super) struct Hold<'h> {
     pub(super) asked: &'h RecordedCall<'h>,
-    /// The event of the grant.
+    /// The grant's event.
     pub(super) granted: &'h Event,
     pub(super) ticket: Ticket,
     pub(super) token: FencingToken,
     pub(super) weight: u32,
-    /// Believed from its grant up to, but not with, this time.
+    /// The end of the belief (exclusive); it begins with the grant.
     pub(super) until: u64,
-    /// Surely live in the store up to, but not with, this time: the death of its process ends a belief, but no lease.
+    /// The time until which the store certainly keeps it (exclusive): the death of the process ends the belief, but not the
+    /// lease.
     pub(super) live_until: u64,
 }
 
@@ -27,7 +28,7 @@ impl Hold<'_> {
         self.granted.at
     }
 
-    /// A grant that came after its own deadline, or after something that may have taken it away, is believed by nobody.
+    /// Returns `false` for a grant that came after its own deadline, or after an event that may have taken it away.
     pub(super) fn is_believed(&self) -> bool {
         self.from() < self.until
     }
@@ -42,7 +43,7 @@ pub(super) fn holds<'h>(dossier: &'h Dossier<'h>, around: &Surroundings) -> Vec<
     holds_under(around.unsafe_faults(), dossier, around)
 }
 
-/// The same as their holders believe in them, although an unsafe fault may have taken them away.
+/// Returns the holds as their holders believe in them, although an unsafe fault may have taken them away.
 pub(super) fn holds_as_believed<'h>(dossier: &'h Dossier<'h>, around: &Surroundings) -> Vec<Hold<'h>> {
     holds_under(&[], dossier, around)
 }
@@ -58,7 +59,7 @@ fn holds_under<'h>(faults: &[Span], dossier: &'h Dossier<'h>, around: &Surroundi
 fn hold<'h>(asked: &'h RecordedCall<'h>, ends: &Takings, around: &Surroundings) -> Option<Hold<'h>> {
     let granted = asked.answer?;
     let What::Granted { ticket, token, weight, .. } = granted.what else { return None };
-    // A belief that was seen later than the last deadline that was recorded means a renewal that was not.
+    // A recorded belief after the last recorded deadline proves a renewal that was not recorded.
     let deadline = asked.deadline.map_or(NEVER, |deadline| deadline.max(asked.held_at));
     let ended = [asked.releasing, asked.lost].into_iter().flatten().map(|event| event.at).min();
     let live_until = deadline.min(ended.unwrap_or(NEVER)).min(ends.first_after(asked.invoked.at));
@@ -66,10 +67,10 @@ fn hold<'h>(asked: &'h RecordedCall<'h>, ends: &Takings, around: &Surroundings) 
     Some(Hold { asked, granted, ticket, token, weight, until, live_until })
 }
 
-/// What may take holds away before their holders know: forced releases and unsafe faults.
+/// Events that may take holds away before their holders know: forced releases and unsafe faults.
 #[derive(Debug)]
 struct Takings {
-    /// In the order of their ends, each with the earliest begin of it and all that end later.
+    /// In the order of their ends. The begin is the earliest begin of this event and of all that end later.
     by_end: Vec<Span>,
 }
 
@@ -90,14 +91,14 @@ impl Takings {
         Self { by_end }
     }
 
-    /// The earliest time at which something can have taken away what was asked for then.
+    /// Returns the earliest time at which an event can have taken away a hold that was requested at `invoked`.
     fn first_after(&self, invoked: u64) -> u64 {
         let first = self.by_end.partition_point(|span| span.1 <= invoked);
         self.by_end.get(first).map_or(NEVER, |span| span.0)
     }
 }
 
-/// From when on a call surely changes nothing any more; `None` if it is not known to have ended.
+/// Returns the time from which on a call certainly changes nothing more; `None` if it is not known to have ended.
 pub(super) fn definite_end(asked: &RecordedCall<'_>) -> Option<u64> {
     let answer = asked.answer?;
     match answer.what {
@@ -107,7 +108,7 @@ pub(super) fn definite_end(asked: &RecordedCall<'_>) -> Option<u64> {
     }
 }
 
-/// Whether the error says that nothing was done.
+/// Returns whether the error means that nothing was done.
 pub(super) fn is_definite(error: ErrorKind) -> bool {
     matches!(
         error,
@@ -120,8 +121,8 @@ pub(super) fn is_definite(error: ErrorKind) -> bool {
     )
 }
 
-/// From its answer on, the latest time up to which the store may keep what a call got or may have got; `None` if it
-/// surely got nothing, or still asks.
+/// Returns the span in which the store may keep the hold that a call got or may have got. It begins with the answer. `None`
+/// if the call certainly got nothing, or has no answer yet.
 pub(super) fn kept_until(asked: &RecordedCall<'_>, around: &Surroundings, bounds: &Bounds) -> Option<Span> {
     let worker = asked.invoked.worker;
     let lease = |ttl: Option<u64>| ttl.map_or(NEVER, |ttl| ttl.saturating_add(bounds.epsilon));
@@ -135,7 +136,7 @@ pub(super) fn kept_until(asked: &RecordedCall<'_>, around: &Surroundings, bounds
     match answer.what {
         What::Granted { .. } => {}
         What::Cancelled => {
-            // C4: within 1 s while the store answers.
+            // C4: gone within 1 s while the store answers.
             let soon = from.saturating_add(bounds.recovery);
             let calm = around.undisturbed(worker, (asked.invoked.at, soon));
             let until = if calm { soon.saturating_add(bounds.epsilon) } else { expiry(from, ttl) };
@@ -150,7 +151,7 @@ pub(super) fn kept_until(asked: &RecordedCall<'_>, around: &Surroundings, bounds
     if let Some(releasing) = asked.releasing {
         until = until.min(given_up(asked, releasing, &expiry));
     }
-    // One that goes on in time still holds.
+    // A process that is resumed in time still holds.
     let stops = around.stops(worker, (from, until));
     let long = stops.iter().map(|stop| (stop, expiry(stop.0, ttl))).find(|(stop, end)| stop.1 >= *end);
     until = until.min(long.map_or(NEVER, |(_, end)| end.max(from)));

@@ -1,20 +1,20 @@
 //! Limiters: never more than burst and rate in any window (L1), and no refusal while there was room.
 //!
 //! If the store's time of every decision is known, windows are of that time and exact. Otherwise a decision lies at an
-//! unknown instant between its invocation and its answer, a window counts what lies wholly inside, and the rate is
-//! taken 1 % higher, because the store's clock need not run like this machine's.
+//! unknown instant between its invocation and its answer. A window then counts the decisions that lie wholly inside, and
+//! the rate is taken 1 % higher, because the store's clock may run faster than this machine's.
 //!
 //! # Assumes
 //! The history has all calls of the name from its first use, when the bucket was full. Handles are made with the same
 //! quota.
 //!
 //! # Cannot see
-//! A call without a certain outcome may or may not have been charged: it is not counted as admitted, and it counts
-//! against room from its invocation until it has surely arrived and then as charged at that late time. So does a reservation
-//! that was refused later than its own limit: its place may have been kept until its caller went on. Calls that touch
-//! a `reset`, a change of the quota or an unsafe fault are not counted; room is judged before the first of these only.
-//! Decisions of an outage policy or of the local cache are not judged. Of each stretch between such events the first
-//! excess is reported.
+//! A call without a certain outcome may or may not have been charged. It is not counted as admitted. It takes room from
+//! its invocation until it has certainly arrived, and then counts as charged at that late time. The same holds for a
+//! reservation that was refused later than its own limit: the store may have kept its place until the caller continued.
+//! Calls that touch a `reset`, a change of the quota or an unsafe fault are not counted; refusals are judged before the
+//! first of these events only. Decisions of an outage policy or of the local cache are not judged. Of each stretch between
+//! such events, the first excess is reported.
 
 use stanchion_core::{DecidedBy, Quota};
 
@@ -52,7 +52,7 @@ pub(super) fn check(
     }
 }
 
-/// What divides the history: resets, changes of the quota, unsafe faults.
+/// Returns the events that divide the history: resets, changes of the quota, unsafe faults.
 fn breaks(dossier: &Dossier<'_>, around: &Surroundings) -> Spans {
     let mut breaks: Vec<Span> = around.unsafe_faults().to_vec();
     for asked in &dossier.calls {
@@ -63,8 +63,8 @@ fn breaks(dossier: &Dossier<'_>, around: &Surroundings) -> Spans {
     Spans::of(breaks)
 }
 
-/// The changes of the quota that surely took effect, in the order of invocation: invocation, the latest end of it and
-/// all before it, and the quota.
+/// Returns the changes of the quota that certainly took effect, in the order of invocation: the invocation, the latest end
+/// of this change and all before it, and the quota.
 fn changes(dossier: &Dossier<'_>) -> Vec<(u64, u64, Quota)> {
     let mut changes: Vec<(u64, u64, Quota)> = Vec::new();
     for asked in &dossier.calls {
@@ -76,11 +76,11 @@ fn changes(dossier: &Dossier<'_>) -> Vec<(u64, u64, Quota)> {
     changes
 }
 
-/// The quota after the break that ends then; `None` if it is not certain.
+/// Returns the quota after the break that ends at `from`; `None` if it is not certain.
 fn quota_at(changes: &[(u64, u64, Quota)], around: &Surroundings, first: Quota, from: u64) -> Option<Quota> {
     let before = changes.partition_point(|change| change.0 < from);
     let Some(last) = before.checked_sub(1) else { return Some(first) };
-    // Of two at the same time either may have been the last; a store without its data takes a handle's own again.
+    // Of two concurrent changes, either may have been the last. A store that lost its data takes a handle's own quota again.
     let alone = last == 0 || changes[last - 1].1 < changes[last].0;
     let kept = !around.unsafe_faults().iter().any(|fault| fault.0 < from);
     (alone && kept).then_some(changes[last].2)
@@ -104,7 +104,7 @@ fn knows_its_time(asked: &RecordedCall<'_>) -> bool {
     )
 }
 
-/// Cost and store time of what was surely admitted by the store.
+/// Returns cost and store time of a call that the store certainly admitted.
 fn admitted(asked: &RecordedCall<'_>) -> Option<(u64, Option<u64>)> {
     let (Call::Take { cost, .. } | Call::Reserve { cost, .. }) = asked.call else { return None };
     match asked.answer?.what {
@@ -151,7 +151,7 @@ fn windows(
     }
 }
 
-/// The rate at so many percent of a quota; `None` for a quota that no store takes.
+/// Returns the rate at `percent` of a quota; `None` for a quota that no store accepts.
 pub(super) fn rate(quota: Quota, percent: u64) -> Option<Rate> {
     let exact = quota.validate().ok()?;
     let (amount, period) = (exact.amount().checked_mul(percent)?, exact.period().checked_mul(100)?);

@@ -17,7 +17,7 @@ use super::{Event, ObjectId, Target, What};
 const VERSION: &str = "v1";
 
 impl fmt::Display for Event {
-    /// One line without its end, as [`FromStr`] reads it.
+    /// Writes one line without its end, as [`FromStr`] reads it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = Line::new(VERSION);
         line.add("at", self.at).add("worker", self.worker).add("task", self.task).add("op", self.operation);
@@ -33,7 +33,7 @@ impl FromStr for Event {
     type Err = String;
 
     /// # Errors
-    /// What is wrong with the line, in words: another version, a field that is missing, not known or no value.
+    /// A description of the mistake: another version, or a field that is missing, unknown or has no valid value.
     fn from_str(line: &str) -> Result<Self, String> {
         let (version, fields) = line.split_once(' ').ok_or("the line has no fields")?;
         if version != VERSION {
@@ -53,7 +53,7 @@ impl FromStr for Event {
     }
 }
 
-/// An object as one word, as [`object`] reads it.
+/// Writes an object as one word, as [`object`] reads it.
 pub(super) fn object_text(ObjectId { kind, name }: &ObjectId) -> String {
     format!("{}:{}", kind_text(*kind), escaped(name.as_str()))
 }
@@ -239,7 +239,7 @@ const ERRORS: [ErrorKind; 12] = [
     ErrorKind::Closed,
 ];
 
-/// The one of `all` whose name that is.
+/// Returns the value of `all` with that name.
 fn named<T: Copy + fmt::Debug>(text: &str, all: &[T]) -> Result<T, String> {
     let found = all.iter().copied().find(|one| format!("{one:?}") == text);
     found.ok_or_else(|| format!("{text:?} is none of {all:?}"))

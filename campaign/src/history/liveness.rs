@@ -1,17 +1,17 @@
-//! Liveness: nobody waits long for what is not held, and calls keep their time limits.
+//! Liveness: no call waits long for an object that is not held, and calls keep their time limits.
 //!
-//! A name stands idle while no hold of it is kept: none is believed in, and none that was given up without an answer,
-//! dropped, cancelled or left by a dead or stopped process may still be in the store (TTL + ε, C8). While it is idle
-//! and the store is well since 1 s (C18), a call that waits is granted within 2 s + ε (C5); for each other waiter that
-//! may be silent (dead, stopped, cut off) the store may take one more TTL + ε to find that out (M7). For a wait group,
-//! holds are members, and waits wait. While the machine itself stood still, nobody's time runs.
+//! A name is idle while no hold of it is kept. No holder believes, and the store cannot still have a hold that was given
+//! up without an answer, dropped, cancelled or left by a dead or stopped process (TTL + ε, C8). While the name is idle and
+//! the store has worked for 1 s (C18), a waiting call is granted within 2 s + ε (C5). For each other waiter that may be
+//! silent (dead, stopped, cut off), the store may take one more TTL + ε to notice (M7). For a wait group, the holds are its
+//! members, and the waiting calls are `wait`. No time counts while the machine itself is stalled.
 //!
 //! # Assumes
-//! What the histories of holds assume. A process that was recorded as started lives until the record of its end.
+//! The same as the checkers of holds. A process that was recorded as started lives until the record of its end.
 //!
 //! # Cannot see
-//! A lost wake-up of one semaphore waiter while others hold; a wait that is long although the name changed hands; adds
-//! that wait for a wait group's limit.
+//! A lost wake-up of one semaphore waiter while others hold; a wait that is too long although the name changed hands; an
+//! `add` that waits for a wait group's limit.
 
 use super::digest::{RecordedCall, Dossier};
 use super::hold::kept_until;
@@ -89,12 +89,12 @@ fn stuck(dossier: &Dossier<'_>, around: &Surroundings, bounds: &Bounds, found: &
     }
 }
 
-/// While a call kept its name from others, or may have.
+/// Returns the span in which a call kept its name from others, or may have.
 fn cover(asked: &RecordedCall<'_>, around: &Surroundings, bounds: &Bounds) -> Option<Span> {
     let kept = kept_until(asked, around, bounds);
     match asked.call {
         Call::Acquire { .. } | Call::Attach { .. } => kept,
-        // A member may be live before its adder knows it.
+        // A member may be live before its caller has the answer.
         Call::Add { .. } => {
             let until = kept.map(|kept| kept.1).or(asked.answered()).unwrap_or(NEVER);
             Some((asked.invoked.at, until))
@@ -107,14 +107,14 @@ fn waits(asked: &RecordedCall<'_>) -> bool {
     matches!(asked.call, Call::Acquire { waits: true, .. } | Call::Wait)
 }
 
-/// While a call waited.
+/// Returns the span in which a call waited.
 fn waiting(asked: &RecordedCall<'_>, around: &Surroundings) -> Span {
     let from = asked.invoked.at;
     let to = asked.answered().unwrap_or(around.end()).min(around.death(asked.invoked.worker));
     (from, to.max(from))
 }
 
-/// The parts of its waiting in which it surely could be heard.
+/// Returns the parts of a call's wait in which the store certainly could hear it.
 fn heard(asked: &RecordedCall<'_>, around: &Surroundings, bounds: &Bounds) -> Vec<Span> {
     let all = waiting(asked, around);
     let silence = around.silence(asked.invoked.worker, (all.0.saturating_sub(bounds.recovery), all.1));
@@ -122,7 +122,7 @@ fn heard(asked: &RecordedCall<'_>, around: &Surroundings, bounds: &Bounds) -> Ve
     Spans::of(recovered.collect()).gaps(all)
 }
 
-/// While a waiter may stand in front of others and not be heard: as long as it is silent, and one term more.
+/// Returns the spans in which a silent waiter may stand in front of others: while it is silent, and one term longer.
 fn silent(dossier: &Dossier<'_>, around: &Surroundings, term: u64) -> Vec<Span> {
     let mut silent = Vec::new();
     for asked in dossier.calls.iter().filter(|asked| !matches!(asked.call, Call::Wait)) {

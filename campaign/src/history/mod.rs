@@ -1,12 +1,12 @@
-//! Histories of runs under faults, and what they must not show.
+//! Histories of runs under faults, and the checkers that find breaches of the contract in them.
 //!
-//! Worker processes write down what they ask for, what they get and what they believe, each into a file of its own; so
-//! does the nemesis that kills, stops and cuts them off. Afterwards one [`check`] reads all files of the folder and
-//! says which clauses of the contract the history breaks.
+//! Each worker process records its requests, its answers and its beliefs in a file of its own. The nemesis, which kills,
+//! stops and cuts off workers, does the same. Afterwards [`check`] reads all files of the folder and reports which clauses
+//! of the contract the history breaks.
 //!
 //! # Recording
-//! A worker has one [`Recorder`]. Each call is an [`Operation`]: invoked, answered, and, if it was granted a guard,
-//! kept together with it as [`RecordedHold`] until the hold is given up. A process that is started again is another worker.
+//! A worker has one [`Recorder`]. Each call is an [`Operation`]: it is invoked and answered. An operation that was granted a
+//! guard is kept together with it, as a [`RecordedHold`], until the hold is given up. A restarted process is another worker.
 //!
 //! ```no_run
 //! # async fn worker(mutex: std::sync::Arc<dyn stanchion_core::Mutex>) -> Result<(), Box<dyn std::error::Error>> {
@@ -44,9 +44,9 @@
 //! ```
 //!
 //! The checkers are sound: what they report cannot be explained by any outcome of a call whose outcome is not known,
-//! nor by the order of calls that were under way at the same time. What each assumes and cannot see is said in its
-//! file. Their time is that of sorting the events; a wait that lasts through many faults of its own process costs a
-//! step for each.
+//! nor by the order of concurrent calls. Each checker's file says what the checker assumes and what it cannot see. The
+//! checkers take as long as sorting the events; a wait that lasts through many faults of its own process takes one more
+//! step for each fault.
 
 mod audit;
 mod bounds;
@@ -93,7 +93,7 @@ pub use violation::{Rule, Violation};
 /// Reads all files of a folder and runs all checkers with the bounds of the contract.
 ///
 /// # Errors
-/// As [`History::read`]. What the checkers find is no error but in the report.
+/// As [`History::read`]. Violations are no error; they are in the report.
 pub fn check(folder: impl AsRef<Path>) -> Result<Report, HistoryError> {
     Ok(History::read(folder)?.check())
 }

@@ -1,23 +1,23 @@
 //! Mutexes: one holder at a time (M1).
 //!
-//! A holder believes from its grant up to the earliest of: the begin of its release, its deadline as renewed last, a
-//! loss that it saw, the death of its process. That a process is stopped ends no belief; its deadline does. No two
-//! beliefs of a name have an instant in common; their tokens grow, and the guarded resource keeps to them.
+//! A holder believes from its grant up to the earliest of: the begin of its release, its last renewed deadline, a loss
+//! that it saw, the death of its process. Stopping a process does not end a belief; its deadline does. No two beliefs of
+//! a name overlap, their tokens grow, and the guarded resource takes writes in the order of the tokens.
 //!
 //! # Assumes
 //! The history has all holders of the name. Clocks are read on the side of the call that [`What`](super::What) says, so
-//! a belief that is written down is never longer than the belief.
+//! a recorded belief is never longer than the real one.
 //!
 //! # Cannot see
-//! Beliefs after a renewal that nobody has recorded; beliefs of a process that was killed before it wrote its grant.
-//! What was asked for before a forced release or an unsafe fault was over counts as taken away when that began; if it
-//! has no definite end, nothing later is judged either. What is excused in that way by an unsafe fault, and by nothing
-//! else, is reported apart, as admitted.
+//! Beliefs after a renewal that was not recorded; beliefs of a process that was killed before it recorded its grant. A
+//! hold that was requested before the end of a forced release or an unsafe fault counts as taken away when that event
+//! began. If the event has no definite end, no later hold is judged either. A violation that only an unsafe fault excuses
+//! is reported separately, as admitted.
 
 use super::hold::Hold;
 use super::{Event, ObjectId, Rule, Violation};
 
-/// `holds` in the order of their grants.
+/// Checks the holds. `holds` are in the order of their grants.
 pub(super) fn check(object: &ObjectId, holds: &[Hold<'_>], found: &mut Vec<Violation>) {
     let mut last: Option<&Hold<'_>> = None;
     for hold in holds.iter().filter(|hold| hold.is_believed()) {

@@ -1,4 +1,4 @@
-//! Recording one call and what it was granted.
+//! Recording one call and its hold.
 
 use std::io;
 use std::ops::Deref;
@@ -9,11 +9,11 @@ use stanchion_core::{FencingToken, Member, MutexGuard, Permit, Ticket};
 
 use super::{ObjectId, Recorder, What, clock};
 
-/// One call under way.
+/// One call in progress.
 ///
 /// # Drop
-/// Before an answer was recorded, it records that the call was cancelled; after a grant, that the hold is given up. An
-/// error of that write is passed over.
+/// Before an answer, it records that the call was cancelled; after a grant, that the hold is given up. An error of that
+/// write is ignored.
 #[derive(Debug)]
 #[must_use = "dropping it before an answer means that the call was cancelled"]
 pub struct Operation {
@@ -38,7 +38,7 @@ impl Operation {
         self.number
     }
 
-    /// Records an event of this operation, now, and gives its time in µs.
+    /// Records an event of this operation at the present time, and returns the time in µs.
     ///
     /// # Errors
     /// As [`Recorder::record`].
@@ -46,7 +46,7 @@ impl Operation {
         self.record_at(clock::now(), what)
     }
 
-    /// Records an event of this operation of a time that was read before, and gives that time.
+    /// Records an event of this operation at a time that was read before, and returns that time.
     ///
     /// # Errors
     /// As [`Recorder::record`].
@@ -61,7 +61,7 @@ impl Operation {
         Ok(at)
     }
 
-    /// Records that the call was granted that guard, and keeps both together.
+    /// Records that the call was granted `guard`, and keeps both together.
     ///
     /// # Errors
     /// As [`Recorder::record`].
@@ -84,17 +84,17 @@ impl Drop for Operation {
     }
 }
 
-/// What a [`RecordedHold`] reads of a guard.
+/// The values that a [`RecordedHold`] reads from a guard.
 pub trait Guard {
     /// The ticket.
     fn ticket(&self) -> Ticket;
     /// The fencing token.
     fn token(&self) -> FencingToken;
-    /// The permits; 1 where there are none.
+    /// Returns the number of permits; 1 for an object without permits.
     fn weight(&self) -> u32;
     /// The deadline.
     fn deadline(&self) -> Option<Instant>;
-    /// Whether it is believed in.
+    /// Returns whether the holder believes in it.
     fn is_held(&self) -> bool;
 }
 
@@ -128,8 +128,7 @@ guard!(Member, |_| 1);
 /// A guard and its operation.
 ///
 /// # Drop
-/// Records that the hold is given up, and only then drops the guard: what the history says of a belief is never longer
-/// than the belief.
+/// Records that the hold is given up, and only then drops the guard: a recorded belief is never longer than the real one.
 #[derive(Debug)]
 #[must_use = "dropping a hold releases it"]
 pub struct RecordedHold<G> {
@@ -139,12 +138,12 @@ pub struct RecordedHold<G> {
 }
 
 impl<G: Guard> RecordedHold<G> {
-    /// The operation, to record what is done with the hold: guarded writes, a loss that was seen.
+    /// Returns the operation, to record guarded writes or a loss.
     pub fn operation(&self) -> &Operation {
         &self.operation
     }
 
-    /// Asks whether it is held, in the order of [`What::Believed`], records and returns the answer.
+    /// Calls `is_held` in the order of [`What::Believed`]; records and returns the result.
     ///
     /// # Errors
     /// As [`Recorder::record`].
@@ -156,8 +155,8 @@ impl<G: Guard> RecordedHold<G> {
         Ok(held)
     }
 
-    /// Records that the hold is given up and hands it out: to be released, done or dropped at once, and the outcome
-    /// recorded.
+    /// Records that the hold is given up, and returns operation and guard. The caller ends the hold at once and records the
+    /// outcome.
     ///
     /// # Errors
     /// As [`Recorder::record`].
@@ -165,7 +164,7 @@ impl<G: Guard> RecordedHold<G> {
         self.giving_up(None)
     }
 
-    /// As [`releasing`](Self::releasing), for a hold that is to be detached with a lease of so many µs.
+    /// Does the same as [`releasing`](Self::releasing) for a hold that is detached with `lease` µs.
     ///
     /// # Errors
     /// As [`Recorder::record`].

@@ -12,37 +12,37 @@ use super::{Bounds, Change, Event, Report, What};
 /// The file of the store's own record.
 pub(crate) const AUDIT: &str = "store.audit";
 
-/// Why a folder is no history.
+/// The reason why a folder cannot be read as a history.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum HistoryError {
     /// A file could not be read.
     #[error("could not read {}", path.display())]
     Io {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A line is none of the format, or not of the worker whose file it is in.
+    /// A line is not of the format, or belongs to another worker than its file.
     #[error("{}, line {line}: {reason}", path.display())]
     Line {
-        /// In which file.
+        /// The file.
         path: PathBuf,
-        /// Its number, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// What is wrong, in words.
+        /// The mistake in words.
         reason: String,
     },
-    /// A file ends in the middle of a line although nobody has killed its worker.
+    /// A file ends in the middle of a line although its worker was not killed.
     #[error("{} ends in the middle of a line, and worker {worker} was not killed", path.display())]
     Torn {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Whose.
+        /// The worker of the file.
         worker: u32,
     },
-    /// The folder has no file of a history.
+    /// The folder has no history file.
     #[error("{} holds no file worker-*.history", path.display())]
     Empty {
         /// The folder.
@@ -60,27 +60,28 @@ pub struct History {
 }
 
 impl History {
-    /// The history of these events. Those of one time stay in their order.
+    /// Creates a history of these events. Events of the same time keep their order.
     #[must_use]
     pub fn of(mut events: Vec<Event>) -> Self {
         events.sort_by_key(|event| event.at);
         Self { events, torn: 0, audit: None }
     }
 
-    /// The same with the store's record.
+    /// Adds the store's own record.
     #[cfg(test)]
     pub(super) fn with_audit(mut self, audit: Vec<Entry>) -> Self {
         self.audit = Some(audit);
         self
     }
 
-    /// Reads and merges all files `worker-*.history` of a folder, after their writers have ended, and the store's own
-    /// record (`store.audit`), if there is one.
+    /// Reads and merges all files `worker-*.history` of a folder, and the store's own record (`store.audit`), if it
+    /// exists. Call it after the writers have ended.
     ///
-    /// A last line without its end is left out, if the history says that its worker was killed.
+    /// An incomplete last line is skipped if the history says that its worker was killed.
     ///
     /// # Errors
-    /// If a file cannot be read, holds anything but lines of events, or ends in the middle of a line for no reason.
+    /// If a file cannot be read, has a line that is no event, or has an incomplete last line although its worker was not
+    /// killed.
     pub fn read(folder: impl AsRef<Path>) -> Result<Self, HistoryError> {
         let folder = folder.as_ref();
         let files = files(folder)?;
@@ -108,7 +109,7 @@ impl History {
         &self.events
     }
 
-    /// How many files of killed workers ended in the middle of a line.
+    /// Returns how many files of killed workers have an incomplete last line.
     #[must_use]
     pub fn torn(&self) -> usize {
         self.torn
@@ -154,7 +155,7 @@ fn files(folder: &Path) -> Result<Vec<(u32, PathBuf)>, HistoryError> {
     Ok(files)
 }
 
-/// Reads the events of a file; `false` if its last line has no end and was left out.
+/// Reads the events of a file; `false` if its last line was incomplete and skipped.
 fn read_file(path: &Path, worker: u32, events: &mut Vec<Event>) -> Result<bool, HistoryError> {
     let bytes = std::fs::read(path).map_err(|source| HistoryError::Io { path: path.to_owned(), source })?;
     let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);

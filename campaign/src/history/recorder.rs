@@ -10,9 +10,9 @@ use super::{Call, Change, Event, ObjectId, Operation, Target, What, clock};
 
 /// Writes the events of one process into a file of its own. Cheap to clone; clones write to the same file.
 ///
-/// Each event is one `write(2)` with `O_APPEND` when [`record`](Self::record) returns: what was recorded survives
-/// `SIGKILL` of the process, because the kernel has it. It does not survive a crash of the machine, for nothing waits
-/// for the disk. A write takes a few µs.
+/// Each event is one `write(2)` with `O_APPEND` when [`record`](Self::record) returns: a recorded event
+/// survives `SIGKILL` of the process, because the kernel has it. It does not survive a crash of the machine, because
+/// nothing waits for the disk. A write takes a few µs.
 ///
 /// # Examples
 /// ```
@@ -44,10 +44,10 @@ struct Shared {
 }
 
 impl Recorder {
-    /// A recorder of this process, in a new file `worker-N.history` in that folder, which is made if need be.
+    /// Creates a recorder of this process, with a new file `worker-N.history` in `folder`. Creates the folder if it is missing.
     ///
     /// # Errors
-    /// As opening a file; `AlreadyExists` if that worker has a file: a process that is started again is a new worker.
+    /// As opening a file; `AlreadyExists` if that worker has a file: a restarted process is a new worker.
     pub fn create(folder: impl AsRef<Path>, worker: u32) -> io::Result<Self> {
         let folder = folder.as_ref();
         DirBuilder::new().recursive(true).create(folder)?;
@@ -62,14 +62,14 @@ impl Recorder {
         self.shared.worker
     }
 
-    /// The same recorder for another task, with a number of its own.
+    /// Returns the same recorder for another task, with a task number of its own.
     #[must_use]
     pub fn task(&self) -> Self {
         let task = self.shared.tasks.fetch_add(1, Ordering::Relaxed);
         Self { shared: Arc::clone(&self.shared), task }
     }
 
-    /// Records that a call begins, now; to be called just before it.
+    /// Records that a call begins. Call it just before the call.
     ///
     /// # Errors
     /// As [`record`](Self::record).
@@ -79,7 +79,7 @@ impl Recorder {
         Ok(Operation::new(self.clone(), object.clone(), operation))
     }
 
-    /// Records that a fault begins, now, and gives the number by which [`fault_ended`](Self::fault_ended) ends it.
+    /// Records that a fault begins, and returns the number to pass to [`fault_ended`](Self::fault_ended).
     ///
     /// # Errors
     /// As [`record`](Self::record).
@@ -97,7 +97,7 @@ impl Recorder {
         self.record(fault, None, What::FaultEnded).map(drop)
     }
 
-    /// Records what happens to a process; [`Change`] says on which side of the signal.
+    /// Records a change of a process; [`Change`] says on which side of the signal to call it.
     ///
     /// # Errors
     /// As [`record`](Self::record).
@@ -105,17 +105,17 @@ impl Recorder {
         self.record(0, None, What::Process { worker, change }).map(drop)
     }
 
-    /// Records an event, now, and gives its time in µs.
+    /// Records an event at the present time, and returns the time in µs.
     ///
     /// # Errors
-    /// As `write(2)`; `WriteZero` if the file took only a part, which makes it unreadable.
+    /// As `write(2)`; `WriteZero` if only a part was written, which makes the file unreadable.
     pub fn record(&self, operation: u64, object: Option<&ObjectId>, what: What) -> io::Result<u64> {
         let at = clock::now();
         self.record_at(at, operation, object, what)?;
         Ok(at)
     }
 
-    /// Records an event of a time that was read before, in µs of [`clock`].
+    /// Records an event at a time that was read before, in µs of [`clock`].
     ///
     /// # Errors
     /// As [`record`](Self::record).
@@ -144,7 +144,7 @@ impl Recorder {
     }
 }
 
-/// What a worker's file is called.
+/// Returns the name of a worker's file.
 pub(crate) fn file_name(worker: u32) -> String {
     format!("worker-{worker}.history")
 }

@@ -1,4 +1,4 @@
-//! What came out of a check.
+//! The result of a check.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,54 +14,54 @@ use super::{
     wait_group,
 };
 
-/// How much of one kind of object a history holds: a campaign that has granted nothing has shown nothing.
+/// The numbers of a history for one kind of object: a campaign without grants has shown nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tally {
-    /// Objects.
+    /// The number of objects.
     pub names: usize,
-    /// Calls.
+    /// The number of calls.
     pub calls: usize,
-    /// Calls that got a hold, were allowed by a limiter, or waited for a wait group with success.
+    /// The calls that got a hold, were allowed by a limiter, or waited for a wait group with success.
     pub grants: usize,
-    /// Calls without a certain outcome: errors that leave it open, cancelled, never answered.
+    /// The calls without a certain outcome: with an error that leaves it open, cancelled, or never answered.
     pub unknown: usize,
-    /// Guarded writes that were taken or refused.
+    /// The guarded writes that were taken or refused.
     pub writes: usize,
-    /// Faults between its first and its last call; killed and stopped processes count.
+    /// The faults between its first and its last call, including killed and stopped processes.
     pub faults: usize,
-    /// Violations.
+    /// The number of violations.
     pub violations: usize,
 }
 
 /// The result of all checkers.
 ///
-/// `Display` is a table with a line for each kind of object, and then the violations by rule, at most
-/// [`PRINTED`](Self::PRINTED) of each, with the events by which they are seen; and in the same way what is admitted.
+/// `Display` is a table with a line for each kind of object, and then the violations by rule: at most
+/// [`PRINTED`](Self::PRINTED) of each, with the events that show them. The admitted violations follow in the same form.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// Of each kind that the history has: its numbers.
+    /// The numbers of each kind in the history.
     pub tallies: Vec<(Kind, Tally)>,
     /// All violations, by object.
     pub violations: Vec<Violation>,
-    /// What would be a violation, had it not happened under an [unsafe fault](What::FaultBegan): two holders of a mutex who
-    /// believe at once, more permits than the limit. The contract admits it, and what is guarded by fencing tokens bears it.
+    /// Violations that the contract admits because they happened under an [unsafe fault](What::FaultBegan): two holders of a
+    /// mutex believe at once, or more permits than the limit are out. Resources guarded by fencing tokens tolerate them.
     pub admitted: Vec<Violation>,
-    /// Events read.
+    /// The number of events.
     pub events: usize,
-    /// Faults of stores and links that began.
+    /// The number of faults of stores and connections.
     pub faults: usize,
-    /// Processes killed.
+    /// The number of killed processes.
     pub killed: usize,
-    /// Times that a process was stopped.
+    /// How often a process was stopped.
     pub stopped: usize,
-    /// Files of killed processes that end in the middle of a line.
+    /// The files of killed processes with an incomplete last line.
     pub torn: usize,
 }
 
 impl Report {
-    /// How many violations of one rule `Display` prints.
+    /// Maximum number of violations of one rule that `Display` prints.
     pub const PRINTED: usize = 5;
 
     pub(super) fn of(history: &History, bounds: &Bounds) -> Self {
@@ -97,7 +97,7 @@ impl Report {
         self.violations.is_empty()
     }
 
-    /// The numbers of one kind.
+    /// Returns the numbers of one kind.
     #[must_use]
     pub fn tally(&self, kind: Kind) -> Tally {
         self.tallies.iter().find(|(known, _)| *known == kind).map(|(_, tally)| *tally).unwrap_or_default()
@@ -127,7 +127,7 @@ fn check_one(dossier: &Dossier<'_>, around: &Surroundings, bounds: &Bounds, foun
     liveness::check(dossier, around, bounds, found);
 }
 
-/// What an unsafe fault excuses; `broken` is what none does.
+/// Finds the violations that an unsafe fault excuses; `broken` are those that none excuses.
 fn check_beliefs(
     dossier: &Dossier<'_>,
     around: &Surroundings,

@@ -1,4 +1,4 @@
-//! The least that a limiter's bucket can have held at each refusal.
+//! The lower bound on a limiter's bucket at each refusal.
 
 use stanchion_core::{DecidedBy, Quota};
 
@@ -9,7 +9,7 @@ use super::surroundings::{NEVER, Surroundings};
 use super::windows::Rate;
 use super::{Bounds, Call, ObjectId, Rule, Violation, What};
 
-/// A cost that was taken, or may have been, at an instant between two times of the workers' clock.
+/// A cost that was or may have been taken at an unknown instant between two times of the workers' clock.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     earliest: u64,
@@ -17,7 +17,7 @@ struct Taken {
     cost: u64,
 }
 
-/// Refusals of calls that were answered before `to`, none of which touches a break.
+/// Checks the refusals of calls that were answered before `to`. None of the calls touches a break.
 pub(super) fn check(
     object: &ObjectId,
     calls: &[&RecordedCall<'_>],
@@ -30,7 +30,7 @@ pub(super) fn check(
     let Some(rate) = rate(quota, if exact { 100 } else { 99 }) else { return };
     let mut bucket = Low { rate, level: i128::from(rate.burst) * i128::from(rate.period), last: 0 };
     let mut judged: Vec<Judged<'_>> = calls.iter().filter_map(|asked| Judged::of(asked, exact)).collect();
-    // Of decisions in the same µs, what was taken may have come first.
+    // Among decisions in the same µs, the ones that took tokens may have come first.
     judged.sort_by_key(|one| (one.at, one.refused));
     let uncertain = |asked: &&&RecordedCall<'_>| !exact || !is_certain(asked);
     let mut taken: Vec<Taken> =
@@ -64,7 +64,7 @@ pub(super) fn check(
     }
 }
 
-/// A decision at a certain place in the order of time: of the store's clock if all are known, else of its invocation.
+/// A decision with the time by which decisions are ordered: the store's clock if it is known for all, else the invocation.
 struct Judged<'h> {
     asked: &'h RecordedCall<'h>,
     at: u64,
@@ -94,16 +94,16 @@ fn is_certain(asked: &RecordedCall<'_>) -> bool {
     )
 }
 
-/// What a call has taken or may have; `None` if it surely took nothing.
+/// Returns the cost that a call took or may have taken; `None` if it certainly took nothing.
 fn taken(asked: &RecordedCall<'_>, around: &Surroundings, bounds: &Bounds) -> Option<Taken> {
     let (Call::Take { cost, .. } | Call::Reserve { cost, .. }) = asked.call else { return None };
     let worker = asked.invoked.worker;
     let late = |sent| around.arrival(worker, sent).saturating_add(bounds.epsilon);
     let latest = match asked.answer.map(|answer| (answer.at, &answer.what)) {
-        // The readings are rounded down, the store's and these.
+        // Both the store's readings and these are rounded down.
         Some((at, What::Decided { allowed: true, by: DecidedBy::Store, .. })) => at.saturating_add(2),
         Some((at, What::Decided { by: DecidedBy::OutagePolicy, .. })) => late(at),
-        // The answer came to the caller when it would not wait any more: it gives the place back only then.
+        // The answer reached the caller after its limit: the caller gives the place back only then.
         Some((at, What::Decided { by: DecidedBy::Store, .. })) if is_overdue(asked, at) => late(at),
         Some((_, What::Decided { .. })) => return None,
         Some((at, _)) if definite_end(asked).is_none() => late(at),
@@ -116,7 +116,7 @@ fn taken(asked: &RecordedCall<'_>, around: &Surroundings, bounds: &Bounds) -> Op
     Some(Taken { earliest: asked.invoked.at, latest, cost: *cost })
 }
 
-/// Whether a reservation was answered later than its place could have come.
+/// Returns whether a reservation was answered after the latest time at which its place could come.
 fn is_overdue(asked: &RecordedCall<'_>, answered: u64) -> bool {
     let limit = asked.time_limit.unwrap_or(NEVER);
     matches!(asked.call, Call::Reserve { .. }) && answered > asked.invoked.at.saturating_add(limit)
@@ -130,10 +130,10 @@ fn prefix_sums(taken: &[Taken]) -> Vec<u128> {
     sums
 }
 
-/// A bucket whose content is never more than the real one's: everything was taken as late as possible.
+/// A bucket that never has more than the real one: every cost is taken as late as possible.
 struct Low {
     rate: Rate,
-    /// In units of `1 / period` token.
+    /// The level in units of `1 / period` token.
     level: i128,
     last: u64,
 }
@@ -150,7 +150,7 @@ impl Low {
         self.last = self.last.max(now);
     }
 
-    /// The whole tokens that are there at least, if `pending` more may have been taken.
+    /// Returns the lower bound in whole tokens, if `pending` more may have been taken.
     fn least(&self, now: u64, pending: u128) -> i128 {
         let level = self.level_at(now).div_euclid(i128::from(self.rate.period));
         level - i128::try_from(pending).unwrap_or(i128::MAX / 2)

@@ -1,15 +1,15 @@
-//! Semaphores: never more permits than the limit (S1, S6), and none lost in the end (S4).
+//! Semaphores: never more permits than the limit (S1, S6), and no permit lost in the end (S4).
 //!
-//! The permits that are believed in at one instant were all out when the last of them was granted, which was between
-//! its invocation and its grant. So their sum is at most the largest limit that was possible between the latest
+//! All permits that are believed in at one instant were out when the store granted the last of them. That was between the
+//! last one's invocation and its grant. So their sum is at most the largest limit that was possible between the latest
 //! invocation among them and that instant.
 //!
 //! # Assumes
 //! The history has all holders and all resizes, and handles are made with the same limit before the first resize.
 //!
 //! # Cannot see
-//! Grants above a lowered limit whose call had been waiting since before the limit was lowered. A drain that finds too
-//! few is judged only if nothing can be out any more: every hold released, or its lease over.
+//! Grants above a lowered limit, if the call had been waiting since before the limit was lowered. A drain that finds too
+//! few permits is judged only if no permit can be out any more: every hold is released or its lease is over.
 
 use std::collections::BinaryHeap;
 
@@ -18,7 +18,7 @@ use super::hold::{Hold, definite_end, kept_until};
 use super::surroundings::{NEVER, Surroundings};
 use super::{Bounds, Call, Event, Rule, Violation, What};
 
-/// `holds` in the order of their grants.
+/// Checks the holds. `holds` are in the order of their grants.
 pub(super) fn check(
     dossier: &Dossier<'_>,
     holds: &[Hold<'_>],
@@ -31,7 +31,7 @@ pub(super) fn check(
     drains(dossier, &limits, around, bounds, found);
 }
 
-/// The same without the drains, for holds as they are believed in.
+/// Checks the holds as their holders believe in them, without the drains.
 pub(super) fn check_beliefs(
     dossier: &Dossier<'_>,
     holds: &[Hold<'_>],
@@ -107,17 +107,17 @@ fn may_be_out(asked: &RecordedCall<'_>, began: u64, around: &Surroundings, bound
     }
 }
 
-/// The limits that may have been in force, each with when.
+/// The limits that may have been in force, each with its span.
 #[derive(Debug)]
 struct Limits {
-    /// In the order of their begins: begin, end, limit.
+    /// Begin, end and limit, in the order of the begins.
     all: Vec<(u64, u64, u64)>,
-    /// The latest end of those up to each.
+    /// For each limit, the latest end of it and all before it.
     latest: Vec<u64>,
 }
 
 impl Limits {
-    /// `None` if no call tells the limit.
+    /// Collects the limits; `None` if no call has a limit.
     fn of(dossier: &Dossier<'_>, around: &Surroundings) -> Option<Self> {
         let first = dossier.calls.iter().find_map(|asked| match asked.call {
             Call::Acquire { permits: Some(permits), .. } if may_have_done(asked) => Some(*permits),
@@ -131,7 +131,7 @@ impl Limits {
                 _ => None,
             })
             .collect();
-        // Invocation of each and of all that were invoked later, the earliest end among those that surely worked.
+        // For each resize, the earliest end among it and all later ones that certainly took effect.
         let mut over = vec![NEVER; resizes.len() + 1];
         for (index, (asked, _)) in resizes.iter().enumerate().rev() {
             let done =
@@ -139,7 +139,7 @@ impl Limits {
             over[index] = over[index + 1].min(done);
         }
         let replaced = |end: u64| {
-            // A store that has lost data may have any of them again.
+            // A store that has lost data may have any of these limits again.
             if end == NEVER || !around.unsafe_faults().is_empty() {
                 return NEVER;
             }
@@ -157,7 +157,7 @@ impl Limits {
         Some(Self { all, latest })
     }
 
-    /// Those that may have been in force at some instant of the span, both ends included.
+    /// Returns the limits that may have been in force at some instant of the span, both ends included.
     fn possible(&self, from: u64, to: u64) -> impl Iterator<Item = u64> {
         let first = self.latest.partition_point(|end| *end <= from);
         let begun = self.all[first..].iter().take_while(move |limit| limit.0 <= to);
@@ -169,7 +169,7 @@ impl Limits {
     }
 }
 
-/// Not surely refused.
+/// Returns whether the call was not certainly refused.
 fn may_have_done(asked: &RecordedCall<'_>) -> bool {
     let answer: Option<&Event> = asked.answer;
     answer.is_none_or(|answer| match answer.what {

@@ -1,9 +1,9 @@
 //! Sets of time spans.
 
-/// From its first µs up to, but not with, its second.
+/// Begin (inclusive) and end (exclusive), in µs.
 pub(super) type Span = (u64, u64);
 
-/// Merged spans, in order, that neither overlap nor touch.
+/// Merged spans, in order; they neither overlap nor touch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spans(Vec<Span>);
 
@@ -25,13 +25,13 @@ impl Spans {
         self.0.iter().copied()
     }
 
-    /// Those that have a part in the span.
+    /// Returns the spans that overlap `(from, to)`.
     pub(super) fn within(&self, (from, to): Span) -> impl Iterator<Item = Span> {
         let first = self.0.partition_point(|span| span.1 <= from);
         self.0.iter().copied().skip(first).take_while(move |span| span.0 < to)
     }
 
-    /// The parts of a span that none of these covers.
+    /// Returns the parts of a span that none of these spans covers.
     pub(super) fn gaps(&self, (from, to): Span) -> Vec<Span> {
         let (mut gaps, mut open) = (Vec::new(), from);
         for (begin, end) in self.within((from, to)) {
@@ -47,7 +47,7 @@ impl Spans {
     }
 }
 
-/// How many of some spans have a part in another one.
+/// Counts how many of its spans overlap another span.
 #[derive(Debug)]
 pub(super) struct Crowd {
     begins: Vec<u64>,

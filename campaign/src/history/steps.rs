@@ -1,15 +1,15 @@
 //! A number that changes over time, and its extremes in a time span.
 
-/// A step function of time, 0 before its first step. A query takes logarithmic time.
+/// A step function of time; 0 before its first step. A query takes logarithmic time.
 #[derive(Debug)]
 pub(super) struct Steps {
     times: Vec<u64>,
-    /// The steps from `times.len()` on, above them the least and the largest of each pair.
+    /// The steps, from index `times.len()` on; below that index, the smallest and the largest value of each pair.
     tree: Vec<(i64, i64)>,
 }
 
 impl Steps {
-    /// From changes in any order; those of one time count as one.
+    /// Creates it from changes in any order; changes at the same time count as one.
     pub(super) fn of(mut changes: Vec<(u64, i64)>) -> Self {
         changes.sort_unstable_by_key(|change| change.0);
         let (mut times, mut values, mut sum) = (vec![0], vec![0_i64], 0);
@@ -31,7 +31,7 @@ impl Steps {
         Self { times, tree }
     }
 
-    /// The least and the largest value at any time of the span, both ends included.
+    /// Returns the smallest and the largest value at any time of the span, both ends included.
     pub(super) fn extremes(&self, from: u64, to: u64) -> (i64, i64) {
         let count = self.times.len();
         let first = self.times.partition_point(|time| *time <= from).saturating_sub(1);

@@ -1,11 +1,11 @@
-//! What happened around the calls: processes and faults.
+//! The surroundings of the calls: processes and faults.
 
 use std::collections::HashMap;
 
 use super::spans::{Span, Spans};
 use super::{Change, Event, Target, What};
 
-/// Never, as a time.
+/// A time that never comes.
 pub(super) const NEVER: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
@@ -17,11 +17,11 @@ struct Process {
     ended: bool,
     stopped_at: Option<u64>,
     stops: Vec<Span>,
-    /// Faults between it and the store.
+    /// Faults of the process's connection to the store.
     cuts: Vec<Span>,
-    /// `stops` and `cuts`: it may not be heard.
+    /// `stops` and `cuts`: the store may not hear the process.
     silent: Spans,
-    /// `cuts` and those of the store: what it has sent may arrive later.
+    /// `cuts` and the store's faults: the process's requests may arrive later.
     held_up: Spans,
 }
 
@@ -29,15 +29,15 @@ struct Process {
 #[derive(Debug, Default)]
 pub(super) struct Surroundings {
     processes: HashMap<u32, Process>,
-    /// Faults of the store.
+    /// The spans of the store's faults.
     store: Spans,
-    /// When the machine stood still.
+    /// The spans in which the machine was stalled.
     still: Spans,
-    /// Unsafe faults; of a worker's too, for they concern everybody.
+    /// Unsafe faults, including those of one worker: they concern every caller.
     unsafe_faults: Vec<Span>,
-    /// When each of those began, and what it is.
+    /// The begin of each unsafe fault, and its description.
     unsafe_names: Vec<(u64, String)>,
-    /// The times at which faults began, processes that were killed or stopped among them.
+    /// The times at which faults began, including kills and stops of processes.
     faults: Vec<u64>,
     killed: usize,
     stopped: usize,
@@ -71,7 +71,7 @@ impl Surroundings {
                 _ => {}
             }
         }
-        // The store is on it too.
+        // The store runs on the same machine.
         store.extend_from_slice(&still);
         for (began, target, safe) in open.into_values() {
             all.fault((began, NEVER), target, safe, &mut store);
@@ -120,13 +120,13 @@ impl Surroundings {
         }
     }
 
-    /// The time of the last event, in µs.
+    /// Returns the time of the last event, in µs.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// From when on a process surely does nothing any more; [`NEVER`] for one that lived on. What is only known not to
-    /// have been recorded counts for nothing: one that was started is alive until something ends it.
+    /// Returns the time from which on a process certainly does nothing more; [`NEVER`] for a process that lived on. Missing
+    /// events prove nothing: a process that was started is alive until an event ends it.
     pub(super) fn death(&self, worker: u32) -> u64 {
         match self.processes.get(&worker) {
             Some(Process { dead: Some(at), .. }) => *at,
@@ -136,7 +136,7 @@ impl Surroundings {
         }
     }
 
-    /// Up to when a process surely ran, if nobody had stopped it.
+    /// Returns the time up to which a process certainly ran, apart from stops.
     pub(super) fn alive_until(&self, worker: u32) -> u64 {
         match self.processes.get(&worker) {
             Some(process) if process.ended => process.last_event,
@@ -144,7 +144,7 @@ impl Surroundings {
         }
     }
 
-    /// When a process was stopped, as far as it has a part in the span, both ends included.
+    /// Returns the stops of a process that overlap the span, both ends included.
     pub(super) fn stops(&self, worker: u32, (from, to): Span) -> &[Span] {
         let stops = self.processes.get(&worker).map_or(&[][..], |process| &process.stops);
         let first = stops.partition_point(|stop| stop.1 <= from);
@@ -152,49 +152,49 @@ impl Surroundings {
         &stops[first..first + count]
     }
 
-    /// When a living process may not be heard by the store: stopped or cut off.
+    /// Returns the spans in which the store may not hear a living process: stopped or cut off.
     pub(super) fn silence(&self, worker: u32, span: Span) -> Vec<Span> {
         self.processes.get(&worker).map(|process| process.silent.within(span).collect()).unwrap_or_default()
     }
 
-    /// The latest time at which the store may execute what a process sent up to then.
+    /// Returns the latest time at which the store may execute a request that a process sent up to `sent`.
     pub(super) fn arrival(&self, worker: u32, sent: u64) -> u64 {
-        // What was sent just before a fault may be under way when it begins.
+        // A request sent just before a fault may still be in flight when the fault begins.
         const UNDER_WAY: u64 = 500_000;
         let Some(process) = self.processes.get(&worker) else { return sent };
         let faults = process.held_up.within((sent, sent.saturating_add(UNDER_WAY)));
         faults.map(|fault| fault.1).last().unwrap_or(sent)
     }
 
-    /// Whether a process could talk to the store all the time.
+    /// Returns whether a process could reach the store during the whole span.
     pub(super) fn undisturbed(&self, worker: u32, span: Span) -> bool {
         self.death(worker) >= span.1
             && self.silence(worker, span).is_empty()
             && self.store.within(span).next().is_none()
     }
 
-    /// For how much of a span the machine stood still.
+    /// Returns for how much of a span the machine was stalled.
     pub(super) fn stood_still(&self, (from, to): Span) -> u64 {
         self.still.within((from, to)).map(|still| still.1.min(to) - still.0.max(from)).sum()
     }
 
-    /// Faults of the store.
+    /// Returns the faults of the store.
     pub(super) fn store_faults(&self) -> &Spans {
         &self.store
     }
 
-    /// Unsafe faults.
+    /// Returns the unsafe faults.
     pub(super) fn unsafe_faults(&self) -> &[Span] {
         &self.unsafe_faults
     }
 
-    /// What the unsafe faults are that began before that time.
+    /// Returns the descriptions of the unsafe faults that began before that time.
     pub(super) fn unsafe_names(&self, before: u64) -> Vec<String> {
         let begun = self.unsafe_names.iter().filter(|(began, _)| *began < before);
         begun.map(|(_, name)| name.clone()).collect()
     }
 
-    /// When faults began, in order; and how many of them were kills and stops.
+    /// Returns the begins of all faults in order, the number of kills and the number of stops.
     pub(super) fn faults(&self) -> (&[u64], usize, usize) {
         (&self.faults, self.killed, self.stopped)
     }

@@ -1,18 +1,18 @@
 //! Fencing tokens grow (M2), tickets are unique (C1).
 //!
 //! # Assumes
-//! All grants of the name are in the history, except those whose process was killed before it could write.
+//! The history has all grants of the name, except grants whose process was killed before it could record them.
 //!
 //! # Cannot see
-//! The order in which the store granted calls that were under way at the same time, if one of them was never believed
-//! or the object is a semaphore. An attached hold keeps its token, so the order of attaches is not judged.
+//! The order in which the store granted concurrent calls, if one of them was never believed or the object is a semaphore.
+//! An attached hold keeps its token, so the order of attaches is not judged.
 
 use std::collections::HashMap;
 
 use super::hold::Hold;
 use super::{Event, ObjectId, Rule, Violation};
 
-/// `holds` in the order of their grants.
+/// Checks the tokens. `holds` are in the order of their grants.
 pub(super) fn check(object: &ObjectId, holds: &[Hold<'_>], exclusive: bool, found: &mut Vec<Violation>) {
     let own: Vec<&Hold<'_>> = holds.iter().filter(|hold| !hold.is_attached()).collect();
     let violation = |rule, text: &str, first: &Hold<'_>, second: &Hold<'_>| {
@@ -32,7 +32,7 @@ pub(super) fn check(object: &ObjectId, holds: &[Hold<'_>], exclusive: bool, foun
             found.push(violation(Rule::TokenOrder, "two grants have the same token", first, hold));
         }
     }
-    // Whoever asked after another had been granted was granted after it.
+    // A call that was invoked after another one's grant was granted after it.
     let mut by_invocation = own.clone();
     by_invocation.sort_by_key(|hold| hold.asked.invoked.at);
     let (mut granted, mut largest) = (own.iter().peekable(), None::<&Hold<'_>>);
@@ -53,7 +53,7 @@ pub(super) fn check(object: &ObjectId, holds: &[Hold<'_>], exclusive: bool, foun
     for hold in own.into_iter().filter(|hold| hold.is_believed()) {
         match largest {
             Some(earlier) if earlier.token > hold.token => {
-                // The rule above has found it already.
+                // The rule above has reported it already.
                 if earlier.from() >= hold.asked.invoked.at && earlier.from() < hold.from() {
                     let text = "a later holder has a smaller token";
                     found.push(violation(Rule::TokenOrder, text, earlier, hold));

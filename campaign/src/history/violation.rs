@@ -1,4 +1,4 @@
-//! What the checkers find.
+//! The violations that the checkers find.
 
 use std::fmt;
 
@@ -22,34 +22,34 @@ pub enum Rule {
     RightfulWriteRefused,
     /// S1, S6: more permits were believed in than the limit.
     OverTheLimit,
-    /// S4: in the end, another number than the limit could be taken.
+    /// S4: at the end, the number of permits that could be taken was not the limit.
     NotConserved,
     /// L1: more was admitted in a window than burst and rate allow.
     OverTheRate,
-    /// A refusal although there was room.
+    /// A limiter refused a call although it had room.
     RefusedWithRoom,
-    /// W1: `wait` has succeeded although a member was live all the time.
+    /// W1: `wait` succeeded although a member was live all the time.
     WaitedTooShort,
     /// W4: `wait` reported that all members had finished although one had died.
     SilentDeath,
-    /// A count that the number of members cannot have been.
+    /// A count that was wrong at every instant of the call.
     WrongCount,
     /// W7: more members than the limit.
     OverTheMembers,
-    /// M1, S1: by its own record and clock the store granted more than the limit.
+    /// M1, S1: by its own record and clock, the store granted more than the limit.
     GrantedTooMuch,
-    /// C3: a client was granted what the store has not recorded.
+    /// C3: a client got a grant that the store has not recorded.
     NotRecorded,
-    /// C5, C8, C14, C18, M7, W3: a waiter was left standing although nothing was held.
+    /// C5, C8, C14, C18, M7, W3: a waiter was not granted although no hold was kept.
     Stuck,
     /// C17: a call took longer than its time limit.
     TooLate,
-    /// The record contradicts itself, whatever the store did.
+    /// The history contradicts itself, whatever the store did.
     BrokenRecord,
 }
 
 impl Rule {
-    /// The clauses of the contract that it comes from.
+    /// Returns the clauses of the contract that the rule comes from.
     #[must_use]
     pub fn clauses(self) -> &'static str {
         match self {
@@ -79,15 +79,15 @@ impl Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
-    /// Of which rule.
+    /// The rule.
     pub rule: Rule,
-    /// Of which object; `None` where the record names none.
+    /// The object; `None` if the history names none.
     pub object: Option<ObjectId>,
-    /// What happened, in words.
+    /// A description.
     pub text: String,
-    /// The events by which it is seen, each a line of the files.
+    /// The events that show it, each a line of the files.
     pub events: Vec<Event>,
-    /// The unsafe faults under which the contract admits it, in words; none for a breach.
+    /// Descriptions of the unsafe faults under which the contract admits it; empty for a breach.
     pub under: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
-//! Wait groups: the count was zero when `wait` says so (W1), no death is silent (W4), counts and limits are kept.
+//! Wait groups: the count was zero when `wait` returned (W1), every death is reported (W4), counts and limits are kept.
 //!
-//! A member is surely live from the answer of its `add` up to the earliest of: its own `done` or drop, a `done` by its
-//! ticket, its deadline as known, a loss that it saw. It may be live from the invocation of its `add` until that has
+//! A member is certainly live from the answer of its `add` up to the earliest of: its own `done` or drop, a `done` by its
+//! ticket, its known deadline, a loss that it saw. It may be live from the invocation of its `add` until the `add` has
 //! definitely failed, its end was answered, or its lease is over. So at each instant the number of members lies between
 //! two bounds.
 //!
@@ -9,8 +9,9 @@
 //! The history has all members of the name.
 //!
 //! # Cannot see
-//! A wait that ended too early, if the number can have been zero for an instant. An expired member that `wait` has not
-//! reported, if another member was added between its end and that of the wait, or if its end is not certain.
+//! A wait that ended too early, if the number can have been zero for an instant. An expired member that `wait` did not
+//! report, if another member was added between the end of the member and the end of the wait, or if the member's end is
+//! not certain.
 
 use std::collections::HashMap;
 
@@ -22,7 +23,7 @@ use super::steps::Steps;
 use super::surroundings::{NEVER, Surroundings};
 use super::{Bounds, Call, Rule, Violation, What};
 
-/// `holds` in the order of their grants.
+/// Checks the group. `holds` are in the order of their grants.
 pub(super) fn check(
     dossier: &Dossier<'_>,
     holds: &[Hold<'_>],
@@ -65,7 +66,7 @@ pub(super) fn check(
     deaths(dossier, &sure, found);
 }
 
-/// When a member may have been ended by its ticket first.
+/// Returns, for each ticket, the first time at which a `done` by ticket may have ended the member.
 fn ended_by_ticket(dossier: &Dossier<'_>) -> HashMap<Ticket, u64> {
     let mut ended = HashMap::new();
     for asked in &dossier.calls {
@@ -76,12 +77,12 @@ fn ended_by_ticket(dossier: &Dossier<'_>) -> HashMap<Ticket, u64> {
     ended
 }
 
-/// A member that was surely live from its grant on.
+/// A member that was certainly live from its grant on.
 struct Sure<'h> {
     hold: &'h Hold<'h>,
     from: u64,
     until: u64,
-    /// Whether nobody but its lease has ended it.
+    /// Whether only its lease ended it.
     expired: bool,
 }
 
@@ -91,7 +92,7 @@ impl<'h> Sure<'h> {
         let until = hold.live_until.min(ended.unwrap_or(NEVER));
         let asked = hold.asked;
         let own_end = asked.releasing.is_some() || asked.lost.is_some() || ended.is_some();
-        // Whatever took it away early (an unsafe fault) is no expiry.
+        // A member that an unsafe fault took away early has not expired.
         let lapsed = asked.deadline.is_some_and(|deadline| deadline.max(asked.held_at) == until);
         Self { hold, from: hold.from(), until, expired: !own_end && lapsed && !hold.is_attached() }
     }
@@ -101,7 +102,7 @@ impl<'h> Sure<'h> {
     }
 }
 
-/// From when until when a member may have been live through this call.
+/// Returns the changes of the upper bound by this call: the span in which its member may have been live.
 fn possible(asked: &RecordedCall<'_>, around: &Surroundings, bounds: &Bounds) -> Vec<(u64, i64)> {
     if !matches!(asked.call, Call::Add { .. } | Call::Attach { .. }) {
         return Vec::new();
@@ -135,15 +136,15 @@ fn limit(dossier: &Dossier<'_>, sure: &[Sure<'_>], found: &mut Vec<Violation>) {
     }
 }
 
-/// A wait that began while a member lived that then died, and ended before another was added, ended with the generation
-/// of that member.
+/// Checks that deaths are reported. If a wait began while a member lived, the member then died, and the wait ended before
+/// another member was added, then the wait ended with the generation of that member.
 fn deaths(dossier: &Dossier<'_>, sure: &[Sure<'_>], found: &mut Vec<Violation>) {
     let mut dead = sure.iter().filter(|one| one.expired).peekable();
     let mut adds = dossier.calls.iter().filter(|asked| matches!(asked.call, Call::Add { .. })).peekable();
     let (mut last, mut open) = (None::<&Sure<'_>>, 0);
     let mut waits: Vec<(&RecordedCall<'_>, u64)> =
         dossier.calls.iter().filter_map(|asked| Some((asked, silent(asked)?))).collect();
-    // In the order of their ends, so that the adds before each are a prefix.
+    // In the order of their ends, so that the adds before each wait are a prefix.
     waits.sort_by_key(|(_, to)| *to);
     let mut members: Vec<&Sure<'_>> = Vec::new();
     for (wait, to) in waits {
@@ -156,7 +157,7 @@ fn deaths(dossier: &Dossier<'_>, sure: &[Sure<'_>], found: &mut Vec<Violation>) 
         while let Some(add) = adds.next_if(|add| add.invoked.at <= to) {
             open = open.max(add.answered().unwrap_or(NEVER));
         }
-        // Of those that were live when the wait began, the one with the longest lease.
+        // Among the members that were live when the wait began, the one with the longest lease.
         let known = members.partition_point(|one| one.from <= wait.invoked.at);
         let Some(one) = known.checked_sub(1).map(|index| members[index]) else { continue };
         if one.until > wait.invoked.at && open < one.until {
@@ -167,7 +168,7 @@ fn deaths(dossier: &Dossier<'_>, sure: &[Sure<'_>], found: &mut Vec<Violation>) 
     }
 }
 
-/// When a wait has succeeded and reported that every member had finished.
+/// Returns the time of a successful wait that reported that every member had finished.
 fn silent(asked: &RecordedCall<'_>) -> Option<u64> {
     match asked.answer?.what {
         What::Waited { expired: 0, abandoned: 0, .. } => asked.answered(),

@@ -1,6 +1,6 @@
-//! What was surely admitted in every window, in whole numbers.
+//! The cost that was certainly admitted in every window, in whole numbers.
 
-/// Something that was admitted at an unknown time of a span.
+/// A cost that was admitted at an unknown time of a span.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Charge {
     pub(super) earliest: u64,
@@ -11,9 +11,9 @@ pub(super) struct Charge {
 /// A window in which more was admitted than allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Excess {
-    /// Its begin.
+    /// The begin of the window.
     pub(super) from: u64,
-    /// What was surely admitted in it.
+    /// The cost that was certainly admitted in it.
     pub(super) admitted: u128,
     /// The index of the charge with which it ends.
     pub(super) last: usize,
@@ -27,10 +27,10 @@ pub(super) struct Rate {
     pub(super) burst: u64,
 }
 
-/// The first window with more than `burst + rate · length`; `charges` are in the order of their latest times.
+/// Returns the first window with more than `burst + rate · length`. `charges` are in the order of their latest times.
 ///
-/// For every begin `a` of a window the sum of `period · cost` of what lies between `a` and now, plus `amount · a`, is
-/// kept in a tree: it must not pass `period · burst + amount · now`. With charges at exact times this is the leaky
+/// A tree keeps, for every begin `a` of a window, the sum of `period · cost` over the charges between `a` and now, plus
+/// `amount · a`. That sum must not exceed `period · burst + amount · now`. With charges at exact times this is the leaky
 /// bucket. Takes `n log n` time.
 pub(super) fn first_excess(charges: &[Charge], rate: Rate) -> Option<Excess> {
     let mut begins: Vec<u64> = charges.iter().map(|charge| charge.earliest).collect();
@@ -51,10 +51,10 @@ pub(super) fn first_excess(charges: &[Charge], rate: Rate) -> Option<Excess> {
     None
 }
 
-/// Numbers of which the first so many can be raised together, and the largest of the first so many be found.
+/// A sequence of numbers with two operations on a prefix: raise all its numbers, and find the largest.
 struct Tree {
     leaves: usize,
-    /// The largest below each node, without what its ancestors were raised by; and where.
+    /// For each node, the largest number below it, without the raises of its ancestors, and its index.
     largest: Vec<(i128, usize)>,
     raised: Vec<i128>,
 }
@@ -72,7 +72,7 @@ impl Tree {
         Self { leaves, largest, raised: vec![0; 2 * leaves] }
     }
 
-    /// Raises the first `count`, which is at least 1.
+    /// Raises the first `count` numbers; `count` is at least 1.
     fn add(&mut self, count: usize, by: i128) {
         let mut node = self.leaves + count - 1;
         self.raise(node, by);
@@ -91,7 +91,7 @@ impl Tree {
         self.raised[node] += by;
     }
 
-    /// The largest of the first `count`, which is at least 1, and its index.
+    /// Returns the largest of the first `count` numbers and its index; `count` is at least 1.
     fn largest(&self, count: usize) -> (i128, usize) {
         let mut node = self.leaves + count - 1;
         let mut found = self.largest[node];

@@ -1,4 +1,4 @@
-//! What is held, behind one face: a mutex, three permits of a semaphore, three places of a wait group.
+//! One interface for the objects that a call can hold: a mutex, a semaphore of three, a wait group with a limit of three.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use stanchion_core::{
 
 use super::{Call, LEASE};
 
-/// The permits of a semaphore, and the most members of a group.
+/// The permits of the semaphore, and the limit of the group.
 const ALL: u32 = 3;
-/// What a call asks for.
+/// The permits or members that a call asks for.
 const SOME: u32 = 2;
 
-/// A handle of it.
+/// A handle of an object.
 #[derive(Clone)]
 pub(super) enum Acquirable {
     Mutex(Arc<dyn Mutex>),
@@ -23,7 +23,7 @@ pub(super) enum Acquirable {
     Group(Arc<dyn WaitGroup>),
 }
 
-/// What was got of it.
+/// The hold of a successful call.
 #[derive(Debug)]
 pub(super) enum Acquired {
     Mutex(MutexGuard),
@@ -42,7 +42,7 @@ impl Acquirable {
         })
     }
 
-    /// All of it, which nobody else holds.
+    /// Takes everything; the object must be free.
     pub(super) async fn take_all(&self) -> Result<Acquired> {
         match self {
             Self::Mutex(mutex) => mutex.lock().await.map(Acquired::Mutex),
@@ -51,7 +51,7 @@ impl Acquirable {
         }
     }
 
-    /// All of it, if it is free.
+    /// Takes everything, if the object is free.
     pub(super) async fn try_take_all(&self) -> Result<Option<Acquired>> {
         Ok(match self {
             Self::Mutex(mutex) => mutex.try_lock().await?.map(Acquired::Mutex),
@@ -66,7 +66,7 @@ impl Acquirable {
         })
     }
 
-    /// Makes a call that acquires. `limit` is that of a call that has one, and `detached` what an attach takes over.
+    /// Makes a call that acquires. `limit` is its time limit, if it has one; `detached` is the ticket for an attach.
     pub(super) async fn call(&self, call: Call, limit: Duration, detached: Ticket) -> Result<Option<Acquired>> {
         match self {
             Self::Mutex(mutex) => {
@@ -98,7 +98,7 @@ impl Acquirable {
         }
     }
 
-    /// A hold that somebody has detached.
+    /// Acquires and detaches a hold, and returns its ticket.
     pub(super) async fn detached(&self) -> Result<Ticket> {
         match self {
             Self::Mutex(mutex) => mutex.lock().await?.detach(LEASE).await,
@@ -127,7 +127,7 @@ impl Acquired {
         tickets
     }
 
-    /// The smallest.
+    /// Returns the smallest token.
     pub(super) fn token(&self) -> Option<FencingToken> {
         match self {
             Self::Mutex(guard) => Some(guard.fencing_token()),

@@ -1,4 +1,4 @@
-//! What is called, where, and what is lost.
+//! The calls, their contention, and the losses.
 
 use std::fmt;
 
@@ -47,7 +47,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// All of them.
+    /// All calls.
     pub const ALL: [Self; 17] = [
         Self::Lock,
         Self::TryLock,
@@ -68,7 +68,7 @@ impl Call {
         Self::WaitTokensFor,
     ];
 
-    /// The kind of its object.
+    /// Returns the kind of its object.
     #[must_use]
     pub fn kind(self) -> Kind {
         match self {
@@ -79,23 +79,23 @@ impl Call {
         }
     }
 
-    /// Whether it takes a detached hold over (C24).
+    /// Returns whether the call takes over a detached hold (C24).
     #[must_use]
     pub fn attaches(self) -> bool {
         matches!(self, Self::AttachMutex | Self::AttachPermit | Self::AttachMember)
     }
 
-    /// Whether only what no waiting mends ends it (C17).
+    /// Returns whether the call waits through outages: only an error that waiting cannot fix ends it (C17).
     pub(super) fn rides_out(self) -> bool {
         matches!(self, Self::Lock | Self::Acquire | Self::Add | Self::Wait)
     }
 
-    /// Whether it makes one attempt.
+    /// Returns whether the call makes only one attempt.
     pub(super) fn is_one_attempt(self) -> bool {
         matches!(self, Self::TryLock | Self::TryAcquire | Self::Allow | Self::Reserve) || self.attaches()
     }
 
-    /// Where it is tried.
+    /// Returns the contentions under which the call is tried.
     pub(super) fn contentions(self) -> &'static [Contention] {
         match self {
             Self::Lock | Self::Acquire | Self::Add | Self::Wait => &[Contention::Free, Contention::Releasing],
@@ -136,30 +136,30 @@ impl fmt::Display for Call {
     }
 }
 
-/// What stands in a call's way.
+/// The state of the object before the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Contention {
-    /// Nothing: no holder, no member, a full bucket.
+    /// Free: no holder, no member, a full bucket.
     Free,
-    /// A holder that gives everything back while the call waits.
+    /// Another holder has everything, and releases it while the call waits.
     Releasing,
-    /// A holder that keeps everything, or an empty bucket.
+    /// Another holder keeps everything, or the bucket is empty.
     Held,
 }
 
-/// What is lost, and whether the caller is still there.
+/// The loss of one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Whether the request arrives, so that it is the reply that is lost.
+    /// Whether the request arrives, and only its reply is lost.
     pub arrives: bool,
-    /// What becomes of the connection.
+    /// What happens to the connection afterwards.
     pub then: Then,
-    /// Whether the call's future is dropped after that.
+    /// Whether the call's future is dropped after the loss.
     pub dropped: bool,
 }
 
 impl Loss {
-    /// All of them.
+    /// Returns all losses.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let mut all = Vec::new();
@@ -176,29 +176,29 @@ impl Loss {
     }
 }
 
-/// Which losses are tried.
+/// The selection of losses to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Losses {
-    /// All of them where a call makes one attempt at what is free. Where it waits, with more commands, those of each command
-    /// end its connection in one way, which changes from command to command and from call to call: across the calls, all
-    /// are tried.
+    /// All losses for a call with one attempt, and for any call on a free object. A waiting call has more commands: each
+    /// command is lost with only one kind of connection end, which changes with the command and the call. Across the calls,
+    /// all are tried.
     Rotated,
-    /// All of them everywhere.
+    /// All losses for every call.
     All,
 }
 
-/// The environment variable that, set to anything, asks for [`Losses::All`].
+/// The environment variable that selects [`Losses::All`], whatever its value.
 pub const ALL_LOSSES_VARIABLE: &str = "STANCHION_ALL_LOSSES";
 
 impl Losses {
-    /// What [`ALL_LOSSES_VARIABLE`] asks for.
+    /// Returns the selection by [`ALL_LOSSES_VARIABLE`].
     #[must_use]
     pub fn of_environment() -> Self {
         if std::env::var_os(ALL_LOSSES_VARIABLE).is_some() { Self::All } else { Self::Rotated }
     }
 
-    /// Those of the k-th command.
+    /// Returns the losses to try for the k-th command.
     pub(super) fn of(self, call: Call, contention: Contention, k: u64) -> Vec<Loss> {
         let mut losses = Loss::all();
         if self == Self::Rotated

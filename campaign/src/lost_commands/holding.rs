@@ -7,7 +7,7 @@ use stanchion_core::{FencingToken, Kind, MutexMode, Result, Ticket};
 use tokio::sync::Mutex;
 
 use super::acquirable::{Acquired, Acquirable};
-use super::trial::{Checked, Ended, KEEP, Setting, Trial, plain, soon};
+use super::trial::{Checked, Ended, KEEP, Setting, Trial, after_fault, soon};
 use super::{Call, LEASE, Contention};
 use stanchion_conformance::support::pause;
 
@@ -16,46 +16,46 @@ pub(super) struct Holding {
     own: Acquirable,
     witness: Acquirable,
     detached: Ticket,
-    /// What the other holder has, until it gives it back.
+    /// The other holder's hold, until it is released.
     held: Mutex<Option<Acquired>>,
-    /// The token of that.
+    /// The token of the other holder's hold.
     before: Option<FencingToken>,
 }
 
 impl Holding {
-    /// Whether an observer is told no more than that somebody holds.
+    /// Returns whether an observer can see only that the mutex is held, but not by which ticket.
     fn is_kept_by_session(&self) -> bool {
         let mode = self.setting.witness.capabilities().mutex_mode;
         mode == MutexMode::Session && self.setting.call.kind() == Kind::Mutex
     }
 
-    /// How long something may be held. What an attach did not come to take over stays detached for its lease (C24).
+    /// Returns the maximum time until nothing is held. A detached hold that was not attached stays for its lease (C24).
     fn settling(&self) -> Duration {
         let detached = if self.setting.call.attaches() { LEASE } else { Duration::ZERO };
         self.setting.bound() + detached
     }
 
-    /// Nobody but these holds, and nobody waits.
+    /// Checks that exactly these tickets hold, and no caller waits.
     async fn holds_only(&self, expected: &[Ticket]) -> Checked {
-        let state = plain(self.witness.inspect().await)?;
+        let state = after_fault(self.witness.inspect().await)?;
         let mut seen: Vec<_> = state.holders.iter().map(|holder| holder.ticket).collect();
         seen.sort_unstable();
         let is_told = if self.is_kept_by_session() { seen.len() == expected.len() } else { seen == expected };
         if is_told && state.waiters == 0 { Ok(()) } else { Err(format!("not only {expected:?}: {state:?}")) }
     }
 
-    /// S4: all can be taken, at once and no more than once.
+    /// S4: checks that everything can be taken at once, and only once.
     async fn takes_all(&self) -> Checked {
-        let all = plain(self.witness.try_take_all().await)?.ok_or("not all can be taken")?;
-        let more = plain(self.witness.try_take_all().await)?;
+        let all = after_fault(self.witness.try_take_all().await)?.ok_or("not all can be taken")?;
+        let more = after_fault(self.witness.try_take_all().await)?;
         if more.is_some() {
             return Err("all were taken twice".to_owned());
         }
-        plain(all.give_back().await)
+        after_fault(all.give_back().await)
     }
 
     async fn check_grant(&self, got: Acquired) -> Checked {
-        // C2: one hold, or as many as were asked for.
+        // C2: one hold, or one for each requested member.
         self.holds_only(&got.tickets()).await?;
         if !got.is_held() {
             return Err("the granted hold is not believed".to_owned());
@@ -68,7 +68,7 @@ impl Holding {
         if self.is_kept_by_session() { Ok(()) } else { self.takes_all().await }
     }
 
-    /// C18: the same client gets what it asks for.
+    /// C18: checks that the same client can acquire again.
     async fn works_again(&self) -> Checked {
         let limit = self.setting.bound();
         let call = match self.setting.call.kind() {
@@ -76,9 +76,9 @@ impl Holding {
             Kind::Semaphore => Call::TryAcquireFor,
             Kind::WaitGroup | Kind::Limiter | Kind::BloomFilter => Call::TryAddFor,
         };
-        let got = plain(self.own.call(call, limit, self.detached).await)?;
+        let got = after_fault(self.own.call(call, limit, self.detached).await)?;
         let got = got.ok_or_else(|| format!("the client gets nothing within {limit:?}"))?;
-        plain(got.give_back().await)
+        after_fault(got.give_back().await)
     }
 }
 
@@ -108,9 +108,9 @@ impl Trial for Holding {
 
     async fn make_way(&self) -> Result<()> {
         if self.setting.contention == Contention::Releasing {
-            // Which a client that was dropped before does not: then after the time that one needs to come.
+            // Waits until the call queues. A dropped call may never queue: then the wait ends after the time limit.
             let waits = || async {
-                let waiters = plain(self.witness.inspect().await)?.waiters;
+                let waiters = after_fault(self.witness.inspect().await)?.waiters;
                 if waiters > 0 { Ok(()) } else { Err("nobody waits".to_owned()) }
             };
             let _ = soon(self.setting.bound(), waits).await;

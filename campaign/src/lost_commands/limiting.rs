@@ -6,12 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::{ErrorKind, Limiter, LimiterOptions, Quota, Reservation, Result};
 
-use super::trial::{Checked, Ended, Setting, Trial, plain, soon};
+use super::trial::{Checked, Ended, Setting, Trial, after_fault, soon};
 use super::{Call, Contention};
 
 const BURST: u64 = 10;
 const COST: u64 = 4;
-/// In which a token comes: none does during a run.
+/// The interval between two tokens: none comes during a run.
 const TOKEN: Duration = Duration::from_secs(1_000);
 
 pub(super) struct Limiting {
@@ -21,9 +21,9 @@ pub(super) struct Limiting {
 }
 
 impl Limiting {
-    /// How many tokens are there, below zero as a debt.
+    /// Returns the number of tokens; negative for a debt.
     async fn level(&self) -> Checked<i64> {
-        let full_after = plain(self.witness.peek().await)?.reset_after;
+        let full_after = after_fault(self.witness.peek().await)?.reset_after;
         let missing = full_after.as_micros().div_ceil(TOKEN.as_micros());
         let missing = i64::try_from(missing).map_err(|_| "an absurd level".to_owned())?;
         Ok(BURST.cast_signed() - missing)
@@ -34,12 +34,12 @@ impl Limiting {
         if levels.contains(&level) { Ok(()) } else { Err(format!("a level of {level}, not of {levels:?}")) }
     }
 
-    /// Before the call.
+    /// Returns the level before the call.
     fn full(&self) -> i64 {
         if self.setting.contention == Contention::Free { BURST.cast_signed() } else { 0 }
     }
 
-    /// The call has a place.
+    /// Checks the charge of a call that succeeded, and cancels its reservation.
     async fn check_grant(&self, place: Option<Reservation>) -> Checked {
         let charged = self.full() - COST.cast_signed();
         // C2: one charge.
@@ -54,15 +54,15 @@ impl Limiting {
         self.is_one_of(&[charged + expected.cast_signed()]).await
     }
 
-    /// C18: the same client is answered, at what is left.
+    /// C18: checks that the same client gets answers again.
     async fn works_again(&self) -> Checked {
-        soon(self.setting.bound(), || async { plain(self.own.peek().await).map(drop) }).await
+        soon(self.setting.bound(), || async { after_fault(self.own.peek().await).map(drop) }).await
     }
 }
 
 #[async_trait]
 impl Trial for Limiting {
-    /// A place in the future, where the call gives one.
+    /// The reservation, if the call returns one.
     type Grant = Option<Reservation>;
 
     async fn prepare(setting: Setting) -> Result<Self> {
@@ -107,7 +107,7 @@ impl Trial for Limiting {
             Ended::Granted(place) => self.check_grant(place).await?,
             Ended::Refused => self.is_one_of(&[full]).await?,
             Ended::Failed(error) if error.kind() == ErrorKind::Unavailable => self.is_one_of(&[full]).await?,
-            // What is ahead is given back (C4, L7); what came at once is used, or was never charged.
+            // A reservation in the future is given back (C4, L7). An immediate charge stays, or was never made.
             _ if self.setting.contention == Contention::Held => {
                 let levels = [full];
                 soon(self.setting.bound(), || self.is_one_of(&levels)).await?;

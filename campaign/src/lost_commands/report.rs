@@ -1,23 +1,23 @@
-//! What came out.
+//! The report of all runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{Call, Loss, Contention};
 
-/// A run after which something was not as the contract says.
+/// A run that broke the contract.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Breach {
     /// The call.
     pub call: Call,
-    /// Where.
+    /// The contention.
     pub contention: Contention,
-    /// What was lost.
+    /// The loss.
     pub loss: Loss,
-    /// Of which command of the call, counted from 1; `None` if none was lost.
+    /// The number of the lost command, counted from 1; `None` if none was lost.
     pub k: Option<u64>,
-    /// What was not as it should be, and what had passed on the wire.
+    /// The breach in words, and the requests and replies that the proxy saw.
     pub text: String,
 }
 
@@ -35,13 +35,13 @@ impl fmt::Display for Breach {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Runs.
+    /// The number of runs.
     pub runs: usize,
-    /// Those in which the command to be lost was sent.
+    /// The runs that sent the command to be lost.
     pub struck: usize,
-    /// How many commands the call sent at most, of which each was lost once.
+    /// The largest number of commands that a run sent; each of them was lost once.
     pub commands: u64,
-    /// Calls that ended with what was asked for.
+    /// Calls that succeeded.
     pub granted: usize,
     /// Calls that ended with a definite no.
     pub refused: usize,
@@ -57,21 +57,21 @@ pub struct Counts {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// By the name of the call.
+    /// The counts by the name of the call.
     pub counts: BTreeMap<String, Counts>,
-    /// What was not as it should be.
+    /// The breaches.
     pub breaches: Vec<Breach>,
 }
 
 impl Report {
-    /// Whether each call had commands that were lost, and nothing was left behind.
+    /// Returns whether commands of each call were lost, and there was no breach.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         let is_shown = |counts: &Counts| counts.struck > 0 && counts.commands > 0;
         self.breaches.is_empty() && !self.counts.is_empty() && self.counts.values().all(is_shown)
     }
 
-    /// How many commands were lost.
+    /// Returns how many commands were lost.
     #[must_use]
     pub fn struck(&self) -> usize {
         self.counts.values().map(|counts| counts.struck).sum()

@@ -1,4 +1,4 @@
-//! The runs: each call in each contention without a fault first, and then with each of its commands lost.
+//! The runs: each call under each contention, first without a fault, and then with each of its commands lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,35 +9,35 @@ use stanchion_core::{Kind, Store};
 use super::holding::Holding;
 use super::limiting::Limiting;
 use super::report::{Breach, Counts, Report};
-use super::trial::{Checked, Ended, SHORT, Setting, Trial, plain};
+use super::trial::{Checked, Ended, SHORT, Setting, Trial, after_fault};
 use super::waiting::Waiting;
 use super::{Call, LEASE, Loss, Losses, Contention, TestedServer};
 use stanchion_conformance::support::{EPSILON, POLL_FLOOR, join_all, spawn, timeout, unique};
 use stanchion_testbed::faults::{Proxy, When};
 
-/// Runs at the same time: most of their time they wait.
-const SIDE_BY_SIDE: usize = 6;
-/// More commands than any call needs.
-const MOST_COMMANDS: u64 = 100;
-/// How long a call that is to be dropped may take to its k-th command.
-const UNTIL_DROPPED: Duration = Duration::from_millis(1_000);
-/// How long a server may take to reply what is then lost.
-const REPLIED: Duration = Duration::from_millis(100);
+/// Number of concurrent runs. A run mostly waits.
+const CONCURRENT_RUNS: usize = 6;
+/// Maximum number of commands: more than any call needs.
+const MAXIMUM_COMMANDS: u64 = 100;
+/// Timeout for a call that is to be dropped to send its k-th command.
+const DROP_TIMEOUT: Duration = Duration::from_millis(1_000);
+/// Timeout for the server's reply that is then lost.
+const REPLY_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A call in one contention, of which one command is lost, or none.
+/// A call under one contention, with one command lost, or none.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     call: Call,
     contention: Contention,
     loss: Loss,
-    /// Of which command, counted from 1. With none, the call of a dropped future is dropped all the same.
+    /// The number of the lost command, counted from 1. With `None`, a plan with `dropped` still drops the future.
     k: Option<u64>,
 }
 
-/// How a run ended, if all was as it should be.
+/// The result of a run without a breach.
 #[derive(Debug)]
 struct Run {
-    /// Commands that the call sent before it ended.
+    /// The number of commands that the call sent before it ended.
     commands: u64,
     how: How,
 }
@@ -52,7 +52,7 @@ enum How {
 
 pub(super) async fn all(tested: &Arc<dyn TestedServer>, witness: &Arc<dyn Store>, losses: Losses) -> Report {
     let mut report = Report::default();
-    // First without a fault, to learn how many commands there are to lose.
+    // First without a fault, to learn how many commands each call sends.
     let contentions = Plan::without_loss(tested.kinds(), witness.as_ref());
     let mut plans = Vec::new();
     for (plan, run) in carry_out(tested, witness, contentions).await {
@@ -67,7 +67,7 @@ pub(super) async fn all(tested: &Arc<dyn TestedServer>, witness: &Arc<dyn Store>
     report
 }
 
-/// Some at a time.
+/// Runs the plans, some of them concurrently.
 async fn carry_out(
     tested: &Arc<dyn TestedServer>,
     witness: &Arc<dyn Store>,
@@ -75,7 +75,7 @@ async fn carry_out(
 ) -> Vec<(Plan, Checked<Run>)> {
     let plans: Arc<[Plan]> = plans.into();
     let next = Arc::new(AtomicUsize::new(0));
-    let workers = (0..SIDE_BY_SIDE).map(|_| {
+    let workers = (0..CONCURRENT_RUNS).map(|_| {
         let (plans, next) = (Arc::clone(&plans), Arc::clone(&next));
         let (tested, witness) = (Arc::clone(tested), Arc::clone(witness));
         spawn(async move {
@@ -90,7 +90,7 @@ async fn carry_out(
 }
 
 impl Plan {
-    /// Every call that the store offers in every contention.
+    /// Plans every call that the store supports under every contention, without a loss.
     fn without_loss(kinds: &[Kind], store: &dyn Store) -> Vec<Self> {
         let offers = |call: &Call| {
             let detaches = store.capabilities().detach || call.kind() != Kind::Mutex;
@@ -100,7 +100,7 @@ impl Plan {
         for call in Call::ALL.into_iter().filter(offers) {
             for contention in call.contentions() {
                 let mut loss = Loss::all()[0];
-                // Nobody waits so long for a bucket to fill.
+                // The bucket does not fill in time: the call must be dropped.
                 loss.dropped = call == Call::WaitTokens && *contention == Contention::Held;
                 plans.push(Self { call, contention: *contention, loss, k: None });
             }
@@ -108,11 +108,11 @@ impl Plan {
         plans
     }
 
-    /// The same call with each of its commands lost, and one more, if another run has one.
+    /// Plans the same call with each of its commands lost, and with one more, in case another run sends one more.
     fn with_losses(self, commands: u64, losses: Losses) -> Vec<Self> {
         let one_more = Self { k: Some(commands + 1), ..self };
         let mut plans = vec![one_more];
-        for k in 1..=commands.min(MOST_COMMANDS) {
+        for k in 1..=commands.min(MAXIMUM_COMMANDS) {
             let fits = |loss: &Loss| loss.dropped || !self.loss.dropped;
             let of_k = losses.of(self.call, self.contention, k).into_iter().filter(fits);
             plans.extend(of_k.map(|loss| Self { loss, k: Some(k), ..self }));
@@ -139,17 +139,17 @@ impl Plan {
             witness: Arc::clone(witness),
             tested: Arc::clone(tested),
         };
-        let trial = Arc::new(plain(T::prepare(setting).await)?);
+        let trial = Arc::new(after_fault(T::prepare(setting).await)?);
         let checked = self.strike(&proxy, &trial, tested.request_timeout()).await;
         let checked = checked.map_err(|text| format!("{text}\n{proxy}"));
-        // What it cannot give back, nobody holds: that was looked at.
+        // A hold that it cannot release does not exist: `check` has verified that.
         drop(own.close().await);
         checked
     }
 
     async fn strike<T: Trial>(self, proxy: &Proxy, trial: &Arc<T>, request: Duration) -> Checked<Run> {
         let mark = proxy.mark();
-        // The one with the number 0 is none.
+        // There is no command number 0.
         let rule = proxy.on(When::nth(self.k.unwrap_or(0)), self.loss.action());
         let holder = (self.contention == Contention::Releasing).then(|| {
             let trial = Arc::clone(trial);
@@ -158,8 +158,8 @@ impl Plan {
         let ended = match self.loss.dropped {
             true => {
                 let struck = async {
-                    proxy.wait_for_requests(mark, self.k.unwrap_or(MOST_COMMANDS), UNTIL_DROPPED).await;
-                    rule.wait_fired(REPLIED).await;
+                    proxy.wait_for_requests(mark, self.k.unwrap_or(MAXIMUM_COMMANDS), DROP_TIMEOUT).await;
+                    rule.wait_fired(REPLY_TIMEOUT).await;
                 };
                 tokio::select! {
                     biased;
@@ -177,14 +177,14 @@ impl Plan {
         rule.remove();
         let how = How::of(&ended);
         match holder {
-            Some(holder) => plain(holder.join().await)?,
-            None => plain(trial.make_way().await)?,
+            Some(holder) => after_fault(holder.join().await)?,
+            None => after_fault(trial.make_way().await)?,
         }
         trial.check(ended).await?;
         Ok(Run { commands, how })
     }
 
-    /// How long the call may take.
+    /// Returns the maximum time of the call.
     fn bound(self, request: Duration) -> Duration {
         let wait = match self.call {
             _ if self.call.is_one_attempt() => Duration::ZERO,
@@ -197,8 +197,8 @@ impl Plan {
             {
                 return SHORT + EPSILON;
             }
-            // What is lost is noticed after the request's limit, and a session that fell silent after its TTL; then it is
-            // asked again, at the poll floor if need be.
+            // The client notices a loss after the request timeout, and a silent session after its TTL. Then it asks again,
+            // at the poll floor at the latest.
             _ => request + POLL_FLOOR + LEASE,
         };
         wait + request + EPSILON

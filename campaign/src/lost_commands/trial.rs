@@ -1,4 +1,4 @@
-//! One call on an object of its own, whatever the object is.
+//! One call on an object of its own, of any kind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use stanchion_core::{Error, ErrorKind, Result, Store};
 use super::{Call, Contention, TestedServer};
 use stanchion_conformance::support::{CANCELLED, pause};
 
-/// The limit of calls that have one, if they are to succeed.
+/// The time limit of a call that is to succeed.
 pub(super) const LONG: Duration = Duration::from_secs(10);
-/// The limit of calls that have one, if they are to be refused.
+/// The time limit of a call that is to be refused.
 pub(super) const SHORT: Duration = Duration::from_millis(400);
-/// How long a holder keeps what is waited for, once somebody waits.
+/// How long the other holder keeps its hold once the call waits.
 pub(super) const KEEP: Duration = Duration::from_millis(40);
 
-/// What was not as it should be, in words for [`Breach`](super::Breach).
+/// The error is the text of a [`Breach`](super::Breach).
 pub(super) type Checked<T = ()> = Result<T, String>;
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Debug)]
 pub(super) enum Ended<T> {
-    /// With what was asked for.
+    /// It succeeded.
     Granted(T),
-    /// With a definite no.
+    /// It got a definite no.
     Refused,
-    /// With an error.
+    /// It got an error.
     Failed(Error),
-    /// It was dropped.
+    /// Its future was dropped.
     Dropped,
 }
 
@@ -42,7 +42,7 @@ impl<T> Ended<T> {
     }
 }
 
-/// What a trial is made of.
+/// The setting of a trial.
 #[derive(Clone)]
 pub(super) struct Setting {
     pub(super) call: Call,
@@ -50,30 +50,30 @@ pub(super) struct Setting {
     pub(super) name: String,
     /// The client whose commands are lost.
     pub(super) own: Arc<dyn Store>,
-    /// One that is connected straight to the server.
+    /// A client that is connected directly to the server.
     pub(super) witness: Arc<dyn Store>,
     pub(super) tested: Arc<dyn TestedServer>,
 }
 
 impl Setting {
-    /// How long something may be left behind: a lost command is noticed after the request's time limit, and from then on
-    /// the store answers (C4).
+    /// Returns the maximum time until a lost call has left nothing behind: the client notices the loss after the request
+    /// timeout, and from then on the store answers (C4).
     pub(super) fn bound(&self) -> Duration {
         self.tested.request_timeout() + CANCELLED
     }
 
-    /// What a call's own time limit is.
+    /// Returns the time limit that is passed to the call.
     pub(super) fn limit(&self) -> Duration {
         if self.contention == Contention::Held { SHORT } else { LONG }
     }
 
-    /// C3, C17: with which errors the call may end.
+    /// C3, C17: checks that the call may end with this error.
     pub(super) fn check_error(&self, error: &Error) -> Checked {
         let says_so = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown);
         if says_so && !self.call.rides_out() { Ok(()) } else { Err(format!("it failed: {error:?}")) }
     }
 
-    /// C3: a no is true, and so is a yes.
+    /// C3: checks that a grant or a refusal is true.
     pub(super) fn check_answer<T>(&self, ended: &Ended<T>) -> Checked {
         match ended {
             Ended::Granted(_) if self.contention == Contention::Held => {
@@ -88,31 +88,31 @@ impl Setting {
     }
 }
 
-/// A call, what stands in its way, and what must be so afterwards.
+/// A call, its contention, and the checks after it.
 #[async_trait]
 pub(super) trait Trial: Sized + Send + Sync + 'static {
-    /// What is asked for.
+    /// What the call returns if it succeeds.
     type Grant: Send;
 
-    /// Puts into the call's way what belongs there.
+    /// Sets up the object and its contention.
     async fn prepare(setting: Setting) -> Result<Self>;
 
-    /// The call.
+    /// Makes the call.
     async fn call(&self) -> Result<Option<Self::Grant>>;
 
-    /// Takes what stands in the call's way out of it: in [`Contention::Releasing`] once the call waits.
+    /// Ends the contention. Under [`Contention::Releasing`], does so once the call waits.
     async fn make_way(&self) -> Result<()>;
 
-    /// Looks at what is left, and gives back what was got; nothing is lost on the wire any more.
+    /// Checks the state after the call, and releases its hold. No command is lost any more.
     async fn check(&self, ended: Ended<Self::Grant>) -> Checked;
 }
 
-/// What an error of a client without faults is in a breach.
-pub(super) fn plain<T>(answer: Result<T>) -> Checked<T> {
+/// Turns an error of a client without faults into the text of a breach.
+pub(super) fn after_fault<T>(answer: Result<T>) -> Checked<T> {
     answer.map_err(|error| format!("after the fault: {error:?}"))
 }
 
-/// Looks until all is as it should be; what was last not so, after `limit`.
+/// Repeats a check until it succeeds; returns its last error after `limit`.
 pub(super) async fn soon<F>(limit: Duration, mut look: impl FnMut() -> F) -> Checked
 where
     F: Future<Output = Checked>,

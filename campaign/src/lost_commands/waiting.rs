@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use stanchion_core::{Member, Outcome, Result, WaitGroup, WaitGroupOptions};
 use tokio::sync::Mutex;
 
-use super::trial::{Checked, Ended, KEEP, Setting, Trial, plain};
+use super::trial::{Checked, Ended, KEEP, Setting, Trial, after_fault};
 use super::{Call, LEASE, Contention};
 use stanchion_conformance::support::pause;
 
@@ -41,7 +41,7 @@ impl Trial for Waiting {
 
     async fn make_way(&self) -> Result<()> {
         if self.setting.contention == Contention::Releasing {
-            // Nobody tells how many wait.
+            // No call returns the number of waiters of a group.
             pause(KEEP * 2).await;
         }
         let member = self.member.lock().await.take();
@@ -61,12 +61,12 @@ impl Trial for Waiting {
         if let Ended::Granted(outcome) = ended {
             is_whole(outcome)?;
         }
-        // The same client and another see the same end, at once.
+        // The same client and another one see the same end at once.
         for group in [&self.own, &self.witness] {
-            let outcome = plain(group.wait_for(self.setting.bound()).await)?.ok_or("it does not end")?;
+            let outcome = after_fault(group.wait_for(self.setting.bound()).await)?.ok_or("it does not end")?;
             is_whole(outcome)?;
         }
-        let state = plain(self.witness.inspect().await)?;
+        let state = after_fault(self.witness.inspect().await)?;
         if state.holders.is_empty() && state.waiters == 0 { Ok(()) } else { Err(format!("left: {state:?}")) }
     }
 }

@@ -22,7 +22,7 @@ impl MutantBloomFilter {
         Self { inner, bug, opened: OnceCell::new() }
     }
 
-    /// Clears what is there before the first call, where that is the bug.
+    /// Clears the filter before the first call, if that is the bug.
     async fn open(&self) -> Result<()> {
         if self.bug == Some(Bug::OpeningClears) {
             self.opened.get_or_try_init(|| self.inner.clear()).await?;
@@ -30,7 +30,7 @@ impl MutantBloomFilter {
         Ok(())
     }
 
-    /// Calls, and once more after a loss, where that is the bug.
+    /// Makes the call, and repeats it after a loss, if that is the bug.
     async fn call<T, F: Future<Output = Result<T>>>(&self, call: impl Fn() -> F) -> Result<T> {
         self.open().await?;
         match call().await {

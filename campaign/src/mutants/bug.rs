@@ -2,17 +2,17 @@
 
 use std::fmt;
 
-/// Where bugs are planted: each of them has tests of its own.
+/// The code that bugs are planted into. Each target has a suite of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MutantTarget {
-    /// Into clients of the memory store.
+    /// Clients of the memory store.
     Memory,
-    /// Into clients of the Redis store, and its scripts on their way to the server.
+    /// Clients of the Redis store, and its scripts on their way to the server.
     Redis,
-    /// Into clients of the Postgres store, and the functions of its schema.
+    /// Clients of the Postgres store, and the functions of its schema.
     Postgres,
-    /// Into the functions of the Postgres store's schema, below the engine.
+    /// The functions of the Postgres store's schema, tested below the engine.
     PostgresSteps,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for MutantTarget {
 
 macro_rules! bugs {
     ($($(#[$doc:meta])+ $bug:ident [$($target:ident),+],)+) => {
-        /// A mistake that authors of stores make.
+        /// A mistake that an author of a store may make.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Bug {
@@ -37,10 +37,10 @@ macro_rules! bugs {
         }
 
         impl Bug {
-            /// All of them.
+            /// All bugs.
             pub const ALL: &'static [Self] = &[$(Self::$bug),+];
 
-            /// Where it is planted.
+            /// Returns the targets that the bug is planted into.
             #[must_use]
             pub fn targets(self) -> &'static [MutantTarget] {
                 match self {
@@ -52,77 +52,76 @@ macro_rules! bugs {
 }
 
 bugs! {
-    /// The release of a mutex does not ask whose hold it is.
+    /// The release of a mutex does not check the owner of the hold.
     ReleaseWithoutOwner [Memory],
-    /// The deadline counts from the reply instead of the sending, and some replies are slow.
+    /// The deadline counts from the reply instead of the sending of the request, and some replies are slow.
     DeadlineFromReply [Memory],
-    /// A mutex's lease in the store ends at half of its time.
+    /// A mutex's lease in the store is half as long as requested.
     HalfLease [Memory],
-    /// `is_held` says what the holder was told last, without looking at the clock.
+    /// `is_held` returns the last answer of the store, without looking at the clock.
     HeldUntilTold [Memory],
-    /// `lost` waits for a word of the store that never comes.
+    /// `lost` waits for a message of the store that never comes.
     NeverLost [Memory],
-    /// Fencing tokens come from a counter that begins anew after a loss of data.
+    /// Fencing tokens come from a counter that restarts after a loss of data.
     RestartedTokens [Memory],
-    /// A waiter that missed its wake-up asks again after seconds only.
+    /// A waiter that missed its wake-up polls again only after seconds.
     LostWakeUp [Memory],
-    /// Waiters ask again and again, and whoever asks at the right moment gets it.
+    /// Waiters poll without a queue, and the first one to poll after the release gets the lock.
     Barging [Memory],
-    /// A dropped `lock` goes on in the background, and what it gets is never given back.
+    /// A dropped `lock` continues in the background, and its hold is never released.
     CancelledAcquireLeaks [Memory],
-    /// A time limit is taken in whole milliseconds, and none is no limit.
+    /// A time limit is rounded down to whole milliseconds, and zero means no limit.
     ShortLimitIsNone [Memory],
-    /// A retry after a lost reply makes a ticket of its own, so the first hold is nobody's.
+    /// A retry after a lost reply uses a new ticket, so the first hold has no owner.
     NewTicketOnRetry [Memory],
-    /// Permits are counted first and taken later.
+    /// Permits are counted first and taken later, not atomically.
     OverTheLimit [Memory],
-    /// A limit that differs from the store's is adopted without a word.
+    /// A limit that differs from the store's is adopted silently.
     SilentMismatch [Memory],
     /// Names are folded to lower case.
     FoldedNames [Memory],
-    /// What was used once is kept for ever.
+    /// The state of a used name is kept for ever.
     IdleNamesAreKept [Memory],
-    /// A wait group whose record is gone counts as one that came to zero.
+    /// A wait group whose record is gone counts as a group at zero.
     AbsentIsZero [Memory],
-    /// The end of a member that is not there is taken for an end.
+    /// `done` of an unknown member succeeds.
     UnknownDoneIsFine [Memory],
-    /// The rate becomes an interval of whole milliseconds.
+    /// The rate is rounded to an interval of whole milliseconds.
     RoundedInterval [Memory],
-    /// A reservation that is dropped stays paid.
+    /// A dropped reservation is not given back.
     DroppedReservationIsKept [Memory],
-    /// A Bloom filter tells as new what it did not contain a moment before the insert.
+    /// A Bloom filter reports an item as new if it did not contain it a moment before the insert, not atomically.
     LookedUpThenInserted [Memory],
-    /// Whoever opens a Bloom filter begins with an empty one.
+    /// Opening a Bloom filter clears it.
     OpeningClears [Memory],
-    /// A Bloom filter that was lost counts as an empty one.
+    /// A lost Bloom filter counts as empty.
     LossIsEmpty [Memory],
-    /// The bits of a Bloom filter's bytes are counted from the lowest.
+    /// The bits in a Bloom filter's bytes are counted from the lowest bit.
     LowestBitFirst [Memory],
-    /// Fencing tokens come from a counter in the store, which is lost with its data.
+    /// Fencing tokens come from a counter in the store, which is lost with the store's data.
     BareCounter [Redis, Postgres],
-    /// Fencing tokens come from a sequence of the database as it counts.
+    /// Fencing tokens come directly from a sequence of the database.
     BareSequence [Postgres],
-    /// A session whose wait ended by `lock_timeout` is used on without a look whether it was granted the lock all the
-    /// same.
+    /// A session whose wait ended by `lock_timeout` is reused without checking whether it got the lock all the same.
     UncheckedTimeout [Postgres],
-    /// The time of a limiter is that of each caller's clock.
+    /// A limiter uses each caller's clock.
     ClientsClock [Redis, Postgres],
-    /// A charge whose reply was lost is charged again when it is sent again.
+    /// A retried charge, whose reply was lost, is charged again.
     ChargedAgain [Redis, Postgres, PostgresSteps],
-    /// The clock that decides whether a hold has expired is read before the wait for its record.
+    /// The clock that decides whether a hold has expired is read before the wait for its record, not after it.
     ClockBeforeLock [PostgresSteps],
-    /// A holder whose store hangs believes until it answers.
+    /// A holder believes past its deadline while its store hangs, until the store answers.
     BelievesWhileAsking [Redis, Postgres],
-    /// A grant is handed to a waiter when the lease it was given with has ended.
+    /// A grant reaches its waiter only after its lease has ended.
     LateGrant [Redis, Postgres],
-    /// A semaphore's acquisition that is sent again after its reply was lost is granted once more, on the same ticket.
+    /// A retried acquisition of a semaphore, whose reply was lost, is granted a second time on the same ticket.
     CountedAgain [Redis],
-    /// An acquisition that is sent again is answered with the lease that it had.
+    /// A retried acquisition keeps its old lease instead of a new one.
     RetryKeepsItsLease [Redis, Postgres],
-    /// What an acquisition that was withdrawn left behind does not keep a late copy of it from being granted.
+    /// The tombstone of a cancelled acquisition does not prevent the grant of a late copy.
     TombstoneIsIgnored [Redis, Postgres],
-    /// A release that is sent again after its reply was lost is told that there was nothing to release.
+    /// A retried release, whose reply was lost, is answered that there was nothing to release.
     RetriedReleaseIsLost [Redis, Postgres],
-    /// A waiter whose own lease has ended keeps its place, and is granted what those behind it wait for.
+    /// A waiter whose own lease has ended keeps its place in the queue, and is granted before the waiters behind it.
     PlaceOutlivesLease [Redis, PostgresSteps],
 }

@@ -1,4 +1,4 @@
-//! A guard inside a guard.
+//! A guard that wraps another guard and has a bug.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,19 +10,19 @@ use stanchion_core::{Error, ErrorKind, HoldBackend, Mutex, MutexGuard, Result, T
 
 use super::Bug;
 
-/// Keeps a hold by keeping the inner guard.
+/// Backs a hold with the inner guard.
 #[derive(Debug)]
 pub(super) struct MutantHoldBackend {
     guard: RwLock<Option<Arc<MutexGuard>>>,
     mutex: Arc<dyn Mutex>,
     bug: Option<Bug>,
-    /// Believed instead of the inner guard's.
+    /// Replaces the inner guard's deadline.
     deadline: Option<Instant>,
     /// The store has answered since the deadline.
     replied: Arc<AtomicBool>,
 }
 
-/// Waits for the deadline, and then for a word of the store.
+/// Waits for the deadline, and then for an answer of the store.
 async fn wait_for_store_reply(guard: Weak<MutexGuard>, mutex: Arc<dyn Mutex>, replied: Arc<AtomicBool>) {
     let deadline = || guard.upgrade().filter(|guard| guard.is_held()).and_then(|guard| guard.deadline());
     while let Some(deadline) = deadline() {
@@ -51,7 +51,7 @@ impl MutantHoldBackend {
         self.guard.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The inner guard, for its end. Nobody else has it: this is the end of the last outer one.
+    /// Takes the inner guard, to end it. The last outer guard ends here, so there is no other reference.
     fn take(&self) -> Result<MutexGuard> {
         let guard = self.guard.write().unwrap_or_else(PoisonError::into_inner).take();
         guard.and_then(Arc::into_inner).ok_or_else(Error::lost)

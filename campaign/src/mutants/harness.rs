@@ -1,4 +1,4 @@
-//! The harness of stores with a bug.
+//! A harness for stores with a bug.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::store::MutantStore;
 use stanchion_conformance::Harness;
 use stanchion_conformance::faulty::Faults;
 
-/// A harness whose stores have a bug; without one, it shows that wrapping alone changes nothing.
+/// A harness whose stores have a bug. Without a bug, it shows that wrapping alone changes nothing.
 #[derive(Debug)]
 pub struct MutantHarness<H> {
     inner: H,
@@ -21,7 +21,7 @@ pub struct MutantHarness<H> {
 }
 
 impl<H: Harness> MutantHarness<H> {
-    /// Plants a bug into the stores of a harness.
+    /// Wraps a harness; its stores get the bug.
     pub fn new(inner: H, bug: Option<Bug>) -> Self {
         Self { inner, bug, ledger: Arc::default() }
     }

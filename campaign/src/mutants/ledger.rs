@@ -1,18 +1,18 @@
-//! What wrapped stores of one state share, as the stores themselves share theirs.
+//! State shared by all wrapped stores of one harness, as their inner stores share theirs.
 
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-/// Counters by name, and what is kept for ever.
+/// Counters by name, and values that are kept for ever.
 #[derive(Default)]
 pub(super) struct Ledger {
     counters: Mutex<HashMap<(Counter, String), u64>>,
     kept: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
-/// What is counted.
+/// The kinds of counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Counter {
     Tokens,
@@ -22,12 +22,12 @@ pub(super) enum Counter {
 }
 
 impl Ledger {
-    /// The count of a name.
+    /// Returns the count of a name.
     pub(super) fn count(&self, counter: Counter, name: &str) -> u64 {
         self.change(counter, name, |_| {})
     }
 
-    /// Changes the count of a name and gives the new one.
+    /// Changes the count of a name and returns the new one.
     pub(super) fn change(&self, counter: Counter, name: &str, change: impl FnOnce(&mut u64)) -> u64 {
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counters.entry((counter, name.to_owned())).or_default();
@@ -35,12 +35,12 @@ impl Ledger {
         *count
     }
 
-    /// Keeps something for ever.
-    pub(super) fn keep(&self, something: impl Any + Send) {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(something));
+    /// Keeps a value for ever.
+    pub(super) fn keep(&self, value: impl Any + Send) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(value));
     }
 
-    /// Forgets the counts, as a store does that loses its data.
+    /// Forgets the counts, like a store that loses its data.
     pub(super) fn forget(&self) {
         self.counters.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -10,7 +10,7 @@ use stanchion_core::{Decision, Error, Limiter, Quota, Reservation, ReservationBa
 
 use super::Bug;
 
-/// The same rate as an interval of whole milliseconds.
+/// Rounds the quota to an interval of whole milliseconds for one token.
 pub(super) fn rounded(quota: Quota) -> Quota {
     let interval = quota.period().as_millis() / u128::from(quota.amount().max(1));
     let interval = u64::try_from(interval.max(1)).unwrap_or(u64::MAX);
@@ -29,7 +29,7 @@ impl MutantLimiter {
     }
 }
 
-/// Keeps a reservation, also beyond its drop.
+/// Backs a reservation with the inner one, and forgets the inner one on drop.
 #[derive(Debug)]
 struct Kept(Mutex<Option<Reservation>>);
 

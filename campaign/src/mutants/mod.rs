@@ -1,11 +1,11 @@
-//! Stores with planted bugs, by which the tests are tested: each must be caught by what is named for it.
+//! Stores with planted bugs, which test the tests: a named case or checker must catch each bug.
 //!
-//! A [`MutantHarness`] wraps another harness, and [`plant`] one store: what they give hands everything on to those of
-//! the inner one, except where the [`Bug`] sits. Mistakes of the server's side are planted from outside: the test of a
-//! store on Redis has its scripts [rewritten](stanchion_testbed::faults::Proxy::rewrite) on their way, that of one on Postgres
-//! replaces functions of the schema. What catches a bug is a case of the suite for [stores](mod@stanchion_conformance::suite) or of
-//! that for [steps](stanchion_conformance::steps), or a checker of [histories](crate::history) over one of the [`scenarios`]; [`planted!`]
-//! makes a test of each bug, and one that says how many were caught and that none was forgotten.
+//! A [`MutantHarness`] wraps another harness, and [`mutate`] wraps one store. The wrappers forward every call, except where
+//! the [`Bug`] is. Bugs on the server's side are planted from outside: the test of the Redis store
+//! [rewrites](stanchion_testbed::faults::Proxy::rewrite) scripts on their way, and the test of the Postgres store replaces
+//! functions of the schema. A bug is caught by a case of the suite for [stores](mod@stanchion_conformance::suite) or for
+//! [steps](stanchion_conformance::steps), or by a checker of [histories](crate::history) over one of the [`scenarios`].
+//! [`mutants!`](macro@crate::mutants) makes one test for each bug, and one that runs them all and fails if a bug is missing.
 
 mod bloom_filter;
 mod bug;

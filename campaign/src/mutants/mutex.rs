@@ -12,11 +12,11 @@ use super::Bug;
 use super::guard::MutantHoldBackend;
 use super::ledger::{Counter, Ledger};
 
-/// How long every other reply is under way, where that matters.
+/// The delay of every second reply under [`Bug::DeadlineFromReply`].
 const SLOW_REPLY: Duration = Duration::from_millis(300);
-/// When a waiter that was not woken asks again.
+/// The interval after which a waiter that was not woken polls again.
 const NEXT_POLL: Duration = Duration::from_secs(3);
-/// How often waiters ask that have no queue.
+/// The poll interval of waiters without a queue.
 const SPIN: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl MutantMutex {
         Self { inner, bug, ledger: Arc::clone(ledger), ttl }
     }
 
-    /// A guard as the bug would have it.
+    /// Wraps a guard with the bug.
     async fn grant(&self, guard: MutexGuard) -> Result<MutexGuard> {
         let (ticket, mut token) = (guard.ticket(), guard.fencing_token());
         let mut deadline = None;
@@ -56,8 +56,8 @@ impl MutantMutex {
             }
             _ => {}
         }
-        let keeper = MutantHoldBackend::new(guard, Arc::clone(&self.inner), self.bug, deadline);
-        Ok(MutexGuard::new(Hold::new(Arc::new(keeper), ticket, token, 1)))
+        let backend = MutantHoldBackend::new(guard, Arc::clone(&self.inner), self.bug, deadline);
+        Ok(MutexGuard::new(Hold::new(Arc::new(backend), ticket, token, 1)))
     }
 
     async fn grant_if(&self, guard: Option<MutexGuard>) -> Result<Option<MutexGuard>> {
@@ -108,7 +108,7 @@ impl MutantMutex {
     }
 }
 
-/// A waiter without a queue, counted all the same.
+/// Counts a waiter that is not in the store's queue.
 struct Waiting<'a> {
     ledger: &'a Ledger,
     name: &'a str,

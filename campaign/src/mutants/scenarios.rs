@@ -1,4 +1,4 @@
-//! Scenes with few actors, written down as a [history]: what a bug does that only a fault brings out.
+//! Small scenarios, recorded as a [history], for bugs that show only under a fault.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use tokio::sync::Barrier;
 
 use crate::history::{self, Call, ObjectId, Recorder, Report, What};
 
-/// Between two questions of a holder.
-const ASKS: Duration = Duration::from_millis(5);
-/// How many tokens a bucket has that hardly fills.
+/// The interval between two `is_held` calls of a holder.
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
+/// The burst of the bucket; it hardly refills during a scenario.
 const BURST: u64 = 10;
 
 type ReportResult = Result<Report, Box<dyn std::error::Error + Send + Sync>>;
@@ -20,22 +20,22 @@ fn object(kind: Kind, name: &str) -> Result<ObjectId, stanchion_core::Error> {
     Ok(ObjectId::new(kind, Name::new(name)?))
 }
 
-/// Takes a mutex, waits for the others at a barrier, asks again and again for `time` whether it is still held, and gives
-/// it up. What becomes of the store meanwhile is the caller's affair.
+/// Locks a mutex, waits at the barrier, checks `is_held` again and again for `time`, and releases. The caller may inject a
+/// fault into the store meanwhile.
 ///
 /// # Errors
-/// As `lock`, and as writing and reading a history.
+/// As `lock`, and as recording and reading a history.
 pub async fn holder(store: &dyn Store, ttl: Duration, others: &Barrier, time: Duration) -> ReportResult {
     let folder = tempdir()?;
     let recorder = Recorder::create(folder.path(), 1)?;
-    let mutex = store.mutex("scene", MutexOptions::default().ttl(ttl))?;
+    let mutex = store.mutex("scenario", MutexOptions::default().ttl(ttl))?;
     let call = Call::Acquire { weight: 1, permits: None, ttl: Some(micros(ttl)), waits: true };
     let operation = recorder.invoke(&object(Kind::Mutex, mutex.name())?, call, None)?;
     let held = operation.granted(mutex.lock().await?)?;
     others.wait().await;
     let end = now() + time;
     while now() < end && held.believes()? {
-        sleep(ASKS).await;
+        sleep(CHECK_INTERVAL).await;
     }
     let (operation, guard) = held.releasing()?;
     operation.record(match guard.release().await {
@@ -45,17 +45,17 @@ pub async fn holder(store: &dyn Store, ttl: Duration, others: &Barrier, time: Du
     Ok(history::check(folder.path())?)
 }
 
-/// Asks for all tokens of one bucket that hardly fills, one after the other: the first client, and then each of the
-/// others. What becomes of the calls on their way is the caller's affair.
+/// Takes as many tokens as one slowly refilling bucket has, one by one: first with the first client, then with each of the
+/// others. The caller may inject a fault into the calls.
 ///
 /// # Errors
-/// As `allow`, and as writing and reading a history.
+/// As `allow`, and as recording and reading a history.
 pub async fn bucket(clients: &[&dyn Store]) -> ReportResult {
     let folder = tempdir()?;
     let quota = Quota::per_hour(1).burst(BURST);
     for (worker, client) in (1..).zip(clients) {
         let recorder = Recorder::create(folder.path(), worker)?;
-        let limiter = client.limiter("scene", LimiterOptions::new(quota))?;
+        let limiter = client.limiter("scenario", LimiterOptions::new(quota))?;
         let object = object(Kind::Limiter, limiter.name())?;
         for _ in 0..BURST {
             let operation = recorder.invoke(&object, Call::Take { cost: 1, quota }, None)?;

@@ -32,7 +32,7 @@ impl MutantSemaphore {
         Self { inner, bug, ledger: Arc::clone(ledger), permits }
     }
 
-    /// Looks, and takes a moment later.
+    /// Counts the permits, and takes them a moment later.
     async fn look_and_take(&self, count: u32) -> Result<Option<Permit>> {
         let name = self.inner.name();
         if self.ledger.count(Counter::Permits, name) + u64::from(count) > u64::from(self.permits) {
@@ -40,7 +40,7 @@ impl MutantSemaphore {
         }
         yield_now().await;
         let taken = self.ledger.change(Counter::Permits, name, |taken| *taken += u64::from(count));
-        let backend = Counted { ledger: Arc::clone(&self.ledger), name: name.to_owned(), count };
+        let backend = CountedPermits { ledger: Arc::clone(&self.ledger), name: name.to_owned(), count };
         let hold = Hold::new(Arc::new(backend), Ticket::random(), FencingToken::new(taken)?, count);
         Ok(Some(Permit::new(hold)))
     }
@@ -55,9 +55,9 @@ impl MutantSemaphore {
     }
 }
 
-/// Permits that are but a count.
+/// Backs permits that exist only in the ledger.
 #[derive(Debug)]
-struct Counted {
+struct CountedPermits {
     ledger: Arc<Ledger>,
     name: String,
     count: u32,
@@ -65,7 +65,7 @@ struct Counted {
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
-impl HoldBackend for Counted {
+impl HoldBackend for CountedPermits {
     fn is_held(&self, _ticket: Ticket) -> bool {
         true
     }
@@ -124,7 +124,7 @@ impl Semaphore for MutantSemaphore {
         }
         let permit = self.inner.try_acquire_many(count).await?;
         if self.bug == Some(Bug::NewTicketOnRetry) && permit.is_some() {
-            // Its reply was lost, and the retry is a request of its own.
+            // Simulates a lost reply: the retry is a new request.
             forget(permit);
             return self.inner.try_acquire_many(count).await;
         }

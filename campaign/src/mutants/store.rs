@@ -16,7 +16,7 @@ use super::mutex::MutantMutex;
 use super::semaphore::MutantSemaphore;
 use super::wait_group::MutantWaitGroup;
 
-/// The same store, with a bug in its clients.
+/// Wraps a store; the wrapper has the bug.
 #[must_use]
 pub fn mutate(store: Arc<dyn Store>, bug: Bug) -> Arc<dyn Store> {
     Arc::new(MutantStore::new(store, Some(bug), &Arc::default()))
@@ -38,7 +38,7 @@ impl MutantStore {
         if self.bug == Some(Bug::FoldedNames) { name.to_lowercase() } else { name.to_owned() }
     }
 
-    /// Keeps an object beyond its use, where that is the bug.
+    /// Keeps an object for ever, if that is the bug.
     fn used<T: Clone + Send + 'static>(&self, object: &T) {
         if self.bug == Some(Bug::IdleNamesAreKept) {
             self.ledger.keep(object.clone());

@@ -1,4 +1,4 @@
-//! The roll call of planted bugs: what caught each of them, and that none is missing.
+//! Suites of mutants: each planted bug must be caught, and none may be missing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,10 +9,10 @@ use super::{Bug, MutantTarget};
 use crate::history::{Report, Rule};
 use stanchion_conformance::suite::{Verdict, message_of};
 
-/// How much of a message is printed, in characters.
-const SHOWN: usize = 200;
+/// Maximum length of a printed message, in characters.
+const MAXIMUM_MESSAGE: usize = 200;
 
-/// What caught a bug.
+/// The case or checker that caught a bug, with its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detection {
     by: String,
@@ -20,10 +20,10 @@ pub struct Detection {
 }
 
 impl Detection {
-    /// A case, by its verdict on a store with the bug and on the same without.
+    /// Creates it from a case's verdicts on a store with the bug and without it.
     ///
     /// # Panics
-    /// Unless the first one has failed and the second one passed.
+    /// Unless the case failed with the bug and passed without it.
     #[must_use]
     pub fn by_case(path: &str, with: Verdict, without: &Verdict) -> Self {
         assert_eq!(*without, Verdict::Passed, "{path} without the bug");
@@ -33,10 +33,10 @@ impl Detection {
         }
     }
 
-    /// A checker, by its report of a scene with the bug and of the same without.
+    /// Creates it from a checker's reports of a scenario with the bug and without it.
     ///
     /// # Panics
-    /// Unless the first one tells of a breach of this rule and the second one of none at all.
+    /// Unless the report with the bug has a violation of `rule`, and the report without it has none at all.
     #[must_use]
     pub fn by_rule(rule: Rule, with: &Report, without: &Report) -> Self {
         assert!(without.is_clean(), "without the bug:\n{without}");
@@ -46,10 +46,10 @@ impl Detection {
         Self { by, message: broken.text.clone() }
     }
 
-    /// The same, if its message has these words: a case can fail for another reason, too.
+    /// Returns it unchanged if its message contains `words`: a case can fail for another reason, too.
     ///
     /// # Panics
-    /// If it has not.
+    /// If the message does not contain them.
     #[must_use]
     pub fn saying(self, words: &str) -> Self {
         assert!(self.message.contains(words), "it does not say {words:?}: {self}");
@@ -60,14 +60,14 @@ impl Detection {
 impl fmt::Display for Detection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words: Vec<&str> = self.message.split_whitespace().collect();
-        write!(f, "{}: {:.SHOWN$}", self.by, words.join(" "))
+        write!(f, "{}: {:.MAXIMUM_MESSAGE$}", self.by, words.join(" "))
     }
 }
 
-/// Plants a bug and says what caught it, which is at least one thing; panics if something did not.
+/// Plants a bug and returns its detections, at least one. Panics if a case or checker does not catch it.
 pub type Check = fn(Bug) -> Vec<Detection>;
 
-/// The bugs of one target, with what is to catch them. [`planted!`](crate::planted) makes one.
+/// The bugs of one target, with their checks. [`mutants!`](macro@crate::mutants) makes one.
 #[derive(Debug)]
 pub struct MutantSuite {
     target: MutantTarget,
@@ -75,20 +75,20 @@ pub struct MutantSuite {
     outcomes: Mutex<BTreeMap<Bug, Arc<OnceLock<Outcome>>>>,
 }
 
-/// The lines that tell of a bug that was caught, or why it was not.
+/// The lines to print for a caught bug, or the reason why it was not caught.
 type Outcome = Result<Vec<String>, String>;
 
 impl MutantSuite {
-    /// Of these checks.
+    /// Creates a suite of these checks.
     #[must_use]
     pub const fn new(target: MutantTarget, checks: &'static [(Bug, Check)]) -> Self {
         Self { target, checks, outcomes: Mutex::new(BTreeMap::new()) }
     }
 
-    /// Runs the check of one bug, unless another thread has or does, and prints what caught it.
+    /// Runs the check of one bug, unless another thread runs it or has run it, and prints the detections.
     ///
     /// # Panics
-    /// If it was not caught.
+    /// If the bug was not caught.
     pub fn run(&self, bug: Bug) {
         match self.outcome(bug) {
             Ok(lines) => lines.iter().for_each(|line| println!("{line}")),
@@ -96,17 +96,17 @@ impl MutantSuite {
         }
     }
 
-    /// Runs the checks of all bugs that nobody has run, prints what caught each, and how many there are.
+    /// Runs the checks that have not run yet, and prints the detections and the number of bugs.
     ///
     /// # Panics
-    /// If one was not caught, or the list is not that of the target's bugs, each once.
+    /// If a bug was not caught, or the checks are not exactly the target's bugs, each once.
     pub fn run_all(&self) {
         let planted = |bug: &&Bug| bug.targets().contains(&self.target);
         let planted: Vec<Bug> = Bug::ALL.iter().filter(planted).copied().collect();
         let mut listed: Vec<Bug> = self.checks.iter().map(|(bug, _)| *bug).collect();
         listed.sort_unstable();
         assert_eq!(listed, planted, "bugs with a check, and bugs that are to be planted: {}", self.target);
-        // The others begin at the front.
+        // From the back: other threads begin at the front.
         listed.iter().rev().for_each(|bug| drop(self.outcome(*bug)));
         let (mut caught, mut missed) = (0, Vec::new());
         for bug in listed {
@@ -141,10 +141,10 @@ impl MutantSuite {
     }
 }
 
-/// Makes one `#[test]` of each bug that is planted on a [`MutantTarget`], and one that calls all of them and counts.
+/// Makes one `#[test]` for each bug of a [`MutantTarget`], and one that runs all of them and counts.
 ///
 /// ```ignore
-/// planted! {
+/// stanchion_campaign::mutants! {
 ///     Redis;
 ///     m3_bare_counter: BareCounter => |bug| vec![caught_by(bug, "as_mutex::m3_fencing_token_grows_after_data_loss")];
 /// }

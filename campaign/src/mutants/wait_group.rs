@@ -19,7 +19,7 @@ impl MutantWaitGroup {
         Self { inner, bug }
     }
 
-    /// Takes an error of that kind for a success, where that is the bug.
+    /// Replaces an error of that kind by a success, if that is the bug.
     fn swallow<T>(&self, bug: Bug, kind: ErrorKind, result: Result<T>, instead: T) -> Result<T> {
         match result {
             Err(error) if self.bug == Some(bug) && error.kind() == kind => Ok(instead),

@@ -1,4 +1,4 @@
-//! What is measured, and what the contract says about it.
+//! The measures, and their bounds by the contract.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use stanchion_core::Ttl;
 use crate::history::Bounds;
 use crate::rounds::Deployment;
 
-/// The lease of the holders that die, that are cut off, and whose store does.
+/// The lease of holders that die or are cut off, and of holders whose store dies.
 pub(super) const LEASE: Duration = Duration::from_secs(1);
-/// How many die in a row.
+/// The number of holders that die in a row.
 pub(super) const DEAD: usize = 3;
-/// The most that the poll floor `P` can be, in µs.
+/// Maximum poll floor `P`, in µs.
 const POLL_FLOOR: i64 = 1_000_000;
 
 /// A time from one moment to another.
@@ -25,39 +25,40 @@ pub enum Measure {
     DeadInARow,
     /// A holder and the three waiters in front are killed together: until the next grant.
     DeadAtOnce,
-    /// Nothing passes between a holder and the store any more: from the sending of its last renewal to `lost()`.
+    /// A holder is cut off from the store: from the sending of its last renewal to `lost()`.
     CutOffLost,
-    /// From that cut to the next grant.
+    /// A holder is cut off: from the cut to the next grant.
     CutOffFree,
-    /// From the deadline of the holder that is cut off, when it stops believing, to the next grant.
+    /// A holder is cut off: from its deadline, when it stops believing, to the next grant.
     CutOffBelief,
-    /// From its `lost()` to the next grant.
+    /// A holder is cut off: from its `lost()` to the next grant.
     CutOffMargin,
     /// A mutex is released and the wake-up gets lost: until the next grant.
     LostWakeUp,
-    /// The server is killed together with a holder and started again after the lease: from when it answers to the grant
+    /// The server is killed together with a holder and restarted after the lease: from the server's first answer to the grant
     /// of a caller that waited all along.
     RestartWaiter,
-    /// From when it answers to the grant of a call that begins then, of a process that was connected before.
+    /// The same restart: from the server's first answer to the grant of a call that begins then, in a process that was
+    /// connected before.
     RestartCall,
 }
 
-/// What a time must keep to.
+/// The bound of a measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Bound {
     /// The limit.
     pub limit: Limit,
-    /// Which clauses of the contract say so, and how.
+    /// The clauses of the contract behind the limit, with their formula.
     pub clause: &'static str,
 }
 
 /// A limit, in µs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// So much or less.
+    /// At most this value.
     AtMost(i64),
-    /// More than so much.
+    /// More than this value.
     MoreThan(i64),
 }
 
@@ -69,7 +70,7 @@ fn signed(micros: u64) -> i64 {
     i64::try_from(micros).unwrap_or(i64::MAX)
 }
 
-/// From the sending of a request that grants or renews to the deadline `D`, in µs.
+/// Returns the time from the sending of a granting or renewing request to the deadline `D`, in µs.
 pub(super) fn belief() -> i64 {
     Ttl::new(LEASE).map_or(0, |lease| micros(lease.belief()))
 }
@@ -89,7 +90,7 @@ impl Measure {
         Self::RestartCall,
     ];
 
-    /// What it is, in words.
+    /// Returns a description.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -106,8 +107,8 @@ impl Measure {
         }
     }
 
-    /// What the contract says about it; `None` where there is nothing to measure: what a session keeps is handed over by
-    /// the server's lock manager, without a wake-up that could get lost.
+    /// Returns the bound by the contract; `None` if there is nothing to measure. With sessions, the server's lock manager hands
+    /// a lock over, without a wake-up that could get lost.
     #[must_use]
     pub fn bound(self, deployment: Deployment) -> Option<Bound> {
         let Bounds { epsilon, silence, recovery } = Bounds::default();
@@ -142,7 +143,7 @@ impl fmt::Display for Measure {
 }
 
 impl Limit {
-    /// Whether a time keeps to it.
+    /// Returns whether a time is within the limit.
     #[must_use]
     pub fn holds(self, micros: i64) -> bool {
         match self {
@@ -151,7 +152,7 @@ impl Limit {
         }
     }
 
-    /// Of some times the one that is nearest to breaking it, or breaks it most.
+    /// Returns the worst time: the nearest to the limit, or the farthest beyond it.
     pub(super) fn worst(self, times: impl Iterator<Item = i64>) -> Option<i64> {
         match self {
             Self::AtMost(_) => times.max(),
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(Limit::MoreThan(5).worst([1, 7, 3].into_iter()), Some(1));
     }
 
-    /// The figures of the contract, written out for a lease of 1 s.
+    /// Compares with the figures of the contract for a lease of 1 s.
     #[test]
     fn c5_c8_c9_c14_c18_m1_m7_the_bounds_are_those_of_the_contract() {
         for deployment in [Deployment::Redis, Deployment::Postgres] {

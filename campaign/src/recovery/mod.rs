@@ -1,8 +1,8 @@
-//! How long it takes until things go on after one fault, beside the time that the contract allows.
+//! Measures how long it takes until the store serves calls again after one fault, and compares with the contract.
 //!
-//! Each trial has worker processes of its own on a private server: who holds a mutex, who waits for it, and who counts
-//! the waiters, so that nothing begins before all wait in line. Workers write down when they are granted something; all
-//! times are of the machine's monotonic clock.
+//! Each trial has its own worker processes on a private server: a holder of a mutex, waiters for it, and an observer that
+//! counts the waiters, so that the fault begins only after all waiters have queued. Workers record the times of their
+//! grants. All times are of the machine's monotonic clock.
 //!
 //! ```no_run
 //! use std::process::Command;
@@ -33,27 +33,26 @@ pub use table::Table;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// One time that was measured.
+/// One measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sample {
-    /// How holds were kept.
+    /// The deployment.
     pub deployment: Deployment,
-    /// From when until when.
+    /// The measure.
     pub measure: Measure,
-    /// The time, in µs; negative where the second moment was the earlier one.
+    /// The time in µs; negative if the second event came first.
     pub micros: i64,
 }
 
-/// Runs each trial once, one after the other, and blocks the thread for some 15 s. `program` gives the command that runs
-/// a worker, to which [its arguments](crate::rounds::Work::to_arguments) are added. `run` tells runs on one server apart: faults
-/// strike at another moment of a lease in each.
+/// Runs each trial once, one after the other. Blocks the thread for about 15 s. `program` returns the command that starts a
+/// worker; [its arguments](crate::rounds::Work::to_arguments) are added. `run` is the number of the run on this server: in
+/// each run, faults strike at another moment of a lease.
 ///
 /// # Errors
-/// What keeps a trial from being carried out: servers, processes, files, and a grant that does not come within 20 s. A
-/// time over its bound is no error.
+/// If a server, a process or a file fails, or a grant does not come within 20 s. A time over its bound is no error.
 pub fn measure(server: &CampaignServer, program: &dyn Fn() -> Command, run: u32) -> Result<Vec<Sample>, Error> {
-    // Workers wait for each line of their histories, and a disk that is busy would be taken for a store that is.
+    // Workers wait for each line of their histories, so a busy disk would look like a slow store.
     let folder = temporary_folder("recovery")?;
     let mut samples = Vec::new();
     for (name, trial) in trials::TRIALS {

@@ -1,11 +1,11 @@
-//! What was measured beside what the contract allows.
+//! The measured times beside their bounds.
 
 use std::fmt;
 
 use super::measures::{Bound, Limit, Measure};
 use super::{Sample, Deployment};
 
-/// Median and worst time of each measure on each store, with the bound. Its text is a line for each.
+/// Median and worst time of each measure on each store, with the bound. `Display` writes a line for each.
 #[derive(Clone, Debug)]
 pub struct Table {
     rows: Vec<Row>,
@@ -22,7 +22,7 @@ struct Row {
 }
 
 impl Row {
-    /// `None` without a sample.
+    /// Sums up one measure; `None` without a sample.
     fn of(samples: &[Sample], measure: Measure, deployment: Deployment) -> Option<Self> {
         let bound = measure.bound(deployment)?;
         let own = samples.iter().filter(|sample| sample.measure == measure && sample.deployment == deployment);
@@ -37,14 +37,14 @@ impl Row {
     }
 }
 
-/// Of times in command; between the two in the middle where there are two.
+/// Returns the median of sorted times; the mean of the middle two for an even count.
 fn median(times: &[i64]) -> Option<i64> {
     let (below, above) = (times.get(times.len().checked_sub(1)? / 2)?, times.get(times.len() / 2)?);
     Some(below + (above - below) / 2)
 }
 
 impl Table {
-    /// Sums up what was measured.
+    /// Sums up the samples.
     #[must_use]
     pub fn of(samples: &[Sample]) -> Self {
         let rows = Measure::ALL.into_iter().flat_map(|measure| {
@@ -53,19 +53,19 @@ impl Table {
         Self { rows: rows.collect() }
     }
 
-    /// How many measures of stores have a time.
+    /// Returns the number of rows: one for each measured combination of measure and store.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether nothing was measured.
+    /// Returns whether nothing was measured.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Whether every time keeps to its bound. Of nothing it is so.
+    /// Returns whether every time is within its bound; `true` for an empty table.
     #[must_use]
     pub fn is_within(&self) -> bool {
         self.rows.iter().all(Row::is_within)

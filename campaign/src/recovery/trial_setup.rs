@@ -1,4 +1,4 @@
-//! Where one trial takes slot.
+//! The setup of one trial.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -45,17 +45,17 @@ impl<'a> TrialSetup<'a> {
         self.ttl
     }
 
-    /// Workers to come hold with another lease.
+    /// Sets the lease of the workers that are started later.
     pub(super) fn set_ttl(&mut self, ttl: Duration) {
         self.ttl = ttl;
     }
 
-    /// What the contract says about a measure here.
+    /// Returns the bound of a measure for this deployment.
     pub(super) fn bound(&self, measure: Measure) -> Option<Bound> {
         measure.bound(self.server.deployment())
     }
 
-    /// A part of a period that is another one in each run, so that runs are spread over it.
+    /// Returns a part of `period`, another one in each run, so that the runs are spread over the period.
     pub(super) fn part_of(&self, period: Duration) -> Duration {
         period * (self.run.wrapping_mul(37) % 100) / 100
     }
@@ -64,7 +64,7 @@ impl<'a> TrialSetup<'a> {
         self.worker_at(&self.server.url())
     }
 
-    /// One whose way to the store is that proxy.
+    /// Starts a worker that connects through `proxy`.
     pub(super) fn worker_behind(&mut self, proxy: &Proxy) -> Result<TrialWorker, Error> {
         self.worker_at(&proxy.url(&self.server.url()))
     }
@@ -85,7 +85,7 @@ impl<'a> TrialSetup<'a> {
         Ok(TrialWorker::new(process, input, self.folder.join(file_name(self.workers))))
     }
 
-    /// A holder and so many that wait behind it, in that command, and one who has counted them.
+    /// Starts a holder, `waiters` waiters that queue in order, and an observer that has counted them.
     pub(super) fn line(&mut self, waiters: usize) -> Result<(Vec<TrialWorker>, TrialWorker), Error> {
         let workers: Result<Vec<_>, _> = (0..=waiters).map(|_| self.worker()).collect();
         let (mut workers, mut observer) = (workers?, self.worker()?);

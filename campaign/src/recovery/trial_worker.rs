@@ -1,4 +1,4 @@
-//! A worker process of a trial, which does what it is told.
+//! A worker process of a trial, controlled by commands.
 
 #![expect(clippy::disallowed_methods, reason = "it is used on a thread of its own, outside of any runtime")]
 
@@ -14,14 +14,14 @@ use crate::rounds::worker_commands::WorkerCommand;
 use crate::rounds::tail::HistoryTail;
 use stanchion_testbed::faults::Process;
 
-/// The mutex that the trials are about.
+/// The mutex of the trials.
 const MUTEX: &str = "mutex";
-/// How long anything may take before a trial is given up.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// Between two looks at a history.
-const GLANCE: Duration = Duration::from_millis(2);
+/// The time limit for each wait of a trial.
+const WAIT_LIMIT: Duration = Duration::from_secs(20);
+/// The interval between two reads of a history.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A worker. It is killed at the end.
+/// A worker process. It is killed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct TrialWorker {
     process: Process,
@@ -31,12 +31,12 @@ pub(super) struct TrialWorker {
     events: Vec<Event>,
 }
 
-/// How a hold was seen to be lost, in µs of the machine's clock.
+/// The loss of a hold, in µs of the machine's clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loss {
-    /// When `lost()` resolved.
+    /// The time at which `lost()` resolved.
     pub(super) at: u64,
-    /// The deadline, as renewed last.
+    /// The last renewed deadline.
     pub(super) deadline: u64,
 }
 
@@ -45,36 +45,36 @@ impl TrialWorker {
         Self { process, input, history, tail: HistoryTail::default(), events: Vec::new() }
     }
 
-    fn tell(&mut self, command: &WorkerCommand) -> Result<(), Error> {
+    fn send(&mut self, command: &WorkerCommand) -> Result<(), Error> {
         Ok(writeln!(self.input, "{command}")?)
     }
 
-    /// Has it lock the mutex, or wait for it.
+    /// Sends the command to lock the mutex.
     pub(super) fn lock(&mut self) -> Result<(), Error> {
         self.lock_named(MUTEX)
     }
 
     pub(super) fn lock_named(&mut self, name: &str) -> Result<(), Error> {
-        self.tell(&WorkerCommand::Lock(name.to_owned()))
+        self.send(&WorkerCommand::Lock(name.to_owned()))
     }
 
-    /// Has it release what it holds. Gives the time before it began to, in µs.
+    /// Makes the worker release its hold. Returns the time just before the release, in µs.
     pub(super) fn release(&mut self) -> Result<u64, Error> {
-        self.tell(&WorkerCommand::Release)?;
+        self.send(&WorkerCommand::Release)?;
         self.await_event("release", |event| match event.what {
             What::Releasing { .. } => Some(event.at),
             _ => None,
         })
     }
 
-    /// Kills it. Gives the time before, in µs.
+    /// Kills the worker. Returns the time just before, in µs.
     pub(super) fn kill(&mut self) -> Result<u64, Error> {
         let at = clock::now();
         self.process.kill()?;
         Ok(at)
     }
 
-    /// When it was granted what it waits for, in µs.
+    /// Waits for the worker's grant. Returns its time, in µs.
     pub(super) fn granted(&mut self) -> Result<u64, Error> {
         self.await_event("be granted the mutex", |event| match event.what {
             What::Granted { .. } => Some(event.at),
@@ -82,7 +82,7 @@ impl TrialWorker {
         })
     }
 
-    /// How it lost what it holds.
+    /// Waits until the worker loses its hold.
     pub(super) fn lost(&mut self) -> Result<Loss, Error> {
         let mut last = None;
         self.await_event("lose the mutex", |event| match event.what {
@@ -95,11 +95,11 @@ impl TrialWorker {
         })
     }
 
-    /// Waits until so many wait for the mutex, as the store tells it.
+    /// Waits until the store reports this number of waiters for the mutex.
     pub(super) fn await_waiters(&mut self, waiters: u64) -> Result<(), Error> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_LIMIT;
         loop {
-            self.tell(&WorkerCommand::Count(MUTEX.to_owned()))?;
+            self.send(&WorkerCommand::Count(MUTEX.to_owned()))?;
             let count = self.await_event("count the waiters", |event| match event.what {
                 What::Counted { count } => Some(count),
                 _ => None,
@@ -108,15 +108,15 @@ impl TrialWorker {
                 return Ok(());
             }
             if Instant::now() > end {
-                return Err(format!("{count} wait for the mutex after {PATIENCE:?}, not {waiters}").into());
+                return Err(format!("{count} waiters for the mutex after {WAIT_LIMIT:?}, not {waiters}").into());
             }
-            sleep(GLANCE);
+            sleep(POLL_INTERVAL);
         }
     }
 
-    /// Reads on in its history until an event says it.
+    /// Reads the worker's history until `says` accepts an event.
     fn await_event<T>(&mut self, what: &str, mut says: impl FnMut(&Event) -> Option<T>) -> Result<T, Error> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_LIMIT;
         loop {
             self.events.extend(self.tail.look(&self.history));
             let mut said = None;
@@ -132,9 +132,9 @@ impl TrialWorker {
                 return Err(format!("a worker was to {what}, and has ended; its own output says why").into());
             }
             if Instant::now() > end {
-                return Err(format!("a worker was to {what}, and has not within {PATIENCE:?}").into());
+                return Err(format!("a worker was to {what}, and has not within {WAIT_LIMIT:?}").into());
             }
-            sleep(GLANCE);
+            sleep(POLL_INTERVAL);
         }
     }
 }

@@ -16,7 +16,7 @@ use stanchion_testbed::faults::{ConnectionCounts, Direction, Mark, Proxy, Reques
 type Measured = Result<Vec<(Measure, i64)>, Error>;
 type Trial = fn(&mut TrialSetup<'_>) -> Measured;
 
-/// Each with a name that fits into a namespace.
+/// The trials, each with a name that fits into a namespace.
 pub(super) const TRIALS: [(&str, Trial); 6] = [
     ("dead-holder", dead_holder),
     ("dead-in-a-row", dead_in_a_row),
@@ -26,12 +26,12 @@ pub(super) const TRIALS: [(&str, Trial); 6] = [
     ("restart", restart),
 ];
 
-/// How long it may take until a client listens for wake-ups, and until one comes.
-const SOON: Duration = Duration::from_secs(10);
-/// The lease's end comes so much later to a server whose clock is coarser than ours.
-const SURELY: Duration = Duration::from_millis(50);
+/// The time limit until a client listens for wake-ups, and until one comes.
+const WAKE_UP_LIMIT: Duration = Duration::from_secs(10);
+/// Added to a lease, because the server's clock may be coarser than ours.
+const CLOCK_MARGIN: Duration = Duration::from_millis(50);
 
-/// From one time of the machine's clock to another, in µs.
+/// Returns the time between two readings of the machine's clock, in µs.
 fn between(from: u64, to: u64) -> i64 {
     to.checked_signed_diff(from).unwrap_or(i64::MAX)
 }
@@ -57,7 +57,7 @@ fn dead_in_a_row(setup: &mut TrialSetup<'_>) -> Measured {
 fn dead_at_once(setup: &mut TrialSetup<'_>) -> Measured {
     let (mut line, _observer) = setup.line(DEAD + 1)?;
     sleep(setup.part_of(setup.ttl()));
-    // The holder dies last: before that nobody has to get anything.
+    // The holder dies last: until then the store owes no grant.
     for waiter in &mut line[1..=DEAD] {
         waiter.kill()?;
     }
@@ -72,7 +72,7 @@ fn cut_off(setup: &mut TrialSetup<'_>) -> Measured {
     holder.granted()?;
     next.lock()?;
     observer.await_waiters(1)?;
-    // So long that it has been renewed.
+    // Long enough for a renewal.
     sleep(setup.ttl() + setup.part_of(setup.ttl()));
     let cut = clock::now();
     proxy.black_hole(Direction::Both);
@@ -85,9 +85,9 @@ fn cut_off(setup: &mut TrialSetup<'_>) -> Measured {
     ])
 }
 
-/// Waits for what happens soon.
-fn await_that(what: &str, happens: impl Fn() -> bool) -> Result<(), Error> {
-    let end = Instant::now() + SOON;
+/// Waits until `happens` is true.
+fn wait_until(what: &str, happens: impl Fn() -> bool) -> Result<(), Error> {
+    let end = Instant::now() + WAKE_UP_LIMIT;
     while !happens() {
         if Instant::now() > end {
             return Err(what.into());
@@ -97,7 +97,7 @@ fn await_that(what: &str, happens: impl Fn() -> bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the client behind a proxy listens. Before that it gets no wake-up that could be lost.
+/// Returns whether the client behind a proxy listens for wake-ups. Before that, no wake-up could be lost.
 fn listens(proxy: &Proxy, begin: Mark) -> bool {
     let counts = proxy.connections();
     let is_answered = |request: &Request| {
@@ -105,7 +105,7 @@ fn listens(proxy: &Proxy, begin: Mark) -> bool {
         counts.iter().any(|count| count.connection == request.connection && answered(count))
     };
     let listens = |request: &Request| match request.name.as_str() {
-        // What comes before it is kept for it.
+        // A wake-up that comes earlier is kept in the list.
         "BLPOP" => true,
         "LISTEN" => is_answered(request),
         _ => false,
@@ -117,7 +117,7 @@ fn lost_wake_up(setup: &mut TrialSetup<'_>) -> Measured {
     if setup.bound(Measure::LostWakeUp).is_none() {
         return Ok(Vec::new());
     }
-    // A short lease would have the waiter ask sooner than the poll floor.
+    // With a short lease the waiter would poll sooner than the poll floor.
     setup.set_ttl(Ttl::DEFAULT.get());
     let proxy = Proxy::to(&setup.server().url())?;
     let begin = proxy.mark();
@@ -126,13 +126,13 @@ fn lost_wake_up(setup: &mut TrialSetup<'_>) -> Measured {
     holder.granted()?;
     next.lock()?;
     observer.await_waiters(1)?;
-    await_that("it does not listen for wake-ups", || listens(&proxy, begin))?;
+    wait_until("it does not listen for wake-ups", || listens(&proxy, begin))?;
     sleep(setup.part_of(Duration::from_secs(1)));
     proxy.swallow_wake_ups();
     let released = holder.release()?;
     let granted = next.granted()?;
-    // The poll may have been faster.
-    await_that("no wake-up got lost", || proxy.swallowed() > 0)?;
+    // The poll may have been faster than the wake-up.
+    wait_until("no wake-up got lost", || proxy.swallowed() > 0)?;
     Ok(vec![(Measure::LostWakeUp, between(released, granted))])
 }
 
@@ -140,11 +140,11 @@ fn restart(setup: &mut TrialSetup<'_>) -> Measured {
     let (mut line, mut other) = setup.line(1)?;
     line[0].kill()?;
     setup.server().kill()?;
-    sleep(setup.ttl() + SURELY + setup.part_of(setup.ttl()));
+    sleep(setup.ttl() + CLOCK_MARGIN + setup.part_of(setup.ttl()));
     setup.server().restart()?;
     let up = clock::now();
     other.lock_named("another mutex")?;
-    // A waiter can be faster than the question whether the server is up.
+    // The waiter's grant can come before `restart` has returned.
     let waiter = between(up, line[1].granted()?).max(0);
     let call = between(up, other.granted()?);
     Ok(vec![(Measure::RestartWaiter, waiter), (Measure::RestartCall, call)])

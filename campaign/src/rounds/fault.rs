@@ -2,36 +2,36 @@
 
 use std::fmt;
 
-/// A fault, under which everything in the contract holds.
+/// A fault under which the whole contract holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fault {
-    /// A process that holds is killed (`SIGKILL`).
+    /// A process with a hold is killed (`SIGKILL`).
     HolderKill,
-    /// A process that holds is stopped for longer than its leases, and goes on.
+    /// A process with a hold is stopped for longer than its leases, and resumed.
     HolderPause,
     /// A process that waits is killed.
     WaiterKill,
-    /// All calls of a process are dropped where they deployment.
+    /// All futures of a process are dropped at their current await points.
     TaskCancel,
     /// The wall clock of the clients jumps, forward and back.
     ClientClockStep,
-    /// A request is carried out, and its reply lost.
+    /// A request is executed, and its reply is lost.
     ReplyDrop,
     /// A request is lost.
     RequestDrop,
     /// A connection breaks in the middle of a request or a reply.
     CutMidFrame,
-    /// Nothing passes, in either direction, and nobody is told.
+    /// No data passes in either direction, and neither side gets an error.
     BlackHole,
-    /// Nothing passes in one direction.
+    /// No data passes in one direction.
     OneWayBlackHole,
-    /// The server stands still and goes on.
+    /// The server is stopped and resumed.
     StoreStall,
     /// The server is killed and started again with its data.
     StoreCrash,
     /// The server ends its clients' connections.
     ConnectionKill,
-    /// Wake-ups get lost, and nothing else.
+    /// Wake-ups are lost, and nothing else.
     WakeUpsDropped,
 }
 
@@ -54,7 +54,7 @@ impl Fault {
         Self::WakeUpsDropped,
     ];
 
-    /// Its name, as on a command line: lower case, with dashes.
+    /// Returns its name on the command line: lower case, with dashes.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ impl Fault {
         }
     }
 
-    /// The fault of that name.
+    /// Returns the fault of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|fault| fault.name() == name)

@@ -1,21 +1,20 @@
-//! Campaigns: workers that use a store, a nemesis that breaks what they deployment on, and checkers that read what they wrote
-//! down.
+//! Campaigns: workers use a store, a nemesis injects faults, and checkers read the events that the workers recorded.
 //!
-//! A [`Round`] is one store under one [`Fault`]: worker processes call all kinds of objects over links of their own, the
-//! nemesis strikes again and again, and in the end what is left is drained and the [history](crate::history) checked.
-//! Everything random comes from the round's seed; real servers and schedulers keep times of their own, so that a seed
-//! brings the same plan back and not the same moments.
+//! A [`Round`] is one store under one [`Fault`]: worker processes call all kinds of objects, each over a proxy of its own,
+//! and the nemesis injects the fault again and again. At the end a last worker takes all free permits, and the
+//! [history](crate::history) is checked. All randomness comes from the round's seed. Real servers and schedulers have their
+//! own timing, so a seed reproduces the plan but not the exact moments.
 //!
-//! The server keeps a record of its holds by means of its own, triggers on Postgres and the append-only file on Redis, which
-//! is compared with what the workers saw. Sessions leave none.
+//! The server keeps its own record of the holds, by triggers on Postgres and by the append-only file on Redis. The checkers
+//! compare that record with what the workers saw. Sessions leave no record.
 //!
-//! [Recovery](crate::recovery) measures instead how long it takes until things go on after one fault.
+//! [Recovery](crate::recovery) measures instead how long it takes until the store serves calls again after one fault.
 //!
-//! Whoever runs one gives the program of a worker: it reads [`Work::parse`] from its arguments, connects to
+//! The caller provides the program of a worker. The program parses its arguments with [`Work::parse`], connects to
 //! [`Work::url`] and calls [`Work::run`]. `cargo xtask faults` and `cargo xtask recovery` do.
 //!
-//! A [`TwoHolders`] is for the faults that the contract does not call safe: two holders believe at once, and one [`Register`] has
-//! to tell them apart.
+//! [`TwoHolders`] is for the faults that the contract does not call safe: two holders believe at once, and one [`Register`]
+//! must refuse the older one.
 
 mod audit;
 mod two_holders;

@@ -1,4 +1,4 @@
-//! Who breaks what the workers deployment on.
+//! The nemesis: injects faults into the processes, the connections and the server of a round.
 
 #![expect(clippy::disallowed_methods, reason = "it has a thread of its own, outside of any runtime")]
 
@@ -19,15 +19,15 @@ use stanchion_testbed::faults::{Action, Clock, Direction, Process, Proxy, Then, 
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// The nemesis' own number in the history, and the first of the workers'.
+/// The worker number of the nemesis in the history, and the number of the first worker.
 const NEMESIS: u32 = 0;
 const FIRST: u32 = 1;
-/// How long workers may take to begin, and to end.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a rule of the proxy waits for a request that it meets.
-const MEETS: Duration = Duration::from_millis(500);
+/// The time limit for workers to start, and to end.
+const PROCESS_LIMIT: Duration = Duration::from_secs(20);
+/// The time limit for a rule of the proxy to match a request.
+const MATCH_LIMIT: Duration = Duration::from_millis(500);
 
-/// A worker's slot: its way to the store outlives it.
+/// A slot for one worker process at a time. The proxy is kept when the process is replaced.
 struct WorkerSlot {
     proxy: Proxy,
     worker: u32,
@@ -46,7 +46,7 @@ pub(super) struct Nemesis<'a> {
     next: u32,
     clock: Option<Clock>,
     strikes: u64,
-    _watch: StallMonitor,
+    _stalls: StallMonitor,
 }
 
 impl<'a> Nemesis<'a> {
@@ -58,7 +58,7 @@ impl<'a> Nemesis<'a> {
         let recorder = Recorder::create(&round.folder, NEMESIS)?;
         let clock = (round.fault == Fault::ClientClockStep).then(Clock::new).transpose()?;
         let dice = StdRng::seed_from_u64(round.seed);
-        let watch = StallMonitor::start(&recorder);
+        let stalls = StallMonitor::start(&recorder);
         Ok(Self {
             round,
             server,
@@ -69,25 +69,25 @@ impl<'a> Nemesis<'a> {
             next: FIRST,
             clock,
             strikes: 0,
-            _watch: watch,
+            _stalls: stalls,
         })
     }
 
-    /// Starts the workers and waits until each was granted something.
+    /// Starts the workers, and waits until each has its first grant.
     pub(super) fn begin(&mut self) -> Result<(), Error> {
         for _ in 0..self.round.workers {
             let proxy = Proxy::to(&self.server.url())?;
             let (worker, process, input) = self.start(Job::Use, &proxy)?;
             self.slots.push(WorkerSlot { proxy, worker, process, input, view: WorkerView::new() });
         }
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + PROCESS_LIMIT;
         loop {
             self.look();
             let idle = self.slots.iter().find(|slot| slot.view.grants == 0);
             let Some(idle) = idle else { return Ok(()) };
             if Instant::now() > end {
                 return Err(
-                    format!("worker {} was granted nothing; {}", idle.worker, idle.proxy.report()).into()
+                    format!("worker {} got no grant; {}", idle.worker, idle.proxy.report()).into()
                 );
             }
             sleep(Duration::from_millis(20));
@@ -123,7 +123,7 @@ impl<'a> Nemesis<'a> {
         self.dice.random_range(0..self.slots.len())
     }
 
-    /// A worker of which that is so, if one is found soon; any other else.
+    /// Returns a worker for which `is_so` is true, if one is found soon; otherwise any worker.
     fn one_that(&mut self, is_so: impl Fn(&WorkerView) -> bool) -> usize {
         for _ in 0..50 {
             self.look();
@@ -138,7 +138,7 @@ impl<'a> Nemesis<'a> {
         self.any()
     }
 
-    /// The round's fault, once, and some time to work on.
+    /// Injects the round's fault once, then lets the workers run for some time.
     pub(super) fn strike(&mut self) -> Result<(), Error> {
         self.strikes += 1;
         match self.round.fault {
@@ -163,7 +163,7 @@ impl<'a> Nemesis<'a> {
         self.watch()
     }
 
-    /// No worker ends by itself.
+    /// Returns an error if a worker has ended by itself.
     fn watch(&mut self) -> Result<(), Error> {
         for slot in &mut self.slots {
             if !slot.process.is_alive() {
@@ -173,7 +173,7 @@ impl<'a> Nemesis<'a> {
         Ok(())
     }
 
-    /// Kills a worker, and has another one take its slot.
+    /// Kills a worker, and starts another one in its slot.
     fn replace(&mut self, at: usize) -> Result<(), Error> {
         self.recorder.process(self.slots[at].worker, Change::Killed)?;
         self.slots[at].process.kill()?;
@@ -220,7 +220,7 @@ impl<'a> Nemesis<'a> {
         Ok(())
     }
 
-    /// A request or a reply gets lost, whole or in part.
+    /// Loses a request or a reply, whole or in part.
     fn lose(&mut self) -> Result<(), Error> {
         let at = self.any();
         let then = [Then::Fin, Then::Reset, Then::Silence][self.dice.random_range(0..3)];
@@ -236,13 +236,13 @@ impl<'a> Nemesis<'a> {
         let safe = self.server.deployment().is_safe(self.round.fault);
         let fault = self.recorder.fault_began(self.round.fault.name(), Target::Worker(*worker), safe)?;
         let rule = proxy.on(When::nth(nth), action);
-        let end = Instant::now() + MEETS;
+        let end = Instant::now() + MATCH_LIMIT;
         while rule.fired() == 0 && Instant::now() < end {
             sleep(Duration::from_millis(1));
         }
         rule.remove();
         if matches!(then, Then::Silence) {
-            // The client finds out by its request's time limit.
+            // The client notices by its request's time limit.
             sleep(self.round.ttl / 3);
         }
         self.recorder.fault_ended(fault)?;
@@ -258,7 +258,7 @@ impl<'a> Nemesis<'a> {
         };
         let (length, resets) = (self.millis(100..1_500), self.dice.random_range(0..2) == 0);
         let WorkerSlot { worker, proxy, .. } = &self.slots[at];
-        // Where the connections are reset the server may end sessions.
+        // If the connections are reset, the server may end sessions.
         let safe = !resets || self.server.deployment().is_safe(Fault::ConnectionKill);
         let fault = self.recorder.fault_began(self.round.fault.name(), Target::Worker(*worker), safe)?;
         proxy.black_hole(direction);
@@ -307,7 +307,7 @@ impl<'a> Nemesis<'a> {
         Ok(())
     }
 
-    /// Ends the workers, and tells how often it struck.
+    /// Stops the workers, and returns how often the fault struck.
     pub(super) fn end(&mut self) -> Result<u64, Error> {
         for mut slot in self.slots.drain(..) {
             if let Some(mut input) = slot.input.take() {
@@ -318,7 +318,7 @@ impl<'a> Nemesis<'a> {
         Ok(self.strikes)
     }
 
-    /// Has a last worker take what is left.
+    /// Runs a last worker that takes all free permits.
     pub(super) fn drain(&mut self) -> Result<(), Error> {
         let proxy = Proxy::to(&self.server.url())?;
         let (worker, mut process, _input) = self.start(Job::Drain, &proxy)?;
@@ -327,11 +327,11 @@ impl<'a> Nemesis<'a> {
 }
 
 fn finish(recorder: &Recorder, worker: u32, process: &mut Process) -> Result<(), Error> {
-    let status = process.wait(PATIENCE)?;
+    let status = process.wait(PROCESS_LIMIT)?;
     if status.is_none() {
         recorder.process(worker, Change::Killed)?;
         process.kill()?;
-        return Err(format!("worker {worker} did not end within {PATIENCE:?}").into());
+        return Err(format!("worker {worker} did not end within {PROCESS_LIMIT:?}").into());
     }
     recorder.process(worker, Change::Ended)?;
     match status.filter(|status| !status.success()) {

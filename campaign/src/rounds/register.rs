@@ -1,4 +1,4 @@
-//! A resource that mutexes guard: it takes no write with a token that is too small (M9).
+//! A resource guarded by mutexes: it refuses writes with a token that is too small (M9).
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -7,25 +7,25 @@ use std::path::Path;
 
 use stanchion_core::{FencingToken, Ticket};
 
-/// A file that all workers share and a mutex guards. Whoever works on it has it locked.
+/// A file that all workers share, guarded by a mutex of the store. A write takes the file's lock.
 #[derive(Debug)]
 pub struct Register(File);
 
-/// What became of a write to a [`Register`].
+/// The result of a write to a [`Register`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// Taken, in this slot of its command.
+    /// Taken, with this sequence number.
     Yes(u64),
     /// Refused.
     No,
-    /// Somebody else is at it.
+    /// Another writer has the file locked.
     Busy,
 }
 
 const SIZE: usize = 32;
 
 impl Register {
-    /// The register of that file, which is made if need be.
+    /// Opens the register in `path`. Creates the file if it is missing.
     ///
     /// # Errors
     /// As opening a file.
@@ -34,7 +34,7 @@ impl Register {
         options.read(true).write(true).create(true).truncate(false).open(path).map(Self)
     }
 
-    /// Writes with a token, unless that is smaller than the largest so far, or the same from another ticket.
+    /// Writes with a token. Refuses a token smaller than the largest so far, and the same token from another ticket.
     ///
     /// # Errors
     /// As reading and writing a file.

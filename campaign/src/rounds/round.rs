@@ -13,64 +13,64 @@ use super::work::Job;
 use super::{Fault, CampaignServer, Deployment, Work};
 use crate::history::{Bounds, History, Report};
 
-/// After the last call, what is left ends: a lease, a tombstone of it, and the contract's allowances.
-const QUIET: Duration = Duration::from_millis(2_500);
+/// Wait after the last call until everything left has ended: a lease, its tombstone, and the contract's allowances.
+const SETTLE_TIME: Duration = Duration::from_millis(2_500);
 
-/// A lease that shortens the time limit of no request.
-const UNHURRIED: Duration = Duration::from_secs(30);
+/// A lease that is long enough to leave every request its full time limit.
+const LONG_LEASE: Duration = Duration::from_secs(30);
 
 /// A round: workers use a store while a fault strikes it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Round {
-    /// Which fault.
+    /// The fault.
     pub fault: Fault,
-    /// How long it strikes.
+    /// The time during which the fault strikes.
     pub length: Duration,
-    /// What everything random comes from.
+    /// The seed of all randomness.
     pub seed: u64,
-    /// Workers at once, at least 2.
+    /// The number of concurrent workers, at least 2.
     pub workers: u32,
-    /// The lease of all holds, 100 ms to 24 h; for sessions that of the process.
+    /// The lease of all holds, 100 ms to 24 h; for sessions, the lease of the process.
     pub ttl: Duration,
-    /// Where the history goes: a new folder.
+    /// A new folder for the history.
     pub folder: PathBuf,
 }
 
-/// What came out of a round.
+/// The result of a round.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// How holds were kept.
+    /// The deployment.
     pub deployment: Deployment,
-    /// Under which fault.
+    /// The fault.
     pub fault: Fault,
-    /// How often it struck.
+    /// How often the fault struck.
     pub strikes: u64,
-    /// What the checkers say.
+    /// The report of the checkers.
     pub report: Report,
 }
 
 impl Round {
-    /// A round of 6 s with three workers and leases of 1 s.
+    /// Creates a round of 6 s with three workers and leases of 1 s.
     #[must_use]
     pub fn new(fault: Fault, seed: u64, folder: PathBuf) -> Self {
         let (length, ttl) = (Duration::from_secs(6), Duration::from_secs(1));
         Self { fault, length, seed, workers: 3, ttl, folder }
     }
 
-    /// Strikes for so long.
+    /// Sets the time during which the fault strikes.
     #[must_use]
     pub fn length(mut self, length: Duration) -> Self {
         self.length = length;
         self
     }
 
-    /// Runs it, and blocks the thread for its length and some seconds more. `program` gives the command that runs a worker, to which
-    /// [its arguments](Work::to_arguments) are added.
+    /// Runs the round. Blocks the thread for its length and some seconds more. `program` returns the command that starts a
+    /// worker; [its arguments](Work::to_arguments) are added.
     ///
     /// # Errors
-    /// What keeps it from being run: servers, processes, files. What the checkers find is no error.
+    /// If a server, a process or a file fails. Violations are no error; they are in the report.
     pub fn run(
         &self,
         server: &CampaignServer,
@@ -83,14 +83,14 @@ impl Round {
             nemesis.strike()?;
         }
         let strikes = nemesis.end()?;
-        sleep(self.ttl + QUIET);
+        sleep(self.ttl + SETTLE_TIME);
         nemesis.drain()?;
         server.record(&self.namespace(), &self.folder)?;
         let report = History::read(&self.folder)?.check_with(&Bounds::default());
         Ok(Outcome { deployment: server.deployment(), fault: self.fault, strikes, report })
     }
 
-    /// The namespace of its objects.
+    /// Returns the namespace of its objects.
     pub(super) fn namespace(&self) -> String {
         format!("{}-{:016x}", self.fault, self.seed)
     }
@@ -101,8 +101,8 @@ impl Round {
             folder: self.folder.clone(),
             worker,
             url: server.store_url(url, &self.namespace(), self.ttl),
-            // Whoever takes what is left races nobody: its requests have all the time that they may have.
-            ttl: if job == Job::Drain { UNHURRIED } else { self.ttl },
+            // The worker that drains has no competitors: its requests may take as long as they need.
+            ttl: if job == Job::Drain { LONG_LEASE } else { self.ttl },
             kinds: server.deployment().kinds().to_vec(),
             seed: self.seed,
         }
@@ -110,7 +110,7 @@ impl Round {
 }
 
 impl Outcome {
-    /// Grants of all kinds.
+    /// Returns the number of grants of all kinds.
     #[must_use]
     pub fn grants(&self) -> usize {
         self.report.tallies.iter().map(|(_, tally)| tally.grants).sum()

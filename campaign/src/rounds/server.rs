@@ -1,4 +1,4 @@
-//! Where a campaign takes slot: a server, and how a store keeps its state there.
+//! The server of a campaign, and how the store keeps its state on it.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -15,14 +15,14 @@ use stanchion_testbed::servers::{
     PostgresOptions, PostgresServer, RedisOptions, RedisServer, Server, ServerError,
 };
 
-/// A way to keep holds.
+/// A store and its mode of keeping mutexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Deployment {
     /// Redis, with an append-only file that is flushed for each write.
     Redis,
     /// Postgres, mutexes in lease mode.
     Postgres,
-    /// Postgres, mutexes in session mode; they alone.
+    /// Postgres, mutexes in session mode; no other kinds.
     PostgresSessions,
 }
 
@@ -30,7 +30,7 @@ impl Deployment {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Redis, Self::Postgres, Self::PostgresSessions];
 
-    /// Its name, as on a command line.
+    /// Returns its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -40,13 +40,13 @@ impl Deployment {
         }
     }
 
-    /// That of a name.
+    /// Returns the deployment of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|deployment| deployment.name() == name)
     }
 
-    /// What is called in a campaign.
+    /// Returns the kinds of objects that a campaign calls.
     #[must_use]
     pub fn kinds(self) -> &'static [Kind] {
         match self {
@@ -55,7 +55,8 @@ impl Deployment {
         }
     }
 
-    /// Whether the contract calls a fault safe here: a server that ends sessions frees what they keep at once.
+    /// Returns whether the contract calls a fault safe for this deployment. A fault by which the server ends sessions is not
+    /// safe for session mode: the server frees the sessions' locks at once.
     #[must_use]
     pub fn is_safe(self, fault: Fault) -> bool {
         let ends_sessions = matches!(
@@ -82,12 +83,12 @@ enum Running {
     Postgres(PostgresServer),
 }
 
-/// A server of one's own. It ends with this.
+/// A private server. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct CampaignServer {
     deployment: Deployment,
     running: Running,
-    /// The part of Redis' record that was not taken yet.
+    /// The read position in Redis' record.
     tail: Mutex<AofTail>,
 }
 
@@ -100,7 +101,7 @@ impl CampaignServer {
         let running = match deployment {
             Deployment::Redis => {
                 let options = RedisOptions::default().append_only(true).config("appendfsync always");
-                // Its record stays whole.
+                // Without rewrites, the record stays complete.
                 let options = options.config("auto-aof-rewrite-percentage 0");
                 Running::Redis(RedisServer::start(options)?)
             }
@@ -116,13 +117,13 @@ impl CampaignServer {
         Ok(Self { deployment, running, tail: Mutex::default() })
     }
 
-    /// How holds are kept here.
+    /// Returns the deployment.
     #[must_use]
     pub fn deployment(&self) -> Deployment {
         self.deployment
     }
 
-    /// The server's URL, without parameters.
+    /// Returns the server's URL, without parameters.
     #[must_use]
     pub fn url(&self) -> String {
         match &self.running {
@@ -131,7 +132,7 @@ impl CampaignServer {
         }
     }
 
-    /// A URL with the parameters of a round's store.
+    /// Adds the parameters of a round's store to a URL.
     #[must_use]
     pub fn store_url(&self, url: &str, namespace: &str, ttl: Duration) -> String {
         let mode = match self.deployment {
@@ -168,7 +169,7 @@ impl CampaignServer {
         }
     }
 
-    /// Stops the server where it is.
+    /// Pauses the server: connections stay open, and no request is answered.
     ///
     /// # Errors
     /// As the server.
@@ -176,7 +177,7 @@ impl CampaignServer {
         self.server().pause()
     }
 
-    /// Lets it go on.
+    /// Resumes the server.
     ///
     /// # Errors
     /// As the server.
@@ -184,7 +185,7 @@ impl CampaignServer {
         self.server().resume()
     }
 
-    /// Kills it.
+    /// Kills the server.
     ///
     /// # Errors
     /// As the server.
@@ -192,7 +193,7 @@ impl CampaignServer {
         self.server().kill()
     }
 
-    /// Starts it again on its port, with its data.
+    /// Restarts the server on its port, with its data.
     ///
     /// # Errors
     /// As the server.
@@ -200,7 +201,7 @@ impl CampaignServer {
         self.server().restart()
     }
 
-    /// Has it end its clients' connections.
+    /// Makes the server end its clients' connections.
     ///
     /// # Errors
     /// As the server.

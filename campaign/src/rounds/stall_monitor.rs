@@ -1,4 +1,4 @@
-//! Whether the machine itself stands still.
+//! Notices stalls of the machine itself.
 
 #![expect(clippy::disallowed_methods, reason = "it has a thread of its own, outside of any runtime")]
 
@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use crate::history::{Recorder, What, clock};
 
-/// How long it sleeps, and how much later it may wake up before that counts: less is what the contract leaves to
-/// scheduling anyway.
+/// The monitor's sleep, and the lateness in µs above which a wake-up counts as a stall. The contract leaves smaller delays
+/// to scheduling anyway.
 const SLEEP: Duration = Duration::from_millis(10);
 const LATE: u64 = 100_000;
 
-/// A thread that sleeps, and writes down when it woke up late.
+/// A thread that sleeps, and records when it woke up late.
 #[derive(Debug)]
 pub(super) struct StallMonitor {
     ends: Arc<AtomicBool>,
@@ -24,8 +24,8 @@ pub(super) struct StallMonitor {
 impl StallMonitor {
     pub(super) fn start(recorder: &Recorder) -> Self {
         let (recorder, ends) = (recorder.task(), Arc::new(AtomicBool::new(false)));
-        let told = Arc::clone(&ends);
-        let thread = thread::spawn(move || watch(&recorder, &told));
+        let ended = Arc::clone(&ends);
+        let thread = thread::spawn(move || watch(&recorder, &ended));
         Self { ends, thread: Some(thread) }
     }
 }
@@ -37,7 +37,7 @@ fn watch(recorder: &Recorder, ends: &AtomicBool) {
         thread::sleep(SLEEP);
         let now = clock::now();
         let length = now.saturating_sub(before).saturating_sub(sleep);
-        // A line that cannot be written is missed by nobody but the checkers, who are stricter without it.
+        // Without this line the checkers are only stricter: the monitor may stop if the line cannot be written.
         if length > LATE && recorder.record_at(now, 0, None, What::StoodStill { length }).is_err() {
             return;
         }

@@ -1,4 +1,4 @@
-//! A worker's history while it is being written.
+//! Reads a worker's history while the worker writes it.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::history::Event;
 
-/// The file of a history that grows; it need not be there yet.
+/// A reader of a growing history file; the file may not exist yet.
 #[derive(Debug, Default)]
 pub(crate) struct HistoryTail {
     file: Option<File>,
@@ -14,7 +14,7 @@ pub(crate) struct HistoryTail {
 }
 
 impl HistoryTail {
-    /// What was written since the last look. A line that is half written is left for the next one.
+    /// Returns the events since the last call. An incomplete line is left for the next call.
     pub(crate) fn look(&mut self, history: &Path) -> Vec<Event> {
         if self.file.is_none() {
             self.file = File::open(history).ok();

@@ -9,16 +9,16 @@ use tempfile::TempDir;
 use super::register::{Register, Written};
 use crate::history::{self, Call, Change, RecordedHold, ObjectId, Recorder, Report, Target, What, clock};
 
-/// The nemesis' own number in the history.
+/// The worker number of the nemesis in the history.
 const NEMESIS: u32 = 0;
 
 /// The history of one mutex under an unsafe fault, and the [`Register`] that it guards.
 ///
-/// Each who [locks](Self::lock) counts as a process of its own. What the history shows is [checked](Self::check) in the end:
-/// beliefs that overlap are told as [admitted](Report::admitted), and tokens and writes have to be in command all the same.
+/// Each holder that [locks](Self::lock) counts as a process of its own. The history is [checked](Self::check) at the end:
+/// beliefs that overlap are reported as [admitted](Report::admitted), but tokens and writes must be in order all the same.
 ///
 /// ```no_run
-/// # async fn holders(first: &dyn stanchion_core::Mutex, second: &dyn stanchion_core::Mutex)
+/// # async fn two_holders(first: &dyn stanchion_core::Mutex, second: &dyn stanchion_core::Mutex)
 /// # -> Result<(), Box<dyn std::error::Error>> {
 /// use stanchion_campaign::rounds::TwoHolders;
 ///
@@ -30,7 +30,7 @@ const NEMESIS: u32 = 0;
 /// holders.fault_ended(fault)?;
 /// let other = holders.lock(second, ttl).await?;
 /// assert!(one.believes()? && other.believes()?, "as the contract admits");
-/// assert!(other.write()? && !one.write()?, "which the register bears");
+/// assert!(other.write()? && !one.write()?, "the register refuses the older holder");
 /// drop((one, other));
 /// assert!(holders.check()?.is_clean());
 /// # Ok(())
@@ -48,7 +48,7 @@ pub struct TwoHolders {
 /// A holder in a [`TwoHolders`].
 ///
 /// # Drop
-/// Gives the hold up.
+/// Releases the hold in the background.
 #[derive(Debug)]
 pub struct Contender {
     held: RecordedHold<MutexGuard>,
@@ -56,10 +56,10 @@ pub struct Contender {
 }
 
 impl TwoHolders {
-    /// The holders for a mutex of that name, in a temporary folder.
+    /// Begins the history of a mutex of that name, in a temporary folder.
     ///
     /// # Errors
-    /// As writing files; `Other` for a name that is none.
+    /// As writing files; `Other` for an invalid name.
     pub fn begin(name: &str) -> io::Result<Self> {
         let object = ObjectId::new(Kind::Mutex, Name::new(name).map_err(io::Error::other)?);
         let folder = tempfile::tempdir()?;
@@ -67,7 +67,7 @@ impl TwoHolders {
         Ok(Self { object, nemesis, contenders: NEMESIS, folder })
     }
 
-    /// Locks, as a process of its own whose holds have that lease.
+    /// Locks the mutex as a process of its own. `ttl` is the lease of its holds.
     ///
     /// # Errors
     /// As [`Mutex::lock`].
@@ -76,7 +76,7 @@ impl TwoHolders {
     /// If the history or the register cannot be written.
     ///
     /// # Cancel safety
-    /// Dropped, it has not locked; the history says so.
+    /// Dropping the future cancels the lock; the history records it.
     pub async fn lock(&mut self, mutex: &dyn Mutex, ttl: Duration) -> Result<Contender> {
         self.contenders += 1;
         let recorder = Recorder::create(self.folder.path(), self.contenders).expect("a file of the history");
@@ -90,7 +90,7 @@ impl TwoHolders {
         Ok(Contender { held, register })
     }
 
-    /// An unsafe fault of the store begins, now.
+    /// Records that an unsafe fault of the store begins, and returns its number.
     ///
     /// # Errors
     /// As [`Recorder::fault_began`].
@@ -98,7 +98,7 @@ impl TwoHolders {
         self.nemesis.fault_began(fault, Target::Store, false)
     }
 
-    /// It is over.
+    /// Records that the fault is over.
     ///
     /// # Errors
     /// As [`Recorder::fault_ended`].
@@ -106,7 +106,7 @@ impl TwoHolders {
         self.nemesis.fault_ended(fault)
     }
 
-    /// What all checkers say.
+    /// Runs all checkers.
     ///
     /// # Errors
     /// As [`history::check`].
@@ -128,7 +128,7 @@ impl Contender {
         self.held.ticket()
     }
 
-    /// Whether it believes to hold, which is recorded.
+    /// Returns whether the holder believes that it holds, and records the answer.
     ///
     /// # Errors
     /// As [`RecordedHold::believes`].
@@ -136,10 +136,10 @@ impl Contender {
         self.held.believes()
     }
 
-    /// Writes to the register, which is recorded; `false` if it refused.
+    /// Writes to the register and records the result; `false` if the register refused.
     ///
     /// # Errors
-    /// As [`Register::write`]; `WouldBlock` if another writes at this moment.
+    /// As [`Register::write`]; `WouldBlock` if another holder writes at the same time.
     pub fn write(&self) -> io::Result<bool> {
         let (token, ticket) = (self.token(), self.ticket());
         let began = clock::now();
@@ -152,7 +152,7 @@ impl Contender {
         Ok(taken)
     }
 
-    /// Waits until it is told that the hold is lost, which is recorded.
+    /// Waits until `lost()` resolves, and records the loss.
     ///
     /// # Errors
     /// As [`Recorder::record`].
@@ -164,7 +164,7 @@ impl Contender {
         self.held.operation().record(What::Lost).map(drop)
     }
 
-    /// Releases, which is recorded.
+    /// Releases the hold, and records the result.
     ///
     /// # Errors
     /// As [`MutexGuard::release`].
@@ -173,7 +173,7 @@ impl Contender {
     /// If the history cannot be written.
     ///
     /// # Cancel safety
-    /// Dropped, the release is queued.
+    /// Dropping the future queues the release.
     pub async fn release(self) -> Result<()> {
         let (operation, guard) = self.held.releasing().expect("a line of the history");
         let released = guard.release().await;

@@ -1,4 +1,4 @@
-//! A worker: what it is told, and its life.
+//! A worker: its arguments, and its main loop.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,27 +13,27 @@ use super::worker_commands::run_commands;
 use super::workload::Workload;
 use crate::history::Recorder;
 
-/// Tasks of each kind in a worker.
+/// The tasks that a worker runs for each kind.
 const TASKS: usize = 3;
 
-/// What the nemesis says to a worker over its standard input, a line each.
+/// The messages of the nemesis to a worker, one per line of its standard input.
 pub(crate) const CANCEL: &str = "cancel";
 pub(crate) const STOP: &str = "stop";
 
-/// What a worker does.
+/// The job of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
-    /// Calls everything again and again, until it is told to stop or its input ends.
+    /// Calls all kinds of objects again and again, until the nemesis sends [`STOP`] or its input ends.
     Use,
-    /// Takes what is left when all is quiet, once.
+    /// Takes all free permits once, after all other workers have ended.
     Drain,
-    /// Does what it is told.
+    /// Executes the commands on its standard input.
     RunCommands,
 }
 
-const JOBS: [(Job, &str); 3] = [(Job::Use, "use"), (Job::Drain, "drain"), (Job::RunCommands, "run_commands")];
+const JOBS: [(Job, &str); 3] = [(Job::Use, "use"), (Job::Drain, "drain"), (Job::RunCommands, "run-commands")];
 
-/// What a worker is told.
+/// The arguments of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
     pub(crate) job: Job,
@@ -62,7 +62,7 @@ fn kind_named(name: &str) -> Option<Kind> {
 }
 
 impl Work {
-    /// As arguments of a command line.
+    /// Converts it to arguments of a command line.
     #[must_use]
     pub fn to_arguments(&self) -> Vec<String> {
         let job = JOBS.iter().find(|(job, _)| *job == self.job).map_or("", |(_, name)| *name);
@@ -78,7 +78,7 @@ impl Work {
         ]
     }
 
-    /// From arguments as [`to_arguments`](Self::to_arguments) makes them; `None` if they are none.
+    /// Parses the arguments that [`to_arguments`](Self::to_arguments) makes; `None` for any others.
     #[must_use]
     pub fn parse(arguments: &[String]) -> Option<Self> {
         let [job, folder, worker, url, ttl, kinds, seed] = arguments else { return None };
@@ -93,16 +93,16 @@ impl Work {
         })
     }
 
-    /// The URL of its store.
+    /// Returns the URL of its store.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Works with a store that was connected to that URL, until the nemesis says that it is enough.
+    /// Runs the job with a store that was connected to [`url`](Self::url), until the nemesis ends it.
     ///
     /// # Errors
-    /// As writing the history; as [`Store`] when it makes objects, and when what is left cannot be taken.
+    /// If the history cannot be written, an object cannot be created, or the free permits cannot be taken.
     pub async fn run(&self, store: Arc<dyn Store>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let recorder = Recorder::create(&self.folder, self.worker)?;
         match self.job {
@@ -110,7 +110,7 @@ impl Work {
             Job::Drain => Workload::new(store.as_ref(), self, recorder)?.drain().await?,
             Job::RunCommands => run_commands(store.as_ref(), self.ttl, &recorder).await?,
         }
-        // What cannot be given back ends with its lease.
+        // A hold that cannot be released ends with its lease.
         drop(store.close().await);
         Ok(())
     }
@@ -131,7 +131,7 @@ impl Work {
                     Some(STOP) | None => break,
                     Some(_) => {}
                 },
-                // A task ends when its history cannot be written, and by a panic.
+                // A task ends only if its history cannot be written, or by a panic.
                 Some(ended) = tasks.join_next() => {
                     ended.map_err(io::Error::other)??;
                 }

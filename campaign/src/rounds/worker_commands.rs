@@ -1,4 +1,4 @@
-//! A worker that does what it is told, one command a line, and writes down what comes of it.
+//! A worker that executes commands, one per line of its standard input, and records the results.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::history::{Call, ObjectId, Operation, Recorder, What, clock};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// An command; its text is the line.
+/// A command. `Display` writes its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerCommand {
-    /// Lock the mutex of that name, and hold it until the next command or its loss.
+    /// Locks the mutex of that name, and holds it until the next command or its loss.
     Lock(String),
-    /// Release it.
+    /// Releases the mutex.
     Release,
-    /// Write down how many wait for the mutex of that name.
+    /// Records how many waiters the mutex of that name has.
     Count(String),
 }
 
@@ -43,7 +43,7 @@ impl WorkerCommand {
     }
 }
 
-/// Carries orders out until its input ends.
+/// Executes commands until the input ends.
 pub(crate) async fn run_commands(store: &dyn Store, ttl: Duration, recorder: &Recorder) -> Result<(), Error> {
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await? {
@@ -61,7 +61,7 @@ pub(crate) async fn run_commands(store: &dyn Store, ttl: Duration, recorder: &Re
                 let count = mutex.inspect().await?.waiters;
                 recorder.record(0, Some(&object), What::Counted { count })?;
             }
-            Some(WorkerCommand::Release) | None => return Err(format!("no command for now: {line:?}").into()),
+            Some(WorkerCommand::Release) | None => return Err(format!("no command is expected now: {line:?}").into()),
         }
     }
     Ok(())
@@ -74,7 +74,7 @@ async fn hold(
 ) -> Result<(), Error> {
     let granted = tokio::select! {
         granted = mutex.lock() => granted,
-        // Whoever waits is told nothing more: its input has ended.
+        // While the worker waits, it gets no command: a line here means that the input has ended.
         line = lines.next_line() => return line.map(drop).map_err(Error::from),
     };
     let held = match granted {

@@ -1,4 +1,4 @@
-//! What the nemesis sees of a worker: its history so far.
+//! The nemesis' view of a worker: its history so far.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::path::Path;
 use super::tail::HistoryTail;
 use crate::history::{Event, What};
 
-/// A history that grows.
+/// The state of a worker, from its growing history.
 #[derive(Debug)]
 pub(super) struct WorkerView {
     tail: HistoryTail,
     waiting: HashSet<u64>,
     holding: HashSet<u64>,
-    /// Grants so far.
+    /// The number of grants so far.
     pub(super) grants: usize,
 }
 
@@ -21,7 +21,7 @@ impl WorkerView {
         Self { tail: HistoryTail::default(), waiting: HashSet::new(), holding: HashSet::new(), grants: 0 }
     }
 
-    /// Reads on.
+    /// Reads the events that were added.
     pub(super) fn look(&mut self, history: &Path) {
         for event in self.tail.look(history) {
             self.see(&event);
@@ -48,12 +48,12 @@ impl WorkerView {
         }
     }
 
-    /// Whether it holds something.
+    /// Returns whether the worker has a hold.
     pub(super) fn holds(&self) -> bool {
         !self.holding.is_empty()
     }
 
-    /// Whether it waits for something and holds nothing.
+    /// Returns whether the worker waits for a hold and has none.
     pub(super) fn only_waits(&self) -> bool {
         self.holding.is_empty() && !self.waiting.is_empty()
     }

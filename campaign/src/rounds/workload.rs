@@ -1,4 +1,4 @@
-//! What the tasks of a worker do: calls of all kinds, each written down.
+//! The tasks of a worker: calls of all kinds, each recorded.
 
 use std::io;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::history::{Call, Guard, RecordedHold, ObjectId, Operation, Recorder, W
 const PERMITS: u32 = 3;
 /// The time limit of a request, unless a lease is shorter.
 const REQUEST: Duration = Duration::from_secs(2);
-/// Between two calls after one that failed.
+/// The pause after a failed call.
 const PAUSE: Duration = Duration::from_millis(5);
-/// For so long members join a wait group; then, for as long, they wait for it.
+/// The time in which members join a wait group, and the equally long time after it in which they wait for it, in µs.
 const PHASE: u64 = 700_000;
-/// Wait groups that are used in turn.
+/// The number of wait groups; they are used one after the other.
 const GROUPS: u64 = 8;
-/// What dead waiters in front may cost, with some time to spare.
+/// The delay that dead waiters in front may cause, with a margin.
 const DEAD_IN_FRONT: Duration = Duration::from_millis(2_500);
-/// The limit of calls that have one.
+/// The time limit of calls that have one.
 const LIMIT: Duration = Duration::from_millis(400);
 
 /// The objects of a worker.
@@ -36,7 +36,7 @@ pub(super) struct Workload {
     recorder: Recorder,
     seed: u64,
     ttl: Duration,
-    /// The limit of a single request.
+    /// The time limit of a single request.
     request: Duration,
     mutex: Arc<dyn Mutex>,
     semaphore: Option<Arc<dyn Semaphore>>,
@@ -80,7 +80,7 @@ impl Workload {
         Ok(Self { recorder, seed, ttl, request, mutex, semaphore, groups, limiter, quota, register })
     }
 
-    /// Calls one kind again and again.
+    /// Calls one kind of object again and again.
     pub(super) async fn run(&self, kind: Kind, task: u64) -> io::Result<()> {
         let recorder = self.recorder.task();
         let worker = u64::from(self.recorder.worker());
@@ -134,10 +134,10 @@ impl Workload {
         Ok(true)
     }
 
-    /// Holds for some time, and looks whether it does.
+    /// Holds for some time, and records whether `is_held` stays true.
     async fn hold<G: Guard + Sync>(&self, held: &RecordedHold<G>, dice: &mut StdRng) -> io::Result<()> {
         held.believes()?;
-        // Most are short; some are renewed once or twice.
+        // Most holds are short; some are renewed once or twice.
         let millis = match dice.random_range(0..40) {
             0 => dice.random_range(0..1_000),
             _ => dice.random_range(0..12),
@@ -191,7 +191,7 @@ impl Workload {
         Ok(true)
     }
 
-    /// Joins a group in its first half, and waits for it in the second.
+    /// Joins a group in the first phase, and waits for it in the second.
     async fn gather(&self, recorder: &Recorder, dice: &mut StdRng) -> io::Result<bool> {
         let (phase, gathers) = (clock::now() / PHASE / 2, (clock::now() / PHASE).is_multiple_of(2));
         let at = usize::try_from(phase % GROUPS).unwrap_or_default();
@@ -243,7 +243,7 @@ impl Workload {
             return Ok(false);
         }
         let call = Call::Take { cost, quota: self.quota };
-        // It has no lease that could bound it.
+        // The call has no lease that could bound it.
         let operation = recorder.invoke(&object, call, Some(micros(REQUEST)))?;
         let what = match limiter.allow_n(cost).await {
             Ok(decision) => What::Decided {
@@ -258,8 +258,8 @@ impl Workload {
         Ok(false)
     }
 
-    /// Takes all permits when nobody else does, and not one more (S4). What died while it waited in line may cost the first
-    /// who comes some time (C5).
+    /// Takes all permits while no other worker runs, and checks that not one more can be taken (S4). Waiters that died in the
+    /// queue may delay the first call (C5).
     pub(super) async fn drain(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let Some(semaphore) = &self.semaphore else { return Ok(()) };
         let began = clock::now();
@@ -279,7 +279,7 @@ fn group_name(number: u64) -> String {
     format!("group-{number}")
 }
 
-/// Writes the answer to an acquisition down.
+/// Records the answer to an acquisition.
 fn answered<G: Guard>(operation: Operation, granted: Result<Option<G>>) -> io::Result<Option<RecordedHold<G>>> {
     match granted {
         Ok(Some(guard)) => operation.granted(guard).map(Some),

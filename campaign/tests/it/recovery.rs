@@ -1,4 +1,4 @@
-//! After each single fault things go on within the time that the contract allows.
+//! After each single fault, the store serves calls again within the time that the contract allows.
 
 #![allow(
     clippy::disallowed_methods,

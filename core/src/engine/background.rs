@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::steps::{Steps, WakeSource};
+use crate::steps::{Chore, Steps, WakeSource};
 
 /// What the engine's thread works with.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! What callers leave that went away: connections whose answer is still to come, and attempts to connect.
+//! The leftovers of callers that went away: connections whose answer was not read yet, and attempts to connect.
 
 use stanchion_conformance::support::eventually as comes_true;
 use stanchion_testbed::faults::{Direction, Proxy};
@@ -6,18 +6,18 @@ use stanchion_testbed::faults::{Direction, Proxy};
 use super::*;
 
 /// A third of a short lease.
-const BRIEF: Duration = Duration::from_millis(50);
+const SHORT_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// A link through a proxy that lets no login pass.
 fn without_logins(server: &PostgresServer) -> (Proxy, Link) {
     let proxy = Proxy::to(&server.url()).unwrap();
     proxy.black_hole(Direction::Both);
-    let link = link_within(&proxy.url(&server.url()), PATIENT);
+    let link = link_within(&proxy.url(&server.url()), LONG_TIMEOUT);
     (proxy, link)
 }
 
 async fn briefly(link: &Link) -> Result<i64> {
-    let end = now() + BRIEF;
+    let end = now() + SHORT_TIMEOUT;
     Ok(link.rows_by(&statement(PID), PgArguments::default(), end).await?[0].get(0))
 }
 
@@ -31,7 +31,7 @@ async fn c18_a_login_that_takes_longer_than_a_request_is_made_for_the_next() {
     }
     proxy.heal();
     number(&link, PID).await.unwrap();
-    assert_eq!(proxy.connections().len(), 1, "each request began another: {}", proxy.report());
+    assert_eq!(proxy.connections().len(), 1, "each request began another attempt: {}", proxy.report());
 }
 
 #[tokio::test]
@@ -42,7 +42,10 @@ async fn c18_an_attempt_that_nobody_waits_for_leaves_an_idle_connection() {
     proxy.heal();
     let count =
         "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stanchion' AND state = 'idle'";
-    comes_true(BACK, "it logs in by itself", || async { server.sql(count).unwrap().trim() == "1" }).await;
+    comes_true(RECOVERY_TIMEOUT, "it logs in by itself", || async {
+        server.sql(count).unwrap().trim() == "1"
+    })
+    .await;
     number(&link, PID).await.unwrap();
     assert_eq!(proxy.connections().len(), 1, "{}", proxy.report());
 }
@@ -55,8 +58,8 @@ async fn c15_attempts_that_nobody_waits_for_count_as_connections() {
         let both = tokio::join!(briefly(&link), briefly(&link));
         assert!(both.0.is_err() && both.1.is_err(), "{both:?}");
     }
-    // The kernel accepts for the proxy, which may come to see them a moment later.
-    comes_true(BACK, "both are begun", || async { proxy.connections().len() >= 2 }).await;
+    // The kernel accepts connections for the proxy, which may notice them a moment later.
+    comes_true(RECOVERY_TIMEOUT, "both are begun", || async { proxy.connections().len() >= 2 }).await;
     proxy.heal();
     let both = tokio::join!(number(&link, PID), number(&link, PID));
     assert!(both.0.is_ok() && both.1.is_ok(), "{both:?}");
@@ -68,16 +71,16 @@ async fn c18_why_an_attempt_failed_is_told_to_nobody_who_comes_later() {
     let server = server();
     let (proxy, link) = without_logins(&server);
     assert_eq!(briefly(&link).await.unwrap_err().kind(), ErrorKind::Unavailable);
-    comes_true(BACK, "it is begun", || async { proxy.connections().len() == 1 }).await;
+    comes_true(RECOVERY_TIMEOUT, "it is begun", || async { proxy.connections().len() == 1 }).await;
     proxy.heal_by_reset();
-    assert!(number(&link, PID).await.is_ok(), "of another attempt");
+    assert!(number(&link, PID).await.is_ok(), "it is the answer of another attempt");
     assert_eq!(proxy.connections().len(), 2, "{}", proxy.report());
 }
 
 #[tokio::test]
 async fn c4_a_connection_whose_answer_is_to_come_is_used_last() {
     let server = server();
-    let link = link_within(&server.url(), PATIENT);
+    let link = link_within(&server.url(), LONG_TIMEOUT);
     let both = tokio::join!(run(&link, "SELECT pg_sleep(0.1)"), run(&link, "SELECT pg_sleep(0.1)"));
     assert!(both.0.is_ok() && both.1.is_ok());
     let busy =
@@ -86,7 +89,7 @@ async fn c4_a_connection_whose_answer_is_to_come_is_used_last() {
     let mut left = Box::pin(run(&link, "SELECT pg_sleep(10)"));
     tokio::select! {
         _ = &mut left => panic!("it takes its time"),
-        () = comes_true(BACK, "it is under way", || async { !pid().is_empty() }) => {}
+        () = comes_true(RECOVERY_TIMEOUT, "it is under way", || async { !pid().is_empty() }) => {}
     }
     drop(left);
     let busy: i64 = pid().parse().unwrap();
@@ -94,7 +97,7 @@ async fn c4_a_connection_whose_answer_is_to_come_is_used_last() {
         WHERE application_name = 'stanchion'";
     let before = server.sql(pids).unwrap();
     for _ in 0..10 {
-        // Whoever waited for the answer to another's request would get that connection, or a new one.
+        // A caller that waited for the answer to another caller's request would get that connection, or a new one.
         assert_ne!(number(&link, PID).await.unwrap(), busy);
     }
     assert_eq!(server.sql(pids).unwrap(), before, "connections were made anew");

@@ -1,6 +1,6 @@
-//! Redis: the file to which it appends its writes, and how it keeps holds in keys.
+//! Redis: the append-only file, and how the store keeps holds in keys.
 //!
-//! A script's writes deployment between `MULTI` and `EXEC`; what it changed is what differs between before and after.
+//! A script's writes are between `MULTI` and `EXEC`. The difference between the state before and after gives its changes.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,18 +13,18 @@ use crate::history::{Entry, HoldChange, ObjectId};
 
 type Words = Vec<String>;
 
-/// The part of the record that was not taken yet.
+/// The read position in the record.
 #[derive(Debug, Default)]
 pub(in crate::rounds) struct AofTail {
-    /// Where the next command begins, in the files one after the other.
+    /// The offset of the next command in the concatenated files.
     offset: usize,
 }
 
 impl AofTail {
-    /// The record of a namespace since the last time. `folder` is the server's.
+    /// Returns the record of a namespace since the last call. `folder` is the server's data folder.
     ///
     /// # Errors
-    /// What keeps a file from being read, and what is not understood in it.
+    /// If a file cannot be read or parsed.
     pub(in crate::rounds) fn take(&mut self, folder: &Path, namespace: &str) -> io::Result<Vec<Entry>> {
         let bytes = read(folder)?;
         let mut keys = Keys::new(namespace);
@@ -37,7 +37,7 @@ impl AofTail {
     }
 }
 
-/// The increments of the file, in their command.
+/// Reads the increments of the file, in their order.
 fn read(folder: &Path) -> io::Result<Vec<u8>> {
     let mut paths = Vec::new();
     for entry in folder.join("appendonlydir").read_dir()? {
@@ -59,13 +59,13 @@ fn wrong(what: impl std::fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the append-only file: {what}"))
 }
 
-/// Commands as arrays of the server's protocol.
+/// Commands, each an array of the Redis protocol.
 struct Commands<'b> {
     bytes: &'b [u8],
 }
 
 impl Commands<'_> {
-    /// The next one; `None` where there is no whole one.
+    /// Returns the next command; `None` if no complete one is left.
     fn next(&mut self) -> io::Result<Option<Words>> {
         let start = self.bytes;
         let words = self.whole();
@@ -119,10 +119,10 @@ type Rows = HashMap<Ticket, Row>;
 
 /// The keys of a namespace that keep holds.
 struct Keys {
-    /// What its keys begin with, before the number of the stripe.
+    /// The prefix of its keys, before the number of the stripe.
     prefix: String,
     now: HashMap<ObjectId, Rows>,
-    /// The objects that a script has changed so far, as they were before it.
+    /// The objects that the current script has changed, as they were before it.
     before: HashMap<ObjectId, Rows>,
     in_script: bool,
     entries: Vec<Entry>,
@@ -190,7 +190,7 @@ impl Keys {
         change(rows)
     }
 
-    /// `{NAMESPACE/STRIPE}:m:NAME`, and `s` and `w`.
+    /// Parses `{NAMESPACE/STRIPE}:m:NAME`; `s` and `w` stand for semaphores and wait groups.
     fn object(&self, key: &str) -> Option<ObjectId> {
         let (_, rest) = key.strip_prefix(&self.prefix)?.split_once("}:")?;
         let (kind, name) = rest.split_once(':')?;
@@ -203,12 +203,12 @@ impl Keys {
         Some(ObjectId::new(kind, Name::new(name).ok()?))
     }
 
-    /// Writes down what a script has changed: first what ended.
+    /// Adds the changes of a script to the entries, the ended holds first.
     fn settle(&mut self) {
         for (object, before) in self.before.drain() {
             let now = self.now.entry(object.clone()).or_default();
             let mut changes: Vec<(u8, u64, Ticket, HoldChange)> = Vec::new();
-            // A ticket that asks again after its lease gets a hold of its own.
+            // A ticket that asks again after its lease gets a new hold.
             let goes_on =
                 |ticket: &Ticket, row: &Row| before.get(ticket).is_some_and(|old| old.token == row.token);
             for ticket in before.keys() {
@@ -238,7 +238,7 @@ fn ticket(field: &str) -> Option<Ticket> {
     field.strip_prefix('h')?.parse().ok()
 }
 
-/// A mutex that nobody waits for: `=TOKEN KILL`, or `TICKET KILL EXPIRY GRANTED 1 TOKEN LABEL`.
+/// Parses a mutex without waiters: `=TOKEN KILL`, or `TICKET KILL EXPIRY GRANTED 1 TOKEN LABEL`.
 fn held(value: &str) -> io::Result<Option<(Ticket, Row)>> {
     if value.starts_with('=') {
         return Ok(None);
@@ -249,7 +249,7 @@ fn held(value: &str) -> io::Result<Option<(Ticket, Row)>> {
     Ok(Some((ticket, row(until, at, weight, token).ok_or_else(|| wrong(value))?)))
 }
 
-/// `EXPIRY GRANTED WEIGHT TOKEN LABEL`.
+/// Parses `EXPIRY GRANTED WEIGHT TOKEN LABEL`.
 fn hold(value: &str) -> io::Result<Row> {
     let words: Vec<&str> = value.splitn(5, ' ').collect();
     let [until, at, weight, token, ..] = words[..] else { return Err(wrong(value)) };
@@ -312,7 +312,7 @@ mod tests {
             line(TWO, "ended"),
         ];
         assert_eq!(taken(&bytes), expected);
-        // Whatever is cut off at its end.
+        // The file may end anywhere.
         for end in 0..bytes.len() {
             let part = taken(&bytes[..end]);
             assert_eq!(part, expected[..part.len()], "{end}");

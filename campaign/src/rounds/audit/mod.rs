@@ -1,4 +1,4 @@
-//! The store's own record of its holds, kept by means of the server and not of the library.
+//! The store's own record of its holds, kept by the server and not by the library.
 
 pub(super) mod append_only;
 pub(super) mod triggers;

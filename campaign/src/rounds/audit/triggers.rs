@@ -1,4 +1,4 @@
-//! Postgres: triggers write each change of a hold into a table of their own, in the same transaction.
+//! Postgres: triggers write each change of a hold into a separate table, in the same transaction.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use stanchion_core::{FencingToken, Kind, Name, Ticket};
 use crate::history::{Entry, HoldChange, ObjectId};
 use stanchion_testbed::servers::{PostgresServer, ServerError};
 
-/// The schema of the store is made by whoever connects first: the triggers come with its table.
+/// Installs an event trigger: the first client to connect creates the store's schema, and its table then gets the triggers.
 const INSTALL: &str = r"
 CREATE SCHEMA audit;
 
@@ -53,7 +53,7 @@ END $$;
 CREATE EVENT TRIGGER audit ON ddl_command_end WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION audit.install();
 ";
 
-/// Has a server without a schema of the store keep the record.
+/// Makes a server keep the record. The server must not have the store's schema yet.
 ///
 /// # Errors
 /// As [`PostgresServer::sql`].
@@ -61,10 +61,10 @@ pub(in crate::rounds) fn install(server: &PostgresServer) -> Result<(), ServerEr
     server.script(INSTALL).map(drop)
 }
 
-/// The record of a namespace, which is deleted by that.
+/// Returns the record of a namespace and deletes it.
 ///
 /// # Errors
-/// As [`PostgresServer::sql`], and what is wrong with a row.
+/// As [`PostgresServer::sql`], and if a row cannot be parsed.
 pub(in crate::rounds) fn take(
     server: &PostgresServer,
     namespace: &str,

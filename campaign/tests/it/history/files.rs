@@ -82,7 +82,7 @@ fn only_a_killed_process_may_leave_a_torn_line() {
     let read = History::read(folder.path()).unwrap();
     assert_eq!((read.events().len(), read.torn()), (2, 1));
 
-    // A line that is broken inside the file is broken, whoever wrote it.
+    // A broken line inside the file is an error for every worker.
     OpenOptions::new().append(true).open(&path).unwrap().write_all(b"ker=3\n").unwrap();
     let error = History::read(folder.path()).unwrap_err();
     assert!(matches!(error, HistoryError::Line { line: 2, .. }), "{error}");
@@ -135,8 +135,8 @@ fn guards_are_recorded_from_their_grant_to_their_end() {
     let recorder = Recorder::create(folder.path(), 1).unwrap();
     let nemesis = Recorder::create(folder.path(), 99).unwrap();
     nemesis.process(1, Change::Started).unwrap();
-    let keeper: Arc<dyn stanchion_core::HoldBackend> = Arc::new(keeper::Always);
-    let guard = || stanchion_core::MutexGuard::new(keeper::hold(&keeper));
+    let keeper: Arc<dyn stanchion_core::HoldBackend> = Arc::new(backend::Always);
+    let guard = || stanchion_core::MutexGuard::new(backend::hold(&keeper));
     let object = ObjectId::new(Kind::Mutex, object().name);
     let call = Call::Acquire { weight: 1, permits: None, ttl: None, waits: true };
 
@@ -157,18 +157,18 @@ fn guards_are_recorded_from_their_grant_to_their_end() {
     assert_eq!(words, expected);
     let report = read.check();
     let rules: Vec<Rule> = report.violations.iter().map(|violation| violation.rule).collect();
-    // The keeper gives every hold the same token.
+    // The backend gives every hold the same token.
     assert_eq!(rules, [Rule::TokenOrder], "{report}");
 }
 
-mod keeper {
+mod backend {
     use std::sync::Arc;
 
     use async_trait::async_trait;
     use stanchion_core::clock::Instant;
     use stanchion_core::{FencingToken, Hold, HoldBackend, Result, Ticket, Ttl};
 
-    /// Keeps everything for ever.
+    /// Backs holds that last for ever.
     #[derive(Debug)]
     pub(super) struct Always;
 

@@ -1,4 +1,4 @@
-//! Legal histories are accepted, and one event that is made illegal is found.
+//! Legal histories are accepted, and one event that was made illegal is found.
 
 use proptest::prelude::*;
 use stanchion_campaign::history::{Event, History, Report, Rule, What};
@@ -17,7 +17,7 @@ fn model(kind: Kind, seed: u64, faults: bool) -> Model {
     Model::new(kind, 1, seed, faults)
 }
 
-/// The indices of the events that `pick` likes.
+/// Returns the indices of the events that `pick` accepts.
 fn places(events: &[Event], pick: impl Fn(&What) -> bool) -> Vec<usize> {
     (0..events.len()).filter(|index| pick(&events[*index].what)).collect()
 }
@@ -34,7 +34,7 @@ fn finds(events: &[Event], rule: Rule) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A time after the invocation of a wait up to which a member that was there before it still lived.
+/// Returns a time after the invocation of a wait at which a member that was added before the wait still lived.
 fn too_early(events: &[Event], wait: usize) -> Option<u64> {
     let from = events.iter().find(|event| event.operation == events[wait].operation)?.at;
     events.iter().find_map(|granted| {

@@ -1,4 +1,4 @@
-//! The checkers take no more than the time of sorting.
+//! The checkers take no longer than sorting.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use stanchion_core::{Kind, clock};
 
 use crate::history::model::Model;
 
-/// A million events of four objects, each of which has a quarter of them: a checker that is not linear in the events of
-/// one name takes hours.
+/// Returns a million events of four objects, a quarter for each. A checker that is not linear in the events of one name
+/// takes hours.
 fn million(faults: bool) -> Vec<Event> {
     let model = |kind, first_worker| Model::new(kind, first_worker, 7, faults);
     let mut events = model(Kind::Mutex, 1_000_000).mutex(40_000);

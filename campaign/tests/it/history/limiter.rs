@@ -1,4 +1,4 @@
-//! L1, and refusals without a reason. Ten a second, at most ten at once.
+//! L1, and refusals without a reason. The quota is ten a second with a burst of ten.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ fn scribe() -> Scribe {
     Scribe::new(Kind::Limiter)
 }
 
-/// A call with the store's time, which runs 77 s ahead of the workers'.
+/// Adds a call with the store's time; the store's clock is 77 s ahead of the workers' clock.
 fn at(scribe: &mut Scribe, op: u64, time: u64, cost: u64, allowed: bool) {
     scribe.took(op, cost, (time - 5, time + 5), Some(time + 77_000_000), allowed);
 }
 
-/// A call without the store's time.
+/// Adds a call without the store's time.
 fn between(scribe: &mut Scribe, op: u64, span: (u64, u64), cost: u64, allowed: bool) {
     scribe.took(op, cost, span, None, allowed);
 }
@@ -127,7 +127,7 @@ fn a_refusal_with_room_is_found() {
 fn a_refusal_with_room_is_found_without_store_time() {
     let mut scribe = scribe();
     between(&mut scribe, 1, (0, 500_000), 10, true);
-    // It may have been taken at 500 000 only, and come back by 600 000 at the earliest.
+    // The token may have been taken as late as 500 000, and is back at 600 000 at the earliest.
     between(&mut scribe, 2, (595_000, 599_000), 1, false);
     between(&mut scribe, 3, (400_000, 410_000), 1, false);
     scribe.is_right();
@@ -142,7 +142,7 @@ fn a_refusal_may_be_due_to_a_call_of_unknown_outcome() {
         let store_time = |time| exact.then_some(time);
         scribe.invoked(1_000, 1, Call::Take { cost: 10, quota: quota() });
         scribe.failed(2_000, 1, ErrorKind::Unknown);
-        // It arrives up to 500 ms late, and ten come back in a second.
+        // The call arrives up to 500 ms late, and ten tokens come back in a second.
         scribe.took(2, 10, (3_000, 3_100), store_time(3_050), false);
         scribe.took(3, 10, (1_400_000, 1_400_100), store_time(1_400_050), false);
         scribe.took(4, 0, (600_000, 600_010), store_time(600_005), true);
@@ -152,7 +152,7 @@ fn a_refusal_may_be_due_to_a_call_of_unknown_outcome() {
     }
 }
 
-/// As of a process that was stopped between the request and the answer.
+/// The process was stopped between the request and the answer.
 #[test]
 fn a_refusal_may_be_due_to_a_place_that_came_too_late_for_its_caller() {
     let reserved = |answered| {

@@ -5,7 +5,7 @@ use stanchion_core::{ErrorKind, Kind};
 
 use crate::history::scribe::{Scribe, TTL};
 
-/// What a free name may keep a waiter waiting, in µs: 2 s and ε.
+/// Maximum wait for a free name, in µs: 2 s and ε.
 const FREE: u64 = 2_500_000;
 const EPSILON: u64 = 500_000;
 
@@ -13,7 +13,7 @@ fn scribe() -> Scribe {
     Scribe::new(Kind::Mutex)
 }
 
-/// A hold that ends at 1 000, and a waiter since 100 that is granted then.
+/// Adds a hold that ends at 1 000, and a waiter since 100 that is granted at `granted`.
 fn waiter_until(granted: u64) -> Scribe {
     let mut scribe = scribe();
     scribe.held(1, 5, [0, 10, 900, 1_000]);

@@ -8,7 +8,7 @@ use stanchion_core::{DecidedBy, ErrorKind, Kind, Name, Quota};
 
 use crate::history::scribe::{BELIEF, NEMESIS, TTL, ticket, token};
 
-/// Chance, the same for the same seed (xorshift64*).
+/// A random generator, deterministic for each seed (xorshift64*).
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -16,7 +16,7 @@ impl Dice {
         Self(seed | 1)
     }
 
-    /// A number from 0 to below `sides`.
+    /// Returns a number from 0 to `sides - 1`.
     pub(crate) fn below(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -29,11 +29,11 @@ impl Dice {
     }
 }
 
-/// A run of one object.
+/// A simulated run of one object.
 pub(crate) struct Model {
     dice: Dice,
     object: ObjectId,
-    /// Whether processes die and stop and outcomes stay unknown.
+    /// Whether processes die and stop, and outcomes stay unknown.
     faults: bool,
     first_worker: u32,
     now: u64,
@@ -119,7 +119,7 @@ impl Model {
         Call::Acquire { weight, permits, ttl: Some(TTL), waits: true }
     }
 
-    /// A call that gets nothing, or may get nothing.
+    /// Adds a call that gets nothing, or whose outcome is unknown.
     fn in_vain(&mut self, call: Call) {
         let from = self.now.saturating_sub(self.dice.below(500));
         let key = self.invoke(from, call, Some(1_000));
@@ -132,7 +132,7 @@ impl Model {
         }
     }
 
-    /// One holder after the other, who write to a guarded resource.
+    /// Runs one holder after the other; the holders write to a guarded resource.
     pub(crate) fn mutex(mut self, rounds: usize) -> Vec<Event> {
         for _ in 0..rounds {
             let asked = self.now.saturating_sub(self.dice.below(20_000));
@@ -152,7 +152,7 @@ impl Model {
                 self.in_vain(Self::acquire(1, None));
             }
             self.pass(1_000);
-            // One of the calls in vain may have killed the holder.
+            // One of the failed calls may have killed the holder's process.
             let dead = !self.workers.contains(&key.0);
             let fate = if self.faults { self.dice.below(8) } else { 7 };
             match fate {
@@ -174,7 +174,7 @@ impl Model {
         self.events
     }
 
-    /// Holders of a semaphore that is resized, and what is there in the end.
+    /// Runs holders of a semaphore that is resized, and a drain at the end.
     pub(crate) fn semaphore(mut self, rounds: usize) -> Vec<Event> {
         let first = 5;
         let (mut limit, mut held) = (first, Vec::<((u32, u64), u32, u64)>::new());
@@ -199,7 +199,7 @@ impl Model {
                 self.in_vain(Self::acquire(1, Some(first)));
             }
             self.pass(100);
-            // Those that died keep their permits for their leases.
+            // Dead holders keep their permits until their leases end.
             held.retain(|one| self.workers.contains(&one.0.0) || self.now < one.2 + TTL + 1_000_000);
             let count = u64::try_from(held.len()).unwrap();
             if count > 0 && self.dice.one_in(2) {
@@ -224,7 +224,7 @@ impl Model {
         self.events
     }
 
-    /// Members that come and go, and waits that end when the last is gone.
+    /// Runs members that come and go, and waits that end with the last member.
     pub(crate) fn wait_group(mut self, rounds: usize) -> Vec<Event> {
         let (mut members, mut waits) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
@@ -246,7 +246,7 @@ impl Model {
                 }
                 _ => {}
             }
-            // A run without faults holds no belief for longer than its deadline as recorded.
+            // In a run without faults, no belief lasts longer than its recorded deadline.
             while members.len() > 2 || !members.is_empty() && self.dice.one_in(3) {
                 let key = members.remove(0);
                 self.pass(500);
@@ -270,9 +270,9 @@ impl Model {
         self.events
     }
 
-    /// Decisions of a bucket; some answers are lost.
+    /// Runs decisions of a bucket; some answers are lost.
     pub(crate) fn limiter(mut self, rounds: usize, exact: bool) -> Vec<Event> {
-        // The store's clock is another one.
+        // The store's clock is ahead of the workers' clock.
         const AHEAD: u64 = 1 << 40;
         let quota = Quota::per(7, Duration::from_millis(30)).burst(12);
         let mut bucket = Bucket::new(quota.validate().unwrap(), self.now + AHEAD);

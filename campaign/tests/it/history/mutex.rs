@@ -13,7 +13,7 @@ fn scribe() -> Scribe {
 fn one_after_the_other_is_right() {
     let mut scribe = scribe();
     scribe.held(1, 5, [0, 10, 100, 120]);
-    // Granted in the µs in which the other began to give it up.
+    // Granted in the same µs in which the other holder began its release.
     scribe.held(2, 6, [50, 100, 200, 220]);
     scribe.is_right();
 }
@@ -61,7 +61,7 @@ fn m1_a_belief_ends_at_the_deadline() {
     scribe.granted(10, 1, 5);
     scribe.held(2, 6, [50, 10 + BELIEF, 2_000_000, 2_000_001]);
     scribe.is_right();
-    // Unless it was renewed.
+    // Except if it was renewed.
     scribe.event(500_000, 1, What::Renewed { deadline: 500_000 + BELIEF });
     scribe.breaks(&[Rule::TwoHolders]);
 }
@@ -129,7 +129,7 @@ fn m8_a_forced_release_takes_the_name_away() {
     scribe.event(700, 3, What::Answered);
     scribe.held(2, 6, [50, 600, 2_000, 2_001]);
     scribe.is_right();
-    // What was asked for later is nobody's to take.
+    // A hold that was requested after the fault cannot have been taken away.
     scribe.held(4, 7, [3_000, 3_100, 4_000, 4_001]);
     scribe.held(5, 8, [3_000, 3_500, 4_000, 4_001]);
     scribe.breaks(&[Rule::TwoHolders]);
@@ -266,7 +266,7 @@ fn m9_writes_in_the_order_of_tokens_are_right() {
     scribe.granted(10, 1, 5);
     scribe.wrote(20, 30, 1, 5, 1);
     scribe.wrote(30, 40, 1, 5, 3);
-    // Past its deadline the older holder may write until the newer one has.
+    // After its deadline, the older holder may write until the newer one has written.
     scribe.held(2, 6, [0, 1_000_000, 1_500_000, 1_500_001]);
     scribe.wrote(1_000_100, 1_000_200, 1, 5, 4);
     scribe.wrote(1_000_050, 1_000_300, 2, 6, 7);
@@ -296,7 +296,7 @@ fn m9_the_rightful_holder_is_not_refused() {
     scribe.held(1, 5, [0, 10, 100, 120]);
     scribe.acquire(0, 2);
     scribe.granted(200, 2, 6);
-    // Begun before the grant, or ended after the deadline: the resource may say what it likes.
+    // Begun before the grant, or ended after the deadline: the resource may take or refuse the write.
     scribe.write_refused(190, 300, 2, 6);
     scribe.write_refused(300, 200 + BELIEF, 2, 6);
     scribe.is_right();

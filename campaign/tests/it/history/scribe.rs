@@ -1,4 +1,4 @@
-//! Histories by hand.
+//! Writes histories by hand.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use stanchion_core::{DecidedBy, ErrorKind, FencingToken, Kind, Name, Quota, Tick
 
 /// The lease of all holds, in µs.
 pub(crate) const TTL: u64 = 1_000_000;
-/// How long a grant at `at` is believed without renewal, as if it had been asked for at that time.
+/// How long a holder believes in a grant without renewal, if the call was invoked at the time of the grant.
 pub(crate) const BELIEF: u64 = 940_000;
 /// The worker that is the nemesis.
 pub(crate) const NEMESIS: u32 = u32::MAX;
@@ -19,7 +19,7 @@ pub(crate) struct Scribe {
 }
 
 impl Scribe {
-    /// Workers 1 to 9 run from the start.
+    /// Creates a history in which workers 1 to 9 run from the start.
     pub(crate) fn new(kind: Kind) -> Self {
         let object = ObjectId::new(kind, Name::new("a name of 100%").unwrap());
         let mut scribe = Self { object, events: Vec::new() };
@@ -40,12 +40,12 @@ impl Scribe {
         self.events.push(Event::new(to, NEMESIS, 0, fault, What::FaultEnded));
     }
 
-    /// The machine stood still, up to then.
+    /// Records that the machine was stalled until `at`.
     pub(crate) fn stood_still(&mut self, at: u64, length: u64) {
         self.events.push(Event::new(at, NEMESIS, 0, 0, What::StoodStill { length }));
     }
 
-    /// Operation `op` is worker `op % 10`'s.
+    /// Records an event. Operation `op` belongs to worker `op % 10`.
     pub(crate) fn event(&mut self, at: u64, op: u64, what: What) {
         let worker = u32::try_from(op % 10).unwrap();
         self.events.push(Event::new(at, worker, 0, op, what).of(self.object.clone()));
@@ -77,7 +77,7 @@ impl Scribe {
         self.event(to, op, What::Released);
     }
 
-    /// A hold from its invocation to its release.
+    /// Records a hold from its invocation to its release.
     pub(crate) fn held(&mut self, op: u64, token: u64, times: [u64; 4]) {
         self.acquire(times[0], op);
         self.granted(times[1], op, token);
@@ -97,7 +97,7 @@ impl Scribe {
         self.event(at, op, What::WriteRefused { began, token: self::token(token), ticket: ticket(op) });
     }
 
-    /// A call of a limiter, with the store's time or without.
+    /// Records a call of a limiter, with or without the store's time.
     pub(crate) fn took(
         &mut self,
         op: u64,
@@ -113,20 +113,20 @@ impl Scribe {
 
     pub(crate) fn report(&self) -> Report {
         let report = History::of(self.events.clone()).check();
-        // Whatever a test writes down is also a history of lines.
+        // The events of every test must also survive the line format.
         for event in &self.events {
             assert_eq!(event.to_string().parse(), Ok(event.clone()));
         }
         report
     }
 
-    /// Asserts that nothing is found.
+    /// Asserts that no violation is found.
     pub(crate) fn is_right(&self) {
         let report = self.report();
         assert!(report.is_clean(), "{report}");
     }
 
-    /// Asserts that exactly this is admitted, under a fault of this history.
+    /// Asserts that exactly these rules are admitted as broken, under a fault of this history.
     #[track_caller]
     pub(crate) fn admits(&self, rules: &[Rule]) {
         let report = self.report();
@@ -146,7 +146,7 @@ impl Scribe {
     }
 }
 
-/// Ten a second, at most 10 at once.
+/// Returns a quota of ten a second with a burst of ten.
 pub(crate) fn quota() -> Quota {
     Quota::per(10, Duration::from_secs(1))
 }

@@ -9,7 +9,7 @@ fn scribe() -> Scribe {
     Scribe::new(Kind::Semaphore)
 }
 
-/// A hold of that weight, of a semaphore of five.
+/// Records a hold of `weight` permits of a semaphore of five.
 fn held(scribe: &mut Scribe, op: u64, weight: u32, times: [u64; 4]) {
     scribe.acquire_of(times[0], op, weight, Some(5));
     scribe.granted_of(times[1], op, 100 + op, weight);
@@ -41,7 +41,7 @@ fn s6_after_a_resize_down_nothing_is_granted_until_enough_came_back() {
     let mut scribe = scribe();
     held(&mut scribe, 1, 4, [0, 10, 1_000, 1_010]);
     resize(&mut scribe, 9, 2, (100, 200));
-    // The holder keeps what it has; who asks meanwhile may have been first.
+    // The holder keeps its permits; a call that runs at the same time may have been granted before the resize.
     held(&mut scribe, 2, 1, [150, 300, 400, 410]);
     held(&mut scribe, 3, 2, [500, 1_020, 1_100, 1_110]);
     scribe.is_right();
@@ -57,7 +57,7 @@ fn s6_a_resize_up_counts_from_its_invocation_also_if_its_outcome_is_unknown() {
     held(&mut scribe, 1, 5, [0, 10, 1_000, 1_010]);
     held(&mut scribe, 2, 2, [0, 20, 1_000, 1_010]);
     scribe.is_right();
-    // Surely not done.
+    // The resize certainly failed.
     let failed = scribe.events.iter_mut().find(|event| matches!(event.what, What::Failed { .. })).unwrap();
     failed.what = What::Failed { error: ErrorKind::Unavailable };
     scribe.breaks(&[Rule::OverTheLimit]);
@@ -95,7 +95,7 @@ fn s4_an_acquire_of_unknown_outcome_may_be_out() {
     scribe.acquire_of(0, 1, 1, Some(5));
     scribe.fault(50, 3_000_000, Target::Worker(1), true);
     scribe.failed(100, 1, ErrorKind::Unknown);
-    // What it had sent can have arrived when the fault was over.
+    // Its request may have arrived when the fault was over.
     drained(&mut scribe, 4_000_000, 4);
     scribe.is_right();
     drained(&mut scribe, 4_600_000, 4);

@@ -45,7 +45,7 @@ fn w1_members_that_overlap_keep_a_wait() {
     add(&mut scribe, 2, (30, 100));
     scribe.released(100, 110, 1);
     wait(&mut scribe, 3, (50, 150), 1, 0);
-    // The second was granted in the µs in which the first began to end.
+    // The second member was granted in the same µs in which the first began to end.
     scribe.breaks(&[Rule::WaitedTooShort]);
 }
 

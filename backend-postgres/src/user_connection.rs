@@ -1,4 +1,4 @@
-//! A connection of the user's pool, on loan.
+//! A connection that is borrowed from the user's pool.
 
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgPool;
@@ -8,16 +8,19 @@ use tokio::runtime::Handle;
 
 use crate::error;
 
-/// A connection of the user's pool. Unless it is given back it is closed: its session may have a request under way.
-pub(crate) struct Given {
+/// A connection of the user's pool. Dropped without [`give_back`](Self::give_back), it is closed: its session may have
+/// a request under way.
+pub(crate) struct UserConnection {
     connection: Option<PoolConnection<Postgres>>,
-    /// The pool's own `Drop` needs a runtime, and ours may come where there is none.
+    /// The `Drop` of the pool's connection needs a runtime, and this one may be dropped outside of any.
     runtime: Handle,
 }
 
-impl Given {
+impl UserConnection {
+    /// Takes a connection from the pool.
+    ///
     /// # Errors
-    /// Why the pool has none. Nothing was sent.
+    /// The reason why the pool has no connection. Nothing was sent.
     pub(crate) async fn acquire(pool: &PgPool) -> Result<Self> {
         let connection =
             pool.acquire().await.map_err(|error| error::of_connect(error, "the pool's server"))?;
@@ -28,14 +31,14 @@ impl Given {
         self.connection.as_deref_mut()
     }
 
-    /// Gives it back to the pool.
+    /// Returns the connection to the pool.
     pub(crate) fn give_back(mut self) {
         let _runtime = self.runtime.enter();
         drop(self.connection.take());
     }
 }
 
-impl Drop for Given {
+impl Drop for UserConnection {
     fn drop(&mut self) {
         let _runtime = self.runtime.enter();
         drop(self.connection.take().map(PoolConnection::detach));

@@ -1,0 +1,61 @@
+//! How to use the library, by task.
+
+/// Locks: waiting, guards, and an operator's way to end a hold.
+pub mod locks {
+    #![doc = include_str!("locks.md")]
+}
+
+/// Choosing a TTL: what a lease's length decides.
+pub mod choosing_a_ttl {
+    #![doc = include_str!("choosing_a_ttl.md")]
+}
+
+/// Fencing: refusing the late write of a paused holder.
+pub mod fencing {
+    #![doc = include_str!("fencing.md")]
+}
+
+/// Semaphores: several holders at a time.
+pub mod semaphores {
+    #![doc = include_str!("semaphores.md")]
+}
+
+/// Wait groups: waiting until all work is done.
+pub mod wait_groups {
+    #![doc = include_str!("wait_groups.md")]
+}
+
+/// Limiters: keeping a rate.
+pub mod limiters {
+    #![doc = include_str!("limiters.md")]
+}
+
+/// Leader election by a mutex.
+pub mod leader_election {
+    #![doc = include_str!("leader_election.md")]
+}
+
+/// Testing code that uses a store.
+pub mod testing {
+    #![doc = include_str!("testing.md")]
+}
+
+/// Outages and faults: what was tested, and how long recovery takes.
+pub mod outages {
+    #![doc = include_str!("outages.md")]
+}
+
+/// Operating Redis.
+pub mod operating_redis {
+    #![doc = include_str!("operating_redis.md")]
+}
+
+/// Operating Postgres.
+pub mod operating_postgres {
+    #![doc = include_str!("operating_postgres.md")]
+}
+
+/// Writing a store of your own.
+pub mod writing_a_store {
+    #![doc = include_str!("writing_a_store.md")]
+}
