@@ -22,11 +22,20 @@ pub mod guide;
 
 pub use connect::connect;
 pub use stanchion_core::{
-    Capabilities, DecidedBy, Decision, Error, ErrorKind, Fenced, FencingToken, Hold, HoldOptions, Holder,
-    Inspection, HoldBackend, Kind, Limiter, LimiterOptions, Member, Mutex, MutexGuard, MutexMode, MutexOptions,
-    Name, OnMismatch, OutagePolicy, Outcome, Permit, Quota, Reservation, ReservationBackend, Result,
-    Semaphore, SemaphoreOptions, Store, Ticket, Ttl, WaitGroup, WaitGroupOptions,
+    Capabilities, DecidedBy, Decision, Error, ErrorKind, Fenced, FencingToken, HoldOptions, Holder, Inspection,
+    Kind, Limiter, LimiterOptions, Member, Mutex, MutexGuard, MutexMode, MutexOptions, OnMismatch,
+    OutagePolicy, Outcome, Permit, Quota, Reservation, Result, Semaphore, SemaphoreOptions, Store, Ticket,
+    WaitGroup, WaitGroupOptions,
 };
+
+/// The interface for authors of stores: the steps, the engine that drives them, and what guards are made of.
+///
+/// See [writing a store](guide::writing_a_store).
+pub mod spi {
+    pub use stanchion_core::{
+        Hold, HoldBackend, Name, ReservationBackend, Ttl, check_count, clock, engine, limiter, steps,
+    };
+}
 
 #[cfg(feature = "bloom")]
 pub use stanchion_core::{BloomFilter, BloomOptions, bloom};

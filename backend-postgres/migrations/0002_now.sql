@@ -1,6 +1,7 @@
--- now: this server's clock in microseconds since 1970, at the moment of the call, whenever the transaction began.
+-- now: returns this server's clock in µs since 1970, at the moment of the call, not at the beginning of the
+-- transaction.
 --
--- Read once in each step, after its locks are taken. O(1); takes no locks.
+-- Each step reads it once, after it has taken its locks. O(1); takes no locks.
 CREATE FUNCTION stanchion.now() RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
     SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint

@@ -1,5 +1,5 @@
--- enter: settings of a step, for its transaction: a lease that was told of is on the disk, and plans do not depend on how
--- full the tables happened to be when they were made.
+-- enter: sets the transaction of a step, so that its commit waits for the disk, and so that its plans do not depend on
+-- the size of the tables at the time of planning.
 --
 -- A connection that has these settings already saves the time. O(1); takes no locks.
 CREATE FUNCTION stanchion.enter() RETURNS void

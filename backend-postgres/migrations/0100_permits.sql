@@ -1,8 +1,8 @@
 -- The tables of mutexes in lease mode, semaphores and wait groups.
 --
--- Times are microseconds since 1970 by this server's clock; numbers stay below 2^53. Whoever changes anything that
--- belongs to an object holds the lock of its row in `objects`. Rows of known tickets are searched by ticket: where a
--- statement says `object + 0`, the planner must not take all rows of the object instead, however few it believes they are.
+-- Times are µs since 1970 by this server's clock; numbers stay below 2^53. A transaction that changes any row of an
+-- object holds the lock of the object's row in `objects`. Rows of known tickets are searched by ticket: `object + 0` in
+-- a condition keeps the planner from reading all rows of the object instead, even if it expects few of them.
 
 CREATE TABLE stanchion.objects (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -10,35 +10,36 @@ CREATE TABLE stanchion.objects (
     -- m: mutex, s: semaphore, w: wait group
     kind "char" NOT NULL,
     name text COLLATE "C" NOT NULL,
-    -- The limit; null where none was ever brought.
+    -- The limit; null if no request has brought one yet.
     lim bigint,
     -- The last fencing token.
     token bigint NOT NULL DEFAULT 0,
-    -- The weight of the recorded holds.
+    -- Sum of the weights of the recorded holds.
     used bigint NOT NULL DEFAULT 0,
-    -- How many wait.
+    -- Number of waiters.
     waiting bigint NOT NULL DEFAULT 0,
-    -- No recorded hold expires before.
+    -- Lower bound of the expiry of all recorded holds.
     next bigint NOT NULL DEFAULT 9007199254740992,
     -- When a hold ended last.
     touched bigint NOT NULL DEFAULT 0,
-    -- No tombstone lasts longer.
-    buried bigint NOT NULL DEFAULT 0,
+    -- Upper bound of the expiry of all tombstones.
+    tombstones_until bigint NOT NULL DEFAULT 0,
     -- The last arrival number.
     arrival bigint NOT NULL DEFAULT 0,
-    -- Upper bounds of the leases and weights of those who wait.
+    -- Upper bounds of the leases and weights of the waiters.
     longest bigint NOT NULL DEFAULT 0,
     heaviest bigint NOT NULL DEFAULT 0,
-    -- How many of them were silent at the last full count, and when that was.
+    -- Number of silent waiters at the last full count, and the time of that count.
     dead bigint NOT NULL DEFAULT 0,
     swept bigint NOT NULL DEFAULT 0,
-    -- Names the life of this row.
+    -- When the row was made, which identifies this life of the object.
     born bigint NOT NULL,
-    -- When the row may be swept.
+    -- When the sweep may remove the row.
     expires bigint NOT NULL,
-    -- Of wait groups: the number of the open generation or of the last one, how its members ended so far, the outcomes
-    -- of the last 16 ended ones in order, and the sum of those before. An outcome is: finished, abandoned, expired, and 1,
-    -- or 0 for a generation of cancelled members only, which repeats the one before and is not summed.
+    -- Of wait groups: the number of the open generation, or of the last one; how its members ended so far; the outcomes
+    -- of the last 16 ended generations, in order; the sum of the outcomes before them. An outcome is four numbers:
+    -- finished, abandoned, expired, and 1. The last one is 0 for a generation of cancelled members only: it repeats the
+    -- outcome before it, and is not part of the sum.
     generation bigint NOT NULL DEFAULT 0,
     finished bigint NOT NULL DEFAULT 0,
     abandoned bigint NOT NULL DEFAULT 0,
@@ -48,8 +49,8 @@ CREATE TABLE stanchion.objects (
     UNIQUE (namespace, kind, name)
 ) WITH (fillfactor = 50);
 
--- For the sweep alone, whose condition says so: the planner of a young database takes any two indexes that begin with the
--- namespace for equally good, and this one leads to a name past all others.
+-- For the sweep only, whose statement repeats the condition. Without it, the planner of a young database would rate
+-- this index as high as the one by name, although a search for a name by this index reads all others.
 CREATE INDEX objects_expires ON stanchion.objects (namespace, expires) WHERE expires >= 0;
 
 CREATE TABLE stanchion.holds (
@@ -65,8 +66,8 @@ CREATE TABLE stanchion.holds (
 
 CREATE INDEX holds_expiry ON stanchion.holds (object, expiry);
 
--- A ticket that was cancelled or released: its acquire is refused until then. `call` names the call that left it, where
--- a retry of that call has to know.
+-- Tickets that were cancelled or released: their acquire is refused until `expiry`. `call` names the call that left the
+-- tombstone, if a retry of that call has to recognise it.
 CREATE TABLE stanchion.tombstones (
     object bigint NOT NULL,
     ticket uuid NOT NULL,
@@ -89,8 +90,8 @@ CREATE TABLE stanchion.waiters (
     UNIQUE (ticket, object)
 );
 
--- Processes that wait: when they were heard last, negative once judged dead, and until when that is worth knowing.
--- A crash of the server empties this table; see `grace`.
+-- Processes with waiters. `heard` is the time of their last sign of life, negative once the process was judged dead;
+-- the row is needed until `kept`. A crash of the server empties this table; see `grace`.
 CREATE UNLOGGED TABLE stanchion.processes (
     namespace text COLLATE "C" NOT NULL,
     process uuid NOT NULL,
@@ -99,14 +100,14 @@ CREATE UNLOGGED TABLE stanchion.processes (
     PRIMARY KEY (namespace, process)
 ) WITH (fillfactor = 50);
 
--- When the last grace began, in which nobody is judged dead; 0 for none yet. A namespace with waiters and without its row
--- has lost `processes` too.
+-- When the last grace period began, in which no process is judged dead; 0 if there was none yet. A namespace that has
+-- waiters but no row here has lost its rows in `processes`, too.
 CREATE UNLOGGED TABLE stanchion.grace (
     namespace text COLLATE "C" PRIMARY KEY,
     started bigint NOT NULL
 );
 
--- Who waits for the end of a wait group's open generation. Noted anew while they do.
+-- Processes that wait for the end of a wait group's open generation. They renew `noted` while they wait.
 CREATE UNLOGGED TABLE stanchion.watchers (
     object bigint NOT NULL,
     process uuid NOT NULL,

@@ -1,6 +1,6 @@
 -- claim: locks an object's row and returns its newest version.
 --
--- p_tokens  the retention of tokens: a missing row is made. Null: it is not, and what is returned is null.
+-- p_tokens  the retention of tokens; a missing row is made. If it is null, no row is made, and a missing row is null.
 -- Locks     the row. A step claims all its objects in the order of kind and name, before any other lock.
 -- O(log objects). A retry finds the row.
 CREATE FUNCTION stanchion.claim(p_namespace text, p_kind text, p_name text, p_tokens bigint)

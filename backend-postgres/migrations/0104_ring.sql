@@ -1,7 +1,7 @@
--- ring: sends hints to a process, when the transaction commits.
+-- ring: sends hints to a process when the transaction commits.
 --
--- A payload is bounded: 32 digits and a comma for each ticket. O(tickets); takes no locks here, one of all notifying
--- transactions while they commit.
+-- The length of a payload is bounded: a ticket takes 32 digits and a comma. O(tickets). Takes no locks here; at the
+-- commit, the one lock of all transactions that notify.
 CREATE FUNCTION stanchion.ring(p_process uuid, p_tickets uuid[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

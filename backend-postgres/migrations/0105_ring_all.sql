@@ -1,4 +1,4 @@
--- ring_all: sends hints to the processes of tickets, one message for each process. O(tickets · log processes).
+-- ring_all: sends hints to the processes of tickets, one message to each process. O(tickets · log processes).
 CREATE FUNCTION stanchion.ring_all(p_processes uuid[], p_tickets uuid[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,6 +1,7 @@
--- settle: ends the open generation of a wait group whose last member ended, and tells those who wait for that.
+-- settle: ends the open generation of a wait group whose last member ended, and sends hints to the processes that wait
+-- for its end.
 --
--- Returns the row as it is to be saved. Locks: none but the watchers' of this object. O(watchers).
+-- Returns the row for `save`. Locks: only the rows of this object's watchers. O(watchers).
 CREATE FUNCTION stanchion.settle(o stanchion.objects) RETURNS stanchion.objects
 LANGUAGE plpgsql AS $$
 DECLARE

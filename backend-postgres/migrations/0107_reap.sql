@@ -1,6 +1,6 @@
--- reap: takes out the holds that have expired; afterwards every recorded hold is live.
+-- reap: removes the expired holds of an object. Afterwards every recorded hold is live.
 --
--- Returns the row as it is to be saved. The caller has claimed it. O(expired · log holds).
+-- Returns the row for `save`. The caller has claimed the object. O(expired · log holds).
 CREATE FUNCTION stanchion.reap(o stanchion.objects, p_now bigint) RETURNS stanchion.objects
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,13 +1,14 @@
--- judge: what is known of the liveness of a namespace's processes: {when the last grace began, before when whoever was
--- silent has been marked just now}.
+-- judge: decides which processes of a namespace are dead. Returns {the beginning of the last grace period, a time t};
+-- processes that were silent since before t have just been marked dead.
 --
--- Waiting processes are heard three times a second. If nobody was for 0.6 s, it was not they who were silent: the server
--- may have been stalled or restarted, and a grace of 2 s begins in which nobody is judged dead. Who was silent all through
--- an earlier grace has had his and is marked by a negative time, so that the dead alone start no other. After a crash the
--- tables that know are empty: a grace begins.
+-- Waiting processes are heard three times a second. If none was heard for 0.6 s, the reason may be the server: it may
+-- have been stalled or restarted. So a grace period of 2 s begins, in which no process is judged dead. Processes that
+-- were silent for a whole grace period are marked dead by a negative time, so that they alone cannot start another one.
+-- After a crash the unlogged tables are empty: a grace period begins.
 --
--- Locks  rows of other processes and of `grace`, never waiting for them. Where another transaction has that of `grace`, it
---        begins one right now. Only the first row of a namespace is waited for, before any row in `processes`.
+-- Locks  rows of other processes and of `grace`, and waits for none of them. If another transaction has locked the row
+--        of `grace`, that one begins a grace period right now. Only the insert of a namespace's first row may wait,
+--        before any row in `processes` is locked.
 -- O(processes of the namespace).
 CREATE FUNCTION stanchion.judge(p_namespace text, p_now bigint) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
@@ -34,7 +35,7 @@ BEGIN
         RETURN ARRAY[start, 0];
     END IF;
     before := start;
-    -- After a step back of the clock what lies ahead counts as now.
+    -- After a step back of the clock, times in the future count as now.
     IF start > p_now THEN
         start := 0;
     END IF;

@@ -1,5 +1,5 @@
--- front: the arrival numbers of the first live waiters whom the limit allows, p_count at most, in order. Removes whoever
--- is lost on the way, and tells how many.
+-- front: returns the arrival numbers of the first live waiters that are not larger than the limit, at most p_count, in
+-- order. Removes the lost waiters before them, and returns their number.
 --
 -- O(log waiters + waiters passed over).
 CREATE FUNCTION stanchion.front(
@@ -16,7 +16,7 @@ BEGIN
     line := '{}';
     LOOP
         seen := 0;
-        FOR w IN SELECT q.* FROM stanchion.walk(o.namespace, o.id, p_now, p_asking, behind, chunk) q LOOP
+        FOR w IN SELECT q.* FROM stanchion.each_waiter(o.namespace, o.id, p_now, p_asking, behind, chunk) q LOOP
             seen := seen + 1;
             behind := w.arrival;
             IF w.lost THEN

@@ -1,6 +1,6 @@
--- census: counts the silent among the waiters of an object. Removes whoever is lost, and tells how many.
+-- census: counts the silent waiters of an object. Removes the lost ones, and returns their number.
 --
--- O(waiters): asked for at most once a second.
+-- O(waiters): called at most once a second.
 CREATE FUNCTION stanchion.census(
     o stanchion.objects, p_now bigint, p_asking uuid, OUT dead bigint, OUT gone bigint
 )
@@ -10,7 +10,7 @@ DECLARE
 BEGIN
     SELECT array_agg(q.arrival) FILTER (WHERE q.lost), count(*) FILTER (WHERE q.till <= p_now AND NOT q.lost)
     INTO lost, dead
-    FROM stanchion.walk(o.namespace, o.id, p_now, p_asking, 0, NULL) q;
+    FROM stanchion.each_waiter(o.namespace, o.id, p_now, p_asking, 0, NULL) q;
     gone := coalesce(cardinality(lost), 0);
     IF gone > 0 THEN
         DELETE FROM stanchion.waiters q WHERE q.object = o.id AND q.arrival = ANY (lost);

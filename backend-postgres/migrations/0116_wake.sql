@@ -1,4 +1,4 @@
--- wake: sends hints to those whose turn it is. Returns the row as it is to be saved. Complexity: see `turn`.
+-- wake: sends hints to the waiters that `next_grants` finds. Returns the row for `save`. Complexity: see there.
 CREATE FUNCTION stanchion.wake(o stanchion.objects, p_now bigint, p_asking uuid) RETURNS stanchion.objects
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -7,7 +7,7 @@ BEGIN
     IF o.waiting = 0 OR o.lim IS NULL THEN
         RETURN o;
     END IF;
-    SELECT t.* INTO found FROM stanchion.turn(o, p_now, p_asking, NULL, true) t;
+    SELECT t.* INTO found FROM stanchion.next_grants(o, p_now, p_asking, NULL, true) t;
     o.heaviest := found.heaviest;
     IF found.gone > 0 THEN
         o.waiting := o.waiting - found.gone;

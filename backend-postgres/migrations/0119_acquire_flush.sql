@@ -1,6 +1,7 @@
--- acquire_flush: writes what became of the entries of `acquire_each`.
+-- acquire_flush: writes the results of `acquire_each`.
 --
--- p_granted, p_joined, p_renewed  numbers of entries; p_left  arrival numbers of those who leave the queue. O(entries).
+-- p_granted, p_joined, p_renewed  numbers of entries;  p_left  arrival numbers of waiters that leave the queue
+-- O(entries).
 CREATE FUNCTION stanchion.acquire_flush(
     p_object bigint, p_now bigint, p_process uuid, p_tickets uuid[], p_weights bigint[], p_leases bigint[],
     p_granted integer[], p_tokens bigint[], p_labels text[], p_joined integer[], p_arrivals bigint[],

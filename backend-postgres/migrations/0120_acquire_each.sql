@@ -1,9 +1,9 @@
--- acquire_each: carries out the entries of one object, one after the other, where they cannot all be granted at once.
+-- acquire_each: executes the entries of one object one after the other, if they cannot all be granted at once.
 --
--- Their tickets are distinct. What was there on them is read with one statement for each table, and what becomes of them is
+-- Their tickets are distinct. The rows of the tickets are read with one statement for each table. The results are
 -- written together: before a look at the queue, and at the end. Arguments as in `acquire`.
 -- codes, tokens, limits, births  the answers
--- woken, leased                  whether somebody may fit now, and the longest lease that was set
+-- woken, leased                  whether a waiter may fit now, and the longest lease that was set
 -- O(entries · log holds); with a queue O(log waiters + waiters passed over).
 CREATE FUNCTION stanchion.acquire_each(
     INOUT o stanchion.objects, p_now bigint, p_process uuid, p_state bigint,
@@ -17,10 +17,10 @@ DECLARE
     size CONSTANT integer := cardinality(p_tickets);
     pause CONSTANT bigint := 1000000;
     held bigint[] := array_fill(NULL::bigint, ARRAY[size]);
-    tombs boolean[] := array_fill(false, ARRAY[size]);
+    has_tombstone boolean[] := array_fill(false, ARRAY[size]);
     places bigint[] := array_fill(NULL::bigint, ARRAY[size]);
     placed integer := 0;
-    -- The live waiters in order, cut behind one more than may leave, of whom `at` is the first now; null if not known.
+    -- The live waiters in order, at most one more than may leave; null if unknown. `at` is the index of the first one.
     line bigint[];
     at integer := 1;
     heard boolean := false;
@@ -31,7 +31,7 @@ DECLARE
     gone bigint;
     fresh boolean;
     front boolean;
-    -- What is still to be written, by the entries' numbers.
+    -- The results to write, by the numbers of the entries.
     granted integer[] := '{}';
     joined integer[] := '{}';
     renewed integer[] := '{}';
@@ -51,10 +51,10 @@ BEGIN
             held[r.k] := r.token;
         END LOOP;
     END IF;
-    IF o.buried > p_now THEN
+    IF o.tombstones_until > p_now THEN
         FOR r IN SELECT array_position(p_tickets, t.ticket) AS k FROM stanchion.tombstones t
                  WHERE t.object + 0 = o.id AND t.ticket = ANY (p_tickets) AND t.expiry > p_now LOOP
-            tombs[r.k] := true;
+            has_tombstone[r.k] := true;
         END LOOP;
     END IF;
     IF o.waiting > 0 THEN
@@ -65,7 +65,7 @@ BEGIN
         END LOOP;
     END IF;
     FOR k IN 1 .. size LOOP
-        IF tombs[k] THEN
+        IF has_tombstone[k] THEN
             codes[k] := 2;
             CONTINUE;
         END IF;
@@ -79,7 +79,7 @@ BEGIN
         END IF;
         place := places[k];
         weight := p_weights[k];
-        -- Of a queue of the dead alone nothing may be left.
+        -- A queue of dead waiters only may be empty after a census.
         IF o.waiting > 0 AND o.used = 0 AND p_now - o.touched > p_state AND NOT counted THEN
             counted := true;
             SELECT c.* INTO r FROM stanchion.census(o, p_now, p_process) c;
@@ -91,7 +91,7 @@ BEGIN
         IF fresh THEN
             lim := p_limits[k];
         ELSIF place IS NULL AND lim <> p_limits[k] THEN
-            -- A ticket that queues already was compared when it joined.
+            -- A ticket in the queue was compared when it joined.
             IF p_checks[k] = 'r' THEN
                 codes[k] := 3;
                 limits[k] := lim;
@@ -142,7 +142,7 @@ BEGIN
             births[k] := o.born;
             IF NOT heard THEN
                 heard := true;
-                PERFORM stanchion.hear(o.namespace, p_process, p_now,
+                PERFORM stanchion.mark_live(o.namespace, p_process, p_now,
                     (SELECT max(l.lease) FROM unnest(p_leases) l (lease)) + p_state);
             END IF;
             IF place IS NULL THEN
@@ -164,7 +164,7 @@ BEGIN
                 o.arrival := o.arrival + 1;
                 arrivals[k] := o.arrival;
                 joined := joined || k;
-                -- A line that was cut cannot run out: only tickets of this batch leave it.
+                -- A line that was cut does not become empty: only tickets of this batch leave it.
                 IF cardinality(line) <= placed THEN
                     line := line || o.arrival;
                 END IF;

@@ -1,17 +1,16 @@
--- acquire: grants, queues or refuses, first come, first served among the live.
+-- acquire: grants, queues or refuses requests; first come, first served among live waiters.
 --
--- p_tokens, p_state  the retention of tokens and of the rest
--- p_kinds, p_names   the objects in the order of kind and name, each with the next p_counts of the entries below; their
---                    tickets are distinct (an object stands twice where one occurs twice)
+-- p_tokens, p_state  the retention of tokens, and of other state
+-- p_kinds, p_names   the objects in the order of kind and name, each with the next p_counts of the entries below; the
+--                    tickets of an object are distinct (if one occurs twice, the object is listed twice)
 -- p_checks           r: refuse another limit, a: adopt or follow, p: replace
 -- p_queue, p_bounds  whether to queue, and the bound of the queue or null
 -- codes              0 granted: token, limit, born (of a wait group)
 --                    1 waiting: limit, born; born is 0 if not queued   2 cancelled before
 --                    3 limits differ: limit   4 too large: limit   5 the queue is at its bound
--- Locks     the objects, in order; then see `hear`.
+-- Locks     the objects, in order; then see `mark_live`.
 -- O(entries · log holds); with a queue O(log waiters + waiters passed over).
--- Retry     the ticket names the acquisition: one that holds gets its lease anew and the same token, one that queues
---           keeps its place.
+-- Retry     the ticket names the acquisition: a hold gets its lease anew and keeps its token, a waiter keeps its place.
 CREATE FUNCTION stanchion.acquire(
     p_namespace text, p_process uuid, p_tokens bigint, p_state bigint,
     p_kinds text[], p_names text[], p_counts integer[],
@@ -85,10 +84,10 @@ BEGIN
         IF o.waiting = 0 AND o.used + total <= lim AND (lim = ALL (limited) OR 'a' = ALL (checks))
             AND NOT (o.used > 0 AND EXISTS (
                 SELECT FROM stanchion.holds h WHERE h.object + 0 = o.id AND h.ticket = ANY (tickets)))
-            AND NOT (o.buried > clock AND EXISTS (
+            AND NOT (o.tombstones_until > clock AND EXISTS (
                 SELECT FROM stanchion.tombstones t WHERE t.object + 0 = o.id AND t.ticket = ANY (tickets)))
         THEN
-            -- All are granted, and nothing was there on any of them.
+            -- All entries are granted; none of their tickets has a row.
             IF o.kind = 'w' AND o.used = 0 THEN
                 o.generation := o.generation + 1;
             END IF;

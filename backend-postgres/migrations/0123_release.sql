@@ -1,22 +1,23 @@
--- release: ends holds and wakes whom that lets in.
+-- release: ends holds, and wakes the waiters that fit then.
 --
 -- p_kinds, p_names, p_counts  as in `acquire`
--- p_tombs     how long a tombstone stays, 0 for none
--- p_finished  how a member ends: finished, or abandoned
--- p_calls     the call whose tombstone it is, or null
--- kept        the numbers of the entries whose hold was there; the others were gone
--- Locks       the objects, in order. O(entries · log holds); with a queue O(log waiters + waiters passed over or woken).
--- Retry       finds the hold gone and changes nothing but the tombstone's time. With a call it finds the tombstone that
---             the call left and gives the same answer.
+-- p_tombstones  how long a tombstone stays, 0 for none
+-- p_finished    how a member ends: finished, or abandoned
+-- p_calls       the call that leaves the tombstone, or null
+-- kept          the numbers of the entries whose hold was there
+-- Locks         the objects, in order. O(entries · log holds); with a queue O(log waiters + waiters passed over or
+--               woken).
+-- Retry         finds no hold and changes only the time of the tombstone. With a call, it finds the tombstone of that
+--               call and gives the same answer.
 CREATE FUNCTION stanchion.release(
     p_namespace text, p_tokens bigint, p_kinds text[], p_names text[], p_counts integer[],
-    p_tickets uuid[], p_tombs bigint[], p_finished boolean[], p_calls uuid[], OUT kept integer[]
+    p_tickets uuid[], p_tombstones bigint[], p_finished boolean[], p_calls uuid[], OUT kept integer[]
 )
 LANGUAGE plpgsql AS $$
 DECLARE
     count CONSTANT integer := cardinality(p_names);
-    -- Without a row there is nothing to end.
-    burying CONSTANT boolean := 0 < ANY (p_tombs);
+    -- Without tombstones, a missing row of an object is not made: it has no holds to end.
+    leaves_tombstones CONSTANT boolean := 0 < ANY (p_tombstones);
     claimed stanchion.objects[];
     o stanchion.objects;
     clock bigint;
@@ -24,7 +25,7 @@ DECLARE
     first integer := 1;
     last integer;
     tickets uuid[] := p_tickets;
-    tombs bigint[];
+    times bigint[];
     finished boolean[];
     calls uuid[];
     found integer[];
@@ -35,7 +36,8 @@ DECLARE
 BEGIN
     PERFORM stanchion.enter();
     FOR i IN 1 .. count LOOP
-        claimed[i] := stanchion.claim(p_namespace, p_kinds[i], p_names[i], CASE WHEN burying THEN p_tokens END);
+        claimed[i] := stanchion.claim(
+            p_namespace, p_kinds[i], p_names[i], CASE WHEN leaves_tombstones THEN p_tokens END);
     END LOOP;
     clock := stanchion.now();
     kept := '{}';
@@ -62,18 +64,18 @@ BEGIN
             INTO found, freed, done FROM ended e;
             longest := 0;
             told := found;
-            IF burying THEN
-                tombs := p_tombs[first:last];
+            IF leaves_tombstones THEN
+                times := p_tombstones[first:last];
                 calls := p_calls[first:last];
                 SELECT told || coalesce(array_agg(b.k), '{}') INTO told
                 FROM (SELECT array_position(tickets, t.ticket) AS k, t.call FROM stanchion.tombstones t
                       WHERE t.object + 0 = o.id AND t.ticket = ANY (tickets) AND t.expiry > clock) b
                 WHERE b.call = calls[b.k] AND b.k <> ALL (found);
-                longest := stanchion.bury(o.id, clock,
+                longest := stanchion.leave_tombstones(o.id, clock,
                     ARRAY(SELECT CASE WHEN e.call IS NULL OR e.k = ANY (found) THEN e.ticket END
                           FROM unnest(tickets, calls) WITH ORDINALITY e (ticket, call, k) ORDER BY e.k),
-                    tombs, calls);
-                o.buried := greatest(o.buried, clock + longest);
+                    times, calls);
+                o.tombstones_until := greatest(o.tombstones_until, clock + longest);
             END IF;
             kept := kept || ARRAY(SELECT e.k + first - 1 FROM unnest(told) e (k));
             IF freed > 0 THEN

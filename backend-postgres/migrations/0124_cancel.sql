@@ -1,11 +1,11 @@
--- cancel: withdraws acquisitions, whatever became of them.
+-- cancel: withdraws acquisitions in every state.
 --
--- A hold is ended, a place in the queue given up, and a tombstone left in every case: a copy of the acquire that a retry
--- overtook may still be under way. A cancelled member of a wait group counts as none.
+-- It ends the hold, removes the waiter, and always leaves a tombstone: a copy of the acquire that a retry overtook may
+-- still be under way. A cancelled member of a wait group is not counted in the outcome.
 --
 -- p_kinds, p_names, p_counts  as in `acquire`;  p_leases  how long the tombstones stay
 -- Locks     the objects, in order. O(entries · (log holds + log waiters)).
--- Retry     changes nothing but the tombstones' times.
+-- Retry     changes only the times of the tombstones.
 CREATE FUNCTION stanchion.cancel(
     p_namespace text, p_tokens bigint, p_kinds text[], p_names text[], p_counts integer[],
     p_tickets uuid[], p_leases bigint[]
@@ -57,8 +57,8 @@ BEGIN
             GET DIAGNOSTICS gone = ROW_COUNT;
             o.waiting := o.waiting - gone;
         END IF;
-        longest := stanchion.bury(o.id, clock, tickets, p_leases[first:last], NULL);
-        o.buried := greatest(o.buried, clock + longest);
+        longest := stanchion.leave_tombstones(o.id, clock, tickets, p_leases[first:last], NULL);
+        o.tombstones_until := greatest(o.tombstones_until, clock + longest);
         IF o.used < before OR gone > 0 THEN
             o := stanchion.wake(o, clock, NULL);
         END IF;

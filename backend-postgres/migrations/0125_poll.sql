@@ -1,10 +1,11 @@
--- poll: says that the process's waiters live, and asks whose turn it is.
+-- poll: marks the calling process as live, and returns which of its waiters can be granted next.
 --
 -- p_kinds, p_names  the objects in the order of kind and name
--- births    when each record was made, 0 for none
--- nexts     in how long the next hold or the liveness of another's waiter in front ends (-1: neither)
--- ready, counts  the process's waiters whose turn it is, those of each object behind each other, and how many of each
--- Locks     the objects, in order; then see `hear`. O(log waiters + waiters passed over or served) for each object.
+-- births    when each record was made; 0 if there is none
+-- nexts     time until the next hold ends, or the liveness of a waiter of another process in front (-1: neither)
+-- ready, counts  the tickets of the process's waiters that can be granted next, object by object, and their numbers
+-- Locks     the objects, in order; then see `mark_live`. O(log waiters + waiters passed over or served) for each
+--           object.
 -- Retry     asks again.
 CREATE FUNCTION stanchion.poll(
     p_namespace text, p_process uuid, p_tokens bigint, p_state bigint, p_kinds text[], p_names text[],
@@ -28,7 +29,7 @@ BEGIN
         longest := greatest(longest, o.longest);
     END LOOP;
     clock := stanchion.now();
-    PERFORM stanchion.hear(p_namespace, p_process, clock, longest + p_state);
+    PERFORM stanchion.mark_live(p_namespace, p_process, clock, longest + p_state);
     births := '{}';
     nexts := '{}';
     counts := '{}';
@@ -47,7 +48,7 @@ BEGIN
         IF o.next <= clock THEN
             o := stanchion.reap(o, clock);
         END IF;
-        SELECT t.* INTO found FROM stanchion.turn(o, clock, p_process, p_process, o.used < before.used) t;
+        SELECT t.* INTO found FROM stanchion.next_grants(o, clock, p_process, p_process, o.used < before.used) t;
         o.heaviest := found.heaviest;
         IF found.gone > 0 THEN
             o.waiting := o.waiting - found.gone;

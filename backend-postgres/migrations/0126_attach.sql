@@ -1,9 +1,9 @@
--- attach: takes a detached hold over under another ticket. Token, weight and time of grant are kept.
+-- attach: moves a detached hold to another ticket. The token, the weight and the time of the grant stay.
 --
--- p_label   null to keep the hold's own
+-- p_label   the new label; null keeps the label of the hold
 -- token     null if the hold is gone;  born: of a wait group
 -- Locks     the object. O(log holds).
--- Retry     finds the hold under the new ticket and gives the same answer with the lease anew.
+-- Retry     finds the hold under the new ticket, sets its lease anew, and gives the same answer.
 CREATE FUNCTION stanchion.attach(
     p_namespace text, p_tokens bigint, p_kind text, p_name text, p_from uuid, p_to uuid, p_lease bigint, p_label text,
     OUT token bigint, OUT weight bigint, OUT born bigint
@@ -26,7 +26,7 @@ BEGIN
     IF o.next <= clock THEN
         o := stanchion.reap(o, clock);
     END IF;
-    IF o.buried <= clock OR NOT EXISTS (
+    IF o.tombstones_until <= clock OR NOT EXISTS (
         SELECT FROM stanchion.tombstones t WHERE t.object + 0 = o.id AND t.ticket = p_to AND t.expiry > clock)
     THEN
         UPDATE stanchion.holds h SET expiry = clock + p_lease
@@ -40,9 +40,9 @@ BEGIN
             WHERE h.object + 0 = o.id AND h.ticket = p_from
             RETURNING h.token, h.weight INTO token, weight;
             IF token IS NOT NULL THEN
-                longest := stanchion.bury(o.id, clock, ARRAY[p_from], ARRAY[greatest(p_lease, left_over)],
+                longest := stanchion.leave_tombstones(o.id, clock, ARRAY[p_from], ARRAY[greatest(p_lease, left_over)],
                     NULL);
-                o.buried := greatest(o.buried, clock + longest);
+                o.tombstones_until := greatest(o.tombstones_until, clock + longest);
             END IF;
         END IF;
     END IF;

@@ -1,8 +1,8 @@
--- inspect: the state of an object at one instant, without a lock: one statement sees one state.
+-- inspect: returns the state of an object at one instant, without a lock: one statement sees one state.
 --
--- clock, lim, waiting  now, the limit (null if none is in force), and how many wait
+-- clock, lim, waiting  the time, the limit (null if none is in force), and the number of waiters
 -- tickets, …           the holds in the order of their grants
--- No row where there is no record. O(holds). Retry: asks again.
+-- Returns no row if there is no record. O(holds). Retry: asks again.
 CREATE FUNCTION stanchion.inspect(p_namespace text, p_state bigint, p_kind text, p_name text)
 RETURNS TABLE (
     clock bigint, lim bigint, waiting bigint, tickets uuid[], tokens bigint[], weights bigint[], granted bigint[],

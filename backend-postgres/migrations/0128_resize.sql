@@ -1,6 +1,6 @@
--- resize: sets the limit for everybody; wakes those who fit now and tells those who never will.
+-- resize: sets the limit for all callers. Sends hints to waiters that fit now, and to waiters that are too large now.
 --
--- Locks     the object. O(1); O(waiters) where one is larger than the limit.
+-- Locks     the object. O(1); O(waiters) if one is larger than the limit.
 -- Retry     sets the same limit.
 CREATE FUNCTION stanchion.resize(p_namespace text, p_tokens bigint, p_kind text, p_name text, p_limit bigint)
 RETURNS void
@@ -16,7 +16,7 @@ BEGIN
         o := stanchion.reap(o, clock);
     END IF;
     o.lim := p_limit;
-    -- Without a hold the retention of the limit counts from now.
+    -- If there is no hold, the retention of the limit begins now.
     o.touched := clock;
     o := stanchion.wake(o, clock, NULL);
     PERFORM stanchion.save(o, true, clock, 0, p_tokens);

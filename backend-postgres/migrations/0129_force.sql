@@ -1,9 +1,10 @@
--- force: frees holds, whoever has them, wakes whom that lets in, and tells how many were freed.
+-- force: ends holds of any holder, wakes the waiters that fit then, and returns the number of ended holds.
 --
--- p_ticket  null for all. A freed ticket leaves a tombstone for what was left of its lease: a late copy of its acquire
---           must not give its holder another hold, with another token, that the holder's renewals would keep.
+-- p_ticket  the ticket of the hold; null for all holds. An ended ticket leaves a tombstone for the rest of its lease: a
+--           late copy of its acquire must not get a new hold with another token, which the holder's renewals would
+--           keep.
 -- Locks     the object. O(log holds) for one, O(holds) for all.
--- Retry     finds nothing left to free; holds granted in between are freed by a retry for all.
+-- Retry     finds nothing to end, except holds that were granted in between, if it is a retry for all.
 CREATE FUNCTION stanchion.force(p_namespace text, p_tokens bigint, p_kind text, p_name text, p_ticket uuid)
 RETURNS integer
 LANGUAGE plpgsql AS $$
@@ -36,8 +37,8 @@ BEGIN
         RETURNING ARRAY[h.ticket], ARRAY[h.expiry - clock], h.weight INTO tickets, times, freed;
     END IF;
     IF freed > 0 THEN
-        longest := stanchion.bury(o.id, clock, tickets, times, NULL);
-        o.buried := greatest(o.buried, clock + longest);
+        longest := stanchion.leave_tombstones(o.id, clock, tickets, times, NULL);
+        o.tombstones_until := greatest(o.tombstones_until, clock + longest);
         o.used := o.used - freed;
         o.touched := clock;
         IF o.kind = 'w' THEN

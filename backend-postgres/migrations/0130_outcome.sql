@@ -1,5 +1,5 @@
--- outcome: how the ended generation p_asked of a wait group ended: {finished, abandoned, expired}. One that is forgotten is
--- in the sum of all that are and the oldest known. O(1); takes no locks.
+-- outcome: returns how generation p_asked of a wait group ended: {finished, abandoned, expired}. The outcome of a
+-- forgotten generation is the sum of all forgotten ones and of the oldest one that is known. O(1); takes no locks.
 CREATE FUNCTION stanchion.outcome(o stanchion.objects, p_asked bigint) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,8 +1,8 @@
--- look: tells how wait groups stand, and notes who waits for the end of an open generation.
+-- look: returns the state of wait groups, and notes the processes that wait for the end of an open generation.
 --
 -- p_names    the groups in the order of their names, each with the next p_counts of the entries below
--- p_watches  the generation waited for, 0 for the open one, or null to ask only;  p_hints  what its end sends
--- births, members, generations, nexts  nexts: in how long a lease ends (-1: none)
+-- p_watches  the generation to wait for, 0 for the open one, or null to ask only;  p_hints  the hint that its end sends
+-- births, members, generations, nexts  nexts: time until a lease ends (-1: none)
 -- ended, finished, abandoned, expired  whether the generation has ended, and how
 -- Locks      the objects, in order. O(log holds + watchers).
 -- Retry      asks again.

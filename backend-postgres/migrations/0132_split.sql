@@ -1,8 +1,8 @@
--- split: makes one hold of weight n into n of weight 1, with the same token and leases anew.
+-- split: splits one hold of weight n into n holds of weight 1, with the same token, and sets their leases anew.
 --
--- p_tickets  the n tickets. Returns whether it is split; else the hold is gone, or a cancel of one of them came first.
+-- p_tickets  the n tickets. Returns false if the hold is gone, or if one of the tickets was cancelled before.
 -- Locks      the object. O(n · log holds).
--- Retry      finds holds under the new tickets and sets their leases anew.
+-- Retry      finds holds under the new tickets, and sets their leases anew.
 CREATE FUNCTION stanchion.split(
     p_namespace text, p_tokens bigint, p_kind text, p_name text, p_from uuid, p_lease bigint, p_tickets uuid[]
 ) RETURNS boolean
@@ -27,7 +27,7 @@ BEGIN
     END IF;
     SELECT h.* INTO hold FROM stanchion.holds h WHERE h.object + 0 = o.id AND h.ticket = p_from;
     IF (hold.ticket IS NULL OR hold.weight = cardinality(p_tickets))
-        AND NOT (o.buried > clock AND EXISTS (
+        AND NOT (o.tombstones_until > clock AND EXISTS (
             SELECT FROM stanchion.tombstones t
             WHERE t.object + 0 = o.id AND t.ticket = ANY (p_tickets) AND t.expiry > clock))
     THEN
@@ -39,9 +39,9 @@ BEGIN
             INSERT INTO stanchion.holds (object, ticket, weight, expiry, granted, token, label)
             SELECT o.id, e.ticket, 1, clock + p_lease, hold.granted, hold.token, hold.label
             FROM unnest(p_tickets) e (ticket);
-            longest := stanchion.bury(o.id, clock, ARRAY[p_from], ARRAY[greatest(p_lease, hold.expiry - clock)],
-                NULL);
-            o.buried := greatest(o.buried, clock + longest);
+            longest := stanchion.leave_tombstones(
+                o.id, clock, ARRAY[p_from], ARRAY[greatest(p_lease, hold.expiry - clock)], NULL);
+            o.tombstones_until := greatest(o.tombstones_until, clock + longest);
         END IF;
         GET DIAGNOSTICS changed = ROW_COUNT;
         IF hold.ticket IS NOT NULL THEN

@@ -1,9 +1,9 @@
--- sweep_permits: removes what is idle: objects whose time is over with everything that belongs to them, tombstones that
--- have expired, watchers that went, processes that wait no more. Tells how many rows it removed.
+-- sweep_permits: removes idle rows: objects whose retention is over, with their holds and waiters; tombstones that have
+-- expired; watchers that went away; processes that do not wait any more. Returns the number of removed rows.
 --
--- p_batch   how many of each at most
--- Locks     rows nobody else has locked, and waits for none. O(p_batch · log objects).
--- Retry     goes on.
+-- p_batch   maximum number of rows of each kind
+-- Locks     rows that are not locked by another transaction; waits for none. O(p_batch · log objects).
+-- Retry     continues.
 CREATE FUNCTION stanchion.sweep_permits(p_namespace text, p_batch integer) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -23,7 +23,7 @@ BEGIN
         DELETE FROM stanchion.waiters w WHERE w.object = ANY (idle);
         GET DIAGNOSTICS rows = ROW_COUNT;
         removed := removed + rows;
-        -- A row's tombstones and watchers have ended before it: they go below.
+        -- The tombstones and watchers of these objects have ended before: they are removed below.
         DELETE FROM stanchion.objects x WHERE x.id = ANY (idle);
         removed := removed + cardinality(idle);
     END IF;

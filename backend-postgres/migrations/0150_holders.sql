@@ -1,4 +1,4 @@
--- holders, waiting: for people. Names and times as they are, live holds only.
+-- holders, waiting: views for people, with names and times in readable form. Expired holds are left out.
 
 CREATE VIEW stanchion.holders AS
 SELECT x.namespace, k.kind, x.name, h.ticket, h.label, h.token, h.weight,
@@ -10,7 +10,7 @@ JOIN stanchion.objects x ON x.id = h.object
 JOIN (VALUES ('m'::"char", 'mutex'), ('s', 'semaphore'), ('w', 'wait group')) k (letter, kind) ON k.letter = x.kind
 WHERE h.expiry > c.clock;
 
--- heard: when the waiter's process was heard last.
+-- heard: when the process of the waiter was heard last.
 CREATE VIEW stanchion.waiting AS
 SELECT x.namespace, k.kind, x.name, w.arrival, w.ticket, w.process, w.weight,
        to_timestamp(w.since / 1000000.0) AS since,

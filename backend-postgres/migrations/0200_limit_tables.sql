@@ -1,14 +1,15 @@
--- Limiters: their buckets, what is known of reservations, and what was answered last.
+-- The tables of limiters: their buckets, their reservations, and their last answers.
 --
--- Times are µs of this server's clock. A content is whole tokens, negative while reservations are ahead, and a fraction
--- in units of `1 / period` token, as in `stanchion_core::limit::Bucket`: no time is kept that was scaled by a rate.
+-- Times are µs of this server's clock. The content of a bucket is a number of whole tokens, negative while reservations
+-- are ahead, and a fraction in units of `1 / period` token, as in `stanchion_core::limiter::Bucket`. No stored time is
+-- scaled by a rate.
 
--- A row for each limiter. Whoever changes anything of a limiter, here or below, holds the lock of its row.
+-- One row for each limiter. A transaction that changes any row of a limiter, here or below, holds the lock of this row.
 CREATE TABLE stanchion.limiters (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     namespace text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,
-    -- The quota in lowest terms; null while there is no bucket, only a ticket that was cancelled too early.
+    -- The quota in lowest terms; null if there is no bucket, but only a ticket whose cancel came before its reserve.
     amount bigint,
     period bigint,
     burst bigint,
@@ -16,32 +17,32 @@ CREATE TABLE stanchion.limiters (
     fraction bigint NOT NULL DEFAULT 0,
     -- The latest time seen.
     last bigint NOT NULL DEFAULT 0,
-    -- The time of the last reservation, and the cost taken since there was none ahead.
+    -- The time of the last reservation ahead, and the cost that was taken since there was last none ahead.
     latest bigint NOT NULL DEFAULT 0,
     taken bigint NOT NULL DEFAULT 0,
-    -- When tickets whose time has come are taken out next; null if there are none.
+    -- When tickets whose time has come are removed next; null if there are no tickets.
     purge bigint,
-    -- How many lanes have answers, and how many there may be before the old ones are taken out.
+    -- Number of lanes with answers, and the number of lanes at which old answers are removed.
     lanes bigint NOT NULL DEFAULT 0,
     roomy bigint NOT NULL DEFAULT 8,
-    -- From then on the row says no more than none would.
+    -- From this time on, the row means the same as no row.
     expires bigint NOT NULL DEFAULT 0,
     UNIQUE (namespace, name)
 ) WITH (fillfactor = 50);
 
--- For the sweep alone, as `objects_expires`.
+-- For the sweep only, as `objects_expires`.
 CREATE INDEX limiters_expires ON stanchion.limiters (namespace, expires) WHERE expires >= 0;
 
--- What is known of tickets: a reservation until its time comes, or for 60 s what a cancelled one gave back. Rows stay
--- for about a second more and say nothing then.
+-- Tickets: a reservation until its time comes, or a cancelled one for 60 s, with the tokens that it gave back. A row
+-- stays for about one more second, and has no meaning then.
 CREATE TABLE stanchion.limit_tickets (
     limiter bigint NOT NULL,
     ticket uuid NOT NULL,
     until bigint NOT NULL,
     cost bigint NOT NULL,
-    -- `taken` just after it.
+    -- The limiter's `taken` just after the reservation.
     mark bigint NOT NULL,
-    -- Null while the reservation is ahead.
+    -- The tokens that a cancelled reservation gave back; null for a reservation.
     refund bigint,
     PRIMARY KEY (limiter, ticket)
 );
@@ -49,7 +50,7 @@ CREATE TABLE stanchion.limit_tickets (
 CREATE INDEX limit_tickets_ahead ON stanchion.limit_tickets (limiter, until) WHERE refund IS NULL;
 CREATE INDEX limit_tickets_cancelled ON stanchion.limit_tickets (limiter, until) WHERE refund IS NOT NULL;
 
--- What was answered last to each lane, as `limit_decide` says, for at least 60 s. Kept as it is: packing it costs more
+-- The last answer to each lane, as `limit_decide` gives it, for at least 60 s. It is not compressed: that costs more
 -- than it saves.
 CREATE TABLE stanchion.limit_answers (
     limiter bigint NOT NULL,

@@ -1,9 +1,9 @@
--- limit_after: what a content has become some time later.
+-- limit_after: returns the content of a bucket after some time.
 --
--- Every number on the way is whole and below 2^54 in magnitude: `rest < period` and `amount * period < 2^53`, and debt
--- is paid first, so that no product is larger than the debt or the cap.
+-- Every intermediate number is whole and below 2^54 in magnitude: `rest < period` and `amount * period < 2^53`. Debt is
+-- paid first, so that no product is larger than the debt or the cap.
 --
--- Arguments   the rate, the content, the time in µs, the most tokens it can hold
+-- Arguments   the rate, the content, the time in µs, the maximum number of tokens
 -- Returns     the content then
 -- Locks       none
 -- Complexity  O(1)

@@ -1,7 +1,7 @@
--- limit_wait: how long until that many tokens are there, in µs rounded up, at most 2^53 - 1.
+-- limit_wait: returns the time until a bucket has this many tokens, in µs rounded up, at most 2^53 - 1.
 --
--- Arguments   the rate, the content, the tokens asked for
--- Returns     the wait; 0 if they are there
+-- Arguments   the rate, the content, the number of tokens
+-- Returns     the wait; 0 if the tokens are there
 -- Locks       none
 -- Complexity  O(1)
 -- Retry       changes nothing
@@ -17,7 +17,7 @@ BEGIN
     IF missing <= 0 THEN
         RETURN 0;
     END IF;
-    -- The fraction is taken off the last period: a rest of 1 to `amount` is always more than a fraction.
+    -- The fraction reduces the last period: a rest of 1 to `amount` is always more than a fraction.
     periods := (missing - 1) / amount;
     IF periods > 9007199254740991 / period THEN
         RETURN 9007199254740991;

@@ -1,10 +1,10 @@
--- limit_place: a place in the future for a cost, not before the latest one.
+-- limit_place: returns the time of a reservation for a cost, not before the last reservation ahead.
 --
--- The time is rounded up, and what flows in meanwhile must fit into the burst beside this cost: a caller who came only
--- then would have found a full bucket (L1). So the content is lowered by what would not.
+-- The time is rounded up. The tokens that flow in until then must fit into the burst in addition to this cost: a caller
+-- that came only then would have found a full bucket (L1). So the content is lowered by the tokens that would not fit.
 --
--- Arguments   the quota, the content, the time it is of, the time of the last reservation ahead (0 without), the cost
--- Returns     the content after it and the time of the place; null if the debt or the time would reach 2^53
+-- Arguments   the quota, the content, its time, the time of the last reservation ahead (0 if there is none), the cost
+-- Returns     the content after the reservation, and its time; null if the debt or the time would reach 2^53
 -- Locks       none
 -- Complexity  O(1)
 -- Retry       changes nothing

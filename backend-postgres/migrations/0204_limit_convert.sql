@@ -1,6 +1,7 @@
--- limit_convert: a content under another quota: the fraction rounded down to the new unit, at most the new burst.
+-- limit_convert: converts a content to another quota: the fraction is rounded down to the new unit; the content is at
+-- most the new burst.
 --
--- Arguments   the content, the period that its fraction counts in, the new period and burst
+-- Arguments   the content, the period of its fraction, the new period and burst
 -- Returns     the content
 -- Locks       none
 -- Complexity  O(1)

@@ -1,13 +1,12 @@
--- limit_lock: locks the rows of limiters, made first where wanted and missing.
+-- limit_lock: locks the rows of limiters. Makes missing rows first, if it is told to.
 --
--- Names are taken strictly one after the other, so that two batches that are in the same order never wait for each
--- other both ways.
+-- The names are locked strictly one after the other, so that two batches in the same order cannot deadlock.
 --
 -- Arguments   namespace; names, distinct, in the order of their bytes; whether missing rows are made
--- Returns     the rows, in that order; null where there is none
+-- Returns     the rows, in that order; null for a missing one
 -- Locks       rows of `limiters`, in that order
 -- Complexity  O(names)
--- Retry       makes nothing twice
+-- Retry       makes no row twice
 CREATE FUNCTION stanchion.limit_lock(in_namespace text, in_names text[], in_making boolean)
 RETURNS stanchion.limiters[]
 LANGUAGE plpgsql VOLATILE

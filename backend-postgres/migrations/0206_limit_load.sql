@@ -1,15 +1,16 @@
--- limit_load: brings a limiter to this moment.
+-- limit_load: brings a limiter up to this moment.
 --
--- A moment before the latest one seen counts as the latest one and mints nothing (L4). `latest` and `taken` are 0 once
--- nobody waits. Tickets whose time has come are taken out about once a second: many at once cost little more than one.
+-- A moment before the latest time seen counts as that time, and mints nothing (L4). `latest` and `taken` are 0 if no
+-- reservation is ahead. Tickets whose time has come are removed about once a second: many at once cost little more than
+-- one.
 --
--- A flight can take up to 2^54 tokens; where the cost taken has reached 2^53 it and all marks are lowered together. A
--- mark that would fall below zero has so much behind it that it can never give anything back.
+-- A request can take up to 2^54 tokens. If `taken` has reached 2^53, `taken` and all marks are lowered together. For a
+-- mark that would fall below zero, so much cost was taken after it that its reservation can never give anything back.
 --
 -- Arguments   a locked row, the moment
--- Returns     the row as it is now; only its tickets are written yet
--- Locks       rows of `limit_tickets`, under that of the limiter
--- Complexity  O(1); O(log tickets) for each that leaves, O(tickets) once in 2^53 tokens
+-- Returns     the row as it is now; only its tickets have been written
+-- Locks       rows of `limit_tickets`, under the lock of the limiter
+-- Complexity  O(1); O(log tickets) for each removed one, O(tickets) once in 2^53 tokens
 -- Retry       changes nothing more
 CREATE FUNCTION stanchion.limit_load(in_limiter stanchion.limiters, in_moment bigint)
 RETURNS stanchion.limiters

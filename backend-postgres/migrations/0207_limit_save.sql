@@ -1,7 +1,8 @@
 -- limit_save: writes a limiter's row.
 --
--- It outlives the time at which the bucket is full by the retention. `expires`, which is in an index, is moved only
--- when it falls short, and then by an eighth of the retention more, so that nearly all updates stay within the page.
+-- The row stays for the retention after the time at which the bucket is full. `expires` is in an index. It is moved
+-- only if it is too early, and then by an eighth of the retention more, so that nearly all updates stay within the
+-- page.
 --
 -- Arguments   a locked row as it is now, the retention in µs
 -- Locks       none that are not held

@@ -1,24 +1,25 @@
 -- limit_decide: decides calls in order, all at one moment.
 --
--- Runs of equal takes come and go as one group and cost no more than one. What each is told follows from the content
--- before the first.
+-- Equal takes in a row are sent and answered as one run, which costs no more than one take. The result of each take
+-- follows from the content before the first one.
 --
--- Arguments   namespace; retention in µs; lane and number of the flight; names, distinct, in the order of their bytes;
---             how many groups each name has; then for each group, name by name:
---             check (`r` refuse, `a` adopt or follow, `p` replace), amount, period, burst, cost, ticket or null for
---             takes, the longest wait or how many takes
--- Returns     for each name "elapsed answer"; null if a later flight of the lane was answered before. An answer from
---             memory was decided `elapsed` before, 0 where the clock has gone back since: its waits are shorter by it.
---             The answer, also kept in `limit_answers`, is "behind", by how much the clock has gone back, then, each
---             after a `;`, for each group
+-- Arguments   namespace; retention in µs; lane and number of the request; names, distinct, in the order of their bytes;
+--             the number of runs of each name; then for each run, name by name:
+--             check (`r` refuse, `a` adopt or follow, `p` replace), amount, period, burst, cost, the ticket (null for
+--             takes), the maximum wait (for takes: their number)
+-- Returns     for each name "elapsed answer"; null if a later request of the lane was answered before. `elapsed` is the
+--             time since the decision, 0 if the clock has gone back since: for a retry, waits are shorter by it.
+--             The answer, which is also kept in `limit_answers`, is "behind" (how far the clock had gone back), then
+--             for each run, after a `;`:
 --             "t COUNT ADMITTED COST" takes
 --             "r READY_AT WAIT" reserved   "n" no place that soon   "c" cancelled before
 --             "m COUNT" the quotas differ   "l COUNT" larger than the burst
---             and "q AMOUNT PERIOD BURST" before the first group and where it was replaced, and before takes whose
---             content does not follow from the part before "s TOKENS FRACTION SETTLED", 1 if nobody waits.
+--             "q AMOUNT PERIOD BURST" comes before the first run, and where the quota was replaced
+--             "s TOKENS FRACTION SETTLED" comes before takes whose content does not follow from the part before;
+--             SETTLED is 1 if no reservation is ahead
 -- Locks       rows of `limiters`, in the order of the names; then, under these, of `limit_tickets` and `limit_answers`
--- Complexity  O(groups); for reservations O(log tickets) each. New lanes O(1) on average.
--- Retry       the lane and number name the flight: it gets the answer of the first time, for 60 s
+-- Complexity  O(runs); for reservations O(log tickets) each. New lanes O(1) on average.
+-- Retry       the lane and number name the request: it gets the answer of the first time, for 60 s
 CREATE FUNCTION stanchion.limit_decide(
     in_namespace text, in_retention bigint, in_lane uuid, in_number bigint, in_names text[], in_groups integer[],
     in_checks "char"[], in_amounts bigint[], in_periods bigint[], in_bursts bigint[], in_costs bigint[],

@@ -1,11 +1,11 @@
 -- limit_decide_one: decides the calls of one limiter.
 --
 -- Arguments   the locked row, the moment; lane, number and retention as for `limit_decide`; whether the lane is new;
---             the first and the last of its groups, and the groups of all
--- Returns     the answer, as `limit_decide` says
--- Locks       rows of `limit_tickets` and `limit_answers`, under that of the limiter
--- Complexity  O(groups); for reservations O(log tickets) each. New lanes O(1) on average.
--- Retry       its caller's
+--             the first and the last of its runs, and the runs of all limiters
+-- Returns     the answer, as `limit_decide` describes it
+-- Locks       rows of `limit_tickets` and `limit_answers`, under the lock of the limiter
+-- Complexity  O(runs); for reservations O(log tickets) each. New lanes O(1) on average.
+-- Retry       see its caller
 CREATE FUNCTION stanchion.limit_decide_one(
     in_limiter stanchion.limiters, in_moment bigint, in_lane uuid, in_number bigint, in_retention bigint,
     in_new boolean, in_first integer, in_last integer, in_checks "char"[], in_amounts bigint[], in_periods bigint[],
@@ -18,7 +18,7 @@ DECLARE
     l stanchion.limiters := stanchion.limit_load(in_limiter, in_moment);
     behind CONSTANT bigint := l.last - in_moment;
     told text := behind;
-    -- What of the quota and of the content follows from what was answered so far.
+    -- The quota and the content that follow from the parts of the answer so far.
     is_quota_told boolean := false;
     is_content_told boolean := false;
     differs boolean;
@@ -26,12 +26,12 @@ DECLARE
     span bigint;
     admitted bigint;
     wait bigint;
-    -- The tickets of this limiter's groups, and what is known of each, at its first place.
+    -- The tickets of this limiter's runs, and the row of each, at its first index.
     tickets uuid[];
     untils bigint[];
     refunds bigint[];
     slot integer;
-    -- Reservations that are not written yet: their first places, costs and marks.
+    -- Reservations that are not written yet: their first indices, costs and marks.
     entered integer[];
     costs bigint[];
     marks bigint[];
@@ -128,7 +128,7 @@ BEGIN
     END LOOP;
 
     IF entered IS NOT NULL THEN
-        -- A ticket that is there already says nothing any more.
+        -- The row of a ticket that is there already has no meaning any more.
         INSERT INTO stanchion.limit_tickets (limiter, ticket, until, cost, mark)
         SELECT l.id, tickets[e.slot], untils[e.slot], e.cost, e.mark
         FROM unnest(entered, costs, marks) AS e (slot, cost, mark)

@@ -1,14 +1,15 @@
--- limit_refund: cancels reservations and tells how much each gave back.
+-- limit_refund: cancels reservations, and returns how much each gave back.
 --
--- What a ticket gave back is remembered for 60 s. So is a ticket that is not known: its reserve may still be under way
--- and is refused then (C4).
+-- The tokens that a ticket gave back are kept for 60 s. An unknown ticket is kept, too: its reserve may still be under
+-- way and is refused then (C4).
 --
--- It gives back what was not taken behind it, and if anything was, at most the burst less what rounding a time up to
--- the next microsecond can have left over: those behind it keep their times (L1, L7).
+-- A reservation gives back the part of its cost that was not taken after it. If anything was taken after it, it gives
+-- back at most the burst less the tokens that rounding a time up to the next µs can have left over: the reservations
+-- after it keep their times (L1, L7).
 --
--- Arguments   namespace, retention in µs; names, distinct, in the order of their bytes; how many tickets each name has;
---             the tickets, name by name
--- Returns     what each gave back, in tokens
+-- Arguments   namespace, retention in µs; names, distinct, in the order of their bytes; the number of tickets of each
+--             name; the tickets, name by name
+-- Returns     the refund of each ticket, in tokens
 -- Locks       rows of `limiters`, in the order of the names; then, under these, of `limit_tickets`
 -- Complexity  O(log tickets) each
 -- Retry       gets the answer of the first time, for 60 s

@@ -1,4 +1,4 @@
--- limit_reset: fills the bucket and forgets the reservations; a name without a bucket stays without.
+-- limit_reset: fills the bucket and removes the reservations. A name without a bucket stays without.
 --
 -- The latest time seen stays, and so do the refunds of the last 60 s.
 --

@@ -1,13 +1,14 @@
--- sweep_limits: takes out limiters that are idle for longer than their retention, with all that belongs to them (C25).
+-- sweep_limits: removes limiters that were idle for longer than their retention, with all their rows (C25).
 --
--- A limiter with more tickets or answers than the batch has room for goes in parts, its own row last: what is left says
--- no more than none would.
+-- A limiter with more tickets or answers than the batch may remove goes in parts, its own row last. The rows that are
+-- left mean the same as no rows.
 --
--- Arguments   namespace, how many rows to take out at most
--- Returns     how many rows went; fewer than asked for if there are no more, or the others are in use
--- Locks       rows of `limiters` that nobody else has locked; then, under these, of `limit_tickets` and `limit_answers`
+-- Arguments   namespace, maximum number of rows to remove
+-- Returns     the number of removed rows; fewer than the maximum if there are no more, or if the others are in use
+-- Locks       rows of `limiters` that no other transaction has locked; then, under these, of `limit_tickets` and
+--             `limit_answers`
 -- Complexity  O(batch · log rows)
--- Retry       takes out more
+-- Retry       removes more
 CREATE FUNCTION stanchion.sweep_limits(in_namespace text, in_batch integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 AS $$

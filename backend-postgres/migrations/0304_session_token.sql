@@ -1,5 +1,5 @@
--- A fencing token (M2, M3): larger than every earlier one, and than the clock. To be called once the lock is held, and in
--- an era (`session_join`).
+-- Draws a fencing token (M2, M3): larger than every earlier one, and than the clock. The caller must hold its lock, and
+-- be in an era (`session_join`).
 --
 -- Returns the token. Locks: those of `session_raise`, about once in 10 s. O(1). A retry draws another one.
 CREATE FUNCTION stanchion.session_token() RETURNS bigint

@@ -1,9 +1,10 @@
--- Joins those who draw tokens: an era lasts while somebody holds 'era' shared, and a crash ends it. Whoever begins one
--- first raises the sequence past all that may have been handed out before; nobody else draws then.
+-- Joins the sessions that draw tokens. An era lasts while any session holds 'era' shared; a crash ends it. The session
+-- that begins an era first raises the sequence past all tokens that may have been handed out before; no other session
+-- draws then.
 --
--- Argument: whether for the session, or for the transaction under way only.
--- Locks: 'gate', then 'era', then 'raise'; 'gate' is given back before the end. Nobody holds 'era' exclusively without
--- 'gate', so that a refusal of it says that an era is on. O(1). A retry joins once more, which is harmless.
+-- Argument: true to join for the session, false for the current transaction only.
+-- Locks: 'gate', then 'era', then 'raise'; 'gate' is released before the end. No session holds 'era' exclusively
+-- without 'gate', so a refusal of 'era' means that an era has begun. O(1). A retry joins once more, which is harmless.
 CREATE FUNCTION stanchion.session_join(for_session boolean) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -11,7 +12,7 @@ DECLARE
     alone boolean := false;
 BEGIN
     BEGIN
-        -- In this block, as in `session_raise`.
+        -- In this block for the same reason as in `session_raise`.
         PERFORM pg_advisory_lock(stanchion.session_mark('gate'));
         alone := pg_try_advisory_lock(era);
         IF alone THEN

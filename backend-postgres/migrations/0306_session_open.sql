@@ -1,7 +1,7 @@
--- Makes a session one that keeps mutexes, holding none: a new one, or one in doubt.
+-- Prepares a session to keep mutexes; it holds none then. For a new session, or one whose state is unknown.
 --
--- Returns its process id. Locks: gives up all advisory locks of the session, then those of `session_join`. O(locks held). A
--- retry does the same again.
+-- Returns its process id. Locks: releases all advisory locks of the session, then takes those of `session_join`.
+-- O(locks held). A retry does the same again.
 CREATE FUNCTION stanchion.session_open() RETURNS integer
 LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,11 +1,11 @@
--- Unlocks and tries to lock mutexes of one session, without waiting; the unlocks come first.
+-- Unlocks mutexes of one session, then tries to lock others, without waiting.
 --
--- Arguments: the namespace, the names to unlock, the names to try, and whether to look first how full the server's table of
--- locks is. Returns how many advisory locks it saw and how many there may be, or 0 and 0; then for each name to unlock 1
--- if it was locked, or 0; then for each to try its token, or 0 where somebody else holds it, or -1 where there is no room.
--- The session must not hold a name that it tries: it would be granted a second time.
--- Locks: the advisory locks of the names, none of which it waits for. O(names), and O(locks of the server) with the look.
--- A retry after an error unlocks all names of the failed call first.
+-- Arguments: the namespace, the names to unlock, the names to try, and whether to check first how full the server's
+-- table of locks is. Returns the number of advisory locks and their maximum, or 0 and 0 without the check; then for
+-- each name to unlock 1 if it was locked, or 0; then for each name to try its token, or 0 if another session holds it,
+-- or -1 if there is no room. The session must not hold a name that it tries: it would be granted a second time.
+-- Locks: the advisory locks of the names, none of which it waits for. O(names), and O(locks of the server) with the
+-- check. A retry after an error unlocks all names of the failed call first.
 CREATE FUNCTION stanchion.session_step(namespace text, freed text[], wanted text[], looks boolean) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE

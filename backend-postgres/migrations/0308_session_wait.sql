@@ -1,11 +1,11 @@
 -- Waits for a mutex, on a session that holds none.
 --
--- Arguments: the namespace, the name, and the `idle_session_timeout` in ms that the session has from the grant on, until its
--- client is heard: one that is granted the lock and does not speak keeps it no longer.
--- Returns the token; or 0 where no session of this process has been heard for 2 s, so that many stopped processes in line
--- cost the others no more than the first two: then the lock is given up, and the place in line with it.
--- Locks: the advisory lock of the name, which it waits for, in line. O(1), and O(sessions of the server) after 2 s. After any
--- error the session may hold the lock: it goes through `session_open`.
+-- Arguments: the namespace, the name, and the `idle_session_timeout` in ms that the session has from the grant until
+-- the next statement of its client: a session whose client is silent after the grant does not keep the lock for longer.
+-- Returns the token; or 0 if no session of this process has been heard for 2 s: then it releases the lock and gives up
+-- its place in the queue, so that many stopped processes in the queue cost the others no more than the first two.
+-- Locks: the advisory lock of the name, for which it waits in the queue. O(1), and O(sessions of the server) after 2 s.
+-- After any error the session may hold the lock: it must call `session_open`.
 CREATE FUNCTION stanchion.session_wait(namespace text, name text, patience integer) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE

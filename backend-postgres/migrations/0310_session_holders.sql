@@ -1,7 +1,7 @@
--- The sessions that hold or wait for a mutex.
+-- Returns the sessions that hold or wait for a mutex.
 --
--- Arguments: the namespace and the name. Returns each session's process id, its application name, and whether it holds.
--- Locks: none. O(locks of the server).
+-- Arguments: the namespace and the name. Returns the process id of each session, its application name, and whether it
+-- holds the mutex. Locks: none. O(locks of the server).
 CREATE FUNCTION stanchion.session_holders(namespace text, name text)
 RETURNS TABLE (pid integer, application text, holds boolean)
 LANGUAGE sql STABLE AS $$

@@ -1,7 +1,8 @@
--- Asks sessions to give a mutex up.
+-- Requests that sessions give up a mutex.
 --
--- Arguments: the namespace, the name, and the process ids of the sessions. Returns the numbers of the requests. Locks: none.
--- O(requests under way). A retry asks twice, which is harmless.
+-- Arguments: the namespace, the name, and the process ids of the sessions. Returns the numbers of the requests. Locks:
+-- none.
+-- O(requests under way). A retry requests it twice, which is harmless.
 CREATE FUNCTION stanchion.session_evict(space text, object text, pids integer[]) RETURNS bigint[]
 LANGUAGE sql AS $$
     DELETE FROM stanchion.session_evictions WHERE asked < clock_timestamp() - interval '1 min';

@@ -1,8 +1,8 @@
--- Ends the sessions that were asked to give a mutex up, have not answered and hold it still; and takes the requests back.
+-- Ends the sessions that were asked to give up a mutex, have not answered, and still hold it. Removes the requests.
 --
--- Arguments: the namespace, the name, and the numbers of the requests. Returns how many were ended. Locks: the rows of the
--- requests, first, so that a session cannot answer and be granted the mutex again in between. O(locks of the server). A retry
--- finds no request and ends nobody.
+-- Arguments: the namespace, the name, and the numbers of the requests. Returns the number of ended sessions. Locks:
+-- first the rows of the requests, so that a session cannot answer and be granted the mutex again in between. O(locks of
+-- the server). A retry finds no request and ends no session.
 CREATE FUNCTION stanchion.session_end(space text, object text, requests bigint[]) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE

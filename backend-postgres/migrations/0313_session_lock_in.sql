@@ -1,8 +1,9 @@
--- Locks a mutex for the transaction under way.
+-- Locks a mutex for the current transaction.
 --
--- Arguments: the namespace, the name, and whether to wait. Returns the token, or 0 where it was not to wait and somebody else
--- holds it. Locks: those of `session_join`, then the advisory lock of the name until the end of the transaction. O(1). A
--- second call in the same transaction is granted again, with a larger token.
+-- Arguments: the namespace, the name, and whether to wait. Returns the token, or 0 if it does not wait and another
+-- session holds the mutex. Locks: those of `session_join`, then the advisory lock of the name until the end of the
+-- transaction.
+-- O(1). A second call in the same transaction is granted again, with a larger token.
 CREATE FUNCTION stanchion.session_lock_in(namespace text, name text, waits boolean) RETURNS bigint
 LANGUAGE plpgsql AS $$
 BEGIN

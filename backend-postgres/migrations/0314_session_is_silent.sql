@@ -1,9 +1,10 @@
--- Whether the process of this session has sent no statement for 2 s, over any other session; while it waits it sends one
--- more often than each second.
+-- Returns whether the process of this session has sent no statement for 2 s in any other session. While a live process
+-- waits, it sends one more often than once a second.
 --
--- Returns false where nothing is known, because the server does not track what sessions do or the role may not see it. What
--- came in while the server stood still is not yet counted when it goes on: it has 100 ms to be. Locks: none. O(sessions of
--- the server).
+-- Returns false if that is unknown, because the server does not track activity or the role may not see it. Statements
+-- that arrived while the server was stopped are not counted at once when it resumes: the function gives them 100 ms.
+-- Locks: none.
+-- O(sessions of the server).
 CREATE FUNCTION stanchion.session_is_silent() RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,9 +1,9 @@
--- fenced: whether the holder of a token may write; if so, its token is the newest from then on.
+-- fenced: returns whether the holder of a token may write. If so, its token is the newest from now on.
 --
--- For the user's own transaction, together with the write: `UPDATE … WHERE … AND stanchion.fenced(…)`. The lock is kept to
--- the end of that transaction, so that a newer holder's write comes after it, and a mark that is rolled back was none.
--- A statement sees the rows that were there when it began: one that depends on more than the row it changes belongs
--- behind a `SELECT stanchion.fence(…)` of its own.
+-- For the user's own transaction, together with the write: `UPDATE … WHERE … AND stanchion.fenced(…)`. The lock is kept
+-- until the end of that transaction, so that a newer holder's write comes after it. A rollback also undoes the new
+-- token. A statement sees the rows that were there when it began: a statement that depends on more than the row which
+-- it changes must come after a `SELECT stanchion.fence(…)` of its own.
 --
 -- Arguments   the resource, the fencing token, the ticket of the hold
 -- Returns     false if a larger token was seen, or the same one from another ticket, or an argument is null
@@ -34,7 +34,7 @@ BEGIN
         IF FOUND THEN
             RETURN true;
         END IF;
-        -- Somebody else was first: the next look sees the row.
+        -- Another transaction was first: the next statement sees its row.
     END LOOP;
 END
 $$;

@@ -1,7 +1,7 @@
--- fence: as fenced, and the transaction cannot be committed unless the holder may write.
+-- fence: as fenced, and prevents the commit of the transaction if the holder may not write.
 --
 -- Arguments   the resource, the fencing token, the ticket of the hold
--- Returns     nothing; raises STF01 where fenced would say false
+-- Returns     nothing; raises STF01 where fenced would return false
 -- Locks       as fenced
 -- Complexity  O(1)
 -- Retry       as fenced

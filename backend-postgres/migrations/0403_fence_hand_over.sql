@@ -1,4 +1,5 @@
--- fence_hand_over: lets the new ticket of an attached hold write with the token it kept, and no earlier ticket any more.
+-- fence_hand_over: lets the new ticket of an attached hold write with the token that the hold kept. No earlier ticket
+-- may write any more.
 --
 -- Arguments   the resource, the fencing token, the new ticket
 -- Returns     nothing; raises STF01 if a larger token was seen, or an argument is null

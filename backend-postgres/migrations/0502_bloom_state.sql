@@ -1,8 +1,9 @@
--- bloom_state: how a filter stands to a caller.
+-- bloom_state: compares a filter with the record that a caller has seen.
 --
--- Arguments   the filter's row, all null if there is none; the generation that the caller has seen and when that ends,
---             null if it has seen none or it never ends; the moment
--- Returns     `l` what it has seen was lost (B6)   `n` there is none   `c` it is cleared   `o` there is one
+-- Arguments   the filter's row, all null if there is none; the generation that the caller has seen and its end, null if
+--             it has seen none or if it never ends; the moment
+-- Returns     `l` the record that it has seen was lost (B6)   `n` there is no filter   `c` it is cleared
+--             `o` there is one
 -- Locks       none
 -- Complexity  O(1)
 -- Retry       changes nothing

@@ -1,12 +1,12 @@
--- bloom_lock: locks the row of a filter, made first where wanted and missing.
+-- bloom_lock: locks the row of a filter. Makes a missing row first, if it is told to.
 --
--- A row that was made says that there is no filter; the sweep takes it out unless one is made.
+-- A new row means that there is no filter. The sweep removes it unless a filter is made.
 --
 -- Arguments   namespace, name, whether a missing row is made
--- Returns     the row; null where there is none
--- Locks       the row of `bloom_filters`; whoever locks several does so in the order of the names' bytes
+-- Returns     the row; null if there is none
+-- Locks       the row of `bloom_filters`; a step that locks several does so in the order of the names' bytes
 -- Complexity  O(1)
--- Retry       makes nothing twice
+-- Retry       makes no row twice
 CREATE FUNCTION stanchion.bloom_lock(in_namespace text, in_name text, in_making boolean)
 RETURNS stanchion.bloom_filters
 LANGUAGE plpgsql VOLATILE

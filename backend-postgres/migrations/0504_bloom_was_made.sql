@@ -1,4 +1,5 @@
--- bloom_was_made: whether a page was written since the image was made. One that was and is not there is lost (B6).
+-- bloom_was_made: returns whether a page was written since the image was made. If it was and is missing, it is lost
+-- (B6).
 --
 -- Arguments   the image and its `made`, the page
 -- Returns     whether it was written; true if the directory itself is lost

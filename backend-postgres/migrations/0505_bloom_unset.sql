@@ -1,9 +1,9 @@
--- bloom_unset: which of some bits are not set, and whether a page that was written is missing.
+-- bloom_unset: returns which of some bits are not set, and whether a page that was written is missing.
 --
--- Plain SQL, so that it becomes a part of the statement that asks.
+-- Plain SQL, so that the planner can inline it into the calling statement.
 --
--- Arguments   the image and its `made`; pages; the last of the pairs that are in each page; pairs, each `item * 16384 +
---             bit of the page`, page by page; the first and the last page that is asked for
+-- Arguments   the image and its `made`; pages; the index of the last pair of each page; pairs, each `item * 16384 + bit
+--             of the page`, page by page; the first and the last page to look at
 -- Returns     a row for each bit that is not set: its page and pair, whether the page is absent, whether it was lost
 -- Locks       none
 -- Complexity  O(pairs); O(log pages) for each page
@@ -18,12 +18,12 @@ AS $$
     FROM generate_series(in_first, in_last) AS r (run)
     LEFT JOIN LATERAL (
         SELECT q.bits FROM stanchion.bloom_pages AS q WHERE q.image = in_image AND q.page = in_pages[r.run]
-        -- So that each is looked for by the index, however few pages the server takes them to be.
+        -- Makes the planner use the index for each page, even if it expects few pages.
         LIMIT 1
     ) AS p ON true
     CROSS JOIN LATERAL (
         SELECT p.bits IS NULL AND stanchion.bloom_was_made(in_image, in_made, in_pages[r.run]) AS lost
-        -- Once for a page, not for each of its bits.
+        -- Evaluated once for each page, not for each of its bits.
         OFFSET 0
     ) AS a
     CROSS JOIN LATERAL generate_series(

@@ -1,6 +1,7 @@
--- bloom_flags: which items are in a list, as bits: item `i` is bit `i % 8` of byte `i / 8`, the least significant first.
+-- bloom_flags: returns the items of a list as bits: item `i` is bit `i % 8` of byte `i / 8`, the least significant
+-- first.
 --
--- Arguments   how many items there are, counted from 0; those in the list, null if none
+-- Arguments   the number of items, counted from 0; the items in the list, null if there are none
 -- Returns     the bits
 -- Locks       none
 -- Complexity  O(items in the list · bytes)

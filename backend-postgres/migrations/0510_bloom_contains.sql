@@ -1,8 +1,8 @@
--- bloom_contains: answers a part of a flight that asks whether a filter contains items.
+-- bloom_contains: answers a part of a request that asks whether a filter contains items.
 --
 -- Arguments   the filter's row, all null if there is none; the moment; the terms of the caller, the generation that it
---             has seen and when that ends; how many items; pages, pairs and the range of pages, as for `bloom_unset`
--- Returns     the answer, as `bloom_probe` says
+--             has seen and its end; the number of items; pages, pairs and the range of pages, as for `bloom_unset`
+-- Returns     the answer, as `bloom_probe` describes it
 -- Locks       none
 -- Complexity  O(pairs); O(log pages) for each page
 -- Retry       asks again

@@ -1,14 +1,16 @@
--- bloom_insert: carries out a part of a flight that inserts items.
+-- bloom_insert: executes a part of a request that inserts items.
 --
--- Of equal items, and of items that share a bit, only the first has that bit among its pairs: what it lacks is new.
+-- Of equal items, and of items that share a bit, only the first one has that bit among its pairs. An item is new if it
+-- lacks one of its pairs' bits.
 --
--- Arguments   a locked row; namespace; the moment; the terms of the caller, its time to live, the generation that it has
---             seen, when that ends, and the one of a filter that is made; how many items; pages, pairs and the range of
+-- Arguments   a locked row; namespace; the moment; the terms of the caller, its time to live, the generation that it
+--             has seen, its end, and the generation of a new filter; the number of items; pages, pairs and the range of
 --             pages, as for `bloom_unset`
--- Returns     the answer, as `bloom_probe` says, and the row as it is then, which is not written; null if it is as before
+-- Returns     the answer, as `bloom_probe` describes it, and the row as it is then, which is not written; null if
+--             unchanged
 -- Locks       none that are not held
 -- Complexity  O(pairs); O(log pages) for each page, which is written once
--- Retry       its caller's
+-- Retry       see its caller
 CREATE FUNCTION stanchion.bloom_insert(
     in_filter stanchion.bloom_filters, in_namespace text, in_moment bigint, in_terms text, in_ttl bigint,
     in_known uuid, in_known_ends bigint, in_fresh uuid, in_count integer, in_pages integer[], in_upto integer[],

@@ -1,11 +1,11 @@
--- bloom_look: answers a flight that changes nothing, from one view of the tables.
+-- bloom_look: answers a request that changes nothing, from one view of the tables.
 --
--- Bits are only ever set while a filter lives: an item that is not new in that view is not new under the filter's lock. A
--- few pages tell nearly always that one is.
+-- Bits are only ever set while a filter lives: an item that is not new in that view is not new under the filter's lock.
+-- If an item is new, a few pages nearly always show it.
 --
 -- Arguments   as for `bloom_probe`
--- Returns     an answer for each part; null if an item is new, a filter is to be made or refused, or the flight may have
---             been answered before
+-- Returns     an answer for each part; null if an item is new, if a filter must be made or refused, or if the request
+--             may have been answered before
 -- Locks       none
 -- Complexity  O(pairs); O(log pages) for each page
 -- Retry       asks again

@@ -1,23 +1,23 @@
--- bloom_probe: carries out a flight.
+-- bloom_probe: executes a request.
 --
--- A flight is sent in parts, each of which inserts items into a filter or asks whether it contains them.
+-- A request is sent in parts. Each part inserts items into a filter, or asks whether the filter contains them.
 --
--- Arguments   namespace; lane and number of the flight; names, distinct, in the order of their bytes; how many parts each
---             name has; then for each part, name by name:
+-- Arguments   namespace; lane and number of the request; names, distinct, in the order of their bytes; the number of
+--             parts of each name; then for each part, name by name:
 --             kind (`i` insert, `c` contains), terms, time to live in ms or null, the generation that the caller has
---             seen and when that ends, both null for none, the generation of a filter that is made, how many items, the
---             last of its pages;
+--             seen and its end, both null for none, the generation of a new filter, the number of items, the index of
+--             the last page of the part;
 --             and pages and pairs as for `bloom_unset`, part by part
 -- Returns     a row for each part, with one of these codes:
---             `t` told: generation, end, and as `bloom_flags` has it which items lack a bit that they alone were asked
---                 for: an inserted one is new, another is not contained
+--             `t` answered: generation, end, and as from `bloom_flags` the items that lack a bit which no other item
+--                 asked for: an inserted item that lacks one is new, any other is not contained
 --             `e` there is no filter; if it was cleared, its generation and end
---             `m` the terms differ: those of the filter
+--             `m` the terms differ: the terms of the filter
 --             `l` it was lost
---             `u` a later flight of the lane was answered before
+--             `u` a later request of the lane was answered before
 -- Locks       rows of `bloom_filters`, in the order of the names; none if nothing is new
 -- Complexity  O(pairs); O(log pages) for each page, which is written at most once by each part
--- Retry       the lane and number name the flight: its inserts get the answers of the first time, for 60 s
+-- Retry       the lane and number name the request: its inserts get the answers of the first time, for 60 s
 CREATE FUNCTION stanchion.bloom_probe(
     in_namespace text, in_lane uuid, in_number bigint, in_names text[], in_parts integer[], in_kinds "char"[],
     in_terms text[], in_ttls bigint[], in_known uuid[], in_known_ends bigint[], in_fresh uuid[], in_counts integer[],

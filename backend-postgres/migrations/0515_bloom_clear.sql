@@ -1,9 +1,10 @@
--- bloom_clear: empties a filter. Its row stays for a while, so that who has seen it learns that it was not lost.
+-- bloom_clear: empties a filter. Its row stays for a while, so that a caller that has seen the filter learns that it
+-- was not lost.
 --
 -- Arguments   namespace, name, how long the row stays in ms
--- Returns     its generation and when the row ends; null if there is no filter
+-- Returns     its generation and the end of the row; null if there is no filter
 -- Locks       the row of `bloom_filters`, then, under it, of `bloom_images`
--- Complexity  O(1): the sweep takes the pages out
+-- Complexity  O(1): the sweep removes the pages
 -- Retry       clears it again
 CREATE FUNCTION stanchion.bloom_clear(
     in_namespace text, in_name text, in_kept bigint, OUT generation uuid, OUT ends bigint

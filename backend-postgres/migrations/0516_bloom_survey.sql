@@ -1,7 +1,7 @@
--- bloom_survey: a filter as a whole.
+-- bloom_survey: returns the state of a whole filter.
 --
--- Arguments   namespace, name; the generation that the caller has seen and when that ends
--- Returns     `t` with generation, end, terms and how many bits are set; `e` or `l` as `bloom_probe` has them
+-- Arguments   namespace, name; the generation that the caller has seen and its end
+-- Returns     `t` with generation, end, terms and the number of set bits; `e` or `l` as from `bloom_probe`
 -- Locks       none
 -- Complexity  O(1): set bits are counted when they are set
 -- Retry       asks again

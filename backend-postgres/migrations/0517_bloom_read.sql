@@ -1,10 +1,10 @@
--- bloom_read: the bits of some pages.
+-- bloom_read: returns the bits of some pages.
 --
--- Arguments   namespace, name; the generation that the caller has seen and when that ends; the first and the last page
--- Returns     `t` with the terms, the pages that have set bits, in order, and their bytes; `e` or `l` as `bloom_probe`
---             has them
+-- Arguments   namespace, name; the generation that the caller has seen and its end; the first and the last page
+-- Returns     `t` with the terms, the pages that have set bits, in order, and their bytes; `e` or `l` as from
+--             `bloom_probe`
 -- Locks       none
--- Complexity  O(pages asked for · log pages)
+-- Complexity  O(pages · log pages)
 -- Retry       asks again
 CREATE FUNCTION stanchion.bloom_read(
     in_namespace text, in_name text, in_known uuid, in_known_ends bigint, in_first integer, in_last integer,
@@ -24,7 +24,7 @@ BEGIN
         code := CASE state WHEN 'l' THEN 'l' ELSE 'e' END;
         RETURN;
     END IF;
-    -- Before the bits themselves comes their number, in 4 bytes.
+    -- The binary form begins with the number of bits, in 4 bytes.
     SELECT array_agg(p.page ORDER BY p.page), array_agg(substr(varbit_send(p.bits), 5) ORDER BY p.page)
     INTO pages, bytes
     FROM stanchion.bloom_pages AS p WHERE p.image = f.image AND p.page BETWEEN in_first AND in_last;

@@ -1,13 +1,13 @@
--- sweep_blooms: takes out filters that are over, with all that belongs to them, and answers of old flights (C25).
+-- sweep_blooms: removes filters that have ended, with all their rows, and the answers to old requests (C25).
 --
--- A filter's row stays for 60 s more, as long as what its flights were answered. The pages of an image that is over go in
--- parts, its own row last.
+-- The row of a filter stays for 60 s more, as long as the answers to its requests. The pages of an image that has ended
+-- go in parts, its own row last.
 --
--- Arguments   namespace, how many rows of each kind to take out at most
--- Returns     how many rows went
--- Locks       rows that nobody else has locked, and waits for none
+-- Arguments   namespace, maximum number of rows of each kind to remove
+-- Returns     the number of removed rows
+-- Locks       rows that no other transaction has locked; waits for none
 -- Complexity  O(batch · log rows)
--- Retry       takes out more
+-- Retry       removes more
 CREATE FUNCTION stanchion.sweep_blooms(in_namespace text, in_batch integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -104,7 +104,7 @@ impl Settings {
     pub(crate) fn begin(&self, schema: &Schema) -> Statement {
         let begin =
             if self.raise { include_str!("sql/begin_durable.sql") } else { include_str!("sql/begin.sql") };
-        schema.filled(begin, &[("{limit}", &self.statement_timeout()), ("{idle}", &self.idle_timeout())])
+        schema.filled(begin, &[("{timeout}", &self.statement_timeout()), ("{idle}", &self.idle_timeout())])
     }
 
     fn of_session(&self) -> Vec<(&'static str, String)> {

@@ -8,10 +8,10 @@
 //! | [`lost_commands`] | loses each command of each call once |
 //! | [`mutants`](mod@mutants) | stores with planted bugs, each caught by a named case or checker |
 
-pub mod lost_commands;
 pub mod history;
-mod outage;
+pub mod lost_commands;
 pub mod mutants;
+mod outage;
 pub mod recovery;
 pub mod rounds;
 

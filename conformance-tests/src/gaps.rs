@@ -1,22 +1,22 @@
-//! Known gaps: the cases that a store is known not to pass, with the reason, as they stand in the call of a suite.
+//! Known gaps: the cases that a store is known not to pass, each with a reason, as listed in the call of a suite.
 //!
-//! A listed case becomes `#[ignore = "reason"]`, so that the test runner counts and names it. A case that finds by itself
-//! that the store or its harness lacks what it needs fails unless it is listed; a listed case that passes fails a test of
-//! its own. So a list is neither too short nor too long, and nothing is green that was not run.
+//! A listed case becomes `#[ignore = "reason"]`, so that the test runner counts and names it. A case that finds that
+//! the store or its harness lacks something it needs fails, unless it is listed. A listed case that passes fails a
+//! separate test. So the list is complete and has no extra entries, and no test is green that was not run.
 
-/// One entry of the list in the call of a suite: a case, or all cases of a group.
+/// One entry of the list: a case, or all cases of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// The group of cases.
     pub group: &'static str,
-    /// The case; none for all of the group.
+    /// The case; `None` for the whole group.
     pub case: Option<&'static str>,
-    /// Why, in words for a user of the store.
+    /// The reason, in words for a user of the store.
     pub reason: &'static str,
 }
 
 impl Gap {
-    /// Whether it lists the case of that path, `group::case`.
+    /// Returns whether the entry lists the case with this path, `group::case`.
     #[must_use]
     pub fn lists(&self, path: &str) -> bool {
         match (path.split_once("::"), self.case) {
@@ -27,10 +27,10 @@ impl Gap {
     }
 }
 
-/// Ends the case: the store or its harness lacks what the case needs, and says so.
+/// Ends the case, because the store or its harness lacks `what`, which the case needs.
 ///
 /// # Panics
-/// Always, with a payload that the runner of cases knows.
+/// Always, with a payload that the case runner recognizes.
 pub fn cannot_show(what: &str) {
     std::panic::resume_unwind(Box::new(CannotShow(what.to_owned())));
 }
@@ -42,7 +42,7 @@ pub(crate) struct CannotShow(pub(crate) String);
 /// Defines, for the rest of the scope, the macro `with_known_gap!`, which puts `#[ignore = "reason"]` on the tests of
 /// listed cases, and the list `KNOWN_GAPS` of [`Gap`]s.
 ///
-/// The first argument is a dollar sign, which one macro cannot write into another by itself.
+/// The first argument is a dollar sign: a macro cannot write one into another macro by itself.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! known_gaps {
@@ -63,7 +63,7 @@ macro_rules! known_gaps {
             ($d group:ident $d case:ident $d($d test:tt)*) => { $d($d test)* };
         }
 
-        /// The known gaps, as they stand in the call of the suite.
+        /// The known gaps, as listed in the call of the suite.
         const KNOWN_GAPS: &[$crate::gaps::Gap] = &[
             $($crate::gaps::Gap {
                 group: stringify!($group),

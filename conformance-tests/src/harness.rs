@@ -1,4 +1,4 @@
-//! What a store brings along to be tested.
+//! The interface between a store and its tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,37 +10,38 @@ use crate::faulty::Faults;
 
 /// A store under test, with a state that no other harness sees.
 ///
-/// Each case makes a harness of its own, so a case may use any name and may lose data without harm to the others.
-/// Harnesses may share a server as long as each has a namespace to itself.
+/// Each case makes its own harness, so a case may use any name and may lose data without harm to other cases. Harnesses
+/// may share a server if each has its own namespace.
 #[async_trait]
 pub trait Harness: Send + Sync + 'static {
-    /// A fresh client of this harness's state, as another process would have it.
+    /// Connects a new client to this harness's state, like another process.
     ///
     /// # Panics
     /// If the store cannot be reached: a suite without a store must not be green.
     async fn store(&self) -> Arc<dyn Store>;
 
-    /// A client as [`store`](Self::store) gives, for which idle state disappears after `retention` (C25); `None` if the
+    /// Connects a client like [`store`](Self::store) whose idle state disappears after `retention` (C25); `None` if the
     /// store has no such option.
     async fn forgetful_store(&self, retention: Duration) -> Option<Arc<dyn Store>>;
 
-    /// A client as [`store`](Self::store) gives, with these faults between its engine and its steps, for the group
-    /// `under_faults`: see [`faulty`](crate::faulty). `None` if no engine drives the store, or if the store cannot be asked
-    /// to put them there; then that group is a known gap.
+    /// Connects a client like [`store`](Self::store), with `faults` between its engine and its steps, for the group
+    /// `under_faults`: see [`faulty`](crate::faulty). `None` if no engine drives the store, or if the store has no
+    /// option to wrap its steps; then that group is a known gap.
     async fn faulty_store(&self, faults: &Arc<Faults>) -> Option<Arc<dyn Store>> {
         let _ = faults;
         None
     }
 
-    /// How many keys, rows or map entries of objects the store keeps for this harness (C25); `None` if it cannot be
-    /// counted.
+    /// Returns how many keys, rows or map entries of objects the store keeps for this harness (C25); `None` if they
+    /// cannot be counted.
     async fn leftover(&self) -> Option<usize>;
 
-    /// A lease short enough to wait for it to end, and long enough to be renewed in time on a busy machine: some
-    /// hundred milliseconds. Where sessions keep mutexes, it is the lease of all mutexes of its clients.
+    /// Returns a lease that is short enough to wait for its end, and long enough to be renewed in time on a busy
+    /// machine: some hundred milliseconds. If sessions keep mutexes, it is the lease of all mutexes of the harness's
+    /// clients.
     fn ttl(&self) -> Duration;
 
     /// Makes the store forget everything it keeps for this harness, as after a crash without persistence; `false` if
-    /// that is beyond this harness.
+    /// the harness cannot do that.
     async fn lose_data(&self) -> bool;
 }

@@ -1,8 +1,8 @@
-//! Time as a verdict may count it: without the time in which the machine stood still.
+//! Time for verdicts: without the time in which the machine was stalled.
 //!
-//! A test that bounds a time must not fail because its machine was busy. A thread of this module asks again and again to
-//! sleep for a few milliseconds; by how much later it wakes up, the machine did nothing for a thread that wanted to run.
-//! That time does not count, for the one [`Stopwatch`] and for [`timeout`]. What a store itself delays counts in full.
+//! A test that bounds a time must not fail because its machine was busy. A thread of this module sleeps again and again
+//! for a few milliseconds. If it wakes up late, the machine was stalled for that long. The [`Stopwatch`] and
+//! [`timeout`] do not count that time. Delays by the store itself count in full.
 
 use std::future::Future;
 use std::pin::pin;
@@ -10,36 +10,36 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// ε of the contract: what it leaves to scheduling.
+/// ε of the contract: the allowance for scheduling.
 pub const EPSILON: Duration = Duration::from_millis(500);
 
-/// How long the watching thread sleeps at a time, in µs.
+/// Sleep interval of the monitoring thread, in µs.
 const SLEEP: u64 = 5_000;
-/// How much later than asked a thread wakes up on an idle machine, in µs.
+/// Usual delay of a wake-up on an idle machine, in µs.
 const USUAL: u64 = 500;
 
-/// The watching thread's view of the machine.
+/// The monitoring thread's view of the machine.
 #[derive(Debug)]
-struct Watch {
+struct MachineMonitor {
     origin: Instant,
-    seen: Mutex<Seen>,
+    seen: Mutex<Readings>,
 }
 
-/// Times in µs since the origin.
+/// Readings of the monitoring thread, in µs since the origin.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
-    /// For how long the machine has stood still.
+struct Readings {
+    /// The total time for which the machine was stalled.
     stood_still: u64,
-    /// When the thread went to sleep the last time.
+    /// When the thread last began to sleep.
     slept: u64,
 }
 
-impl Watch {
+impl MachineMonitor {
     fn get() -> &'static Self {
-        static WATCH: OnceLock<Watch> = OnceLock::new();
+        static WATCH: OnceLock<MachineMonitor> = OnceLock::new();
         static THREAD: OnceLock<()> = OnceLock::new();
-        let watch =
-            WATCH.get_or_init(|| Self { origin: now(), seen: Mutex::new(Seen { stood_still: 0, slept: 0 }) });
+        let watch = WATCH
+            .get_or_init(|| Self { origin: now(), seen: Mutex::new(Readings { stood_still: 0, slept: 0 }) });
         THREAD.get_or_init(|| {
             let thread = thread::Builder::new().name("stopwatch".to_owned());
             thread.spawn(|| watch.watch()).expect("a thread that watches the machine");
@@ -51,7 +51,7 @@ impl Watch {
         u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, Readings> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -67,16 +67,16 @@ impl Watch {
         }
     }
 
-    /// The time since the origin that counts, in µs.
+    /// Returns the counted time since the origin, in µs.
     fn counted(&self) -> u64 {
         let seen = self.seen();
         let now = self.micros();
-        // The thread may be late at this very moment.
+        // The thread itself may be late right now.
         now.saturating_sub(seen.stood_still + late(seen.slept, now))
     }
 }
 
-/// By how much more than it asked for a thread slept.
+/// Returns how much longer than requested the thread slept.
 fn late(before: u64, now: u64) -> u64 {
     let late = now.saturating_sub(before).saturating_sub(SLEEP);
     if late > USUAL { late } else { 0 }
@@ -90,37 +90,37 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Measures real time, without that in which the machine stood still. It does not follow a paused clock.
+/// Measures real time, without the time in which the machine was stalled. It does not follow a paused clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch {
     start: u64,
 }
 
 impl Stopwatch {
-    /// Starts one.
+    /// Starts a stopwatch.
     ///
     /// # Panics
-    /// If the system refuses the thread that watches the machine, at the first call in a process.
+    /// If the system refuses to start the monitoring thread, at the first call in a process.
     #[must_use]
     pub fn start() -> Self {
-        Self { start: Watch::get().counted() }
+        Self { start: MachineMonitor::get().counted() }
     }
 
-    /// The time that counts since the start.
+    /// Returns the counted time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
-        Duration::from_micros(Watch::get().counted().saturating_sub(self.start))
+        Duration::from_micros(MachineMonitor::get().counted().saturating_sub(self.start))
     }
 }
 
-/// The time limit of [`timeout`] was over first.
+/// The error of [`timeout`]: the time limit passed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 
-/// The output of a future that ends within `limit` of the time that counts.
+/// Returns the output of a future that ends within `limit` of counted time.
 ///
 /// # Errors
-/// [`Elapsed`] when it does not; the future is dropped.
+/// [`Elapsed`] if the future does not end in time; it is dropped.
 ///
 /// # Panics
 /// Outside of a runtime of tokio with a clock, and as [`Stopwatch::start`].

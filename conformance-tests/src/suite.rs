@@ -1,4 +1,4 @@
-//! The cases as data, and what runs them.
+//! The cases as data, and their runner.
 
 use std::any::Any;
 use std::fmt;
@@ -16,18 +16,18 @@ use stanchion_core::{
 use crate::gaps::{CannotShow, Gap};
 use crate::harness::Harness;
 
-/// How long a case may take before it counts as stuck.
+/// Timeout of a case: a case that takes longer counts as stuck.
 pub const CASE_LIMIT: Duration = Duration::from_secs(120);
-/// The same for a case that is listed as a gap, and expected to fail.
+/// Timeout of a case that is listed as a gap and expected to fail.
 pub(crate) const GAP_LIMIT: Duration = Duration::from_secs(20);
 
-/// A case under way. It needs no `Send`: it is driven by a thread of its own.
+/// A running case. It needs no `Send`: a thread of its own drives it.
 pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
-/// What makes a harness, and what makes a case: boxed, since all that is generic is compiled once for each of the cases.
+/// Makes a harness or a case. Boxed, because generic code would be compiled once for each case.
 type Start = Making<Box<dyn Harness>>;
 pub(crate) type Making<T> = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = T>>> + Send>;
 
-/// One case: the shortest piece of the contract that can hold or fail by itself.
+/// One case: the smallest part of the contract that can hold or fail by itself.
 #[derive(Clone, Copy)]
 pub struct Case {
     pub(crate) group: &'static str,
@@ -36,25 +36,26 @@ pub struct Case {
 }
 
 impl Case {
-    /// The group: a module of the generated tests.
+    /// Returns the group: a module of the generated tests.
     #[must_use]
     pub fn group(&self) -> &'static str {
         self.group
     }
 
-    /// The name: clauses in lower case, then what is asserted.
+    /// Returns the name: clauses in lower case, then the assertion.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Group and name, as the test runner prints them.
+    /// Returns group and name, as the test runner prints them.
     #[must_use]
     pub fn path(&self) -> String {
         format!("{}::{}", self.group, self.name)
     }
 
-    /// The clauses the case is named after, as in the contract: `C4`. Run on a semaphore, a mutex's case also shows S8.
+    /// Returns the clauses in the name of the case, written as in the contract: `C4`. A mutex's case that runs on a
+    /// semaphore also shows S8.
     #[must_use]
     pub fn clauses(&self) -> Vec<String> {
         let is_clause = |word: &&str| {
@@ -68,10 +69,10 @@ impl Case {
         clauses
     }
 
-    /// Whether the case needs what the store declares that it does not have.
+    /// Returns the reason if the case needs a capability that the store declares it does not have.
     fn undeclared(&self, capabilities: &Capabilities) -> Option<&'static str> {
         let is_of = |clause: &str| self.clauses().iter().any(|own| own == clause);
-        // Sessions cannot give away what they hold; what else such a store has is kept by leases.
+        // Sessions cannot transfer their mutexes; the store's other objects are kept by leases.
         let of_mutex = ["mutex", "as_mutex"].contains(&self.group);
         let detaches = capabilities.detach || capabilities.mutex_mode == MutexMode::Session && !of_mutex;
         match self.group {
@@ -90,27 +91,27 @@ impl fmt::Debug for Case {
     }
 }
 
-/// What became of a case.
+/// The result of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It held.
+    /// The case passed.
     Passed,
-    /// It was not run, for this reason.
+    /// The case could not be shown, for this reason.
     Gap(String),
-    /// It failed, with this message.
+    /// The case failed, with this message.
     Failed(String),
 }
 
-/// The case of that path.
+/// Returns the case with that path.
 #[must_use]
 pub fn find(path: &str) -> Option<Case> {
     crate::cases::CASES.iter().find(|case| case.path() == path).copied()
 }
 
-/// Runs the case of that path; what [`suite!`](crate::suite!) makes a test of.
+/// Runs the case with that path. [`suite!`](crate::suite!) makes a test that calls it.
 ///
 /// # Panics
-/// If the case fails or takes longer than [`CASE_LIMIT`], or if there is none of that path.
+/// If the case fails or takes longer than [`CASE_LIMIT`], or if no case has that path.
 pub fn run<H, F>(path: &str, start: impl FnOnce() -> F + Send + 'static)
 where
     H: Harness,
@@ -128,10 +129,10 @@ fn run_boxed(path: &str, start: Start) {
     }
 }
 
-/// Checks the list of known gaps; what [`suite!`](crate::suite!) makes a test of.
+/// Checks the list of known gaps. [`suite!`](crate::suite!) makes a test that calls it.
 ///
 /// # Panics
-/// If the list names what is no case, or a case that passes.
+/// If the list names an unknown case, or a case that passes.
 pub fn check_gaps<H, F>(gaps: &[Gap], start: impl Fn() -> F + Clone + Send + 'static)
 where
     H: Harness,
@@ -152,8 +153,8 @@ where
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Prints what a suite runs and what its store declares, past the capture of the test runner; what
-/// [`suite!`](crate::suite!) makes a test of.
+/// Prints the number of cases of a suite and the declarations of its store, past the output capture of the test runner.
+/// [`suite!`](crate::suite!) makes a test that calls it.
 ///
 /// # Panics
 /// If the store cannot be reached.
@@ -168,7 +169,7 @@ where
     let start = boxed(start);
     let print = async move || {
         let capabilities = start().await.store().await.capabilities();
-        // The runner shows what a test prints only if the test fails.
+        // The runner shows the output of a test only if the test fails.
         let _ = writeln!(io::stdout(), "{counts}; the store declares {capabilities:?}");
         Verdict::Passed
     };
@@ -176,11 +177,11 @@ where
     assert_eq!(printed, Verdict::Passed, "{suite}");
 }
 
-/// Runs a case on a runtime of its own and says what became of it. A case that is stuck beyond `limit` has failed; its
-/// thread is left behind.
+/// Runs a case on a runtime of its own and returns its verdict. A case that takes longer than `limit` has failed; its
+/// thread keeps running.
 ///
 /// # Panics
-/// If the system refuses a thread or a runtime.
+/// If the system refuses to start a thread or a runtime.
 pub fn verdict<H, F>(case: Case, limit: Duration, start: impl FnOnce() -> F + Send + 'static) -> Verdict
 where
     H: Harness,
@@ -213,13 +214,13 @@ fn judged(case: Case, limit: Duration, start: Start) -> Verdict {
     apart(case.name, limit, Box::new(|| Box::pin(held())))
 }
 
-/// Runs a case on a thread and a runtime of its own, for `limit` at the most.
+/// Runs a case on a thread and a runtime of its own, for at most `limit`.
 pub(crate) fn apart(name: &str, limit: Duration, case: Making<Verdict>) -> Verdict {
     let (report, reported) = mpsc::channel();
     let runner = thread::Builder::new().name(name.to_owned());
     let runner = runner.spawn(move || {
         let verdict = drive(case);
-        // The receiver has gone only if the case was given up.
+        // The receiver is gone only if the runner has given the case up.
         let _ = report.send(verdict);
     });
     let runner = runner.expect("a thread for the case");
@@ -248,7 +249,7 @@ fn drive(case: Making<Verdict>) -> Verdict {
     verdict
 }
 
-/// What is declared missing must be refused, not half work.
+/// Checks that the store refuses every call of a capability that it declares missing.
 fn check_refusals(store: &dyn Store, capabilities: &Capabilities) {
     if !capabilities.wait_groups {
         let refusal = store.wait_group("w", WaitGroupOptions::default()).map(drop);
@@ -264,18 +265,18 @@ fn check_refusals(store: &dyn Store, capabilities: &Capabilities) {
     }
 }
 
-/// The message of a panic, by its payload.
+/// Returns the message of a panic from its payload.
 #[must_use]
 pub fn message_of(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("panicked").to_owned()
 }
 
-/// Makes one `#[test]` of each case, so that no store can leave one out.
+/// Makes one `#[test]` for each case, so that no store can leave one out.
 ///
-/// The argument is an expression for a [`Harness`](crate::Harness); it may await, and is evaluated anew for each case,
+/// The argument is an expression for a [`Harness`](crate::Harness). It may await, and is evaluated again for each case,
 /// on the runtime of that case. Known [gaps](crate::gaps) follow it, each with its reason: a case or a whole group. Two
-/// more tests check that list and print what the suite runs.
+/// more tests check that list and print the number of cases.
 ///
 /// ```ignore
 /// stanchion_conformance::suite!(MyHarness::start().await);

@@ -1,4 +1,4 @@
-//! What the cases share: bounded waiting, tasks, futures dropped half-way, names.
+//! Helpers for the cases: bounded waiting, tasks, futures that are dropped half-way, names.
 
 #![expect(clippy::disallowed_methods, reason = "a test plays the caller: it spawns tasks and owns runtimes")]
 
@@ -18,50 +18,52 @@ use crate::Harness;
 pub use crate::gaps::cannot_show;
 pub use crate::stopwatch::{EPSILON, Stopwatch, timeout};
 
-/// The most the poll floor `P` can be.
+/// Maximum poll floor `P`.
 pub const POLL_FLOOR: Duration = Duration::from_secs(1);
-/// How long a dropped future may leave something behind while the store answers (C4), with ε.
+/// Maximum time until a dropped future has left nothing behind while the store answers (C4), with ε.
 pub const CANCELLED: Duration = Duration::from_secs(1).saturating_add(EPSILON);
-/// A time limit within which a busy store answers too: after a shorter one a call may end as unknown (C17).
+/// A time limit within which even a busy store answers. With a shorter limit, a call may end as unknown (C17).
 pub const BRIEF: Duration = Duration::from_millis(500);
-/// For what ends at once where the mistake makes it wait ten times as long, or for ever.
+/// Time limit for a call that ends at once in a correct store, but takes ten times as long or for ever with the
+/// mistake.
 pub const AT_ONCE: Duration = Duration::from_secs(2);
-/// How long a queued release may take: without it the lease frees what was dropped, or nothing does, since it is renewed.
-/// That is ten times as long and more with the lease of holds without options.
+/// Maximum time of a queued release. Without that release, the object is free only after its lease, or never if the
+/// lease is renewed. With the default lease, that takes at least ten times as long.
 pub const QUEUED: Duration = Duration::from_secs(3);
-/// What dead waiters in front may cost, once (C5).
+/// Maximum delay by dead waiters in front, once (C5).
 pub const DEAD_IN_FRONT: Duration = Duration::from_secs(2);
-/// How much coarser than ours a store's clock may be.
+/// Maximum resolution of a store's clock, if it is coarser than ours.
 pub const TICK: Duration = Duration::from_millis(2);
-/// A future that was not woken for this long is taken to be waiting for others.
+/// A future that was not woken for this long counts as waiting for another caller.
 pub const IDLE: Duration = Duration::from_millis(150);
 
-/// Now, by the clock that deadlines are read from.
+/// Returns the present time on the clock that deadlines are read from.
 pub fn now() -> Instant {
     clock::now()
 }
 
-/// A name nobody else uses.
+/// Returns a unique name.
 pub fn unique(what: &str) -> String {
     format!("{what}-{}", Ticket::random())
 }
 
-/// Holds with a lease of that length, renewed.
+/// Returns options for holds with a lease of `ttl` that is renewed.
 pub fn leased(ttl: Duration) -> HoldOptions {
     let mut options = HoldOptions::default();
     options.ttl = Some(ttl);
     options
 }
 
-/// Holds that end after that time: with the guard forgotten, what a holder's death leaves.
+/// Returns options for holds that end after `ttl` without renewal. With the guard forgotten, such a hold is like the
+/// hold of a dead holder.
 pub fn unrenewed(ttl: Duration) -> HoldOptions {
     let mut options = leased(ttl);
     options.renew = false;
     options
 }
 
-/// A lease so long that its end and `TTL/3 + ε` can be told apart, and that a hold is renewed in time on a machine that
-/// stands still for seconds.
+/// Returns a lease so long that its end and `TTL/3 + ε` can be told apart, and that a hold is renewed in time on a
+/// machine that stands still for seconds.
 pub fn long_ttl(h: &dyn Harness) -> Duration {
     (h.ttl() * 3).max(Duration::from_secs(5))
 }
@@ -71,22 +73,22 @@ pub fn belief(ttl: Duration) -> Duration {
     Ttl::new(ttl).expect("the harness's TTL is in range").belief()
 }
 
-/// The output of a future that must end within `limit`.
+/// Returns the output of a future that must end within `limit`.
 pub async fn within<F: Future>(limit: Duration, what: &str, future: F) -> F::Output {
     timeout(limit, future).await.unwrap_or_else(|_| panic!("{what}: not within {limit:?}"))
 }
 
-/// Asserts that a future does not end for a time; it may be awaited further.
+/// Asserts that a future does not end within `time`. The caller may continue to await it.
 pub async fn stays_pending<F: Future + Unpin>(time: Duration, what: &str, future: &mut F) {
     assert!(timeout(time, future).await.is_err(), "{what}: ended within {time:?}");
 }
 
-/// Asks until the answer is yes, which must come within `limit`.
+/// Calls `ask` until it returns `true`, which must happen within `limit`.
 pub async fn eventually<F>(limit: Duration, what: &str, mut ask: impl FnMut() -> F)
 where
     F: Future<Output = bool>,
 {
-    // Where much time is left, others need the processor more.
+    // With a long limit, poll less often: other tests need the processor.
     let between = (limit / 200).clamp(Duration::from_millis(2), Duration::from_millis(250));
     let asking = async {
         while !ask().await {
@@ -96,8 +98,7 @@ where
     within(limit, what, asking).await;
 }
 
-/// Runs beside a future that must not end meanwhile. What a caller does not poll makes no progress, however long one
-/// waits for its traces.
+/// Runs `run` while polling a future that must not end meanwhile. Without polls, that future would make no progress.
 pub async fn beside<F, T>(waiting: &mut F, what: &str, run: impl Future<Output = T>) -> T
 where
     F: Future + Unpin,
@@ -108,32 +109,32 @@ where
     }
 }
 
-/// Lets time pass where the passing is the scenario.
+/// Lets time pass, for a case whose scenario is the passing of time.
 pub async fn pause(time: Duration) {
     clock::sleep(time).await;
 }
 
-/// Lets time pass until a moment.
+/// Lets time pass until `moment`.
 pub async fn pause_until(moment: Instant) {
     pause(moment.saturating_duration_since(now())).await;
 }
 
-/// Blocks the thread, as a task that never yields does.
+/// Blocks the thread, like a task that never yields.
 pub fn block(time: Duration) {
     thread::sleep(time);
 }
 
-/// A task whose panic becomes the case's, and which ends with it.
+/// A task that ends with the case. A panic of the task fails the case.
 #[derive(Debug)]
 pub struct Task<T>(JoinHandle<T>);
 
-/// Runs work as a task of its own.
+/// Runs `work` as a task of its own.
 pub fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Task<T> {
     Task(tokio::spawn(work))
 }
 
 impl<T> Task<T> {
-    /// Waits for its output.
+    /// Waits for the task's output.
     pub async fn join(mut self) -> T {
         match (&mut self.0).await {
             Ok(output) => output,
@@ -141,12 +142,12 @@ impl<T> Task<T> {
         }
     }
 
-    /// Whether it has ended.
+    /// Returns whether the task has ended.
     pub fn is_finished(&self) -> bool {
         self.0.is_finished()
     }
 
-    /// Drops the task's future where it stands and waits until that has happened.
+    /// Drops the task's future at its current await point, and waits until it is dropped.
     pub async fn cancel(mut self) {
         self.0.abort();
         let _ = (&mut self.0).await;
@@ -159,7 +160,7 @@ impl<T> Drop for Task<T> {
     }
 }
 
-/// Waits for the output of each, in their order.
+/// Waits for the output of each task, in their order.
 pub async fn join_all<T>(tasks: Vec<Task<T>>) -> Vec<T> {
     let mut outputs = Vec::with_capacity(tasks.len());
     for task in tasks {
@@ -168,7 +169,7 @@ pub async fn join_all<T>(tasks: Vec<Task<T>>) -> Vec<T> {
     outputs
 }
 
-/// A runtime that a case owns: it ends when this is dropped.
+/// A runtime that a case owns. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Lone(Runtime);
 
@@ -179,7 +180,7 @@ impl Lone {
     }
 }
 
-/// Runs work on a thread with a single-threaded runtime of its own, and waits for it.
+/// Runs `work` on a thread with a single-threaded runtime of its own, and waits for it.
 pub fn on_another_runtime<T: Send>(work: impl FnOnce(Lone) -> T + Send) -> T {
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -190,7 +191,7 @@ pub fn on_another_runtime<T: Send>(work: impl FnOnce(Lone) -> T + Send) -> T {
     })
 }
 
-/// Runs work on a thread outside of any runtime, and waits for it.
+/// Runs `work` on a thread outside of any runtime, and waits for it.
 ///
 /// # Errors
 /// The payload of its panic.
@@ -198,18 +199,18 @@ pub fn on_bare_thread<T: Send>(work: impl FnOnce() -> T + Send) -> thread::Resul
     thread::scope(|scope| scope.spawn(work).join())
 }
 
-/// How far a future came before it was dropped.
+/// The progress of a future before it was dropped.
 #[derive(Debug)]
 pub enum Cut<T> {
-    /// To its end, in fewer polls.
+    /// It ended, with fewer polls.
     Ended(T),
-    /// So many polls.
+    /// It was dropped after the given number of polls.
     Dropped,
-    /// Fewer polls: it waited for others and was dropped there.
+    /// It waited for another caller, and was dropped after fewer polls.
     Waiting,
 }
 
-/// Polls a future at most so many times, as its waker asks for it, and drops it (C4).
+/// Polls a future at most `polls` times, when its waker asks for it, and drops it (C4).
 pub async fn drop_after<F: Future>(polls: u32, future: F) -> Cut<F::Output> {
     if polls == 0 {
         return Cut::Dropped;
@@ -235,7 +236,7 @@ pub async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
     .await
 }
 
-/// The kind of the error that a call must end with.
+/// Returns the kind of a call's error; `None` if the call succeeded.
 pub fn kind_of<T>(result: Result<T>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }

@@ -1,4 +1,4 @@
-//! Servers in containers keep the promises of the others. It takes a Docker daemon: `cargo xtask containers`.
+//! Servers in containers behave like the others. Needs a Docker daemon: `cargo xtask containers`.
 
 #![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 
@@ -13,7 +13,7 @@ use stanchion_testbed::servers::{self, Container, wait_until};
 const LIMIT: Duration = Duration::from_secs(20);
 const CHILD: &str = "STANCHION_CONTAINERS_TEST_CHILD";
 
-/// Whether the daemon knows a container of that name.
+/// Returns whether the daemon has a container of that name.
 fn is_there(name: &str) -> bool {
     let filter = format!("name={name}");
     let output =
@@ -62,7 +62,7 @@ fn a_container_is_gone_with_a_killed_process() {
         .spawn()
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // The test runner writes the beginning of the line.
+    // The test runner writes the first part of the line.
     let name = lines.map(Result::unwrap).find_map(|line| Some(line.split_once("container ")?.1.to_owned()));
     let name = name.expect("the child has a container");
     assert!(is_there(&name));

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: this library beside the peers and the raw limit, store by store.
+//! `cargo xtask bench`: compares this library with its peers and the raw limit, store by store.
 
 use stanchion_testbed::servers::install::{self, Permission};
 
@@ -11,7 +11,7 @@ const PAGE: [&str; 6] =
     ["run", "--locked", "--profile=bench", "--package=stanchion-bench", "--bin", "bench-page"];
 
 impl Bench {
-    /// Whether what it finds is to be kept.
+    /// Returns whether the results are to be kept.
     fn is_whole(&self) -> bool {
         !self.quick && self.only.is_empty() && self.side.is_empty()
     }
@@ -32,7 +32,7 @@ impl Bench {
     }
 }
 
-/// Runs the benches, and writes the page from what is kept if they were full ones.
+/// Runs the benches. After full runs, writes the page from the kept results.
 pub(crate) fn run(options: &Bench) -> Outcome {
     install::ensure(Permission::Install, |command| println!("installing what is missing: {command}"))?;
     for store in options.stores() {

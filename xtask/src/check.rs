@@ -1,4 +1,4 @@
-//! `cargo xtask check`: all that can be said about the sources without running them.
+//! `cargo xtask check`: all checks of the sources that need no test run.
 
 use crate::Outcome;
 use crate::file_lengths;
@@ -9,7 +9,7 @@ const CLIPPY: [&str; 8] =
     ["clippy", "--locked", "--workspace", "--all-targets", FEATURES, "--", "-D", "warnings"];
 const RUSTDOC: [&str; 5] = ["doc", "--locked", "--workspace", "--no-deps", FEATURES];
 
-/// Runs every check, also after one has failed.
+/// Runs every check, even after one has failed.
 pub(crate) fn run() -> Outcome {
     let mut stages = Stages::default();
     stages.command("formatting", &mut cargo(&["fmt", "--all", "--check"]))?;

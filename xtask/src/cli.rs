@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use stanchion_campaign::rounds::{Fault, Deployment};
+use stanchion_campaign::rounds::{Deployment, Fault};
 
 use crate::workspace::STORES;
 
@@ -29,17 +29,17 @@ pub(crate) enum Command {
     Coverage,
     /// Run workers on the networked stores under every safe fault, and check their histories
     Faults(Faults),
-    /// Measure how long it takes until things go on after a fault, beside what the contract allows
+    /// Measure how long the store takes to serve calls again after a fault, and compare with the contract
     Recovery(Recovery),
     /// Run a Redis and a Postgres until Ctrl-C or the end of input
     Servers,
-    /// Print the SQL that makes the schema on Postgres, with the rights that a role needs
+    /// Print the SQL that creates the schema on Postgres, with the rights that a role needs
     PostgresSchema(PostgresSchema),
 }
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Test {
-    /// Run every test, on every deployment, and the campaign with every fault; a release needs it
+    /// Run every test, on every deployment, and the campaign with every fault; needed for a release
     #[arg(long)]
     pub(crate) full: bool,
     /// Draw the slices of the default tier and the faults from this number
@@ -61,28 +61,28 @@ pub(crate) struct Test {
     pub(crate) filters: Vec<String>,
 }
 
-/// The environment variable with a seed for everything that tests draw.
+/// The environment variable with the seed of all random choices of tests.
 pub(crate) const SEED_VARIABLE: &str = "STANCHION_SEED";
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Bench {
-    /// The stores to measure; all of them without
+    /// The stores to measure; the default is all
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(STORES))]
     pub(crate) stores: Vec<String>,
-    /// Use short slices, whose figures are not kept
+    /// Use short slices; their figures are not kept
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Take only the measures whose names begin so
+    /// Run only the measures whose names begin with this
     #[arg(long, value_name = "MEASURE")]
     pub(crate) only: Vec<String>,
-    /// Measure only the sides whose names begin so
+    /// Measure only the sides whose names begin with this
     #[arg(long, value_name = "NAME")]
     pub(crate) side: Vec<String>,
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Containers {
-    /// Build what that needs, and no more
+    /// Only build the programs, and run nothing
     #[arg(long)]
     pub(crate) build: bool,
 }
@@ -98,13 +98,13 @@ pub(crate) struct Faults {
     /// Run on this store only
     #[arg(long, value_name = "NAME", value_parser = deployment)]
     pub(crate) store: Vec<Deployment>,
-    /// Strike with this fault only
+    /// Inject this fault only
     #[arg(long, value_name = "NAME", value_parser = fault)]
     pub(crate) fault: Vec<Fault>,
-    /// Run the part that belongs to the default tier of the tests
+    /// Run only the part for the default tier of the tests
     #[arg(long, conflicts_with_all = ["minutes", "store", "fault", "check"])]
     pub(crate) short: bool,
-    /// Read the kept history of a round again
+    /// Check the kept history of a round again
     #[arg(long, value_name = "FOLDER")]
     pub(crate) check: Option<PathBuf>,
 }
@@ -114,10 +114,10 @@ pub(crate) struct Recovery {
     /// Run on this store only
     #[arg(long, value_name = "NAME", value_parser = deployment)]
     pub(crate) store: Vec<Deployment>,
-    /// Measure each this many times
+    /// Run each trial this many times
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
-    /// Measure each twice
+    /// Run each trial twice
     #[arg(long, conflicts_with = "runs")]
     pub(crate) quick: bool,
 }
@@ -130,7 +130,7 @@ pub(crate) struct PostgresSchema {
     /// The role that the application uses
     #[arg(long)]
     pub(crate) role: Option<String>,
-    /// Print only the migrations after this version, where there is a schema already
+    /// Print only the migrations after this version, for an existing schema
     #[arg(long, default_value_t = 0, value_name = "VERSION")]
     pub(crate) after: i64,
 }

@@ -1,11 +1,11 @@
-//! `cargo xtask faults`: workers use the networked stores while everything breaks that the contract calls safe.
+//! `cargo xtask faults`: workers use the networked stores under every fault that the contract calls safe.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use stanchion_campaign::history;
-use stanchion_campaign::rounds::{Fault, Outcome as RoundOutcome, Round, CampaignServer, Deployment};
+use stanchion_campaign::rounds::{CampaignServer, Deployment, Fault, Outcome as RoundOutcome, Round};
 use stanchion_testbed::servers::install::{self, Permission};
 use stanchion_testbed::servers::temporary_folder;
 
@@ -17,31 +17,31 @@ use crate::seed;
 use crate::worker::Worker;
 use crate::workspace::target;
 
-/// Rounds are no shorter than this, nor longer.
-const SHORT: Duration = Duration::from_secs(3);
-const LONG: Duration = Duration::from_secs(20);
-/// What a round takes beside the time in which faults strike.
-const AROUND: Duration = Duration::from_secs(7);
+/// Minimum and maximum length of a round.
+const MINIMUM_ROUND: Duration = Duration::from_secs(3);
+const MAXIMUM_ROUND: Duration = Duration::from_secs(20);
+/// Time that a round takes in addition to its faults.
+const OVERHEAD: Duration = Duration::from_secs(7);
 
-/// A full run of the tests: what it must have seen on each store, grants for each kind of object, and the longest it may
-/// take.
+/// The tier of a full test run: the minimum grants for each kind of object and the minimum faults on each store, and
+/// the maximum time.
 const ALL: Tier = Tier { grants: 500, strikes: 300, at_most: Duration::from_secs(8 * 60), each_fault: true };
-/// The default tier has a drawn part of the faults.
+/// The default tier, with a random part of the faults.
 const DRAWN: Tier = Tier { grants: 50, strikes: 20, at_most: Duration::from_secs(90), each_fault: false };
-/// How long each round of these strikes.
+/// Length of each round of a tier.
 const ROUND: Duration = Duration::from_secs(5);
 
-/// The campaign as a part of the tests.
+/// The campaign's requirements as a part of the tests.
 #[derive(Clone, Copy, Debug)]
 struct Tier {
     grants: usize,
     strikes: u64,
     at_most: Duration,
-    /// Whether each fault has its turn, however long that takes.
+    /// Whether each fault must run once, however long that takes.
     each_fault: bool,
 }
 
-/// What a campaign does, and when it has done enough.
+/// The plan of a campaign, and its end.
 #[derive(Clone, Debug)]
 struct Plan {
     seed: u64,
@@ -49,7 +49,7 @@ struct Plan {
     faults: Vec<Fault>,
     round: Duration,
     at_most: Duration,
-    /// Each fault has its turn, and a store is done once it has seen enough. Without, rounds take all the time.
+    /// With a tier, a store is done once the tier's requirements are met. Without, rounds take all the time.
     tier: Option<Tier>,
 }
 
@@ -73,14 +73,14 @@ impl Faults {
         }
     }
 
-    /// So that each fault has its turn in the time, and then again.
+    /// Returns a length with which each fault runs in the given time, and then again.
     fn round_length(&self) -> Duration {
         let share = Duration::from_secs(60 * self.minutes) / u32::try_from(self.faults().len()).unwrap_or(1);
-        share.saturating_sub(AROUND).clamp(SHORT, LONG)
+        share.saturating_sub(OVERHEAD).clamp(MINIMUM_ROUND, MAXIMUM_ROUND)
     }
 }
 
-/// Builds the worker and runs a campaign; or reads a kept history again.
+/// Builds the worker and runs a campaign; or checks a kept history again.
 pub(crate) fn run(options: &Faults) -> Outcome {
     if let Some(folder) = &options.check {
         let report = history::check(folder)?;
@@ -100,8 +100,8 @@ pub(crate) fn run(options: &Faults) -> Outcome {
     options.plan(seed).run(&worker).map_err(|error| error as Box<dyn std::error::Error>)
 }
 
-/// The part of the tests: as many faults as have their turn in the time, in an order that the seed draws; or each of them,
-/// and then again until enough was granted and broken. The servers' programs are installed.
+/// Runs the campaign as a part of the tests: as many faults as fit into the time, in an order drawn from the seed. With
+/// `full`, runs each fault, and then again until the tier's requirements are met. The servers must be installed.
 pub(crate) fn short_tier(worker: &Worker, seed: u64, full: bool) -> Result<bool, Failed> {
     let tier = if full { ALL } else { DRAWN };
     let mut faults = Fault::ALL.to_vec();
@@ -126,29 +126,29 @@ impl Tier {
 }
 
 impl Plan {
-    /// Runs rounds on all stores at once until the time is over, each fault once at least; prints a line for each round,
-    /// the sums, and what was violated. Histories of rounds with violations are kept.
+    /// Runs rounds on all stores concurrently until the time is over, each fault at least once. Prints a line for each
+    /// round, the sums, and the violations. Keeps the histories of rounds with violations.
     fn run(&self, worker: &Worker) -> Result<bool, Failed> {
         let folder = target()?.join("faults").join(self.seed.to_string());
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
-        // A worker waits for each of its lines: a disk that is busy for a second would be taken for a store that is.
-        let desk = temporary_folder("faults")?;
+        // A worker waits for each of its lines, so a busy disk would look like a slow store.
+        let scratch = temporary_folder("faults")?;
         let outcomes = thread::scope(|scope| {
             let threads: Vec<_> = self
                 .deployments
                 .iter()
                 .map(|deployment| {
-                    let (desk, folder) = (desk.path(), folder.join(deployment.name()));
-                    scope.spawn(move || self.rounds(*deployment, worker, desk, &folder))
+                    let (scratch, folder) = (scratch.path(), folder.join(deployment.name()));
+                    scope.spawn(move || self.rounds(*deployment, worker, scratch, &folder))
                 })
                 .collect();
             let ended =
                 threads.into_iter().map(|thread| thread.join().map_err(|_| "a campaign panicked".into()));
             ended.collect::<Result<Vec<_>, Failed>>()
         });
-        drop(desk);
+        drop(scratch);
         let outcomes = outcomes?;
         let mut well = true;
         let mut all = Vec::new();
@@ -162,7 +162,7 @@ impl Plan {
                     all.extend(outcomes);
                 }
                 Err(error) => {
-                    println!("a campaign could not go on: {error}; what it wrote is in {}", folder.display());
+                    println!("a campaign failed: {error}; its histories are in {}", folder.display());
                     well = false;
                 }
             }
@@ -180,7 +180,7 @@ impl Plan {
         &self,
         deployment: Deployment,
         worker: &Worker,
-        desk: &Path,
+        scratch: &Path,
         folder: &Path,
     ) -> Result<Vec<RoundOutcome>, Failed> {
         let end = Instant::now() + self.at_most;
@@ -190,12 +190,12 @@ impl Plan {
             for (at, fault) in self.faults.iter().enumerate() {
                 let enough = self.tier.is_some_and(|tier| tier.has_seen_enough(deployment, &outcomes));
                 let must = pass == 0 && self.tier.is_none_or(|tier| tier.each_fault);
-                let done = pass > 0 && enough || Instant::now() + self.round + AROUND > end;
+                let done = pass > 0 && enough || Instant::now() + self.round + OVERHEAD > end;
                 if done && !must {
                     return Ok(outcomes);
                 }
                 let name = format!("{fault}-{pass}");
-                let own = desk.join(deployment.name()).join(&name);
+                let own = scratch.join(deployment.name()).join(&name);
                 let number = pass * 1_000 + u64::try_from(at)?;
                 let round =
                     Round::new(*fault, self.seed.wrapping_mul(1_000_003).wrapping_add(number), own.clone());
@@ -218,7 +218,7 @@ impl Plan {
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// Moves the history of a round to where it is kept.
+/// Moves the history of a round to the folder of kept histories.
 fn keep(history: &Path, kept: &Path) -> io::Result<()> {
     fs::create_dir_all(kept)?;
     for entry in history.read_dir()? {
@@ -276,9 +276,9 @@ mod tests {
 
     #[test]
     fn each_fault_has_its_turn() {
-        assert_eq!(parsed("--minutes 1").round_length(), SHORT);
-        assert_eq!(parsed("--minutes 60 --fault store-crash").round_length(), LONG);
+        assert_eq!(parsed("--minutes 1").round_length(), MINIMUM_ROUND);
+        assert_eq!(parsed("--minutes 60 --fault store-crash").round_length(), MAXIMUM_ROUND);
         let five = parsed("--minutes 5").round_length();
-        assert!(five > Duration::from_secs(10) && five < LONG, "{five:?}");
+        assert!(five > Duration::from_secs(10) && five < MAXIMUM_ROUND, "{five:?}");
     }
 }

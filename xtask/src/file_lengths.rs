@@ -1,4 +1,4 @@
-//! No source file grows beyond what can be read in one go.
+//! Limits the length of source files.
 
 use std::fs;
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::workspace::root;
 const RECONSIDERED: usize = 400;
 const REFUSED: usize = 600;
 
-/// Lists the long files among those of the repository; well when none is too long.
+/// Lists the long files of the repository. Returns `true` if none is too long.
 pub(crate) fn check() -> Outcome {
     let listed = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "*.lua", "*.sql"])

@@ -22,7 +22,7 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command};
 
-/// What a command ends with: whether all was well, or what kept it from finding out.
+/// The result of a command: whether all checks passed, or an error that kept it from finding out.
 type Outcome = Result<bool, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {

@@ -1,17 +1,17 @@
-//! The number from which a run draws what it leaves to chance.
+//! The seed of a run's random choices.
 
 use std::env;
 use std::process::Command;
 
 use crate::workspace::root;
 
-/// The seed that was given; else in CI one of the commit, so that CI runs of successive commits cover all slices; else
-/// one of the clock.
+/// Returns the given seed; in CI without one, a seed by the commit, so that the runs of successive commits cover all
+/// slices; otherwise a seed by the clock.
 pub(crate) fn choose(given: Option<u64>) -> u64 {
     given.or_else(of_commit).unwrap_or_else(of_clock)
 }
 
-/// How many commits led to this one, in CI.
+/// Returns the number of commits up to this one, in CI.
 fn of_commit() -> Option<u64> {
     env::var_os("CI")?;
     let counted =

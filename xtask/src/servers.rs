@@ -1,4 +1,4 @@
-//! `cargo xtask servers`: the test servers, for use by hand.
+//! `cargo xtask servers`: runs the test servers for manual use.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use stanchion_testbed::servers::{
 
 use crate::Outcome;
 
-/// Runs both servers until Ctrl-C or the end of input. Their data goes with them.
+/// Runs both servers until Ctrl-C or the end of input. Their data is removed at the end.
 pub(crate) fn run() -> Outcome {
     let redis = RedisServer::start(RedisOptions::default().append_only(true))?;
     let postgres = PostgresServer::start(PostgresOptions::default())?;

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use crate::Outcome;
 
-/// What ran so far, how long it took and whether it was well.
+/// The finished stages, with their times and results.
 #[derive(Debug, Default)]
 pub(crate) struct Stages {
     finished: Vec<(&'static str, Duration, bool)>,
 }
 
 impl Stages {
-    /// Runs one stage and remembers how it went.
+    /// Runs one stage and records its time and result.
     #[expect(
         clippy::disallowed_methods,
         reason = "a stopwatch for humans: no clock of the library is involved"
@@ -25,12 +25,12 @@ impl Stages {
         outcome
     }
 
-    /// Runs a program as a stage; it is well when its exit status is zero.
+    /// Runs a program as a stage. It succeeds if its exit status is zero.
     pub(crate) fn command(&mut self, name: &'static str, command: &mut Command) -> Outcome {
         self.run(name, || Ok(command.status()?.success()))
     }
 
-    /// Prints the time of each stage and says whether all were well.
+    /// Prints the time of each stage, and returns whether all succeeded.
     pub(crate) fn summary(&self) -> bool {
         println!();
         for (name, time, well) in &self.finished {

@@ -1,4 +1,4 @@
-//! Where things are, and who is in the workspace.
+//! The workspace: its folders, packages and features.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,20 +10,20 @@ use serde::Deserialize;
 pub(crate) const STORES: [&str; 3] = ["memory", "redis", "postgres"];
 
 /// Every feature of the workspace but `containers`, which takes longer to build than all the rest; `cargo xtask
-/// containers` builds that one apart. Builds share what was built only while they ask for the same features.
+/// containers` builds it separately. Builds share dependencies only with the same features.
 pub(crate) const FEATURES: &str = "--features=bloom,postgres,redis";
 
-/// The benches bring their peers, which take long to build and ask the stores' clients for more features. Only `check` and
-/// `bench` have to do with them.
+/// Excludes the benches: their peers take long to build, and enable more features of the stores' clients. Only `check`
+/// and `bench` build them.
 pub(crate) const BUT_BENCHES: &str = "--exclude=stanchion-bench";
 
-/// The folder of the whole workspace.
+/// Returns the folder of the workspace.
 pub(crate) fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here)
 }
 
-/// The folder into which cargo builds, wherever the environment or a configuration puts it.
+/// Returns cargo's target folder, wherever the environment or a configuration puts it.
 pub(crate) fn target() -> io::Result<PathBuf> {
     #[derive(Deserialize)]
     struct Metadata {
@@ -34,12 +34,12 @@ pub(crate) fn target() -> io::Result<PathBuf> {
     Ok(metadata.target_directory)
 }
 
-/// `cargo`, the same one that runs this, in the workspace's folder.
+/// Returns a command for the `cargo` that runs this program, in the workspace's folder.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
-    // `cargo run` tells us so which package we are. A build script that watches these variables, like `ring`'s, would
-    // run again, and all that depends on it be built again, whenever we and a shell call `cargo` in turn.
+    // `cargo run` sets these variables to our package. A build script that watches them, like `ring`'s, would run
+    // again, with all that depends on it, whenever we and a shell call `cargo` alternately.
     for (name, _) in env::vars_os() {
         if name.to_str().is_some_and(is_ours) {
             command.env_remove(name);
@@ -48,19 +48,19 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// A program in a session of its own. Linux shares the processor out by sessions first (`sched_autogroup_enabled`): what
-/// else is busy in this one, or in another, takes no more of it from one program than from the next.
+/// Returns a command that runs a program in its own session. Linux divides the processor by sessions first
+/// (`sched_autogroup_enabled`): so other busy processes take the same share from each program.
 pub(crate) fn in_its_own_session(program: &Path) -> Command {
     if !cfg!(target_os = "linux") {
         return Command::new(program);
     }
-    // It becomes the program: the process that was started here is the program's.
+    // `setsid` replaces itself by the program, so the child's process id is the program's.
     let mut command = Command::new("setsid");
     command.arg(program);
     command
 }
 
-/// Whether a variable of the environment is about our own package.
+/// Returns whether a variable of the environment describes our own package.
 fn is_ours(name: &str) -> bool {
     name == "OUT_DIR" || name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
 }
@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// A test is run with the same variables.
+    /// A test runs with the same variables.
     #[test]
     fn a_build_does_not_hear_which_package_we_are() {
         for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME"] {
@@ -84,14 +84,14 @@ mod tests {
         assert!(!is_ours("CARGO_TARGET_DIR") && !is_ours("CARGO_HOME"));
     }
 
-    /// The features of each package in a tree of dependencies.
+    /// Returns the features of each package in a dependency tree.
     fn features_in_tree(arguments: &[&str]) -> BTreeMap<String, BTreeSet<String>> {
         let mut tree = cargo(&["tree", "--locked", "--prefix=none", "--format={p}|{f}"]);
         let output = tree.args(arguments).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let mut packages = BTreeMap::<_, BTreeSet<_>>::new();
         let text = String::from_utf8(output.stdout).unwrap();
-        // An empty line ends the tree of each member.
+        // An empty line ends each member's tree.
         for (package, features) in text.lines().filter_map(|line| line.split_once('|')) {
             let features = features.trim_end_matches(" (*)");
             let features = features.split(',').filter(|feature| !feature.is_empty()).map(str::to_owned);
@@ -109,7 +109,7 @@ mod tests {
         }
     }
 
-    /// The features that a manifest declares, without those on by default.
+    /// Returns the features that a manifest declares, without the default ones.
     fn optional_features(manifest: &str) -> BTreeSet<String> {
         let section = manifest.split("\n[features]\n").nth(1).unwrap_or_default();
         let lines = section.lines().take_while(|line| !line.starts_with('['));

@@ -16,7 +16,8 @@ fn verdict_with(bug: Option<Bug>, path: &str) -> Verdict {
 
 /// What each of these cases says of the bug.
 fn caught(bug: Bug, paths: &[&str]) -> Vec<Detection> {
-    let caught = |path: &&str| Detection::by_case(path, verdict_with(Some(bug), path), &verdict_with(None, path));
+    let caught =
+        |path: &&str| Detection::by_case(path, verdict_with(Some(bug), path), &verdict_with(None, path));
     paths.iter().map(caught).collect()
 }
 

@@ -85,7 +85,7 @@ impl PostgresBuilder {
     /// limit. If the pool has to connect for a request, it must do so within the request timeout: `min_connections`
     /// helps if a login takes longer than a third of a lease.
     pub fn from_pool(pool: PgPool) -> Self {
-        Self::over(Access::Given(pool))
+        Self::over(Access::UserPool(pool))
     }
 
     fn over(access: Access) -> Self {

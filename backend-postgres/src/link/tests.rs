@@ -287,7 +287,7 @@ async fn requests_go_through_a_transaction_pooler() {
     let pooler = PgBouncer::start(&server, 2, &[]).unwrap();
     let begin = Schema::new("stanchion")
         .unwrap()
-        .filled(include_str!("../sql/begin_durable.sql"), &[("{limit}", "450ms"), ("{idle}", "125ms")]);
+        .filled(include_str!("../sql/begin_durable.sql"), &[("{timeout}", "450ms"), ("{idle}", "125ms")]);
     let link = |time| Link::new(source(&pooler.url(), Way::Pooled, time), 2, time).through_pooler(&begin);
     let links = [link(TIMEOUT), link(TIMEOUT), link(TIMEOUT)];
     run(&links[0], "CREATE TABLE t (x bigint)").await.unwrap();

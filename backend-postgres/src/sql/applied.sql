@@ -1,2 +1,2 @@
--- Which migrations the schema is made of.
+-- Returns the migrations that were applied to the schema.
 SELECT version, checksum FROM stanchion.migrations ORDER BY version

@@ -1,5 +1,5 @@
--- Begins a transaction in a session that cannot be set up: behind a pooler.
+-- Begins a transaction in a session that cannot be set up, behind a pooler.
 BEGIN ISOLATION LEVEL READ COMMITTED;
-SET LOCAL statement_timeout = '{limit}';
-SET LOCAL lock_timeout = '{limit}';
+SET LOCAL statement_timeout = '{timeout}';
+SET LOCAL lock_timeout = '{timeout}';
 SET LOCAL idle_in_transaction_session_timeout = '{idle}';

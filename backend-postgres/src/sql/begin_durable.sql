@@ -1,6 +1,6 @@
--- The same where a commit would not wait for the disk.
+-- Begins a transaction as `begin.sql`, and makes its commit wait for the disk, which the server's settings do not do.
 BEGIN ISOLATION LEVEL READ COMMITTED;
-SET LOCAL statement_timeout = '{limit}';
-SET LOCAL lock_timeout = '{limit}';
+SET LOCAL statement_timeout = '{timeout}';
+SET LOCAL lock_timeout = '{timeout}';
 SET LOCAL idle_in_transaction_session_timeout = '{idle}';
 SET LOCAL synchronous_commit = on;

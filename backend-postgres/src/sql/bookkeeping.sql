@@ -1,4 +1,4 @@
--- Which migrations were applied, in the client library's form.
+-- Makes the table of applied migrations, in the form of the client library.
 CREATE TABLE stanchion.migrations (
     version bigint PRIMARY KEY,
     description text NOT NULL,

@@ -1,13 +1,14 @@
--- In front of what makes the fences, where no store has made the schema. All in one request, so all or nothing.
+-- Makes the schema, before the SQL of the fences, in a database where no store has made it. All of it is one request,
+-- so all of it succeeds or nothing.
 --
--- Locks   one at a time: two that make the same schema at once would get in each other's way
--- Retry   what is there stays
+-- Locks   one transaction at a time: two that make the same schema concurrently would fail
+-- Retry   keeps what exists
 
 SELECT pg_advisory_xact_lock(hashtextextended('stanchion.fences', 0));
 
 DO $$
 BEGIN
-    -- The name as it stands in front of a table, quoted where it has to be.
+    -- The name as it is written before a table, quoted if necessary.
     EXECUTE 'CREATE SCHEMA IF NOT EXISTS ' || split_part('stanchion.fences', '.', 1);
 END
 $$;

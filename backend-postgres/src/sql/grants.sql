@@ -1,4 +1,4 @@
--- What a role needs that connects with migrate=off: the list in the manual.
+-- Grants the rights that a role needs with migrate=off: the list in the manual.
 GRANT USAGE ON SCHEMA "{schema}" TO "{role}";
 GRANT SELECT ON stanchion.migrations TO "{role}";
 GRANT SELECT, INSERT ON stanchion.namespaces TO "{role}";

@@ -1,5 +1,5 @@
--- One at a time brings a schema up to date. The lock goes with the transaction, so it works through a pooler.
--- Making it may take longer than a request.
+-- Lets one transaction at a time migrate a schema. The lock ends with the transaction, so it also works through a
+-- pooler. A migration may take longer than a request.
 SET LOCAL statement_timeout = '55s';
 SET LOCAL lock_timeout = '55s';
 SELECT pg_advisory_xact_lock(hashtextextended('stanchion.migrations', 0));

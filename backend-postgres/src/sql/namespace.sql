@@ -1,4 +1,4 @@
--- How a namespace is kept, and how this session is set.
+-- Returns the mutex mode and the layout of a namespace, and the settings of this session.
 -- $1 namespace, $2 mutex mode and $3 layout of a new one.
 SELECT
     mutex_mode,

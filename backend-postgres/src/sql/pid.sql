@@ -1,2 +1,2 @@
--- Which session answers.
+-- Returns the process id of the session that answers.
 SELECT pg_backend_pid()

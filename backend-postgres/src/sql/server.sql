@@ -1,4 +1,4 @@
--- What the server says about itself and this session.
+-- Returns the server's own settings, and the settings of this session.
 SELECT
     current_setting('server_version_num')::integer AS version,
     pg_is_in_recovery() AS standby,

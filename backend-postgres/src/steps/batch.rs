@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use stanchion_core::steps::Object;
 use stanchion_core::{Kind, Ticket};
 
-/// Entries put together by object, as the functions take them: each object with the number of its entries. An object
-/// stands twice where a ticket occurs twice in its entries, so that the tickets of each part are distinct.
+/// Entries grouped by object, as the SQL functions take them: each object with the number of its entries. If a ticket
+/// occurs twice in the entries of an object, the object is listed twice, so that the tickets of each part are distinct.
 #[derive(Debug)]
 pub(super) struct Batch<'a, T> {
     entries: Vec<(usize, &'a T)>,
@@ -16,7 +16,7 @@ pub(super) struct Batch<'a, T> {
 }
 
 impl<'a, T> Batch<'a, T> {
-    /// `key` tells the object of an entry, and its ticket where it has one.
+    /// Groups entries. `key` returns the object of an entry, and its ticket if it has one.
     pub(super) fn new(batch: &'a [T], key: fn(&T) -> (&Object, Option<Ticket>)) -> Self {
         let mut seen: HashMap<(Kind, &str, Ticket), u32> = HashMap::with_capacity(batch.len());
         let mut keyed: Vec<_> = Vec::with_capacity(batch.len());
@@ -57,12 +57,12 @@ impl<'a, T> Batch<'a, T> {
         self.entries.len()
     }
 
-    /// Something of each entry.
+    /// Returns one value of each entry, in the order of this batch.
     pub(super) fn each<V>(&self, value: impl Fn(&'a T) -> V) -> Vec<V> {
         self.entries.iter().map(|(_, entry)| value(entry)).collect()
     }
 
-    /// Answers in the order of this batch, put back into the order of the entries that were asked.
+    /// Sorts answers from the order of this batch into the order in which the entries were given.
     pub(super) fn restore<A>(&self, answers: impl IntoIterator<Item = A>) -> Vec<A> {
         let mut answers: Vec<_> = self.entries.iter().map(|(index, _)| *index).zip(answers).collect();
         answers.sort_unstable_by_key(|(index, _)| *index);

@@ -1,4 +1,4 @@
-//! How a step reaches the server: one statement, one row.
+//! Statements of the steps: one statement, one row.
 
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::types::Uuid;
@@ -10,7 +10,7 @@ use super::PostgresSteps;
 use crate::error::unexpected;
 use crate::schema::{Schema, Statement};
 
-/// The statements of the steps on what is held.
+/// The statements of the steps of holds and wait groups.
 #[derive(Debug)]
 pub(super) struct Statements {
     pub(super) acquire: Statement,
@@ -48,13 +48,14 @@ impl Statements {
 
 /// The arguments of a statement.
 #[derive(Debug, Default)]
-pub(super) struct Given {
+pub(super) struct StatementArguments {
     arguments: PgArguments,
-    /// What could not be encoded.
+    /// The error of a value that could not be encoded.
     failed: Option<Error>,
 }
 
-impl Given {
+impl StatementArguments {
+    /// Adds a value.
     pub(super) fn with<'t, T: Encode<'t, Postgres> + Type<Postgres>>(mut self, value: T) -> Self {
         if let Err(error) = self.arguments.add(value) {
             self.failed = Some(Error::invalid_argument("too much for one request").with_source(error));
@@ -63,7 +64,7 @@ impl Given {
     }
 }
 
-/// A ticket as the tables keep it.
+/// Returns a ticket in the form that the tables keep.
 pub(super) fn uuid(ticket: Ticket) -> Uuid {
     Uuid::from_u128(ticket.as_u128())
 }
@@ -72,7 +73,7 @@ pub(super) fn ticket(uuid: Uuid) -> Ticket {
     uuid.as_u128().into()
 }
 
-/// A column of a row.
+/// Returns a column of a row.
 pub(super) fn column<'r, T: Decode<'r, Postgres> + Type<Postgres>>(
     row: &'r PgRow,
     index: usize,
@@ -81,22 +82,28 @@ pub(super) fn column<'r, T: Decode<'r, Postgres> + Type<Postgres>>(
 }
 
 impl PostgresSteps {
-    /// Runs a statement, at most for a third of `lease`, so that an unanswered request can be made again in time.
+    /// Runs a statement, at most for a third of `lease`, so that a request without an answer can be sent again in time.
     pub(super) async fn run(
         &self,
         statement: &Statement,
-        given: Given,
+        arguments: StatementArguments,
         lease: Option<Ttl>,
     ) -> Result<Vec<PgRow>> {
-        if let Some(failed) = given.failed {
+        if let Some(failed) = arguments.failed {
             return Err(failed);
         }
-        let limit = lease.map_or(self.link.limit(), |lease| self.link.limit().min(lease.renewal()));
-        self.link.rows_by(statement, given.arguments, now() + limit).await
+        let request_timeout = self.link.request_timeout();
+        let time = lease.map_or(request_timeout, |lease| request_timeout.min(lease.renewal()));
+        self.link.rows_by(statement, arguments.arguments, now() + time).await
     }
 
-    /// The one row of a statement.
-    pub(super) async fn row(&self, statement: &Statement, given: Given, lease: Option<Ttl>) -> Result<PgRow> {
-        self.run(statement, given, lease).await?.into_iter().next().ok_or_else(unexpected)
+    /// Runs a statement and returns its only row.
+    pub(super) async fn row(
+        &self,
+        statement: &Statement,
+        arguments: StatementArguments,
+        lease: Option<Ttl>,
+    ) -> Result<PgRow> {
+        self.run(statement, arguments, lease).await?.into_iter().next().ok_or_else(unexpected)
     }
 }

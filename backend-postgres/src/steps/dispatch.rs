@@ -1,4 +1,4 @@
-//! Steps of two kinds behind one: what keeps mutexes, and what keeps the rest.
+//! Dispatches to the steps of mutexes and to the steps of all other kinds.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use stanchion_core::steps::{
 };
 use stanchion_core::{Inspection, Kind, Result};
 
-/// The lane of the mutexes.
+/// The lane of mutexes.
 const MUTEXES: usize = 1;
 
-/// Sends mutexes one way, on lanes of their own, and everything else the other.
+/// Sends entries of mutexes to one set of steps, on a lane of their own, and all other entries to another set.
 #[derive(Clone, Debug)]
 pub(crate) struct Dispatch {
     pub(crate) mutexes: Arc<dyn PermitSteps>,
@@ -25,7 +25,7 @@ impl Dispatch {
     }
 }
 
-/// A batch, split, and where its entries were.
+/// A batch that is split into two, with the half of each entry.
 struct Halves<T> {
     mutexes: Vec<T>,
     rest: Vec<T>,
@@ -43,13 +43,13 @@ impl<T: Clone> Halves<T> {
     }
 }
 
-/// The answers of both halves, in the order of the batch.
+/// Merges the answers of both halves into the order of the batch.
 fn merged<A>(is_mutex: Vec<bool>, mutexes: Answers<A>, rest: Answers<A>) -> Answers<A> {
     let (mut mutexes, mut rest) = (mutexes.into_iter(), rest.into_iter());
     is_mutex.into_iter().filter_map(|is_mutex| if is_mutex { mutexes.next() } else { rest.next() }).collect()
 }
 
-/// Both halves at once, so that neither waits for the other; a batch of one half goes as it is.
+/// Sends both halves concurrently, so that neither waits for the other. A batch with one half only is sent as it is.
 macro_rules! split {
     ($self:ident, $batch:ident, $step:ident, $kind:expr) => {{
         let Halves { mutexes, rest, is_mutex } = Halves::of($batch, $kind);

@@ -1,4 +1,4 @@
-//! The steps of wait groups, beside those of their members.
+//! The steps of wait groups, except the steps of their members.
 
 use async_trait::async_trait;
 use stanchion_core::Result;
@@ -6,7 +6,7 @@ use stanchion_core::steps::{Answers, GroupSteps, Look, Looked, Object, Split, re
 
 use super::PostgresSteps;
 use super::batch::Batch;
-use super::call::{Given, column, uuid};
+use super::call::{StatementArguments, column, uuid};
 use super::reply;
 use crate::context::micros;
 
@@ -19,9 +19,9 @@ impl GroupSteps for PostgresSteps {
     async fn look(&self, batch: &[Look]) -> Answers<Looked> {
         let context = &self.context;
         let batch = Batch::new(batch, |entry| (&entry.object, None));
-        // Generations are counted: they are far below 2^63.
+        // A generation is a count, far below 2^63.
         let watch = |entry: &Look| entry.watch.map(|watch| i64::try_from(watch).unwrap_or(i64::MAX));
-        let given = Given::default()
+        let arguments = StatementArguments::default()
             .with(&*context.namespace)
             .with(uuid(context.process))
             .with(micros(context.retention.tokens))
@@ -29,7 +29,7 @@ impl GroupSteps for PostgresSteps {
             .with(&batch.counts)
             .with(batch.each(watch))
             .with(batch.each(|entry| uuid(entry.hint)));
-        let row = self.row(&self.statements.look, given, None).await;
+        let row = self.row(&self.statements.look, arguments, None).await;
         match row.and_then(|row| reply::looked(&row, batch.len())) {
             Ok(answers) => batch.restore(answers).into_iter().map(Ok).collect(),
             Err(error) => refused(batch.len(), &error),
@@ -38,7 +38,7 @@ impl GroupSteps for PostgresSteps {
 
     async fn split(&self, split: &Split) -> Result<bool> {
         let into: Vec<_> = split.into.iter().map(|ticket| uuid(*ticket)).collect();
-        let given = Given::default()
+        let arguments = StatementArguments::default()
             .with(&*self.context.namespace)
             .with(micros(self.context.retention.tokens))
             .with(split.object.kind.letter().to_string())
@@ -46,6 +46,6 @@ impl GroupSteps for PostgresSteps {
             .with(uuid(split.from))
             .with(micros(split.lease.get()))
             .with(into);
-        column(&self.row(&self.statements.split, given, Some(split.lease)).await?, 0)
+        column(&self.row(&self.statements.split, arguments, Some(split.lease)).await?, 0)
     }
 }

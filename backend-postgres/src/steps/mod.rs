@@ -1,4 +1,4 @@
-//! The steps: each one function of the schema, one round trip for a whole batch.
+//! The steps. Each is one function of the schema, and one round trip for a whole batch.
 
 mod batch;
 #[cfg(feature = "bloom")]
@@ -16,7 +16,6 @@ mod tests;
 use std::sync::Arc;
 
 use self::call::Statements;
-
 use crate::context::Context;
 use crate::link::Link;
 
@@ -34,7 +33,7 @@ impl PostgresSteps {
         Self { context, link, statements }
     }
 
-    /// What they go through.
+    /// Returns the link that the steps use.
     pub(crate) fn link(&self) -> &Arc<Link> {
         &self.link
     }

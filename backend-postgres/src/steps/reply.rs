@@ -1,4 +1,4 @@
-//! Reads what the functions answer.
+//! Reads the answers of the SQL functions.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn token(value: i64) -> Result<FencingToken> {
     FencingToken::new(number(value)?).map_err(|_| unexpected())
 }
 
-/// A time that may be none.
+/// Converts a time in µs; -1 stands for none.
 fn time(micros: i64) -> Result<Option<Duration>> {
     if micros == -1 { Ok(None) } else { number(micros).map(|micros| Some(Duration::from_micros(micros))) }
 }
@@ -31,7 +31,7 @@ fn past(earlier: i64, later: i64) -> Duration {
     Duration::from_micros(u64::try_from(later.saturating_sub(earlier)).unwrap_or_default())
 }
 
-/// As many values as there are entries.
+/// Returns a column with one value for each entry.
 fn column_of<'r, T>(row: &'r PgRow, index: usize, size: usize) -> Result<Vec<T>>
 where
     Vec<T>: sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
@@ -60,7 +60,7 @@ pub(super) fn acquired(row: &PgRow, size: usize) -> Result<Vec<Acquired>> {
     (0..size).map(answer).collect()
 }
 
-/// The numbers of the entries whose hold was there, counted from 1.
+/// Reads the numbers, counted from 1, of the entries whose hold was there.
 pub(super) fn kept(row: &PgRow, size: usize) -> Result<Vec<Kept>> {
     let there: Vec<i32> = column(row, 0)?;
     let mut kept = vec![Kept::No; size];
@@ -93,7 +93,7 @@ pub(super) fn attached(row: &PgRow) -> Result<Option<Attached>> {
     }))
 }
 
-/// Without a row there is no record.
+/// Reads an inspection. No row means that there is no record.
 pub(super) fn inspection(rows: &[PgRow]) -> Result<Inspection> {
     let Some(row) = rows.first() else { return Ok(Inspection::default()) };
     let now: i64 = column(row, 0)?;

@@ -1,4 +1,4 @@
-//! Every command of every call that acquires or waits is lost once, and nothing is left behind.
+//! Loses every command of every call that acquires or waits once, and checks that nothing is left behind.
 
 #![allow(clippy::disallowed_methods, reason = "a test owns its runtime")]
 
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_campaign::awaits::{LEASE, Losses, Stand, lose_every_command};
+use stanchion_campaign::lost_commands::{LEASE, Losses, TestedServer, lose_every_command};
 use stanchion_core::{Kind, MutexMode, Store, Ticket};
 use stanchion_postgres::PostgresStore;
 use stanchion_testbed::servers;
 
-const WITNESS: Duration = Duration::from_secs(10);
-const REQUEST: Duration = Duration::from_millis(1_000);
+const WITNESS_TIMEOUT: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_millis(1_000);
 
 /// A namespace of its own on the shared server.
 struct Namespace {
@@ -21,16 +21,16 @@ struct Namespace {
 }
 
 #[async_trait]
-impl Stand for Namespace {
+impl TestedServer for Namespace {
     fn server(&self) -> String {
         servers::postgres().expect("a postgres").url().to_owned()
     }
 
     async fn connect(&self, url: &str) -> Arc<dyn Store> {
-        // The limit is that of requests under a fault; before, a busy machine may take longer.
+        // This timeout is for requests under a fault. To connect, a busy machine may take longer.
         loop {
             let builder = PostgresStore::builder(url).expect("a URL").namespace(&self.name);
-            let builder = builder.mutex(self.mode).session_ttl(LEASE).request_timeout(REQUEST);
+            let builder = builder.mutex(self.mode).session_ttl(LEASE).request_timeout(REQUEST_TIMEOUT);
             match builder.connect().await {
                 Err(error) if error.is_retryable() => {}
                 connected => return Arc::new(connected.expect("a store")),
@@ -40,12 +40,12 @@ impl Stand for Namespace {
 
     async fn witness(&self) -> Arc<dyn Store> {
         let builder = PostgresStore::builder(&self.server()).expect("a URL").namespace(&self.name);
-        let builder = builder.mutex(self.mode).session_ttl(LEASE).request_timeout(WITNESS);
+        let builder = builder.mutex(self.mode).session_ttl(LEASE).request_timeout(WITNESS_TIMEOUT);
         Arc::new(builder.connect().await.expect("a store"))
     }
 
     fn request_timeout(&self) -> Duration {
-        REQUEST
+        REQUEST_TIMEOUT
     }
 
     fn kinds(&self) -> &[Kind] {
@@ -58,8 +58,8 @@ impl Stand for Namespace {
 
 async fn each_command_can_be_lost(mode: MutexMode) {
     let name = format!("t{}", Ticket::random());
-    let stand: Arc<dyn Stand> = Arc::new(Namespace { name, mode });
-    let report = lose_every_command(&stand, Losses::of_environment()).await;
+    let tested: Arc<dyn TestedServer> = Arc::new(Namespace { name, mode });
+    let report = lose_every_command(&tested, Losses::of_environment()).await;
     println!("{report}");
     assert!(report.is_clean(), "{report}");
 }

@@ -1,4 +1,4 @@
-//! What the functions keep of Bloom filters: rows of pages, flights and images, and what is noticed when they are gone.
+//! The rows that the functions keep of Bloom filters (pages, images, and answers), and how the loss of rows is noticed.
 
 #![cfg(feature = "bloom")]
 #![allow(
@@ -9,8 +9,8 @@
 
 use std::time::Duration;
 
-use crate::filters::{Handle, all, large, says, small};
-use crate::support::server;
+use crate::common::server;
+use crate::filters::{Filter, all, large, says, small};
 use stanchion_conformance::support::pause;
 use stanchion_core::Ticket;
 use stanchion_core::bloom::FilterTerms;
@@ -25,7 +25,7 @@ fn count(server: &PostgresServer, what: &str) -> i64 {
 #[tokio::test]
 async fn b1_b4_items_of_many_pages_are_found_and_have_the_bits_of_the_layout() {
     let server = server();
-    let mut filter = Handle::new(&server, large()).await;
+    let mut filter = Filter::new(&server, large()).await;
     let (odd, even): (Vec<u32>, Vec<u32>) = (0..4_000).partition(|item| item % 2 == 1);
     assert!(matches!(filter.contains(&odd).await, Probed::Empty { life: None }));
     for items in odd.chunks(1_000) {
@@ -46,9 +46,9 @@ async fn b1_b4_items_of_many_pages_are_found_and_have_the_bits_of_the_layout() {
 }
 
 #[tokio::test]
-async fn b3_calls_and_items_of_a_flight_count_in_order() {
+async fn b3_calls_and_items_of_a_request_count_in_order() {
     let server = server();
-    let mut filter = Handle::new(&server, small()).await;
+    let mut filter = Filter::new(&server, small()).await;
     let calls = [
         filter.asking(&[1]),
         filter.inserting(&[1, 2, 1]),
@@ -56,45 +56,45 @@ async fn b3_calls_and_items_of_a_flight_count_in_order() {
         filter.inserting(&[3, 2]),
         filter.asking(&[3]),
     ];
-    let told = filter.fly(&calls).await;
+    let told = filter.send(&calls).await;
     assert!(matches!(told[0], Probed::Empty { .. }));
     let rest: Vec<_> = told[1..].iter().map(says).collect();
     let expected = [&[true, true, false][..], &[true, false], &[true, false], &[true]];
     assert_eq!(rest, expected);
     // Nothing is new, and nothing is written.
-    let flights = count(&server, "bloom_flights");
+    let answers = count(&server, "bloom_flights");
     assert_eq!(
-        filter.fly(&calls).await.iter().map(says).map(|said| said[0]).collect::<Vec<_>>(),
+        filter.send(&calls).await.iter().map(says).map(|said| said[0]).collect::<Vec<_>>(),
         [true, false, true, false, true]
     );
     assert_eq!(server.sql("SELECT number FROM stanchion.bloom_flights").unwrap().trim(), "1");
-    assert_eq!(flights, 1);
+    assert_eq!(answers, 1);
     assert!(matches!(filter.insert(&[]).await, Probed::Told { answers, .. } if answers.is_empty()));
 }
 
 #[tokio::test]
-async fn b3_a_flight_that_is_sent_again_is_answered_as_the_first_time() {
+async fn b3_a_request_that_is_sent_again_is_answered_as_the_first_time() {
     let server = server();
-    let mut filter = Handle::new(&server, small()).await;
-    let other = Handle::named(&server, "g", small()).await;
+    let mut filter = Filter::new(&server, small()).await;
+    let other = Filter::named(&server, "g", small()).await;
     let calls =
         [filter.inserting(&[1, 2]), other.inserting(&[1]), filter.asking(&[1]), filter.inserting(&[2, 3])];
-    let flight = filter.depart();
-    let told = all(filter.steps.probe(flight, &calls).await);
+    let id = filter.next_id();
+    let told = all(filter.steps.probe(id, &calls).await);
     assert_eq!(
         told.iter().map(says).collect::<Vec<_>>(),
         [vec![true; 2], vec![true], vec![true], vec![false, true]]
     );
-    assert_eq!(all(filter.steps.probe(flight, &calls).await), told);
-    // Also where the filter was cleared in the meantime.
+    assert_eq!(all(filter.steps.probe(id, &calls).await), told);
+    // Also if the filter was cleared in the meantime.
     let life = filter.clear().await;
-    let again = all(filter.steps.probe(flight, &calls).await);
+    let again = all(filter.steps.probe(id, &calls).await);
     assert_eq!((&again[0], &again[1], &again[3]), (&told[0], &told[1], &told[3]));
     assert!(matches!(filter.contains(&[1]).await, Probed::Empty { life: cleared } if cleared == life));
-    // A later one of the lane came before.
-    let mut late = Handle { number: 9, lane: flight.lane, ..Handle::new(&server, small()).await };
+    // A later request of the lane came before.
+    let mut late = Filter { number: 9, lane: id.lane, ..Filter::new(&server, small()).await };
     late.insert(&[7]).await;
-    let refused = filter.steps.probe(flight, &[filter.inserting(&[8])]).await;
+    let refused = filter.steps.probe(id, &[filter.inserting(&[8])]).await;
     assert!(refused[0].is_err(), "{refused:?}");
     assert_eq!(says(&late.contains(&[8]).await), [false]);
 }
@@ -104,7 +104,7 @@ async fn b3_of_clients_that_insert_the_same_items_one_is_told_each() {
     let server = server();
     let mut tasks = JoinSet::new();
     for _ in 0..3 {
-        let mut filter = Handle::new(&server, small()).await;
+        let mut filter = Filter::new(&server, small()).await;
         tasks.spawn(async move {
             let mut new = vec![0; 600];
             for items in (0..600).collect::<Vec<u32>>().chunks(40) {
@@ -122,20 +122,20 @@ async fn b3_of_clients_that_insert_the_same_items_one_is_told_each() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn flights_that_meet_on_several_filters_do_not_wait_for_each_other_both_ways() {
+async fn requests_for_the_same_filters_do_not_deadlock() {
     let server = server();
     let mut tasks = JoinSet::new();
     for client in 0..4_u32 {
         let mut filters = Vec::new();
         for name in ["a", "b", "c"] {
-            filters.push(Handle::named(&server, name, small()).await);
+            filters.push(Filter::named(&server, name, small()).await);
         }
         tasks.spawn(async move {
             for round in 0..40 {
                 filters.rotate_left(1);
                 let calls: Vec<_> =
                     filters.iter().map(|filter| filter.inserting(&[client, round, round + 1])).collect();
-                filters[0].fly(&calls).await;
+                filters[0].send(&calls).await;
                 filters[0].clear().await;
             }
         });
@@ -146,10 +146,10 @@ async fn flights_that_meet_on_several_filters_do_not_wait_for_each_other_both_wa
 #[tokio::test]
 async fn b5_other_terms_are_told_and_nothing_is_done() {
     let server = server();
-    let mut filter = Handle::new(&server, small()).await;
+    let mut filter = Filter::new(&server, small()).await;
     filter.insert(&[1]).await;
     let terms = FilterTerms { ttl: Some(Duration::from_secs(60)), ..small() };
-    let mut other = Handle::new(&server, terms).await;
+    let mut other = Filter::new(&server, terms).await;
     let mismatch = Probed::Mismatch { stored: small() };
     assert_eq!(other.insert(&[2]).await, mismatch);
     assert_eq!(other.contains(&[2]).await, mismatch);
@@ -163,9 +163,9 @@ async fn b5_other_terms_are_told_and_nothing_is_done() {
 #[tokio::test]
 async fn b5_a_filter_ends_as_a_whole_and_another_begins() {
     let server = server();
-    // Long enough for what is asked before its end, on any machine.
+    // Long enough for the calls before its end, on any machine.
     let ttl = Duration::from_secs(10);
-    let mut filter = Handle::new(&server, FilterTerms { ttl: Some(ttl), ..large() }).await;
+    let mut filter = Filter::new(&server, FilterTerms { ttl: Some(ttl), ..large() }).await;
     filter.insert(&[1, 2]).await;
     let first = filter.see().await;
     assert!(first.ends.is_some());
@@ -183,7 +183,7 @@ async fn b5_a_filter_ends_as_a_whole_and_another_begins() {
 #[tokio::test]
 async fn b5_a_cleared_filter_is_empty_and_keeps_its_generation() {
     let server = server();
-    let mut filter = Handle::new(&server, large()).await;
+    let mut filter = Filter::new(&server, large()).await;
     assert_eq!(filter.clear().await, None);
     filter.insert(&[1]).await;
     let life = filter.see().await;
@@ -208,7 +208,7 @@ async fn b6_what_is_lost_is_not_taken_for_what_was_not_inserted() {
     ];
     let server = server();
     for loss in losses {
-        let mut filter = Handle::named(&server, &Ticket::random().to_string(), large()).await;
+        let mut filter = Filter::named(&server, &Ticket::random().to_string(), large()).await;
         let items: Vec<u32> = (0..500).collect();
         filter.insert(&items).await;
         filter.see().await;
@@ -230,8 +230,8 @@ async fn b6_what_is_lost_is_not_taken_for_what_was_not_inserted() {
 #[tokio::test]
 async fn b4_what_one_filter_exports_another_takes_in() {
     let server = server();
-    let mut from = Handle::named(&server, "from", large()).await;
-    let mut into = Handle::named(&server, "into", large()).await;
+    let mut from = Filter::named(&server, "from", large()).await;
+    let mut into = Filter::named(&server, "into", large()).await;
     from.insert(&(0..1_000).collect::<Vec<_>>()).await;
     into.insert(&(500..1_500).collect::<Vec<_>>()).await;
     let bits = from.bits().await;
@@ -247,7 +247,7 @@ async fn b4_what_one_filter_exports_another_takes_in() {
         into.bits().await.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
     );
     // An empty piece makes the filter.
-    let made = Handle::named(&server, "made", small()).await;
+    let made = Filter::named(&server, "made", small()).await;
     assert!(matches!(made.merge(0, Vec::new()).await, Merged::Done(_)));
     assert_eq!(made.read(0).await, ChunkRead::Bytes(Vec::new()));
     assert!(matches!(made.survey().await, Surveyed::Live(Survey { bits_set: 0, .. })));
@@ -256,21 +256,21 @@ async fn b4_what_one_filter_exports_another_takes_in() {
 #[tokio::test]
 async fn c25_what_is_over_leaves_no_row() {
     let server = server();
-    let mut filter = Handle::new(&server, large()).await;
+    let mut filter = Filter::new(&server, large()).await;
     filter.insert(&(0..100).collect::<Vec<_>>()).await;
-    let mut kept = Handle::named(&server, "kept", small()).await;
+    let mut kept = Filter::named(&server, "kept", small()).await;
     kept.insert(&[1]).await;
     filter.clear().await;
     let sweep = || -> i64 {
         server.sql("SELECT stanchion.sweep_blooms('stanchion', 100)").unwrap().trim().parse().unwrap()
     };
     while sweep() > 0 {}
-    // The row of the cleared one stays, and both flights for a minute.
+    // The row of the cleared filter stays, and the answers of both filters for a minute.
     let rows = || {
         ["bloom_filters", "bloom_images", "bloom_pages", "bloom_flights"].map(|table| count(&server, table))
     };
-    let [filters, images, pages, flights] = rows();
-    assert_eq!((filters, images, flights), (2, 1, 2));
+    let [filters, images, pages, answers] = rows();
+    assert_eq!((filters, images, answers), (2, 1, 2));
     assert!((2..=4).contains(&pages), "{pages}");
     server.sql("UPDATE stanchion.bloom_flights SET answered = answered - 61000").unwrap();
     server.sql("UPDATE stanchion.bloom_filters SET ends = stanchion.now() / 1000 - 61000").unwrap();

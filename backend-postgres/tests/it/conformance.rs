@@ -2,35 +2,34 @@
 
 use stanchion_conformance::suite;
 
-use crate::deployed::Deployed;
+use crate::common::deployment::DeploymentFixture;
 
-/// One server, with mutexes kept by leases.
+/// One server, lease mode.
 mod lease {
     use super::*;
-    suite!(Deployed::lease());
+    suite!(DeploymentFixture::lease());
 }
 
-/// Through a transaction pooler, where waiters proceed by the poll floor.
+/// Through a transaction pooler: waiters proceed by the poll floor.
 mod pooled {
     use super::*;
-    suite!(Deployed::pooled(), gaps {
+    suite!(DeploymentFixture::pooled(), gaps {
         as_mutex::m6_the_next_waiter_runs_at_the_release: "there are no wake-ups through the pooler",
         as_semaphore_of_one::m6_the_next_waiter_runs_at_the_release: "there are no wake-ups through the pooler",
         as_semaphore_of_five::m6_the_next_waiter_runs_at_the_release: "there are no wake-ups through the pooler",
     });
 }
 
-/// Over TLS (`sslmode=verify-full`), as a role that has the manual's rights and no others, on a schema that an
-/// administrator has made.
+/// Over TLS (`sslmode=verify-full`), as a role with the manual's rights only, in a schema that an administrator made.
 mod role {
     use super::*;
-    suite!(Deployed::role());
+    suite!(DeploymentFixture::role());
 }
 
-/// One server, with mutexes kept by sessions.
+/// One server, session mode.
 mod session {
     use super::*;
-    suite!(Deployed::session(), gaps {
+    suite!(DeploymentFixture::session(), gaps {
         as_mutex::c24_attach_takes_the_hold_over: "a session cannot give away what it holds",
         as_mutex::c24_exclusion_is_unbroken: "a session cannot give away what it holds",
         as_mutex::c24_the_second_attach_is_lost: "a session cannot give away what it holds",

@@ -1,4 +1,4 @@
-//! What a store says of the server that it connects to.
+//! Checks at connecting: which servers a store accepts, and what it reports of them.
 
 #![allow(
     clippy::disallowed_methods,
@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::support::{lease, refused, server, standby};
+use crate::common::{lease, refused, server, standby};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::support::{eventually, within};
@@ -101,7 +101,7 @@ async fn tls_is_verified() {
     assert_eq!(untrusted.kind(), ErrorKind::Unavailable, "{untrusted:?}");
     let open = refused(lease(&format!("{plain}?sslmode=disable"))).await;
     assert_eq!(open.kind(), ErrorKind::Unauthorized, "{open:?}");
-    let without = crate::support::server();
+    let without = crate::common::server();
     let none = refused(lease(&format!("{}?sslmode=require", without.url()))).await;
     assert_eq!(none.kind(), ErrorKind::Unavailable, "{none:?}");
     assert!(none.to_string().contains("TLS"), "{none}");
@@ -153,7 +153,7 @@ async fn c22_commits_that_do_not_wait_for_the_disk_are_raised() {
         PostgresServer::start(PostgresOptions::default().setting("synchronous_commit", "off")).unwrap();
     let store = lease(&server.url()).connect().await.unwrap();
     store.ping().await.unwrap();
-    // It would be refused if the session still had it off.
+    // The store would be refused if `synchronous_commit` of the session were still off.
     lease(&server.url()).steps().await.unwrap();
 }
 
@@ -167,7 +167,7 @@ async fn c22_behind_a_pooler_leases_only_and_without_wake_ups() {
         assert!(error.to_string().contains("mutex=lease"), "{error}");
     };
     refusal(PostgresStore::builder(&pooler.url()).unwrap()).await;
-    // The schema is made through it, too.
+    // The schema is made through the pooler, too.
     let store = lease(&pooler.url()).connect().await.unwrap();
     assert!(!store.capabilities().wake_ups);
     for _ in 0..20 {
@@ -181,7 +181,7 @@ async fn c22_behind_a_pooler_leases_only_and_without_wake_ups() {
     refusal(PostgresBuilder::from_pool(lone.clone())).await;
     let store = PostgresBuilder::from_pool(lone).mutex(MutexMode::Lease).connect().await.unwrap();
     store.ping().await.unwrap();
-    crate::support::forbid_settings(&pooler);
+    crate::common::forbid_settings(&pooler);
     refusal(PostgresStore::builder(&pooler.url()).unwrap()).await;
     let store = lease(&pooler.url()).connect().await.unwrap();
     store.ping().await.unwrap();

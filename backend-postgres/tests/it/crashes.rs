@@ -9,7 +9,7 @@
 use std::mem::forget;
 use std::time::Duration;
 
-use crate::proof::*;
+use crate::common::*;
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_core::{MutexMode, MutexOptions};
 use stanchion_testbed::servers::PostgresOptions;
@@ -17,11 +17,12 @@ use stanchion_testbed::servers::PostgresServer;
 
 const KILLS: usize = 50;
 const TTL: Duration = Duration::from_millis(500);
-const LIMIT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The dead server's grant is one that nobody releases; the next is by a process that has never seen it, or by one that has.
+/// Kills the server after a grant, which is not released. The next grants go to a process that saw earlier ones, and to
+/// a new process.
 async fn killed_after_grants(mode: MutexMode) {
-    // A killed server keeps what it has handed to the system: `fsync` is for machines that are killed.
+    // The data of a killed server is with the operating system: only a killed machine needs `fsync`.
     let options = PostgresOptions::default().setting("synchronous_commit", "on");
     let server = PostgresServer::start(options).unwrap();
     let veteran = store(&server.url(), mode, TTL).await;
@@ -31,7 +32,7 @@ async fn killed_after_grants(mode: MutexMode) {
         let options = MutexOptions::default().ttl(TTL).renew(false);
         for store in [&veteran, &fresh] {
             let mutex = store.mutex("m", options.clone()).unwrap();
-            let guard = timeout(LIMIT, mutex.lock()).await.expect("the lease ends").unwrap();
+            let guard = timeout(TIMEOUT, mutex.lock()).await.expect("the lease ends").unwrap();
             assert!(
                 Some(guard.fencing_token()) > largest,
                 "{round}: {:?} after {largest:?}",

@@ -1,4 +1,4 @@
-//! Many waiters of one process: few connections, in order, and in nobody's way (C15, C16).
+//! Many waiters of one process: few connections, served in order, and no harm to other callers (C15, C16).
 
 #![allow(
     clippy::disallowed_methods,
@@ -9,7 +9,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::proof::*;
+use crate::common::*;
 use sqlx::Row;
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::support::within;
@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 const WAITERS: u64 = 256;
-const MOST_CONNECTIONS: i64 = 6;
+const MAX_CONNECTIONS: i64 = 6;
 const TTL: Duration = Duration::from_secs(10);
 
 async fn many_wait(mode: MutexMode) {
@@ -43,7 +43,7 @@ async fn many_wait(mode: MutexMode) {
     let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'waiting'";
     for _ in 0..20 {
         let connections: i64 = row(&server.url(), count).await.get(0);
-        assert!(connections <= MOST_CONNECTIONS, "{connections}");
+        assert!(connections <= MAX_CONNECTIONS, "{connections}");
         let other = waiting.mutex("unrelated", MutexOptions::default()).unwrap();
         let free = Duration::from_secs(1) + EPSILON;
         let other = within(free, "nobody else wants it", other.lock()).await.unwrap();
@@ -55,7 +55,7 @@ async fn many_wait(mode: MutexMode) {
     within(Duration::from_secs(60), "all are served", all).await;
     assert_eq!(*served.lock().unwrap(), (0..WAITERS).collect::<Vec<_>>());
     let connections: i64 = row(&server.url(), count).await.get(0);
-    assert!(connections <= MOST_CONNECTIONS, "{connections}");
+    assert!(connections <= MAX_CONNECTIONS, "{connections}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

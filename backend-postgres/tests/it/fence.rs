@@ -1,4 +1,4 @@
-//! The resource-side guard: an older holder never writes after a newer one, whoever comes in whichever order.
+//! The resource's side of fencing: an older holder never writes after a newer one, in any order of arrival.
 
 #![allow(
     clippy::disallowed_methods,
@@ -29,30 +29,33 @@ fn uuid(ticket: Ticket) -> Uuid {
 }
 
 /// A schema of its own, with a fence and the table that it guards.
-struct Bed {
+struct Fixture {
     schema: String,
     fence: PostgresFence,
 }
 
-impl Bed {
+impl Fixture {
     async fn new() -> Self {
         let schema = format!("f{}", Ticket::random());
         let fence = PostgresFence::in_schema("invoices/42", &schema).unwrap();
-        let bed = Self { schema, fence };
-        let mut connection = bed.connect().await;
-        bed.fence.install(&mut connection).await.unwrap();
-        bed.fence.install(&mut connection).await.unwrap();
-        bed.run(&mut connection, "CREATE TABLE S.value (token bigint); INSERT INTO S.value VALUES (0)").await;
-        bed.run(&mut connection, "CREATE TABLE S.log (id bigint GENERATED ALWAYS AS IDENTITY, token bigint)")
+        let fixture = Self { schema, fence };
+        let mut connection = fixture.connect().await;
+        fixture.fence.install(&mut connection).await.unwrap();
+        fixture.fence.install(&mut connection).await.unwrap();
+        fixture
+            .run(&mut connection, "CREATE TABLE S.value (token bigint); INSERT INTO S.value VALUES (0)")
             .await;
-        bed
+        fixture
+            .run(&mut connection, "CREATE TABLE S.log (id bigint GENERATED ALWAYS AS IDENTITY, token bigint)")
+            .await;
+        fixture
     }
 
     async fn connect(&self) -> PgConnection {
         PgConnection::connect(servers::postgres().unwrap().url()).await.unwrap()
     }
 
-    /// SQL in which `S` is the schema.
+    /// Replaces `S` by the schema in a text.
     fn sql(&self, text: &str) -> AssertSqlSafe<String> {
         AssertSqlSafe(text.replace("S.", &format!("{}.", self.schema)))
     }
@@ -61,7 +64,7 @@ impl Bed {
         sqlx::raw_sql(self.sql(text)).execute(connection).await.unwrap();
     }
 
-    /// The update in one statement, with the guard in its condition; whether it was allowed.
+    /// Writes in one statement, with the guard in its condition. Returns whether the write was allowed.
     async fn update(&self, connection: &mut PgConnection, number: u64, ticket: Ticket) -> bool {
         let text = "UPDATE S.value SET token = $1 WHERE S.fenced('invoices/42', $1, $2)";
         let query = sqlx::query(self.sql(text)).bind(i64::try_from(number).unwrap()).bind(uuid(ticket));
@@ -75,130 +78,130 @@ impl Bed {
 
 #[tokio::test]
 async fn m9_smaller_tokens_and_other_tickets_are_refused() {
-    let bed = Bed::new().await;
-    let mut raw = bed.connect().await;
+    let fixture = Fixture::new().await;
+    let mut raw = fixture.connect().await;
     let (old, new) = (Ticket::random(), Ticket::random());
     for _ in 0..2 {
-        bed.fence.check(&mut raw, token(7), old).await.unwrap();
-        assert!(bed.update(&mut raw, 7, old).await);
+        fixture.fence.check(&mut raw, token(7), old).await.unwrap();
+        assert!(fixture.update(&mut raw, 7, old).await);
     }
     for (number, ticket) in [(6, old), (6, new), (7, new)] {
-        let error = bed.fence.check(&mut raw, token(number), ticket).await.unwrap_err();
+        let error = fixture.fence.check(&mut raw, token(number), ticket).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Lost, "{number}");
-        assert!(!bed.update(&mut raw, number, ticket).await, "{number}");
+        assert!(!fixture.update(&mut raw, number, ticket).await, "{number}");
     }
-    assert_eq!(bed.value(&mut raw).await, 7);
+    assert_eq!(fixture.value(&mut raw).await, 7);
     // 2^53 − 1 is as exact as any other.
     let (largest, second) = (token((1 << 53) - 1), token((1 << 53) - 2));
-    bed.fence.check(&mut raw, largest, new).await.unwrap();
-    assert_eq!(bed.fence.check(&mut raw, second, new).await.unwrap_err().kind(), ErrorKind::Lost);
-    // Another resource knows nothing of it.
-    let other = PostgresFence::in_schema("invoices/43", &bed.schema).unwrap();
+    fixture.fence.check(&mut raw, largest, new).await.unwrap();
+    assert_eq!(fixture.fence.check(&mut raw, second, new).await.unwrap_err().kind(), ErrorKind::Lost);
+    // Another resource has a token of its own.
+    let other = PostgresFence::in_schema("invoices/43", &fixture.schema).unwrap();
     other.check(&mut raw, token(1), old).await.unwrap();
 }
 
 #[tokio::test]
 async fn m9_a_refused_transaction_cannot_be_committed() {
-    let bed = Bed::new().await;
-    let mut raw = bed.connect().await;
-    bed.fence.check(&mut raw, token(8), Ticket::random()).await.unwrap();
+    let fixture = Fixture::new().await;
+    let mut raw = fixture.connect().await;
+    fixture.fence.check(&mut raw, token(8), Ticket::random()).await.unwrap();
     let mut transaction = raw.begin().await.unwrap();
-    let query = bed.sql("UPDATE S.value SET token = 7");
+    let query = fixture.sql("UPDATE S.value SET token = 7");
     transaction.execute(query).await.unwrap();
-    let error = bed.fence.check(&mut *transaction, token(7), Ticket::random()).await.unwrap_err();
+    let error = fixture.fence.check(&mut *transaction, token(7), Ticket::random()).await.unwrap_err();
     let source = std::error::Error::source(&error).unwrap().downcast_ref::<sqlx::Error>().unwrap();
     let told = source.as_database_error().unwrap().downcast_ref::<PgDatabaseError>();
     assert_eq!(told.code(), "STF01");
     assert!(told.message().contains("token 7") && told.message().contains("'invoices/42'"), "{told}");
-    let aborted = transaction.execute(bed.sql("SELECT 1")).await.unwrap_err();
+    let aborted = transaction.execute(fixture.sql("SELECT 1")).await.unwrap_err();
     assert_eq!(aborted.as_database_error().unwrap().code().as_deref(), Some("25P02"));
-    // The server makes a rollback of it.
+    // The server rolls the transaction back.
     let _ = transaction.commit().await;
-    assert_eq!(bed.value(&mut raw).await, 0);
+    assert_eq!(fixture.value(&mut raw).await, 0);
 }
 
 #[tokio::test]
 async fn m9_a_mark_that_was_rolled_back_was_none() {
-    let bed = Bed::new().await;
-    let mut raw = bed.connect().await;
+    let fixture = Fixture::new().await;
+    let mut raw = fixture.connect().await;
     let mut transaction = raw.begin().await.unwrap();
-    bed.fence.check(&mut *transaction, token(9), Ticket::random()).await.unwrap();
+    fixture.fence.check(&mut *transaction, token(9), Ticket::random()).await.unwrap();
     transaction.rollback().await.unwrap();
-    assert!(bed.update(&mut raw, 8, Ticket::random()).await);
+    assert!(fixture.update(&mut raw, 8, Ticket::random()).await);
 }
 
 #[tokio::test]
 async fn m9_an_attached_hold_is_handed_over() {
-    let bed = Bed::new().await;
-    let mut raw = bed.connect().await;
+    let fixture = Fixture::new().await;
+    let mut raw = fixture.connect().await;
     let (from, to) = (Ticket::random(), Ticket::random());
-    bed.fence.hand_over(&mut raw, token(5), from).await.unwrap();
-    bed.fence.check(&mut raw, token(7), from).await.unwrap();
-    bed.fence.hand_over(&mut raw, token(7), to).await.unwrap();
-    bed.fence.hand_over(&mut raw, token(7), to).await.unwrap();
-    bed.fence.check(&mut raw, token(7), to).await.unwrap();
-    assert_eq!(bed.fence.check(&mut raw, token(7), from).await.unwrap_err().kind(), ErrorKind::Lost);
-    assert_eq!(bed.fence.hand_over(&mut raw, token(6), from).await.unwrap_err().kind(), ErrorKind::Lost);
+    fixture.fence.hand_over(&mut raw, token(5), from).await.unwrap();
+    fixture.fence.check(&mut raw, token(7), from).await.unwrap();
+    fixture.fence.hand_over(&mut raw, token(7), to).await.unwrap();
+    fixture.fence.hand_over(&mut raw, token(7), to).await.unwrap();
+    fixture.fence.check(&mut raw, token(7), to).await.unwrap();
+    assert_eq!(fixture.fence.check(&mut raw, token(7), from).await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(fixture.fence.hand_over(&mut raw, token(6), from).await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
 #[tokio::test]
 async fn m9_null_is_no_holder() {
-    let bed = Bed::new().await;
-    let mut raw = bed.connect().await;
+    let fixture = Fixture::new().await;
+    let mut raw = fixture.connect().await;
     let ticket = "'00000000-0000-0000-0000-000000000001'";
     for arguments in [format!("NULL, 1, {ticket}"), format!("'r', NULL, {ticket}"), "'r', 1, NULL".to_owned()]
     {
         for function in ["fence", "fence_hand_over"] {
-            let refused = raw.execute(bed.sql(&format!("SELECT S.{function}({arguments})"))).await;
+            let refused = raw.execute(fixture.sql(&format!("SELECT S.{function}({arguments})"))).await;
             assert!(refused.is_err(), "{function}({arguments})");
         }
-        let update = bed.sql(&format!("UPDATE S.value SET token = 1 WHERE S.fenced({arguments})"));
+        let update = fixture.sql(&format!("UPDATE S.value SET token = 1 WHERE S.fenced({arguments})"));
         assert_eq!(raw.execute(update).await.unwrap().rows_affected(), 0);
     }
     for number in ["-1", "9007199254740992"] {
-        let refused = raw.execute(bed.sql(&format!("SELECT S.fenced('r', {number}, {ticket})"))).await;
+        let refused = raw.execute(fixture.sql(&format!("SELECT S.fenced('r', {number}, {ticket})"))).await;
         assert!(refused.is_err(), "{number} is no token");
     }
 }
 
-/// The newer holder waits for what the older one is about to commit, and comes after it.
+/// The newer holder waits for the commit of the older one, and writes after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn m9_a_newer_holder_waits_for_an_open_transaction() {
-    let bed = Bed::new().await;
-    let (mut raw, mut other) = (bed.connect().await, bed.connect().await);
+    let fixture = Fixture::new().await;
+    let (mut raw, mut other) = (fixture.connect().await, fixture.connect().await);
     let (old, new) = (Ticket::random(), Ticket::random());
     let mut transaction = raw.begin().await.unwrap();
-    bed.fence.check(&mut *transaction, token(7), old).await.unwrap();
+    fixture.fence.check(&mut *transaction, token(7), old).await.unwrap();
     {
-        let mut newer = Box::pin(bed.update(&mut other, 8, new));
+        let mut newer = Box::pin(fixture.update(&mut other, 8, new));
         stays_pending(Duration::from_millis(200), "it waits", &mut newer).await;
-        assert!(bed.update(&mut transaction, 7, old).await);
+        assert!(fixture.update(&mut transaction, 7, old).await);
         transaction.commit().await.unwrap();
         assert!(newer.await);
     }
-    assert_eq!(bed.value(&mut other).await, 8);
-    assert!(!bed.update(&mut raw, 7, old).await);
+    assert_eq!(fixture.value(&mut other).await, 8);
+    assert!(!fixture.update(&mut raw, 7, old).await);
 }
 
-/// Writers whose tokens grow and fall behind race, each in one of three ways. A log in the same transactions tells in which
-/// order the server let them write.
+/// Writers with growing and with old tokens race, each in one of three ways. A log in the same transactions shows the
+/// order in which the server let them write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn m9_in_a_race_the_tokens_of_the_writes_never_fall() {
-    let bed = std::sync::Arc::new(Bed::new().await);
+    let fixture = std::sync::Arc::new(Fixture::new().await);
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {
-        let bed = std::sync::Arc::clone(&bed);
+        let fixture = std::sync::Arc::clone(&fixture);
         writers.spawn(async move {
-            let mut raw = bed.connect().await;
+            let mut raw = fixture.connect().await;
             let (ticket, mut written) = (Ticket::random(), 0_u64);
             for write in 0..WRITES {
-                // Every third is a holder that was paused: its token is one of long ago.
-                let turn = if write % 3 == 2 { write / 2 } else { write };
-                let number = turn * WRITERS + writer + 1;
+                // Every third write is by a holder that was paused, whose token is an old one.
+                let round = if write % 3 == 2 { write / 2 } else { write };
+                let number = round * WRITERS + writer + 1;
                 written += u64::from(match writer % 3 {
-                    0 => checked(&bed, &mut raw, number, ticket, "READ COMMITTED").await,
-                    1 => checked(&bed, &mut raw, number, ticket, "REPEATABLE READ").await,
-                    _ => conditional(&bed, &mut raw, number, ticket).await,
+                    0 => checked(&fixture, &mut raw, number, ticket, "READ COMMITTED").await,
+                    1 => checked(&fixture, &mut raw, number, ticket, "REPEATABLE READ").await,
+                    _ => conditional(&fixture, &mut raw, number, ticket).await,
                 });
             }
             written
@@ -208,22 +211,28 @@ async fn m9_in_a_race_the_tokens_of_the_writes_never_fall() {
     while let Some(count) = writers.join_next().await {
         written += count.unwrap();
     }
-    let mut raw = bed.connect().await;
-    let log = raw.fetch_all(bed.sql("SELECT token FROM S.log ORDER BY id")).await.unwrap();
+    let mut raw = fixture.connect().await;
+    let log = raw.fetch_all(fixture.sql("SELECT token FROM S.log ORDER BY id")).await.unwrap();
     let log: Vec<i64> = log.iter().map(|row| row.get(0)).collect();
     assert_eq!(log.len() as u64, written);
     assert!(log.windows(2).all(|pair| pair[0] <= pair[1]), "{log:?}");
     let largest = i64::try_from(WRITERS * WRITES).unwrap();
-    assert_eq!(bed.value(&mut raw).await, *log.last().unwrap());
-    // Of those at the default isolation, the one with the largest token is never refused.
+    assert_eq!(fixture.value(&mut raw).await, *log.last().unwrap());
+    // At the default isolation level, the writer with the largest token is never refused.
     assert!(*log.last().unwrap() > largest - i64::try_from(WRITERS).unwrap(), "{log:?}");
 }
 
-/// The guard first, then the write.
-async fn checked(bed: &Bed, raw: &mut PgConnection, number: u64, ticket: Ticket, isolation: &str) -> bool {
+/// Calls the guard first, then writes. Returns whether the write was committed.
+async fn checked(
+    fixture: &Fixture,
+    raw: &mut PgConnection,
+    number: u64,
+    ticket: Ticket,
+    isolation: &str,
+) -> bool {
     let mut transaction = raw.begin().await.unwrap();
-    transaction.execute(bed.sql(&format!("SET TRANSACTION ISOLATION LEVEL {isolation}"))).await.unwrap();
-    if let Err(error) = bed.fence.check(&mut *transaction, token(number), ticket).await {
+    transaction.execute(fixture.sql(&format!("SET TRANSACTION ISOLATION LEVEL {isolation}"))).await.unwrap();
+    if let Err(error) = fixture.fence.check(&mut *transaction, token(number), ticket).await {
         assert!(
             error.kind() == ErrorKind::Lost || isolation != "READ COMMITTED" && error.is_retryable(),
             "{error:?}"
@@ -231,10 +240,11 @@ async fn checked(bed: &Bed, raw: &mut PgConnection, number: u64, ticket: Ticket,
         transaction.rollback().await.unwrap();
         return false;
     }
-    let write = bed.sql("WITH w AS (UPDATE S.value SET token = $1) INSERT INTO S.log (token) VALUES ($1)");
+    let write =
+        fixture.sql("WITH w AS (UPDATE S.value SET token = $1) INSERT INTO S.log (token) VALUES ($1)");
     let written = sqlx::query(write).bind(i64::try_from(number).unwrap()).execute(&mut *transaction).await;
     if let Err(error) = written {
-        // The row changed after this transaction's snapshot: as good as a refusal.
+        // The row changed after the snapshot of this transaction: this counts as a refusal.
         assert_eq!(error.as_database_error().unwrap().code().as_deref(), Some("40001"));
         transaction.rollback().await.unwrap();
         return false;
@@ -242,12 +252,12 @@ async fn checked(bed: &Bed, raw: &mut PgConnection, number: u64, ticket: Ticket,
     transaction.commit().await.is_ok()
 }
 
-/// The guard in the condition of the write.
-async fn conditional(bed: &Bed, raw: &mut PgConnection, number: u64, ticket: Ticket) -> bool {
+/// Writes with the guard in the condition of the write. Returns whether the write was allowed.
+async fn conditional(fixture: &Fixture, raw: &mut PgConnection, number: u64, ticket: Ticket) -> bool {
     let mut transaction = raw.begin().await.unwrap();
-    let allowed = bed.update(&mut transaction, number, ticket).await;
+    let allowed = fixture.update(&mut transaction, number, ticket).await;
     if allowed {
-        let log = sqlx::query(bed.sql("INSERT INTO S.log (token) VALUES ($1)"));
+        let log = sqlx::query(fixture.sql("INSERT INTO S.log (token) VALUES ($1)"));
         log.bind(i64::try_from(number).unwrap()).execute(&mut *transaction).await.unwrap();
     }
     transaction.commit().await.unwrap();

@@ -1,4 +1,4 @@
-//! Leases of very different lengths in one process: what one of them costs the others.
+//! Leases of very different lengths in one process: no lease harms the others.
 
 #![allow(
     clippy::disallowed_methods,
@@ -10,7 +10,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{lease, server};
+use crate::common::{lease, server};
 use sqlx::{Connection, PgConnection};
 use stanchion_conformance::support::{CANCELLED, eventually, spawn, stays_pending, within};
 use stanchion_core::steps::{Cancel, Object, PermitSteps};
@@ -19,10 +19,10 @@ use stanchion_testbed::servers::PostgresServer;
 use tokio::time::sleep;
 
 const SHORT: Duration = Duration::from_millis(1_500);
-/// A row is locked for half of it, in which the short lease has to be renewed several times.
+/// The row of an object is locked for half of it; the short lease has to be renewed several times meanwhile.
 const LONG: Duration = Duration::from_secs(9);
 
-/// Runs something while the row of an object is somebody else's for so long.
+/// Runs a future while another transaction locks the row of an object for this time.
 async fn while_locked<T>(url: &str, name: &str, time: Duration, other: impl Future<Output = T>) -> T {
     let mut raw = PgConnection::connect(url).await.unwrap();
     let mut lock = raw.begin().await.unwrap();
@@ -35,7 +35,7 @@ async fn while_locked<T>(url: &str, name: &str, time: Duration, other: impl Futu
     tokio::join!(freed, other).1
 }
 
-/// How long the tombstones of all objects still last, the shortest.
+/// Returns the shortest time, in seconds, for which a tombstone still lasts.
 fn shortest_tombstone(server: &PostgresServer) -> Option<f64> {
     let left = "SELECT (min(expiry) - stanchion.now()) / 1e6 FROM stanchion.tombstones";
     server.sql(left).unwrap().trim().parse().ok()
@@ -49,10 +49,10 @@ async fn c13_a_long_lease_that_waits_for_its_row_costs_no_short_one() {
     let options = MutexOptions::default();
     let (first, second) = (store.mutex("a", options.clone().ttl(SHORT)), store.mutex("b", options.ttl(LONG)));
     let (short, long) = (first.unwrap().lock().await.unwrap(), second.unwrap().lock().await.unwrap());
-    // The long one is due within this time, and not lost.
+    // Within this time the long lease is due for renewal, and is not lost.
     while_locked(&server.url(), "b", LONG / 2, async {
         let lost = &mut Box::pin(short.lost());
-        stays_pending(LONG / 2, "it is renewed beside the other", lost).await;
+        stays_pending(LONG / 2, "it is renewed while the other waits", lost).await;
     })
     .await;
     stays_pending(LONG, "it is renewed when its row is free", &mut Box::pin(long.lost())).await;
@@ -74,7 +74,7 @@ async fn c4_a_short_lease_cuts_no_others_cancel() {
     }
     let answers = while_locked(&server.url(), "long", Ttl::MIN * 3, steps.own.cancel(&batch)).await;
     for answer in answers {
-        answer.expect("in the time of a request, not of the shortest lease");
+        answer.expect("within the request timeout, not within the shortest lease");
     }
 }
 

@@ -8,22 +8,20 @@
 
 mod awaits;
 mod bloom;
+mod common;
 mod conformance;
 mod connection;
 mod crashes;
 mod crowd;
-mod deployed;
 mod fence;
 mod filters;
 mod leases;
 mod manual;
 mod migrations;
-mod planted;
-mod proof;
+mod mutants;
 mod retention;
 mod rights;
 mod room;
 mod silence;
 mod stopped;
-mod support;
 mod unsafe_faults;

@@ -1,4 +1,4 @@
-//! What the manual tells to run can be run.
+//! Runs the SQL in the manual.
 
 #![allow(
     clippy::disallowed_methods,
@@ -6,7 +6,7 @@
     reason = "tests own their runtimes, and fail by panic"
 )]
 
-use crate::support::{lease, server};
+use crate::common::{lease, server};
 
 const MANUAL: &str = include_str!("../../README.md");
 
@@ -18,7 +18,7 @@ async fn the_manuals_sql_on_long_transactions_is_what_the_server_takes() {
     let blocks = section.split("```sql\n").skip(1).map(|block| block.split("```").next().unwrap());
     let told: Vec<_> = blocks.map(|sql| server.script(sql).unwrap()).collect();
     assert_eq!(told.len(), 3);
-    // A psql is a session with a snapshot, and asks about itself.
+    // The psql session has a snapshot, so it finds itself.
     assert!(told[0].contains("|active|"), "{}", told[0]);
     assert!(told[1].contains("objects|"), "{}", told[1]);
 }

@@ -1,4 +1,4 @@
-//! How the schema comes to be, and which one is refused.
+//! How the schema is made, and which schemas are refused.
 
 #![allow(
     clippy::disallowed_methods,
@@ -6,7 +6,7 @@
     reason = "tests own their runtimes, and fail by panic"
 )]
 
-use crate::support::{lease, refused, server};
+use crate::common::{lease, refused, server};
 use stanchion_core::ErrorKind;
 use stanchion_core::steps::PermitSteps;
 use stanchion_postgres::schema_sql;
@@ -89,7 +89,7 @@ async fn what_an_administrator_runs_is_all_that_a_role_needs() {
         server.script(&schema_sql(schema, Some("app"), 0).unwrap()).unwrap();
         let builder = || lease(&url).schema(schema);
         builder().migrate(false).steps().await.unwrap().callers.ping().await.unwrap();
-        // Nothing is left to do, so it takes no right.
+        // There is nothing to migrate, so no right is needed.
         builder().steps().await.unwrap();
         let write = format!("SET ROLE app; DELETE FROM {schema}.migrations");
         assert!(server.sql(&write).is_err());

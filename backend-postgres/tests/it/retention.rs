@@ -1,4 +1,4 @@
-//! How long idle names stay, and what it costs to take them out (C25), or to find one among them.
+//! How long idle names stay, and the costs of removing them (C25) and of finding a name among them.
 
 #![allow(
     clippy::disallowed_methods,
@@ -8,12 +8,12 @@
 
 use std::time::Duration;
 
-use crate::support::{lease, server};
+use crate::common::{lease, server};
 use stanchion_core::{MutexOptions, Store};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Names of two namespaces: of ours nothing is over but `OVER` of them, of the other everything.
+/// Makes names of two namespaces. In `ours`, the retention of `OVER` names is over; in `other`, that of all names.
 const FILLED: &str = "INSERT INTO stanchion.objects (namespace, kind, name, born, expires)
     SELECT CASE WHEN i % 2 = 0 THEN 'ours' ELSE 'other' END, 's', 'n' || i, 0,
            CASE WHEN i % 2 = 0 AND i > 20 THEN stanchion.now() + 3600000000 ELSE 1 END
@@ -21,13 +21,13 @@ const FILLED: &str = "INSERT INTO stanchion.objects (namespace, kind, name, born
     ANALYZE stanchion.objects";
 const OVER: i64 = 10;
 
-/// What one sweep reads of the objects, in a session that is set as the store's are.
+/// Counts the rows of `objects` that one sweep reads, in a session with the store's settings.
 const READ: &str = "SET enable_seqscan = off;
     SET plan_cache_mode = force_generic_plan;
     SELECT stanchion.sweep_permits('ours', 1000);
     SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relid = 'stanchion.objects'::regclass";
 
-/// What a step reads to find one of many names that the planner has not heard of yet.
+/// Counts the rows that a step reads to find one of many names that the planner does not know yet.
 const FOUND: &str = "SET enable_seqscan = off;
     SET plan_cache_mode = force_generic_plan;
     BEGIN;
@@ -60,7 +60,7 @@ async fn c25_a_sweep_reads_what_it_takes_out_and_no_other_names() {
     server.sql(FILLED).unwrap();
     let told = server.sql(READ).unwrap();
     let told: Vec<i64> = told.lines().map(|line| line.parse().unwrap()).collect();
-    assert_eq!(told[0], OVER, "taken out");
+    assert_eq!(told[0], OVER, "removed");
     assert!((OVER..=OVER * 5).contains(&told[1]), "{} rows read for {OVER}", told[1]);
     let left = server.sql("SELECT count(*) FROM stanchion.objects").unwrap();
     assert_eq!(left.trim(), (20_000 - OVER).to_string());

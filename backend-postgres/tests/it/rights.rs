@@ -1,4 +1,4 @@
-//! One probe for each right in the manual: without it, the operation that needs it says which one is missing (C21).
+//! One test for each right in the manual: without it, the error of an operation names the missing right (C21).
 
 #![allow(
     clippy::disallowed_methods,
@@ -8,8 +8,8 @@
 
 use std::time::Duration;
 
-use crate::deployed::{grants, make_schema};
-use crate::proof::*;
+use crate::common::deployment::{grants, make_schema};
+use crate::common::*;
 use sqlx::{Connection, PgConnection};
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_core::{
@@ -20,7 +20,7 @@ use stanchion_postgres::{PostgresFence, PostgresStore};
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Everything that a store does, as far as its role may; what was refused for want of a right.
+/// Uses every operation of a store. Returns the errors of operations that the role has no right to.
 async fn use_everything(url: &str) -> Vec<Error> {
     let mut refused = Vec::new();
     for mode in MODES {
@@ -38,7 +38,7 @@ async fn use_everything(url: &str) -> Vec<Error> {
 
 async fn use_store(store: &PostgresStore, refused: &mut Vec<Error>) {
     let mutex = store.mutex("m", MutexOptions::default()).unwrap();
-    // That one is somebody else's.
+    // Another process holds the mutex "m".
     let held = store.mutex("free", MutexOptions::default()).unwrap().try_lock().await;
     note(refused, mutex.try_lock_for(SHORT).await.map(drop));
     if let Ok(Some(guard)) = held.map_err(|error| refused.push(error)) {
@@ -83,7 +83,7 @@ async fn c21_every_missing_right_is_named() {
     let server = server();
     make_schema(&server);
     let mut all = grants("whole");
-    // Without the feature, filters of others are swept, and nothing else.
+    // Without the feature, the store only sweeps the filters of others.
     all.retain(|right| cfg!(feature = "bloom") || !right.contains(".bloom_"));
     let url = server.role("whole", "pw", &all.join("\n")).unwrap();
     assert_eq!(use_everything(&url).await.iter().map(ToString::to_string).collect::<Vec<_>>(), [""; 0]);
@@ -96,7 +96,7 @@ async fn c21_every_missing_right_is_named() {
         let right = rights.remove(missing);
         let what = right.split(" TO ").next().unwrap().rsplit([' ', '.']).next().unwrap().to_owned();
         let url = server.role(&role, "pw", &rights.join("\n")).unwrap();
-        // Somebody else's mutex, so that a session is asked to give it up.
+        // Another process holds the mutex, so that a session is asked to give it up.
         let kept = keeper.lock().await.unwrap();
         let refused = use_everything(&url).await;
         drop(kept);

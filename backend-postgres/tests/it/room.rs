@@ -1,4 +1,4 @@
-//! More mutexes in session mode than the server has room for: refused, and others get in all the same.
+//! More mutexes in session mode than the server has room for: they are refused, and other clients can still log in.
 
 #![allow(
     clippy::disallowed_methods,
@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::proof::*;
+use crate::common::*;
 use sqlx::{Connection, PgConnection, Row};
 use stanchion_core::{ErrorKind, MutexMode, MutexOptions};
 
@@ -38,7 +38,7 @@ async fn c21_ten_thousand_mutexes_leave_room_for_logins() {
     assert!(held.iter().all(stanchion_core::MutexGuard::is_held), "what was granted is kept");
     drop(held);
     store.close().await.unwrap();
-    let again = crate::proof::store(&server.url(), MutexMode::Session, Duration::from_secs(10)).await;
+    let again = crate::common::store(&server.url(), MutexMode::Session, Duration::from_secs(10)).await;
     let mutex = again.mutex("m9999", MutexOptions::default()).unwrap();
     assert!(mutex.try_lock().await.unwrap().is_some(), "there is room again");
 }

@@ -1,4 +1,4 @@
-//! Holders that fall silent: stopped, or cut off without anybody being told (C8, C9, C10, M1).
+//! Holders that fall silent: stopped, or cut off without a message to either side (C8, C9, C10, M1).
 
 #![allow(
     clippy::disallowed_methods,
@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::proof::*;
+use crate::common::*;
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{pause, within};
@@ -33,7 +33,7 @@ async fn c8_c9_m1_a_holder_whose_link_is_cut_is_lost_first() {
     for mode in MODES {
         let proxy = Proxy::to(&server.url()).unwrap();
         let (_store, guard) = lock(&proxy.url(&server.url()), mode).await;
-        // So long that it has been renewed.
+        // Long enough for a renewal.
         pause(TTL).await;
         assert!(guard.is_held());
         let url = server.url();
@@ -50,13 +50,13 @@ async fn c8_c9_m1_a_holder_whose_link_is_cut_is_lost_first() {
         assert!(!guard.is_held());
         let granted = within((TTL + EPSILON).saturating_sub(cut.elapsed()), "the next one is granted", next);
         let granted = granted.await.unwrap();
-        // From then on the holder said that it does not hold it.
+        // From this time on, the holder reported that it does not hold the mutex.
         let doubted = guard.deadline().unwrap();
-        assert!(doubted < granted, "{mode:?}: two believed for {:?}", doubted - granted);
+        assert!(doubted < granted, "{mode:?}: two holders believed for {:?}", doubted - granted);
     }
 }
 
-/// The child half of the test below: holds, and says whether it does whenever it is asked.
+/// The child process of the test below. It holds the mutex, and answers each line by whether it does.
 #[tokio::main]
 async fn hold(url: &str, mode: MutexMode) {
     let (_store, guard) = lock(url, mode).await;
@@ -98,7 +98,7 @@ fn c8_c10_m1_a_stopped_holder_does_not_believe() {
         let (_store, guard) = runtime.block_on(async {
             within(TTL + EPSILON, "the next one is granted", lock(&server.url(), mode)).await
         });
-        // Its first words when it goes on.
+        // The first line that it answers after it resumes.
         writeln!(child.stdin.as_mut().unwrap(), "asked").unwrap();
         signal("-CONT", child.id());
         assert_eq!(lines.next().as_deref(), Some("false"), "{mode:?}: it believed when another held");

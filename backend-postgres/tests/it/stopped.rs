@@ -1,4 +1,4 @@
-//! A client that is stopped half way through a request of several messages, behind a pooler.
+//! A client that is stopped within a request of several messages, behind a pooler.
 
 #![allow(
     clippy::disallowed_methods,
@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::support::{lease, server};
+use crate::common::{lease, server};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::support::within;
 use stanchion_core::steps::{Acquire, Acquired, LimitCheck, Object, PermitSteps};
@@ -38,7 +38,7 @@ async fn c5_a_client_that_is_stopped_before_its_commit_frees_the_rows_within_a_s
     let stopped = lease(&proxy.url(&pooler.url())).steps().await.unwrap();
     let other = lease(&server.url()).steps().await.unwrap();
     assert!(!stopped.capabilities.wake_ups, "it goes through the pooler");
-    // As of a stopped process: silent, and open.
+    // The connection of a stopped process: silent and open.
     let lost = proxy.on(When::next().named("COMMIT"), Action::DropRequest(Then::Silence));
     let request = tokio::spawn(async move { stopped.callers.acquire(&[ask()]).await });
     assert!(lost.wait_fired(Duration::from_secs(20)).await, "no commit: {}", proxy.report());

@@ -1,5 +1,5 @@
-//! Faults under which the server forgets, or frees what somebody believes in: the checkers see the second holder where the
-//! manual admits one, tokens go on growing, and what is guarded by them takes no write out of order.
+//! Faults under which the server loses data, or frees a mutex that a holder still believes in. The checkers see a
+//! second holder where the manual admits one, tokens keep growing, and a fenced resource takes no write out of order.
 
 #![allow(
     clippy::disallowed_methods,
@@ -10,10 +10,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::proof::*;
+use crate::common::*;
 use sqlx::{Connection, PgConnection};
 use stanchion_campaign::history::Rule;
-use stanchion_campaign::rounds::{Duel, Duelist};
+use stanchion_campaign::rounds::{Contender, TwoHolders};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_core::{ErrorKind, Mutex, MutexMode, MutexOptions, Ticket};
@@ -23,11 +23,11 @@ use stanchion_testbed::servers::{self, PostgresOptions, PostgresServer};
 use tokio::time::sleep;
 
 const TTL: Duration = Duration::from_secs(4);
-const LIMIT: Duration = Duration::from_secs(20);
-/// How long a hold is watched that the fault must not end.
-const WATCHED: Duration = Duration::from_millis(300);
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// How long the test watches a hold that the fault must not end.
+const WATCH_TIME: Duration = Duration::from_millis(300);
 
-/// What the mutex guards beside the register: a resource of a server that the fault spares.
+/// A second resource that the mutex guards, beside the register. Its server has no fault.
 struct Guarded {
     fence: PostgresFence,
     raw: PgConnection,
@@ -42,8 +42,8 @@ impl Guarded {
         Self { fence, raw }
     }
 
-    /// Whether it let the write happen; `Lost` is the one refusal.
-    async fn took(&mut self, by: &Duelist) -> bool {
+    /// Returns whether the resource allowed the write. `Lost` is the only refusal.
+    async fn took(&mut self, by: &Contender) -> bool {
         match self.fence.check(&mut self.raw, by.token(), by.ticket()).await {
             Ok(()) => true,
             Err(error) => {
@@ -59,78 +59,82 @@ async fn mutex(url: &str, mode: MutexMode) -> Arc<dyn Mutex> {
     store.mutex("invoices/42", MutexOptions::default().ttl(TTL)).unwrap()
 }
 
-/// A mutex whose holder is cut off, and a fault.
+/// A mutex whose holder is cut off, and a fault of the server.
 struct Rivals {
     fault: String,
     proxy: Proxy,
-    duel: Duel,
+    two_holders: TwoHolders,
     guarded: Guarded,
-    one: Duelist,
+    first: Contender,
 }
 
 impl Rivals {
-    /// The first is granted the mutex, both resources take his writes, and he is cut off. Then the fault strikes.
+    /// The first contender is granted the mutex, both resources take its writes, and it is cut off. Then the fault
+    /// happens.
     async fn begin(fault: &str, mode: MutexMode, server: &PostgresServer, strike: impl FnOnce()) -> Self {
         let proxy = Proxy::to(&server.url()).unwrap();
-        let first = mutex(&proxy.url(&server.url()), mode).await;
-        let mut duel = Duel::begin(first.name()).unwrap();
+        let mutex = mutex(&proxy.url(&server.url()), mode).await;
+        let mut two_holders = TwoHolders::begin(mutex.name()).unwrap();
         let mut guarded = Guarded::new().await;
-        let one = duel.lock(first.as_ref(), TTL).await.unwrap();
-        assert!(one.write().unwrap() && guarded.took(&one).await);
+        let first = two_holders.lock(mutex.as_ref(), TTL).await.unwrap();
+        assert!(first.write().unwrap() && guarded.took(&first).await);
         proxy.black_hole(Direction::Both);
         let fault = format!("{fault}, {mode:?}");
-        let began = duel.fault_began(&fault).unwrap();
+        let began = two_holders.fault_began(&fault).unwrap();
         strike();
-        duel.fault_ended(began).unwrap();
-        Self { fault, proxy, duel, guarded, one }
+        two_holders.fault_ended(began).unwrap();
+        Self { fault, proxy, two_holders, guarded, first }
     }
 
-    /// A second is granted it while the first believes. The resources know better than he does, and the history tells.
+    /// A second contender is granted the mutex while the first one believes that it holds it. The resources refuse the
+    /// first one's writes, and the history shows both holders.
     async fn both_believe(mut self, second: &Arc<dyn Mutex>) {
-        let locked = self.duel.lock(second.as_ref(), TTL);
-        let other = timeout(LIMIT, locked).await.expect("the first one's hold is gone").unwrap();
-        assert!(self.one.believes().unwrap(), "{}: nobody has told him", self.fault);
+        let locked = self.two_holders.lock(second.as_ref(), TTL);
+        let other = timeout(TIMEOUT, locked).await.expect("the first one's hold is gone").unwrap();
+        assert!(self.first.believes().unwrap(), "{}: no message told it", self.fault);
         assert!(other.believes().unwrap());
-        assert!(other.token() > self.one.token(), "{:?} after {:?}", other.token(), self.one.token());
+        assert!(other.token() > self.first.token(), "{:?} after {:?}", other.token(), self.first.token());
         assert!(other.write().unwrap() && self.guarded.took(&other).await);
-        assert!(!self.one.write().unwrap() && !self.guarded.took(&self.one).await);
-        assert!(self.one.believes().unwrap(), "{}: he still does not know", self.fault);
+        assert!(!self.first.write().unwrap() && !self.guarded.took(&self.first).await);
+        assert!(self.first.believes().unwrap(), "{}: it still does not know", self.fault);
         self.proxy.heal();
-        timeout(TTL + EPSILON, self.one.lost()).await.expect("told at the deadline at the latest").unwrap();
-        assert!(!self.one.believes().unwrap());
+        timeout(TTL + EPSILON, self.first.lost()).await.expect("told at the deadline at the latest").unwrap();
+        assert!(!self.first.believes().unwrap());
         assert!(other.believes().unwrap(), "the loss is the first one's alone");
         other.release().await.expect("held to the end");
         self.end(&[Rule::TwoHolders]);
     }
 
-    /// No second is granted it as long as the first believes.
+    /// No second contender is granted the mutex as long as the first one believes that it holds it.
     async fn one_believes(mut self, second: &Arc<dyn Mutex>) {
         let answers = async {
-            // A restart has ended its connections.
+            // A restart has ended the connections of the second contender.
             while second.inspect().await.is_err() {
                 sleep(Duration::from_millis(10)).await;
             }
         };
-        timeout(LIMIT, answers).await.expect("the second is heard");
-        let refused = second.try_lock_for(WATCHED).await.unwrap();
+        timeout(TIMEOUT, answers).await.expect("the second is heard");
+        let refused = second.try_lock_for(WATCH_TIME).await.unwrap();
         assert!(refused.is_none(), "{}: a second holder", self.fault);
         assert!(
-            self.one.believes().unwrap() && self.one.write().unwrap() && self.guarded.took(&self.one).await
+            self.first.believes().unwrap()
+                && self.first.write().unwrap()
+                && self.guarded.took(&self.first).await
         );
         self.proxy.heal();
-        let token = self.one.token();
-        // Whether his link has healed in time or not, the next one comes after him.
-        drop(self.one);
-        let locked = self.duel.lock(second.as_ref(), TTL);
-        let other = timeout(LIMIT, locked).await.expect("it is free at last").unwrap();
+        let token = self.first.token();
+        // Whether or not the link of the first contender healed in time, the next grant comes after its end.
+        drop(self.first);
+        let locked = self.two_holders.lock(second.as_ref(), TTL);
+        let other = timeout(TIMEOUT, locked).await.expect("it is free at last").unwrap();
         assert!(other.token() > token && other.write().unwrap() && self.guarded.took(&other).await);
-        self.one = other;
+        self.first = other;
         self.end(&[]);
     }
 
     fn end(self, expected: &[Rule]) {
-        drop(self.one);
-        let report = self.duel.check().unwrap();
+        drop(self.first);
+        let report = self.two_holders.check().unwrap();
         println!("{report}");
         assert!(report.is_clean(), "{report}");
         let admitted: Vec<Rule> = report.admitted.iter().map(|violation| violation.rule).collect();
@@ -139,22 +143,22 @@ impl Rivals {
     }
 }
 
-/// Whether nobody holds it any more, at some moment of that time.
+/// Returns whether the mutex is free at some moment of the watch time.
 async fn is_freed(mutex: &Arc<dyn Mutex>) -> bool {
     let freed = async {
         while !mutex.inspect().await.is_ok_and(|state| state.holders.is_empty()) {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(WATCHED, freed).await.is_ok()
+    timeout(WATCH_TIME, freed).await.is_ok()
 }
 
-/// The standby that is promoted had not heard of the grant, nor hears of advisory locks ever.
+/// A promoted standby has not received the grant. It never receives advisory locks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c9_m3_m9_a_promoted_standby_is_borne_by_what_is_fenced() {
     for mode in MODES {
         let primary = server();
-        // It has the schema, and a grant of each.
+        // The primary has the schema, and a grant in each mode.
         let before = mutex(&primary.url(), mode).await.lock().await.unwrap();
         before.release().await.unwrap();
         let standby = primary.start_standby(PostgresOptions::default()).unwrap();
@@ -167,7 +171,7 @@ async fn c9_m3_m9_a_promoted_standby_is_borne_by_what_is_fenced() {
     }
 }
 
-/// Rows keep leases, and they outlast a restart. Sessions do not.
+/// Leases are rows, which survive a restart. Sessions do not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c9_m9_a_restart_frees_what_sessions_keep_and_is_borne_by_what_is_fenced() {
     let server = server();
@@ -198,7 +202,7 @@ async fn c9_m9_ended_sessions_are_borne_by_what_is_fenced() {
     }
 }
 
-/// An operator deletes the rows of all leases. Sessions keep nothing in rows.
+/// An operator deletes the rows of all leases. Session mode keeps no holds in rows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c9_m3_m9_deleted_rows_are_borne_by_what_is_fenced() {
     let server = server();
@@ -216,8 +220,8 @@ async fn c9_m3_m9_deleted_rows_are_borne_by_what_is_fenced() {
     }
 }
 
-/// The clock goes an hour forward, which ends leases, and sessions if it meets their timers; then two back, which takes no
-/// token back.
+/// The clock jumps an hour forward, which ends leases, and sessions if it affects their timers. Then it jumps two hours
+/// back; tokens keep growing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c9_c7_m2_m9_a_clock_that_jumps_is_borne_by_what_is_fenced() {
     const HOUR: Duration = Duration::from_secs(3_600);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_campaign::awaits::{Losses, Stand, lose_every_command};
+use stanchion_campaign::lost_commands::{Losses, TestedServer, lose_every_command};
 use stanchion_core::{Kind, Store, Ticket};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers;
@@ -18,7 +18,7 @@ const REQUEST: Duration = Duration::from_millis(500);
 struct Namespace(String);
 
 #[async_trait]
-impl Stand for Namespace {
+impl TestedServer for Namespace {
     fn server(&self) -> String {
         servers::redis().expect("a redis-server").url().to_owned()
     }
@@ -50,8 +50,8 @@ impl Stand for Namespace {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c2_c3_c4_s4_c18_each_command_of_each_call_can_be_lost() {
-    let stand: Arc<dyn Stand> = Arc::new(Namespace(format!("t{}", Ticket::random())));
-    let report = lose_every_command(&stand, Losses::of_environment()).await;
+    let tested: Arc<dyn TestedServer> = Arc::new(Namespace(format!("t{}", Ticket::random())));
+    let report = lose_every_command(&tested, Losses::of_environment()).await;
     println!("{report}");
     assert!(report.is_clean(), "{report}");
 }

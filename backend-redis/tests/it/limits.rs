@@ -49,7 +49,7 @@ async fn c25_every_key_expires_and_reservations_need_two_more() {
     let process = driven(fixture.builder().retention(retention, retention).steps().await.unwrap());
     let (mut lane, mut raw) = (Lane::new(), fixture.raw().await);
     let ticket = Ticket::random();
-    decide(&process, lane.depart(), &[take("l", 10)]).await;
+    decide(&process, lane.next_id(), &[take("l", 10)]).await;
     assert_eq!(fixture.keys().await.len(), 1);
     // The bucket is full in 100 s, and answers are kept for 60 s.
     let left = |key: String| {
@@ -66,7 +66,7 @@ async fn c25_every_key_expires_and_reservations_need_two_more() {
     let key = fixture.keys().await.remove(0);
     let expiry: i64 = redis::cmd("TTL").arg(&key).query_async(&mut raw).await.unwrap();
     assert!((55..=70).contains(&expiry), "the bucket is full now: {expiry} s");
-    decide(&process, lane.depart(), &[take("l", 10), reserve("l", ticket, 1)]).await;
+    decide(&process, lane.next_id(), &[take("l", 10), reserve("l", ticket, 1)]).await;
     assert_eq!(fixture.keys().await.len(), 3);
     for key in fixture.keys().await {
         let left: i64 = redis::cmd("TTL").arg(&key).query_async(&mut raw).await.unwrap();
@@ -85,11 +85,11 @@ async fn c25_every_key_expires_and_reservations_need_two_more() {
     let quick = Quota::per(1, Duration::from_millis(20)).burst(1).validate().unwrap();
     let quick = |ask| LimitCall { quota: quick, ..call("quick", ask) };
     let ask = LimitAsk::Reserve { ticket, cost: 1, max_wait: 1_000_000 };
-    decide(&process, lane.depart(), &[quick(LimitAsk::Take { cost: 1 }), quick(ask)]).await;
+    decide(&process, lane.next_id(), &[quick(LimitAsk::Take { cost: 1 }), quick(ask)]).await;
     let of_quick = || async { fixture.keys().await.iter().filter(|key| key.ends_with("quick")).count() };
     assert_eq!(of_quick().await, 3);
     sleep(Duration::from_millis(50)).await;
-    decide(&process, lane.depart(), &[quick(LimitAsk::Take { cost: 0 })]).await;
+    decide(&process, lane.next_id(), &[quick(LimitAsk::Take { cost: 0 })]).await;
     assert_eq!(of_quick().await, 1);
 }
 
@@ -97,7 +97,7 @@ async fn c25_every_key_expires_and_reservations_need_two_more() {
 async fn c25_lanes_that_ended_are_taken_out() {
     let fixture = Fixture::shared();
     let (process, mut raw) = (fixture.process().await, fixture.raw().await);
-    decide(&process, Lane::new().depart(), &[take("l", 1)]).await;
+    decide(&process, Lane::new().next_id(), &[take("l", 1)]).await;
     let key = fixture.keys().await.remove(0);
     // Old answers, as they would be after many processes came and went.
     let bucket: String = redis::cmd("HGET").arg(&key).arg("s").query_async(&mut raw).await.unwrap();
@@ -113,10 +113,10 @@ async fn c25_lanes_that_ended_are_taken_out() {
         let (mut raw, key) = (raw.clone(), key.clone());
         async move { redis::cmd("HLEN").arg(&key).query_async::<u64>(&mut raw).await.unwrap() }
     };
-    decide(&process, Lane::new().depart(), &[take("l", 1)]).await;
+    decide(&process, Lane::new().next_id(), &[take("l", 1)]).await;
     assert_eq!(fields().await, 3, "the bucket and two lanes");
     for _ in 0..100 {
-        decide(&process, Lane::new().depart(), &[take("l", 0)]).await;
+        decide(&process, Lane::new().next_id(), &[take("l", 0)]).await;
     }
     assert_eq!(fields().await, 103, "answers younger than 60 s stay");
 }
@@ -125,12 +125,12 @@ async fn c25_lanes_that_ended_are_taken_out() {
 async fn c19_a_foreign_key_is_named_and_left_alone() {
     let fixture = Fixture::shared();
     let (process, mut lane, mut raw) = (fixture.process().await, Lane::new(), fixture.raw().await);
-    decide(&process, lane.depart(), &[take("l", 1)]).await;
+    decide(&process, lane.next_id(), &[take("l", 1)]).await;
     let record = fixture.keys().await.remove(0);
     let places = record.replace("}:l:", "}:lz:");
     let () = redis::cmd("SET").arg(&places).arg("theirs").query_async(&mut raw).await.unwrap();
     let calls = [take("l", 9), reserve("l", Ticket::random(), 1), take("other", 1)];
-    let answers = process.callers.decide(lane.depart(), &calls).await;
+    let answers = process.callers.decide(lane.next_id(), &calls).await;
     for refused in &answers[..2] {
         let error = refused.as_ref().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -138,13 +138,13 @@ async fn c19_a_foreign_key_is_named_and_left_alone() {
     }
     assert_eq!(remaining(answers[2].as_ref().unwrap()), (true, 9), "other names go on");
     assert_eq!(
-        remaining(&decide(&process, lane.depart(), &[take("l", 0)]).await[0]),
+        remaining(&decide(&process, lane.next_id(), &[take("l", 0)]).await[0]),
         (true, 9),
         "no part of the request was executed"
     );
     let () = redis::cmd("DEL").arg(&record).query_async(&mut raw).await.unwrap();
     let () = redis::cmd("SET").arg(&record).arg("theirs").query_async(&mut raw).await.unwrap();
-    let error = process.callers.decide(lane.depart(), &[take("l", 1)]).await.remove(0).unwrap_err();
+    let error = process.callers.decide(lane.next_id(), &[take("l", 1)]).await.remove(0).unwrap_err();
     assert!(error.kind() == ErrorKind::InvalidArgument && error.to_string().contains(&record), "{error}");
     let refused =
         process.own.refund(&[Refund { object: limiter("l"), ticket: Ticket::random() }]).await.remove(0);
@@ -160,12 +160,12 @@ async fn c19_a_foreign_key_is_named_and_left_alone() {
 async fn l5_a_batch_of_any_size_is_four_calls_of_the_server() {
     let (_server, fixture) = start(RedisOptions::default());
     let (process, mut lane) = (fixture.process().await, Lane::new());
-    decide(&process, lane.depart(), &[take("l", 1)]).await;
+    decide(&process, lane.next_id(), &[take("l", 1)]).await;
     let idle = fixture.calls().await;
     let idle = fixture.calls().await - idle;
     for size in [1, 500] {
         let before = fixture.calls().await;
-        decide(&process, lane.depart(), &vec![take("l", 1); size]).await;
+        decide(&process, lane.next_id(), &vec![take("l", 1); size]).await;
         // EVALSHA, TIME, HMGET, HSET.
         assert_eq!(fixture.calls().await - before - idle, 4, "{size} calls");
     }

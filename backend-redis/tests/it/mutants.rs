@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::common::Fixture;
 use crate::common::deployment::DeploymentFixture;
 use stanchion_campaign::history::{Report, Rule};
-use stanchion_campaign::plant::{Bug, Catch, PlantedHarness, plant, planted, scenes};
+use stanchion_campaign::mutants::{Bug, Detection, MutantHarness, mutate, scenarios};
 use stanchion_conformance::{steps, suite};
 use stanchion_core::{Store, Ticket};
 use stanchion_redis::RedisStore;
@@ -47,7 +47,7 @@ const TOMBSTONE_IS_IGNORED: Mistake = &[("if o.tombstone then return { 2 } end",
 const RETRIED_RELEASE_IS_LOST: Mistake = &[("return { o.tombstone == by and 1 or 0 }", "return { 0 }")];
 const CLOCK: &str = "local now = min(clock[1] * 1000000 + clock[2], MAX)";
 
-planted! {
+stanchion_campaign::mutants! {
     Redis;
     m3_bare_counter: BareCounter =>
         |_| vec![by_case("as_mutex::m3_fencing_token_grows_after_data_loss", BARE_COUNTER).saying(") after Some(")];
@@ -107,30 +107,30 @@ fn case(path: &str) -> suite::Case {
     suite::find(path).unwrap_or_else(|| panic!("there is no case {path}"))
 }
 
-fn by_case(path: &str, mistake: Mistake) -> Catch {
+fn by_case(path: &str, mistake: Mistake) -> Detection {
     let verdict = |planted| {
         suite::verdict(case(path), TIMEOUT, move || async move {
             DeploymentFixture::through(proxy_of(mistake, planted).1, &server())
         })
     };
-    Catch::by_case(path, verdict(true), &verdict(false))
+    Detection::by_case(path, verdict(true), &verdict(false))
 }
 
-fn by_step(path: &str, mistake: Mistake) -> Catch {
+fn by_step(path: &str, mistake: Mistake) -> Detection {
     let verdict = |planted| {
         steps::verdict(path, TIMEOUT, move || async move { Fixture::on(&proxy_of(mistake, planted).1) })
     };
-    Catch::by_case(path, verdict(true), &verdict(false))
+    Detection::by_case(path, verdict(true), &verdict(false))
 }
 
 /// Plants a bug into clients.
-fn by_client(bug: Bug, path: &str) -> Catch {
+fn by_client(bug: Bug, path: &str) -> Detection {
     let verdict = |bug| {
         suite::verdict(case(path), TIMEOUT, move || async move {
-            PlantedHarness::new(DeploymentFixture::server(), bug)
+            MutantHarness::new(DeploymentFixture::server(), bug)
         })
     };
-    Catch::by_case(path, verdict(Some(bug)), &verdict(None))
+    Detection::by_case(path, verdict(Some(bug)), &verdict(None))
 }
 
 async fn store(url: &str, namespace: &str) -> Arc<dyn Store> {
@@ -143,42 +143,42 @@ fn namespace() -> String {
 }
 
 /// Two clients with clocks of their own. The second is half a day ahead, or is not.
-fn by_clocks() -> Catch {
+fn by_clocks() -> Detection {
     let clocks = async |ahead: u32| -> Report {
         let proxy_at =
             |ahead| proxy_with(&[(CLOCK, CLOCK.replace("clock[1]", &format!("(clock[1] + {ahead})")))]).1;
         let namespace = namespace();
         let (first, second) =
             (store(&proxy_at(0), &namespace).await, store(&proxy_at(ahead), &namespace).await);
-        scenes::bucket(&[first.as_ref(), second.as_ref()]).await.expect("a history")
+        scenarios::bucket(&[first.as_ref(), second.as_ref()]).await.expect("a history")
     };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let (with, without) = runtime.block_on(async { (clocks(43_200).await, clocks(0).await) });
-    Catch::by_rule(Rule::OverTheRate, &with, &without)
+    Detection::by_rule(Rule::OverTheRate, &with, &without)
 }
 
 /// A caller loses the reply to one of its charges.
-fn by_charges() -> Catch {
+fn by_charges() -> Detection {
     let charges = async |planted| -> Report {
         let (proxy, url) = proxy_of(CHARGED_AGAIN, planted);
         let store = store(&url, &namespace()).await;
         let lost = proxy.on(When::nth(3).named("EVAL"), Action::DropReply(Then::Reset));
-        let report = scenes::bucket(&[store.as_ref()]).await.expect("a history");
+        let report = scenarios::bucket(&[store.as_ref()]).await.expect("a history");
         assert_eq!(lost.fired(), 1, "{}", proxy.report());
         report
     };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let (with, without) = runtime.block_on(async { (charges(true).await, charges(false).await) });
-    Catch::by_rule(Rule::RefusedWithRoom, &with, &without)
+    Detection::by_rule(Rule::RefusedWithRoom, &with, &without)
 }
 
 /// Two holders, one of them with the bug, on a server that hangs for longer than a lease.
-fn by_beliefs(bug: Bug) -> Catch {
+fn by_beliefs(bug: Bug) -> Detection {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let (with, without) = runtime.block_on(async {
         let server = RedisServer::start(RedisOptions::default()).expect("a redis-server");
         let (url, own) = (server.url(), namespace());
-        let (with, without) = (plant(store(&url, &own).await, bug), store(&url, &namespace()).await);
+        let (with, without) = (mutate(store(&url, &own).await, bug), store(&url, &namespace()).await);
         let all = Barrier::new(3);
         let hang = async {
             all.wait().await;
@@ -186,9 +186,9 @@ fn by_beliefs(bug: Bug) -> Catch {
             sleep(TTL * 5 / 4).await;
             server.resume().expect("it goes on");
         };
-        let holder = async |store| scenes::holder(store, TTL, &all, TTL * 3 / 2).await.expect("a history");
+        let holder = async |store| scenarios::holder(store, TTL, &all, TTL * 3 / 2).await.expect("a history");
         let (with, without, ()) = tokio::join!(holder(with.as_ref()), holder(without.as_ref()), hang);
         (with, without)
     });
-    Catch::by_rule(Rule::BelievedTooLong, &with, &without)
+    Detection::by_rule(Rule::BelievedTooLong, &with, &without)
 }

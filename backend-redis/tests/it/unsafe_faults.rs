@@ -14,7 +14,7 @@ use crate::common::*;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use stanchion_campaign::history::Rule;
-use stanchion_campaign::rounds::{Duel, Duelist};
+use stanchion_campaign::rounds::{Contender, TwoHolders};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store};
@@ -46,7 +46,7 @@ impl Guarded {
     }
 
     /// Whether the resource took the write. Its only refusal is `Lost`.
-    async fn took(&mut self, by: &Duelist, value: &str) -> bool {
+    async fn took(&mut self, by: &Contender, value: &str) -> bool {
         match self.fence.set(&mut self.raw, by.token(), by.ticket(), &self.key, value).await {
             Ok(()) => true,
             Err(error) => {
@@ -71,26 +71,26 @@ fn mutex(store: &Arc<dyn Store>, options: MutexOptions) -> Arc<dyn Mutex> {
 
 /// A holder, and a second one that is granted the mutex after the fault while the first still believes to hold it.
 struct Rivals {
-    duel: Duel,
+    holders: TwoHolders,
     ttl: Duration,
     guarded: Guarded,
-    one: Duelist,
+    one: Contender,
 }
 
 impl Rivals {
     /// The first holder is granted the mutex, and both resources take its writes.
     async fn begin(first: &Arc<dyn Mutex>, ttl: Duration) -> Self {
-        let mut duel = Duel::begin(first.name()).unwrap();
+        let mut holders = TwoHolders::begin(first.name()).unwrap();
         let mut guarded = Guarded::new().await;
-        let one = duel.lock(first.as_ref(), ttl).await.unwrap();
+        let one = holders.lock(first.as_ref(), ttl).await.unwrap();
         assert!(one.write().unwrap() && guarded.took(&one, "one").await);
-        Self { duel, ttl, guarded, one }
+        Self { holders, ttl, guarded, one }
     }
 
     /// The second holder is granted the mutex while the first still believes to hold it. From then on the resources refuse
     /// the first.
-    async fn outdone_by(&mut self, second: &Arc<dyn Mutex>) -> Duelist {
-        let locked = self.duel.lock(second.as_ref(), self.ttl);
+    async fn outdone_by(&mut self, second: &Arc<dyn Mutex>) -> Contender {
+        let locked = self.holders.lock(second.as_ref(), self.ttl);
         let other = timeout(TIMEOUT, locked).await.expect("the store has forgotten the first").unwrap();
         assert!(self.one.believes().unwrap(), "the first holder does not know yet");
         assert!(other.believes().unwrap());
@@ -105,7 +105,7 @@ impl Rivals {
     /// Checks the history: two holders, admitted under that fault, and no other violation.
     fn end(self, fault: &str) {
         drop(self.one);
-        let report = self.duel.check().unwrap();
+        let report = self.holders.check().unwrap();
         println!("{report}");
         assert!(report.is_clean(), "{report}");
         let admitted: Vec<Rule> = report.admitted.iter().map(|violation| violation.rule).collect();
@@ -122,9 +122,9 @@ async fn two_believe_after(fault: &str, server: &RedisServer, strike: impl FnOnc
     let second = mutex(&store(&server.url()).await, MutexOptions::default().ttl(TTL));
     let mut rivals = Rivals::begin(&first, TTL).await;
     proxy.black_hole(Direction::Both);
-    let began = rivals.duel.fault_began(fault).unwrap();
+    let began = rivals.holders.fault_began(fault).unwrap();
     strike(server);
-    rivals.duel.fault_ended(began).unwrap();
+    rivals.holders.fault_ended(began).unwrap();
     let other = rivals.outdone_by(&second).await;
     proxy.heal();
     timeout(TTL + EPSILON, rivals.one.lost()).await.expect("lost at the deadline at the latest").unwrap();
@@ -204,12 +204,12 @@ async fn c9_m3_m9_a_failover_by_sentinel_is_borne_by_what_is_fenced() {
     let error = careful.try_lock().await.expect_err("no replica has it");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     let mut rivals = Rivals::begin(&first, LONG_TTL).await;
-    let began = rivals.duel.fault_began(FAULT).unwrap();
+    let began = rivals.holders.fault_began(FAULT).unwrap();
     primary.kill().unwrap();
     let sentinel = Arc::new(sentinel);
     let watched = Arc::clone(&sentinel);
     tokio::task::spawn_blocking(move || while watched.primary().unwrap() != 1 {}).await.unwrap();
-    rivals.duel.fault_ended(began).unwrap();
+    rivals.holders.fault_ended(began).unwrap();
 
     let other = rivals.outdone_by(&second).await;
     let stale = std::mem::replace(&mut rivals.one, other);

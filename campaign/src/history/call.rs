@@ -12,7 +12,8 @@ pub enum Call {
         weight: u32,
         /// The limit that the semaphore was made with; `None` for a mutex, or for a handle that adopts the store's.
         permits: Option<u32>,
-        /// The lease; the lease of the whole process where the store has one lease for all its holds; `None` without a lease.
+        /// The lease; the lease of the whole process where the store has one lease for all its holds; `None` without a
+        /// lease.
         ttl: Option<u64>,
         /// Whether the call waits in the queue; `false` for a `try_lock`.
         waits: bool,
@@ -75,7 +76,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// The lease that the call asks for, in µs.
+    /// Returns the lease that the call asks for, in µs.
     #[must_use]
     pub fn ttl(&self) -> Option<u64> {
         match *self {

@@ -13,7 +13,8 @@ pub fn now() -> u64 {
 
 /// Converts an [`Instant`] to µs of the same clock; 0 before the machine's start. Exact to a few µs.
 ///
-/// `Instant` is `CLOCK_MONOTONIC` on Linux but does not expose its value, so both clocks are read once, at nearly the same time.
+/// `Instant` is `CLOCK_MONOTONIC` on Linux but does not expose its value, so both clocks are read once, at nearly the
+/// same time.
 #[must_use]
 pub fn micros_of(instant: Instant) -> u64 {
     static ANCHOR: OnceLock<(Instant, Duration)> = OnceLock::new();
@@ -25,8 +26,8 @@ pub fn micros_of(instant: Instant) -> u64 {
     micros(moved)
 }
 
-/// Returns the closest of several pairs of readings: the process may be stopped between the two readings of one pair, but
-/// hardly in every pair.
+/// Returns the closest of several pairs of readings: the process may be stopped between the two readings of one pair,
+/// but hardly in every pair.
 #[expect(clippy::disallowed_methods, reason = "to learn how the two readings of one clock differ")]
 fn anchor() -> (Instant, Duration) {
     let mut best: Option<(Duration, Instant, Duration)> = None;

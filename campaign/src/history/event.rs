@@ -28,7 +28,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event without an object.
+    /// Returns an event without an object.
     #[must_use]
     pub fn new(at: u64, worker: u32, task: u64, operation: u64, what: What) -> Self {
         Self { at, worker, task, operation, object: None, what }
@@ -89,8 +89,8 @@ pub enum Target {
 /// A change of a process, made or noticed by the nemesis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// The process was started. Clock read after the start. A worker without this event counts as alive until its last event
-    /// only.
+    /// The process was started. Clock read after the start. A worker without this event counts as alive until its last
+    /// event only.
     Started,
     /// The process is killed. Clock read before the signal is sent.
     Killed,
@@ -114,8 +114,8 @@ pub enum What {
     Invoked {
         /// The call.
         call: Call,
-        /// The time limit of the call in µs; `None` without a limit. A call that makes one attempt (`try_lock`) is bounded
-        /// by its request's time limit.
+        /// The time limit of the call in µs; `None` without a limit. A call that makes one attempt (`try_lock`) is
+        /// bounded by its request's time limit.
         time_limit: Option<u64>,
     },
     /// The call got a hold. Clock read when the call had returned.
@@ -225,15 +225,15 @@ pub enum What {
         fault: String,
         /// The target of the fault.
         target: Target,
-        /// Whether the contract calls it safe for this store: for session locks, a server that ends sessions is not safe.
-        /// An unsafe fault may take away any hold that was requested before the end of the fault, from the begin of the
-        /// fault on; tokens still grow.
+        /// Whether the contract calls it safe for this store: for session locks, a server that ends sessions is not
+        /// safe. An unsafe fault may take away any hold that was requested before the end of the fault, from the begin
+        /// of the fault on; tokens still grow.
         safe: bool,
     },
     /// The fault of the same operation is over. Clock read after.
     FaultEnded,
-    /// The machine stalled: a thread that does nothing but sleep woke up this much too late. Any delay in that time may be
-    /// due to the stall.
+    /// The machine stalled: a thread that does nothing but sleep woke up this much too late. Any delay in that time may
+    /// be due to the stall.
     StoodStill {
         /// The length of the stall in µs; it ended at the time of the event.
         length: u64,

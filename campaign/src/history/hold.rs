@@ -2,7 +2,7 @@
 
 use stanchion_core::{ErrorKind, FencingToken, Ticket};
 
-use super::digest::{RecordedCall, Dossier};
+use super::digest::{Dossier, RecordedCall};
 use super::spans::Span;
 use super::surroundings::{NEVER, Surroundings};
 use super::{Bounds, Call, Event, What};
@@ -18,8 +18,8 @@ pub(super) struct Hold<'h> {
     pub(super) weight: u32,
     /// The end of the belief (exclusive); it begins with the grant.
     pub(super) until: u64,
-    /// The time until which the store certainly keeps it (exclusive): the death of the process ends the belief, but not the
-    /// lease.
+    /// The time until which the store certainly keeps it (exclusive): the death of the process ends the belief, but not
+    /// the lease.
     pub(super) live_until: u64,
 }
 
@@ -38,7 +38,7 @@ impl Hold<'_> {
     }
 }
 
-/// The holds of an object, in the order of their grants.
+/// Returns the holds of an object, in the order of their grants.
 pub(super) fn holds<'h>(dossier: &'h Dossier<'h>, around: &Surroundings) -> Vec<Hold<'h>> {
     holds_under(around.unsafe_faults(), dossier, around)
 }
@@ -121,8 +121,8 @@ pub(super) fn is_definite(error: ErrorKind) -> bool {
     )
 }
 
-/// Returns the span in which the store may keep the hold that a call got or may have got. It begins with the answer. `None`
-/// if the call certainly got nothing, or has no answer yet.
+/// Returns the span in which the store may keep the hold that a call got or may have got. It begins with the answer.
+/// `None` if the call certainly got nothing, or has no answer yet.
 pub(super) fn kept_until(asked: &RecordedCall<'_>, around: &Surroundings, bounds: &Bounds) -> Option<Span> {
     let worker = asked.invoked.worker;
     let lease = |ttl: Option<u64>| ttl.map_or(NEVER, |ttl| ttl.saturating_add(bounds.epsilon));

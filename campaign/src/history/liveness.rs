@@ -1,19 +1,19 @@
 //! Liveness: no call waits long for an object that is not held, and calls keep their time limits.
 //!
-//! A name is idle while no hold of it is kept. No holder believes, and the store cannot still have a hold that was given
-//! up without an answer, dropped, cancelled or left by a dead or stopped process (TTL + ε, C8). While the name is idle and
-//! the store has worked for 1 s (C18), a waiting call is granted within 2 s + ε (C5). For each other waiter that may be
-//! silent (dead, stopped, cut off), the store may take one more TTL + ε to notice (M7). For a wait group, the holds are its
-//! members, and the waiting calls are `wait`. No time counts while the machine itself is stalled.
+//! A name is idle while no hold of it is kept. No holder believes, and the store cannot still have a hold that was
+//! given up without an answer, dropped, cancelled or left by a dead or stopped process (TTL + ε, C8). While the name is
+//! idle and the store has worked for 1 s (C18), a waiting call is granted within 2 s + ε (C5). For each other waiter
+//! that may be silent (dead, stopped, cut off), the store may take one more TTL + ε to notice (M7). For a wait group,
+//! the holds are its members, and the waiting calls are `wait`. No time counts while the machine itself is stalled.
 //!
 //! # Assumes
 //! The same as the checkers of holds. A process that was recorded as started lives until the record of its end.
 //!
 //! # Cannot see
-//! A lost wake-up of one semaphore waiter while others hold; a wait that is too long although the name changed hands; an
-//! `add` that waits for a wait group's limit.
+//! A lost wake-up of one semaphore waiter while others hold; a wait that is too long although the name changed hands;
+//! an `add` that waits for a wait group's limit.
 
-use super::digest::{RecordedCall, Dossier};
+use super::digest::{Dossier, RecordedCall};
 use super::hold::kept_until;
 use super::spans::{Crowd, Span, Spans};
 use super::surroundings::{NEVER, Surroundings};

@@ -1,12 +1,13 @@
 //! Histories of runs under faults, and the checkers that find breaches of the contract in them.
 //!
-//! Each worker process records its requests, its answers and its beliefs in a file of its own. The nemesis, which kills,
-//! stops and cuts off workers, does the same. Afterwards [`check`] reads all files of the folder and reports which clauses
-//! of the contract the history breaks.
+//! Each worker process records its requests, its answers and its beliefs in a file of its own. The nemesis, which
+//! kills, stops and cuts off workers, does the same. Afterwards [`check`] reads all files of the folder and reports
+//! which clauses of the contract the history breaks.
 //!
 //! # Recording
-//! A worker has one [`Recorder`]. Each call is an [`Operation`]: it is invoked and answered. An operation that was granted a
-//! guard is kept together with it, as a [`RecordedHold`], until the hold is given up. A restarted process is another worker.
+//! A worker has one [`Recorder`]. Each call is an [`Operation`]: it is invoked and answered. An operation that was
+//! granted a guard is kept together with it, as a [`RecordedHold`], until the hold is given up. A restarted process is
+//! another worker.
 //!
 //! ```no_run
 //! # async fn worker(mutex: std::sync::Arc<dyn stanchion_core::Mutex>) -> Result<(), Box<dyn std::error::Error>> {
@@ -82,7 +83,7 @@ pub(crate) use audit::{Entry, HoldChange};
 pub use bounds::Bounds;
 pub use call::Call;
 pub use event::{Change, Event, ObjectId, Target, What};
-pub use operation::{Guard, RecordedHold, Operation};
+pub use operation::{Guard, Operation, RecordedHold};
 pub(crate) use reader::AUDIT;
 pub use reader::{History, HistoryError};
 pub use recorder::Recorder;

@@ -32,7 +32,7 @@ impl Operation {
         Self { recorder, object, number, state: AtomicU8::new(ASKED) }
     }
 
-    /// The number of the operation.
+    /// Returns the number of the operation.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
@@ -86,13 +86,13 @@ impl Drop for Operation {
 
 /// The values that a [`RecordedHold`] reads from a guard.
 pub trait Guard {
-    /// The ticket.
+    /// Returns the ticket.
     fn ticket(&self) -> Ticket;
-    /// The fencing token.
+    /// Returns the fencing token.
     fn token(&self) -> FencingToken;
     /// Returns the number of permits; 1 for an object without permits.
     fn weight(&self) -> u32;
-    /// The deadline.
+    /// Returns the deadline.
     fn deadline(&self) -> Option<Instant>;
     /// Returns whether the holder believes in it.
     fn is_held(&self) -> bool;
@@ -128,7 +128,8 @@ guard!(Member, |_| 1);
 /// A guard and its operation.
 ///
 /// # Drop
-/// Records that the hold is given up, and only then drops the guard: a recorded belief is never longer than the real one.
+/// Records that the hold is given up, and only then drops the guard: a recorded belief is never longer than the real
+/// one.
 #[derive(Debug)]
 #[must_use = "dropping a hold releases it"]
 pub struct RecordedHold<G> {
@@ -155,8 +156,8 @@ impl<G: Guard> RecordedHold<G> {
         Ok(held)
     }
 
-    /// Records that the hold is given up, and returns operation and guard. The caller ends the hold at once and records the
-    /// outcome.
+    /// Records that the hold is given up, and returns operation and guard. The caller ends the hold at once and records
+    /// the outcome.
     ///
     /// # Errors
     /// As [`Recorder::record`].

@@ -80,8 +80,8 @@ impl History {
     /// An incomplete last line is skipped if the history says that its worker was killed.
     ///
     /// # Errors
-    /// If a file cannot be read, has a line that is no event, or has an incomplete last line although its worker was not
-    /// killed.
+    /// If a file cannot be read, has a line that is no event, or has an incomplete last line although its worker was
+    /// not killed.
     pub fn read(folder: impl AsRef<Path>) -> Result<Self, HistoryError> {
         let folder = folder.as_ref();
         let files = files(folder)?;
@@ -103,7 +103,7 @@ impl History {
         Ok(Self { torn: count, audit, ..Self::of(events) })
     }
 
-    /// The events, in the order of their times.
+    /// Returns the events, in the order of their times.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
@@ -139,7 +139,7 @@ fn killed(event: &Event) -> Option<u32> {
     }
 }
 
-/// The files of a folder and their workers, in the order of the workers.
+/// Returns the files of a folder and their workers, in the order of the workers.
 fn files(folder: &Path) -> Result<Vec<(u32, PathBuf)>, HistoryError> {
     let failed = |source| HistoryError::Io { path: folder.to_owned(), source };
     let mut files = Vec::new();

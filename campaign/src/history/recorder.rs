@@ -44,7 +44,8 @@ struct Shared {
 }
 
 impl Recorder {
-    /// Creates a recorder of this process, with a new file `worker-N.history` in `folder`. Creates the folder if it is missing.
+    /// Creates a recorder of this process, with a new file `worker-N.history` in `folder`. Creates the folder if it is
+    /// missing.
     ///
     /// # Errors
     /// As opening a file; `AlreadyExists` if that worker has a file: a restarted process is a new worker.
@@ -56,7 +57,7 @@ impl Recorder {
         Ok(Self { shared: Arc::new(shared), task: 0 })
     }
 
-    /// The worker's number.
+    /// Returns the worker's number.
     #[must_use]
     pub fn worker(&self) -> u32 {
         self.shared.worker
@@ -119,7 +120,13 @@ impl Recorder {
     ///
     /// # Errors
     /// As [`record`](Self::record).
-    pub fn record_at(&self, at: u64, operation: u64, object: Option<&ObjectId>, what: What) -> io::Result<()> {
+    pub fn record_at(
+        &self,
+        at: u64,
+        operation: u64,
+        object: Option<&ObjectId>,
+        what: What,
+    ) -> io::Result<()> {
         let event = Event {
             at,
             worker: self.shared.worker,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use stanchion_core::Kind;
 
-use super::digest::{RecordedCall, Digest, Dossier};
+use super::digest::{Digest, Dossier, RecordedCall};
 use super::event::{KINDS, kind_text};
 use super::hold::{definite_end, holds, holds_as_believed};
 use super::surroundings::Surroundings;
@@ -45,8 +45,9 @@ pub struct Report {
     pub tallies: Vec<(Kind, Tally)>,
     /// All violations, by object.
     pub violations: Vec<Violation>,
-    /// Violations that the contract admits because they happened under an [unsafe fault](What::FaultBegan): two holders of a
-    /// mutex believe at once, or more permits than the limit are out. Resources guarded by fencing tokens tolerate them.
+    /// Violations that the contract admits because they happened under an [unsafe fault](What::FaultBegan): two holders
+    /// of a mutex believe at once, or more permits than the limit are out. Resources guarded by fencing tokens tolerate
+    /// them.
     pub admitted: Vec<Violation>,
     /// The number of events.
     pub events: usize,
@@ -91,7 +92,7 @@ impl Report {
         }
     }
 
-    /// Whether no rule was broken.
+    /// Returns whether no rule was broken.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.violations.is_empty()

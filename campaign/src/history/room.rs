@@ -64,7 +64,8 @@ pub(super) fn check(
     }
 }
 
-/// A decision with the time by which decisions are ordered: the store's clock if it is known for all, else the invocation.
+/// A decision with the time by which decisions are ordered: the store's clock if it is known for all, else the
+/// invocation.
 struct Judged<'h> {
     asked: &'h RecordedCall<'h>,
     at: u64,

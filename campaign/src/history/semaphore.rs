@@ -1,19 +1,19 @@
 //! Semaphores: never more permits than the limit (S1, S6), and no permit lost in the end (S4).
 //!
-//! All permits that are believed in at one instant were out when the store granted the last of them. That was between the
-//! last one's invocation and its grant. So their sum is at most the largest limit that was possible between the latest
-//! invocation among them and that instant.
+//! All permits that are believed in at one instant were out when the store granted the last of them. That was between
+//! the last one's invocation and its grant. So their sum is at most the largest limit that was possible between the
+//! latest invocation among them and that instant.
 //!
 //! # Assumes
 //! The history has all holders and all resizes, and handles are made with the same limit before the first resize.
 //!
 //! # Cannot see
-//! Grants above a lowered limit, if the call had been waiting since before the limit was lowered. A drain that finds too
-//! few permits is judged only if no permit can be out any more: every hold is released or its lease is over.
+//! Grants above a lowered limit, if the call had been waiting since before the limit was lowered. A drain that finds
+//! too few permits is judged only if no permit can be out any more: every hold is released or its lease is over.
 
 use std::collections::BinaryHeap;
 
-use super::digest::{RecordedCall, Dossier};
+use super::digest::{Dossier, RecordedCall};
 use super::hold::{Hold, definite_end, kept_until};
 use super::surroundings::{NEVER, Surroundings};
 use super::{Bounds, Call, Event, Rule, Violation, What};

@@ -125,8 +125,8 @@ impl Surroundings {
         self.end
     }
 
-    /// Returns the time from which on a process certainly does nothing more; [`NEVER`] for a process that lived on. Missing
-    /// events prove nothing: a process that was started is alive until an event ends it.
+    /// Returns the time from which on a process certainly does nothing more; [`NEVER`] for a process that lived on.
+    /// Missing events prove nothing: a process that was started is alive until an event ends it.
     pub(super) fn death(&self, worker: u32) -> u64 {
         match self.processes.get(&worker) {
             Some(Process { dead: Some(at), .. }) => *at,

@@ -1,9 +1,9 @@
 //! Wait groups: the count was zero when `wait` returned (W1), every death is reported (W4), counts and limits are kept.
 //!
-//! A member is certainly live from the answer of its `add` up to the earliest of: its own `done` or drop, a `done` by its
-//! ticket, its known deadline, a loss that it saw. It may be live from the invocation of its `add` until the `add` has
-//! definitely failed, its end was answered, or its lease is over. So at each instant the number of members lies between
-//! two bounds.
+//! A member is certainly live from the answer of its `add` up to the earliest of: its own `done` or drop, a `done` by
+//! its ticket, its known deadline, a loss that it saw. It may be live from the invocation of its `add` until the `add`
+//! has definitely failed, its end was answered, or its lease is over. So at each instant the number of members lies
+//! between two bounds.
 //!
 //! # Assumes
 //! The history has all members of the name.
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 
 use stanchion_core::Ticket;
 
-use super::digest::{RecordedCall, Dossier};
+use super::digest::{Dossier, RecordedCall};
 use super::hold::{Hold, kept_until};
 use super::steps::Steps;
 use super::surroundings::{NEVER, Surroundings};
@@ -35,8 +35,9 @@ pub(super) fn check(
     let sure: Vec<Sure<'_>> = holds.iter().map(|hold| Sure::of(hold, &ended)).collect();
     let least = Steps::of(sure.iter().filter(|one| one.from < one.until).flat_map(Sure::steps).collect());
     let most = Steps::of(dossier.calls.iter().flat_map(|asked| possible(asked, around, bounds)).collect());
-    let violation =
-        |rule, text, asked: &RecordedCall<'_>| Violation::new(rule, Some(dossier.object), text, asked.events());
+    let violation = |rule, text, asked: &RecordedCall<'_>| {
+        Violation::new(rule, Some(dossier.object), text, asked.events())
+    };
     for asked in &dossier.calls {
         let Some(answer) = asked.answer else { continue };
         let (from, to) = (asked.invoked.at, answer.at);
@@ -136,8 +137,8 @@ fn limit(dossier: &Dossier<'_>, sure: &[Sure<'_>], found: &mut Vec<Violation>) {
     }
 }
 
-/// Checks that deaths are reported. If a wait began while a member lived, the member then died, and the wait ended before
-/// another member was added, then the wait ended with the generation of that member.
+/// Checks that deaths are reported. If a wait began while a member lived, the member then died, and the wait ended
+/// before another member was added, then the wait ended with the generation of that member.
 fn deaths(dossier: &Dossier<'_>, sure: &[Sure<'_>], found: &mut Vec<Violation>) {
     let mut dead = sure.iter().filter(|one| one.expired).peekable();
     let mut adds = dossier.calls.iter().filter(|asked| matches!(asked.call, Call::Add { .. })).peekable();

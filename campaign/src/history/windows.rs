@@ -30,8 +30,8 @@ pub(super) struct Rate {
 /// Returns the first window with more than `burst + rate · length`. `charges` are in the order of their latest times.
 ///
 /// A tree keeps, for every begin `a` of a window, the sum of `period · cost` over the charges between `a` and now, plus
-/// `amount · a`. That sum must not exceed `period · burst + amount · now`. With charges at exact times this is the leaky
-/// bucket. Takes `n log n` time.
+/// `amount · a`. That sum must not exceed `period · burst + amount · now`. With charges at exact times this is the
+/// leaky bucket. Takes `n log n` time.
 pub(super) fn first_excess(charges: &[Charge], rate: Rate) -> Option<Excess> {
     let mut begins: Vec<u64> = charges.iter().map(|charge| charge.earliest).collect();
     begins.sort_unstable();

@@ -1,4 +1,5 @@
-//! One interface for the objects that a call can hold: a mutex, a semaphore of three, a wait group with a limit of three.
+//! One interface for the objects that a call can hold: a mutex, a semaphore of three, a wait group with a limit of
+//! three.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +68,12 @@ impl Acquirable {
     }
 
     /// Makes a call that acquires. `limit` is its time limit, if it has one; `detached` is the ticket for an attach.
-    pub(super) async fn call(&self, call: Call, limit: Duration, detached: Ticket) -> Result<Option<Acquired>> {
+    pub(super) async fn call(
+        &self,
+        call: Call,
+        limit: Duration,
+        detached: Ticket,
+    ) -> Result<Option<Acquired>> {
         match self {
             Self::Mutex(mutex) => {
                 let guard = match call {

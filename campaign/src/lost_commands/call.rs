@@ -180,9 +180,9 @@ impl Loss {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Losses {
-    /// All losses for a call with one attempt, and for any call on a free object. A waiting call has more commands: each
-    /// command is lost with only one kind of connection end, which changes with the command and the call. Across the calls,
-    /// all are tried.
+    /// All losses for a call with one attempt, and for any call on a free object. A waiting call has more commands:
+    /// each command is lost with only one kind of connection end, which changes with the command and the call. Across
+    /// the calls, all are tried.
     Rotated,
     /// All losses for every call.
     All,
@@ -202,7 +202,8 @@ impl Losses {
     pub(super) fn of(self, call: Call, contention: Contention, k: u64) -> Vec<Loss> {
         let mut losses = Loss::all();
         if self == Self::Rotated
-            && (contention == Contention::Releasing || !call.is_one_attempt() && contention == Contention::Held)
+            && (contention == Contention::Releasing
+                || !call.is_one_attempt() && contention == Contention::Held)
         {
             let turn = k.wrapping_add(call as u64) % 3;
             losses.retain(|loss| loss.then as u64 == turn);

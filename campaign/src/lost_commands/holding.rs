@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use stanchion_core::{FencingToken, Kind, MutexMode, Result, Ticket};
 use tokio::sync::Mutex;
 
-use super::acquirable::{Acquired, Acquirable};
+use super::acquirable::{Acquirable, Acquired};
 use super::trial::{Checked, Ended, KEEP, Setting, Trial, after_fault, soon};
-use super::{Call, LEASE, Contention};
+use super::{Call, Contention, LEASE};
 use stanchion_conformance::support::pause;
 
 pub(super) struct Holding {

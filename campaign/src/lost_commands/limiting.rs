@@ -91,7 +91,8 @@ impl Trial for Limiting {
     }
 
     async fn check(&self, ended: Ended<Self::Grant>) -> Checked {
-        let reserves_ahead = self.setting.call == Call::Reserve && self.setting.contention == Contention::Held;
+        let reserves_ahead =
+            self.setting.call == Call::Reserve && self.setting.contention == Contention::Held;
         if reserves_ahead {
             match &ended {
                 Ended::Refused => return Err("refused although it may wait".to_owned()),

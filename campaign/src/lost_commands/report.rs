@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Call, Loss, Contention};
+use super::{Call, Contention, Loss};
 
 /// A run that broke the contract.
 #[derive(Clone, Debug)]

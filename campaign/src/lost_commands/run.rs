@@ -11,7 +11,7 @@ use super::limiting::Limiting;
 use super::report::{Breach, Counts, Report};
 use super::trial::{Checked, Ended, SHORT, Setting, Trial, after_fault};
 use super::waiting::Waiting;
-use super::{Call, LEASE, Loss, Losses, Contention, TestedServer};
+use super::{Call, Contention, LEASE, Loss, Losses, TestedServer};
 use stanchion_conformance::support::{EPSILON, POLL_FLOOR, join_all, spawn, timeout, unique};
 use stanchion_testbed::faults::{Proxy, When};
 
@@ -197,8 +197,8 @@ impl Plan {
             {
                 return SHORT + EPSILON;
             }
-            // The client notices a loss after the request timeout, and a silent session after its TTL. Then it asks again,
-            // at the poll floor at the latest.
+            // The client notices a loss after the request timeout, and a silent session after its TTL. Then it asks
+            // again, at the poll floor at the latest.
             _ => request + POLL_FLOOR + LEASE,
         };
         wait + request + EPSILON

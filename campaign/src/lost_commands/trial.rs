@@ -56,8 +56,8 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// Returns the maximum time until a lost call has left nothing behind: the client notices the loss after the request
-    /// timeout, and from then on the store answers (C4).
+    /// Returns the maximum time until a lost call has left nothing behind: the client notices the loss after the
+    /// request timeout, and from then on the store answers (C4).
     pub(super) fn bound(&self) -> Duration {
         self.tested.request_timeout() + CANCELLED
     }

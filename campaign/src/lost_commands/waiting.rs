@@ -7,7 +7,7 @@ use stanchion_core::{Member, Outcome, Result, WaitGroup, WaitGroupOptions};
 use tokio::sync::Mutex;
 
 use super::trial::{Checked, Ended, KEEP, Setting, Trial, after_fault};
-use super::{Call, LEASE, Contention};
+use super::{Call, Contention, LEASE};
 use stanchion_conformance::support::pause;
 
 pub(super) struct Waiting {
@@ -63,7 +63,8 @@ impl Trial for Waiting {
         }
         // The same client and another one see the same end at once.
         for group in [&self.own, &self.witness] {
-            let outcome = after_fault(group.wait_for(self.setting.bound()).await)?.ok_or("it does not end")?;
+            let outcome =
+                after_fault(group.wait_for(self.setting.bound()).await)?.ok_or("it does not end")?;
             is_whole(outcome)?;
         }
         let state = after_fault(self.witness.inspect().await)?;

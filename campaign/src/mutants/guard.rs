@@ -42,7 +42,11 @@ impl MutantHoldBackend {
     ) -> Self {
         let (guard, replied) = (Arc::new(guard), Arc::default());
         if bug == Some(Bug::BelievesWhileAsking) {
-            tokio::spawn(wait_for_store_reply(Arc::downgrade(&guard), Arc::clone(&mutex), Arc::clone(&replied)));
+            tokio::spawn(wait_for_store_reply(
+                Arc::downgrade(&guard),
+                Arc::clone(&mutex),
+                Arc::clone(&replied),
+            ));
         }
         Self { guard: RwLock::new(Some(guard)), mutex, bug, deadline, replied }
     }
@@ -65,7 +69,9 @@ impl HoldBackend for MutantHoldBackend {
         match (self.guard(), self.deadline) {
             (None, _) => false,
             (Some(_), _) if self.bug == Some(Bug::HeldUntilTold) => true,
-            (Some(_), _) if self.bug == Some(Bug::BelievesWhileAsking) => !self.replied.load(Ordering::Relaxed),
+            (Some(_), _) if self.bug == Some(Bug::BelievesWhileAsking) => {
+                !self.replied.load(Ordering::Relaxed)
+            }
             (Some(_), Some(deadline)) => clock::now() < deadline,
             (Some(guard), None) => guard.is_held(),
         }

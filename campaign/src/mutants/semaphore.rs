@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Instant};
-use stanchion_core::{Error, FencingToken, Hold, Inspection, HoldBackend, Permit, Result, Semaphore, Ticket, Ttl};
+use stanchion_core::{
+    Error, FencingToken, Hold, HoldBackend, Inspection, Permit, Result, Semaphore, Ticket, Ttl,
+};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 

@@ -35,8 +35,8 @@ pub enum Measure {
     CutOffMargin,
     /// A mutex is released and the wake-up gets lost: until the next grant.
     LostWakeUp,
-    /// The server is killed together with a holder and restarted after the lease: from the server's first answer to the grant
-    /// of a caller that waited all along.
+    /// The server is killed together with a holder and restarted after the lease: from the server's first answer to the
+    /// grant of a caller that waited all along.
     RestartWaiter,
     /// The same restart: from the server's first answer to the grant of a call that begins then, in a process that was
     /// connected before.
@@ -107,8 +107,8 @@ impl Measure {
         }
     }
 
-    /// Returns the bound by the contract; `None` if there is nothing to measure. With sessions, the server's lock manager hands
-    /// a lock over, without a wake-up that could get lost.
+    /// Returns the bound by the contract; `None` if there is nothing to measure. With sessions, the server's lock
+    /// manager hands a lock over, without a wake-up that could get lost.
     #[must_use]
     pub fn bound(self, deployment: Deployment) -> Option<Bound> {
         let Bounds { epsilon, silence, recovery } = Bounds::default();

@@ -1,8 +1,8 @@
 //! Measures how long it takes until the store serves calls again after one fault, and compares with the contract.
 //!
-//! Each trial has its own worker processes on a private server: a holder of a mutex, waiters for it, and an observer that
-//! counts the waiters, so that the fault begins only after all waiters have queued. Workers record the times of their
-//! grants. All times are of the machine's monotonic clock.
+//! Each trial has its own worker processes on a private server: a holder of a mutex, waiters for it, and an observer
+//! that counts the waiters, so that the fault begins only after all waiters have queued. Workers record the times of
+//! their grants. All times are of the machine's monotonic clock.
 //!
 //! ```no_run
 //! use std::process::Command;
@@ -15,10 +15,10 @@
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 
-mod trial_worker;
 mod measures;
-mod trial_setup;
 mod table;
+mod trial_setup;
+mod trial_worker;
 mod trials;
 
 use std::process::Command;
@@ -45,19 +45,24 @@ pub struct Sample {
     pub micros: i64,
 }
 
-/// Runs each trial once, one after the other. Blocks the thread for about 15 s. `program` returns the command that starts a
-/// worker; [its arguments](crate::rounds::Work::to_arguments) are added. `run` is the number of the run on this server: in
-/// each run, faults strike at another moment of a lease.
+/// Runs each trial once, one after the other. Blocks the thread for about 15 s. `program` returns the command that
+/// starts a worker; [its arguments](crate::rounds::Work::to_arguments) are added. `run` is the number of the run on
+/// this server: in each run, faults strike at another moment of a lease.
 ///
 /// # Errors
 /// If a server, a process or a file fails, or a grant does not come within 20 s. A time over its bound is no error.
-pub fn measure(server: &CampaignServer, program: &dyn Fn() -> Command, run: u32) -> Result<Vec<Sample>, Error> {
+pub fn measure(
+    server: &CampaignServer,
+    program: &dyn Fn() -> Command,
+    run: u32,
+) -> Result<Vec<Sample>, Error> {
     // Workers wait for each line of their histories, so a busy disk would look like a slow store.
     let folder = temporary_folder("recovery")?;
     let mut samples = Vec::new();
     for (name, trial) in trials::TRIALS {
         let mut setup = TrialSetup::new(server, program, &folder.path().join(name), name, run);
-        let measured = trial(&mut setup).map_err(|error| format!("{}, {name}: {error}", server.deployment()))?;
+        let measured =
+            trial(&mut setup).map_err(|error| format!("{}, {name}: {error}", server.deployment()))?;
         let sample = |(measure, micros)| Sample { deployment: server.deployment(), measure, micros };
         samples.extend(measured.into_iter().map(sample));
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::measures::{Bound, Limit, Measure};
-use super::{Sample, Deployment};
+use super::{Deployment, Sample};
 
 /// Median and worst time of each measure on each store, with the bound. `Display` writes a line for each.
 #[derive(Clone, Debug)]
@@ -25,7 +25,8 @@ impl Row {
     /// Sums up one measure; `None` without a sample.
     fn of(samples: &[Sample], measure: Measure, deployment: Deployment) -> Option<Self> {
         let bound = measure.bound(deployment)?;
-        let own = samples.iter().filter(|sample| sample.measure == measure && sample.deployment == deployment);
+        let own =
+            samples.iter().filter(|sample| sample.measure == measure && sample.deployment == deployment);
         let mut times: Vec<_> = own.map(|sample| sample.micros).collect();
         times.sort_unstable();
         let worst = bound.limit.worst(times.iter().copied())?;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use stanchion_core::Kind;
 
-use super::trial_worker::TrialWorker;
 use super::measures::LEASE;
+use super::trial_worker::TrialWorker;
 use super::{Bound, Error, Measure};
 use crate::history::file_name;
 use crate::rounds::work::Job;

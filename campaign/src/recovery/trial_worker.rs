@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::Error;
 use crate::history::{Event, What, clock};
-use crate::rounds::worker_commands::WorkerCommand;
 use crate::rounds::tail::HistoryTail;
+use crate::rounds::worker_commands::WorkerCommand;
 use stanchion_testbed::faults::Process;
 
 /// The mutex of the trials.
@@ -108,7 +108,9 @@ impl TrialWorker {
                 return Ok(());
             }
             if Instant::now() > end {
-                return Err(format!("{count} waiters for the mutex after {WAIT_LIMIT:?}, not {waiters}").into());
+                return Err(
+                    format!("{count} waiters for the mutex after {WAIT_LIMIT:?}, not {waiters}").into()
+                );
             }
             sleep(POLL_INTERVAL);
         }

@@ -67,7 +67,8 @@ fn dead_at_once(setup: &mut TrialSetup<'_>) -> Measured {
 
 fn cut_off(setup: &mut TrialSetup<'_>) -> Measured {
     let proxy = Proxy::to(&setup.server().url())?;
-    let (mut holder, mut next, mut observer) = (setup.worker_behind(&proxy)?, setup.worker()?, setup.worker()?);
+    let (mut holder, mut next, mut observer) =
+        (setup.worker_behind(&proxy)?, setup.worker()?, setup.worker()?);
     holder.lock()?;
     holder.granted()?;
     next.lock()?;
@@ -121,7 +122,8 @@ fn lost_wake_up(setup: &mut TrialSetup<'_>) -> Measured {
     setup.set_ttl(Ttl::DEFAULT.get());
     let proxy = Proxy::to(&setup.server().url())?;
     let begin = proxy.mark();
-    let (mut holder, mut next, mut observer) = (setup.worker()?, setup.worker_behind(&proxy)?, setup.worker()?);
+    let (mut holder, mut next, mut observer) =
+        (setup.worker()?, setup.worker_behind(&proxy)?, setup.worker()?);
     holder.lock()?;
     holder.granted()?;
     next.lock()?;

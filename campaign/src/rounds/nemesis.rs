@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::worker_view::WorkerView;
 use super::stall_monitor::StallMonitor;
 use super::work::{CANCEL, Job, STOP};
-use super::{Fault, Round, CampaignServer};
+use super::worker_view::WorkerView;
+use super::{CampaignServer, Fault, Round};
 use crate::history::{Change, Recorder, Target, file_name};
 use stanchion_testbed::faults::{Action, Clock, Direction, Process, Proxy, Then, When};
 
@@ -86,9 +86,7 @@ impl<'a> Nemesis<'a> {
             let idle = self.slots.iter().find(|slot| slot.view.grants == 0);
             let Some(idle) = idle else { return Ok(()) };
             if Instant::now() > end {
-                return Err(
-                    format!("worker {} got no grant; {}", idle.worker, idle.proxy.report()).into()
-                );
+                return Err(format!("worker {} got no grant; {}", idle.worker, idle.proxy.report()).into());
             }
             sleep(Duration::from_millis(20));
         }

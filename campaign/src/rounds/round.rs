@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::nemesis::Nemesis;
 use super::work::Job;
-use super::{Fault, CampaignServer, Deployment, Work};
+use super::{CampaignServer, Deployment, Fault, Work};
 use crate::history::{Bounds, History, Report};
 
 /// Wait after the last call until everything left has ended: a lease, its tombstone, and the contract's allowances.
@@ -66,8 +66,8 @@ impl Round {
         self
     }
 
-    /// Runs the round. Blocks the thread for its length and some seconds more. `program` returns the command that starts a
-    /// worker; [its arguments](Work::to_arguments) are added.
+    /// Runs the round. Blocks the thread for its length and some seconds more. `program` returns the command that
+    /// starts a worker; [its arguments](Work::to_arguments) are added.
     ///
     /// # Errors
     /// If a server, a process or a file fails. Violations are no error; they are in the report.

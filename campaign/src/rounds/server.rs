@@ -55,8 +55,8 @@ impl Deployment {
         }
     }
 
-    /// Returns whether the contract calls a fault safe for this deployment. A fault by which the server ends sessions is not
-    /// safe for session mode: the server frees the sessions' locks at once.
+    /// Returns whether the contract calls a fault safe for this deployment. A fault by which the server ends sessions
+    /// is not safe for session mode: the server frees the sessions' locks at once.
     #[must_use]
     pub fn is_safe(self, fault: Fault) -> bool {
         let ends_sessions = matches!(
@@ -155,7 +155,9 @@ impl CampaignServer {
                 let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
                 tail.take(server.dir(), namespace)?
             }
-            Running::Postgres(server) if self.deployment == Deployment::Postgres => triggers::take(server, namespace)?,
+            Running::Postgres(server) if self.deployment == Deployment::Postgres => {
+                triggers::take(server, namespace)?
+            }
             Running::Postgres(_) => return Ok(()),
         };
         let lines: String = entries.iter().map(|entry| format!("{entry}\n")).collect();

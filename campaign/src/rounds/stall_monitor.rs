@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::history::{Recorder, What, clock};
 
-/// The monitor's sleep, and the lateness in µs above which a wake-up counts as a stall. The contract leaves smaller delays
-/// to scheduling anyway.
+/// The monitor's sleep, and the lateness in µs above which a wake-up counts as a stall. The contract leaves smaller
+/// delays to scheduling anyway.
 const SLEEP: Duration = Duration::from_millis(10);
 const LATE: u64 = 100_000;
 

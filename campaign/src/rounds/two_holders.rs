@@ -7,15 +7,16 @@ use stanchion_core::{FencingToken, Kind, Mutex, MutexGuard, Name, Result, Ticket
 use tempfile::TempDir;
 
 use super::register::{Register, Written};
-use crate::history::{self, Call, Change, RecordedHold, ObjectId, Recorder, Report, Target, What, clock};
+use crate::history::{self, Call, Change, ObjectId, RecordedHold, Recorder, Report, Target, What, clock};
 
 /// The worker number of the nemesis in the history.
 const NEMESIS: u32 = 0;
 
 /// The history of one mutex under an unsafe fault, and the [`Register`] that it guards.
 ///
-/// Each holder that [locks](Self::lock) counts as a process of its own. The history is [checked](Self::check) at the end:
-/// beliefs that overlap are reported as [admitted](Report::admitted), but tokens and writes must be in order all the same.
+/// Each holder that [locks](Self::lock) counts as a process of its own. The history is [checked](Self::check) at the
+/// end: beliefs that overlap are reported as [admitted](Report::admitted), but tokens and writes must be in order all
+/// the same.
 ///
 /// ```no_run
 /// # async fn two_holders(first: &dyn stanchion_core::Mutex, second: &dyn stanchion_core::Mutex)
@@ -116,13 +117,13 @@ impl TwoHolders {
 }
 
 impl Contender {
-    /// The fencing token.
+    /// Returns the fencing token.
     #[must_use]
     pub fn token(&self) -> FencingToken {
         self.held.fencing_token()
     }
 
-    /// The ticket.
+    /// Returns the ticket.
     #[must_use]
     pub fn ticket(&self) -> Ticket {
         self.held.ticket()

@@ -61,7 +61,9 @@ pub(crate) async fn run_commands(store: &dyn Store, ttl: Duration, recorder: &Re
                 let count = mutex.inspect().await?.waiters;
                 recorder.record(0, Some(&object), What::Counted { count })?;
             }
-            Some(WorkerCommand::Release) | None => return Err(format!("no command is expected now: {line:?}").into()),
+            Some(WorkerCommand::Release) | None => {
+                return Err(format!("no command is expected now: {line:?}").into());
+            }
         }
     }
     Ok(())
@@ -106,7 +108,11 @@ mod tests {
 
     #[test]
     fn an_order_is_a_line() {
-        for command in [WorkerCommand::Lock("a b".to_owned()), WorkerCommand::Release, WorkerCommand::Count("a".to_owned())] {
+        for command in [
+            WorkerCommand::Lock("a b".to_owned()),
+            WorkerCommand::Release,
+            WorkerCommand::Count("a".to_owned()),
+        ] {
             assert_eq!(WorkerCommand::parse(&command.to_string()), Some(command));
         }
         for wrong in ["", "lock", "release a", "dance a"] {

@@ -14,7 +14,7 @@ use stanchion_core::{
 
 use super::register::{Register, Written};
 use super::work::Work;
-use crate::history::{Call, Guard, RecordedHold, ObjectId, Operation, Recorder, What, clock};
+use crate::history::{Call, Guard, ObjectId, Operation, RecordedHold, Recorder, What, clock};
 
 /// The permits of the semaphore.
 const PERMITS: u32 = 3;
@@ -258,8 +258,8 @@ impl Workload {
         Ok(false)
     }
 
-    /// Takes all permits while no other worker runs, and checks that not one more can be taken (S4). Waiters that died in the
-    /// queue may delay the first call (C5).
+    /// Takes all permits while no other worker runs, and checks that not one more can be taken (S4). Waiters that died
+    /// in the queue may delay the first call (C5).
     pub(super) async fn drain(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let Some(semaphore) = &self.semaphore else { return Ok(()) };
         let began = clock::now();
@@ -280,7 +280,10 @@ fn group_name(number: u64) -> String {
 }
 
 /// Records the answer to an acquisition.
-fn answered<G: Guard>(operation: Operation, granted: Result<Option<G>>) -> io::Result<Option<RecordedHold<G>>> {
+fn answered<G: Guard>(
+    operation: Operation,
+    granted: Result<Option<G>>,
+) -> io::Result<Option<RecordedHold<G>>> {
     match granted {
         Ok(Some(guard)) => operation.granted(guard).map(Some),
         Ok(None) => operation.record(What::Refused).map(|_| None),

@@ -1,4 +1,4 @@
-//! The three things that only one holder at a time has, behind one face: the clauses of the mutex hold for all (S8).
+//! One interface for the three locks with one holder at a time: the clauses of the mutex hold for all of them (S8).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,24 +12,24 @@ use stanchion_core::{
 use crate::harness::Harness;
 use crate::support::{CANCELLED, eventually, unique};
 
-/// How long a process is asked to give up a mutex before its session is ended.
-const ASKED_FIRST: Duration = Duration::from_secs(2);
+/// Time for which a forced unlock asks the holder's process, before it ends the session.
+const FORCE_GRACE: Duration = Duration::from_secs(2);
 
-/// What is locked.
+/// The kinds of locks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LockKind {
     Mutex,
     SemaphoreOfOne,
-    /// Four permits of it are taken.
+    /// A semaphore of five of which the fixture has taken four permits.
     SemaphoreOfFive,
 }
 
-/// Stands for a ticket that the store does not know.
+/// Returns the ticket that stands for one that the store does not know.
 pub(crate) fn unknown_ticket() -> Ticket {
     Ticket::from(0)
 }
 
-/// A name to lock, prepared for its kind.
+/// A name to lock, prepared for its kind of lock.
 pub(crate) struct LockFixture<'h> {
     h: &'h dyn Harness,
     kind: LockKind,
@@ -56,39 +56,39 @@ impl<'h> LockFixture<'h> {
         &self.name
     }
 
-    /// A client of its own, as of another process.
+    /// Connects a new client, like another process, and returns its handle.
     pub(crate) async fn client(&self, hold: HoldOptions) -> Lock {
         self.open(&self.h.store().await, hold)
     }
 
-    /// Whether holds end with this process, so that a renewed lease has no end of its own.
+    /// Returns whether this process keeps the holds: then a renewed lease has no deadline.
     pub(crate) fn is_kept_by_process(&self) -> bool {
         self.mode == MutexMode::Process
     }
 
-    /// Whether database sessions keep it, as they do mutexes only.
+    /// Returns whether a database session keeps the lock. Sessions keep mutexes only.
     pub(crate) fn is_kept_by_session(&self) -> bool {
         self.mode == MutexMode::Session && matches!(self.kind, LockKind::Mutex)
     }
 
-    /// The lease of holds that ask for this one: sessions have one for all their holds.
+    /// Returns the lease of holds that ask for `asked`: sessions have one lease for all their holds.
     pub(crate) fn lease(&self, asked: Duration) -> Duration {
         if self.is_kept_by_session() { self.h.ttl() } else { asked }
     }
 
-    /// How long freeing it by force may take: a session is asked before it is ended.
+    /// Returns the time that a forced release may take: a session's process is asked before the session is ended.
     pub(crate) fn forcing(&self) -> Duration {
-        if self.is_kept_by_session() { ASKED_FIRST } else { Duration::ZERO }
+        if self.is_kept_by_session() { FORCE_GRACE } else { Duration::ZERO }
     }
 
-    /// How many an observer sees waiting of those who came by its own client, and of those of one other: of another
-    /// process only the session that waits for it.
+    /// Returns the number of waiters that an observer sees, given the waiters of its own client and of one other
+    /// client. With sessions, the observer sees of the other process only the one session that waits.
     pub(crate) fn seen_waiting(&self, own: u64, others: u64) -> u64 {
         own + if self.is_kept_by_session() { others.min(1) } else { others }
     }
 
-    /// Whether an observer is told of these holders and no others. Which acquisition of another process a session holds
-    /// for is not told.
+    /// Returns whether `state` has exactly these holders. If another process's session holds the lock, its ticket may
+    /// be unknown.
     pub(crate) fn tells(&self, state: &Inspection, holders: &[Ticket]) -> bool {
         let is_told = |(holder, expected): (&Holder, &Ticket)| {
             holder.ticket == *expected || self.is_kept_by_session() && holder.ticket == unknown_ticket()
@@ -96,7 +96,7 @@ impl<'h> LockFixture<'h> {
         state.holders.len() == holders.len() && state.holders.iter().zip(holders).all(is_told)
     }
 
-    /// A further handle of a client.
+    /// Opens a handle of a client.
     pub(crate) fn open(&self, store: &Arc<dyn Store>, hold: HoldOptions) -> Lock {
         let object = match self.kind {
             LockKind::Mutex => {
@@ -114,7 +114,7 @@ impl<'h> LockFixture<'h> {
         Lock { object, taken: Arc::clone(&self.taken) }
     }
 
-    /// Asserts that within C4's second nobody but that holder holds, and nobody queues.
+    /// Asserts that within C4's second no other holder than `holder` is left, and no waiter queues.
     pub(crate) async fn settles(&self, witness: &Lock, holder: Option<Ticket>) {
         eventually(CANCELLED, "nothing is left behind", || async {
             let state = witness.inspect().await.expect("inspect");
@@ -130,11 +130,11 @@ enum LockObject {
     Semaphore(Arc<dyn Semaphore>),
 }
 
-/// A handle of what is locked.
+/// A handle of the lock.
 #[derive(Clone)]
 pub(crate) struct Lock {
     object: LockObject,
-    /// Held for as long as anybody has the handle.
+    /// The permits that the fixture holds; kept as long as any handle.
     taken: Arc<[Permit]>,
 }
 
@@ -169,7 +169,7 @@ impl Lock {
         }
     }
 
-    /// The state without the permits that the kind itself took.
+    /// Returns the state without the permits that the fixture itself took.
     pub(crate) async fn inspect(&self) -> Result<Inspection> {
         let mut state = match &self.object {
             LockObject::Mutex(mutex) => mutex.inspect().await?,
@@ -179,7 +179,7 @@ impl Lock {
         Ok(state)
     }
 
-    /// Frees it from that holder by force.
+    /// Forces the release of the hold of `holder`.
     pub(crate) async fn force(&self, holder: Ticket) -> Result<bool> {
         match &self.object {
             LockObject::Mutex(mutex) => mutex.force_unlock().await,
@@ -187,7 +187,7 @@ impl Lock {
         }
     }
 
-    /// Waits until that many acquisitions queue.
+    /// Waits until this number of acquisitions queue.
     pub(crate) async fn queue_of(&self, waiters: u64) {
         let what = format!("a queue of {waiters}");
         eventually(Duration::from_secs(5), &what, || async {
@@ -197,7 +197,7 @@ impl Lock {
     }
 }
 
-/// A hold of it.
+/// A guard of the lock.
 #[derive(Debug)]
 pub(crate) enum Guard {
     Mutex(MutexGuard),
@@ -226,12 +226,12 @@ impl Guard {
         either!(self, guard => guard.is_held())
     }
 
-    /// The deadline of a hold whose lease is not renewed.
+    /// Returns the deadline of a hold whose lease is not renewed.
     pub(crate) fn deadline(&self) -> Instant {
         self.renewed_deadline().expect("a lease that is not renewed has an end")
     }
 
-    /// The deadline of a hold whose lease is renewed: none where the process itself keeps it.
+    /// Returns the deadline of a hold whose lease is renewed; `None` if the process itself keeps the hold.
     pub(crate) fn renewed_deadline(&self) -> Option<Instant> {
         either!(self, guard => guard.deadline()).map(Instant::from_std)
     }

@@ -1,21 +1,21 @@
 //! The cases, and the one list of them.
 //!
-//! A case is named after the clauses it asserts. It makes the names it uses, needs no other case, and waits for nothing
-//! but what the contract bounds. The group with the slowest one comes first in the alphabet, which is the order in which
-//! they begin.
+//! A case is named after the clauses it asserts. It uses its own names, needs no other case, and waits only for events
+//! that the contract bounds. The group with the slowest case comes first in the alphabet: tests start in that order.
 //!
-//! What a caller of the traits cannot see without faults is shown in `under_faults`, by a store whose steps lose, double and
-//! delay what is sent: retries after a lost reply (C2), late copies (C4). The rest is shown elsewhere, with fault tools or by
-//! the counters of a store: the number of connections and commands (C15), outages, crashes and what connecting checks (C17, C18,
-//! C22), clocks that jump (C7, L4), identical decisions of all stores (L3), and the outage policies (L10).
+//! The group `under_faults` shows behaviour that a caller of the traits cannot see without faults: retries after a lost
+//! reply (C2) and late copies (C4), with a store whose steps lose, double and delay requests. The rest is shown
+//! elsewhere, with fault tools or by the counters of a store: the number of connections and commands (C15), outages,
+//! crashes and the checks at connect (C17, C18, C22), clocks that jump (C7, L4), identical decisions of all stores
+//! (L3), and the outage policies (L10).
 
 mod all_kinds;
 mod bloom;
 mod exclusive;
 mod limiter;
+mod lock_fixture;
 mod mutex;
 mod semaphore;
-mod lock_fixture;
 mod under_faults;
 mod wait_group;
 

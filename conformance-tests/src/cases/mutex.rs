@@ -1,4 +1,4 @@
-//! What a mutex alone does: guards of the same hold.
+//! Behaviour of mutexes only: several guards of the same hold.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ pub(crate) async fn m5_the_last_of_reentered_guards_releases(h: &dyn Harness) {
     drop(within(QUEUED, "the last one dropped releases", mutex.lock()).await.expect("lock"));
 }
 
-/// C9: the release of one guard is no loss to another of the same hold.
+/// C9: the release of one guard is no loss to another guard of the same hold.
 pub(crate) async fn c9_m5_an_ordinary_release_is_no_loss(h: &dyn Harness) {
     let mutex = h.store().await.mutex(&unique("mutex"), MutexOptions::default()).expect("a mutex");
     let kept = mutex.lock().await.expect("lock");
@@ -89,7 +89,7 @@ pub(crate) async fn c11_m5_reentered_guards_are_lost_together(h: &dyn Harness) {
     assert!(next.is_held() && other.try_lock().await.expect("a definite answer").is_none());
 }
 
-/// C24: a hold that others still guard cannot change hands.
+/// C24: a hold that other guards still share cannot be detached.
 pub(crate) async fn c24_m5_only_the_last_guard_detaches(h: &dyn Harness) {
     let mutex = h.store().await.mutex(&unique("mutex"), MutexOptions::default()).expect("a mutex");
     let kept = mutex.lock().await.expect("lock");

@@ -1,4 +1,4 @@
-//! Faults that are drawn.
+//! Random faults.
 
 use std::env;
 
@@ -7,17 +7,17 @@ use rand::{RngExt, SeedableRng};
 
 use super::{Fault, Step};
 
-/// What draws.
+/// Draws faults at random.
 #[derive(Debug)]
 pub(super) struct Draw {
     pub(super) seed: u64,
     random: StdRng,
 }
 
-/// A hint is lost, or doubled, this often each.
-const HINTS: f64 = 0.1;
-/// A late request comes before another this often.
-const ARRIVES: f64 = 0.3;
+/// Probability that a hint is lost, and probability that it is doubled.
+const HINT_FAULTS: f64 = 0.1;
+/// Probability that a late request arrives before another request.
+const LATE_ARRIVAL: f64 = 0.3;
 
 impl Draw {
     pub(super) fn new() -> Self {
@@ -26,7 +26,7 @@ impl Draw {
         Self { seed, random: StdRng::seed_from_u64(seed) }
     }
 
-    /// What becomes of a request; one in five meets a fault.
+    /// Draws the fault of a request; one in five gets one.
     pub(super) fn fault(&mut self, step: Step) -> Option<Fault> {
         if step == Step::Other {
             return None;
@@ -41,16 +41,16 @@ impl Draw {
         }
     }
 
-    /// Which of so many late requests comes now, if one does.
+    /// Draws which of `count` late requests arrives now, if any.
     pub(super) fn late(&mut self, count: usize) -> Option<usize> {
-        (count > 0 && self.random.random_bool(ARRIVES)).then(|| self.random.random_range(0..count))
+        (count > 0 && self.random.random_bool(LATE_ARRIVAL)).then(|| self.random.random_range(0..count))
     }
 
-    /// How often a hint arrives.
+    /// Draws how often a hint arrives.
     pub(super) fn hints(&mut self) -> usize {
         match self.random.random_range(0.0..1.0) {
-            drawn if drawn < HINTS => 0,
-            drawn if drawn < 2.0 * HINTS => 2,
+            drawn if drawn < HINT_FAULTS => 0,
+            drawn if drawn < 2.0 * HINT_FAULTS => 2,
             _ => 1,
         }
     }

@@ -1,20 +1,21 @@
-//! Faults between a store's steps and its engine: requests and replies that are lost, doubled, late or slow, and wake-ups
-//! that are lost or doubled.
+//! Faults between a store's steps and its engine: lost, doubled, late or slow requests, lost replies, and lost or
+//! doubled wake-ups.
 //!
-//! Without faults an engine never sends a request twice, so that nothing above it shows whether a step is idempotent by its
-//! ticket. [`wrap`] puts [`Faults`] into what a store's builder offers by `with_steps`; the cases of the group
-//! `under_faults` order them one by one, or have them drawn.
+//! Without faults, an engine never sends a request twice, so a test above the engine cannot show whether a step is
+//! idempotent by its ticket. [`wrap`] puts [`Faults`] around the steps that a store's builder passes to `with_steps`.
+//! The cases of the group `under_faults` order single faults, or draw them at random.
 //!
 //! # Time limits
-//! A lost request or reply ends with `Unknown` after the limit of the [`Faults`], and a third of the shortest lease in the
-//! request if that is less, as a client library does whose socket stays silent. So a step that has no limit of the
-//! engine's own does not hang. Where the engine's limit is shorter, the engine ends the step first.
+//! A lost request or reply ends with `Unknown` after the limit of the [`Faults`], or after a third of the shortest
+//! lease in the request if that is less. A client library with a silent socket does the same. So a step without a limit
+//! by the engine does not hang. If the engine's limit is shorter, the engine ends the step first.
 //!
-//! # What is doubled
-//! A doubled request is executed twice in a row, and answered by the second answer. A release without a call is answered
-//! by the first: its second answer is an honest no. A late request is executed by [`Faults::deliver`], or between later
-//! requests where faults are drawn, long after its caller was told that nobody knows. What an operator does
-//! (`resize`, `force`, `set_quota`, `reset`, `clear`) is not sent twice by an engine, and not drawn.
+//! # Doubled and late requests
+//! A doubled request is executed twice in a row, and its caller gets the second answer. A release without a call is the
+//! exception: it gets the first answer, because its second one is an honest no. A late request gets the answer
+//! `Unknown`, and is executed long after: by [`Faults::deliver`], or between later requests if faults are drawn. An
+//! engine sends an operator's request (`resize`, `force`, `set_quota`, `reset`, `clear`) only once, so no faults are
+//! drawn for it.
 
 mod draw;
 mod steps;
@@ -34,7 +35,7 @@ use self::draw::Draw;
 pub use self::steps::FaultySteps;
 pub use self::wake::FaultyWake;
 
-/// How long a caller waits for an answer that does not come, if nothing else is said.
+/// Default time limit of a request without an answer.
 pub const LIMIT: Duration = Duration::from_millis(300);
 
 /// The steps that faults can be ordered for.
@@ -64,29 +65,29 @@ pub enum Step {
     Probe,
     /// `BloomSteps::merge`.
     Merge,
-    /// All others: what tells and what an operator does.
+    /// All others: steps that only read, and an operator's steps.
     Other,
 }
 
-/// What becomes of a request.
+/// The fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is never executed.
+    /// The request is never executed.
     LoseRequest,
-    /// It is executed, and nobody hears of it.
+    /// The request is executed, and its reply is lost.
     LoseReply,
-    /// It is executed twice.
+    /// The request is executed twice.
     Double,
-    /// It is executed long after its caller has given it up.
+    /// The request is executed long after its caller has given it up.
     Late,
-    /// It takes a part of its time limit.
+    /// The request takes a part of its time limit.
     Delay,
 }
 
-/// A request on its way.
+/// A request in flight.
 type Sending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What goes wrong with the steps of one store object.
+/// The faults of the steps of one store object.
 #[derive(Debug)]
 pub struct Faults {
     limit: Duration,
@@ -95,9 +96,9 @@ pub struct Faults {
 
 #[derive(Default)]
 struct State {
-    /// What is to become of the next requests of a step, in order.
+    /// The ordered faults: step and fault, in the order of the requests.
     orders: Vec<(Step, Fault)>,
-    /// Steps that were executed.
+    /// The executed steps.
     executed: Vec<Step>,
     late: Vec<Sending<()>>,
     no_hints: bool,
@@ -114,14 +115,14 @@ impl std::fmt::Debug for State {
 }
 
 impl Faults {
-    /// None but those that are ordered.
+    /// Creates faults that happen only if they are ordered.
     #[must_use]
     pub fn ordered() -> Self {
         Self { limit: LIMIT, state: Mutex::default() }
     }
 
-    /// Drawn for one request in five, by a seed that is `STANCHION_SEED` or new. It is printed, which the test runner
-    /// shows of a case that fails.
+    /// Creates faults that are drawn for one request in five. The seed is `STANCHION_SEED` or a new one. It is printed;
+    /// the test runner shows it if the case fails.
     #[must_use]
     pub fn drawn() -> Self {
         let draw = Draw::new();
@@ -129,7 +130,7 @@ impl Faults {
         Self { limit: LIMIT, state: Mutex::new(State { draw: Some(draw), ..State::default() }) }
     }
 
-    /// With another time limit of a request that is not answered.
+    /// Sets the time limit of a request without an answer.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
@@ -140,12 +141,12 @@ impl Faults {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Orders what becomes of the next request of a step for which nothing is ordered yet.
+    /// Orders a fault for the next request of a step. Further orders of the same step apply to the requests after it.
     pub fn order(&self, step: Step, fault: Fault) {
         self.state().orders.push((step, fault));
     }
 
-    /// Whether everything ordered has happened.
+    /// Returns whether all ordered faults have happened.
     #[must_use]
     pub fn is_spent(&self) -> bool {
         self.state().orders.is_empty()
@@ -156,13 +157,13 @@ impl Faults {
         self.state().no_hints = true;
     }
 
-    /// How often a step was executed.
+    /// Returns how often a step was executed.
     #[must_use]
     pub fn executed(&self, step: Step) -> usize {
         self.state().executed.iter().filter(|executed| **executed == step).count()
     }
 
-    /// How many late requests are on their way.
+    /// Returns how many late requests are in flight.
     #[must_use]
     pub fn late(&self) -> usize {
         self.state().late.len()
@@ -182,12 +183,12 @@ impl Faults {
         self.deliver().await;
     }
 
-    /// The time limit of a request with these leases.
+    /// Returns the time limit of a request with these leases.
     fn limit_of(&self, leases: impl Iterator<Item = Ttl>) -> Duration {
         leases.map(Ttl::renewal).min().map_or(self.limit, |lease| lease.min(self.limit))
     }
 
-    /// What becomes of this request, and a late one that comes before it.
+    /// Returns the fault of this request, and a late request that is executed before it.
     fn next(&self, step: Step) -> (Option<Fault>, Option<Sending<()>>) {
         let mut state = self.state();
         if let Some(place) = state.orders.iter().position(|(ordered, _)| *ordered == step) {
@@ -198,7 +199,7 @@ impl Faults {
         (draw.fault(step), before)
     }
 
-    /// Sends a request, and does to it what was ordered or drawn.
+    /// Sends a request with the fault that was ordered or drawn for it.
     ///
     /// # Errors
     /// `Unknown` after `limit` if no answer came.
@@ -243,7 +244,7 @@ impl Faults {
     }
 }
 
-/// Puts faults between a store's steps, both its callers' and its engine's, and its engine.
+/// Puts faults between a store's engine and its steps: those of its callers and those of the engine itself.
 #[must_use]
 pub fn wrap(steps: EngineSteps, faults: &Arc<Faults>) -> EngineSteps {
     let EngineSteps { callers, own, wake } = steps;

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use stanchion_core::steps::{
-    Acquire, Acquired, Answers, Attach, Attached, BloomCall, BloomSteps, Cancel, ChunkRead, RequestId, Force,
-    GroupSteps, Kept, Known, LimitCall, LimitSteps, Limited, Look, Looked, Merge, Merged, Object,
-    PermitSteps, Polled, Probed, Refund, Release, Renew, Split, Surveyed, refused,
-};
 use stanchion_core::limiter::ExactQuota;
+use stanchion_core::steps::{
+    Acquire, Acquired, Answers, Attach, Attached, BloomCall, BloomSteps, Cancel, ChunkRead, Force,
+    GroupSteps, Kept, Known, LimitCall, LimitSteps, Limited, Look, Looked, Merge, Merged, Object,
+    PermitSteps, Polled, Probed, Refund, Release, Renew, RequestId, Split, Surveyed, refused,
+};
 use stanchion_core::{Inspection, Result};
 
 use super::{Faults, Step};
 
-/// The steps `S`, with what [`Faults`] order or draw.
+/// The steps `S` with [`Faults`].
 #[derive(Debug)]
 pub struct FaultySteps<S: ?Sized> {
     inner: Arc<S>,
@@ -21,14 +21,14 @@ pub struct FaultySteps<S: ?Sized> {
 }
 
 impl<S: ?Sized> FaultySteps<S> {
-    /// Over a store's own.
+    /// Wraps a store's own steps.
     #[must_use]
     pub fn new(inner: Arc<S>, faults: &Arc<Faults>) -> Self {
         Self { inner, faults: Arc::clone(faults) }
     }
 }
 
-/// A request of several entries, by the leases in it.
+/// Sends a request of several entries; its leases limit its time.
 macro_rules! batch {
     ($self:ident, $step:ident, $batch:ident, [$($lease:ident)?], |$inner:ident, $sent:ident| $run:expr) => {
         batch!($self, $step, $batch, [$($lease)?], true, |$inner, $sent| $run)
@@ -49,7 +49,7 @@ macro_rules! batch {
     };
 }
 
-/// A request of one entry.
+/// Sends a request of one entry.
 macro_rules! single {
     ($self:ident, $step:ident, $limit:expr, [$($argument:ident)*], |$inner:ident| $run:expr) => {{
         let limit = $limit;
@@ -142,8 +142,8 @@ impl<S: LimitSteps + ?Sized + 'static> LimitSteps for FaultySteps<S> {
         self.inner.lane(object)
     }
 
-    async fn decide(&self, flight: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
-        batch!(self, Decide, calls, [], |inner, asked| inner.decide(flight, &asked))
+    async fn decide(&self, request: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
+        batch!(self, Decide, calls, [], |inner, asked| inner.decide(request, &asked))
     }
 
     async fn refund(&self, batch: &[Refund]) -> Answers<u64> {
@@ -170,8 +170,8 @@ impl<S: BloomSteps + ?Sized + 'static> BloomSteps for FaultySteps<S> {
         self.inner.most_positions()
     }
 
-    async fn probe(&self, flight: RequestId, calls: &[BloomCall]) -> Answers<Probed> {
-        batch!(self, Probe, calls, [], |inner, asked| inner.probe(flight, &asked))
+    async fn probe(&self, request: RequestId, calls: &[BloomCall]) -> Answers<Probed> {
+        batch!(self, Probe, calls, [], |inner, asked| inner.probe(request, &asked))
     }
 
     async fn merge(&self, merge: &Merge) -> Result<Merged> {

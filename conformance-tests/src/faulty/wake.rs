@@ -8,7 +8,7 @@ use stanchion_core::{Result, Ticket};
 
 use super::Faults;
 
-/// A source of wake-ups of which some are lost and some come twice.
+/// A source of wake-ups that loses some and doubles some.
 #[derive(Debug)]
 pub struct FaultyWake {
     inner: Arc<dyn WakeSource>,
@@ -16,7 +16,7 @@ pub struct FaultyWake {
 }
 
 impl FaultyWake {
-    /// Over a store's own.
+    /// Wraps a store's own source.
     #[must_use]
     pub fn new(inner: Arc<dyn WakeSource>, faults: &Arc<Faults>) -> Self {
         Self { inner, faults: Arc::clone(faults) }

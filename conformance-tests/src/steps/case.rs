@@ -1,4 +1,4 @@
-//! A case about steps as data, and what runs it.
+//! Step cases as data, and their runner.
 
 use std::fmt;
 use std::future::Future;
@@ -9,7 +9,7 @@ use super::harness::{ClockHarness, StepHarness};
 use crate::gaps::Gap;
 use crate::suite::{CASE_LIMIT, GAP_LIMIT, Making, Running, Verdict, apart};
 
-/// One case about what a harness `H` brings.
+/// One case for a harness `H`.
 pub struct Case<H: ?Sized + 'static> {
     pub(super) group: &'static str,
     pub(super) name: &'static str,
@@ -25,13 +25,13 @@ impl<H: ?Sized> Clone for Case<H> {
 }
 
 impl<H: ?Sized> Case<H> {
-    /// The name: clauses in lower case, then what is asserted.
+    /// Returns the name: clauses in lower case, then the assertion.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Group and name, as the test runner prints them.
+    /// Returns group and name, as the test runner prints them.
     #[must_use]
     pub fn path(&self) -> String {
         format!("{}::{}", self.group, self.name)
@@ -44,10 +44,10 @@ impl<H: ?Sized> fmt::Debug for Case<H> {
     }
 }
 
-/// Runs the case of that path; what [`step_suite!`](crate::step_suite!) makes a test of.
+/// Runs the case with that path. [`step_suite!`](crate::step_suite!) makes a test that calls it.
 ///
 /// # Panics
-/// If the case fails or takes longer than [`CASE_LIMIT`], or if there is none of that path.
+/// If the case fails or takes longer than [`CASE_LIMIT`], or if no case has that path.
 pub fn run<H, F>(path: &str, start: impl FnOnce() -> F + Send + 'static)
 where
     H: StepHarness,
@@ -57,7 +57,7 @@ where
     held(path, Box::new(move || Box::pin(async move { run(&start().await).await })));
 }
 
-/// Runs the case of that path; what [`clock_suite!`](crate::clock_suite!) makes a test of.
+/// Runs the case with that path. [`clock_suite!`](crate::clock_suite!) makes a test that calls it.
 ///
 /// # Panics
 /// As [`run`].
@@ -70,11 +70,11 @@ where
     held(path, Box::new(move || Box::pin(async move { run(&start().await).await })));
 }
 
-/// Runs the case of that path on a runtime of its own and says what became of it, as
+/// Runs the case with that path on a runtime of its own and returns its verdict, as
 /// [`suite::verdict`](crate::suite::verdict) does for cases about stores.
 ///
 /// # Panics
-/// If there is none of that path, or the system refuses a thread or a runtime.
+/// If no case has that path, or the system refuses to start a thread or a runtime.
 pub fn verdict<H, F>(path: &str, limit: Duration, start: impl FnOnce() -> F + Send + 'static) -> Verdict
 where
     H: StepHarness,
@@ -88,11 +88,11 @@ fn find<H: ?Sized>(cases: &[Case<H>], path: &str) -> for<'a> fn(&'a H) -> Runnin
     cases.iter().find(|case| case.path() == path).unwrap_or_else(|| panic!("there is no case {path}")).run
 }
 
-/// Checks the list of known gaps of a suite with the cases of these paths; what
-/// [`step_suite!`](crate::step_suite!) makes a test of.
+/// Checks the list of known gaps of a suite with the cases of these paths.
+/// [`step_suite!`](crate::step_suite!) makes a test that calls it.
 ///
 /// # Panics
-/// If the list names what is no case of the suite, or a case that passes.
+/// If the list names a case that is not in the suite, or a case that passes.
 pub fn check_gaps<H, F>(gaps: &[Gap], paths: &[&[&str]], start: impl Fn() -> F + Clone + Send + 'static)
 where
     H: StepHarness,
@@ -101,7 +101,7 @@ where
     check(gaps, paths, |path| verdict(path, GAP_LIMIT, start.clone()));
 }
 
-/// The same for [`clock_suite!`](crate::clock_suite!).
+/// Does the same as [`check_gaps`] for [`clock_suite!`](crate::clock_suite!).
 ///
 /// # Panics
 /// As [`check_gaps`].
@@ -145,11 +145,11 @@ fn judged(path: &str, limit: Duration, run: Making<()>) -> Verdict {
     apart(path, limit, Box::new(move || Box::pin(held())))
 }
 
-/// Makes one `#[test]` of each case about steps, so that no lease store can leave one out.
+/// Makes one `#[test]` for each case about steps, so that no lease store can leave one out.
 ///
-/// The argument is an expression for a [`StepHarness`](crate::steps::StepHarness); it may await, and is evaluated anew
-/// for each case, on the runtime of that case. Known [gaps](crate::gaps) follow it, each with its reason: a case or a whole
-/// group, for what the store does not do and for what its harness cannot do to it. One more test checks that list.
+/// The argument is an expression for a [`StepHarness`](crate::steps::StepHarness); it may await, and is evaluated again
+/// for each case, on the runtime of that case. Known [gaps](crate::gaps) follow it, each with its reason: a case or a
+/// whole group that the store does not support or its harness cannot show. One more test checks that list.
 ///
 /// ```ignore
 /// stanchion_conformance::step_suite!(MySteps::start().await);
@@ -159,7 +159,7 @@ fn judged(path: &str, limit: Duration, run: Making<()>) -> Verdict {
 /// });
 /// ```
 ///
-/// Two suites stand in two modules.
+/// Two suites need two modules.
 #[macro_export]
 macro_rules! step_suite {
     ($($call:tt)+) => {
@@ -193,7 +193,7 @@ macro_rules! limit_step_suite {
     };
 }
 
-/// As [`step_suite!`](crate::step_suite!), of the cases that set the clock of a
+/// Does the same as [`step_suite!`](crate::step_suite!) for the cases that set the clock of a
 /// [`ClockHarness`](crate::steps::ClockHarness).
 #[macro_export]
 macro_rules! clock_suite {

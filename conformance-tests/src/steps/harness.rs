@@ -1,4 +1,4 @@
-//! What a lease store brings along so that its steps can be tested.
+//! The interface between a lease store and the tests of its steps.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -11,7 +11,7 @@ use stanchion_core::steps::{GroupSteps, LimitSteps, Object, PermitSteps, Steps, 
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::provided::{ProvidedSteps, NoWakeUps, lacks};
+use super::provided::{NoWakeUps, ProvidedSteps, lacks};
 
 /// The steps of all four primitives.
 pub trait LeaseSteps: PermitSteps + GroupSteps + LimitSteps {}
@@ -21,32 +21,32 @@ impl<T: PermitSteps + GroupSteps + LimitSteps> LeaseSteps for T {}
 /// One store object of one process, without an engine: cases drive its steps themselves.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// What its callers use.
+    /// The steps that its callers use.
     pub callers: Arc<dyn LeaseSteps>,
-    /// What its engine uses, over connections of its own.
+    /// The steps that its engine uses, over connections of its own.
     pub own: Arc<dyn LeaseSteps>,
-    /// Where its hints come from.
+    /// The source of its hints.
     pub wake: Arc<dyn WakeSource>,
     heard: Arc<Mutex<VecDeque<Ticket>>>,
 }
 
 impl Process {
-    /// Of these steps. The source has to bring all hints that are sent from now on, whenever it is asked: one that must
-    /// connect first is connected here.
+    /// Creates a process with these steps. The source must deliver all hints that are sent from now on, whenever it is
+    /// asked: a source that must connect first has to be connected before this call.
     #[must_use]
     pub fn new(callers: Arc<dyn LeaseSteps>, own: Arc<dyn LeaseSteps>, wake: Arc<dyn WakeSource>) -> Self {
         Self { callers, own, wake, heard: Arc::default() }
     }
 
-    /// Of what a store has: wait groups, limiters and a source of wake-ups may be missing. A case that needs what is
-    /// missing cannot be shown, and fails unless the call of its suite lists it.
+    /// Creates a process of a store that may lack wait groups, limiters or a source of wake-ups. A case that needs a
+    /// missing part cannot be shown, and fails unless the call of its suite lists it.
     #[must_use]
     pub fn of(callers: Steps, own: Steps, wake: Option<Arc<dyn WakeSource>>) -> Self {
         let wake = wake.unwrap_or_else(|| Arc::new(NoWakeUps));
         Self::new(Arc::new(ProvidedSteps(callers)), Arc::new(ProvidedSteps(own)), wake)
     }
 
-    /// The next hint to a waiter of this process.
+    /// Returns the next hint to a waiter of this process.
     ///
     /// # Panics
     /// If the source is silent three times in a row, or its server is gone.
@@ -61,20 +61,20 @@ impl Process {
         heard.pop_front().expect("a hint")
     }
 
-    /// Whether no hint comes within 100 ms.
+    /// Returns whether no hint comes within 100 ms.
     pub async fn is_silent(&self) -> bool {
         timeout(Duration::from_millis(100), self.hint()).await.is_err()
     }
 }
 
-/// What the record of a wait group says of its members.
+/// The counts of members in the record of a wait group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many live, by the record's own count.
+    /// The live members, by the record's own count.
     pub used: u64,
-    /// How many live, by the holds that are kept.
+    /// The live members, by the holds that are kept.
     pub live: u64,
-    /// How many have ended, over all generations; those that were cancelled are none.
+    /// The members that have ended, over all generations; cancelled ones do not count.
     pub ended: u64,
     /// The last generation.
     pub generation: u64,
@@ -82,35 +82,36 @@ pub struct Tally {
 
 /// A lease store whose steps are under test, with a namespace that no other harness sees.
 ///
-/// As a [`Harness`](crate::Harness), each case makes one of its own. Only [`process`](Self::process) has to be there. Each of
-/// the others is a capability of the harness: a case that needs one that is missing fails, unless it is listed with a reason
-/// in the call of its suite.
+/// Each case makes its own, like a [`Harness`](crate::Harness). Only [`process`](Self::process) is required. Each other
+/// method is a capability of the harness: a case that needs a missing capability fails, unless the call of its suite
+/// lists it with a reason.
 #[async_trait]
 pub trait StepHarness: Send + Sync + 'static {
-    /// Another process, with an identity and connections of its own.
+    /// Connects another process, with an identity and connections of its own.
     ///
     /// # Panics
-    /// As all of these do, if the store cannot be reached.
+    /// If the store cannot be reached, like all methods here.
     async fn process(&self) -> Process;
 
-    /// A process for which idle names keep their fencing tokens for `tokens` and the rest for `state` (C25).
+    /// Connects a process whose idle names keep their fencing tokens for `tokens` and the rest for `state` (C25).
     async fn forgetful_process(&self, tokens: Duration, state: Duration) -> Process {
         let _ = (tokens, state);
         lacks("processes with another retention time")
     }
 
-    /// A process in another namespace of the same server.
+    /// Connects a process to another namespace of the same server.
     async fn other_namespace(&self) -> Process {
         lacks("a second namespace")
     }
 
-    /// A harness on a server of its own, whose data survive a kill, and that server.
+    /// Starts a private server, whose data survive a kill, and returns a harness on it together with the server.
     async fn alone(&self) -> (Box<dyn StepHarness>, Box<dyn Outages>) {
         lacks("a server that can be stopped and started again")
     }
 
-    /// Keeps every other step from an object's record for `time` from now on: by a transaction that has locked it, or by a
-    /// server that does nothing else. Asked of a harness that is [`alone`](Self::alone), for an object that is in use.
+    /// Blocks all other steps on an object's record for `time`: by a transaction that has locked it, or by keeping the
+    /// server busy. It is called on a harness with a private server ([`alone`](Self::alone)), for an object that is in
+    /// use.
     async fn keep_busy(&self, object: &Object, time: Duration) {
         let _ = (object, time);
         lacks("a way to keep a record busy")
@@ -121,13 +122,13 @@ pub trait StepHarness: Send + Sync + 'static {
         lacks("a way to lose data")
     }
 
-    /// How many names the store keeps anything of, beside hints: records that are over, but only wait to be swept, do not
-    /// count.
+    /// Returns the number of names with any state in the store, apart from hints. Records that only wait to be swept do
+    /// not count.
     async fn records(&self) -> usize {
         lacks("a count of records")
     }
 
-    /// How many names have processes noted that wait for the end of a generation.
+    /// Returns the number of names with processes that wait for the end of a generation.
     async fn watched(&self) -> usize {
         lacks("a count of watched names")
     }
@@ -138,41 +139,41 @@ pub trait StepHarness: Send + Sync + 'static {
         lacks("a way to set a token")
     }
 
-    /// What the record of a wait group says of its members.
+    /// Returns the counts of members in the record of a wait group.
     async fn tally(&self, group: &Object) -> Tally {
         let _ = group;
-        lacks("a look at the record of a wait group")
+        lacks("access to the record of a wait group")
     }
 
-    /// Looks at everything the store keeps of an object, if there is anything.
+    /// Checks the consistency of all state that the store keeps of an object.
     ///
     /// # Panics
-    /// If a count, a bound or an index does not agree with what it is about.
+    /// If a count, a bound or an index does not agree with the state that it describes.
     async fn check(&self, object: &Object) {
         let _ = object;
-        lacks("a look at all that is kept of an object")
+        lacks("access to all state of an object")
     }
 }
 
-/// A server that one case has for itself, to do harm to.
+/// A private server of one case, which the case can pause and kill.
 pub trait Outages: Send + Sync {
-    /// Stops it where it is: connections stay open, nothing is answered.
+    /// Pauses the server: connections stay open, and no request is answered.
     fn pause(&self);
 
-    /// Lets it go on.
+    /// Resumes the server.
     fn resume(&self);
 
-    /// Kills it without a warning.
+    /// Kills the server without a warning.
     fn kill(&self);
 
-    /// Starts it again on the same port and data; returns when it answers.
+    /// Restarts the server on the same port and data; returns when it answers.
     fn restart(&self);
 }
 
-/// Limiters of a store by a clock that the case sets, each harness with a namespace of its own.
+/// The limiters of a store with a clock that the case sets. Each harness has its own namespace.
 #[async_trait]
 pub trait ClockHarness: Send + Sync + 'static {
-    /// The steps: what users run, but for the clock.
+    /// Returns the steps: the same as in production, except for the clock.
     fn steps(&self) -> Arc<dyn LimitSteps>;
 
     /// Sets the store's clock, in µs since 1970.

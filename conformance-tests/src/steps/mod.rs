@@ -1,25 +1,26 @@
-//! What the steps of a lease store must do, as tests: queue order, idempotence by ticket, tombstones, leases, wait
+//! Tests of the steps of a lease store: queue order, idempotence by ticket, tombstones, leases, wait
 //! groups, and limiters to the microsecond.
 //!
-//! The suite for stores runs over the engine, which retries, waits and repairs; here a case is the only caller of the
-//! steps, so that it sees what they answer and sends what an engine sends only after a fault. A store brings a
+//! The suite for stores runs above the engine, which retries, waits and repairs. Here a case is the only caller of the
+//! steps: it sees their answers, and can send requests that an engine sends only after a fault. A store provides a
 //! [`StepHarness`], and runs one suite for each trait of steps that it implements:
 //!
-//! | suite | of a store with |
+//! | suite | for a store with |
 //! | --- | --- |
 //! | [`permit_step_suite!`](crate::permit_step_suite!) | `PermitSteps`: mutexes and semaphores |
-//! | [`group_step_suite!`](crate::group_step_suite!) | `GroupSteps` beside them: wait groups |
+//! | [`group_step_suite!`](crate::group_step_suite!) | `GroupSteps` as well: wait groups |
 //! | [`limit_step_suite!`](crate::limit_step_suite!) | `LimitSteps`: limiters, by the store's own clock |
 //! | [`step_suite!`](crate::step_suite!) | all three |
 //! | [`clock_suite!`](crate::clock_suite!) | `LimitSteps`, and a [`ClockHarness`] that sets their clock |
 //!
-//! Each takes a list of known [gaps](crate::gaps), as the suite for stores. A store's own tests may use [`drive`], too.
+//! Each suite takes a list of known [gaps](crate::gaps), like the suite for stores. A store's own tests may use
+//! [`drive`], too.
 
-mod provided;
 mod case;
 mod cases;
 pub mod drive;
 mod harness;
+mod provided;
 
 pub use case::{Case, check_clock_gaps, check_gaps, run, run_by_clock, verdict};
 pub use cases::{CLOCK_CASES, STEP_CASES};

@@ -1,19 +1,19 @@
-//! What a store brings, in the place of all steps: a case that needs the rest cannot be shown.
+//! The steps that a store provides. A case that needs a missing step cannot be shown.
 
 use async_trait::async_trait;
+use stanchion_core::limiter::ExactQuota;
 use stanchion_core::steps::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, RequestId, Force, GroupSteps, Kept, LimitCall,
-    LimitSteps, Limited, Look, Looked, Object, PermitSteps, Polled, Refund, Release, Renew, Split, Steps,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, GroupSteps, Kept, LimitCall, LimitSteps,
+    Limited, Look, Looked, Object, PermitSteps, Polled, Refund, Release, Renew, RequestId, Split, Steps,
     WakeSource,
 };
-use stanchion_core::limiter::ExactQuota;
 use stanchion_core::{Inspection, Result, Ticket};
 
 use crate::gaps::cannot_show;
 
-/// Ends the case, which needs what the harness does not bring.
+/// Ends the case, which needs `what`: the harness does not provide it.
 pub(super) fn lacks(what: &str) -> ! {
-    cannot_show(&format!("the harness brings no such thing as {what}"));
+    cannot_show(&format!("the harness does not provide {what}"));
     unreachable!("the case has ended")
 }
 
@@ -30,7 +30,7 @@ impl WakeSource for NoWakeUps {
     }
 }
 
-/// The steps that a store has.
+/// The steps that a store provides.
 #[derive(Debug)]
 pub(super) struct ProvidedSteps(pub(super) Steps);
 
@@ -116,8 +116,8 @@ impl LimitSteps for ProvidedSteps {
         self.limits().lane(object)
     }
 
-    async fn decide(&self, flight: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
-        self.limits().decide(flight, calls).await
+    async fn decide(&self, request: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
+        self.limits().decide(request, calls).await
     }
 
     async fn refund(&self, batch: &[Refund]) -> Answers<u64> {

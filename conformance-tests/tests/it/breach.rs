@@ -1,35 +1,35 @@
-//! Steps of a process of the model, with a breach of what is asked of them.
+//! Steps of a process of the model, with a planted breach.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use stanchion_core::steps::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, RequestId, Force, GroupSteps, Kept,
-    LimitCall, LimitCheck, LimitSteps, Limited, Look, Looked, NO_LIMIT, Object, PermitSteps, Polled, Refund,
-    Release, Renew, Split,
-};
 use stanchion_core::limiter::ExactQuota;
+use stanchion_core::steps::{
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, GroupSteps, Kept, LimitCall,
+    LimitCheck, LimitSteps, Limited, Look, Looked, NO_LIMIT, Object, PermitSteps, Polled, Refund, Release,
+    Renew, RequestId, Split,
+};
 use stanchion_core::{Inspection, Kind, Result, Ticket, Ttl};
 
 use crate::model::Model;
 
-/// What an author of steps may have left out.
+/// A rule that an author of steps may have left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Breach {
-    /// An acquire that is sent again is granted again.
+    /// A retried acquire is granted again.
     SecondHold,
-    /// An acquire that is sent again is answered, and its lease goes on as it was.
+    /// A retried acquire is answered, but keeps its old lease.
     OldLease,
-    /// A release that is sent again is told that there was nothing to release.
+    /// A retried release is answered that there was nothing to release.
     ForgottenCall,
-    /// Neither a cancel nor a release refuses what comes after it.
+    /// Neither a cancel nor a release leaves a tombstone for late copies.
     NoTombstone,
-    /// A member that is ended again is counted again.
+    /// A retried `done` counts its member again.
     CountedAgain,
-    /// A flight that is sent again is charged again.
+    /// A retried limit batch is charged again.
     ChargedAgain,
-    /// A poll does not tell whose turn it is.
+    /// A poll never reports a waiter as ready.
     SilentPoll,
 }
 
@@ -92,7 +92,7 @@ impl Client {
         self.model.release(std::slice::from_ref(&release)).await.remove(0)
     }
 
-    /// Adds a member that nobody knows, and ends it.
+    /// Adds a member with an unknown ticket, and ends it.
     async fn count_again(&self, release: &Release) {
         let ticket = Ticket::random();
         let member = Acquire {
@@ -208,10 +208,10 @@ impl LimitSteps for Client {
         LimitSteps::lane(self.model.as_ref(), object)
     }
 
-    async fn decide(&self, flight: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
+    async fn decide(&self, request: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
         let another = RequestId { lane: Ticket::random(), number: 1 };
-        let flight = if self.has(Breach::ChargedAgain) { another } else { flight };
-        self.model.decide(flight, calls).await
+        let request = if self.has(Breach::ChargedAgain) { another } else { request };
+        self.model.decide(request, calls).await
     }
 
     async fn refund(&self, batch: &[Refund]) -> Answers<u64> {

@@ -1,4 +1,4 @@
-//! Which case catches which breach.
+//! Each breach is caught by its case.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use stanchion_conformance::faulty::{self, Faults};
 use stanchion_conformance::suite::{Verdict, find, verdict};
 use stanchion_conformance::{CASES, Harness};
+use stanchion_core::engine::{Background, Engine, EngineSteps, StepsWrap};
 use stanchion_core::steps::{GroupSteps, LimitSteps, PermitSteps, Steps};
-use stanchion_core::engine::{Engine, EngineSteps, Background, StepsWrap};
 use stanchion_core::{
     Capabilities, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
     SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
@@ -17,7 +17,7 @@ use stanchion_core::{
 use crate::breach::{Breach, Client};
 use crate::model::Model;
 
-/// Long enough for every case here, and short enough for one that a breach holds up.
+/// Time limit of a case: long enough for every case here, and short for a case that a breach blocks.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The model as a store.
@@ -56,12 +56,12 @@ impl Store for ModelStore {
 }
 
 /// Processes of one model, all with the same breach.
-struct Planted {
+struct MutantModel {
     model: Arc<Model>,
     breach: Option<Breach>,
 }
 
-impl Planted {
+impl MutantModel {
     fn new(breach: Option<Breach>) -> Self {
         Self { model: Model::new(), breach }
     }
@@ -81,7 +81,7 @@ impl Planted {
 }
 
 #[async_trait]
-impl Harness for Planted {
+impl Harness for MutantModel {
     async fn store(&self) -> Arc<dyn Store> {
         self.process(None)
     }
@@ -111,10 +111,10 @@ impl Harness for Planted {
 
 fn verdict_of(name: &str, breach: Option<Breach>) -> Verdict {
     let case = find(&format!("under_faults::{name}")).expect("a case");
-    verdict(case, LIMIT, move || async move { Planted::new(breach) })
+    verdict(case, LIMIT, move || async move { MutantModel::new(breach) })
 }
 
-/// Asserts that the case fails by the breach, with a message that says so.
+/// Asserts that the case fails because of the breach, with a message that contains `saying`.
 fn caught(breach: Breach, name: &str, saying: &str) {
     match verdict_of(name, Some(breach)) {
         Verdict::Failed(message) => assert!(message.contains(saying), "{breach:?}: {name} says {message}"),

@@ -1,4 +1,4 @@
-//! A server's wall clock, shifted while the server runs.
+//! Shifts a server's wall clock while the server runs.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -15,19 +15,19 @@ const SOURCE: &str = include_str!("clock_shift.c");
 const LIBRARY: &str = "clock_shift.so";
 const SHIFT: &str = "shift";
 
-/// The wall clock of the servers that are started with it, which a test moves: by
+/// The wall clock of the servers that are started with it; a test can shift it. Servers take it by
 /// [`RedisOptions::clock`](crate::servers::RedisOptions::clock) and
 /// [`PostgresOptions::clock`](crate::servers::PostgresOptions::clock).
 ///
-/// It is the machine's clock plus a shift, at first none. Monotonic clocks are not touched, as an administrator's
-/// step of the clock would not, and the machine's own clock never is. Servers with the same `Clock` are shifted together;
-/// a restart keeps the shift. Clones are the same clock.
+/// It is the machine's clock plus a shift, at first zero. Monotonic clocks are not touched, as with an administrator's
+/// step of the clock; nor is the machine's own clock. Servers with the same `Clock` are shifted together, and a restart
+/// keeps the shift. Clones are the same clock.
 ///
-/// Redis ends the waits of its clients (`BLPOP`) by this clock, too: one that is under way when it goes back lasts so much
-/// longer.
+/// Redis ends the waits of its clients (`BLPOP`) by this clock, too: a wait during which the clock goes back lasts that
+/// much longer.
 ///
-/// It is a small library, compiled by `cc` when a clock is made and preloaded into the server: it needs Linux on a 64-bit
-/// machine, and a server that is linked dynamically.
+/// It is a small library that is compiled by `cc` when a clock is created, and preloaded into the server. It needs
+/// Linux on a 64-bit machine and a dynamically linked server.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -52,47 +52,47 @@ struct Inner {
 }
 
 impl Clock {
-    /// Makes a clock without a shift; compiling takes some 100 ms.
+    /// Creates a clock without a shift. Compiling takes about 100 ms.
     ///
     /// # Errors
     ///
-    /// [`ServerError::NoClock`] where there is no `cc`, or the platform is not 64-bit Linux; [`ServerError::Ended`] when
-    /// the compiler fails, else what the system says.
+    /// [`ServerError::NoClock`] if there is no `cc`, or the platform is not 64-bit Linux; [`ServerError::Ended`] if the
+    /// compiler fails; otherwise the system's error.
     pub fn new() -> Result<Self, ServerError> {
         if !cfg!(all(target_os = "linux", target_pointer_width = "64")) {
             return Err(ServerError::NoClock { reason: "preloading it needs Linux on a 64-bit machine" });
         }
         let folder = temporary_folder("clock")?;
-        // The servers' account has to get in.
+        // The servers' account needs access.
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).map_err(io_error)?;
         compile(folder.path())?;
         let file = File::create(folder.path().join(SHIFT)).map_err(io_error)?;
         file.set_permissions(Permissions::from_mode(0o644)).map_err(io_error)?;
         file.write_all_at(&0_i64.to_ne_bytes(), 0).map_err(io_error)?;
-        // There is nothing to run: it removes the folder when this process ends, however it does.
+        // It runs no server: it only removes the folder when this process ends, however it ends.
         let folder = Supervisor::new(folder, None, &[])?;
         Ok(Self(Arc::new(Inner { shift: Mutex::new(0), file, folder })))
     }
 
-    /// Sets how many microseconds it is ahead of the machine's clock; behind it, if negative. Servers see it at once.
+    /// Sets the shift in µs: ahead of the machine's clock, or behind it if negative. Servers see it at once.
     ///
     /// # Errors
     ///
-    /// What the system says to writing 8 bytes.
+    /// As writing 8 bytes to a file.
     pub fn set(&self, micros: i64) -> io::Result<()> {
         self.update(|_| Some(micros))
     }
 
-    /// Moves it forward, in whole microseconds.
+    /// Moves the clock forward, by whole microseconds.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidInput`] for more than 64 bits of microseconds, else as [`set`](Self::set).
+    /// [`ErrorKind::InvalidInput`] if the shift exceeds 64 bits of microseconds; otherwise as [`set`](Self::set).
     pub fn forward(&self, by: Duration) -> io::Result<()> {
         self.update(|shift| shift.checked_add(i64::try_from(by.as_micros()).ok()?))
     }
 
-    /// Moves it back, in whole microseconds.
+    /// Moves the clock back, by whole microseconds.
     ///
     /// # Errors
     ///
@@ -101,12 +101,12 @@ impl Clock {
         self.update(|shift| shift.checked_sub(i64::try_from(by.as_micros()).ok()?))
     }
 
-    /// How many microseconds it is ahead of the machine's clock.
+    /// Returns how many microseconds it is ahead of the machine's clock.
     pub fn shift(&self) -> i64 {
         *self.0.shift.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a program that is yet to be started follow it, too: one that is not linked statically.
+    /// Makes a program that is not started yet use this clock, too. The program must not be linked statically.
     pub fn shifts(&self, command: &mut Command) {
         command.envs(self.variables());
     }
@@ -116,7 +116,7 @@ impl Clock {
         [("LD_PRELOAD", folder.join(LIBRARY)), ("STANCHION_CLOCK_SHIFT", folder.join(SHIFT))]
     }
 
-    /// What goes in front of a server's command line.
+    /// Returns the words in front of a server's command line.
     pub(crate) fn launcher(&self) -> [OsString; 3] {
         let [library, shift] = self.variables().map(|(name, path)| {
             let mut variable = OsString::from(name);
@@ -127,7 +127,7 @@ impl Clock {
         ["env".into(), library, shift]
     }
 
-    /// Makes sure that the server has it: the loader passes over, with a warning, what it cannot load.
+    /// Checks that the server has loaded the library: the loader skips a library that it cannot load, with a warning.
     pub(crate) fn check(&self, pid: Option<u32>) -> Result<(), ServerError> {
         let maps = fs::read_to_string(format!("/proc/{}/maps", pid.unwrap_or(0))).map_err(io_error)?;
         if maps.contains(LIBRARY) {
@@ -139,7 +139,7 @@ impl Clock {
     fn update(&self, change: impl FnOnce(i64) -> Option<i64>) -> io::Result<()> {
         let mut shift = self.0.shift.lock().unwrap_or_else(PoisonError::into_inner);
         let new = change(*shift).ok_or(ErrorKind::InvalidInput)?;
-        // Eight aligned bytes in one write: the servers that have them mapped see the old number or the new one.
+        // Eight aligned bytes in one write: the servers that have them mapped see either the old number or the new one.
         self.0.file.write_all_at(&new.to_ne_bytes(), 0)?;
         *shift = new;
         Ok(())

@@ -1,13 +1,13 @@
-//! Faults for tests against real servers: on the wire, in the server's clock, and in processes of the test's own.
+//! Faults for tests against real servers: on the wire, in the server's clock, and in the test's own processes.
 //!
 //! | tool | what it breaks |
 //! | --- | --- |
-//! | [`Proxy`] | the link between a client and one server: requests, replies, wake-ups, connections |
+//! | [`Proxy`] | the connection between a client and one server: requests, replies, wake-ups, connections |
 //! | [`Clock`] | a server's wall clock, forward and back, while it runs |
 //! | [`Process`] | a worker process of this test: killed, stopped, resumed |
 //!
-//! The servers themselves are killed, paused, restarted and emptied of clients by the methods of
-//! [`servers`](crate::servers).
+//! The methods of [`servers`](crate::servers) kill, pause and restart the servers themselves, and close their clients'
+//! connections.
 //!
 //! ```no_run
 //! use stanchion_testbed::faults::{Action, Proxy, Then, When};

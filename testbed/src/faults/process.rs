@@ -1,4 +1,4 @@
-//! Worker processes of a test, to be killed and stopped.
+//! Worker processes of a test, which it can kill and stop.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use crate::servers::wait_until;
 
-/// How long a process may take to stop, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for a process to stop, on a busy machine.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
 
-/// A process that this test has started: often its own program again, with a variable that says what to do.
+/// A process that this test has started: often its own program again, with a variable that selects the worker's role.
 ///
-/// Only its own process is signalled, not what that has started. It needs Linux, for `/proc`.
+/// Signals go to this process only, not to its children. It needs Linux, for `/proc`.
 ///
 /// # Drop
 ///
-/// Kills it and waits for its end. A test that is killed itself drops nothing: a worker that may outlive it should end
-/// at the end of its standard input.
+/// Kills the process and waits for its end. A test that is killed itself drops nothing, so a worker should end at the
+/// end of its standard input.
 ///
 /// ```no_run
 /// use std::process::{Command, Stdio};
@@ -35,82 +35,82 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it, with standard streams as the command has them.
+    /// Starts the process, with the command's standard streams.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
         command.spawn().map(|child| Self { child })
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The writing end of its standard input, once, if the command has it piped.
+    /// Returns the writing end of its standard input, once, if the command has it piped.
     pub fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
 
-    /// The reading end of its standard output, once, if the command has it piped.
+    /// Returns the reading end of its standard output, once, if the command has it piped.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// The reading end of its standard error, once, if the command has it piped.
+    /// Returns the reading end of its standard error, once, if the command has it piped.
     pub fn take_stderr(&mut self) -> Option<ChildStderr> {
         self.child.stderr.take()
     }
 
-    /// Kills it (`SIGKILL`), also when it is stopped, and waits for its end. One that has ended is left as it is.
+    /// Kills the process (`SIGKILL`), even if it is stopped, and waits for its end. Does nothing if it has ended.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     pub fn kill(&mut self) -> io::Result<ExitStatus> {
         self.child.kill()?;
         self.child.wait()
     }
 
-    /// Stops it where it is (`SIGSTOP`); returns when all its threads have stopped.
+    /// Stops the process (`SIGSTOP`). Returns when all its threads have stopped.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] when it has ended, [`ErrorKind::TimedOut`] when it does not stop within 10 s.
+    /// [`ErrorKind::NotFound`] if it has ended; [`ErrorKind::TimedOut`] if it does not stop within 10 s.
     pub fn stop(&mut self) -> io::Result<()> {
         self.signal("STOP")?;
         let pid = self.id();
-        let stopped = wait_until(PATIENCE, || all_stopped(pid).then_some(()));
+        let stopped = wait_until(STOP_LIMIT, || all_stopped(pid).then_some(()));
         stopped.ok_or_else(|| ErrorKind::TimedOut.into())
     }
 
-    /// Lets it go on (`SIGCONT`).
+    /// Resumes the process (`SIGCONT`).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] when it has ended.
+    /// [`ErrorKind::NotFound`] if it has ended.
     pub fn resume(&mut self) -> io::Result<()> {
         self.signal("CONT")
     }
 
-    /// Waits for its end, for at most `limit`; `None` when it still runs. It blocks its thread.
+    /// Waits for its end, for at most `limit`; `None` if it still runs. Blocks the thread.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The system's error.
     pub fn wait(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
         wait_until(limit, || self.child.try_wait().transpose()).transpose()
     }
 
-    /// Whether it has not ended. A stopped one has not.
+    /// Returns whether the process has not ended. A stopped process is alive.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
     fn signal(&mut self, signal: &str) -> io::Result<()> {
-        // Its id is nobody else's as long as nobody has waited for its end.
+        // The system does not reuse its id before its end was waited for.
         if self.child.try_wait()?.is_some() {
             return Err(ErrorKind::NotFound.into());
         }
@@ -127,7 +127,7 @@ impl Drop for Process {
     }
 }
 
-/// Whether every thread of a process is stopped, or has ended.
+/// Returns whether every thread of a process is stopped or has ended.
 fn all_stopped(pid: u32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
     threads.flatten().all(|thread| {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::error::ServerError;
 
-/// A user's and a group's number.
+/// The numbers of a user and its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(super) uid: u32,
@@ -14,7 +14,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// The account to switch to: `postgres`, else `nobody`, when this process is root; otherwise none.
+    /// Returns the account to switch to: `postgres`, or else `nobody`, if this process is root; otherwise `None`.
     pub(super) fn for_postgres() -> Result<Option<Self>, ServerError> {
         if !is_root() {
             return Ok(None);
@@ -24,7 +24,7 @@ impl Account {
         account.map(Some).ok_or(ServerError::NoAccount)
     }
 
-    /// Gives `path` to this account.
+    /// Makes this account the owner of `path`.
     pub(super) fn own(self, path: &Path) -> Result<(), ServerError> {
         chown(path, Some(self.uid), Some(self.gid)).map_err(ServerError::io("hand over the server's folder"))
     }
@@ -36,7 +36,7 @@ impl Account {
     }
 }
 
-/// Whether this process has the rights of root.
+/// Returns whether this process runs as root.
 pub(super) fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));

@@ -12,15 +12,15 @@ use super::redis_wire::{Door, ask};
 use super::supervisor::last_lines;
 use super::wait::wait_until;
 
-/// The environment variable with the image that a Redis container is made of; `redis:7.4` without.
+/// The environment variable with the image of Redis containers; the default is `redis:7.4`.
 pub const REDIS_IMAGE_VARIABLE: &str = "STANCHION_TEST_REDIS_IMAGE";
-/// The environment variable with the image that a Postgres container is made of; `postgres:17` without.
+/// The environment variable with the image of Postgres containers; the default is `postgres:17`.
 pub const POSTGRES_IMAGE_VARIABLE: &str = "STANCHION_TEST_POSTGRES_IMAGE";
 
 const CLIENT: &str = "docker";
 const REMOVER: &str = include_str!("container.sh");
 
-/// What runs in a container.
+/// The server in a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     Redis,
@@ -44,7 +44,7 @@ impl Content {
         chosen.unwrap_or_else(|| usual.to_owned())
     }
 
-    /// The command line of a server that keeps nothing after its container.
+    /// Returns the command line of a server that keeps no data beyond its container.
     fn command(self, address: Address) -> Vec<String> {
         let words = match self {
             Self::Redis => format!("--bind {} --port {} --protected-mode no", address.host, address.port),
@@ -56,7 +56,7 @@ impl Content {
         let words = words.split(' ').map(str::to_owned);
         let mut command: Vec<_> = [self.program().to_owned()].into_iter().chain(words).collect();
         if self == Self::Redis {
-            // An empty word: no snapshots.
+            // An empty argument means no snapshots.
             command.extend(["--save".to_owned(), String::new()]);
         }
         command
@@ -79,10 +79,10 @@ impl Content {
     }
 }
 
-/// A Redis or a Postgres in a container of this process alone, on a free port of 127.0.0.1.
+/// A Redis or a Postgres in a private container of this process, on a free port of 127.0.0.1.
 ///
-/// It takes a Docker daemon on this machine, the program `docker`, and the image or a registry to pull it from. The
-/// image has to behave as the official one does. The container is gone after this process, however that ends.
+/// It needs a Docker daemon on this machine, the program `docker`, and the image or a registry to pull it from. The
+/// image must behave like the official one. The container is removed after this process, however the process ends.
 ///
 /// # Drop
 ///
@@ -102,13 +102,14 @@ impl Container {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Container`] when there is no daemon, client, or image, else what kept the server from starting.
+    /// [`ServerError::Container`] if there is no daemon, client, or image; otherwise the reason why the server did not
+    /// start.
     pub fn redis() -> Result<Self, ServerError> {
         Self::start(Content::Redis)
     }
 
-    /// Starts a Postgres, with a superuser `postgres` without a password, and waits until it answers. Pulls the image if
-    /// it is not there.
+    /// Starts a Postgres, with a superuser `postgres` without a password, and waits until it answers. Pulls the image
+    /// if it is not there.
     ///
     /// # Errors
     ///
@@ -117,27 +118,27 @@ impl Container {
         Self::start(Content::Postgres)
     }
 
-    /// The URL, as that of a server without a container.
+    /// Returns the URL, in the same form as for a server without a container.
     pub fn url(&self) -> String {
         self.content.url(self.port)
     }
 
-    /// The port on 127.0.0.1; a restart keeps it.
+    /// Returns the port on 127.0.0.1; a restart keeps it.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The name that the daemon knows the container by.
+    /// Returns the name of the container at the daemon.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The image, with its tag.
+    /// Returns the image, with its tag.
     pub fn image(&self) -> &str {
         &self.image
     }
 
-    /// Whether it lets a client in and answers now. Takes at most 2 s a message.
+    /// Returns whether the server accepts a client and answers now. Takes at most 2 s a message.
     pub fn answers(&self) -> bool {
         self.content.answers(self.port)
     }
@@ -146,16 +147,16 @@ impl Container {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Container`] when the daemon refuses, for one because it does not run.
+    /// [`ServerError::Container`] if the daemon refuses, for example because the container does not run.
     pub fn kill(&self) -> Result<(), ServerError> {
         self.docker.kill(&self.name)
     }
 
-    /// Starts a killed server again on the same port and data; returns when it answers.
+    /// Restarts a killed server on the same port and data; returns when it answers.
     ///
     /// # Errors
     ///
-    /// What kept it from starting.
+    /// The reason why it did not start.
     pub fn restart(&self) -> Result<(), ServerError> {
         self.docker.start(&self.name)?;
         self.await_answer()
@@ -166,12 +167,12 @@ impl Container {
         let image = content.image();
         launch::on_free_port(|port| {
             let name = format!("stanchion-{}-{:016x}", content.program(), rand::random::<u64>());
-            // From here on the container is removed, whatever happens; it need not be there for that.
+            // From here on the container will be removed, whatever happens, even if it does not exist yet.
             let remover = remover(&name)?;
             let container =
                 Self { content, name, image: image.clone(), port, docker: docker.clone(), remover };
             let command = content.command(docker.address(port));
-            // What the official image of Postgres asks for; nobody else heeds it.
+            // The official image of Postgres needs it; other images ignore it.
             let environment = [("POSTGRES_HOST_AUTH_METHOD", "trust")];
             docker.run(&container.name, &container.image, port, &command, &environment)?;
             container.await_answer()?;
@@ -206,7 +207,7 @@ impl Drop for Container {
     }
 }
 
-/// A shell that outlives this process by as long as it takes to remove the container.
+/// Starts a shell that outlives this process until it has removed the container.
 fn remover(name: &str) -> Result<Child, ServerError> {
     let found = Command::new(CLIENT).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     found.map_err(ServerError::container("find the program `docker`"))?;

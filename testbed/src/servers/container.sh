@@ -1,6 +1,6 @@
-# Removes a container and its data when the process that it was started for has ended.
+# Removes a container and its data when the test process has ended.
 #
-# Arguments: the container's name. Standard input is a pipe that nobody writes to; it ends with that process.
+# Arguments: the container's name. Standard input is a pipe without data; it ends with the test process.
 
 # Ignored, so that a dying terminal cannot prevent the clean-up.
 trap '' HUP INT QUIT TERM PIPE

@@ -1,4 +1,4 @@
-//! What containers take from a Docker daemon, by `testcontainers`, for callers that block.
+//! Access to a Docker daemon, by `testcontainers`, for callers that block.
 
 use std::collections::HashMap;
 use std::env;
@@ -24,18 +24,18 @@ use tokio::time::timeout;
 use super::error::ServerError;
 use super::launch::ANSWER_LIMIT;
 
-/// How long it may take to pull an image and to start a container.
+/// Time limit for pulling an image and starting a container.
 const START_LIMIT: Duration = Duration::from_secs(120);
-/// The network by which a container's ports can be had on the machine itself. Not every daemon has it.
+/// The network that publishes a container's ports on the machine. Not every daemon has it.
 const BRIDGE: &str = "bridge";
 const MACHINE: &str = "host";
 
-/// Its connections belong to a runtime, so there is one until the end of this process.
+/// The daemon's connections belong to a runtime, so one runtime lives until the end of this process.
 static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
 
 type Failed = Box<dyn Error + Send + Sync>;
 
-/// Where a server in a container has to listen.
+/// The address on which a server in a container must listen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Address {
     pub(super) host: &'static str,
@@ -46,12 +46,12 @@ pub(super) struct Address {
 #[derive(Clone)]
 pub(super) struct Docker {
     client: Client,
-    /// Whether containers have a network of their own; otherwise they have the machine's.
+    /// Whether containers have their own network; otherwise they share the machine's.
     bridged: bool,
 }
 
 impl Docker {
-    /// The daemon that `DOCKER_HOST` names, else the machine's.
+    /// Connects to the daemon that `DOCKER_HOST` names, or else to the machine's.
     pub(super) fn connect() -> Result<Self, ServerError> {
         let elsewhere = env::var("DOCKER_HOST").is_ok_and(|host| host.starts_with("tcp:"));
         let connected = on_runtime(ANSWER_LIMIT, async move {
@@ -66,12 +66,13 @@ impl Docker {
         connected.map_err(ServerError::container("reach a Docker daemon"))
     }
 
-    /// Where a server has to listen in its container to be found on this port of the machine's 127.0.0.1.
+    /// Returns the address on which a server must listen in its container, so that it is reachable on this port of the
+    /// machine's 127.0.0.1.
     pub(super) fn address(&self, port: u16) -> Address {
         Address { host: if self.bridged { "0.0.0.0" } else { "127.0.0.1" }, port }
     }
 
-    /// Makes a container and starts it; pulls the image if it is not there.
+    /// Creates and starts a container. Pulls the image if it is missing.
     pub(super) fn run(
         &self,
         name: &str,
@@ -93,7 +94,7 @@ impl Docker {
             request = request.with_host_config_modifier(move |host| publish(host, port));
         }
         let started = on_runtime(START_LIMIT, async {
-            // Not to be removed by this handle, which cannot do it when the process is killed.
+            // This handle must not remove the container: it could not do it when the process is killed.
             mem::forget(request.start().await?);
             Ok(())
         });
@@ -132,14 +133,14 @@ impl fmt::Debug for Docker {
     }
 }
 
-/// Nobody outside this machine can reach the port.
+/// Publishes the port on 127.0.0.1 only: no other machine can reach it.
 fn publish(host: &mut HostConfig, port: u16) {
     let binding = PortBinding { host_ip: Some("127.0.0.1".to_owned()), host_port: Some(port.to_string()) };
     host.publish_all_ports = Some(false);
     host.port_bindings = Some(HashMap::from([(format!("{port}/tcp"), Some(vec![binding]))]));
 }
 
-/// `registry:5000/redis:7` without its last part, and that.
+/// Splits `registry:5000/redis:7` into name and tag.
 fn name_and_tag(image: &str) -> (&str, &str) {
     match image.rsplit_once(':') {
         Some((name, tag)) if !tag.contains('/') => (name, tag),
@@ -147,7 +148,7 @@ fn name_and_tag(image: &str) -> (&str, &str) {
     }
 }
 
-/// Runs it on the runtime of the connections, while this thread waits: it may be one of another runtime.
+/// Runs a future on the runtime of the connections, while this thread waits. The thread may belong to another runtime.
 fn on_runtime<T: Send + 'static>(
     limit: Duration,
     work: impl Future<Output = Result<T, Failed>> + Send + 'static,
@@ -163,7 +164,7 @@ fn on_runtime<T: Send + 'static>(
     };
     runtime.spawn(async move {
         let outcome = timeout(limit, work).await;
-        // The receiver waits for as long as this can take.
+        // The receiver waits as long as this can take.
         let _ = report.send(outcome.unwrap_or_else(|_| Err("the Docker daemon took too long".into())));
     });
     reported.recv()?

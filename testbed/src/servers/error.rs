@@ -1,10 +1,10 @@
-//! What can go wrong with a test server.
+//! The errors of test servers.
 
 use std::io;
 
 use thiserror::Error;
 
-/// Why a test server could not be found, installed, started or reached.
+/// The reason why a test server could not be found, installed, started or reached.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServerError {
@@ -13,7 +13,7 @@ pub enum ServerError {
     NotInstalled {
         /// The program looked for.
         program: &'static str,
-        /// The oldest version that serves.
+        /// The oldest sufficient version.
         version: &'static str,
         /// The command that installs it.
         install: String,
@@ -21,15 +21,15 @@ pub enum ServerError {
     /// The installation failed.
     #[error("what is missing could not be installed ({status}); the command was: {install}")]
     InstallFailed {
-        /// The command that installs them.
+        /// The command that installs the programs.
         install: String,
-        /// How it ended.
+        /// The exit status.
         status: String,
     },
     /// Postgres refuses to run as root, and there is no other account to run it as.
     #[error("postgres does not run as root, and there is neither an account `postgres` nor `nobody`")]
     NoAccount,
-    /// No server's clock can be shifted here.
+    /// A server's clock cannot be shifted here.
     #[error("no clock to shift: {reason}")]
     NoClock {
         /// What is missing.
@@ -40,32 +40,32 @@ pub enum ServerError {
     Ended {
         /// The program.
         program: &'static str,
-        /// The last lines it has written.
+        /// The last lines of its log.
         log: String,
     },
-    /// The server runs and does not answer.
+    /// The server runs, but does not answer.
     #[error("{program} was started and does not answer: {log}")]
     Silent {
         /// The program.
         program: &'static str,
-        /// The last lines it has written.
+        /// The last lines of its log.
         log: String,
     },
-    /// There is no container to be had.
+    /// A container could not be used.
     #[cfg(feature = "containers")]
     #[error("could not {action}")]
     Container {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// What the Docker daemon or its client said.
+        /// The error of the Docker daemon or its client.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The operating system refused something.
+    /// The operating system refused an action.
     #[error("could not {action}")]
     Io {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -83,11 +83,11 @@ impl ServerError {
         move |source| Self::Container { action, source: source.into() }
     }
 
-    /// Whether another process took the port between its choice and the server's start.
+    /// Returns whether another process took the port after it was chosen and before the server started.
     pub(super) fn is_port_taken(&self) -> bool {
         match self {
             Self::Ended { log, .. } => log.contains("Address already in use"),
-            // As the daemon says it, of a port that it has given to another container or could not take.
+            // The daemon's messages for a port of another container, or a port that it could not take.
             #[cfg(feature = "containers")]
             Self::Container { source, .. } => {
                 let said = source.to_string();

@@ -1,4 +1,4 @@
-//! Where the servers' programs are on this machine.
+//! Finds the servers' programs on this machine.
 
 use std::env;
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::Command;
 use super::error::ServerError;
 use super::install::{Package, command};
 
-/// A version as far as it matters: major and minor.
+/// The major and the minor version.
 type Version = (u32, u32);
 
 const OLDEST_REDIS: Version = (6, 2);
@@ -17,20 +17,20 @@ const OLDEST_PGBOUNCER: Version = (1, 16);
 const SYSTEM_FOLDERS: [&str; 4] = ["/usr/local/bin", "/usr/bin", "/usr/local/sbin", "/usr/sbin"];
 const DEBIAN_POSTGRES: &str = "/usr/lib/postgresql";
 
-/// The path of `redis-server` or `valkey-server` 6.2 or later, the newest there is.
+/// Returns the path of the newest `redis-server` or `valkey-server`, 6.2 or later.
 ///
 /// # Errors
 ///
-/// [`ServerError::NotInstalled`], naming the command that installs it.
+/// [`ServerError::NotInstalled`], with the command that installs it.
 pub fn redis_server() -> Result<PathBuf, ServerError> {
     redis_server_in(&search_folders())
 }
 
-/// The folder with `initdb`, `postgres` and the other programs of PostgreSQL 14 or later, the newest there is.
+/// Returns the folder with `initdb`, `postgres` and the other programs of the newest PostgreSQL, 14 or later.
 ///
 /// # Errors
 ///
-/// [`ServerError::NotInstalled`], naming the command that installs it.
+/// [`ServerError::NotInstalled`], with the command that installs it.
 pub fn postgres_folder() -> Result<PathBuf, ServerError> {
     let mut folders = search_folders();
     let installed = fs::read_dir(DEBIAN_POSTGRES).into_iter().flatten().flatten();
@@ -38,16 +38,16 @@ pub fn postgres_folder() -> Result<PathBuf, ServerError> {
     postgres_folder_in(&folders)
 }
 
-/// The path of `pgbouncer` 1.16 or later, the newest there is.
+/// Returns the path of the newest `pgbouncer`, 1.16 or later.
 ///
 /// # Errors
 ///
-/// [`ServerError::NotInstalled`], naming the command that installs it.
+/// [`ServerError::NotInstalled`], with the command that installs it.
 pub fn pgbouncer() -> Result<PathBuf, ServerError> {
     pgbouncer_in(&search_folders())
 }
 
-/// The path of a program of any version.
+/// Returns the path of a program, of any version.
 pub(super) fn program(name: &'static str, package: Package) -> Result<PathBuf, ServerError> {
     let mut found = search_folders().into_iter().map(|folder| folder.join(name));
     found.find(|path| path.is_file()).ok_or_else(|| ServerError::NotInstalled {
@@ -99,7 +99,7 @@ fn newest(programs: impl Iterator<Item = PathBuf>, oldest: Version) -> Option<Pa
         let version = version_of(&program).filter(|&version| version >= oldest)?;
         Some((version, program))
     });
-    // The first of several equals, as PATH would have it.
+    // Among equal versions the first one, as in PATH.
     let best = dated.reduce(|best, next| if next.0 > best.0 { next } else { best });
     best.map(|(_, program)| program)
 }

@@ -1,4 +1,4 @@
-//! Installing what is missing, on a Debian machine and as root only.
+//! Installs missing packages, on a Debian machine and as root only.
 
 use std::fs;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub enum Package {
 const SERVERS: [Package; 3] = [Package::Redis, Package::Postgres, Package::PgBouncer];
 
 impl Package {
-    /// The name that `apt-get` knows it by.
+    /// Returns its name for `apt-get`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Redis => "redis-server",
@@ -43,7 +43,7 @@ impl Package {
         }
     }
 
-    /// Looks for what is in it.
+    /// Looks for the package's program.
     fn find(self) -> Result<PathBuf, ServerError> {
         match self {
             Self::Redis => redis_server(),
@@ -56,16 +56,16 @@ impl Package {
     }
 }
 
-/// Whether [`ensure`] may change the machine.
+/// The permission of [`ensure`] to change the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permission {
-    /// It installs what is missing, where it can.
+    /// Missing packages are installed, if possible.
     Install,
-    /// It only looks.
+    /// Nothing is installed.
     LookOnly,
 }
 
-/// The packages whose server is not on this machine, or is too old.
+/// Returns the packages whose server is missing on this machine, or is too old.
 pub fn missing() -> Vec<Package> {
     missing_of(&SERVERS)
 }
@@ -74,27 +74,27 @@ fn missing_of(packages: &[Package]) -> Vec<Package> {
     packages.iter().copied().filter(|package| package.find().is_err()).collect()
 }
 
-/// The one command that installs `packages`, to be shown to a human.
+/// Returns the command that installs `packages`, to show to a person.
 pub fn command(packages: &[Package]) -> String {
     let names: Vec<_> = packages.iter().map(|package| package.name()).collect();
     let sudo = if is_root() { "" } else { "sudo " };
     format!("{sudo}apt-get install {}", names.join(" "))
 }
 
-/// Makes sure that every server is there, and returns what had to be installed for it.
+/// Ensures that every server is installed, and returns the packages that were installed for it.
 ///
-/// What is missing is installed when `permission` allows it, this process is root and the system is Debian or
-/// derived from it. `announce` is told the command first. No service is started.
+/// Missing packages are installed if `permission` allows it, this process is root, and the system is Debian or derived
+/// from it. `announce` gets the command before it runs. No service is started.
 ///
 /// # Errors
 ///
-/// [`ServerError::NotInstalled`] when something is missing and may or can not be installed from here;
-/// [`ServerError::InstallFailed`] when `apt-get` failed.
+/// [`ServerError::NotInstalled`] if a package is missing and must not or cannot be installed here;
+/// [`ServerError::InstallFailed`] if `apt-get` failed.
 pub fn ensure(permission: Permission, announce: impl FnOnce(&str)) -> Result<Vec<Package>, ServerError> {
     ensure_of(&SERVERS, permission, announce)
 }
 
-/// Makes sure that what is in these packages is there, as [`ensure`] does for the servers.
+/// Ensures that these packages are installed, as [`ensure`] does for the servers.
 ///
 /// # Errors
 ///
@@ -126,7 +126,7 @@ pub fn ensure_of(
     }
 }
 
-/// The first missing server's error, with the command that installs all of them.
+/// Returns the error for the first missing server, with the command that installs all of them.
 fn not_installed(packages: &[Package]) -> ServerError {
     let first = packages.iter().find_map(|package| package.find().err());
     let (program, version) = match first {

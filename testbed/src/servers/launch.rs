@@ -1,4 +1,4 @@
-//! What the start of a server has in common, whatever the server: the port, the folder, and the wait for an answer.
+//! Common parts of starting any server: the port, the folder, and the wait for an answer.
 
 use std::env;
 use std::fs;
@@ -14,16 +14,16 @@ use super::error::ServerError;
 use super::supervisor::Supervisor;
 use super::wait::wait_until;
 
-/// How long a server may take to answer after its start, on a machine that is busy with other tests.
+/// Time limit for a server to answer after its start, on a machine that is busy with other tests.
 pub(super) const READY_LIMIT: Duration = Duration::from_secs(30);
-/// How long one attempt to get an answer may take.
+/// Time limit of one attempt to get an answer.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 const PORT_ATTEMPTS: usize = 64;
 const START_ATTEMPTS: usize = 5;
 const LOWEST_PORT: u16 = 15_000;
 
-/// Runs `start` with a free port, again with another one while somebody else is faster to take it.
+/// Runs `start` with a free port; retries with another port if another process took it first.
 pub(super) fn on_free_port<T>(
     mut start: impl FnMut(u16) -> Result<T, ServerError>,
 ) -> Result<T, ServerError> {
@@ -37,18 +37,18 @@ pub(super) fn on_free_port<T>(
     }
 }
 
-/// Where files are kept in memory on Linux.
+/// The folder that Linux keeps in memory.
 const MEMORY: &str = "/dev/shm";
-/// The least room that has to be there. Containers have 64 MB of it, which some servers fill.
+/// Minimum free space in that folder. Containers have 64 MB, which some servers fill.
 const MEMORY_ROOM: u64 = 4 << 30;
 
-/// A folder for one server, removed with it.
+/// Creates a folder for one server; it is removed with the server.
 ///
-/// It is in memory where there is room for it: servers that start side by side would wait for a disk much longer than for
-/// anything else. A server that is killed loses nothing by that. `TMPDIR` names another place.
+/// The folder is in memory if there is enough space: concurrently starting servers would mostly wait for a disk. A
+/// killed server loses no data by that. `TMPDIR` selects another place.
 ///
 /// # Errors
-/// What keeps it from being made.
+/// If it cannot be created.
 pub fn folder(server: &str) -> Result<TempDir, ServerError> {
     let mut builder = tempfile::Builder::new();
     let prefix = format!("stanchion-{server}-");
@@ -62,7 +62,7 @@ fn has_room_in_memory() -> bool {
         && statvfs(MEMORY).is_ok_and(|there| there.f_bavail.saturating_mul(there.f_frsize) >= MEMORY_ROOM)
 }
 
-/// Starts the server and waits until `answers` says that the process with this id does answer.
+/// Starts the server, and waits until `answers` returns `true` for its process id.
 pub(super) fn start(
     program: &'static str,
     supervisor: &Supervisor,
@@ -78,7 +78,7 @@ pub(super) fn start(
         .unwrap_or_else(|| Err(ServerError::Silent { program, log: supervisor.log() }))
 }
 
-/// A connection that waits for an answer no longer than an attempt may take.
+/// Opens a connection whose reads wait no longer than one attempt may take.
 pub(super) fn connect(port: u16) -> io::Result<TcpStream> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let stream = TcpStream::connect_timeout(&address, ANSWER_LIMIT)?;
@@ -86,17 +86,17 @@ pub(super) fn connect(port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Whether there is a process with this id that has not ended. A zombie has.
+/// Returns whether a process with this id exists and has not ended. A zombie has ended.
 fn is_alive(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let state = status.lines().find_map(|line| line.strip_prefix("State:"));
     state.is_some_and(|state| !state.trim_start().starts_with(['Z', 'X']))
 }
 
-/// A port nobody listens on, outside the range of outgoing connections.
+/// Returns a port without a listener, outside the range of outgoing connections.
 ///
-/// A port out of that range can be lost while its server is down: to any client's connection, or to a client that
-/// tries the dead server's port from the same port and so connects to itself.
+/// A port in that range could be lost while its server is down: to any client's connection, or to a client that
+/// connects to the dead server's port from the same port, and so to itself.
 pub(crate) fn free_port() -> io::Result<u16> {
     let setting = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
@@ -113,7 +113,7 @@ pub(crate) fn free_port() -> io::Result<u16> {
     Err(last)
 }
 
-/// The ports below the range of outgoing connections, if there are enough of them.
+/// Returns the ports below the range of outgoing connections, if there are enough.
 fn server_ports(outgoing: &str) -> Option<Range<u16>> {
     let first: u16 = outgoing.split_whitespace().next()?.parse().ok()?;
     (first > LOWEST_PORT + 1_000).then_some(LOWEST_PORT..first)

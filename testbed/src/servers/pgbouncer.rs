@@ -18,24 +18,24 @@ const PROGRAM: &str = "pgbouncer";
 const SETTINGS: &str = "pgbouncer.ini";
 const USERS: &str = "users.txt";
 
-/// A transaction pooler of this process alone, on a free port of 127.0.0.1: between two transactions, a client has no
+/// A private transaction pooler of this process, on a free port of 127.0.0.1. Between two transactions, a client has no
 /// connection to the server.
 ///
-/// It runs as the account of the server behind it, and dies with this process, however that ends. It can be killed,
-/// paused and restarted as any [`Server`].
+/// It runs as the account of the server behind it, and ends with this process, however the process ends. It can be
+/// killed, paused and restarted like any [`Server`].
 #[derive(Debug)]
 pub struct PgBouncer {
     server: Server,
 }
 
 impl PgBouncer {
-    /// Starts one in front of `behind` with at most `connections` to it for each user, and waits until it answers.
+    /// Starts a pooler in front of `behind` with at most `connections` to it for each user, and waits until it answers.
     ///
-    /// Its users are `postgres` and these, by name; it asks nobody for a password.
+    /// Its users are `postgres` and `users`, by name; it needs no passwords.
     ///
     /// # Errors
     ///
-    /// [`ServerError::NotInstalled`] when there is no `pgbouncer`, else what kept it from starting.
+    /// [`ServerError::NotInstalled`] if there is no `pgbouncer`; otherwise the reason why it did not start.
     pub fn start(behind: &PostgresServer, connections: usize, users: &[&str]) -> Result<Self, ServerError> {
         let program = find::pgbouncer()?;
         let account = Account::for_postgres()?;
@@ -51,13 +51,13 @@ impl PgBouncer {
             let command = [program.clone().into_os_string(), SETTINGS.into()];
             let log = folder.path().join("server.log");
             let supervisor = Supervisor::new(folder, account, &command)?;
-            // Without its own word it could be another server, if that one was faster to take the port.
+            // The log must confirm the pid: another server may have taken the port first.
             let probe = move |pid| Ok(is_up(&fs::read_to_string(&log)?, pid) && log_in_by_port(port)?);
             Server::start(PROGRAM, supervisor, port, Box::new(probe)).map(|server| Self { server })
         })
     }
 
-    /// The URL: `postgres://postgres@127.0.0.1:PORT/postgres`.
+    /// Returns the URL: `postgres://postgres@127.0.0.1:PORT/postgres`.
     pub fn url(&self) -> String {
         url_of("postgres", self.port(), "")
     }
@@ -79,7 +79,7 @@ fn write(folder: &Path, file: &str, text: &str) -> Result<(), ServerError> {
     fs::write(folder.join(file), text).map_err(ServerError::io("write the pooler's configuration"))
 }
 
-/// `sqlx` sends two start-up parameters that a pooler does not know.
+/// Returns the settings. `sqlx` sends two start-up parameters that a pooler does not know.
 fn settings(behind: u16, port: u16, connections: usize) -> String {
     let lines = [
         "[databases]".to_owned(),
@@ -94,13 +94,13 @@ fn settings(behind: u16, port: u16, connections: usize) -> String {
         format!("default_pool_size = {connections}"),
         "max_client_conn = 1000".to_owned(),
         "ignore_startup_parameters = extra_float_digits,options".to_owned(),
-        // A server that was away is tried again at once.
+        // Reconnects at once to a server that was away.
         "server_login_retry = 1".to_owned(),
     ];
     lines.join("\n") + "\n"
 }
 
-/// Whether this process has logged that it listens.
+/// Returns whether the process with this id has logged that it listens.
 fn is_up(log: &str, pid: u32) -> bool {
     let pid = format!("[{pid}]");
     log.lines().any(|line| line.contains(&pid) && line.contains("process up"))

@@ -22,8 +22,8 @@ use crate::faults::Clock;
 const PROGRAM: &str = "postgres";
 const RULES: &str = "hba.conf";
 
-/// How a [`PostgresServer`] is set up. By default: without `fsync`, which is all that a test needs that kills no
-/// more than processes; without TLS; and everybody gets in without a password.
+/// The options of a [`PostgresServer`]. By default it has no `fsync`, which is enough for a test that kills only
+/// processes; no TLS; and no passwords.
 #[derive(Debug, Clone, Default)]
 pub struct PostgresOptions {
     fsync: bool,
@@ -34,36 +34,36 @@ pub struct PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// Whether a commit waits for the disk.
+    /// Sets whether a commit waits for the disk.
     #[must_use]
     pub fn fsync(mut self, on: bool) -> Self {
         self.fsync = on;
         self
     }
 
-    /// The port speaks TLS only. The certificate, for `127.0.0.1` and `localhost`, is signed by an authority made for this
-    /// server; [`PostgresServer::ca`] is where it is.
+    /// Makes the port accept only TLS. The certificate, for `127.0.0.1` and `localhost`, is signed by an authority that
+    /// is created for this server; [`PostgresServer::ca`] returns its path.
     #[must_use]
     pub fn tls(mut self, on: bool) -> Self {
         self.tls = on;
         self
     }
 
-    /// Everybody but `postgres` needs a password.
+    /// Requires a password from every user but `postgres`.
     #[must_use]
     pub fn passwords(mut self, on: bool) -> Self {
         self.passwords = on;
         self
     }
 
-    /// Its wall clock is this one, which can be shifted.
+    /// Sets the server's wall clock, which can be shifted.
     #[must_use]
     pub fn clock(mut self, clock: &Clock) -> Self {
         self.clock = Some(clock.clone());
         self
     }
 
-    /// One more server setting, after ours and so stronger, like `max_connections` and `20`.
+    /// Adds a server setting, like `max_connections` and `20`. It overrides the default settings.
     #[must_use]
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), value.into()));
@@ -98,7 +98,7 @@ impl PostgresOptions {
         command
     }
 
-    /// Puts into the folder what is in front of the database.
+    /// Writes the access rules and the TLS files into the folder.
     fn write(&self, account: Option<Account>, folder: &Path) -> Result<(), ServerError> {
         fs::write(folder.join(RULES), host_rules(self.tls, self.passwords))
             .map_err(ServerError::io("write the server's rules"))?;
@@ -106,10 +106,11 @@ impl PostgresOptions {
     }
 }
 
-/// A Postgres server of this process alone, on a free port of 127.0.0.1, with its data (in `data`) in a temporary folder.
+/// A private Postgres server of this process, on a free port of 127.0.0.1, with its data (in `data`) in a temporary
+/// folder.
 ///
 /// Its superuser is `postgres`, without a password. When the tests run as root, it runs as `postgres` or `nobody`.
-/// It dies with this process, however that ends. It can be killed, paused and restarted as any [`Server`].
+/// It ends with this process, however the process ends. It can be killed, paused and restarted like any [`Server`].
 #[derive(Debug)]
 pub struct PostgresServer {
     server: Server,
@@ -122,11 +123,11 @@ pub struct PostgresServer {
 impl PostgresServer {
     /// Starts a server on an empty database and waits until it answers.
     ///
-    /// The first one of a process makes the database (seconds); the others copy it.
+    /// The first server of a process creates the database (seconds); the others copy it.
     ///
     /// # Errors
     ///
-    /// [`ServerError::NotInstalled`] when there is no `postgres`, else what kept it from starting.
+    /// [`ServerError::NotInstalled`] if there is no `postgres`; otherwise the reason why it did not start.
     pub fn start(options: PostgresOptions) -> Result<Self, ServerError> {
         Self::start_with(options, postgres_data::copy)
     }
@@ -145,7 +146,7 @@ impl PostgresServer {
             let command = options.command(&programs, folder.path(), &data, port);
             let path = folder.path().to_owned();
             let supervisor = Supervisor::new(folder, account, &command)?;
-            // Without the postmaster's own word it could be another server, if that one was faster to take the port.
+            // The postmaster's lock file must confirm the pid: another server may have taken the port first.
             let login = SuperuserLogin { folder: path, port, tls: options.tls };
             let probe = move |pid| Ok(postgres_data::is_ready(&login.folder, pid)? && login.log_in()?);
             let server = Server::start(PROGRAM, supervisor, port, Box::new(probe))?;
@@ -155,43 +156,45 @@ impl PostgresServer {
         })
     }
 
-    /// The URL: `postgres://postgres@127.0.0.1:PORT/postgres`; with TLS also what it takes to trust nobody else.
+    /// Returns the URL: `postgres://postgres@127.0.0.1:PORT/postgres`; with TLS also the parameters to trust only its
+    /// authority.
     pub fn url(&self) -> String {
         self.url_of("postgres")
     }
 
-    /// The URL for a user, with `:` and a password if it needs one.
+    /// Returns the URL for a user, with `:` and a password if it needs one.
     pub fn url_of(&self, user: &str) -> String {
         let ca = self.ca().map(|ca| url_escaped(&ca.to_string_lossy()));
         let trust = ca.map(|ca| format!("?sslmode=verify-full&sslrootcert={ca}"));
         url_of(user, self.port(), &trust.unwrap_or_default())
     }
 
-    /// The certificate of the authority that signed the server's, where the port speaks TLS.
+    /// Returns the certificate of the authority that signed the server's, if the port uses TLS.
     pub fn ca(&self) -> Option<PathBuf> {
         self.tls.then(|| self.dir().join(CA))
     }
 
-    /// The folder of the server's own programs, like `pg_isready` and `psql` where they are installed.
+    /// Returns the folder of the server's programs, like `pg_isready` and `psql` if they are installed.
     pub fn programs(&self) -> &Path {
         &self.programs
     }
 
-    /// Runs statements as the superuser, by `psql`: all or none of them. Returns the values of the last one, a row a line.
+    /// Runs statements as the superuser, by `psql`: all or none of them. Returns the values of the last one, one row a
+    /// line.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Ended`] with what the server said.
+    /// [`ServerError::Ended`] with the server's message.
     pub fn sql(&self, statements: &str) -> Result<String, ServerError> {
         psql(&self.programs, &self.superusers_door(), statements)
     }
 
     /// Runs a script as the superuser, by `psql`, one statement after the other until one fails. It may have any
-    /// length, which [`sql`](Self::sql) may not. Returns what was printed.
+    /// length, unlike in [`sql`](Self::sql). Returns the output.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Ended`] with what the server said.
+    /// [`ServerError::Ended`] with the server's message.
     pub fn script(&self, script: &str) -> Result<String, ServerError> {
         psql_script(&self.programs, &self.superusers_door(), script)
     }
@@ -200,11 +203,11 @@ impl PostgresServer {
         format!("host={} port={} user=postgres dbname=postgres", self.dir().display(), self.port())
     }
 
-    /// Makes a role that can log in, runs `grants` for it, and returns its URL. The name is plain: it is not quoted.
+    /// Creates a role that can log in, runs `grants` for it, and returns its URL. The name is not quoted.
     ///
     /// # Errors
     ///
-    /// As [`sql`](Self::sql); then there is no such role.
+    /// As [`sql`](Self::sql); then the role does not exist.
     pub fn role(&self, name: &str, password: &str, grants: &str) -> Result<String, ServerError> {
         let literal = password.replace('\'', "''");
         self.sql(&format!("CREATE ROLE {name} LOGIN PASSWORD '{literal}'; {grants}"))?;
@@ -220,7 +223,7 @@ impl Deref for PostgresServer {
     }
 }
 
-/// Where the superuser gets in without TLS.
+/// The superuser's login without TLS.
 struct SuperuserLogin {
     folder: PathBuf,
     port: u16,

@@ -1,4 +1,4 @@
-//! Getting into a Postgres: the login by hand that shows that it answers, and `psql` for the rest.
+//! Access to a Postgres: a minimal login that shows that it answers, and `psql` for the rest.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -10,22 +10,22 @@ use super::supervisor::last_lines;
 const PROTOCOL: u32 = 0x0003_0000;
 const TERMINATE: [u8; 5] = [b'X', 0, 0, 0, 4];
 
-/// Who gets in, over TCP and by the socket in the server's folder.
+/// Returns the access rules, for TCP and for the socket in the server's folder.
 pub(super) fn host_rules(tls: bool, passwords: bool) -> String {
     let kind = if tls { "hostssl" } else { "host" };
     let method = if passwords { "scram-sha-256" } else { "trust" };
-    // A standby comes by the socket; `all` does not mean it.
+    // A standby connects by the socket; `all` does not include replication.
     format!(
         "local all all trust\nlocal replication all trust\n{kind} all postgres all trust\n{kind} all all all {method}\n"
     )
 }
 
-/// A URL of the database `postgres`, for a user with or without `:password`.
+/// Returns a URL of the database `postgres`, for a user with or without `:password`.
 pub(super) fn url_of(user: &str, port: u16, query: &str) -> String {
     format!("postgres://{user}@127.0.0.1:{port}/postgres{query}")
 }
 
-/// Logs in without a password, waits for `ReadyForQuery` and says goodbye.
+/// Logs in without a password, waits for `ReadyForQuery`, and terminates.
 pub(super) fn log_in(mut stream: impl Read + Write) -> io::Result<bool> {
     stream.write_all(&startup_message())?;
     loop {
@@ -33,7 +33,7 @@ pub(super) fn log_in(mut stream: impl Read + Write) -> io::Result<bool> {
         let mut length = [0; 4];
         stream.read_exact(&mut kind)?;
         stream.read_exact(&mut length)?;
-        // The length counts itself.
+        // The length includes itself.
         let rest = u64::from(u32::from_be_bytes(length)).saturating_sub(4);
         io::copy(&mut Read::by_ref(&mut stream).take(rest), &mut io::sink())?;
         match kind {
@@ -59,12 +59,12 @@ pub(super) fn psql(programs: &Path, database: &str, sql: &str) -> Result<String,
     finished(child.map_err(ServerError::io("run `psql`"))?)
 }
 
-/// Has `psql` read statements, of any length, and run them one by one.
+/// Runs statements of any length one by one, by `psql`.
 pub(super) fn psql_script(programs: &Path, database: &str, script: &str) -> Result<String, ServerError> {
     let child = psql_command(programs, database).stdin(Stdio::piped()).spawn();
     let mut child = child.map_err(ServerError::io("run `psql`"))?;
     if let Some(mut input) = child.stdin.take() {
-        // Where it ends at an error, it reads no further: it will say so itself.
+        // At an error, `psql` stops reading: its own message will say so.
         let _ = input.write_all(script.as_bytes());
     }
     finished(child)

@@ -1,4 +1,4 @@
-//! The data folder of a Postgres: made once by `initdb`, which takes seconds, and copied for every server.
+//! The data folder of a Postgres: created once by `initdb`, which takes seconds, and copied for every server.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,10 +15,10 @@ use super::error::ServerError;
 use super::launch;
 use super::supervisor::{Supervisor, last_lines};
 
-/// The supervisor has no server to run; it removes the folder at the end of this process.
+/// The supervisor runs no server; it removes the folder at the end of this process.
 static TEMPLATE: Mutex<Option<Supervisor>> = Mutex::new(None);
 
-/// A folder for one server, in the possession of the account it runs as.
+/// Creates a folder for one server, owned by the account that it runs as.
 pub(super) fn folder(account: Option<Account>) -> Result<TempDir, ServerError> {
     let folder = launch::folder("postgres")?;
     if let Some(account) = account {
@@ -40,7 +40,7 @@ pub(super) fn copy(programs: &Path, account: Option<Account>, folder: &Path) -> 
     Ok(target)
 }
 
-/// Puts a copy of a running server's data into `folder`, as it is now, and what makes a standby of it. Returns its path.
+/// Puts a copy of a running server's present data into `folder`, with the settings of a standby. Returns its path.
 pub(super) fn copy_of(
     door: &Path,
     port: u16,
@@ -68,7 +68,7 @@ pub(super) fn copy_of(
     Ok(target)
 }
 
-/// Whether the lock file in `folder` says that the postmaster with this id takes connections.
+/// Returns whether the lock file in `folder` says that the postmaster with this id accepts connections.
 pub(super) fn is_ready(folder: &Path, pid: u32) -> io::Result<bool> {
     let file = fs::read_to_string(data(folder).join("postmaster.pid"))?;
     let mut lines = file.lines().map(str::trim);

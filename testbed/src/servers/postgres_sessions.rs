@@ -1,14 +1,14 @@
-//! What an administrator can do to the sessions of a Postgres.
+//! An administrator's actions on the sessions of a Postgres.
 
 use super::error::ServerError;
 use super::postgres::PostgresServer;
 
-/// Waits for their ends, for at most 5 s each.
+/// Terminates sessions, and waits for the end of each for at most 5 s.
 const TERMINATE: &str = "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity \
      WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
 
 impl PostgresServer {
-    /// Ends all sessions but that which does it (`pg_terminate_backend`); returns, when they have ended, how many.
+    /// Ends all sessions but its own (`pg_terminate_backend`). Returns their number, after they have ended.
     ///
     /// # Errors
     ///
@@ -17,7 +17,7 @@ impl PostgresServer {
         self.count(TERMINATE)
     }
 
-    /// Ends the sessions with this `application_name`; returns, when they have ended, how many.
+    /// Ends the sessions with this `application_name`. Returns their number, after they have ended.
     ///
     /// # Errors
     ///

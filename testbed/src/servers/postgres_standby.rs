@@ -1,4 +1,4 @@
-//! A standby of a Postgres: asynchronous, cut off when a test wants it, and promoted.
+//! A standby of a Postgres: asynchronous; a test can cut it off and promote it.
 
 use super::error::ServerError;
 use super::launch::READY_LIMIT;
@@ -7,36 +7,36 @@ use super::postgres_data;
 use super::wait::wait_until;
 
 impl PostgresServer {
-    /// Starts a standby of this server, with a copy of its data and a port of its own, and waits until it answers. It follows
-    /// asynchronously; [`await_standby`](Self::await_standby) waits for it.
+    /// Starts a standby of this server, with a copy of its data and a port of its own, and waits until it answers. It
+    /// follows asynchronously; [`await_standby`](Self::await_standby) waits for it.
     ///
-    /// The options are to be those of this server: a standby must not have less of what it needs to follow.
+    /// The options must be those of this server: a standby needs at least the same limits to follow.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start), and what `pg_basebackup` says.
+    /// As [`start`](Self::start), and the errors of `pg_basebackup`.
     pub fn start_standby(&self, options: PostgresOptions) -> Result<Self, ServerError> {
         Self::start_with(options, |programs, account, folder| {
             postgres_data::copy_of(self.dir(), self.port(), programs, account, folder)
         })
     }
 
-    /// Waits until a standby has all that was written here so far.
+    /// Waits until a standby has everything that was written here so far.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Silent`] if it does not come that far in the time that a server may take to start.
+    /// [`ServerError::Silent`] if it takes longer than a server may take to start.
     pub fn await_standby(&self, standby: &Self) -> Result<(), ServerError> {
         let here = self.sql("SELECT pg_current_wal_lsn()")?;
         let there = format!("SELECT coalesce(pg_last_wal_replay_lsn() >= '{here}', false)");
         until(|| standby.sql(&there).is_ok_and(|answer| answer == "t"), "the standby does not follow")
     }
 
-    /// Lets this standby follow nobody any more: what is written on the primary from now on is unknown here.
+    /// Stops replication to this standby: it does not get any later writes of the primary.
     ///
     /// # Errors
     ///
-    /// As [`sql`](Self::sql); [`ServerError::Silent`] if it follows on.
+    /// As [`sql`](Self::sql); [`ServerError::Silent`] if it continues to follow.
     pub fn stop_following(&self) -> Result<(), ServerError> {
         self.sql("ALTER SYSTEM SET primary_conninfo = ''")?;
         self.sql("SELECT pg_reload_conf()")?;
@@ -44,7 +44,7 @@ impl PostgresServer {
         until(|| self.sql(follows).is_ok_and(|count| count == "0"), "the standby follows on")
     }
 
-    /// Makes a primary of this standby; returns when it takes writes.
+    /// Promotes this standby to a primary. Returns when it accepts writes.
     ///
     /// # Errors
     ///

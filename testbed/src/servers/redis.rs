@@ -17,7 +17,7 @@ use crate::faults::Clock;
 const PROGRAM: &str = "redis-server";
 const SOCKET: &str = "redis.sock";
 
-/// How a [`RedisServer`] is set up. By default: no password, no TLS, nothing on disk, `noeviction`.
+/// The options of a [`RedisServer`]. By default it has no password, no TLS, no persistence, and `noeviction`.
 #[derive(Debug, Clone, Default)]
 pub struct RedisOptions {
     password: Option<String>,
@@ -30,14 +30,14 @@ pub struct RedisOptions {
 }
 
 impl RedisOptions {
-    /// Clients must authenticate with this password; replicas and cluster nodes have it too.
+    /// Sets the password of clients; replicas and cluster nodes use it, too.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
     }
 
-    /// Every write is on disk before it is answered (`appendonly yes`, `appendfsync always`), so that
+    /// Sets whether every write is on disk before its reply (`appendonly yes`, `appendfsync always`), so that
     /// [`restart`](Server::restart) keeps the data.
     #[must_use]
     pub fn append_only(mut self, on: bool) -> Self {
@@ -45,35 +45,35 @@ impl RedisOptions {
         self
     }
 
-    /// The port speaks TLS only. The certificate, for `127.0.0.1` and `localhost`, is signed by an authority made for this
-    /// server; [`RedisServer::ca`] is where it is.
+    /// Makes the port accept only TLS. The certificate, for `127.0.0.1` and `localhost`, is signed by an authority that
+    /// is created for this server; [`RedisServer::ca`] returns its path.
     #[must_use]
     pub fn tls(mut self, on: bool) -> Self {
         self.tls = on;
         self
     }
 
-    /// Its wall clock is this one, which can be shifted.
+    /// Sets the server's wall clock, which can be shifted.
     #[must_use]
     pub fn clock(mut self, clock: &Clock) -> Self {
         self.clock = Some(clock.clone());
         self
     }
 
-    /// One more user, by its ACL rules, like `>password ~* +@all`.
+    /// Adds a user with these ACL rules, like `>password ~* +@all`.
     #[must_use]
     pub fn user(self, name: &str, rules: &str) -> Self {
         self.config(format!("user {name} on {rules}"))
     }
 
-    /// One more line of `redis.conf`, after ours and so stronger, like `maxmemory 1mb`.
+    /// Adds a line to `redis.conf`, like `maxmemory 1mb`. It overrides the default lines.
     #[must_use]
     pub fn config(mut self, line: impl Into<String>) -> Self {
         self.config.push(line.into());
         self
     }
 
-    /// The same authority for all servers that are started with these options, if they speak TLS.
+    /// Creates one authority for all servers that are started with these options, if they use TLS.
     pub(super) fn certified(mut self) -> Result<Self, ServerError> {
         if self.tls && self.certificates.is_none() {
             self.certificates = Some(Certificates::new()?);
@@ -85,20 +85,20 @@ impl RedisOptions {
         self.tls
     }
 
-    /// Other options with TLS as these have it.
+    /// Returns `other` with the TLS settings of these options.
     pub(super) fn tls_of(&self, mut other: Self) -> Self {
         other.tls = self.tls;
         other.certificates.clone_from(&self.certificates);
         other
     }
 
-    /// It is a sentinel, not a server of data.
+    /// Makes it a sentinel instead of a data server.
     pub(super) fn sentinel(mut self) -> Self {
         self.sentinel = true;
         self
     }
 
-    /// These options, with the lines of `base` in front of their own.
+    /// Returns these options, with the lines of `base` in front of their own.
     pub(super) fn over(mut self, base: Self) -> Self {
         self.config = base.config.into_iter().chain(self.config).collect();
         self
@@ -134,7 +134,7 @@ impl RedisOptions {
                 "save \"\"".to_owned(),
                 "appendfsync always".to_owned(),
                 format!("appendonly {append_only}"),
-                // A replica is in step within moments instead of seconds.
+                // A replica is in sync within moments instead of seconds.
                 "repl-diskless-sync-delay 0".to_owned(),
             ]);
             lines.extend(self.password.iter().map(|password| format!("masterauth {}", quoted(password))));
@@ -145,9 +145,9 @@ impl RedisOptions {
     }
 }
 
-/// A Redis server of this process alone, on a free port of 127.0.0.1, with its data in a temporary folder.
+/// A private Redis server of this process, on a free port of 127.0.0.1, with its data in a temporary folder.
 ///
-/// It dies with this process, however that ends. It can be killed, paused and restarted as any [`Server`].
+/// It ends with this process, however the process ends. It can be killed, paused and restarted like any [`Server`].
 #[derive(Debug)]
 pub struct RedisServer {
     server: Server,
@@ -159,7 +159,7 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// [`ServerError::NotInstalled`] when there is no `redis-server`, else what kept it from starting.
+    /// [`ServerError::NotInstalled`] if there is no `redis-server`; otherwise the reason why it did not start.
     pub fn start(options: RedisOptions) -> Result<Self, ServerError> {
         let program = find::redis_server()?;
         let options = options.certified()?;
@@ -184,14 +184,14 @@ impl RedisServer {
         })
     }
 
-    /// The URL, with the password and the path of the authority: `redis://127.0.0.1:PORT/`.
+    /// Returns the URL, with the password and the path of the authority: `redis://127.0.0.1:PORT/`.
     pub fn url(&self) -> String {
         let host = format!("127.0.0.1:{}", self.port());
         let parameters: Vec<_> = self.trust().into_iter().collect();
         self.url_of("", &host, "", &parameters)
     }
 
-    /// A URL of hosts with the password, TLS and the authority of this server.
+    /// Returns a URL of hosts with the password, TLS and the authority of this server.
     pub(super) fn url_of(&self, kind: &str, hosts: &str, path: &str, parameters: &[String]) -> String {
         let scheme = if self.options.tls { "rediss" } else { "redis" };
         let query = if parameters.is_empty() { String::new() } else { format!("?{}", parameters.join("&")) };
@@ -200,36 +200,36 @@ impl RedisServer {
         format!("{scheme}{kind}://{userinfo}{hosts}/{path}{query}")
     }
 
-    /// The URL parameter that names the authority.
+    /// Returns the URL parameter with the authority.
     pub(super) fn trust(&self) -> Option<String> {
         self.ca().map(|ca| format!("ca={}", url_escaped(&ca.to_string_lossy())))
     }
 
-    /// The certificate of the authority that signed the server's, where the port speaks TLS.
+    /// Returns the certificate of the authority that signed the server's, if the port uses TLS.
     pub fn ca(&self) -> Option<PathBuf> {
         self.options.tls.then(|| self.dir().join(CA))
     }
 
-    /// Sends a command and returns the answer as it is on the wire, like `+PONG`. Takes at most 2 s.
+    /// Sends a command and returns the raw reply, like `+PONG`. Takes at most 2 s.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Io`] when the server does not answer.
+    /// [`ServerError::Io`] if the server does not answer.
     pub fn command(&self, words: &[&str]) -> Result<String, ServerError> {
         let endpoint = endpoint(&self.options, self.port(), self.dir());
         ask(&endpoint, self.options.secret(), &[words]).map_err(ServerError::io("ask the server"))
     }
 
-    /// Whether some replica has said that it has all that was written here, which it does once a second. Before anything
-    /// was written, nothing is known.
+    /// Returns whether a replica has confirmed all writes of this server. A replica confirms once a second, and not
+    /// before the first write.
     pub fn is_followed(&self) -> bool {
         let info = self.command(&["INFO", "replication"]).unwrap_or_default();
         let offset = info.lines().find_map(|line| line.trim_end().strip_prefix("master_repl_offset:"));
         offset.is_some_and(|offset| offset != "0" && info.contains(&format!(",offset={offset},")))
     }
 
-    /// Writes to a server that is still empty and waits until a replica has it: only then is everything sent there at
-    /// once.
+    /// Writes to a server that is still empty, and waits until a replica has the write: only from then on are writes
+    /// sent to it at once.
     pub(super) fn await_replica(&self) -> Result<(), ServerError> {
         self.command(&["FLUSHALL"])?;
         let followed = wait_until(launch::READY_LIMIT, || self.is_followed().then_some(()));
@@ -237,7 +237,7 @@ impl RedisServer {
     }
 }
 
-/// Where a plain client gets in.
+/// Returns the endpoint for a client without TLS.
 fn endpoint(options: &RedisOptions, port: u16, folder: &Path) -> RedisEndpoint {
     if options.tls { RedisEndpoint::Socket(folder.join(SOCKET)) } else { RedisEndpoint::Port(port) }
 }

@@ -1,4 +1,4 @@
-//! What an operator can do to the clients of a Redis.
+//! An operator's actions on the clients of a Redis.
 
 use std::io;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use super::error::ServerError;
 use super::redis::RedisServer;
 
 impl RedisServer {
-    /// Closes the connections of all normal clients (`CLIENT KILL TYPE normal`): not those of replicas and subscribers.
-    /// Returns how many there were.
+    /// Closes the connections of all normal clients (`CLIENT KILL TYPE normal`), but not of replicas and subscribers.
+    /// Returns how many connections there were.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Io`] when the server does not answer within 2 s.
+    /// [`ServerError::Io`] if the server does not answer within 2 s.
     pub fn kill_clients(&self) -> Result<u64, ServerError> {
         count(&self.command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])?)
     }
 
-    /// Closes the connections of clients that call themselves this (`CLIENT SETNAME`). Returns how many there were.
+    /// Closes the connections of clients with this name (`CLIENT SETNAME`). Returns how many connections there were.
     ///
     /// # Errors
     ///
@@ -31,8 +31,8 @@ impl RedisServer {
         Ok(killed)
     }
 
-    /// Answers no client for so long, in whole milliseconds (`CLIENT PAUSE`), not even who asks to end it: connections
-    /// stay open, and what they send is done afterwards.
+    /// Answers no client for `time`, in whole milliseconds (`CLIENT PAUSE`), not even a client that asks to end the
+    /// pause. Connections stay open, and their requests are executed afterwards.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl RedisServer {
     }
 }
 
-/// The ids of clients with this name in the answer to `CLIENT LIST`.
+/// Returns the ids of clients with this name in the reply to `CLIENT LIST`.
 fn ids_of<'a>(list: &'a str, name: &str) -> Vec<&'a str> {
     let name = format!("name={name}");
     let lines = list.lines().filter(|line| line.split(' ').any(|field| field == name));

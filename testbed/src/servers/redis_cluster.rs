@@ -10,13 +10,12 @@ use super::wait::wait_until;
 const PROGRAM: &str = "redis-server";
 const PRIMARIES: usize = 3;
 const SLOTS: usize = 16_384;
-/// Keys moved by one `MIGRATE`.
+/// Number of keys moved by one `MIGRATE`.
 const BATCH: &str = "100";
 
-/// A cluster of three primaries with a replica each, of this process alone, on 127.0.0.1.
+/// A private cluster of this process, on 127.0.0.1: three primaries with a replica each.
 ///
-/// A node that does not answer for 5 s is taken for failed, unless the options say otherwise with another
-/// `cluster-node-timeout`.
+/// A node that does not answer for 5 s counts as failed, unless the options set another `cluster-node-timeout`.
 #[derive(Debug)]
 pub struct RedisCluster {
     /// At first, the replica of node `i` is node `i + 3`.
@@ -25,7 +24,7 @@ pub struct RedisCluster {
 }
 
 impl RedisCluster {
-    /// Starts the servers, makes a cluster of them and waits until all slots are served and all replicas are in step.
+    /// Starts the servers, joins them to a cluster, and waits until all slots are served and all replicas are in sync.
     ///
     /// # Errors
     ///
@@ -34,7 +33,7 @@ impl RedisCluster {
         let node = RedisOptions::default()
             .config("cluster-enabled yes")
             .config("cluster-node-timeout 5000")
-            // A failover takes place however old the replica's data is, and replicas stay where they are.
+            // A failover happens however old the replica's data is, and replicas keep their primaries.
             .config("cluster-replica-validity-factor 0")
             .config("cluster-allow-replica-migration no");
         let node = options.certified()?.over(node);
@@ -49,28 +48,28 @@ impl RedisCluster {
         Ok(cluster)
     }
 
-    /// The nodes.
+    /// Returns the nodes.
     pub fn nodes(&self) -> &[RedisServer] {
         &self.nodes
     }
 
-    /// The URL, with all nodes: `redis+cluster://127.0.0.1:PORT,127.0.0.1:PORT…/`.
+    /// Returns the URL, with all nodes: `redis+cluster://127.0.0.1:PORT,127.0.0.1:PORT…/`.
     pub fn url(&self) -> String {
         let hosts: Vec<_> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
         let parameters: Vec<_> = self.nodes[0].trust().into_iter().collect();
         self.nodes[0].url_of("+cluster", &hosts.join(","), "", &parameters)
     }
 
-    /// The node that holds a slot, as itself and the others see it.
+    /// Returns the node that owns a slot, in its own view and in that of the other nodes.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Silent`] if no living node does within a time that is long enough for a failover.
+    /// [`ServerError::Silent`] if no live node owns it within a time that is long enough for a failover.
     pub fn owner(&self, slot: u16) -> Result<usize, ServerError> {
         self.wait(|| (0..self.nodes.len()).find(|&node| self.holds(node, slot)))
     }
 
-    /// The replica of a node, as that one sees it.
+    /// Returns the replica of a node, in the node's own view.
     pub fn replica(&self, primary: usize) -> Option<usize> {
         let view = self.view(primary);
         let line = view.lines().find(|line| {
@@ -85,7 +84,7 @@ impl RedisCluster {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Io`] when a node does not answer.
+    /// [`ServerError::Io`] if a node does not answer.
     pub fn move_slot(&self, slot: u16, to: usize) -> Result<(), ServerError> {
         let from = self.owner(slot)?;
         let number = slot.to_string();
@@ -105,13 +104,13 @@ impl RedisCluster {
             migrate.extend(keys);
             self.nodes[from].command(&migrate)?;
         }
-        // The new owner first, so that nobody is sent to a node which does not know yet.
+        // The new owner first, so that no client is redirected to a node that does not know about the slot yet.
         set(to, "NODE", to)?;
         set(from, "NODE", to)?;
         self.wait(|| self.holds(to, slot).then_some(()))
     }
 
-    /// Waits until all slots are served, by nodes that know each other, and all replicas that live are in step.
+    /// Waits until all slots are served by nodes that know each other, and all live replicas are in sync.
     ///
     /// # Errors
     ///
@@ -146,7 +145,7 @@ impl RedisCluster {
         Ok(())
     }
 
-    /// What a node says about all; nothing if it does not answer.
+    /// Returns a node's view of the cluster; empty if it does not answer.
     fn view(&self, node: usize) -> String {
         let node = &self.nodes[node];
         node.pid().and_then(|_| node.command(&["CLUSTER", "NODES"]).ok()).unwrap_or_default()
@@ -168,7 +167,7 @@ impl RedisCluster {
     }
 }
 
-/// Starts servers side by side.
+/// Starts servers concurrently.
 pub(super) fn start_all(count: usize, options: &RedisOptions) -> Result<Vec<RedisServer>, ServerError> {
     thread::scope(|scope| {
         let starting: Vec<_> =
@@ -185,7 +184,7 @@ fn is_ready(node: &RedisServer) -> bool {
     let in_step = if replication.contains("role:slave") {
         replication.contains("master_link_status:up")
     } else {
-        // A primary that lost its replica serves, too.
+        // A primary that lost its replica serves requests, too.
         !replication.contains("state=wait_bgsave") && !replication.contains("state=send_bulk")
     };
     cluster.contains("cluster_state:ok")
@@ -194,7 +193,7 @@ fn is_ready(node: &RedisServer) -> bool {
         && in_step
 }
 
-/// The text of a bulk string.
+/// Returns the text of a bulk string.
 fn body(answer: &str) -> String {
     answer.lines().nth(1).unwrap_or_default().to_owned()
 }

@@ -1,4 +1,4 @@
-//! A private Redis under the watch of sentinels.
+//! A private Redis with sentinels.
 
 use super::error::ServerError;
 use super::launch::READY_LIMIT;
@@ -8,12 +8,12 @@ use super::redis_wire::{quoted, url_escaped};
 use super::wait::wait_until;
 
 const SENTINELS: usize = 3;
-/// The name the sentinels know the service by.
+/// The sentinels' name of the service.
 const SERVICE: &str = "test";
 
-/// A primary, a replica and three sentinels with a quorum of two, of this process alone, on 127.0.0.1.
+/// A private primary, a replica and three sentinels with a quorum of two, on 127.0.0.1.
 ///
-/// A primary that does not answer for a second is taken for failed.
+/// A primary that does not answer for a second counts as failed.
 #[derive(Debug)]
 pub struct RedisSentinel {
     servers: [RedisServer; 2],
@@ -22,13 +22,13 @@ pub struct RedisSentinel {
 }
 
 impl RedisSentinel {
-    /// Starts all of them and waits until the replica is in step and the sentinels know it and each other.
+    /// Starts all servers, and waits until the replica is in sync and the sentinels know it and each other.
     ///
-    /// A password of the options is that of the servers and of the sentinels.
+    /// A password in the options applies to the servers and to the sentinels.
     ///
     /// # Errors
     ///
-    /// As [`RedisServer::start`]; [`ServerError::Silent`] if they do not come together.
+    /// As [`RedisServer::start`]; [`ServerError::Silent`] if they do not find each other.
     pub fn start(options: RedisOptions) -> Result<Self, ServerError> {
         let options = options.certified()?;
         let primary = RedisServer::start(options.clone())?;
@@ -54,17 +54,17 @@ impl RedisSentinel {
         Ok(all)
     }
 
-    /// The servers; at first, the first one is the primary.
+    /// Returns the servers; at first, the first one is the primary.
     pub fn servers(&self) -> &[RedisServer] {
         &self.servers
     }
 
-    /// The sentinels.
+    /// Returns the sentinels.
     pub fn sentinels(&self) -> &[RedisServer] {
         &self.sentinels
     }
 
-    /// The URL, with all sentinels: `redis+sentinel://127.0.0.1:PORT,127.0.0.1:PORT…/test`.
+    /// Returns the URL, with all sentinels: `redis+sentinel://127.0.0.1:PORT,127.0.0.1:PORT…/test`.
     pub fn url(&self) -> String {
         let hosts: Vec<_> = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port())).collect();
         let mut parameters: Vec<_> = self.servers[0].trust().into_iter().collect();
@@ -72,7 +72,7 @@ impl RedisSentinel {
         self.servers[0].url_of("+sentinel", &hosts.join(","), SERVICE, &parameters)
     }
 
-    /// The server that a majority of the sentinels announces.
+    /// Returns the server that a majority of the sentinels announces as the primary.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl RedisSentinel {
         })
     }
 
-    /// Lets a sentinel promote the replica although the primary is well.
+    /// Makes a sentinel promote the replica although the primary works.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The little of the Redis protocol that starting servers takes.
+//! The part of the Redis protocol that starting servers needs.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
@@ -7,15 +7,19 @@ use std::path::PathBuf;
 
 use super::launch::ANSWER_LIMIT;
 
-/// Where a client gets in.
+/// The endpoint of a client.
 #[derive(Debug)]
 pub(super) enum RedisEndpoint {
     Port(u16),
     Socket(PathBuf),
 }
 
-/// Sends commands and returns their answers as they are on the wire, without that of the login.
-pub(super) fn ask(endpoint: &RedisEndpoint, password: Option<&str>, commands: &[&[&str]]) -> io::Result<String> {
+/// Sends commands and returns their raw replies, without the reply to the login.
+pub(super) fn ask(
+    endpoint: &RedisEndpoint,
+    password: Option<&str>,
+    commands: &[&[&str]],
+) -> io::Result<String> {
     let mut request = Vec::new();
     if let Some(password) = password {
         request.extend(encoded(&["AUTH", password]));
@@ -27,7 +31,8 @@ pub(super) fn ask(endpoint: &RedisEndpoint, password: Option<&str>, commands: &[
             let stream = TcpStream::connect_timeout(&address, ANSWER_LIMIT)?;
             stream.set_read_timeout(Some(ANSWER_LIMIT))?;
             (&stream).write_all(&request)?;
-            // The end of the requests, after whose answers the server closes: not every version's sentinel knows `QUIT`.
+            // Ends the requests, so that the server closes after its replies: not every version's sentinel knows
+            // `QUIT`.
             stream.shutdown(Shutdown::Write)?;
             read_all(stream)?
         }
@@ -43,7 +48,7 @@ pub(super) fn ask(endpoint: &RedisEndpoint, password: Option<&str>, commands: &[
     Ok(login.unwrap_or(&answer).to_owned())
 }
 
-/// Whether the process with this id answers at the endpoint.
+/// Returns whether the process with this id answers at the endpoint.
 pub(super) fn says_its_pid(endpoint: &RedisEndpoint, password: Option<&str>, pid: u32) -> io::Result<bool> {
     let answer = ask(endpoint, password, &[&["PING"], &["INFO", "server"]])?;
     Ok(answer.contains("+PONG\r\n") && answer.contains(&format!("process_id:{pid}\r\n")))
@@ -61,12 +66,12 @@ fn encoded(words: &[&str]) -> Vec<u8> {
     format!("*{count}\r\n{words}").into_bytes()
 }
 
-/// A value in `redis.conf`.
+/// Quotes a value for `redis.conf`.
 pub(super) fn quoted(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// A password or a path in a URL.
+/// Escapes a password or a path for a URL.
 pub(super) fn url_escaped(value: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let escape = |byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };

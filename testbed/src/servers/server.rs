@@ -1,4 +1,4 @@
-//! What every server can do, whatever it serves.
+//! The common interface of all test servers.
 
 use std::fmt;
 use std::io;
@@ -8,11 +8,11 @@ use super::error::ServerError;
 use super::launch;
 use super::supervisor::Supervisor;
 
-/// Whether the process with this id answers on our port, which another server may hold, if it was faster.
+/// Returns whether the process with this id answers on our port; another server may have taken the port first.
 type Probe = Box<dyn Fn(u32) -> io::Result<bool> + Send + Sync>;
 
-/// A running server of this process alone: what [`RedisServer`](super::RedisServer) and
-/// [`PostgresServer`](super::PostgresServer) have in common.
+/// A running private server of this process: the common part of [`RedisServer`](super::RedisServer) and
+/// [`PostgresServer`](super::PostgresServer).
 ///
 /// # Drop
 ///
@@ -25,7 +25,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts it and waits until it answers.
+    /// Starts the server, and waits until it answers.
     pub(super) fn start(
         program: &'static str,
         supervisor: Supervisor,
@@ -37,22 +37,22 @@ impl Server {
         Ok(server)
     }
 
-    /// The port on 127.0.0.1; a restart keeps it.
+    /// Returns the port on 127.0.0.1; a restart keeps it.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The server's (main) process id; `None` after [`kill`](Self::kill). A restart changes it.
+    /// Returns the server's (main) process id; `None` after [`kill`](Self::kill). A restart changes it.
     pub fn pid(&self) -> Option<u32> {
         self.supervisor.pid()
     }
 
-    /// The folder with its data, its configuration and its `server.log`.
+    /// Returns the folder with its data, its configuration and its `server.log`.
     pub fn dir(&self) -> &Path {
         self.supervisor.folder()
     }
 
-    /// Whether it lets a client log in and answers now. Takes at most 2 s a message.
+    /// Returns whether a client can log in and gets answers now. Takes at most 2 s a message.
     pub fn answers(&self) -> bool {
         self.pid().is_some_and(|pid| (self.probe)(pid).unwrap_or(false))
     }
@@ -61,34 +61,34 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Io`] when the supervising shell is gone.
+    /// [`ServerError::Io`] if the supervising shell is gone.
     pub fn kill(&self) -> Result<(), ServerError> {
         self.supervisor.kill()
     }
 
-    /// Stops the server and all its processes where they are (`SIGSTOP`): connections stay open, nothing is answered.
+    /// Pauses the server and all its processes (`SIGSTOP`): connections stay open, and no request is answered.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Io`] when the supervising shell is gone.
+    /// [`ServerError::Io`] if the supervising shell is gone.
     pub fn pause(&self) -> Result<(), ServerError> {
         self.supervisor.pause()
     }
 
-    /// Lets a paused server go on (`SIGCONT`).
+    /// Resumes a paused server (`SIGCONT`).
     ///
     /// # Errors
     ///
-    /// [`ServerError::Io`] when the supervising shell is gone.
+    /// [`ServerError::Io`] if the supervising shell is gone.
     pub fn resume(&self) -> Result<(), ServerError> {
         self.supervisor.resume()
     }
 
-    /// Kills the server if it runs, and starts it again on the same port and data; returns when it answers.
+    /// Kills the server if it runs, and restarts it on the same port and data; returns when it answers.
     ///
     /// # Errors
     ///
-    /// What kept it from starting.
+    /// The reason why it did not start.
     pub fn restart(&self) -> Result<(), ServerError> {
         launch::start(self.program, &self.supervisor, |pid| (self.probe)(pid))
     }

@@ -17,17 +17,17 @@ pub const POSTGRES_URL_VARIABLE: &str = "STANCHION_TEST_POSTGRES_URL";
 static REDIS: Mutex<Option<SharedServer>> = Mutex::new(None);
 static POSTGRES: Mutex<Option<SharedServer>> = Mutex::new(None);
 
-/// A server that others use at the same time.
+/// A server that other tests use at the same time.
 ///
-/// Tests keep to a namespace of their own, made at random, and do it no harm: no `FLUSHALL`, no kill, no change of
-/// settings. A test that must do harm starts a [`RedisServer`] or a [`PostgresServer`] for itself.
+/// Each test uses its own random namespace, and must not harm the server: no `FLUSHALL`, no kill, no change of
+/// settings. A test that harms a server starts its own [`RedisServer`] or [`PostgresServer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedServer {
     url: &'static str,
     origin: Origin,
 }
 
-/// Where a shared server comes from.
+/// The origin of a shared server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
     Environment,
@@ -37,29 +37,31 @@ enum Origin {
 }
 
 impl SharedServer {
-    /// The URL; it may contain a password.
+    /// Returns the URL; it may contain a password.
     pub fn url(self) -> &'static str {
         self.url
     }
 
-    /// Whether it comes from the environment, so that data of others may be on it and nobody cleans up.
+    /// Returns whether it comes from the environment: it may have data of other users, and nothing removes the tests'
+    /// data.
     pub fn is_external(self) -> bool {
         self.origin == Origin::Environment
     }
 
-    /// Whether it was started in a container.
+    /// Returns whether it was started in a container.
     #[cfg(feature = "containers")]
     pub fn is_in_container(self) -> bool {
         self.origin == Origin::Container
     }
 }
 
-/// The shared Redis: that of `STANCHION_TEST_REDIS_URL`, else a private one, started at the first call: with the feature
-/// `containers` one in a container if that can be had, otherwise one of this machine.
+/// Returns the shared Redis: the server in `STANCHION_TEST_REDIS_URL`, or else a private one that is started at the
+/// first call. With the feature `containers`, the private one runs in a container if possible, otherwise on this
+/// machine.
 ///
 /// # Errors
 ///
-/// What kept the private one from starting; the next call tries again.
+/// The reason why the private one did not start; the next call tries again.
 pub fn redis() -> Result<SharedServer, ServerError> {
     shared(&REDIS, REDIS_URL_VARIABLE, || {
         #[cfg(feature = "containers")]
@@ -71,26 +73,27 @@ pub fn redis() -> Result<SharedServer, ServerError> {
     })
 }
 
-/// The shared Postgres: that of `STANCHION_TEST_POSTGRES_URL`, else a private one, started at the first call: with the
-/// feature `containers` one in a container if that can be had, otherwise one of this machine.
+/// Returns the shared Postgres: the server in `STANCHION_TEST_POSTGRES_URL`, or else a private one that is started at
+/// the first call. With the feature `containers`, the private one runs in a container if possible, otherwise on this
+/// machine.
 ///
 /// # Errors
 ///
-/// What kept the private one from starting; the next call tries again.
+/// The reason why the private one did not start; the next call tries again.
 pub fn postgres() -> Result<SharedServer, ServerError> {
     shared(&POSTGRES, POSTGRES_URL_VARIABLE, || {
         #[cfg(feature = "containers")]
         if let Some(shared) = contained("Postgres", Container::postgres()) {
             return Ok(shared);
         }
-        // Every store object of every test that runs at the same time has connections of its own.
+        // Each store object of each concurrent test has its own connections.
         let options = PostgresOptions::default().setting("max_connections", "400");
         let server = PostgresServer::start(options)?;
         Ok(leaked(server.url(), server, Origin::Machine))
     })
 }
 
-/// The container, if there is one; otherwise says why the machine's own server has to do.
+/// Returns the container's server, if there is one; otherwise prints why the machine's own server is used.
 #[cfg(feature = "containers")]
 fn contained(server: &str, container: Result<Container, ServerError>) -> Option<SharedServer> {
     match container {
@@ -103,7 +106,7 @@ fn contained(server: &str, container: Result<Container, ServerError>) -> Option<
     }
 }
 
-/// Nobody owns the server: whoever watches over it ends it with the process.
+/// Leaks the server: its supervisor ends it with the process.
 fn leaked<S>(url: String, server: S, origin: Origin) -> SharedServer {
     Box::leak(Box::new(server));
     SharedServer { url: url.leak(), origin }

@@ -1,4 +1,4 @@
-//! The shell that stands between a test process and its server, so that the server dies with the process.
+//! The shell between a test process and its server: it ends the server with the process.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -16,7 +16,7 @@ use super::error::ServerError;
 const SCRIPT: &str = include_str!("supervisor.sh");
 const LOG_LINES: usize = 6;
 
-/// One server, its folder and the shell that watches over both.
+/// One server, its folder, and the shell that supervises both.
 ///
 /// The shell reads a pipe whose other end only this process holds. The kernel closes that end however the process
 /// ends, and the shell then kills the server and removes the folder. A thread of this process could not do it, and
@@ -37,7 +37,7 @@ struct State {
 }
 
 impl Supervisor {
-    /// Takes charge of `folder`. `command` is what [`start`](Self::start) runs, as `account` or as the caller.
+    /// Creates a supervisor of `folder`. [`start`](Self::start) runs `command`, as `account` or as the caller.
     pub(crate) fn new(
         folder: TempDir,
         account: Option<Account>,
@@ -49,7 +49,7 @@ impl Supervisor {
             .args(command)
             .current_dir(folder.path())
             .env("LC_ALL", "C")
-            // A Ctrl-C in the terminal is for the test process; the shell acts when that one has ended.
+            // A Ctrl-C in the terminal is for the test process; the shell acts when the process has ended.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -69,12 +69,12 @@ impl Supervisor {
         self.folder.path()
     }
 
-    /// The server's process id; `None` before the first start and after a kill.
+    /// Returns the server's process id; `None` before the first start and after a kill.
     pub(super) fn pid(&self) -> Option<u32> {
         self.state().pid
     }
 
-    /// Starts the server, after having killed one that still runs.
+    /// Starts the server. Kills it first if it still runs.
     pub(super) fn start(&self) -> Result<u32, ServerError> {
         self.kill()?;
         let mut state = self.state();
@@ -94,17 +94,17 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Stops the server and its child processes where they are.
+    /// Pauses the server and its child processes.
     pub(super) fn pause(&self) -> Result<(), ServerError> {
         self.state().order("pause").map(drop).map_err(ServerError::io("pause the server"))
     }
 
-    /// Lets a paused server go on.
+    /// Resumes a paused server.
     pub(super) fn resume(&self) -> Result<(), ServerError> {
         self.state().order("resume").map(drop).map_err(ServerError::io("resume the server"))
     }
 
-    /// The last lines the server has logged, as one line.
+    /// Returns the last lines of the server's log, as one line.
     pub(super) fn log(&self) -> String {
         let text = fs::read(self.folder().join("server.log")).unwrap_or_default();
         last_lines(&String::from_utf8_lossy(&text))
@@ -134,7 +134,7 @@ impl Drop for Supervisor {
     }
 }
 
-/// The last lines of a program's output in one, for an error message.
+/// Joins the last lines of a program's output into one, for an error message.
 pub(crate) fn last_lines(text: &str) -> String {
     let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(LOG_LINES)..].join(" | ")

@@ -1,8 +1,8 @@
-# Runs one server for a test process, and lets it outlive neither that process nor a failed test.
+# Runs one server for a test process, and ends it with that process, also if a test failed.
 #
 # Arguments: the server's folder, then its command line.
-# Orders: one per line on standard input, each answered by one line: start (answers the pid), kill, pause, resume.
-# The end of standard input is the end of the test process, however it died: the server is killed, the folder removed.
+# Commands: one per line on standard input, each answered by one line: start (answers the pid), kill, pause, resume.
+# Standard input ends with the test process, however it ends: then the server is killed and the folder removed.
 
 # Ignored, so that a dying terminal or a closed pipe cannot prevent the clean-up.
 trap '' HUP INT QUIT TERM PIPE
@@ -10,7 +10,7 @@ folder=$1
 shift
 server=
 
-# Only a child of this shell is the server: its pid may belong to somebody else after it died.
+# Checks that the server is a child of this shell: after its death, the pid may belong to another process.
 running() {
     [ -n "$server" ] && grep -qs "^PPid:[[:space:]]*$$\$" "/proc/$server/status"
 }
@@ -21,8 +21,8 @@ children() {
     done
 }
 
-# Stops the server; returns when it has stopped, which is a moment after the signal was sent. When the test process ends,
-# the kernel continues what is stopped in the groups that it leaves orphaned, so one signal may not be enough.
+# Stops the server; returns when it has stopped, which is a moment after the signal. When the test process ends, the
+# kernel continues stopped processes in groups that become orphaned, so one signal may not be enough.
 stop() {
     until grep -qs '^State:[[:space:]]*[TtZX]' "/proc/$server/status"; do
         running || return
@@ -30,7 +30,7 @@ stop() {
     done
 }
 
-# Postgres is one process per connection, each in a session of its own, so there is no group to signal. The server is
+# Postgres has one process per connection, each in its own session, so there is no group to signal. The server is
 # stopped first: a stopped parent forks no child that the list would miss.
 signal() {
     running && stop || return

@@ -10,12 +10,12 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use super::account::Account;
 use super::error::ServerError;
 
-/// The files in the server's folder.
+/// The names of the files in the server's folder.
 pub(super) const CA: &str = "ca.pem";
 pub(super) const CERTIFICATE: &str = "server.pem";
 pub(super) const KEY: &str = "server.key";
 
-/// What is written for servers with TLS. Those that talk to each other have the same.
+/// The TLS files of a server. Servers that talk to each other have the same files.
 #[derive(Clone, Debug)]
 pub(super) struct Certificates {
     ca: String,
@@ -24,12 +24,12 @@ pub(super) struct Certificates {
 }
 
 impl Certificates {
-    /// Makes an authority and a certificate signed by it.
+    /// Creates an authority, and a certificate that it signs.
     pub(super) fn new() -> Result<Self, ServerError> {
         Self::make().map_err(|error| ServerError::io("make a certificate")(io::Error::other(error)))
     }
 
-    /// Writes them into a server's folder.
+    /// Writes the files into a server's folder.
     pub(super) fn write(&self, folder: &Path) -> Result<(), ServerError> {
         for (file, text) in [(CA, &self.ca), (CERTIFICATE, &self.certificate), (KEY, &self.key)] {
             fs::write(folder.join(file), text).map_err(ServerError::io("write a certificate"))?;
@@ -37,7 +37,7 @@ impl Certificates {
         Ok(())
     }
 
-    /// As [`write`](Self::write), with a key that nobody but this account can read, as Postgres demands.
+    /// Does the same as [`write`](Self::write), with a key that only this account can read, as Postgres demands.
     pub(super) fn write_for(&self, account: Option<Account>, folder: &Path) -> Result<(), ServerError> {
         self.write(folder)?;
         let key = folder.join(KEY);

@@ -1,13 +1,13 @@
-//! Waiting for something outside this process.
+//! Waits for events outside this process.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Asks `probe` again and again until it has an answer, for at most `limit`; `None` when it had none by then.
+/// Calls `probe` again and again until it returns a value, for at most `limit`; returns `None` after that.
 ///
-/// It blocks its thread, and the last question may be asked up to 50 ms after `limit`.
+/// Blocks the thread. The last call may come up to 50 ms after `limit`.
 #[expect(
     clippy::disallowed_methods,
     reason = "test servers are other processes: there is nothing else to wait on"

@@ -1,4 +1,4 @@
-//! Logins that are slow, and servers that accept and are silent, in front of both stores.
+//! Slow logins, and servers that accept connections and stay silent, for both stores.
 
 use std::time::Duration;
 

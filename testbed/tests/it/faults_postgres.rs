@@ -1,5 +1,4 @@
-//! The proxy keeps its promises in front of a Postgres: it groups messages into requests, loses what it is told to
-//! lose, and nothing else.
+//! The proxy in front of a Postgres: it groups messages into requests, loses the ordered ones, and nothing else.
 
 #![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 
@@ -14,7 +13,7 @@ use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
 const DELAY: Duration = Duration::from_millis(400);
 
-/// One for all: starting it is most of a test's time.
+/// One server for all tests: starting it takes most of a test's time.
 static SERVER: LazyLock<PostgresServer> =
     LazyLock::new(|| PostgresServer::start(PostgresOptions::default()).unwrap());
 static FIXTURES: AtomicU32 = AtomicU32::new(0);
@@ -23,7 +22,7 @@ struct Fixture {
     server: &'static PostgresServer,
     proxy: Proxy,
     start: Mark,
-    /// What counts there.
+    /// The statement that increments the table's value.
     count: String,
     table: String,
 }
@@ -41,7 +40,7 @@ impl Fixture {
         Session::to(self.proxy.port(), "test")
     }
 
-    /// What the server has counted, asked past the proxy.
+    /// Returns the server's count, asked without the proxy.
     fn value(&self) -> String {
         self.server.sql(&format!("SELECT value FROM {}", self.table)).unwrap()
     }
@@ -64,7 +63,7 @@ fn messages_are_grouped_into_requests() {
     let fixture = Fixture::new();
     let mut session = fixture.session();
     assert_eq!(session.ask(&fixture.count).unwrap(), "1");
-    // Pipelined: with the text, by the name, and by the simple protocol.
+    // Pipelined: with the statement's text, by its name, and by the simple protocol.
     session.send_extended(Some(&fixture.count));
     session.send_extended(None);
     session.send("SELECT 7");
@@ -75,7 +74,8 @@ fn messages_are_grouped_into_requests() {
     assert_eq!(session.until_ready().unwrap(), "EZ");
     assert_eq!(fixture.names(), ["STARTUP", "UPDATE", "UPDATE", "UPDATE", "SELECT", "SELECT", "SELECT"]);
     assert_eq!((fixture.proxy.requests(), fixture.proxy.replies()), (7, 7));
-    let prepared = fixture.proxy.requests_matching(fixture.start, |request| request.text.starts_with("UPDATE"));
+    let prepared =
+        fixture.proxy.requests_matching(fixture.start, |request| request.text.starts_with("UPDATE"));
     assert_eq!(prepared.len(), 3, "{}", fixture.proxy.report());
 }
 
@@ -245,7 +245,7 @@ fn notifications_are_swallowed_and_nothing_else() {
     notify();
     session.0.expect_silence();
     assert_eq!(session.ask("SELECT 1").unwrap(), "1");
-    // Its own, in the middle of a reply.
+    // A notification by the session itself, in the middle of a reply.
     session.send("NOTIFY box, 'own'");
     assert_eq!(session.until_ready().unwrap(), "CZ");
     session.send("DO $$ BEGIN RAISE NOTICE 'heard'; END $$");

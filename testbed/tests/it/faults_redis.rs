@@ -1,4 +1,4 @@
-//! The proxy keeps its promises in front of a Redis: it counts, loses what it is told to lose, and nothing else.
+//! The proxy in front of a Redis: it counts, loses the ordered requests and replies, and nothing else.
 
 #![expect(
     clippy::disallowed_methods,
@@ -31,13 +31,13 @@ impl Fixture {
         Client::to(self.proxy.port())
     }
 
-    /// What the server has under `key`, asked past the proxy.
+    /// Returns the server's value of `key`, asked without the proxy.
     fn value(&self, key: &str) -> String {
         self.server.command(&["GET", key]).unwrap()
     }
 }
 
-/// Takes the time of something.
+/// Measures the time of an action.
 #[expect(clippy::disallowed_methods, reason = "a stopwatch")]
 fn timed(action: impl FnOnce()) -> Duration {
     let start = std::time::Instant::now();
@@ -56,14 +56,15 @@ fn pipelined_requests_are_counted_and_logged() {
     first.send(incr(3) + "PING\r\n" + &command(&["SET", "key", "value"]));
     first.expect(":1\r\n:2\r\n:3\r\n+PONG\r\n+OK\r\n");
     let mark = fixture.proxy.mark();
-    // A command in pieces is one.
+    // A command in several pieces is one request.
     let (head, tail) = ("*2\r\n$3\r\nGE", "T\r\n$3\r\nkey\r\n");
     second.send(head);
     second.expect_silence();
     assert_eq!(fixture.proxy.requests_since(mark), 0);
     second.send(tail);
     second.expect("$5\r\nvalue\r\n");
-    assert_eq!((fixture.proxy.requests(), fixture.proxy.replies(), fixture.proxy.requests_since(mark)), (6, 6, 1));
+    let proxy = &fixture.proxy;
+    assert_eq!((proxy.requests(), proxy.replies(), proxy.requests_since(mark)), (6, 6, 1));
     let counts: Vec<_> =
         fixture.proxy.connections().iter().map(|c| (c.connection, c.requests, c.replies)).collect();
     assert_eq!(counts, [(1, 5, 5), (2, 1, 1)]);
@@ -89,7 +90,7 @@ fn the_kth_reply_is_dropped_among_pipelined_ones() {
         // The last two may end with the connection.
         let done = ["3", "4", "5"].map(bulk);
         assert!(done.contains(&fixture.value("n")), "the server has done what it did not answer");
-        // The rule was for one: a new connection works.
+        // The rule was for one request: a new connection works.
         let mut client = fixture.client();
         client.send(command(&["INCR", "m"]).repeat(5));
         client.expect(":1\r\n:2\r\n:3\r\n:4\r\n:5\r\n");
@@ -308,7 +309,7 @@ fn wake_ups_are_swallowed_and_nothing_else() {
         assert!(took >= Duration::from_millis(1_490), "it comes when the pop gives up: {took:?}");
         assert_eq!(fixture.proxy.swallowed() - before, 1);
         assert_eq!(fixture.server.command(&["LLEN", "box"]).unwrap(), ":0\r\n", "what was popped is gone");
-        // Whatever else is asked is answered, on the same connection, also a pop that finds nothing.
+        // All other requests on the same connection are answered, even a pop that finds nothing.
         client.send(incr(1) + &command(&["BLPOP", "box", "0.01"]) + "PING\r\n");
         assert!(client.read(4).unwrap().starts_with(':'));
         client.expect(nil);

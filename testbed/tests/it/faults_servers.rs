@@ -1,4 +1,4 @@
-//! Faults in servers and processes: clients thrown out, clocks that jump, workers killed and stopped.
+//! Faults in servers and processes: closed connections, clocks that jump, workers that are killed and stopped.
 
 #![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 
@@ -13,7 +13,7 @@ use stanchion_testbed::servers::{PostgresOptions, PostgresServer, RedisOptions, 
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const HOUR_MICROS: i64 = 3_600_000_000;
-/// How far two looks at clocks may be apart on a busy machine.
+/// Maximum time between two readings of clocks on a busy machine, in µs.
 const SLACK: i64 = 5_000_000;
 
 fn named(server: &RedisServer, name: &str) -> Client {
@@ -54,7 +54,7 @@ fn postgres_ends_its_sessions() {
     let [mut first, mut second, mut third] = ["a", "it's", "b"].map(|name| Session::to(server.port(), name));
     assert_eq!(server.terminate_sessions_named("it's").unwrap(), 1);
     assert!(second.0.read_to_end().contains("57P01"));
-    // A session is listed for a moment after its last word.
+    // A session is listed for a moment after its end.
     let others = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'it''s'";
     assert_eq!(wait_until(LIMIT, || (first.ask(others).unwrap() == "0").then_some(())), Some(()));
     assert_eq!(server.terminate_sessions().unwrap(), 2);
@@ -63,14 +63,14 @@ fn postgres_ends_its_sessions() {
     assert_eq!(wait_until(LIMIT, none_left), Some(()));
 }
 
-/// How many microseconds a server's clock is ahead of this machine's.
+/// Returns how many microseconds a server's clock is ahead of this machine's.
 #[expect(clippy::disallowed_methods, reason = "the wall clock is what is compared")]
 fn ahead(servers: i64) -> i64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     servers - i64::try_from(now.as_micros()).unwrap()
 }
 
-/// The same by the answer to `TIME`.
+/// Returns the same from the answer to `TIME`.
 fn time_ahead(answer: &str) -> i64 {
     let numbers: Vec<i64> = answer.lines().filter_map(|line| line.parse().ok()).collect();
     ahead(numbers[0] * 1_000_000 + numbers[1])
@@ -106,7 +106,7 @@ fn the_clock_of_redis_jumps_forward_and_back() {
     clock.back(HOUR * 2).unwrap();
     assert_eq!(clock.shift(), -HOUR_MICROS);
     assert_near(redis_ahead(&server), -HOUR_MICROS);
-    // It works on. A pop under way would wait for its hour, one that begins now does not.
+    // The server still works. A pop in progress would wait an hour longer; a new one does not.
     let mut client = Client::to(server.port());
     client.send(command(&["BLPOP", "box", "0.1"]));
     client.expect("*-1\r\n");
@@ -130,7 +130,7 @@ fn the_clock_of_postgres_jumps_forward_and_back() {
     assert_near(ahead(seconds * 1_000_000), HOUR_MICROS);
     clock.back(HOUR * 2).unwrap();
     assert_near(postgres_ahead(&server), -HOUR_MICROS);
-    // It works on: it writes, sleeps, and ends what takes too long.
+    // The server still works: it writes, sleeps, and cancels statements that take too long.
     server.sql("CREATE TABLE t AS SELECT 1 AS value FROM pg_sleep(0.01); CHECKPOINT").unwrap();
     let error = server.sql("SET statement_timeout = 100; SELECT pg_sleep(60)").unwrap_err().to_string();
     assert!(error.contains("statement timeout"), "{error}");
@@ -151,7 +151,7 @@ fn the_machines_clock_and_other_servers_are_left_alone() {
     assert_eq!((error.kind(), clock.shift()), (ErrorKind::InvalidInput, HOUR_MICROS));
 }
 
-/// A worker that says back what it is told.
+/// Starts a worker that echoes its input.
 fn cat() -> Process {
     Process::spawn(Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped())).unwrap()
 }

@@ -1,4 +1,4 @@
-//! The test servers keep their promises: they answer, survive a restart, stop and go on, and die with their process.
+//! The test servers: they answer, survive a restart, can be paused and resumed, and end with their process.
 
 #![expect(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
 
@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 const STALL: Duration = Duration::from_millis(300);
 const CHILD: &str = "STANCHION_SERVERS_TEST_CHILD";
 
-/// One line for the server, and what it says within `limit`.
+/// Sends one line to the server, and returns its reply within `limit`.
 fn redis_says(server: &RedisServer, line: &str, limit: Duration) -> io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port()))?;
     stream.set_read_timeout(Some(limit))?;
@@ -113,7 +113,7 @@ fn a_paused_server_can_be_killed_and_dropped() {
     assert!(!is_alive(pid) && !folder.exists());
 }
 
-/// As the kernel does with what is stopped in a process group, when the group's parent ends.
+/// The kernel continues stopped processes of a process group when the group's parent ends.
 #[test]
 fn a_server_that_is_continued_while_it_is_stopped_dies_all_the_same() {
     for _ in 0..5 {
@@ -157,7 +157,7 @@ fn a_cluster_serves_all_slots_and_moves_them() {
     assert_eq!(cluster.url().matches("127.0.0.1:").count(), 6);
     assert_eq!([0, 5_461, 16_383].map(|slot| cluster.owner(slot).unwrap()), [0, 1, 2]);
     assert_eq!(cluster.replica(1), Some(4));
-    // The slot of `a`.
+    // The slot of the key `a`.
     assert_eq!(cluster.owner(15_495).unwrap(), 2);
     assert_eq!(cluster.nodes()[2].command(&["SET", "a", "kept"]).unwrap(), "+OK\r\n");
     cluster.move_slot(15_495, 0).unwrap();
@@ -183,7 +183,7 @@ fn query(server: &PostgresServer, sql: &str) -> String {
     server.sql(sql).unwrap()
 }
 
-/// What `psql` says about a statement at a URL, good or bad.
+/// Returns the output or the error of `psql` for a statement at a URL.
 fn said(server: &PostgresServer, url: &str, sql: &str) -> Result<String, String> {
     let psql = Command::new(server.programs().join("psql"))
         .args(["--no-psqlrc", "--tuples-only", "--no-align", "--no-password", "--command", sql, url])
@@ -242,7 +242,7 @@ fn postgres_with_tls_answers_nobody_without() {
     assert_eq!(query(&server, "show ssl"), "on");
     let ca = std::fs::read_to_string(server.ca().unwrap()).unwrap();
     assert!(ca.starts_with("-----BEGIN CERTIFICATE-----"), "{ca}");
-    // Before version 15, libpq knows no addresses in certificates.
+    // Before version 15, libpq does not support addresses in certificates.
     let verified = server.url().replace("127.0.0.1", "localhost");
     let encrypted = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
     assert_eq!(said(&server, &verified, encrypted).as_deref(), Ok("t"));
@@ -323,7 +323,7 @@ fn the_shared_server_is_one() {
     assert!(postgres.url().starts_with("postgres"));
 }
 
-/// The child half of the test below: starts servers, says where they are, and waits to be killed.
+/// The child process of the test below: starts servers, prints their addresses, and waits to be killed.
 fn be_killed() {
     let redis = RedisServer::start(RedisOptions::default()).unwrap();
     let paused = RedisServer::start(RedisOptions::default()).unwrap();

@@ -1,4 +1,4 @@
-//! The Docker daemon: the machine's own if it answers, else one that lives as long as this command.
+//! The Docker daemon: the machine's own if it answers, or else one that runs as long as this command.
 
 use std::env;
 use std::fs;
@@ -26,20 +26,20 @@ type Failed = Box<dyn std::error::Error>;
 #[derive(Debug)]
 pub(super) struct Daemon {
     socket: PathBuf,
-    /// The shell that ends ours and clears up.
+    /// The shell that ends our own daemon and cleans up.
     shell: Option<Child>,
 }
 
-/// What came of looking for a daemon.
+/// The result of looking for a daemon.
 #[derive(Debug)]
 pub(super) enum Found {
     Daemon(Daemon),
-    /// None answers, and this process has no right to start one, for this reason.
+    /// No daemon answers, and this process has no right to start one, for this reason.
     NoRight(String),
 }
 
 impl Daemon {
-    /// The daemon of this machine, or one of our own; installs what it takes.
+    /// Finds the daemon of this machine, or starts our own. Installs missing packages.
     pub(super) fn find() -> Result<Found, Failed> {
         let socket = usual_socket();
         if answers(&socket) {
@@ -56,7 +56,7 @@ impl Daemon {
         Self::start()
     }
 
-    /// A new folder for scripts, which goes with a daemon of ours.
+    /// Creates a folder for scripts; it is removed with our own daemon.
     pub(super) fn folder(&self) -> Result<PathBuf, Failed> {
         match self.socket.parent() {
             Some(folder) if !self.is_of_others() => {
@@ -68,17 +68,17 @@ impl Daemon {
         }
     }
 
-    /// Whether it is not ours.
+    /// Returns whether the daemon is not our own.
     pub(super) fn is_of_others(&self) -> bool {
         self.shell.is_none()
     }
 
-    /// A command whose Docker daemon is this one.
+    /// Makes a command use this daemon.
     pub(super) fn with<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.env("DOCKER_HOST", format!("unix://{}", self.socket.display()))
     }
 
-    /// Its client.
+    /// Returns a command of the Docker client for this daemon.
     pub(super) fn docker(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("docker");
         self.with(command.args(arguments));
@@ -91,7 +91,7 @@ impl Daemon {
             .args(["-c", DAEMON, "daemon"])
             .arg(&folder)
             .args([FIRST, &room()])
-            // A Ctrl-C in the terminal is for this process; the shell acts when it has ended.
+            // A Ctrl-C in the terminal is for this process; the shell acts when this process has ended.
             .process_group(0)
             .stdin(Stdio::piped())
             .stderr(Stdio::piped())
@@ -125,7 +125,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Installs a package if what is in it is not here.
+/// Installs a package if it is missing.
 pub(super) fn install(package: Package) -> Result<(), Failed> {
     install::ensure_of(&[package], Permission::Install, |command| {
         println!("installing what is missing: {command}");
@@ -133,7 +133,7 @@ pub(super) fn install(package: Package) -> Result<(), Failed> {
     Ok(())
 }
 
-/// An empty folder, for scripts that remove it.
+/// Creates an empty folder for a script, which removes it.
 fn temporary_folder(name: &str) -> Result<PathBuf, Failed> {
     let output = Command::new("mktemp").args(["-d", "-t", &format!("stanchion-{name}-XXXXXX")]).output()?;
     if !output.status.success() {
@@ -142,7 +142,7 @@ fn temporary_folder(name: &str) -> Result<PathBuf, Failed> {
     Ok(String::from_utf8(output.stdout)?.trim_end().into())
 }
 
-/// How much memory files may take, as `mount` wants it; `disk` where there is little.
+/// Returns how much memory files may take, in the form for `mount`; `disk` if there is little memory.
 pub(super) fn room() -> String {
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     if available_mib(&memory) > 6_000 { "2g".to_owned() } else { "disk".to_owned() }
@@ -154,7 +154,7 @@ fn available_mib(meminfo: &str) -> u64 {
     kib.unwrap_or(0) / 1_024
 }
 
-/// The socket that clients take by themselves.
+/// Returns the default socket of clients.
 fn usual_socket() -> PathBuf {
     let named = env::var("DOCKER_HOST").ok();
     let path = named.as_deref().and_then(|host| host.strip_prefix("unix://"));
@@ -173,7 +173,7 @@ fn answers(socket: &Path) -> bool {
     ask().is_ok_and(|answer| answer.ends_with("OK"))
 }
 
-/// Tries whether a daemon could run here; the reason why not.
+/// Checks whether a daemon can run here; the error is the reason why not.
 fn right() -> Result<(), String> {
     let output = Command::new("sh").args(["-c", RIGHT, "right"]).stdin(Stdio::null()).output();
     let output = output.map_err(|error| error.to_string())?;
@@ -184,7 +184,7 @@ pub(super) fn one_line(text: &str) -> String {
     text.trim().replace('\n', "; ")
 }
 
-/// Whether the kernel, and not the daemon or an image, has refused.
+/// Returns whether the kernel refused, and not the daemon or an image.
 pub(super) fn is_about_rights(reason: &str) -> bool {
     let reason = reason.to_lowercase();
     let refusals = ["operation not permitted", "permission denied", "read-only file system"];

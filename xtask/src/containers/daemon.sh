@@ -1,8 +1,8 @@
 # Runs a Docker daemon beside any other one, and leaves nothing behind.
 #
 # Arguments: an empty folder, the script of the first process, the room in memory for files or `disk`.
-# The socket is `docker.sock` in the folder, the log `docker.log`. The end of standard input, with whoever holds its
-# other end, is the end of the daemon and of its containers.
+# The socket is `docker.sock` in the folder, the log `docker.log`. The daemon and its containers end with
+# standard input, and so with the process at the other end of that pipe.
 
 folder=$1 first=$2 room=$3
 group=stanchion-$$

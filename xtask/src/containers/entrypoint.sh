@@ -1,6 +1,6 @@
 #!/bin/sh
-# Begins a container as the official images do: each server as its own user, Postgres on a new database that everybody
-# gets into.
+# Begins a container as the official images do: each server as its own user, Postgres with a new database and
+# without passwords.
 
 set -e
 as() {

@@ -1,4 +1,4 @@
-# The first process of the daemon's namespaces: with it end all their processes and mounts, and all files in memory.
+# The first process of the daemon's namespaces: all their processes, mounts and files in memory end with it.
 #
 # Arguments: the folder, the room in memory for files or `disk`, a name for control groups.
 
@@ -6,7 +6,7 @@ set -e
 folder=$1 room=$2 group=$3
 mkdir "$folder/data"
 [ "$room" = disk ] || mount -t tmpfs -o "size=$room" stanchion "$folder/data"
-# Not the settings of the machine's own daemon.
+# Overrides the settings of the machine's own daemon.
 echo '{}' >"$folder/daemon.json"
 # A process in the background has no standard input of its own accord.
 exec 3<&0
@@ -23,5 +23,5 @@ daemon=$!
     kill -s KILL "$daemon"
 } &
 wait "$daemon" || true
-# If nobody wanted it to end, the last thing it said is why.
+# If it was not asked to end, its last log line is the reason.
 [ -e "$folder/ended" ] || tail -n 1 "$folder/docker.log" >&2

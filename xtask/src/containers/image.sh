@@ -1,7 +1,7 @@
 # Makes an image with the Redis and the Postgres of Debian's packages, and imports it.
 #
 # Arguments: an empty folder, the room in memory for files or `disk`, the script that containers begin with, the tags.
-# The packages come from where apt takes them. It is run in namespaces of its own, which end its mounts and processes.
+# The packages come from apt's sources. The script runs in its own namespaces, which end its mounts and processes.
 
 set -e
 folder=$1 room=$2 entrypoint=$3
@@ -20,8 +20,8 @@ eval "$(apt-config shell http_proxy Acquire::http::Proxy https_proxy Acquire::ht
 
 root=$folder/root
 mkdir "$root"
-# Only what every system needs is unpacked by the first. The rest runs unpacked as well: configuring it all, with the
-# services and the database that it would start, takes longer than everything else.
+# The first command unpacks only the base system. The other packages run without being configured: configuring all of
+# them, with the services and the database that this would start, takes longer than everything else.
 unpack() {
     debootstrap --foreign --variant=minbase --include=redis-server,postgresql "$VERSION_CODENAME" "$root" "$(mirror)" &&
         find "$root/var/cache/apt/archives" -name '*.deb' -print0 |
@@ -31,7 +31,7 @@ unpack >"$folder/log" 2>&1 && chroot "$root" redis-server --version >>"$folder/l
     tail -n 20 "$folder/log"
     exit 1
 }
-# Packages make these when they are configured.
+# Configuring the packages would create these.
 [ -e "$root/bin/sh" ] || ln -s dash "$root/bin/sh"
 printf '%s\n' 'root:x:0:0::/:/bin/sh' 'redis:x:101:101::/var/lib/redis:/bin/sh' \
     'postgres:x:102:102::/var/lib/postgresql:/bin/sh' >"$root/etc/passwd"

@@ -1,4 +1,4 @@
-//! The images: those that are there or can be pulled, else made of Debian's packages.
+//! The images: existing or pulled ones, or else ones made from Debian's packages.
 
 use std::process::{Command, Stdio};
 
@@ -8,14 +8,14 @@ use super::daemon::{Daemon, install, is_about_rights, one_line, room};
 
 const IMAGE: &str = include_str!("image.sh");
 const ENTRYPOINT: &str = include_str!("entrypoint.sh");
-/// How long a registry may take to give an image, as `timeout` wants it.
+/// Time limit for pulling an image, in the form for `timeout`.
 const PULL_LIMIT: &str = "60";
 
 type Failed = Box<dyn std::error::Error>;
 
-/// What a server's container is made of.
+/// The image of a server's container.
 struct Image {
-    /// The environment variable by which the test servers are told.
+    /// The environment variable that names it for the test servers.
     variable: &'static str,
     official: &'static str,
     ours: &'static str,
@@ -34,14 +34,14 @@ const IMAGES: [Image; 2] = [
     },
 ];
 
-/// An image of each server.
+/// One image for each server.
 #[derive(Debug)]
 pub(super) struct Images {
     made: bool,
 }
 
 impl Images {
-    /// Takes the official images, or makes some where they cannot be had.
+    /// Takes the official images, or makes images if they are not available.
     pub(super) fn provide(daemon: &Daemon) -> Result<Self, Failed> {
         for image in IMAGES {
             if let Err(reason) = pull(daemon, image.official) {
@@ -54,13 +54,13 @@ impl Images {
         Ok(Self { made: false })
     }
 
-    /// A command whose test servers are made of these.
+    /// Makes a command's test servers use these images.
     pub(super) fn with<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         let names = IMAGES.map(|image| (image.variable, if self.made { image.ours } else { image.official }));
         command.envs(names)
     }
 
-    /// Why no container can run, if it is a lack of rights.
+    /// Returns the reason if no container can run for lack of rights.
     pub(super) fn refusal(&self, daemon: &Daemon) -> Result<Option<String>, Failed> {
         for image in IMAGES {
             let name = if self.made { image.ours } else { image.official };
@@ -73,7 +73,7 @@ impl Images {
         Ok(None)
     }
 
-    /// Takes what was made from a daemon that goes on.
+    /// Removes the images that were made, if the daemon keeps running.
     pub(super) fn remove(&self, daemon: &Daemon) -> Result<(), Failed> {
         if self.made && daemon.is_of_others() {
             let names = IMAGES.map(|image| image.ours);
@@ -94,11 +94,11 @@ fn pull(daemon: &Daemon, image: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(one_line(&String::from_utf8_lossy(&output.stderr))) }
 }
 
-/// Runs the script in namespaces of its own, so that what packages start or mount ends with it.
+/// Runs the script in its own namespaces, so that processes and mounts of packages end with it.
 fn make(daemon: &Daemon) -> Result<(), Failed> {
     install(Package::Debootstrap)?;
     let folder = daemon.folder()?;
-    // Of the kernel it learns when this process is killed.
+    // The kernel signals the script when this process is killed.
     let mut script = Command::new("setpriv");
     script
         .args(["--pdeathsig", "KILL", "unshare"])
@@ -109,7 +109,7 @@ fn make(daemon: &Daemon) -> Result<(), Failed> {
         .args(IMAGES.map(|image| image.ours))
         .stdin(Stdio::null());
     let made = daemon.with(&mut script).status();
-    // The mounts in it went with the namespace.
+    // The mounts in the folder ended with the namespace.
     std::fs::remove_dir_all(&folder)?;
     if made?.success() { Ok(()) } else { Err("the images could not be made".into()) }
 }

@@ -17,7 +17,7 @@ use crate::workspace::{cargo, target};
 use daemon::{Daemon, Found};
 use images::Images;
 
-/// Of each kind what it is for, and what depends on the server: its clock and its wake-ups.
+/// For each kind: its main purpose, and the parts that depend on the server, its clock and its wake-ups.
 const CASES: [&str; 13] = [
     "as_mutex::m1_critical_sections_never_overlap",
     "as_mutex::m2_fencing_token_grows",
@@ -38,10 +38,10 @@ const SUITES: [(&str, &[&str]); 2] = [
     ("stanchion-redis", &["conformance::server"]),
     ("stanchion-postgres", &["conformance::lease", "conformance::session"]),
 ];
-/// How many cases of a program run at the same time.
+/// Number of concurrent cases of a program.
 const THREADS: usize = 4;
-/// Beside the rest of the workspace: only there is the feature on. What comes with other features than elsewhere is built
-/// anew, and need not be fast.
+/// The build with the feature `containers`, separate from the rest of the workspace. Dependencies with other features
+/// than elsewhere are built again, and need no optimization.
 const SERVERS: [&str; 6] = [
     "--locked",
     "--package=stanchion-testbed",
@@ -51,7 +51,7 @@ const SERVERS: [&str; 6] = [
     "--config=profile.dev.package.tokio.opt-level=0",
 ];
 
-/// Builds what `run` builds, and ends: it takes long, and needs no daemon.
+/// Builds the programs of `run` and ends: the build takes long and needs no daemon.
 pub(crate) fn build() -> Outcome {
     Ok(programs_of_servers()?.status()?.success())
 }
@@ -64,7 +64,7 @@ fn programs_of_servers() -> io::Result<Command> {
 
 /// Finds or starts a daemon, provides images, tries the containers themselves, and runs the cases on them.
 ///
-/// Where no daemon answers and there is no right to start one, the last line says so after `skipped: `.
+/// If no daemon answers and there is no right to start one, the last line says so after `skipped: `.
 pub(crate) fn run() -> Outcome {
     if let Some(unknown) = CASES.iter().find(|case| suite::find(case).is_none()) {
         return Err(format!("there is no case {unknown}").into());
@@ -80,7 +80,7 @@ pub(crate) fn run() -> Outcome {
         Some(Found::NoRight(reason)) => return skipped(&reason),
         None => return Ok(false),
     };
-    // The one waits for the network much of the time, the other never.
+    // One of them mostly waits for the network, the other never.
     let mut building = Running::start(&mut programs_of_servers()?)?;
     let mut provided = None;
     stages.run("images", || {
@@ -108,14 +108,14 @@ pub(crate) fn run() -> Outcome {
     Ok(stages.summary())
 }
 
-/// A `cargo` command with the feature on. `cargo xtask check` leaves that out, so the lints are looked at here, where all
-/// it depends on is built anyway.
+/// Returns a `cargo` command with the feature on. `cargo xtask check` leaves the feature out, so this command checks
+/// its lints: here its dependencies are built anyway.
 fn servers(command: &str) -> io::Result<Command> {
     let mut command = cargo(&[command]);
-    // In a folder of its own, it can be built beside the rest.
+    // With its own target folder, it can be built concurrently with the rest.
     command.args(SERVERS).env("CARGO_TARGET_DIR", target()?.join("containers"));
     command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
-    // As `cargo clippy` hands over `-D warnings`.
+    // `cargo clippy` passes `-D warnings` in this form.
     command.env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
     Ok(command)
 }
@@ -127,7 +127,7 @@ fn skipped(reason: &str) -> Outcome {
     Ok(true)
 }
 
-/// Runs the cases on the servers of that program.
+/// Runs the cases on the servers of the program `servers`.
 fn cases(servers: &mut Command, report: &mut Report) -> Outcome {
     let mut command = workspace("test");
     command.args(["--no-run", "--test=it"]);
@@ -149,7 +149,7 @@ fn cases(servers: &mut Command, report: &mut Report) -> Outcome {
     Ok(report.is_well() && passed == expected)
 }
 
-/// A program that is ended with this one.
+/// A program that ends with this one.
 struct Running(Child);
 
 impl Running {
@@ -157,7 +157,7 @@ impl Running {
         command.spawn().map(Self)
     }
 
-    /// The URLs of the two servers, by the variables that tests take them from.
+    /// Reads the URLs of the two servers, with the environment variables for tests.
     fn urls(&mut self) -> Result<Vec<(String, String)>, Box<dyn std::error::Error>> {
         let lines = self.0.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).take(2);
         let lines = lines.collect::<io::Result<Vec<_>>>()?;
@@ -166,7 +166,7 @@ impl Running {
         if urls.len() == 2 { Ok(urls) } else { Err("the servers in containers did not start".into()) }
     }
 
-    /// By the end of its input.
+    /// Ends the program by the end of its input.
     fn end(&mut self) -> io::Result<()> {
         self.0.stdin = None;
         self.0.wait().map(drop)

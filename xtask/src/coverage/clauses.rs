@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// The letter of each kind of clause and the number of the last one.
+/// The letter of each kind of clause, and the number of its last clause.
 const KINDS: [(char, u8); 6] = [('C', 26), ('M', 9), ('S', 8), ('W', 8), ('L', 11), ('B', 6)];
 
-/// One clause, like `C22`. It may be one that the contract does not have.
+/// One clause, like `C22`. The contract may not have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Clause {
     pub(super) letter: char,
@@ -13,12 +13,12 @@ pub(crate) struct Clause {
 }
 
 impl Clause {
-    /// Whether the contract has it.
+    /// Returns whether the contract has it.
     pub(super) fn exists(self) -> bool {
         KINDS.iter().any(|&(letter, last)| letter == self.letter && (1..=last).contains(&self.number))
     }
 
-    /// Reads `c22`. Only the letters of the contract make a clause.
+    /// Parses `c22`. Only the letters of the contract are valid.
     fn parse(id: &str) -> Option<Self> {
         let letter = id.chars().next()?.to_ascii_uppercase();
         let is_clause = id.starts_with(|first: char| first.is_ascii_lowercase())
@@ -34,12 +34,12 @@ impl fmt::Display for Clause {
     }
 }
 
-/// All clauses of the contract, in its order.
+/// Returns all clauses of the contract, in its order.
 pub(super) fn all() -> impl Iterator<Item = Clause> {
     KINDS.into_iter().flat_map(|(letter, last)| (1..=last).map(move |number| Clause { letter, number }))
 }
 
-/// The clauses that a case is about: those its name begins with, as in `c14_c15_one_release_wakes_one`.
+/// Returns the clauses at the beginning of a case's name, as in `c14_c15_one_release_wakes_one`.
 pub(crate) fn clauses_of(function: &str) -> Vec<Clause> {
     let mut clauses = Vec::new();
     let mut rest = function;

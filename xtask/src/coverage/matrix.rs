@@ -1,4 +1,4 @@
-//! Clause by clause and store by store: cases, a known gap, or a problem.
+//! For each clause and store: cases, a known gap, or a problem.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,30 +11,30 @@ pub(super) type Case = String;
 /// The cases of a store.
 #[derive(Debug, Default)]
 pub(super) struct StoreCases {
-    /// Those of the suites that its tests call.
+    /// The cases of the suites that its tests call.
     pub(super) suite: Vec<Case>,
-    /// Those of them that are known gaps wherever they are called.
+    /// The cases of the suites that are a known gap in every call.
     pub(super) gaps: Vec<Case>,
-    /// Those of its own tests.
+    /// The cases of its own tests.
     pub(super) tests: Vec<Case>,
 }
 
 /// All cases.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Those about logic that all stores share.
+    /// The cases about logic that all stores share.
     pub(super) core: Vec<Case>,
     pub(super) stores: BTreeMap<&'static str, StoreCases>,
 }
 
-/// The table to print, and what must not be so.
+/// The table to print, and the problems.
 #[derive(Debug)]
 pub(super) struct Verdict {
     pub(super) table: String,
     pub(super) problems: Vec<String>,
 }
 
-/// Compares what was found with what the contract asks for.
+/// Compares the cases with the contract's clauses.
 pub(super) fn judge(found: &Found) -> Verdict {
     let mut table = format!("{:<7}{:>9}", "clause", "core");
     let mut problems = unknown_clauses(found);
@@ -57,11 +57,11 @@ pub(super) fn judge(found: &Found) -> Verdict {
     Verdict { table, problems }
 }
 
-/// What one store has for one clause.
+/// The cases of one store for one clause.
 #[derive(Debug, PartialEq, Eq)]
 enum Cell {
     Cases(usize),
-    /// None of its own and none of the suite, but the logic that all stores share is tested.
+    /// The store has no case of its own or of the suite, but the logic that all stores share has one.
     Core,
     Gap,
     Nothing,

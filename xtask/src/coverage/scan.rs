@@ -1,4 +1,4 @@
-//! Finds test functions in source text. It knows no more of Rust than `rustfmt` makes necessary.
+//! Finds test functions in source text. It relies on the layout of `rustfmt`.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// Reads the folder and the folders in it. One that does not exist has no files.
+    /// Reads the folder and its subfolders. A folder that does not exist has no files.
     pub(super) fn read(folder: &Path) -> io::Result<Self> {
         let mut sources = Self::default();
         sources.add(folder)?;
@@ -34,18 +34,18 @@ impl Sources {
         Ok(())
     }
 
-    /// The names of all functions with a test attribute.
+    /// Returns the names of all functions with a test attribute.
     pub(super) fn test_functions(&self) -> Vec<String> {
         self.texts.iter().flat_map(|text| test_functions(text)).map(str::to_owned).collect()
     }
 
-    /// Both.
+    /// Joins two sets of files.
     pub(super) fn and(mut self, other: Self) -> Self {
         self.texts.extend(other.texts);
         self
     }
 
-    /// The calls of the macro of that name.
+    /// Returns the calls of the macro of that name.
     pub(super) fn calls(&self, name: &str) -> Vec<Call> {
         self.texts.iter().flat_map(|text| calls(text, name)).collect()
     }
@@ -59,7 +59,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Whether the case of that path, or its whole group, is listed.
+    /// Returns whether the case with that path, or its whole group, is listed.
     pub(super) fn lists_as_gap(&self, path: &str) -> bool {
         let group = path.split("::").next().unwrap_or(path);
         self.gaps.iter().any(|(listed, _)| listed == path || listed == group)
@@ -76,7 +76,7 @@ fn calls<'a>(text: &'a str, name: &str) -> impl Iterator<Item = Call> + 'a {
     })
 }
 
-/// Reads `HARNESS)` or `HARNESS, gaps { a::b: "why", … });`, as `rustfmt` lays it out.
+/// Reads `HARNESS)` or `HARNESS, gaps { a::b: "why", … });`, in the layout of `rustfmt`.
 fn read_call(text: &str) -> Call {
     let call = text.split(");").next().unwrap_or(text);
     let (harness, gaps) = call.split_once(", gaps {").unwrap_or((call, ""));
@@ -102,14 +102,14 @@ fn test_functions(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// `#[test]`, `#[tokio::test(…)]` and the like.
+/// Returns whether the line is `#[test]`, `#[tokio::test(…)]` or similar.
 fn is_test_attribute(line: &str) -> bool {
     let attribute = line.trim_start().strip_prefix("#[");
     let path = attribute.and_then(|attribute| attribute.split([']', '(']).next());
     path.is_some_and(|path| path.rsplit("::").next() == Some("test"))
 }
 
-/// The name of the function that begins in this line.
+/// Returns the name of the function that begins in this line.
 fn function(line: &str) -> Option<&str> {
     let mut rest = line.trim_start();
     for prefix in ["pub ", "pub(crate) ", "pub(super) ", "async "] {

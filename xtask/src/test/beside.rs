@@ -3,12 +3,12 @@
 use std::io;
 use std::process::{Child, Command, Stdio};
 
-/// Loops that end with this.
+/// Endless loops. They end when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Loops(Vec<Child>);
 
 impl Loops {
-    /// Starts that many, at normal priority.
+    /// Starts `number` loops, at normal priority.
     pub(crate) fn start(number: usize) -> io::Result<Self> {
         let mut loops = Self(Vec::new());
         for _ in 0..number {

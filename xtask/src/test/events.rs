@@ -1,4 +1,4 @@
-//! What a test program tells about its tests, line by line.
+//! The output of a test program about its tests, line by line.
 
 use serde::Deserialize;
 
@@ -19,7 +19,7 @@ pub(crate) enum Suite {
     Failed,
 }
 
-/// What happened to one test.
+/// An event of one test.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Event {
     pub(crate) event: What,
@@ -28,7 +28,7 @@ pub(crate) struct Event {
     pub(crate) exec_time: f64,
     #[serde(default)]
     pub(crate) stdout: String,
-    /// Of an ignored test: why.
+    /// The reason, for an ignored test.
     #[serde(default)]
     pub(crate) message: String,
 }
@@ -40,18 +40,18 @@ pub(crate) enum What {
     Ok,
     Failed,
     Ignored,
-    /// It runs for over a minute.
+    /// The test has run for over a minute.
     Timeout,
 }
 
-/// The arguments with which a test program tells about its tests in such lines, and how long each took.
+/// The arguments with which a test program prints these lines, with the time of each test.
 pub(crate) const ARGUMENTS: [&str; 4] = ["-Z", "unstable-options", "--format=json", "--report-time"];
 
-/// The variable with which a stable toolchain's test programs take [`ARGUMENTS`]. What a test builds must not see it: some
-/// build scripts would run again.
+/// The variable with which a stable toolchain's test programs accept [`ARGUMENTS`]. Builds that a test starts must not
+/// see it: some build scripts would run again.
 pub(crate) const ALLOWED_BY: &str = "RUSTC_BOOTSTRAP";
 
-/// How one test ended.
+/// The end of one test.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ended {
     pub(crate) name: String,
@@ -62,26 +62,26 @@ pub(crate) struct Ended {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Passed,
-    /// With what it printed.
+    /// It failed, with this output.
     Failed(String),
-    /// With the reason.
+    /// It was ignored, for this reason.
     Skipped(String),
 }
 
-/// What one program has told so far.
+/// The output of one program so far.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     pub(crate) ended: Vec<Ended>,
     /// Tests that have begun and not ended.
     pub(crate) running: Vec<String>,
-    /// Lines of its own.
+    /// Other lines of the program.
     pub(crate) others: Vec<String>,
-    /// Whether it has told how all of it went.
+    /// Whether its summary has come.
     pub(crate) is_complete: bool,
 }
 
 impl Told {
-    /// Reads a line; tells of a test that it ended.
+    /// Reads a line. Returns the test if the line says that one has ended.
     pub(crate) fn read(&mut self, line: &str) -> Option<&Ended> {
         match serde_json::from_str(line) {
             Ok(Line::Suite(Suite::Started)) => None,

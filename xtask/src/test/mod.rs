@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the servers, the tests of the workspace, and the short tier of the campaign of faults.
+//! `cargo xtask test`: the servers, the tests of the workspace, and the short tier of the fault campaign.
 
 mod beside;
 mod events;
@@ -23,8 +23,8 @@ use programs::{Built, Program, build, of_packages, workspace};
 use report::{Counts, Report, counts_of_doc_tests};
 use side_by_side::Job;
 
-/// The programs that take longest, which begin first, and how many of their tests run at the same time. The others have
-/// one each.
+/// The programs that take longest, with the number of their concurrent tests. They start first. All other programs run
+/// one test at a time.
 const THREADS: [(&str, usize); 6] = [
     ("backend-postgres/it", 6),
     ("backend-redis/it", 4),
@@ -35,13 +35,13 @@ const THREADS: [(&str, usize); 6] = [
 ];
 const USUAL_THREADS: usize = 1;
 
-/// Parts of the names of tests that take half a minute and more, most of it waiting. They begin first, in a process of
-/// their own: at the end of a program the processor would idle.
+/// Parts of the names of tests that take at least half a minute, most of it waiting. They start first, in a separate
+/// process: at the end of a program the processor would idle.
 const LONG: [&str; 4] = ["awaits::", "crashes::", "c25_idle_names_leave_nothing", "rights::c21_every"];
-/// How many of them run at the same time in a process.
+/// Number of concurrent tests in such a process.
 const LONG_THREADS: usize = 7;
 
-/// Provides the servers, builds, tests and reports. The last line counts what passed, failed and was skipped.
+/// Provides the servers, builds, tests and reports. The last line has the numbers of passed, failed and skipped tests.
 pub(crate) fn run(options: &Test) -> Outcome {
     let mut stages = Stages::default();
     let permission = if options.no_install { Permission::LookOnly } else { Permission::Install };
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Test) -> Outcome {
     Ok(well)
 }
 
-/// One run of what was built.
+/// Runs the built programs once.
 fn once(
     options: &Test,
     built: &Built,
@@ -102,7 +102,7 @@ fn once(
         report = Report::new(side_by_side::run(&jobs, seed), undrawn, counts);
         Ok(report.is_well())
     })?;
-    // Alone: its workers keep the processor busy, and what they show is better the more they do.
+    // Not beside other tests: its workers keep the processor busy, and show more the more they can do.
     if let Some(worker) = built.worker.clone().filter(|_| whole).map(Worker) {
         let campaign = || faults::short_tier(&worker, seed, options.full);
         stages.run("faults", || campaign().map_err(|error| error as Box<dyn std::error::Error>))?;
@@ -113,7 +113,7 @@ fn once(
     Ok((report.total(), well && report.is_well()))
 }
 
-/// What each program is to run, and how many tests are left to other seeds.
+/// Returns the jobs of each program, and the number of tests that are left to other seeds.
 fn jobs(options: &Test, built: &Built, seed: u64) -> Result<(Vec<Job>, usize), Box<dyn std::error::Error>> {
     let mut jobs = Vec::new();
     let mut undrawn = 0;
@@ -140,7 +140,7 @@ fn jobs(options: &Test, built: &Built, seed: u64) -> Result<(Vec<Job>, usize), B
             }
         }
     }
-    // What begins early is not waited for at the end; of one program the long tests come first, as above.
+    // Jobs of long tests first, then by program: the run does not have to wait at the end for a job that started early.
     jobs.sort_by_key(|job| (!is_long(job), weight(&job.program)));
     Ok((jobs, undrawn))
 }
@@ -149,7 +149,7 @@ fn is_long(job: &Job) -> bool {
     job.tests.iter().all(|test| LONG.iter().any(|part| test.contains(part)))
 }
 
-/// Its place among the programs that take longest.
+/// Returns the program's position in [`THREADS`]; programs that take long come first.
 fn weight(program: &Program) -> usize {
     let name = program.name();
     THREADS.iter().position(|(own, _)| *own == name).unwrap_or(THREADS.len())
@@ -159,7 +159,7 @@ fn threads_of(program: &Program) -> usize {
     THREADS.get(weight(program)).map_or(USUAL_THREADS, |(_, threads)| *threads)
 }
 
-/// Runs the doc tests, which cargo alone can build.
+/// Runs the doc tests, which only cargo can build.
 fn doc_tests() -> Result<Counts, String> {
     let mut command = workspace("test");
     let output = command.arg("--doc").stdout(Stdio::piped()).stderr(Stdio::piped()).output();

@@ -1,4 +1,4 @@
-//! The test programs: built by one call of cargo, which tells where each of them is.
+//! The test programs: built by one call of cargo, which prints their paths.
 
 use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader};
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::workspace::{BUT_BENCHES, FEATURES, cargo, in_its_own_session};
 
-/// What a run of tests needs of what cargo has built.
+/// The built programs that a test run needs.
 #[derive(Debug, Default)]
 pub(crate) struct Built {
     pub(crate) programs: Vec<Program>,
@@ -25,22 +25,22 @@ pub(crate) struct Program {
     pub(crate) folder: PathBuf,
     /// The name of its package.
     pub(crate) package: String,
-    /// The name of its target: `it`, or that of the crate for unit tests.
+    /// The name of its target: `it`, or the crate's name for unit tests.
     pub(crate) target: String,
 }
 
 impl Program {
-    /// As it is told to people: `backend-redis/it`.
+    /// Returns the name to print: `backend-redis/it`.
     pub(crate) fn name(&self) -> String {
         format!("{}/{}", self.package_folder(), self.target)
     }
 
-    /// The last part of its package's folder.
+    /// Returns the last part of its package's folder.
     pub(crate) fn package_folder(&self) -> &str {
         self.folder.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
-    /// A command that runs it as `cargo test` would.
+    /// Returns a command that runs it like `cargo test`.
     pub(crate) fn command(&self) -> Command {
         let mut command = in_its_own_session(&self.path);
         command.current_dir(&self.folder);
@@ -48,7 +48,7 @@ impl Program {
         command
     }
 
-    /// The names of its tests, in the order in which it runs them.
+    /// Returns the names of its tests, in the order in which it runs them.
     pub(crate) fn list(&self) -> io::Result<Vec<String>> {
         let output = self.command().args(["--list", "--format", "terse"]).output()?;
         if !output.status.success() {
@@ -59,7 +59,7 @@ impl Program {
     }
 }
 
-/// What cargo says of something that it has built.
+/// Cargo's message about a built artifact.
 #[derive(Debug, Deserialize)]
 struct Artifact {
     executable: Option<PathBuf>,
@@ -92,7 +92,8 @@ impl Built {
     }
 }
 
-/// The name in `path+file:///src/core#stanchion-core@0.1.0`, or in `…/core#0.1.0`, where folder and package agree.
+/// Returns the name in `path+file:///src/core#stanchion-core@0.1.0`, or in `…/core#0.1.0` if folder and package have
+/// the same name.
 fn package_name(id: &str) -> &str {
     let (path, rest) = id.rsplit_once('#').unwrap_or(("", id));
     match rest.split_once('@') {
@@ -101,14 +102,14 @@ fn package_name(id: &str) -> &str {
     }
 }
 
-/// `cargo COMMAND` for the whole workspace but the benches, with the features that the tests need.
+/// Returns `cargo COMMAND` for the whole workspace but the benches, with the features that the tests need.
 pub(crate) fn workspace(command: &str) -> Command {
     let mut cargo = cargo(&[command, "--locked", "--workspace", BUT_BENCHES, FEATURES]);
     cargo.stdin(Stdio::null());
     cargo
 }
 
-/// Builds the test programs and whatever they start; `None` if something does not build.
+/// Builds the test programs and the programs that they start; `None` if the build fails.
 pub(crate) fn build(mut command: Command) -> io::Result<Option<Built>> {
     let mut child = command.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped()).spawn()?;
     let messages = child.stdout.take().map(BufReader::new);
@@ -122,7 +123,7 @@ pub(crate) fn build(mut command: Command) -> io::Result<Option<Built>> {
     Ok(child.wait()?.success().then_some(built))
 }
 
-/// Of these programs those of some packages, by name or by folder; all where none are named.
+/// Returns the programs of some packages, by name or by folder; all programs if no package is given.
 pub(crate) fn of_packages(programs: Vec<Program>, packages: &[String]) -> Result<Vec<Program>, String> {
     if packages.is_empty() {
         return Ok(programs);

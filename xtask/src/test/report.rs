@@ -1,4 +1,4 @@
-//! What a run of tests has shown: counts, the slowest cases, and what failed.
+//! The report of a test run: counts, the slowest cases, and the failures.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use super::events::{Ended, Verdict};
 use super::side_by_side::Done;
 use crate::coverage::clauses::clauses_of;
 
-/// How many of the slowest cases are named.
+/// Number of the slowest cases to print.
 const SLOWEST: usize = 10;
 
-/// How many tests ended in which way.
+/// The numbers of tests by result.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) passed: usize,
@@ -33,13 +33,13 @@ impl Counts {
     }
 }
 
-/// What the programs of one run have told.
+/// The results of the programs of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     done: Vec<Done>,
     /// Tests that the tier leaves to other runs.
     pub(crate) undrawn: usize,
-    /// Doc tests, and what they printed if one failed.
+    /// The doc tests, and their output if one failed.
     pub(crate) doc_tests: Counts,
 }
 
@@ -52,7 +52,7 @@ impl Report {
         self.done.iter().flat_map(|done| done.told.ended.iter().map(move |ended| (done, ended)))
     }
 
-    /// All tests; a program that broke off is one failure more.
+    /// Sums up all tests. A program that broke off adds one failure.
     pub(crate) fn total(&self) -> Counts {
         let mut total = self.doc_tests;
         self.ended().for_each(|(_, ended)| total.count(&ended.verdict));
@@ -60,13 +60,13 @@ impl Report {
         total
     }
 
-    /// Whether nothing has failed, and something has passed.
+    /// Returns whether no test failed and at least one passed.
     pub(crate) fn is_well(&self) -> bool {
         let total = self.total();
         total.failed == 0 && total.passed > 0
     }
 
-    /// The cases of each store, by the clauses in their names.
+    /// Counts the cases of each store: the tests with clauses in their names.
     fn cases(&self) -> BTreeMap<&str, Counts> {
         let mut cases: BTreeMap<&str, Counts> = BTreeMap::new();
         for (done, ended) in self.ended() {
@@ -78,7 +78,7 @@ impl Report {
         cases
     }
 
-    /// Prints all of it. The last line has the totals.
+    /// Prints the whole report. The last line has the totals.
     pub(crate) fn print(&self) {
         self.print_slowest();
         for line in self.done.iter().flat_map(|done| &done.told.others) {
@@ -131,7 +131,7 @@ impl Report {
     }
 }
 
-/// The sum of the counts in the summaries of a run of doc tests.
+/// Returns the sum of the counts in the summaries of a doc test run.
 pub(crate) fn counts_of_doc_tests(output: &str) -> Counts {
     let mut counts = Counts::default();
     for result in output.lines().filter_map(|line| line.strip_prefix("test result: ")) {

@@ -1,4 +1,4 @@
-//! Test programs side by side: most tests wait for leases and servers most of the time, and their waits overlap.
+//! Runs test programs concurrently: most tests wait for leases and servers most of the time, and their waits overlap.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
@@ -10,44 +10,44 @@ use std::time::{Duration, Instant};
 use super::events::{ALLOWED_BY, ARGUMENTS, Ended, Told, Verdict};
 use super::programs::Program;
 
-/// A program that tells nothing for this long is stuck. A case of the suites may take two minutes.
+/// Timeout of a program without output: after that it counts as stuck. A case of the suites may take two minutes.
 const STUCK: Duration = Duration::from_secs(300);
-/// How many tests run at the same time, over all programs. Most of them wait most of the time; with more, two cores are
-/// oversubscribed, and the tests wait for each other.
-const ROOM: usize = 18;
-/// How many lines are kept of what a program prints for nobody.
-const KEPT: usize = 200;
+/// Maximum number of concurrent tests, over all programs. Most of them mostly wait; with more, two cores would be
+/// oversubscribed, and the tests would wait for each other.
+const MAXIMUM_THREADS: usize = 18;
+/// Maximum number of lines that are kept of a program's standard error.
+const KEPT_LINES: usize = 200;
 
-/// A program with the tests that it is to run.
+/// A program with its tests to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) program: Program,
     /// The names of the tests.
     pub(crate) tests: Vec<String>,
-    /// How many of them run at the same time.
+    /// The number of concurrent tests.
     pub(crate) threads: usize,
     /// Variables of its environment.
     pub(crate) environment: Vec<(String, String)>,
 }
 
-/// What became of a job.
+/// The result of a job.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) program: String,
     pub(crate) package: String,
     pub(crate) told: Told,
-    /// Why its tests are not all accounted for.
+    /// The reason why not all of its tests have a result.
     pub(crate) broken: Option<String>,
     pub(crate) seconds: f64,
 }
 
-/// Runs jobs in their order, each as soon as there is room for its threads, and prints what fails at once.
+/// Runs jobs in their order, each as soon as its threads are free, and prints failures at once.
 pub(crate) fn run(jobs: &[Job], seed: u64) -> Vec<Done> {
-    let room = Room { free: Mutex::new(ROOM), freed: Condvar::new() };
+    let limit = ThreadLimit { free: Mutex::new(MAXIMUM_THREADS), freed: Condvar::new() };
     thread::scope(|scope| {
         let mut threads = Vec::new();
         for job in jobs {
-            let slots = room.take(job.threads);
+            let slots = limit.take(job.threads);
             threads.push(scope.spawn(move || {
                 let done = job.run(seed);
                 drop(slots);
@@ -61,33 +61,33 @@ pub(crate) fn run(jobs: &[Job], seed: u64) -> Vec<Done> {
     })
 }
 
-/// Room for threads of tests.
-struct Room {
+/// A semaphore for the threads of tests.
+struct ThreadLimit {
     free: Mutex<usize>,
     freed: Condvar,
 }
 
-impl Room {
-    /// Waits until there is room for that many threads, or for as many as there ever are.
+impl ThreadLimit {
+    /// Waits until this number of threads is free, at most the maximum number.
     fn take(&self, threads: usize) -> ThreadSlots<'_> {
-        let threads = threads.min(ROOM);
+        let threads = threads.min(MAXIMUM_THREADS);
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let mut free =
             self.freed.wait_while(free, |free| *free < threads).unwrap_or_else(PoisonError::into_inner);
         *free -= threads;
-        ThreadSlots { room: self, threads }
+        ThreadSlots { limit: self, threads }
     }
 }
 
 struct ThreadSlots<'a> {
-    room: &'a Room,
+    limit: &'a ThreadLimit,
     threads: usize,
 }
 
 impl Drop for ThreadSlots<'_> {
     fn drop(&mut self) {
-        *self.room.free.lock().unwrap_or_else(PoisonError::into_inner) += self.threads;
-        self.room.freed.notify_all();
+        *self.limit.free.lock().unwrap_or_else(PoisonError::into_inner) += self.threads;
+        self.limit.freed.notify_all();
     }
 }
 
@@ -135,7 +135,7 @@ impl Job {
         Ok(done)
     }
 
-    /// Reads what it tells until it ends or gets stuck.
+    /// Reads the program's output until it ends or gets stuck.
     fn listen(&self, child: &mut Child, told: &mut Told) -> io::Result<Option<String>> {
         let (sender, lines) = mpsc::channel();
         let stdout = child.stdout.take().map(BufReader::new);
@@ -168,5 +168,5 @@ impl Job {
 
 fn last_lines(stderr: impl Read) -> String {
     let lines: Vec<String> = BufReader::new(stderr).lines().map_while(Result::ok).collect();
-    lines[lines.len().saturating_sub(KEPT)..].join("\n")
+    lines[lines.len().saturating_sub(KEPT_LINES)..].join("\n")
 }

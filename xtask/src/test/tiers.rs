@@ -1,29 +1,29 @@
-//! What the default tier leaves to chance: most cases on the deployed variants of a store.
+//! The random part of the default tier: most cases on the variants of a store.
 //!
 //! Every clause runs on memory, on a Redis server and on Postgres with leases and with sessions. On a variant (TLS, a
-//! cluster, Sentinel, a pooler, a role with the least rights) what can differ there runs each time, and of the rest a slice
-//! that the seed draws: ten seeds in a row cover all.
+//! cluster, Sentinel, a pooler, a role with the least rights), the cases that can differ there run each time. Of the
+//! other cases a slice runs that the seed selects: ten consecutive seeds cover all.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// How many slices there are.
+/// Number of slices.
 const SLICES: u64 = 10;
 
-/// A deployment of a store that differs from its plain server in few ways.
+/// A deployment of a store that differs little from its plain server.
 #[derive(Debug)]
 pub(crate) struct Variant {
-    /// The package, and how the names of its cases begin.
+    /// The package, and the prefix of its cases' names.
     package: &'static str,
     prefix: &'static str,
-    /// What can differ there: parts of the names of cases.
+    /// Parts of the names of the cases that can differ there.
     always: &'static [&'static str],
 }
 
-/// What a suite says of itself, and checks of itself.
+/// The part of the names of the tests in which a suite prints and checks its own data.
 const OF_THE_SUITE: &str = "gaps::";
 
 pub(crate) const VARIANTS: [Variant; 5] = [
-    // A connection is made in another way, and scripts are told again and again.
+    // Connections are made in another way, and scripts are sent again and again.
     Variant {
         package: "stanchion-redis",
         prefix: "conformance::tls::",
@@ -61,7 +61,7 @@ pub(crate) const VARIANTS: [Variant; 5] = [
             "loss",
         ],
     },
-    // The server is found by asking.
+    // Clients find the server by asking.
     Variant {
         package: "stanchion-redis",
         prefix: "conformance::sentinel::",
@@ -75,7 +75,7 @@ pub(crate) const VARIANTS: [Variant; 5] = [
             "w3_",
         ],
     },
-    // No session of one's own, no wake-ups.
+    // Clients have no session of their own, and no wake-ups.
     Variant {
         package: "stanchion-postgres",
         prefix: "conformance::pooled::",
@@ -92,7 +92,7 @@ pub(crate) const VARIANTS: [Variant; 5] = [
             "l5_",
         ],
     },
-    // Each step needs rights.
+    // Each step needs the right privileges.
     Variant {
         package: "stanchion-postgres",
         prefix: "conformance::role::",
@@ -120,7 +120,7 @@ pub(crate) const VARIANTS: [Variant; 5] = [
     },
 ];
 
-/// Whether the default tier runs a test with this seed.
+/// Returns whether the default tier runs a test with this seed.
 pub(crate) fn is_drawn(package: &str, test: &str, seed: u64) -> bool {
     let variant =
         VARIANTS.iter().find(|variant| variant.package == package && test.starts_with(variant.prefix));

@@ -1,8 +1,8 @@
-//! Calls of a flight that are told apart by nothing but what they ask.
+//! Groups of calls that differ in nothing but their kind and their items.
 //!
-//! They go as two parts: first whether the filter contains items, then what is inserted. The functions look at each bit
-//! of a part once and know no order of calls. That calls and items count in order is seen to here: a bit that an earlier
-//! item of the group sets is not asked for by a later one.
+//! A group is sent as two parts: first the items to look for, then the items to insert. The SQL functions look at each
+//! bit of a part once, and know no order of calls. This module makes calls and items count in order: if an earlier item
+//! of the group sets a bit, no later item asks for it.
 
 use std::ops::Range;
 
@@ -12,58 +12,58 @@ use stanchion_core::{Result, Ticket};
 
 use crate::error::unexpected;
 
-/// Calls in a row on one name, with the same terms, that have seen the same record.
+/// Consecutive calls for one name, with the same terms, whose callers have seen the same record.
 #[derive(Debug)]
-pub(super) struct Group<'a> {
+pub(super) struct CallGroup<'a> {
     pub(super) of: &'a Opening,
-    /// Of a filter that is made.
+    /// The generation of a filter that this group makes.
     pub(super) fresh: Ticket,
     pub(super) contains: Option<Part>,
     pub(super) inserts: Option<Part>,
-    calls: Vec<Asked>,
+    calls: Vec<GroupedCall>,
 }
 
-/// Items, and which of their bits are asked for.
+/// Items, and the bits that the request asks for.
 #[derive(Debug, Default)]
 pub(super) struct Part {
     pub(super) items: usize,
-    /// Position and item, in order.
+    /// The position and the item of each bit, in order.
     pub(super) bits: Vec<(u64, usize)>,
 }
 
-/// One call.
+/// One call of a group.
 #[derive(Debug)]
-struct Asked {
-    /// Its place in the flight.
+struct GroupedCall {
+    /// The index of the call in the request.
     index: usize,
     inserts: bool,
-    /// Which items of its part it has.
+    /// The items of the call, as indices in its part.
     items: Range<usize>,
-    /// How many inserts of the group came before it, and how many items they had.
+    /// Number of insert calls of the group before this call, and number of their items.
     inserts_before: usize,
     items_before: usize,
 }
 
 /// The answer to a part.
 #[derive(Debug)]
-pub(super) enum Told {
-    /// The items that lack a bit, as bits.
+pub(super) enum PartAnswer {
+    /// The record, and one bit for each item, which is set if the item lacks a bit.
     Flags(Life, Vec<u8>),
     Empty(Known),
     Mismatch(FilterTerms),
     Lost,
-    /// A later flight of the lane was answered before.
+    /// A later request of the lane was answered before.
     Late,
 }
 
-impl<'a> Group<'a> {
-    /// The calls at these places, of which there is at least one.
+impl<'a> CallGroup<'a> {
+    /// Makes a group of the calls at these indices; `None` if there are none.
     pub(super) fn of(calls: &'a [BloomCall], places: &[usize]) -> Option<Self> {
         let first = &calls.get(*places.first()?)?.of;
         let mut group =
             Self { of: first, fresh: first.fresh, contains: None, inserts: None, calls: Vec::new() };
         for &index in places {
-            group.load(index, &calls[index]);
+            group.push(index, &calls[index]);
         }
         for part in group.contains.iter_mut().chain(&mut group.inserts) {
             part.bits.sort_unstable();
@@ -72,8 +72,8 @@ impl<'a> Group<'a> {
         inserts.bits.dedup_by_key(|(position, _)| *position);
         if let Some(contains) = &mut group.contains {
             let mut before = vec![0; contains.items];
-            for asked in group.calls.iter().filter(|asked| !asked.inserts) {
-                before[asked.items.clone()].fill(asked.items_before);
+            for call in group.calls.iter().filter(|call| !call.inserts) {
+                before[call.items.clone()].fill(call.items_before);
             }
             contains.bits.retain(|(position, item)| {
                 let setter = inserts.bits.binary_search_by_key(position, |(position, _)| *position);
@@ -83,9 +83,9 @@ impl<'a> Group<'a> {
         Some(group)
     }
 
-    fn load(&mut self, index: usize, call: &BloomCall) {
-        let inserts_before = self.calls.iter().rev().find(|asked| asked.inserts);
-        let inserts_before = inserts_before.map_or(0, |asked| asked.inserts_before + 1);
+    fn push(&mut self, index: usize, call: &BloomCall) {
+        let inserts_before = self.calls.iter().rev().find(|call| call.inserts);
+        let inserts_before = inserts_before.map_or(0, |call| call.inserts_before + 1);
         let items_before = self.inserts.as_ref().map_or(0, |part| part.items);
         let (inserts, part, positions) = match &call.ask {
             BloomAsk::Insert(positions) => (true, &mut self.inserts, positions),
@@ -102,52 +102,63 @@ impl<'a> Group<'a> {
             part.items += 1;
         }
         let items = first..part.items;
-        self.calls.push(Asked { index, inserts, items, inserts_before, items_before });
+        self.calls.push(GroupedCall { index, inserts, items, inserts_before, items_before });
     }
 
-    /// What each call is told, with its place in the flight.
+    /// Returns the answer to each call, with the index of the call in the request.
     pub(super) fn answers<'g>(
         &'g self,
-        contains: Option<&'g Told>,
-        inserts: Option<&'g Told>,
+        contains: Option<&'g PartAnswer>,
+        inserts: Option<&'g PartAnswer>,
     ) -> impl Iterator<Item = (usize, Result<Probed>)> + 'g {
-        self.calls.iter().map(move |asked| {
-            let answer = match (asked.inserts, inserts) {
-                (true, Some(Told::Flags(life, lacking))) => told(*life, asked, |item| flag(lacking, item)),
-                (true, Some(other)) => other.certain(),
+        self.calls.iter().map(move |call| {
+            let answer = match (call.inserts, inserts) {
+                (true, Some(PartAnswer::Flags(life, lacking))) => {
+                    answered(*life, call, |item| flag(lacking, item))
+                }
+                (true, Some(other)) => other.for_all_items(),
                 (true, None) => None,
-                (false, Some(inserted)) if asked.inserts_before > 0 => self.later(asked, contains, inserted),
+                (false, Some(inserted)) if call.inserts_before > 0 => {
+                    self.after_insert(call, contains, inserted)
+                }
                 (false, _) => match contains {
-                    Some(Told::Flags(life, lacking)) => {
-                        told(*life, asked, |item| flag(lacking, item).map(|lacks| !lacks))
+                    Some(PartAnswer::Flags(life, lacking)) => {
+                        answered(*life, call, |item| flag(lacking, item).map(|lacks| !lacks))
                     }
-                    Some(Told::Empty(life)) => Some(Probed::Empty { life: *life }),
-                    other => other.and_then(Told::certain),
+                    Some(PartAnswer::Empty(life)) => Some(Probed::Empty { life: *life }),
+                    other => other.and_then(PartAnswer::for_all_items),
                 },
             };
-            (asked.index, answer.ok_or_else(unexpected))
+            (call.index, answer.ok_or_else(unexpected))
         })
     }
 
-    /// What a call is told that asks behind an insert: that filter is not empty any more.
-    fn later(&self, asked: &Asked, contains: Option<&Told>, inserted: &Told) -> Option<Probed> {
-        let Told::Flags(life, _) = inserted else { return inserted.certain() };
+    /// Returns the answer to a call that comes after an insert, so that its filter is not empty any more.
+    fn after_insert(
+        &self,
+        call: &GroupedCall,
+        contains: Option<&PartAnswer>,
+        inserted: &PartAnswer,
+    ) -> Option<Probed> {
+        let PartAnswer::Flags(life, _) = inserted else { return inserted.for_all_items() };
         match contains? {
-            Told::Flags(_, lacking) => told(*life, asked, |item| flag(lacking, item).map(|lacks| !lacks)),
-            Told::Empty(_) => {
+            PartAnswer::Flags(_, lacking) => {
+                answered(*life, call, |item| flag(lacking, item).map(|lacks| !lacks))
+            }
+            PartAnswer::Empty(_) => {
                 let part = self.contains.as_ref()?;
                 let mut set = vec![true; part.items];
                 part.bits.iter().for_each(|(_, item)| set[*item] = false);
-                told(*life, asked, |item| set.get(item).copied())
+                answered(*life, call, |item| set.get(item).copied())
             }
-            other => other.certain(),
+            other => other.for_all_items(),
         }
     }
 }
 
-impl Told {
-    /// What does not depend on items.
-    fn certain(&self) -> Option<Probed> {
+impl PartAnswer {
+    /// Returns the answer if it is the same for all items.
+    fn for_all_items(&self) -> Option<Probed> {
         match self {
             Self::Mismatch(stored) => Some(Probed::Mismatch { stored: *stored }),
             Self::Lost => Some(Probed::Lost),
@@ -156,12 +167,12 @@ impl Told {
     }
 }
 
-fn told(life: Life, asked: &Asked, answer: impl FnMut(usize) -> Option<bool>) -> Option<Probed> {
-    let answers = asked.items.clone().map(answer).collect::<Option<_>>()?;
+fn answered(life: Life, call: &GroupedCall, answer: impl FnMut(usize) -> Option<bool>) -> Option<Probed> {
+    let answers = call.items.clone().map(answer).collect::<Option<_>>()?;
     Some(Probed::Told { answers, life })
 }
 
-/// Whether an item is among those of an answer.
+/// Returns the bit of an item.
 fn flag(flags: &[u8], item: usize) -> Option<bool> {
     flags.get(item / 8).map(|byte| byte >> (item % 8) & 1 == 1)
 }
@@ -199,9 +210,13 @@ mod tests {
         Life { generation: Ticket::from(9), ends: None }
     }
 
-    fn answers(calls: &[BloomCall], contains: Option<&Told>, inserts: Option<&Told>) -> Vec<Option<Probed>> {
+    fn answers(
+        calls: &[BloomCall],
+        contains: Option<&PartAnswer>,
+        inserts: Option<&PartAnswer>,
+    ) -> Vec<Option<Probed>> {
         let places: Vec<_> = (0..calls.len()).collect();
-        let group = Group::of(calls, &places).unwrap();
+        let group = CallGroup::of(calls, &places).unwrap();
         group.answers(contains, inserts).map(|(_, answer)| answer.ok()).collect()
     }
 
@@ -212,7 +227,7 @@ mod tests {
     #[test]
     fn b3_a_bit_is_asked_for_by_the_first_item_that_sets_it() {
         let calls = calls(&[('c', &[3]), ('i', &[3, 5, 3]), ('c', &[5, 7]), ('i', &[7, 5]), ('c', &[7])]);
-        let group = Group::of(&calls, &[0, 1, 2, 3, 4]).unwrap();
+        let group = CallGroup::of(&calls, &[0, 1, 2, 3, 4]).unwrap();
         assert_eq!(group.inserts.unwrap().bits, [(3, 0), (5, 1), (7, 3)]);
         assert_eq!(group.contains.unwrap().bits, [(3, 0), (7, 2)]);
         assert_eq!(group.fresh, Ticket::from(2));
@@ -221,13 +236,13 @@ mod tests {
     #[test]
     fn b1_calls_count_in_order() {
         let calls = calls(&[('c', &[3]), ('i', &[3, 3]), ('c', &[3, 7])]);
-        // The bit of the item that is first in the inserts; items 0 and 2 of the others.
-        let inserts = Told::Flags(life(), vec![0b01]);
-        let known = Told::Flags(life(), vec![0b101]);
+        // Of the inserts, the first item lacks a bit; of the others, items 0 and 2.
+        let inserts = PartAnswer::Flags(life(), vec![0b01]);
+        let known = PartAnswer::Flags(life(), vec![0b101]);
         let expected = [says(&[false]), says(&[true, false]), says(&[true, false])];
         assert_eq!(answers(&calls, Some(&known), Some(&inserts)), expected);
-        // Where there was no filter before the insert.
-        let made = answers(&calls, Some(&Told::Empty(None)), Some(&inserts));
+        // If there was no filter before the insert.
+        let made = answers(&calls, Some(&PartAnswer::Empty(None)), Some(&inserts));
         assert_eq!(made[0], Some(Probed::Empty { life: None }));
         assert_eq!(made[1..], expected[1..]);
     }
@@ -235,14 +250,14 @@ mod tests {
     #[test]
     fn c3_what_was_not_carried_out_is_not_told() {
         let calls = calls(&[('i', &[3]), ('c', &[3])]);
-        let nothing = Told::Flags(life(), vec![0]);
-        assert_eq!(answers(&calls, Some(&nothing), Some(&Told::Late)), [None, None]);
+        let nothing = PartAnswer::Flags(life(), vec![0]);
+        assert_eq!(answers(&calls, Some(&nothing), Some(&PartAnswer::Late)), [None, None]);
         assert_eq!(
-            answers(&calls, Some(&nothing), Some(&Told::Lost)),
+            answers(&calls, Some(&nothing), Some(&PartAnswer::Lost)),
             [Some(Probed::Lost), Some(Probed::Lost)]
         );
         assert_eq!(
-            answers(&calls, Some(&nothing), Some(&Told::Flags(life(), vec![]))),
+            answers(&calls, Some(&nothing), Some(&PartAnswer::Flags(life(), vec![]))),
             [None, says(&[true])]
         );
     }

@@ -1,6 +1,6 @@
 //! The steps of Bloom filters.
 
-mod flight;
+mod batch;
 mod group;
 mod piece;
 mod record;
@@ -9,19 +9,20 @@ use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use stanchion_core::Result;
 use stanchion_core::steps::{
-    Answers, BloomCall, BloomSteps, CLEARED_KEPT, ChunkRead, RequestId, Known, Merge, Merged, Object, Opening,
-    Probed, Survey, Surveyed, refused,
+    Answers, BloomCall, BloomSteps, CLEARED_KEPT, ChunkRead, Known, Merge, Merged, Object, Opening, Probed,
+    RequestId, Survey, Surveyed, refused,
 };
 
-use self::flight::Flight;
+use self::batch::BloomBatch;
 use super::PostgresSteps;
-use super::call::{Given, column, uuid};
+use super::call::{StatementArguments, column, uuid};
 use crate::error::unexpected;
 
-/// Bits of a page: 2 KiB. The functions know it, too.
+/// Number of bits in a page of 2 KiB. The SQL functions contain the same number.
 const PAGE_BITS: u64 = 1 << 14;
-/// In a large filter each bit is in another page: these are 64 MiB to write, within the time limit of a request.
-const MOST_POSITIONS: usize = 1 << 15;
+/// Maximum number of positions in one request. In a large filter each bit is in a page of its own, so these are 64 MiB
+/// to write within the request timeout.
+const MAX_POSITIONS: usize = 1 << 15;
 
 #[async_trait]
 impl BloomSteps for PostgresSteps {
@@ -30,15 +31,15 @@ impl BloomSteps for PostgresSteps {
     }
 
     fn most_positions(&self) -> usize {
-        MOST_POSITIONS
+        MAX_POSITIONS
     }
 
-    async fn probe(&self, flight: RequestId, calls: &[BloomCall]) -> Answers<Probed> {
+    async fn probe(&self, id: RequestId, calls: &[BloomCall]) -> Answers<Probed> {
         let probed = async {
-            let cargo = Flight::of(calls);
-            let given = cargo.given(self.filters(), flight)?;
-            let rows = self.on_filters(include_str!("../../sql/bloom_probe.sql"), given).await?;
-            cargo.unload(&rows)
+            let batch = BloomBatch::of(calls);
+            let arguments = batch.encode(self.filters(), id)?;
+            let rows = self.on_filters(include_str!("../../sql/bloom_probe.sql"), arguments).await?;
+            batch.decode(&rows)
         };
         probed.await.unwrap_or_else(|error| refused(calls.len(), &error))
     }
@@ -46,7 +47,7 @@ impl BloomSteps for PostgresSteps {
     async fn merge(&self, merge: &Merge) -> Result<Merged> {
         let Opening { object, terms, known, fresh } = &merge.of;
         let (pages, bytes) = piece::pages(merge.chunk, &merge.bytes)?;
-        let given = self
+        let arguments = self
             .filters()
             .with(object.name.as_str())
             .with(record::text(terms))
@@ -56,7 +57,7 @@ impl BloomSteps for PostgresSteps {
             .with(uuid(*fresh))
             .with(pages)
             .with(bytes);
-        let rows = self.on_filters(include_str!("../../sql/bloom_merge.sql"), given).await?;
+        let rows = self.on_filters(include_str!("../../sql/bloom_merge.sql"), arguments).await?;
         let row = rows.first().ok_or_else(unexpected)?;
         match record::code(row)? {
             b't' => Ok(Merged::Done(record::life(row, 1)?.ok_or_else(unexpected)?)),
@@ -68,14 +69,14 @@ impl BloomSteps for PostgresSteps {
 
     async fn clear(&self, object: &Object) -> Result<Known> {
         let kept = i64::try_from(CLEARED_KEPT.as_millis()).unwrap_or(i64::MAX);
-        let given = self.filters().with(object.name.as_str()).with(kept);
-        let rows = self.on_filters(include_str!("../../sql/bloom_clear.sql"), given).await?;
+        let arguments = self.filters().with(object.name.as_str()).with(kept);
+        let rows = self.on_filters(include_str!("../../sql/bloom_clear.sql"), arguments).await?;
         record::life(rows.first().ok_or_else(unexpected)?, 0)
     }
 
     async fn survey(&self, object: &Object, known: Known) -> Result<Surveyed> {
-        let given = self.seen(object, &known)?;
-        let rows = self.on_filters(include_str!("../../sql/bloom_survey.sql"), given).await?;
+        let arguments = self.seen(object, &known)?;
+        let rows = self.on_filters(include_str!("../../sql/bloom_survey.sql"), arguments).await?;
         let row = rows.first().ok_or_else(unexpected)?;
         let life = record::life(row, 1)?;
         match record::code(row)? {
@@ -92,8 +93,8 @@ impl BloomSteps for PostgresSteps {
 
     async fn read(&self, object: &Object, known: Known, chunk: u64) -> Result<ChunkRead> {
         let (first, last) = piece::range(chunk)?;
-        let given = self.seen(object, &known)?.with(first).with(last);
-        let rows = self.on_filters(include_str!("../../sql/bloom_read.sql"), given).await?;
+        let arguments = self.seen(object, &known)?.with(first).with(last);
+        let rows = self.on_filters(include_str!("../../sql/bloom_read.sql"), arguments).await?;
         let row = rows.first().ok_or_else(unexpected)?;
         match record::code(row)? {
             b't' => {
@@ -110,18 +111,18 @@ impl BloomSteps for PostgresSteps {
 }
 
 impl PostgresSteps {
-    /// The first argument of each step on filters.
-    fn filters(&self) -> Given {
-        Given::default().with(&*self.context.namespace)
+    /// Returns the first argument of each step of filters.
+    fn filters(&self) -> StatementArguments {
+        StatementArguments::default().with(&*self.context.namespace)
     }
 
-    /// A filter, and what a caller has seen of it.
-    fn seen(&self, object: &Object, known: &Known) -> Result<Given> {
-        let given = self.filters().with(object.name.as_str());
-        Ok(given.with(record::generation(known)).with(record::ends(known)?))
+    /// Returns the first arguments of a step on one filter: its name, and the record that the caller has seen.
+    fn seen(&self, object: &Object, known: &Known) -> Result<StatementArguments> {
+        let arguments = self.filters().with(object.name.as_str());
+        Ok(arguments.with(record::generation(known)).with(record::ends(known)?))
     }
 
-    async fn on_filters(&self, sql: &'static str, given: Given) -> Result<Vec<PgRow>> {
-        self.run(&self.context.schema.statement(sql), given, None).await
+    async fn on_filters(&self, sql: &'static str, arguments: StatementArguments) -> Result<Vec<PgRow>> {
+        self.run(&self.context.schema.statement(sql), arguments, None).await
     }
 }

@@ -1,4 +1,4 @@
-//! Pieces of an image, and the pages that they are made of.
+//! Pieces of an image, and their pages.
 
 use stanchion_core::bloom::FilterTerms;
 use stanchion_core::steps::CHUNK_BYTES;
@@ -10,16 +10,16 @@ use crate::error::unexpected;
 const PAGE_BYTES: u64 = PAGE_BITS / 8;
 const PAGES: u64 = CHUNK_BYTES / PAGE_BYTES;
 
-/// The number of a page as the functions take it.
+/// Converts the number of a page for the SQL functions.
 ///
 /// # Errors
-/// `InvalidArgument` beyond what any filter has.
+/// `InvalidArgument` for a number that no filter has.
 pub(super) fn page(number: u64) -> Result<i32> {
     let beyond = |error| Error::invalid_argument("beyond the bits of any filter").with_source(error);
     i32::try_from(number).map_err(beyond)
 }
 
-/// The first and the last page of a piece.
+/// Returns the first and the last page of a piece.
 ///
 /// # Errors
 /// As [`page`].
@@ -28,13 +28,13 @@ pub(super) fn range(chunk: u64) -> Result<(i32, i32)> {
     Ok((page(first)?, page(first + (PAGES - 1))?))
 }
 
-/// The length of a piece of a filter, 0 beyond its end.
+/// Returns the length of a piece of a filter in bytes; 0 beyond the end of the filter.
 pub(super) fn length(terms: &FilterTerms, chunk: u64) -> usize {
     let left = terms.shape.bytes().saturating_sub(chunk.saturating_mul(CHUNK_BYTES));
     usize::try_from(left.min(CHUNK_BYTES)).unwrap_or_default()
 }
 
-/// The pages of a piece that have set bits, each with its bytes.
+/// Returns the pages of a piece that have set bits, and the bytes of each.
 ///
 /// # Errors
 /// As [`page`].
@@ -51,7 +51,7 @@ pub(super) fn pages(chunk: u64, bytes: &[u8]) -> Result<(Vec<i32>, Vec<Vec<u8>>)
     Ok(set.map(|(page, bytes)| (page, whole(bytes))).unzip())
 }
 
-/// The bytes of a piece of this length that begins with the page `first`; none without pages.
+/// Joins pages to a piece of this length that begins with the page `first`. Returns no bytes if there are no pages.
 ///
 /// # Errors
 /// `Unknown` for pages of another piece.

@@ -1,4 +1,4 @@
-//! A filter's record on the wire.
+//! Conversions of a filter's record.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use stanchion_core::{Error, Result};
 use crate::error::unexpected;
 use crate::steps::call::{column, ticket, uuid};
 
-/// "CAPACITY RATE BITS HASHES TTL", as the functions keep and compare it.
+/// Returns the terms as "CAPACITY RATE BITS HASHES TTL", the form that the SQL functions keep and compare.
 pub(super) fn text(terms: &FilterTerms) -> String {
     let shape = &terms.shape;
     let (capacity, rate, bits, hashes) = (shape.capacity(), shape.rate_bits(), shape.bits(), shape.hashes());
@@ -33,20 +33,20 @@ fn parse(text: &str) -> Option<FilterTerms> {
     words.next().is_none().then_some(FilterTerms { shape, ttl })
 }
 
-/// The time to live, in milliseconds.
+/// Returns the time to live in milliseconds.
 ///
 /// # Errors
-/// `InvalidArgument` for one that the server's numbers do not hold.
+/// `InvalidArgument` for a time that is too long for the server's numbers.
 pub(super) fn ttl(terms: &FilterTerms) -> Result<Option<i64>> {
     terms.ttl_millis().map(millis).transpose()
 }
 
-/// The generation that a caller has seen.
+/// Returns the generation that a caller has seen.
 pub(super) fn generation(known: &Known) -> Option<Uuid> {
     known.map(|life| uuid(life.generation))
 }
 
-/// When that ends.
+/// Returns when the generation that a caller has seen ends.
 ///
 /// # Errors
 /// As [`ttl`].
@@ -59,22 +59,22 @@ fn millis(number: u64) -> Result<i64> {
     i64::try_from(number).map_err(long)
 }
 
-/// What an answer is, in its first column.
+/// Reads the code of an answer, in its first column.
 ///
 /// # Errors
-/// `Unknown` for what no step answers; so the others below.
+/// `Unknown` for an answer that no step gives, as in the functions below.
 pub(super) fn code(row: &PgRow) -> Result<u8> {
     column::<i8>(row, 0).map(i8::cast_unsigned)
 }
 
-/// The record in this column and the next; `None` if there is none.
+/// Reads the record in this column and the next; `None` if there is none.
 pub(super) fn life(row: &PgRow, index: usize) -> Result<Known> {
     let Some(generation) = column::<Option<Uuid>>(row, index)? else { return Ok(None) };
     let ends = column::<Option<i64>>(row, index + 1)?.map(number).transpose()?;
     Ok(Some(Life { generation: ticket(generation), ends }))
 }
 
-/// The terms in this column.
+/// Reads the terms in this column.
 pub(super) fn terms(row: &PgRow, index: usize) -> Result<FilterTerms> {
     let stored: Option<&str> = column(row, index)?;
     stored.and_then(parse).ok_or_else(unexpected)

@@ -1,4 +1,4 @@
-//! Steps that tell which way they were asked.
+//! Tests with steps that record their calls.
 
 #![allow(clippy::disallowed_methods, reason = "tests own their runtimes")]
 
@@ -10,30 +10,30 @@ use stanchion_core::{Error, ErrorKind, Ticket, Ttl};
 
 use super::*;
 
-/// Answers with its tag and with the entry's place in its own batch, and keeps what it was asked.
+/// Steps that answer with their tag and with the index of the entry in its batch, and record their calls.
 #[derive(Debug)]
-struct Way {
+struct RecordingSteps {
     tag: u32,
-    asked: Mutex<Vec<(&'static str, Vec<String>)>>,
+    calls: Mutex<Vec<(&'static str, Vec<String>)>>,
 }
 
-impl Way {
+impl RecordingSteps {
     fn new(tag: u32) -> Arc<Self> {
-        Arc::new(Self { tag, asked: Mutex::default() })
+        Arc::new(Self { tag, calls: Mutex::default() })
     }
 
     fn note<'a>(&self, step: &'static str, names: impl Iterator<Item = &'a Object>) {
         let names = names.map(|object| object.name.to_string()).collect();
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push((step, names));
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push((step, names));
     }
 
-    fn asked(&self) -> Vec<(&'static str, Vec<String>)> {
-        std::mem::take(&mut self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+    fn calls(&self) -> Vec<(&'static str, Vec<String>)> {
+        std::mem::take(&mut self.calls.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 #[async_trait]
-impl PermitSteps for Way {
+impl PermitSteps for RecordingSteps {
     fn lane(&self, _: &Object) -> usize {
         7
     }
@@ -44,7 +44,7 @@ impl PermitSteps for Way {
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
         self.note("acquire", batch.iter().map(|entry| &entry.object));
-        // The other way comes in between.
+        // Lets the other half run in between.
         tokio::task::yield_now().await;
         (0..).zip(batch).map(|(born, _)| Ok(Acquired::Waiting { limit: self.tag, born })).collect()
     }
@@ -95,9 +95,12 @@ impl PermitSteps for Way {
     }
 }
 
-fn ways() -> (Arc<Way>, Arc<Way>, Dispatch) {
-    let (mutexes, rest) = (Way::new(1), Way::new(0));
-    let dispatch = Dispatch { mutexes: Arc::<Way>::clone(&mutexes), rest: Arc::<Way>::clone(&rest) };
+fn recorders() -> (Arc<RecordingSteps>, Arc<RecordingSteps>, Dispatch) {
+    let (mutexes, rest) = (RecordingSteps::new(1), RecordingSteps::new(0));
+    let dispatch = Dispatch {
+        mutexes: Arc::<RecordingSteps>::clone(&mutexes),
+        rest: Arc::<RecordingSteps>::clone(&rest),
+    };
     (mutexes, rest, dispatch)
 }
 
@@ -112,15 +115,15 @@ fn objects(names: &[&str]) -> Vec<Object> {
 
 #[tokio::test]
 async fn a_mixed_batch_is_split_and_answered_in_order() {
-    let (mutexes, rest, dispatch) = ways();
+    let (mutexes, rest, dispatch) = recorders();
     let batch: Vec<_> =
         objects(&["s1", "m1", "m2", "w1", "m3"]).into_iter().map(|object| ask(&object)).collect();
     let answers: Vec<_> = dispatch.acquire(&batch).await.into_iter().map(|answer| answer.unwrap()).collect();
     let waiting = |limit, born| Acquired::Waiting { limit, born };
     assert_eq!(answers, [waiting(0, 0), waiting(1, 0), waiting(1, 1), waiting(0, 1), waiting(1, 2)]);
     let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-    assert_eq!(mutexes.asked(), [("acquire", names(&["m1", "m2", "m3"]))]);
-    assert_eq!(rest.asked(), [("acquire", names(&["s1", "w1"]))]);
+    assert_eq!(mutexes.calls(), [("acquire", names(&["m1", "m2", "m3"]))]);
+    assert_eq!(rest.calls(), [("acquire", names(&["s1", "w1"]))]);
     let lanes: Vec<_> = batch.iter().map(|entry| dispatch.lane(&entry.object)).collect();
     assert_eq!(lanes, [0, 1, 1, 0, 1]);
     assert!(dispatch.excludes(1) && !dispatch.excludes(0), "each lane is as its steps say");
@@ -128,16 +131,16 @@ async fn a_mixed_batch_is_split_and_answered_in_order() {
 
 #[tokio::test]
 async fn a_batch_of_one_kind_goes_one_way() {
-    let (mutexes, rest, dispatch) = ways();
+    let (mutexes, rest, dispatch) = recorders();
     assert_eq!(dispatch.poll(&objects(&["m1", "m2"])).await.len(), 2);
-    assert_eq!((mutexes.asked().len(), rest.asked().len()), (1, 0));
+    assert_eq!((mutexes.calls().len(), rest.calls().len()), (1, 0));
     assert_eq!(dispatch.poll(&objects(&["s1", "w2"])).await.len(), 2);
-    assert_eq!((mutexes.asked().len(), rest.asked().len()), (0, 1));
+    assert_eq!((mutexes.calls().len(), rest.calls().len()), (0, 1));
 }
 
 #[tokio::test]
 async fn every_step_finds_its_way() {
-    let (mutexes, rest, dispatch) = ways();
+    let (mutexes, rest, dispatch) = recorders();
     let both = objects(&["m1", "s1"]);
     let ticket = Ticket::random();
     let renew = |object| Renew { object, ticket, lease: Ttl::DEFAULT };
@@ -159,7 +162,8 @@ async fn every_step_finds_its_way() {
         assert_eq!(freed, u32::from(object.kind == Kind::Mutex));
     }
     dispatch.ping().await.unwrap();
-    let steps = |way: &Way| way.asked().into_iter().map(|(step, _)| step).collect::<Vec<_>>();
+    let steps =
+        |recorder: &RecordingSteps| recorder.calls().into_iter().map(|(step, _)| step).collect::<Vec<_>>();
     let common = ["renew", "release", "cancel", "attach", "inspect", "resize", "force"];
     assert_eq!(steps(&mutexes), common);
     assert_eq!(steps(&rest), [&common[..], &["ping"]].concat());

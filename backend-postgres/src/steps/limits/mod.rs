@@ -1,9 +1,9 @@
 //! The steps of limiters.
 
-mod flight;
-mod refunds;
+mod batch;
 #[cfg(test)]
-mod rig;
+mod clocked;
+mod refunds;
 #[cfg(test)]
 mod tests;
 
@@ -12,10 +12,8 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::types::Uuid;
 use sqlx::{Arguments, Decode, Postgres, Row, Type};
-use stanchion_core::steps::{
-    Answers, RequestId, LimitCall, LimitSteps, Limited, Object, Refund, refused,
-};
 use stanchion_core::limiter::ExactQuota;
+use stanchion_core::steps::{Answers, LimitCall, LimitSteps, Limited, Object, Refund, RequestId, refused};
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
 
 use super::PostgresSteps;
@@ -28,20 +26,24 @@ impl LimitSteps for PostgresSteps {
         0
     }
 
-    async fn decide(&self, flight: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
-        let cargo = flight::by_name(calls);
-        let add = |arguments: &mut PgArguments| flight::load(arguments, flight, &cargo);
-        match self.limit(include_str!("../../sql/limit_decide.sql"), add).await.and_then(only::<Vec<_>>) {
-            Ok(told) => flight::unload(&cargo, &told, calls.len()),
+    async fn decide(&self, id: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
+        let batches = batch::by_name(calls);
+        let add = |arguments: &mut PgArguments| batch::encode(arguments, id, &batches);
+        match self
+            .run_on_limiters(include_str!("../../sql/limit_decide.sql"), add)
+            .await
+            .and_then(only::<Vec<_>>)
+        {
+            Ok(texts) => batch::decode(&batches, &texts, calls.len()),
             Err(error) => refused(calls.len(), &error),
         }
     }
 
     async fn refund(&self, batch: &[Refund]) -> Answers<u64> {
         let order = refunds::by_name(batch);
-        let add = |arguments: &mut PgArguments| refunds::load(arguments, &order);
-        match self.limit(include_str!("../../sql/limit_refund.sql"), add).await.and_then(only) {
-            Ok(given) => refunds::unload(&order, given),
+        let add = |arguments: &mut PgArguments| refunds::encode(arguments, &order);
+        match self.run_on_limiters(include_str!("../../sql/limit_refund.sql"), add).await.and_then(only) {
+            Ok(refunded) => refunds::decode(&order, refunded),
             Err(error) => refused(batch.len(), &error),
         }
     }
@@ -53,18 +55,18 @@ impl LimitSteps for PostgresSteps {
             arguments.add(number(quota.period()))?;
             arguments.add(number(quota.burst()))
         };
-        self.limit(include_str!("../../sql/limit_set_quota.sql"), add).await.map(drop)
+        self.run_on_limiters(include_str!("../../sql/limit_set_quota.sql"), add).await.map(drop)
     }
 
     async fn reset(&self, object: &Object) -> Result<()> {
         let add = |arguments: &mut PgArguments| arguments.add(object.name.as_str());
-        self.limit(include_str!("../../sql/limit_reset.sql"), add).await.map(drop)
+        self.run_on_limiters(include_str!("../../sql/limit_reset.sql"), add).await.map(drop)
     }
 }
 
 impl PostgresSteps {
-    /// Runs a step on limiters, whose first arguments are the namespace and the retention.
-    async fn limit(
+    /// Runs a step of limiters. Its first two arguments are the namespace and the retention.
+    async fn run_on_limiters(
         &self,
         sql: &'static str,
         add: impl FnOnce(&mut PgArguments) -> std::result::Result<(), BoxDynError> + Send,
@@ -75,19 +77,20 @@ impl PostgresSteps {
             .and_then(|()| arguments.add(micros(self.context.retention.state)))
             .and_then(|()| add(&mut arguments));
         if let Err(error) = added {
-            let detail = format!("the request could not be written: {error}");
+            let detail = format!("the request could not be encoded: {error}");
             return Err(Error::new(ErrorKind::Unavailable, detail));
         }
         self.link.rows(&self.context.schema.statement(sql), arguments).await
     }
 }
 
-/// The only value of an answer.
+/// Returns the only value of an answer.
 fn only<T: for<'r> Decode<'r, Postgres> + Type<Postgres>>(rows: Vec<PgRow>) -> Result<T> {
     rows.first().and_then(|row| row.try_get(0).ok()).ok_or_else(unexpected)
 }
 
-/// A number as the functions take it. One that does not fit is larger than all they compare it with.
+/// Converts a number for the SQL functions. A number that does not fit becomes one that is larger than all numbers that
+/// the functions compare it with.
 fn number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

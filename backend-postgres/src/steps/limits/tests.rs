@@ -1,4 +1,4 @@
-//! The cases that set the clock, and what the functions keep: rows of lanes, tickets and idle names.
+//! The cases that set the clock, and the rows that the functions keep of lanes, tickets and idle names.
 
 #![allow(clippy::disallowed_methods, reason = "tests run their own runtime")]
 
@@ -7,15 +7,15 @@ use std::sync::Arc;
 use stanchion_conformance::clock_suite;
 use stanchion_conformance::steps::drive::*;
 use stanchion_core::Ticket;
-use stanchion_core::steps::{RequestId, LimitAsk, Limited, QuotaCheck, Refund};
 use stanchion_core::limiter::ExactQuota;
+use stanchion_core::steps::{LimitAsk, Limited, QuotaCheck, Refund, RequestId};
 use tokio::task::JoinSet;
 
-use super::rig::Clocked;
+use super::clocked::Clocked;
 
 clock_suite!(Clocked::new().await);
 
-/// One token in 100 ms.
+/// Returns a quota of one token in 100 ms.
 fn ten_a_second(burst: u64) -> ExactQuota {
     quota(1, SECOND / 10, burst)
 }
@@ -34,7 +34,7 @@ async fn l5_answers_of_old_lanes_go() {
         all(rig.steps.decide(RequestId { lane: Ticket::random(), number: 3 }, &calls).await);
     }
     let [limiters, _, lanes] = server.rows().await;
-    // Those of the last 60 s, and as many more before they are looked for.
+    // The answers of the last 60 s, and as many more before the next sweep of old answers.
     assert!(limiters == 1 && (7..=30).contains(&lanes), "{lanes}");
 }
 
@@ -50,7 +50,7 @@ async fn l7_what_refunds_gave_is_kept_for_60_s_and_taken_out_by_the_next_call() 
     }
     rig.one(terms, reserving(3, 1)).await;
     rig.at(HOUR + 60 * SECOND).await;
-    assert_eq!(server.rows().await[1], 3, "nobody has asked since");
+    assert_eq!(server.rows().await[1], 3, "no call came since then");
     rig.one(terms, take(0)).await;
     assert_eq!(server.rows().await[1], 0);
 }
@@ -63,7 +63,7 @@ async fn l7_a_row_whose_reservations_were_all_refunded_owes_nothing() {
     let reserves = (0..20_u64).map(|id| (terms, QuotaCheck::Follow, reserving(id.into(), id % 7)));
     let calls: Vec<_> = [(terms, QuotaCheck::Follow, take(10))].into_iter().chain(reserves).collect();
     rig.decide(&calls).await;
-    // The last first, so that each gives all of it back.
+    // In reverse order, so that each refund gives back its whole cost.
     let refund = |id: u64| Refund { object: rig.object.clone(), ticket: Ticket::from(u128::from(id)) };
     let batch: Vec<_> = (0..20).rev().map(refund).collect();
     let given: Vec<_> = (0..20).rev().map(|id| id % 7).collect();
@@ -78,9 +78,9 @@ async fn c7_the_clock_is_read_once_the_row_is_locked() {
     rig.at(HOUR).await;
     rig.one(terms, take(10)).await;
     server.run("BEGIN; SELECT FROM stanchion.limiters FOR UPDATE").await;
-    let (steps, flight, calls) = (Arc::clone(&rig.steps), rig.depart(), [rig.call(terms, take(7))]);
+    let (steps, id, calls) = (Arc::clone(&rig.steps), rig.next_id(), [rig.call(terms, take(7))]);
     let mut waiting = JoinSet::new();
-    waiting.spawn(async move { all(steps.decide(flight, &calls).await) });
+    waiting.spawn(async move { all(steps.decide(id, &calls).await) });
     server.await_waiter().await;
     rig.at(HOUR + 7 * SECOND / 10).await;
     server.run("COMMIT").await;
@@ -101,7 +101,7 @@ async fn c7_a_refund_reads_the_clock_once_the_row_is_locked() {
     server.await_waiter().await;
     rig.at(HOUR + 7 * SECOND / 10).await;
     server.run("COMMIT").await;
-    // Its time has come, so that nothing is given back.
+    // The time of the reservation has come, so nothing is given back.
     assert_eq!(waiting.join_all().await, [[0]]);
 }
 
@@ -110,7 +110,7 @@ async fn c25_an_idle_limiter_leaves_no_row() {
     let server = Clocked::new().await;
     let (mut rig, terms) = (Rig::new(&server), ten_a_second(1_000));
     rig.at(HOUR).await;
-    // It needs 100 s to fill, and an hour more.
+    // The row stays for the 100 s that the bucket needs to fill, and for an hour more.
     for id in 0..30 {
         rig.decide(&[(terms, QuotaCheck::Follow, take(7)), (terms, QuotaCheck::Follow, reserving(id, 33))])
             .await;
@@ -122,7 +122,8 @@ async fn c25_an_idle_limiter_leaves_no_row() {
     rig.at(2 * HOUR + 100 * SECOND).await;
     let sweep = "SELECT stanchion.sweep_limits('n', 4)";
     assert_eq!(server.number("SELECT stanchion.sweep_limits('other', 4)").await, 0);
-    // The second, which has no bucket, goes first; what is kept longer than it has to be is an eighth.
+    // The second row has no bucket and goes first. A row is kept at most an eighth of the retention longer than
+    // necessary.
     let mut swept = server.number(sweep).await;
     assert_eq!(server.rows().await, reserved, "{swept}");
     rig.at(3 * HOUR + 200 * SECOND).await;

@@ -1,4 +1,4 @@
-//! What the cases about steps want to know of a namespace.
+//! The harness of the step cases: what they ask of a namespace.
 
 use stanchion_campaign::Outage;
 use stanchion_conformance::steps::{Outages, StepHarness, Tally};
@@ -6,16 +6,16 @@ use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
 use super::*;
 
-/// How many rows of limiters and other objects there are.
+/// Counts the rows of limiters and other objects.
 const RECORDS: &str = "SELECT (SELECT count(*) FROM stanchion.objects WHERE namespace = $N) \
                        + (SELECT count(*) FROM stanchion.limiters WHERE namespace = $N)";
 
-/// How many objects are watched in this namespace.
+/// Counts the watched objects in this namespace.
 const WATCHED: &str = "SELECT count(DISTINCT w.object) FROM stanchion.watchers w \
                        JOIN stanchion.objects x ON x.id = w.object WHERE x.namespace = $N";
 
-/// The members of a wait group: by the row, by the holds, ended, and the generation. Of each of the last 16 outcomes the
-/// fourth number says whether it counts.
+/// Returns the members of a wait group by its row, its members by the holds, its ended members, and its generation. The
+/// fourth number of each of the last 16 outcomes says whether the outcome counts.
 const TALLY: &str = "
 SELECT x.used, (SELECT coalesce(sum(weight), 0)::bigint FROM stanchion.holds h WHERE h.object = x.id),
        x.finished + x.abandoned + x.expired + coalesce(x.old[1] + x.old[2] + x.old[3], 0) + coalesce(
@@ -24,7 +24,7 @@ SELECT x.used, (SELECT coalesce(sum(weight), 0)::bigint FROM stanchion.holds h W
        x.generation
 FROM stanchion.objects x WHERE x.namespace = $N AND x.kind = 'w'";
 
-/// What does not agree, of all objects of the namespace.
+/// Returns the objects of the namespace whose numbers do not agree.
 const WRONG: &str = "
 SELECT x.name || ': used ' || x.used || ', waiting ' || x.waiting || ', next ' || x.next || '; held ' ||
        coalesce(h.used, 0) || ', queued ' || coalesce(w.waiting, 0) || ', first ' || coalesce(h.first, -1)
@@ -36,13 +36,13 @@ LEFT JOIN (SELECT object, count(*) AS waiting, max(arrival) AS arrival, max(weig
 LEFT JOIN (SELECT object, max(expiry) AS last FROM stanchion.tombstones GROUP BY object) t ON t.object = x.id
 WHERE x.namespace = $N AND (
     x.used <> coalesce(h.used, 0) OR x.waiting <> coalesce(w.waiting, 0) OR x.next > h.first OR x.token < h.token
-    OR x.arrival < w.arrival OR x.heaviest < w.heaviest OR x.longest < w.longest OR x.buried < t.last)";
+    OR x.arrival < w.arrival OR x.heaviest < w.heaviest OR x.longest < w.longest OR x.tombstones_until < t.last)";
 
-impl Bed {
-    /// The rows of a statement, over one connection for all of them.
+impl Fixture {
+    /// Runs a statement on the shared connection, and returns its rows.
     async fn seen(&self, text: &str) -> Vec<PgRow> {
-        let mut looking = self.looking.lock().await;
-        let raw = match &mut *looking {
+        let mut shared_raw = self.shared_raw.lock().await;
+        let raw = match &mut *shared_raw {
             Some(raw) => raw,
             none => none.insert(self.raw().await),
         };
@@ -55,17 +55,17 @@ impl Bed {
 }
 
 #[async_trait]
-impl StepHarness for Bed {
+impl StepHarness for Fixture {
     async fn process(&self) -> Process {
         Self::process(self).await
     }
 
     async fn forgetful_process(&self, tokens: Duration, state: Duration) -> Process {
-        let bed = Self { namespace: self.namespace.clone(), ..Self::on(&self.url).with(self) };
-        bed.retaining(tokens, state).process().await
+        let fixture = Self { namespace: self.namespace.clone(), ..Self::on(&self.url).with(self) };
+        fixture.retaining(tokens, state).process().await
     }
 
-    async fn stranger(&self) -> Process {
+    async fn other_namespace(&self) -> Process {
         Self::on(&self.url).with(self).process().await
     }
 

@@ -1,10 +1,10 @@
-//! The cases about steps, in a namespace of their own on a real server, and what is this store's alone.
+//! The step cases, in a namespace of their own on a real server, and tests of this store alone.
 
 #![allow(clippy::disallowed_methods, reason = "tests wait in real time")]
 
 mod harness;
 mod moments;
-mod planted;
+mod mutants;
 mod sweep;
 
 use std::sync::{Arc, LazyLock};
@@ -26,27 +26,27 @@ use crate::context::{Context, Retention};
 use crate::link::Link;
 use crate::schema::Schema;
 
-step_suite!(Bed::shared());
+step_suite!(Fixture::shared());
 
-/// The servers that have our schema, by URL and by the schema's name.
+/// The schemas that were made, by the server's URL and the schema's name.
 static MADE: LazyLock<Mutex<Vec<(String, String)>>> = LazyLock::new(Mutex::default);
 
-/// A function of the schema, a text of it, and what is to stand there instead.
+/// A function of the schema, a text in it, and the text that replaces it.
 type Change = (&'static str, &'static str, &'static str);
 
 /// A namespace on a server, in the schema of this run.
-struct Bed {
+struct Fixture {
     url: String,
     namespace: String,
     schema: Schema,
-    /// What is changed in the schema when it is made.
+    /// The changes that are made to the schema after it is made.
     changes: &'static [Change],
     retention: Retention,
-    /// For what the cases ask over and over.
-    looking: Mutex<Option<PgConnection>>,
+    /// The connection for frequent questions.
+    shared_raw: Mutex<Option<PgConnection>>,
 }
 
-/// The hints that were sent to a process, from the first on.
+/// The hints to a process, from its start on.
 #[derive(Debug)]
 struct Wake(Mutex<PgListener>);
 
@@ -62,8 +62,8 @@ impl WakeSource for Wake {
     }
 }
 
-impl Bed {
-    /// On the server that all tests of this process share.
+impl Fixture {
+    /// Makes a namespace on the server that all tests of this process share.
     fn shared() -> Self {
         Self::on(servers::postgres().expect("a postgres").url())
     }
@@ -76,11 +76,11 @@ impl Bed {
             schema: Self::shared_schema(),
             changes: &[],
             retention,
-            looking: Mutex::default(),
+            shared_raw: Mutex::default(),
         }
     }
 
-    /// In a schema of its own with these changes.
+    /// Moves the namespace to a schema of its own with these changes.
     fn changed(self, changes: &'static [Change]) -> Self {
         let schema = Schema::new(&format!("t{}", Ticket::random())).expect("a name");
         Self { schema, changes, ..self }
@@ -95,12 +95,12 @@ impl Bed {
         Schema::new(&NAME).expect("a name")
     }
 
-    /// In the same schema as the other, or one with the same changes on another server.
+    /// Uses the same schema as the other fixture; on another server, one with the same changes.
     fn with(self, other: &Self) -> Self {
         Self { schema: other.schema.clone(), changes: other.changes, ..self }
     }
 
-    /// A plain client.
+    /// Connects a plain client.
     async fn raw(&self) -> PgConnection {
         PgConnection::connect(&self.url).await.expect("a connection")
     }
@@ -132,7 +132,7 @@ impl Bed {
         sqlx::raw_sql(sqlx::AssertSqlSafe(changed)).execute(raw).await.expect("it is replaced");
     }
 
-    /// A text in which `stanchion.` stands for the schema.
+    /// Replaces `stanchion.` by the schema in a text.
     fn in_schema(&self, text: &str) -> String {
         text.replace("stanchion.", &format!("{}.", self.schema.quoted()))
     }
@@ -147,7 +147,7 @@ impl Bed {
         self.execute(raw, text).await[0].get(0)
     }
 
-    /// Another process: an identity and connections of its own.
+    /// Makes another process, with an identity and connections of its own.
     async fn process(&self) -> Process {
         self.make_schema().await;
         let process = Ticket::random();

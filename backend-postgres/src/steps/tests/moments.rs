@@ -1,4 +1,4 @@
-//! When the functions read the clock, what they find then, and what they set for their transaction.
+//! Tests of when the functions read the clock, what they find then, and which settings their transaction has.
 
 use stanchion_conformance::steps::drive::*;
 use stanchion_conformance::support::{pause, spawn, within};
@@ -7,46 +7,46 @@ use stanchion_core::steps::{Acquire, Attach, Cancel, Force, Split};
 use super::*;
 
 const LEASE: i64 = 30_000_000;
-/// How long a step may wait for its turn at a record.
-const TURN: Duration = Duration::from_secs(4);
+/// Timeout of a step's wait for a record.
+const RECORD_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Of an object of the namespace: when its holds expire, and what else tells the time that a step has read.
+/// Times of an object of the namespace, each of which shows the time that a step has read.
 const EXPIRY: &str = "SELECT max(h.expiry) FROM stanchion.holds h JOIN stanchion.objects x ON x.id = h.object WHERE x.namespace = $N";
 const TOMBSTONE: &str = "SELECT max(t.expiry) FROM stanchion.tombstones t JOIN stanchion.objects x ON x.id = t.object WHERE x.namespace = $N";
 const NOTED: &str = "SELECT max(w.noted) FROM stanchion.watchers w JOIN stanchion.objects x ON x.id = w.object WHERE x.namespace = $N";
 const TOUCHED: &str = "SELECT max(touched) FROM stanchion.objects WHERE namespace = $N";
 const HEARD: &str = "SELECT max(heard) FROM stanchion.processes WHERE namespace = $N";
 
-/// As if the lease of a hold were over, whatever the functions know of it.
+/// Ends the lease of a hold in the tables.
 const OVER: [&str; 2] = [
     "UPDATE stanchion.holds h SET expiry = 1 FROM stanchion.objects x \
      WHERE x.id = h.object AND x.namespace = $N AND h.label = 'dead'",
     "UPDATE stanchion.objects SET next = 1 WHERE namespace = $N",
 ];
 
-/// Carries a step out that waits for its records, and reads what time it wrote down: none before they were free.
+/// Runs a step that waits for its records, and checks that the time which it wrote is not before they were free.
 async fn reads_after_its_wait<T: Send + 'static>(
-    bed: &Bed,
+    fixture: &Fixture,
     written: (&str, i64),
     step: impl Future<Output = T> + Send + 'static,
 ) {
-    let mut raw = bed.raw().await;
-    bed.execute(&mut raw, "BEGIN").await;
-    bed.execute(&mut raw, "SELECT id FROM stanchion.objects WHERE namespace = $N FOR UPDATE").await;
+    let mut raw = fixture.raw().await;
+    fixture.execute(&mut raw, "BEGIN").await;
+    fixture.execute(&mut raw, "SELECT id FROM stanchion.objects WHERE namespace = $N FOR UPDATE").await;
     let step = spawn(step);
     let waiting =
         "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))";
-    within(TURN, "it waits for the record", async {
-        while bed.number(&mut raw, waiting).await == 0 {
+    within(RECORD_TIMEOUT, "it waits for the record", async {
+        while fixture.number(&mut raw, waiting).await == 0 {
             pause(Duration::from_millis(2)).await;
         }
     })
     .await;
-    let free = bed.number(&mut raw, "SELECT stanchion.now()").await;
-    bed.execute(&mut raw, "COMMIT").await;
+    let free = fixture.number(&mut raw, "SELECT stanchion.now()").await;
+    fixture.execute(&mut raw, "COMMIT").await;
     step.join().await;
     let (what, later) = written;
-    let read = bed.number(&mut raw, what).await - later;
+    let read = fixture.number(&mut raw, what).await - later;
     assert!(read >= free, "{what}: read {} us before the record was free", free - read);
 }
 
@@ -61,57 +61,57 @@ fn split(held: &Acquire) -> Split {
 
 #[tokio::test]
 async fn c7_steps_at_holds_read_the_clock_once_they_have_the_record() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
+    let fixture = Fixture::shared();
+    let process = fixture.process().await;
     let own = || Arc::clone(&process.own);
     let held = ask_many(&semaphore("s"), 1, 5);
     granted(&process, &held).await;
     let (steps, renewed) = (own(), [renewal(&held)]);
-    reads_after_its_wait(&bed, (EXPIRY, LEASE), async move { steps.renew(&renewed).await }).await;
+    reads_after_its_wait(&fixture, (EXPIRY, LEASE), async move { steps.renew(&renewed).await }).await;
     let (steps, attached) = (own(), attach(&held));
     let held = Acquire { ticket: attached.to, ..held };
-    reads_after_its_wait(&bed, (EXPIRY, LEASE), async move { steps.attach(&attached).await }).await;
+    reads_after_its_wait(&fixture, (EXPIRY, LEASE), async move { steps.attach(&attached).await }).await;
     let (steps, object) = (own(), held.object.clone());
-    reads_after_its_wait(&bed, (TOUCHED, 0), async move { steps.resize(&object, 4).await }).await;
+    reads_after_its_wait(&fixture, (TOUCHED, 0), async move { steps.resize(&object, 4).await }).await;
     let (steps, released) = (own(), [freeing(&held, None)]);
-    reads_after_its_wait(&bed, (TOUCHED, 0), async move { steps.release(&released).await }).await;
+    reads_after_its_wait(&fixture, (TOUCHED, 0), async move { steps.release(&released).await }).await;
     let held = ask_many(&held.object, 1, 4);
     granted(&process, &held).await;
     let (steps, object) = (own(), held.object.clone());
-    reads_after_its_wait(&bed, (TOUCHED, 0), async move { steps.force(&object, Force::All).await }).await;
+    reads_after_its_wait(&fixture, (TOUCHED, 0), async move { steps.force(&object, Force::All).await }).await;
     let (steps, lease) = (own(), held.lease);
     let cancelled = [Cancel { object: held.object.clone(), ticket: Ticket::random(), lease }];
-    reads_after_its_wait(&bed, (TOMBSTONE, LEASE), async move { steps.cancel(&cancelled).await }).await;
+    reads_after_its_wait(&fixture, (TOMBSTONE, LEASE), async move { steps.cancel(&cancelled).await }).await;
 }
 
 #[tokio::test]
 async fn c7_steps_at_queues_and_groups_read_the_clock_once_they_have_the_record() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
+    let fixture = Fixture::shared();
+    let process = fixture.process().await;
     let own = || Arc::clone(&process.own);
     granted(&process, &ask(&mutex("m"))).await;
     waits(&process, &ask(&mutex("m"))).await;
-    // Later than what a process noted of itself a moment ago and does not note again.
+    // A process that was marked live a moment ago is not marked again; wait for longer than that.
     pause(Duration::from_millis(150)).await;
     let (steps, polled) = (own(), [mutex("m")]);
-    reads_after_its_wait(&bed, (HEARD, 0), async move { steps.poll(&polled).await }).await;
-    let bed = Bed::shared();
-    let process = bed.process().await;
+    reads_after_its_wait(&fixture, (HEARD, 0), async move { steps.poll(&polled).await }).await;
+    let fixture = Fixture::shared();
+    let process = fixture.process().await;
     let own = || Arc::clone(&process.own);
     let whole = members(&wait_group("g"), 3);
     granted(&process, &whole).await;
     let (steps, parts) = (own(), split(&whole));
-    reads_after_its_wait(&bed, (EXPIRY, LEASE), async move { steps.split(&parts).await }).await;
+    reads_after_its_wait(&fixture, (EXPIRY, LEASE), async move { steps.split(&parts).await }).await;
     let (steps, watched) = (own(), [watching(&whole.object, Some(0), Ticket::random())]);
-    reads_after_its_wait(&bed, (NOTED, 0), async move { steps.look(&watched).await }).await;
+    reads_after_its_wait(&fixture, (NOTED, 0), async move { steps.look(&watched).await }).await;
 }
 
-/// Whichever step finds that a lease is over tells those whom that lets in.
+/// Every step that finds an expired hold wakes the next waiters.
 #[tokio::test]
 async fn c14_every_step_that_finds_an_expired_hold_wakes_the_next() {
     for step in 0..6 {
-        let bed = Bed::shared();
-        let (first, second) = (bed.process().await, bed.process().await);
+        let fixture = Fixture::shared();
+        let (first, second) = (fixture.process().await, fixture.process().await);
         let object = if step < 4 { semaphore("s") } else { wait_group("g") };
         let kept = ask_many(&object, 2, 3);
         let dead = Acquire { label: Some("dead".into()), ..ask_many(&object, 1, 3) };
@@ -119,9 +119,9 @@ async fn c14_every_step_that_finds_an_expired_hold_wakes_the_next() {
         granted(&first, &kept).await;
         granted(&first, &dead).await;
         waits(&second, &waiter).await;
-        let mut raw = bed.raw().await;
+        let mut raw = fixture.raw().await;
         for over in OVER {
-            bed.execute(&mut raw, over).await;
+            fixture.execute(&mut raw, over).await;
         }
         match step {
             0 => drop(first.own.renew(&[renewal(&kept)]).await),
@@ -139,21 +139,21 @@ async fn c14_every_step_that_finds_an_expired_hold_wakes_the_next() {
 
 #[tokio::test]
 async fn c2_c24_a_late_copy_of_the_acquire_of_an_attached_hold_is_refused_as_long_as_it_would_have_lasted() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
+    let fixture = Fixture::shared();
+    let process = fixture.process().await;
     let held = ask(&mutex("m"));
     granted(&process, &held).await;
     let attached = process.own.attach(&Attach { lease: ttl(1_000), ..attach(&held) }).await;
     assert!(attached.unwrap().is_some());
-    let mut raw = bed.raw().await;
-    let until = bed.number(&mut raw, TOMBSTONE).await;
+    let mut raw = fixture.raw().await;
+    let until = fixture.number(&mut raw, TOMBSTONE).await;
     let granted = "SELECT max(h.granted) FROM stanchion.holds h JOIN stanchion.objects x ON x.id = h.object WHERE x.namespace = $N";
-    assert_eq!(until - bed.number(&mut raw, granted).await, LEASE);
+    assert_eq!(until - fixture.number(&mut raw, granted).await, LEASE);
 }
 
-/// What a session of somebody else's may be set to, or one behind a pooler.
+/// Settings that a session of the user, or one behind a pooler, may have.
 const FOREIGN: &str = "SET synchronous_commit = off; SET plan_cache_mode = auto; SET enable_seqscan = on";
-/// Each function that a client calls, with nothing to do.
+/// A call of each function that a client calls, with nothing to do.
 const CALLS: [&str; 12] = [
     "acquire($N, gen_random_uuid(), 1, 1, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
     "renew($N, 1, '{}', '{}', '{}', '{}', '{}')",
@@ -171,17 +171,17 @@ const CALLS: [&str; 12] = [
 
 #[tokio::test]
 async fn c22_a_step_waits_for_the_disk_and_plans_alike_whatever_the_session_is_set_to() {
-    let bed = Bed::shared();
-    bed.make_schema().await;
-    let mut raw = bed.raw().await;
+    let fixture = Fixture::shared();
+    fixture.make_schema().await;
+    let mut raw = fixture.raw().await;
     sqlx::raw_sql(FOREIGN).execute(&mut raw).await.unwrap();
     for call in CALLS {
-        bed.execute(&mut raw, "BEGIN").await;
-        bed.execute(&mut raw, &format!("SELECT stanchion.{call}")).await;
+        fixture.execute(&mut raw, "BEGIN").await;
+        fixture.execute(&mut raw, &format!("SELECT stanchion.{call}")).await;
         let set = ["synchronous_commit", "plan_cache_mode", "enable_seqscan"]
             .map(|name| format!("current_setting('{name}')"));
-        let rows = bed.execute(&mut raw, &format!("SELECT concat_ws(' ', {})", set.join(", "))).await;
+        let rows = fixture.execute(&mut raw, &format!("SELECT concat_ws(' ', {})", set.join(", "))).await;
         assert_eq!(rows[0].get::<String, _>(0), "on force_generic_plan off", "{call}");
-        bed.execute(&mut raw, "ROLLBACK").await;
+        fixture.execute(&mut raw, "ROLLBACK").await;
     }
 }

@@ -1,4 +1,4 @@
-//! The sweep, and the views.
+//! Tests of the sweep and of the views.
 
 use stanchion_conformance::steps::drive::*;
 use stanchion_core::steps::{Acquire, Kept};
@@ -17,7 +17,7 @@ SELECT (SELECT count(*) FROM stanchion.objects WHERE namespace = $N)
      + (SELECT count(*) FROM stanchion.tombstones h WHERE NOT EXISTS (SELECT FROM stanchion.objects x WHERE x.id = h.object)
         AND h.expiry < stanchion.now())";
 
-/// As if all of it had happened 20 s earlier.
+/// Moves all rows 20 s into the past.
 const EARLIER: [&str; 5] = [
     "UPDATE stanchion.objects SET expires = expires - 20000000",
     "UPDATE stanchion.holds SET expiry = expiry - 20000000",
@@ -29,9 +29,9 @@ const EARLIER: [&str; 5] = [
 #[tokio::test]
 async fn c25_the_sweep_leaves_no_row() {
     let moment = Duration::from_secs(10);
-    // In a schema of its own, whose tombstones and watchers are no other namespace's.
-    let bed = Bed::shared().changed(&[]).retaining(moment, moment);
-    let process = bed.process().await;
+    // In a schema of its own, which has no tombstones or watchers of other namespaces.
+    let fixture = Fixture::shared().changed(&[]).retaining(moment, moment);
+    let process = fixture.process().await;
     for object in [mutex("m"), semaphore("s"), wait_group("g")] {
         let lease = ttl(200);
         let held = Acquire { lease, ..ask(&object) };
@@ -41,19 +41,21 @@ async fn c25_the_sweep_leaves_no_row() {
         cancel(&process, &Acquire { lease, ..ask(&object) }).await;
     }
     look(&process, &wait_group("g"), Some(0)).await;
-    let mut raw = bed.raw().await;
+    let mut raw = fixture.raw().await;
     let sweep = "SELECT stanchion.sweep_permits($N, 2)";
-    bed.number(&mut raw, sweep).await;
-    assert!(bed.number(&mut raw, "SELECT count(*) FROM stanchion.objects WHERE namespace = $N").await == 3);
+    fixture.number(&mut raw, sweep).await;
+    assert!(
+        fixture.number(&mut raw, "SELECT count(*) FROM stanchion.objects WHERE namespace = $N").await == 3
+    );
     for earlier in EARLIER {
-        bed.execute(&mut raw, earlier).await;
+        fixture.execute(&mut raw, earlier).await;
     }
     let mut sweeps = 0;
-    while bed.number(&mut raw, sweep).await > 0 {
+    while fixture.number(&mut raw, sweep).await > 0 {
         sweeps += 1;
         assert!(sweeps < 1_000);
     }
-    assert_eq!(bed.number(&mut raw, ROWS).await, 0);
+    assert_eq!(fixture.number(&mut raw, ROWS).await, 0);
     // A swept name is used again.
     granted(&process, &ask(&mutex("m"))).await;
     added(&process, &wait_group("g")).await;
@@ -62,10 +64,10 @@ async fn c25_the_sweep_leaves_no_row() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c25_sweeps_and_uses_of_the_same_names_do_each_other_no_harm() {
     let moment = Duration::from_millis(1);
-    let bed = Arc::new(Bed::shared().retaining(moment, moment));
+    let fixture = Arc::new(Fixture::shared().retaining(moment, moment));
     let mut tasks = JoinSet::new();
     for _ in 0..3 {
-        let process = bed.process().await;
+        let process = fixture.process().await;
         tasks.spawn(async move {
             for round in 0..80 {
                 let request = Acquire {
@@ -78,14 +80,14 @@ async fn c25_sweeps_and_uses_of_the_same_names_do_each_other_no_harm() {
                 sleep(Duration::from_millis(round % 7)).await;
             }
         });
-        let bed = Arc::clone(&bed);
+        let fixture = Arc::clone(&fixture);
         tasks.spawn(async move {
-            let mut raw = bed.raw().await;
+            let mut raw = fixture.raw().await;
             for _ in 0..100 {
-                // As if the retention were over.
+                // Ends the retention.
                 let idle = "UPDATE stanchion.objects SET expires = 0 WHERE namespace = $N AND used = 0";
-                bed.execute(&mut raw, idle).await;
-                bed.number(&mut raw, "SELECT stanchion.sweep_permits($N, 100)").await;
+                fixture.execute(&mut raw, idle).await;
+                fixture.number(&mut raw, "SELECT stanchion.sweep_permits($N, 100)").await;
                 sleep(Duration::from_millis(3)).await;
             }
         });
@@ -95,40 +97,40 @@ async fn c25_sweeps_and_uses_of_the_same_names_do_each_other_no_harm() {
 
 #[tokio::test]
 async fn c25_the_sweep_waits_for_no_record_in_use() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
+    let fixture = Fixture::shared();
+    let process = fixture.process().await;
     for name in ["free", "used"] {
         granted(&process, &ask(&mutex(name))).await;
     }
-    let (mut raw, mut other) = (bed.raw().await, bed.raw().await);
-    bed.execute(&mut raw, "UPDATE stanchion.objects SET expires = 0 WHERE namespace = $N").await;
-    bed.execute(&mut raw, "BEGIN").await;
+    let (mut raw, mut other) = (fixture.raw().await, fixture.raw().await);
+    fixture.execute(&mut raw, "UPDATE stanchion.objects SET expires = 0 WHERE namespace = $N").await;
+    fixture.execute(&mut raw, "BEGIN").await;
     let used = "SELECT id FROM stanchion.objects WHERE namespace = $N AND name = 'used' FOR UPDATE";
-    assert_eq!(bed.execute(&mut raw, used).await.len(), 1);
-    // A wait for it ends with an error.
-    bed.execute(&mut other, "SET lock_timeout = '1s'").await;
-    bed.number(&mut other, "SELECT stanchion.sweep_permits($N, 100)").await;
+    assert_eq!(fixture.execute(&mut raw, used).await.len(), 1);
+    // A wait for the locked row would end with an error.
+    fixture.execute(&mut other, "SET lock_timeout = '1s'").await;
+    fixture.number(&mut other, "SELECT stanchion.sweep_permits($N, 100)").await;
     let names = "SELECT string_agg(name, ' ') FROM stanchion.objects WHERE namespace = $N";
-    assert_eq!(bed.execute(&mut other, names).await[0].get::<String, _>(0), "used");
-    bed.execute(&mut raw, "COMMIT").await;
-    bed.number(&mut other, "SELECT stanchion.sweep_permits($N, 100)").await;
+    assert_eq!(fixture.execute(&mut other, names).await[0].get::<String, _>(0), "used");
+    fixture.execute(&mut raw, "COMMIT").await;
+    fixture.number(&mut other, "SELECT stanchion.sweep_permits($N, 100)").await;
     let left = "SELECT count(*) FROM stanchion.objects WHERE namespace = $N";
-    assert_eq!(bed.number(&mut other, left).await, 0);
+    assert_eq!(fixture.number(&mut other, left).await, 0);
 }
 
 #[tokio::test]
 async fn the_views_show_names_times_and_labels() {
-    let bed = Bed::shared();
-    let process = bed.process().await;
+    let fixture = Fixture::shared();
+    let process = fixture.process().await;
     let object = mutex("shown");
     granted(&process, &Acquire { label: Some("by whom".into()), ..ask(&object) }).await;
     waits(&process, &ask(&object)).await;
-    let mut raw = bed.raw().await;
+    let mut raw = fixture.raw().await;
     let shown = "SELECT kind || ' ' || name || ' ' || label FROM stanchion.holders WHERE namespace = $N \
                  AND lease_left BETWEEN interval '20 s' AND interval '30 s' AND granted > now() - interval '1 min'";
-    let rows = bed.execute(&mut raw, shown).await;
+    let rows = fixture.execute(&mut raw, shown).await;
     assert_eq!(rows[0].get::<String, _>(0), "mutex shown by whom");
     let queued = "SELECT count(*) FROM stanchion.waiting WHERE namespace = $N AND name = 'shown' \
                   AND heard > now() - interval '1 min'";
-    assert_eq!(bed.number(&mut raw, queued).await, 1);
+    assert_eq!(fixture.number(&mut raw, queued).await, 1);
 }

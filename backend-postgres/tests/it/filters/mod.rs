@@ -1,4 +1,4 @@
-//! A filter as one process sees it, by its steps.
+//! Filters of a namespace, whose steps one process drives.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 
@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use stanchion_core::bloom::{FilterTerms, Shape};
 use stanchion_core::steps::{
-    BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, RequestId, Known, Life, Merge, Merged, Object,
-    Opening, Probed, Surveyed,
+    BloomAsk, BloomCall, BloomSteps, CHUNK_BYTES, ChunkRead, Known, Life, Merge, Merged, Object, Opening,
+    Probed, RequestId, Surveyed,
 };
 use stanchion_core::{Kind, Name, Ticket};
 use stanchion_postgres::PostgresSteps;
 use stanchion_testbed::servers::PostgresServer;
 
-use crate::support::lease;
+use crate::common::lease;
 
-/// Of 1,171 pages.
+/// Returns the terms of a filter of 1,171 pages.
 pub(crate) fn large() -> FilterTerms {
     FilterTerms { shape: Shape::new(2_000_000, 0.01).unwrap(), ttl: None }
 }
@@ -24,8 +24,8 @@ pub(crate) fn small() -> FilterTerms {
     FilterTerms { shape: Shape::new(1_000, 1e-6).unwrap(), ttl: None }
 }
 
-/// One filter, as one process sees it.
-pub(crate) struct Handle {
+/// A handle of a filter.
+pub(crate) struct Filter {
     pub(crate) steps: Arc<PostgresSteps>,
     pub(crate) object: Object,
     pub(crate) terms: FilterTerms,
@@ -34,7 +34,7 @@ pub(crate) struct Handle {
     pub(crate) number: u64,
 }
 
-impl Handle {
+impl Filter {
     pub(crate) async fn new(server: &PostgresServer, terms: FilterTerms) -> Self {
         Self::named(server, "f", terms).await
     }
@@ -62,28 +62,29 @@ impl Handle {
         BloomCall { of: self.opening(), ask: BloomAsk::Contains(self.positions(items)) }
     }
 
-    /// The next flight of the lane.
-    pub(crate) fn depart(&mut self) -> RequestId {
+    /// Returns the id of a new request.
+    pub(crate) fn next_id(&mut self) -> RequestId {
         self.number += 1;
         RequestId { lane: self.lane, number: self.number }
     }
 
-    pub(crate) async fn fly(&mut self, calls: &[BloomCall]) -> Vec<Probed> {
-        let flight = self.depart();
-        all(self.steps.probe(flight, calls).await)
+    /// Sends a request, and returns the answers to its calls.
+    pub(crate) async fn send(&mut self, calls: &[BloomCall]) -> Vec<Probed> {
+        let id = self.next_id();
+        all(self.steps.probe(id, calls).await)
     }
 
     pub(crate) async fn insert(&mut self, items: &[u32]) -> Probed {
         let calls = [self.inserting(items)];
-        self.fly(&calls).await.remove(0)
+        self.send(&calls).await.remove(0)
     }
 
     pub(crate) async fn contains(&mut self, items: &[u32]) -> Probed {
         let calls = [self.asking(items)];
-        self.fly(&calls).await.remove(0)
+        self.send(&calls).await.remove(0)
     }
 
-    /// From now on it knows the record.
+    /// Remembers the record of the filter from now on, and returns it.
     pub(crate) async fn see(&mut self) -> Life {
         let Surveyed::Live(survey) = self.survey().await else { panic!("a filter") };
         self.known = Some(survey.life);
@@ -106,7 +107,7 @@ impl Handle {
         self.steps.merge(&Merge { of: self.opening(), chunk, bytes }).await.unwrap()
     }
 
-    /// All of its bits, piece by piece.
+    /// Returns all bits of the filter, read piece by piece.
     pub(crate) async fn bits(&self) -> Vec<u8> {
         let mut bits = Vec::new();
         while u64::try_from(bits.len()).unwrap() < self.terms.shape.bytes() {
@@ -124,10 +125,12 @@ impl Handle {
     }
 }
 
+/// Returns the answers, none of which may be an error.
 pub(crate) fn all<T: std::fmt::Debug>(answers: Vec<stanchion_core::Result<T>>) -> Vec<T> {
     answers.into_iter().map(Result::unwrap).collect()
 }
 
+/// Returns the answers to the items of a call.
 pub(crate) fn says(probed: &Probed) -> Vec<bool> {
     let Probed::Told { answers, .. } = probed else { panic!("{probed:?}") };
     answers.clone()

@@ -23,7 +23,7 @@ impl StepHarness for Fixture {
         driven(self.builder().retention(tokens, state).steps().await.expect("steps"))
     }
 
-    async fn stranger(&self) -> Process {
+    async fn other_namespace(&self) -> Process {
         Self::on(&self.url).process().await
     }
 

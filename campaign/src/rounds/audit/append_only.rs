@@ -1,6 +1,7 @@
 //! Redis: the append-only file, and how the store keeps holds in keys.
 //!
-//! A script's writes are between `MULTI` and `EXEC`. The difference between the state before and after gives its changes.
+//! A script's writes are between `MULTI` and `EXEC`. The difference between the state before and after gives its
+//! changes.
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,19 +1,19 @@
 //! A third store: mutexes and semaphores in a map, behind stanchion's engine.
 //!
-//! It is here to be copied. What another store would send to a server is a method of [`Server`], which stands for that
-//! server: a map, a clock, and a mailbox for each process. Read in this order:
+//! It is meant to be copied. [`Server`] stands for the server of another store: a map, a clock, and a mailbox for each
+//! process. A request to that server is a method here. Read in this order:
 //!
 //! | file | what is in it | in your store |
 //! | --- | --- | --- |
 //! | `store.rs` | the store: an engine over the steps | the same, with a URL and a connection |
 //! | `steps.rs` | one method for each step: lock, read the clock, go through the batch | one request for each step |
 //! | `record.rs` | what each step does to a name | your scripts, functions or transactions |
-//! | `queue.rs` | who waits, and whose turn it is | the same |
-//! | `liveness.rs` | which waiting processes still live | the same |
+//! | `queue.rs` | the waiters, and which of them may be granted | the same |
+//! | `liveness.rs` | which waiting processes are still live | the same |
 //! | `server.rs`, `wake.rs` | the map and its clock; the mailboxes | your server; its way to push |
 //!
-//! Wait groups, limiters and Bloom filters are declared absent. `tests/it` has the two harnesses, the suites, and a test
-//! that breaks one rule at a time.
+//! Wait groups, limiters and Bloom filters are declared absent. `tests/it` has the two harnesses, the suites, and a
+//! test that breaks one rule at a time.
 
 mod liveness;
 mod mistake;

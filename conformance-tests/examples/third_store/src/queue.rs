@@ -1,4 +1,4 @@
-//! Who waits for a name, and whose turn it is (C16).
+//! The waiters of a name, and which of them may be granted (C16).
 
 use stanchion_core::Ticket;
 use stanchion_core::steps::{Acquire, Polled, ProcessId};
@@ -11,11 +11,11 @@ use crate::server::Moment;
 pub struct QueuedWaiter {
     /// Names the acquisition.
     pub ticket: Ticket,
-    /// Whose waiter it is: its wake-ups go there, and with it it falls silent.
+    /// The waiter's process: it gets the wake-ups, and its polls keep the waiter live.
     pub process: ProcessId,
-    /// How many permits it wants.
+    /// The number of permits that it asks for.
     pub weight: u32,
-    /// For so long the place is kept while its process is silent, in µs.
+    /// How long the waiter keeps its place while its process is silent, in µs.
     pub lease: u64,
 }
 
@@ -24,7 +24,7 @@ impl Record {
         self.queue.iter().any(|waiter| waiter.ticket == ticket)
     }
 
-    /// Whether the queue is at a bound. The silent do not count (C26).
+    /// Returns whether the queue is at its bound. Silent waiters do not count (C26).
     pub(crate) fn is_full(&self, bound: Option<u32>, at: &Moment<'_>) -> bool {
         bound.is_some_and(|bound| {
             self.queue.iter().filter(|waiter| at.is_live(waiter)).count() >= bound as usize
@@ -38,29 +38,29 @@ impl Record {
         self.keep(at.now, at);
     }
 
-    /// Takes a ticket out of the queue, if it is in it. Those behind may fit now.
+    /// Removes a ticket from the queue, if it is in it. The waiters behind it may fit now.
     pub(crate) fn leave(&mut self, ticket: Ticket) {
         let before = self.queue.len();
         self.queue.retain(|waiter| waiter.ticket != ticket);
         self.stirred |= self.queue.len() < before;
     }
 
-    /// Takes out who was silent for a whole lease. Until then a silent waiter keeps its place, and is first again when
-    /// its process is heard.
+    /// Removes the waiters that were silent for a whole lease. Until then a silent waiter keeps its place, and is first
+    /// again when its process is heard.
     pub(crate) fn drop_silent(&mut self, at: &Moment<'_>) {
         self.queue
             .retain(|waiter| at.is_live(waiter) || at.liveness.heard(waiter.process) + waiter.lease > at.now);
     }
 
-    /// Whether no live waiter stands in front of a ticket; one that joined has those before it in front, any other
-    /// ticket all. Who wants more than the limit can never be served, and is passed over.
+    /// Returns whether no live waiter is in front of a ticket. All waiters are in front of a ticket that has not
+    /// joined. A waiter that asks for more than the limit can never be granted, and is passed over.
     pub(crate) fn is_first(&self, ticket: Ticket, limit: u32, at: &Moment<'_>) -> bool {
         let mut in_front = self.queue.iter().take_while(|waiter| waiter.ticket != ticket);
         !in_front.any(|waiter| waiter.weight <= limit && at.is_live(waiter))
     }
 
-    /// Whose turn it is: the live waiters that fit together, up to the first one that does not fit: it is not passed
-    /// (S5). Who wants more than the limit is told, too, and learns so when it asks.
+    /// Returns the waiters to wake: the live waiters that fit together, up to the first one that does not fit, which is
+    /// never passed (S5). A waiter that asks for more than the limit is woken, too, and gets the refusal when it asks.
     pub(crate) fn next_grants(&self, at: &Moment<'_>) -> Vec<QueuedWaiter> {
         let limit = self.limit.unwrap_or_default();
         let (mut room, mut open) = (u64::from(limit).saturating_sub(self.used()), true);
@@ -72,12 +72,17 @@ impl Record {
             room -= if open { u64::from(waiter.weight) } else { 0 };
             open
         };
-        self.queue.iter().filter(|waiter| at.is_live(waiter)).filter(|waiter| is_next(waiter)).copied().collect()
+        self.queue
+            .iter()
+            .filter(|waiter| at.is_live(waiter))
+            .filter(|waiter| is_next(waiter))
+            .copied()
+            .collect()
     }
 
-    /// What the asking process has to know of its waiters. That it asks shows that they live.
+    /// Returns the state of the polling process's waiters. The poll marks them as live.
     pub(crate) fn poll(&self, at: &mut Moment<'_>) -> Polled {
-        at.hear();
+        at.mark_live();
         let is_own = |waiter: &QueuedWaiter| waiter.process == at.client.process;
         let (mut ready, mut others) = (Vec::new(), false);
         for waiter in self.next_grants(at) {
@@ -88,9 +93,10 @@ impl Record {
                 ready.push(waiter.ticket);
             }
         }
-        // What can change without a hint: a lease that ends, and somebody in front who falls silent.
+        // Two changes come without a hint: a lease ends, or a waiter in front falls silent.
         let in_front = self.queue.iter().take_while(|waiter| !is_own(waiter));
-        let silences = in_front.map(|waiter| at.liveness.until(waiter.process)).filter(|until| *until > at.now);
+        let silences =
+            in_front.map(|waiter| at.liveness.until(waiter.process)).filter(|until| *until > at.now);
         let next = self.holds.iter().map(|hold| hold.expires).chain(silences).min();
         Polled { ready, next: next.map(|next| at.until(next)), born: self.born }
     }

@@ -1,4 +1,4 @@
-//! What the store keeps of a name, and what each step does to it.
+//! The store's record of a name, and the effect of each step on it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::mistake::Mistake;
 use crate::queue::QueuedWaiter;
 use crate::server::Moment;
 
-/// Permits that somebody has.
+/// A hold of permits.
 #[derive(Clone, Debug)]
 pub struct Hold {
     /// Names the acquisition.
     pub ticket: Ticket,
-    /// How many permits.
+    /// The number of permits.
     pub weight: u32,
     /// The token of the grant.
     pub token: FencingToken,
@@ -29,21 +29,22 @@ pub struct Hold {
     pub label: Option<Arc<str>>,
 }
 
-/// Refuses every acquire of a ticket that comes late (C4).
+/// Refuses every late acquire of a ticket (C4).
 #[derive(Clone, Copy, Debug)]
 pub struct Tombstone {
-    /// When it ends.
+    /// When the tombstone ends.
     pub until: u64,
     /// The release call that left it, which is answered `Yes` again.
     pub call: Option<Ticket>,
 }
 
-/// All that is kept of one mutex or semaphore. Nothing is counted twice, so that nothing can disagree.
+/// The state of one mutex or semaphore. No number is stored twice, so none can disagree.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// When the record was made, which names its life. 0: it is none yet, and is not kept.
+    /// When the record was created; it identifies this life of the record. 0 if nothing was stored yet: then it is not
+    /// kept.
     pub born: u64,
-    /// The limit, once there is one.
+    /// The limit, once it is set.
     pub limit: Option<u32>,
     /// The last fencing token.
     pub token: u64,
@@ -51,18 +52,18 @@ pub struct Record {
     pub holds: Vec<Hold>,
     /// The waiters, in order of arrival.
     pub queue: Vec<QueuedWaiter>,
-    /// Which tickets are refused.
+    /// The tickets that are refused.
     pub tombstones: HashMap<Ticket, Tombstone>,
-    /// When a hold ended last.
+    /// When the last hold ended.
     pub idle_since: u64,
-    /// When the record may go, if nobody holds or waits then.
+    /// When the record may be removed, if it then has no holder and no waiter.
     pub forget_at: u64,
-    /// Something ended: at the end of the step, hints go to those whose turn it is now.
+    /// Whether waiters may be granted now: at the end of the step, they get hints.
     pub(crate) stirred: bool,
 }
 
 impl Record {
-    /// Ends what is over by the server's clock. The beginning of every step.
+    /// Ends holds, tombstones and waiters that are over by the server's clock. Called at the beginning of every step.
     pub(crate) fn reap(&mut self, at: &Moment<'_>) {
         let over = self.holds.iter().map(|hold| hold.expires).filter(|expires| *expires <= at.now);
         if let Some(ended) = over.max() {
@@ -75,11 +76,11 @@ impl Record {
 
     /// Grants, queues or refuses.
     pub(crate) fn acquire(&mut self, ask: &Acquire, at: &mut Moment<'_>) -> Result<Acquired> {
-        at.hear();
+        at.mark_live();
         if self.tombstones.contains_key(&ask.ticket) {
             return Ok(Acquired::Cancelled);
         }
-        // A retry: the same hold, the same token, and its lease anew, since its holder counts from the last request.
+        // A retry: the same hold, the same token, and a new lease, because its holder counts from the last request.
         if !at.makes(Mistake::GrantsAgain)
             && let Some(hold) = self.holds.iter_mut().find(|hold| hold.ticket == ask.ticket)
         {
@@ -116,10 +117,10 @@ impl Record {
         Ok(Acquired::Waiting { limit, born: self.born })
     }
 
-    /// The limit in force for a request, or the stored one if the request refuses that (C20).
+    /// Returns the limit in force for a request; the stored one as an error, if the request refuses it (C20).
     fn compare(&mut self, ask: &Acquire, at: &Moment<'_>) -> Result<u32, u32> {
         let Some(stored) = self.limit_at(at) else { return Ok(ask.limit) };
-        // Who queues was compared when it joined.
+        // A queued request was compared when it joined.
         if stored == ask.limit || self.is_queued(ask.ticket) {
             return Ok(stored);
         }
@@ -133,7 +134,7 @@ impl Record {
         }
     }
 
-    /// The stored limit, unless the name was idle for longer than limits are kept (C25).
+    /// Returns the stored limit, unless the name was idle for longer than limits are kept (C25).
     fn limit_at(&self, at: &Moment<'_>) -> Option<u32> {
         let in_use = !self.holds.is_empty() || !self.queue.is_empty();
         self.limit.filter(|_| {
@@ -142,7 +143,7 @@ impl Record {
     }
 
     fn grant(&mut self, ask: &Acquire, at: &Moment<'_>) -> Result<FencingToken> {
-        // Larger than every earlier one; by the clock also when those were lost (M2, M3).
+        // Larger than every earlier token; by the clock, also if the earlier ones were lost (M2, M3).
         let token = FencingToken::new(at.now.max(self.token + 1))?;
         let (granted, expires) = (at.now, at.end_of(ask.lease));
         let (ticket, weight, label) = (ask.ticket, ask.weight, ask.label.clone());
@@ -153,12 +154,12 @@ impl Record {
         Ok(token)
     }
 
-    /// How many permits are out.
+    /// Returns how many permits are out.
     pub(crate) fn used(&self) -> u64 {
         self.holds.iter().map(|hold| u64::from(hold.weight)).sum()
     }
 
-    /// Sets a lease anew.
+    /// Renews a lease.
     pub(crate) fn renew(&mut self, ask: &Renew, at: &Moment<'_>) -> Kept {
         let Some(hold) = self.holds.iter_mut().find(|hold| hold.ticket == ask.ticket) else {
             return Kept::No;
@@ -183,8 +184,8 @@ impl Record {
         if freed.is_empty() { Kept::No } else { Kept::Yes }
     }
 
-    /// Withdraws an acquisition. The tombstone is left in every case: whatever this cancel found, a copy of the acquire
-    /// may still be under way.
+    /// Cancels an acquisition. Always leaves a tombstone: whatever this cancel found, a copy of the acquire may still
+    /// be in flight.
     pub(crate) fn cancel(&mut self, ask: &Cancel, at: &Moment<'_>) {
         self.leave(ask.ticket);
         self.free(|hold| hold.ticket == ask.ticket, at);
@@ -193,7 +194,7 @@ impl Record {
         }
     }
 
-    /// Takes a detached hold over. Its retry finds the hold under the new ticket.
+    /// Takes over a detached hold. A retry finds the hold under the new ticket.
     pub(crate) fn attach(&mut self, ask: &Attach, at: &Moment<'_>) -> Option<Attached> {
         if self.tombstones.contains_key(&ask.to) {
             return None;
@@ -213,14 +214,14 @@ impl Record {
         Some(attached)
     }
 
-    /// Frees by force. A late copy of a freed acquire must not get another hold.
+    /// Releases holds by force. A late copy of a freed acquire must not get another hold.
     pub(crate) fn force(&mut self, force: Force, at: &Moment<'_>) -> u32 {
         let freed = self.free(|hold| force == Force::All || force == Force::One(hold.ticket), at);
         freed.iter().for_each(|hold| self.leave_tombstone(hold.ticket, hold.expires, None, at));
         u32::try_from(freed.len()).unwrap_or(u32::MAX)
     }
 
-    /// Sets the limit. Nobody loses a permit by it (S6).
+    /// Sets the limit. No holder loses a permit by it (S6).
     pub(crate) fn resize(&mut self, limit: u32, at: &Moment<'_>) {
         (self.limit, self.idle_since, self.stirred) = (Some(limit), at.now, true);
         self.keep(at.now, at);
@@ -250,13 +251,13 @@ impl Record {
         self.keep(until, at);
     }
 
-    /// Keeps the record until so long after that moment, and makes it one if it was none.
+    /// Keeps the record until the retention time after `until`. Marks it as stored.
     pub(crate) fn keep(&mut self, until: u64, at: &Moment<'_>) {
         self.born = if self.born == 0 { at.now } else { self.born };
         self.forget_at = self.forget_at.max(until.saturating_add(at.client.retention.tokens_micros()));
     }
 
-    /// Whether nothing is lost with it.
+    /// Returns whether the record can be removed without a loss.
     pub(crate) fn is_over(&self, now: u64) -> bool {
         self.holds.is_empty() && self.queue.is_empty() && self.tombstones.is_empty() && self.forget_at <= now
     }

@@ -1,4 +1,4 @@
-//! What would be another program: a map, its clock, and a mailbox for each process.
+//! The server, in a real store another program: a map, its clock, and a mailbox for each process.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::queue::QueuedWaiter;
 use crate::record::Record;
 use crate::store::Client;
 
-/// How long idle names stay (C25).
+/// How long idle names are kept (C25).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// The whole record, with its fencing token.
+    /// For the whole record, with its fencing token.
     pub tokens: Duration,
-    /// The limit.
+    /// For the limit.
     pub limits: Duration,
 }
 
@@ -42,43 +42,43 @@ impl Retention {
     }
 }
 
-/// The server of a store. Clients with the same one share its names.
+/// The server of a store. Clients of the same server share its names.
 #[derive(Debug)]
 pub struct Server {
-    /// The clock: a wall clock, so that tokens grow also over a loss of data (M3), which never goes back.
+    /// The clock: a wall clock, so that tokens grow even after a loss of data (M3), but one that never goes back.
     origin: Instant,
     origin_micros: u64,
     state: Mutex<State>,
 }
 
-/// What a server keeps.
+/// The state of a server.
 #[derive(Debug, Default)]
 pub struct State {
-    /// By name.
+    /// The records by name.
     pub records: HashMap<Object, Record>,
     pub(crate) liveness: Liveness,
     mailboxes: HashMap<ProcessId, UnboundedSender<Ticket>>,
 }
 
 impl Server {
-    /// An empty one.
+    /// Creates an empty server.
     #[must_use]
     pub fn start() -> Arc<Self> {
         Arc::new(Self { origin: now(), origin_micros: wall_micros(), state: Mutex::default() })
     }
 
-    /// All that the server keeps, and nobody else can use meanwhile: for tests and administrators.
+    /// Locks and returns the server's state, for tests and administrators. No step runs meanwhile.
     pub async fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().await
     }
 
-    /// Forgets everything, as a server that crashed and kept nothing.
+    /// Forgets everything, like a server that crashed and kept nothing.
     pub async fn lose_data(&self) {
         let mut state = self.state.lock().await;
         (state.records, state.liveness) = Default::default();
     }
 
-    /// Removes what is over (C25).
+    /// Removes expired state (C25).
     pub(crate) async fn sweep(&self, client: Client) -> Result<()> {
         let mut step = self.enter(client, client.request_timeout).await?;
         let now = step.now;
@@ -92,18 +92,18 @@ impl Server {
         Ok(())
     }
 
-    /// Where the hints to a process arrive.
+    /// Creates the mailbox for the hints to a process.
     pub(crate) async fn mailbox(&self, process: ProcessId) -> UnboundedReceiver<Ticket> {
         let (sender, receiver) = unbounded_channel();
         self.state.lock().await.mailboxes.insert(process, sender);
         receiver
     }
 
-    /// Waits for the lock, and reads the clock after that (C7): a hold that ends while a step waits for its turn has
-    /// ended when the step decides. Once for a whole step.
+    /// Waits for the lock, and reads the clock after that (C7): a hold that ends while a step waits for the lock has
+    /// ended when the step decides. Called once for a whole step.
     ///
     /// # Errors
-    /// `Unavailable` if the time is over: then certainly nothing was done.
+    /// `Unavailable` after the time limit: then certainly nothing was done.
     pub(crate) async fn enter(&self, client: Client, limit: Duration) -> Result<StepInProgress<'_>> {
         let late = |_| Error::new(ErrorKind::Unavailable, "the server is busy");
         let mut state = timeout(limit, self.state.lock()).await.map_err(late)?;
@@ -113,7 +113,7 @@ impl Server {
     }
 }
 
-/// One step under way: nobody else is served, and its time stands still.
+/// One step in progress: no other step runs, and its time does not advance.
 pub(crate) struct StepInProgress<'a> {
     state: MutexGuard<'a, State>,
     now: u64,
@@ -122,7 +122,7 @@ pub(crate) struct StepInProgress<'a> {
 }
 
 impl StepInProgress<'_> {
-    /// Carries one entry out.
+    /// Executes one entry.
     pub(crate) fn on<T>(
         &mut self,
         object: &Object,
@@ -134,7 +134,7 @@ impl StepInProgress<'_> {
         record.reap(&at);
         let answer = run(record, &mut at);
         if record.born == 0 {
-            // Nothing came to be stored: who only asks, or is refused, leaves nothing (C20).
+            // Nothing was stored: a query or a refused request leaves nothing (C20).
             records.remove(object);
         } else if record.stirred {
             self.touched.insert(object.clone());
@@ -142,7 +142,7 @@ impl StepInProgress<'_> {
         answer
     }
 
-    /// Sends the hints that follow: after the last entry, and once for each name.
+    /// Sends the hints, after the last entry and once for each name.
     pub(crate) fn wake(mut self) {
         let State { records, liveness, mailboxes } = &mut *self.state;
         let at = Moment { now: self.now, client: self.client, liveness };
@@ -150,14 +150,14 @@ impl StepInProgress<'_> {
             let Some(record) = records.get_mut(object) else { continue };
             record.stirred = false;
             for QueuedWaiter { process, ticket, .. } in record.next_grants(&at) {
-                // A hint to a process that has gone fails nothing.
+                // A hint to a process that is gone is no error.
                 let _ = mailboxes.get(&process).map(|mailbox| mailbox.send(ticket));
             }
         }
     }
 }
 
-/// When a step is carried out, and for whom.
+/// The time and the client of a step.
 pub(crate) struct Moment<'a> {
     pub(crate) now: u64,
     pub(crate) client: Client,
@@ -165,8 +165,8 @@ pub(crate) struct Moment<'a> {
 }
 
 impl Moment<'_> {
-    pub(crate) fn hear(&mut self) {
-        self.liveness.hear(self.client.process, self.now);
+    pub(crate) fn mark_live(&mut self) {
+        self.liveness.mark_live(self.client.process, self.now);
     }
 
     pub(crate) fn is_live(&self, waiter: &QueuedWaiter) -> bool {

@@ -1,6 +1,6 @@
-//! The steps: each one turn at the server for a whole batch.
+//! The steps: each locks the server once for a whole batch.
 //!
-//! Nothing here waits for other callers, retries, renews or sleeps: all that is the engine's work.
+//! Nothing here waits for other callers, retries, renews or sleeps: the engine does all that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +24,12 @@ pub(crate) struct ThirdSteps {
 }
 
 impl ThirdSteps {
-    /// The time limit of a request: the client's, or a third of the shortest lease in it (C17).
+    /// Returns the time limit of a request: the client's, or a third of the shortest lease in it (C17).
     fn limit(&self, leases: impl Iterator<Item = Ttl>) -> Duration {
         leases.map(Ttl::renewal).fold(self.client.request_timeout, Duration::min)
     }
 
-    /// Carries a batch out, one entry after the other, and answers each on its own.
+    /// Executes a batch, one entry after the other, with one answer for each.
     async fn each<E: Sync, T: Send>(
         &self,
         batch: &[E],
@@ -47,7 +47,7 @@ impl ThirdSteps {
         answers
     }
 
-    /// The same for one name.
+    /// Executes a request of one name.
     async fn one<T>(&self, object: &Object, run: impl FnOnce(&mut Record, &Moment<'_>) -> T) -> Result<T> {
         let mut step = self.server.enter(self.client, self.client.request_timeout).await?;
         let answer = step.on(object, |record, at| run(record, at));
@@ -58,18 +58,18 @@ impl ThirdSteps {
 
 #[async_trait]
 impl PermitSteps for ThirdSteps {
-    /// One server: steps on any two names can leave in one request.
+    /// One lane: with one server, steps on any names can share a request.
     fn lane(&self, _: &Object) -> usize {
         0
     }
 
-    /// A step has the server for itself while it runs, and none of them waits there with a lock of its own.
+    /// Returns `true`: a running step has the whole server locked, so no request waits there with a lock of its own.
     fn excludes(&self, _: usize) -> bool {
         false
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
-        // Here each caller has a time limit of its own, which the engine keeps.
+        // Here each caller has its own time limit, which the engine enforces.
         self.each(batch, self.client.request_timeout, |ask| &ask.object, Record::acquire).await
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use stanchion_core::engine::{Background, Engine, StepsWrap};
 use stanchion_core::steps::{PermitSteps, ProcessId, Steps, WakeSource};
-use stanchion_core::engine::{Engine, Background, StepsWrap};
 use stanchion_core::{
     Capabilities, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
     SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
@@ -16,12 +16,12 @@ use crate::server::{Retention, Server};
 use crate::steps::ThirdSteps;
 use crate::wake::{Mailbox, Sweep};
 
-/// One process, as the server knows it, and what it brings along with each request.
+/// One process as the server knows it, with its settings for each request.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
-    /// Whose waiters are live, and where their wake-ups go.
+    /// The process: its polls keep its waiters live, and its mailbox gets their wake-ups.
     pub process: ProcessId,
-    /// How long idle names stay.
+    /// How long idle names are kept.
     pub retention: Retention,
     /// Time limit of one request (C17).
     pub request_timeout: Duration,
@@ -29,7 +29,7 @@ pub struct Client {
 }
 
 impl Default for Client {
-    /// A process that no other is.
+    /// Creates a client with a new process id.
     fn default() -> Self {
         let request_timeout = Duration::from_secs(2);
         Self { process: ProcessId::random(), retention: Retention::default(), request_timeout, mistake: None }
@@ -37,7 +37,7 @@ impl Default for Client {
 }
 
 impl Client {
-    /// The same with a mistake.
+    /// Sets a mistake.
     #[cfg(feature = "mutants")]
     #[must_use]
     pub fn with_mistake(mut self, mistake: Mistake) -> Self {
@@ -45,28 +45,28 @@ impl Client {
         self
     }
 
-    /// The steps of this process and its source of wake-ups, for those who drive them themselves.
+    /// Returns the steps of this process and its source of wake-ups, for tests without an engine.
     pub async fn steps(self, server: &Arc<Server>) -> (Arc<dyn PermitSteps>, Arc<dyn WakeSource>) {
         let mailbox = tokio::sync::Mutex::new(server.mailbox(self.process).await);
         let steps = ThirdSteps { server: Arc::clone(server), client: self };
         (Arc::new(steps), Arc::new(Mailbox(mailbox)))
     }
 
-    /// A store of this process.
+    /// Starts a store of this process.
     ///
     /// # Errors
-    /// `Unavailable` if the system has no thread to give.
+    /// `Unavailable` if the system refuses to start a thread.
     pub async fn connect(self, server: &Arc<Server>) -> Result<ThirdStore> {
         self.connect_wrapped(server, None).await
     }
 
-    /// The same with something between the steps and the engine: the suite puts faults there.
+    /// Starts a store with a wrapper between the steps and the engine: the suite puts faults there.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
     pub async fn connect_wrapped(self, server: &Arc<Server>, wrap: Option<&StepsWrap>) -> Result<ThirdStore> {
         let (permits, wake) = self.steps(server).await;
-        // A networked store gives the engine steps over a connection of its own: see `Background`.
+        // A networked store gives the engine steps with their own connection: see `Background`.
         let steps = Steps::new(permits, self.request_timeout);
         let sweep = Sweep(ThirdSteps { server: Arc::clone(server), client: self });
         let own = Background { steps: steps.clone(), wake: Some(wake), chores: vec![Arc::new(sweep)] };
@@ -74,13 +74,13 @@ impl Client {
     }
 }
 
-/// What is offered. The suite checks that it is true.
+/// Returns the declared capabilities. The suite checks that they are true.
 fn capabilities() -> Capabilities {
     let mut capabilities = Capabilities::full("third", MutexMode::Lease);
     capabilities.wait_groups = false;
     capabilities.limiters = false;
     capabilities.bloom_filters = false;
-    // The map is in this process, and ends with it.
+    // The map is in this process and ends with it.
     capabilities.shared = false;
     capabilities.survives_restart = Some(false);
     capabilities
@@ -102,7 +102,7 @@ impl Store for ThirdStore {
         self.engine.semaphore(name, options)
     }
 
-    /// `Unsupported`: the engine was given no steps of them.
+    /// Returns `Unsupported`: the engine has no steps for wait groups.
     fn wait_group(&self, name: &str, options: WaitGroupOptions) -> Result<Arc<dyn WaitGroup>> {
         self.engine.wait_group(name, options)
     }

@@ -1,4 +1,4 @@
-//! Where wake-ups come from, and the work that nobody calls for.
+//! The source of wake-ups, and the periodic sweep.
 
 use std::time::Duration;
 
@@ -12,25 +12,26 @@ use tokio::time::timeout;
 
 use crate::steps::ThirdSteps;
 
-/// How long a call waits for hints. Less than forever, so that a source that lost its connection notices.
-const WAIT: Duration = Duration::from_secs(1);
-/// Hints taken at once.
+/// Time limit of one wait for hints, so that a source notices when its connection is lost.
+const WAIT_LIMIT: Duration = Duration::from_secs(1);
+/// Maximum number of hints taken at once.
 const BATCH: usize = 100;
-/// How often what is over is removed.
-const SWEEP: Duration = Duration::from_secs(1);
+/// Interval between two sweeps.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The mailbox of one process. Hints may be lost or doubled: whoever is woken asks again, and the poll floor is there.
+/// The mailbox of one process. Hints may be lost or doubled: a woken waiter asks the store again, and the poll floor
+/// covers lost hints.
 #[derive(Debug)]
 pub(crate) struct Mailbox(pub(crate) Mutex<UnboundedReceiver<Ticket>>);
 
 #[async_trait]
 impl WakeSource for Mailbox {
-    /// Nothing to do: hints to all names of the process come here anyway.
+    /// Does nothing: the hints to all names of the process come here anyway.
     fn watch(&self, _: &Object, _: bool) {}
 
     async fn next(&self) -> Result<Vec<Ticket>> {
         let (mut mailbox, mut tickets) = (self.0.lock().await, Vec::new());
-        let received = timeout(WAIT, mailbox.recv_many(&mut tickets, BATCH)).await;
+        let received = timeout(WAIT_LIMIT, mailbox.recv_many(&mut tickets, BATCH)).await;
         match received {
             Ok(0) => Err(Error::new(ErrorKind::Unavailable, "the server has gone")),
             _ => Ok(tickets),
@@ -38,7 +39,7 @@ impl WakeSource for Mailbox {
     }
 }
 
-/// Removes what is over, for as long as any process is connected.
+/// Removes expired state, as long as any process is connected.
 #[derive(Debug)]
 pub(crate) struct Sweep(pub(crate) ThirdSteps);
 
@@ -47,8 +48,8 @@ impl Chore for Sweep {
     async fn run(&self, _: &Reports) {
         let Self(ThirdSteps { server, client }) = self;
         loop {
-            sleep(SWEEP).await;
-            // A sweep that failed is made up for by the next one.
+            sleep(SWEEP_INTERVAL).await;
+            // The next sweep makes up for a failed one.
             let _ = server.sweep(*client).await;
         }
     }

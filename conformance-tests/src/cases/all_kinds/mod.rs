@@ -1,4 +1,4 @@
-//! The clauses of all four kinds that are not about holding.
+//! The clauses of all kinds that are not about holds.
 
 mod names;
 mod options;

@@ -10,7 +10,7 @@ use super::super::lock_fixture::unknown_ticket;
 use crate::harness::Harness;
 use crate::support::{kind_of, unique};
 
-/// Names that an encoding, a pattern, a path or a query could take for another, or for a word of its own.
+/// Returns names that an encoding, a pattern, a path or a query could confuse with another name or with its own syntax.
 fn odd_names() -> Vec<String> {
     let odd = [
         " ",
@@ -114,7 +114,7 @@ fn odd_names() -> Vec<String> {
     names
 }
 
-/// C19: all of them at once, so that two that alias would get in each other's way, and from two clients.
+/// C19: all names at once, so that two names that alias would conflict, and from two clients.
 pub(crate) async fn c19_every_legal_name_is_its_own_mutex(h: &dyn Harness) {
     let (store, other) = (h.store().await, h.store().await);
     let by_session = store.capabilities().mutex_mode == MutexMode::Session;
@@ -201,7 +201,7 @@ pub(crate) async fn c19_every_legal_name_is_its_own_filter(h: &dyn Harness) {
     }
 }
 
-/// C19: refused when the object is made, before any I/O, with the same error everywhere.
+/// C19: a bad name is refused when the object is created, before any I/O, with the same error on every store.
 pub(crate) async fn c19_a_bad_name_is_refused(h: &dyn Harness) {
     use stanchion_core::ErrorKind::InvalidArgument;
     let store = h.store().await;
@@ -226,7 +226,7 @@ pub(crate) async fn c19_a_bad_name_is_refused(h: &dyn Harness) {
     }
 }
 
-/// C19: a mutex, a semaphore, a wait group, a limiter and a filter of one name have nothing to do with each other.
+/// C19: a mutex, a semaphore, a wait group, a limiter and a filter of one name are independent.
 pub(crate) async fn c19_kinds_do_not_see_each_other(h: &dyn Harness) {
     let store = h.store().await;
     let capabilities = store.capabilities();

@@ -1,4 +1,4 @@
-//! Options are checked when an object is made (C19).
+//! Options are checked when an object is created (C19).
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn hold(change: impl FnOnce(&mut HoldOptions)) -> HoldOptions {
     options
 }
 
-/// Whether the options are accepted, the same for all kinds.
+/// Returns whether the options are accepted; asserts that all kinds agree.
 fn accepted(store: &dyn Store, hold: &HoldOptions) -> bool {
     let (mutex, semaphore, group) = with_hold(hold);
     let mut answers = vec![kind_of(store.mutex("o", mutex)), kind_of(store.semaphore("o", semaphore))];
@@ -64,7 +64,7 @@ pub(crate) async fn c19_a_bad_label_or_bound_is_refused(h: &dyn Harness) {
     }
 }
 
-/// C21, C19: the error of a refusal names the operation, the store and, where it has one, the name, in one line.
+/// C21, C19: the error of a refusal names the operation, the store and, if there is one, the name, in one line.
 pub(crate) async fn c21_a_refusal_has_its_context(h: &dyn Harness) {
     let store = h.store().await;
     let kind = store.capabilities().store;

@@ -10,7 +10,7 @@ use stanchion_core::{
 use crate::harness::Harness;
 use crate::support::{EPSILON, POLL_FLOOR, cannot_show, eventually, kind_of, spawn, unique, within};
 
-/// C22: what is declared offered works, what is declared missing is refused.
+/// C22: a capability that is declared works, and one that is declared missing is refused.
 pub(crate) async fn c22_the_declaration_is_true(h: &dyn Harness) {
     let store = h.store().await;
     let capabilities = store.capabilities();
@@ -38,7 +38,7 @@ pub(crate) async fn c22_the_declaration_is_true(h: &dyn Harness) {
     }
 }
 
-/// C12: a closed store object refuses everything; others over the same state go on.
+/// C12: a closed store object refuses every call; other store objects on the same state continue to work.
 pub(crate) async fn c12_a_closed_store_refuses_every_call(h: &dyn Harness) {
     let (store, other) = (h.store().await, h.store().await);
     let capabilities = store.capabilities();
@@ -69,7 +69,7 @@ pub(crate) async fn c12_a_closed_store_refuses_every_call(h: &dyn Harness) {
     mutex.lock().await.expect("the other store object is open").release().await.expect("release");
 }
 
-/// C12: closing drains what dropped guards had queued.
+/// C12: closing executes the queued releases of dropped guards.
 pub(crate) async fn c12_close_drains_the_release_queue(h: &dyn Harness) {
     let (store, other) = (h.store().await, h.store().await);
     let mut names = Vec::new();
@@ -86,15 +86,15 @@ pub(crate) async fn c12_close_drains_the_release_queue(h: &dyn Harness) {
     }
 }
 
-/// How long what belongs to a process of waiters, not to a name, may outlive them.
-const OF_A_PROCESS: Duration = Duration::from_secs(10);
+/// Maximum time that state of a waiting process, not of a name, may outlive its waiters.
+const PROCESS_STATE: Duration = Duration::from_secs(10);
 
-/// How long a networked store keeps what it answered to calls of a limiter (L5), and a little more, since it need not renew
-/// that time with every call.
-const OF_ANSWERS: Duration = Duration::from_secs(70);
+/// Maximum time that a networked store keeps its answers to limiter calls (L5), with a margin: it need not renew that
+/// time with every call.
+const LIMITER_ANSWERS: Duration = Duration::from_secs(70);
 
-/// How long a store of leases keeps the tombstone of a cancel, however short the lease (C4), and a little more.
-const OF_TOMBSTONES: Duration = Duration::from_secs(35);
+/// Maximum time that a lease store keeps the tombstone of a cancel, however short the lease (C4), with a margin.
+const TOMBSTONES: Duration = Duration::from_secs(35);
 
 /// C25: nothing of an idle name is left after the retention time.
 pub(crate) async fn c25_idle_names_leave_nothing(h: &dyn Harness) {
@@ -111,25 +111,25 @@ pub(crate) async fn c25_idle_names_leave_nothing(h: &dyn Harness) {
     let capabilities = store.capabilities();
     let answers = capabilities.limiters && capabilities.shared;
     let for_retries = match capabilities.mutex_mode {
-        _ if answers => OF_ANSWERS,
-        MutexMode::Lease => OF_TOMBSTONES,
+        _ if answers => LIMITER_ANSWERS,
+        MutexMode::Lease => TOMBSTONES,
         _ => Duration::ZERO,
     };
-    let limit = retention * 4 + OF_A_PROCESS + EPSILON + for_retries;
+    let limit = retention * 4 + PROCESS_STATE + EPSILON + for_retries;
     eventually(limit, "nothing is left of idle names", || async {
         h.leftover().await.is_some_and(|left| left <= before)
     })
     .await;
 }
 
-/// Uses a name in every way that leaves state: by release, by drop, by a waiter, by a cancelled one.
+/// Uses a name in every way that leaves state: with a release, a drop, a waiter, a cancelled waiter.
 async fn use_all_kinds(store: &dyn Store, name: &str, ttl: Duration) {
     let options = MutexOptions::default().ttl(ttl);
     let mutex = store.mutex(name, options.clone()).expect("a mutex");
     let guard = mutex.lock().await.expect("lock");
     let waiter = store.mutex(name, options).expect("a mutex");
     let waiting = spawn(async move { drop(waiter.lock().await.expect("lock")) });
-    // So brief a limit can end before a busy store answers.
+    // So short a limit can end before a busy store answers.
     let waited = mutex.try_lock_for(Duration::from_millis(3)).await;
     assert!(!matches!(waited, Ok(Some(_))), "{waited:?}");
     guard.release().await.expect("release");

@@ -1,4 +1,4 @@
-//! Inserting and asking.
+//! Inserts and look-ups.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) async fn b1_what_was_inserted_is_contained(h: &dyn Harness) {
     assert_eq!(insert(one.as_ref(), &[]).await, [false; 0], "nothing asked");
 }
 
-/// B1: more bits than one request sets.
+/// B1: a batch with more bits than one request sets.
 pub(crate) async fn b1_a_batch_may_be_large(h: &dyn Harness) {
     let filter = client(h, &unique("filter"), precise()).await;
     let inside = items("inside", 4_000);
@@ -32,7 +32,7 @@ pub(crate) async fn b1_a_batch_may_be_large(h: &dyn Harness) {
     assert_eq!(yes(&contains(filter.as_ref(), &inside).await), 4_000);
 }
 
-/// B1: more bits than a page of any store has.
+/// B1: a filter with more bits than a page of any store.
 pub(crate) async fn b1_a_filter_may_be_large(h: &dyn Harness) {
     let filter = client(h, &unique("filter"), BloomOptions::new(2_000_000, 1e-6)).await;
     let inside = items("inside", 50);
@@ -69,7 +69,7 @@ pub(crate) async fn b1_nothing_is_lost_among_concurrent_inserts(h: &dyn Harness)
     }
 }
 
-/// B2: 200 of 20,000 are expected; the bounds are five standard deviations away.
+/// B2: 200 false positives in 20,000 are expected; the bounds are five standard deviations away.
 pub(crate) async fn b2_a_full_filter_keeps_its_rate(h: &dyn Harness) {
     let filter = client(h, &unique("filter"), BloomOptions::new(2_000, 0.01)).await;
     insert(filter.as_ref(), &items("inside", 2_000)).await;
@@ -100,7 +100,7 @@ pub(crate) async fn b3_an_item_is_new_once(h: &dyn Harness) {
     assert_eq!(told, [true, false, false, true, false], "items count one after the other");
 }
 
-/// B3: many clients insert the same items at once; each is new to exactly one of them.
+/// B3: many clients insert the same items at once; each item is new to exactly one of them.
 pub(crate) async fn b3_one_of_many_is_told(h: &dyn Harness) {
     const COUNT: usize = 500;
     let name = unique("filter");
@@ -123,7 +123,7 @@ pub(crate) async fn b3_one_of_many_is_told(h: &dyn Harness) {
     assert!(never <= 1, "{never} are new to nobody");
 }
 
-/// B3, of one client: concurrent calls share requests, and each still gets its own answer.
+/// B3: concurrent calls of one client share requests, and each still gets its own answer.
 pub(crate) async fn b3_joined_calls_get_their_own_answers(h: &dyn Harness) {
     let filter = client(h, &unique("filter"), precise()).await;
     let mut tasks = Vec::new();
@@ -141,7 +141,7 @@ pub(crate) async fn b3_joined_calls_get_their_own_answers(h: &dyn Harness) {
     }
 }
 
-/// B3, C4: what was dropped half-way may be inserted or not, and is never told twice.
+/// B3, C4: an insert that was dropped half-way may have happened or not; its items are new to one caller at most.
 pub(crate) async fn b3_c4_a_dropped_insert_is_told_to_one_at_most(h: &dyn Harness) {
     let name = unique("filter");
     let (one, other) = (client(h, &name, precise()).await, client(h, &name, precise()).await);

@@ -7,7 +7,7 @@ use super::{client, contains, insert, items, yes};
 use crate::harness::Harness;
 use crate::support::{kind_of, unique};
 
-/// The bytes of a filter, made bit by bit.
+/// Returns the exported bytes of a filter, built bit by bit.
 fn image(shape: &Shape, items: &[Vec<u8>]) -> Vec<u8> {
     let mut bits = vec![0_u8; usize::try_from(shape.bytes()).expect("a small filter")];
     for position in items.iter().flat_map(|item| shape.positions(item)) {

@@ -19,7 +19,7 @@ pub(crate) async fn b5_opening_never_clears(h: &dyn Harness) {
     }
 }
 
-/// B5: counted from the first insert, whatever comes later; and it is an end, not a loss.
+/// B5: the time to live counts from the first insert, whatever comes later. Its end is no loss.
 pub(crate) async fn b5_a_time_to_live_ends_everything_at_once(h: &dyn Harness) {
     const TTL: Duration = Duration::from_secs(2);
     let name = unique("filter");
@@ -85,7 +85,8 @@ pub(crate) async fn b6_what_was_lost_is_not_absent(h: &dyn Harness) {
     assert!(!other.contains(&inside[1]).await.expect("an answer"), "a refused insert inserts nothing");
 }
 
-/// B6: who cleared a filter, or found it cleared, has not seen what came after that, and misses nothing when it ends.
+/// B6: a client that cleared a filter, or found it cleared, has not seen the filter that came after it, and gets no
+/// loss when that one ends.
 pub(crate) async fn b6_the_end_of_what_nobody_saw_is_no_loss(h: &dyn Harness) {
     const TTL: Duration = Duration::from_secs(1);
     let (name, inside) = (unique("filter"), items("inside", 3));
@@ -103,7 +104,7 @@ pub(crate) async fn b6_the_end_of_what_nobody_saw_is_no_loss(h: &dyn Harness) {
     }
 }
 
-/// B6, of the other calls: none takes a loss for an empty filter.
+/// B6: none of the other calls takes a loss for an empty filter.
 pub(crate) async fn b6_no_call_takes_a_loss_for_nothing(h: &dyn Harness) {
     let (name, fresh) = (unique("filter"), items("fresh", 3));
     let mut filters = Vec::new();

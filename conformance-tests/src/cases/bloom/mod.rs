@@ -1,5 +1,5 @@
-//! The clauses of the Bloom filter. Rates with many probes, many processes, lost replies and missing pages are shown by
-//! each store's own tests; here is what a caller of the trait sees of any.
+//! The clauses of the Bloom filter. Each store's own tests show rates with many probes, many processes, lost replies
+//! and missing pages. Here is the behaviour that a caller of the trait sees on every store.
 
 mod insert;
 mod layout;
@@ -17,17 +17,17 @@ use stanchion_core::{BloomFilter, BloomOptions};
 
 use crate::harness::Harness;
 
-/// A filter of a client of its own, as of another process.
+/// Opens a filter with a new client, like another process.
 async fn client(h: &dyn Harness, name: &str, options: BloomOptions) -> Arc<dyn BloomFilter> {
     h.store().await.bloom_filter(name, options).expect("a filter")
 }
 
-/// A filter in which a case hardly finds what was never inserted.
+/// Returns options with so low a rate that a case hardly meets a false positive.
 fn precise() -> BloomOptions {
     BloomOptions::new(10_000, 1e-6)
 }
 
-/// Different items; those of another `of` are others.
+/// Returns `count` different items; another `of` gives other items.
 fn items(of: &str, count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|number| format!("{of} {number}").into_bytes()).collect()
 }

@@ -1,4 +1,4 @@
-//! The parameters: which there are, and what happens where clients bring different ones.
+//! The parameters: their ranges, and clients with different ones.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ pub(crate) async fn c19_b5_bad_parameters_are_refused(h: &dyn Harness) {
     }
 }
 
-/// C12: a closed store object refuses everything; others over the same state go on.
+/// C12: a closed store object refuses every call; other store objects on the same state continue to work.
 pub(crate) async fn c12_b5_a_closed_store_refuses_filters(h: &dyn Harness) {
     let name = unique("filter");
     let store = h.store().await;

@@ -1,4 +1,4 @@
-//! Futures dropped half-way.
+//! Futures that are dropped half-way.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::support::{
     stays_pending, within,
 };
 
-/// More polls than any acquisition needs before it waits for others.
-const MOST_POLLS: u32 = 24;
+/// Maximum number of polls: more than any acquisition needs before it waits.
+const MAXIMUM_POLLS: u32 = 24;
 const LONG: Duration = Duration::from_secs(30);
 
 type Acquiring<'a> = Pin<Box<dyn Future<Output = Result<Option<Guard>>> + Send + 'a>>;
@@ -25,14 +25,14 @@ const WAYS: [fn(&Lock) -> Acquiring<'_>; 3] = [
     |lock| Box::pin(lock.try_lock_for(LONG)),
 ];
 
-/// C4: on a free name, dropped at its k-th poll for every k there is.
+/// C4: an acquisition of a free name is dropped at its k-th poll, for every k.
 pub(crate) async fn c4_dropped_lock_leaves_nothing(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let lock = fixture.client(HoldOptions::default()).await;
     let witness = fixture.client(HoldOptions::default()).await;
     for acquire in WAYS {
-        for polls in 0..=MOST_POLLS {
-            assert!(polls < MOST_POLLS, "an acquisition of a free name ends");
+        for polls in 0..=MAXIMUM_POLLS {
+            assert!(polls < MAXIMUM_POLLS, "an acquisition of a free name ends");
             let cut = drop_after(polls, acquire(&lock)).await;
             let ended = match cut {
                 Cut::Ended(granted) => {
@@ -50,7 +50,7 @@ pub(crate) async fn c4_dropped_lock_leaves_nothing(h: &dyn Harness, kind: LockKi
     }
 }
 
-/// Waits until it can be locked. A dropped request may still reach a networked store, for as long as its cancel has not.
+/// Waits until the name can be locked. The dropped request may still reach a networked store, until its cancel does.
 async fn free_again(witness: &Lock) {
     eventually(CANCELLED, "free again", || async {
         match witness.try_lock().await.expect("a definite answer") {
@@ -61,13 +61,14 @@ async fn free_again(witness: &Lock) {
     .await;
 }
 
-/// C4: on a held name, dropped at its k-th poll until it waits for the holder, and there.
+/// C4: an acquisition of a held name is dropped at its k-th poll, for every k until it waits for the holder, and while
+/// it waits.
 pub(crate) async fn c4_dropped_waiter_leaves_the_queue(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let lock = fixture.client(HoldOptions::default()).await;
     let witness = fixture.client(HoldOptions::default()).await;
     for acquire in WAYS {
-        for polls in 0..MOST_POLLS {
+        for polls in 0..MAXIMUM_POLLS {
             let guard = witness.lock().await.expect("lock");
             let cut = drop_after(polls, acquire(&lock)).await;
             assert!(!matches!(cut, Cut::Ended(Ok(Some(_)))), "granted while another holds");
@@ -81,7 +82,7 @@ pub(crate) async fn c4_dropped_waiter_leaves_the_queue(h: &dyn Harness, kind: Lo
     }
 }
 
-/// C4: dropped around the moment of its grant, which is when a permit can be lost on the way.
+/// C4: an acquisition is dropped around the moment of its grant, when a permit could be lost in flight.
 pub(crate) async fn c4_a_grant_to_a_dropped_waiter_is_given_back(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let lock = fixture.client(HoldOptions::default()).await;
@@ -106,7 +107,7 @@ pub(crate) async fn c4_a_grant_to_a_dropped_waiter_is_given_back(h: &dyn Harness
     }
 }
 
-/// C5: a head of the queue that goes away leaves the turn to the next, at the time of the release.
+/// C5: if the head of the queue is dropped, the next waiter is granted at the release.
 pub(crate) async fn c5_a_dropped_head_costs_the_others_nothing(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let witness = fixture.client(HoldOptions::default()).await;
@@ -130,7 +131,7 @@ pub(crate) async fn c5_a_dropped_head_costs_the_others_nothing(h: &dyn Harness, 
     }
 }
 
-/// C5: the next one runs at the release, and not by its next poll, which in sum would be three times the bound.
+/// C5: the next waiter runs at the release, and not at its next poll. By polls, the sum would be three times the bound.
 pub(crate) async fn c5_a_timed_out_head_costs_the_others_nothing(h: &dyn Harness, kind: LockKind) {
     const ROUNDS: u32 = 12;
     /// Long enough for the head to be seen in the queue.
@@ -158,10 +159,11 @@ pub(crate) async fn c5_a_timed_out_head_costs_the_others_nothing(h: &dyn Harness
     assert!(!pushes || cost <= POLL_FLOOR * ROUNDS / 12, "it cost {cost:?} in {ROUNDS} rounds");
 }
 
-/// C5: many waiters come and go at random; those who stay are all served.
+/// C5: many waiters come and go at random; every waiter that stays is served.
 pub(crate) async fn c5_no_wake_up_is_lost_among_cancels(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
-    let clients = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
+    let clients =
+        [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
     let mut patient = Vec::new();
     let mut fickle = Vec::new();
     for number in 0..4_usize {

@@ -1,4 +1,4 @@
-//! What a holder may believe, and for how long.
+//! How long a holder may believe.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(crate) async fn c10_the_deadline_counts_from_the_sending(h: &dyn Harness, ki
     }
 }
 
-/// C10: `is_held` changes at `D`, neither a millisecond before nor an instant after.
+/// C10: `is_held` becomes false exactly at `D`, neither earlier nor later.
 pub(crate) async fn c10_is_held_ends_at_the_deadline_exactly(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let guard = fixture.client(unrenewed(h.ttl())).await.lock().await.expect("lock");
@@ -57,7 +57,7 @@ pub(crate) async fn c10_is_held_ends_at_the_deadline_exactly(h: &dyn Harness, ki
     assert!(seen_held, "it was held before");
 }
 
-/// C10: a holder whose thread stood still past `D` wakes up not holding.
+/// C10: a holder whose thread was blocked past `D` no longer believes when it runs again.
 pub(crate) async fn c10_a_holder_that_stood_still_does_not_believe(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
     let fixture = LockFixture::new(h, kind).await;
@@ -69,7 +69,7 @@ pub(crate) async fn c10_a_holder_that_stood_still_does_not_believe(h: &dyn Harne
     assert!(guard.run(async {}).await.is_err(), "nothing runs after D");
 }
 
-/// C13: renewal pushes `D` on, a lease at a time.
+/// C13: renewal moves `D`, by at most a lease each time.
 pub(crate) async fn c13_renewal_moves_the_deadline(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let ttl = fixture.lease(long_ttl(h));

@@ -1,4 +1,4 @@
-//! Who is granted, with what, and when.
+//! Grants: exclusion, leases and fencing tokens.
 
 use std::future::poll_fn;
 use std::mem::forget;
@@ -37,7 +37,7 @@ pub(crate) async fn c1_every_acquisition_has_its_own_ticket(h: &dyn Harness, kin
     assert_eq!(tickets.len(), 4, "four acquisitions, four tickets");
 }
 
-/// C3: a held name is a no, never an error and never a doubt.
+/// C3: a held name is a definite no, never an error and never unknown.
 pub(crate) async fn c3_a_held_name_is_a_definite_no(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let lock = fixture.client(HoldOptions::default()).await;
@@ -63,7 +63,7 @@ pub(crate) async fn c6_a_grant_has_half_its_lease_ahead(h: &dyn Harness, kind: L
         let lock = fixture.client(unrenewed(ttl)).await;
         waiters.push(spawn(async move {
             for _ in 0..5 {
-                // It is judged in the poll that hands it out: not before that began.
+                // The lease ahead is judged in the poll that returns the guard, and not before that poll began.
                 let mut locking = pin!(lock.lock());
                 let (guard, judged) = poll_fn(|cx| {
                     let before = now();
@@ -74,7 +74,7 @@ pub(crate) async fn c6_a_grant_has_half_its_lease_ahead(h: &dyn Harness, kind: L
                 assert!(ahead >= belief(ttl) - ttl / 2, "{ahead:?} of a lease of {ttl:?} ahead");
                 let deadline = guard.deadline();
                 if let Err(error) = guard.release().await {
-                    // On a machine that stands still a release can come after its lease, and says so.
+                    // On a stalled machine the release can come after the lease; then its error says so.
                     assert!(error.kind() == ErrorKind::Lost && now() >= deadline, "release: {error:?}");
                 }
             }
@@ -85,7 +85,7 @@ pub(crate) async fn c6_a_grant_has_half_its_lease_ahead(h: &dyn Harness, kind: L
     join_all(waiters).await;
 }
 
-/// C7: the lease begins with the grant, however long the waiting was.
+/// C7: the lease begins with the grant, however long the wait was.
 pub(crate) async fn c7_the_lease_begins_with_the_grant(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
     let fixture = LockFixture::new(h, kind).await;
@@ -118,7 +118,7 @@ pub(crate) async fn c8_an_abandoned_hold_is_free_after_its_lease(h: &dyn Harness
     forget(dying.lock().await.expect("lock"));
     pause_until(now() + ttl + TICK).await;
     if fixture.is_kept_by_session() {
-        // The session goes on: its process unlocks what was not renewed.
+        // The session lives on: its process unlocks the mutex that was not renewed.
         eventually(EPSILON, "free without any waiter too", || async {
             other.try_lock().await.expect("a definite answer").is_some()
         })
@@ -128,7 +128,7 @@ pub(crate) async fn c8_an_abandoned_hold_is_free_after_its_lease(h: &dyn Harness
     }
 }
 
-/// C8: `max_hold` ends the renewal of a holder that got stuck.
+/// C8: `max_hold` ends the renewal of a stuck holder.
 pub(crate) async fn c8_max_hold_bounds_a_live_guard(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let ttl = fixture.lease(long_ttl(h));
@@ -154,7 +154,8 @@ pub(crate) async fn m1_critical_sections_never_overlap(h: &dyn Harness, kind: Lo
     let fixture = LockFixture::new(h, kind).await;
     let inside = Arc::new(AtomicBool::new(false));
     let resource = Arc::new(Fenced::new(0_u32));
-    let clients = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
+    let clients =
+        [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
     let mut tasks = Vec::new();
     for number in 0..8_u32 {
         let lock = clients[number as usize % 2].clone();
@@ -181,7 +182,7 @@ pub(crate) async fn m1_critical_sections_never_overlap(h: &dyn Harness, kind: Lo
     assert_eq!(resource.read(|count| *count), 8 * rounds);
 }
 
-/// M1: whoever let its lease run out has stopped believing before the next one is granted.
+/// M1: a holder whose lease ran out has stopped believing before the next holder is granted.
 pub(crate) async fn m1_an_expired_holder_stops_believing_first(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
     let fixture = LockFixture::new(h, kind).await;
@@ -198,7 +199,8 @@ pub(crate) async fn m1_an_expired_holder_stops_believing_first(h: &dyn Harness, 
 pub(crate) async fn m2_fencing_token_grows(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
     let fixture = LockFixture::new(h, kind).await;
-    let clients = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
+    let clients =
+        [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
     let dying = fixture.client(unrenewed(ttl)).await;
     let mut tokens = Vec::new();
     for round in 0..40 {
@@ -249,7 +251,7 @@ pub(crate) async fn m3_fencing_token_grows_after_data_loss(h: &dyn Harness, kind
     }
 }
 
-/// M7: each dead holder costs its own lease and no more.
+/// M7: each dead holder delays the next grant by its own lease and no more.
 pub(crate) async fn m7_dead_holders_in_a_row_cost_a_lease_each(h: &dyn Harness, kind: LockKind) {
     const DEAD: u32 = 3;
     let ttl = h.ttl();
@@ -258,7 +260,7 @@ pub(crate) async fn m7_dead_holders_in_a_row_cost_a_lease_each(h: &dyn Harness, 
     let mut locks = Vec::new();
     for _ in 0..DEAD {
         let lock = fixture.client(unrenewed(ttl)).await;
-        // It has connected by now: all are to queue within the first lease.
+        // Connects the client first: all clients must queue within the first lease.
         lock.queue_of(0).await;
         locks.push(lock);
     }

@@ -1,4 +1,4 @@
-//! What an observer is told, and what errors say.
+//! The answers of `inspect`, and the texts of errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) async fn c23_inspect_tells_the_holder(h: &dyn Harness, kind: LockKind
     if fixture.is_kept_by_session() {
         let state = witness.inspect().await.expect("inspect");
         assert!(fixture.tells(&state, &[guard.ticket()]) && state.waiters == 0, "{state:?}");
-        // The rest is known in the holder's own process.
+        // With sessions, only the holder's own process knows the rest.
         witness = lock;
     }
     let asked = now();
@@ -50,7 +50,7 @@ pub(crate) async fn c23_inspect_counts_the_waiters(h: &dyn Harness, kind: LockKi
     let witness = fixture.client(HoldOptions::default()).await;
     let guard = lock.lock().await.expect("lock");
     let mut waiters = Vec::new();
-    // In turn by the witness and by the other client, which of a queue tells its own part.
+    // Alternately by the witness and by the other client: with sessions, each client sees its own part of the queue.
     let queue_of = async |number: u64| {
         let (own, others) = (number.div_ceil(2), number / 2);
         witness.queue_of(fixture.seen_waiting(own, others)).await;
@@ -79,7 +79,7 @@ pub(crate) async fn c23_expired_holds_do_not_count(h: &dyn Harness, kind: LockKi
     drop(guard);
 }
 
-/// C21: an error says what was tried, where, on which name, and why it ended, in one line.
+/// C21: an error has the operation, the store, the name and the cause in one line.
 pub(crate) async fn c21_an_error_says_what_where_and_why(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
     let fixture = LockFixture::new(h, kind).await;

@@ -1,4 +1,4 @@
-//! How a holder learns that it holds no more.
+//! How a holder learns of the loss of its hold.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -52,7 +52,7 @@ pub(crate) async fn c9_a_lost_guard_stays_lost(h: &dyn Harness, kind: LockKind) 
     assert!(next.is_held());
 }
 
-/// C9: once the store says the hold is gone, the next renewal tells.
+/// C9: if the store no longer has the hold, the next renewal resolves `lost()`.
 pub(crate) async fn c9_m8_a_forced_release_is_told_in_a_third_of_the_lease(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let ttl = fixture.lease(long_ttl(h));
@@ -90,7 +90,7 @@ pub(crate) async fn m8_force_tells_whether_somebody_held(h: &dyn Harness, kind: 
     next.release().await.expect("still held");
 }
 
-/// C9: data loss is an unsafe fault; the holder is told all the same.
+/// C9: data loss is an unsafe fault; the holder learns of the loss all the same.
 pub(crate) async fn c9_a_holder_is_told_of_data_loss(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let ttl = fixture.lease(long_ttl(h));
@@ -103,11 +103,12 @@ pub(crate) async fn c9_a_holder_is_told_of_data_loss(h: &dyn Harness, kind: Lock
     assert_eq!(kind_of(guard.release().await), Some(ErrorKind::Lost));
 }
 
-/// C18: a store that comes back, were it without its data, is used again by all who wait and all who come.
+/// C18: after a store comes back, even without its data, both waiting and new callers use it again.
 pub(crate) async fn c18_clients_go_on_after_data_loss(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let holder = fixture.client(HoldOptions::default()).await;
-    let clients = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
+    let clients =
+        [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
     let guard = holder.lock().await.expect("lock");
     let mut waiting = Vec::new();
     for (number, lock) in clients.iter().cloned().enumerate() {
@@ -138,7 +139,7 @@ pub(crate) async fn m4_run_gives_the_output(h: &dyn Harness, kind: LockKind) {
     guard.release().await.expect("release");
 }
 
-/// Tells when it is dropped.
+/// Sets a flag when it is dropped.
 struct DropFlag(Arc<AtomicBool>);
 
 impl Drop for DropFlag {
@@ -193,7 +194,7 @@ pub(crate) async fn m4_run_drops_the_future_at_the_loss(h: &dyn Harness, kind: L
     assert!(dropped.load(Ordering::SeqCst), "the future is gone when run returns");
 }
 
-/// C9: neither a release nor another handle's doings resolve `lost()` of a hold that is alive.
+/// C9: neither a release nor the calls of another handle resolve `lost()` of a live hold.
 pub(crate) async fn c9_lost_is_of_this_hold_alone(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let neighbour = LockFixture::new(h, kind).await;

@@ -1,4 +1,4 @@
-//! The clauses of the mutex, asserted of whatever only one holder at a time has.
+//! The clauses of the mutex, asserted for every lock with one holder at a time.
 
 mod cancel;
 mod deadline;

@@ -1,4 +1,4 @@
-//! Waiting: order, hand-over, limits.
+//! Waiting: order, hand-over, time limits.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::support::{
     pause, spawn, stays_pending, within,
 };
 
-/// How long so many hand-overs take in sum, each from the call of a release to the waiter that it lets run, from one
-/// client to another.
+/// Returns the total time of `count` hand-overs. Each is measured from the call of a release to the grant of the
+/// waiter, and goes from one client to the other.
 async fn hand_overs(locks: [&Lock; 2], count: usize) -> Duration {
     let mut sum = Duration::ZERO;
     for round in 0..count {
@@ -21,7 +21,7 @@ async fn hand_overs(locks: [&Lock; 2], count: usize) -> Duration {
         let guard = holder.lock().await.expect("lock");
         let waiting = spawn(async move { next.lock().await.expect("lock") });
         holder.queue_of(1).await;
-        // A process that has just begun to wait may ask soon: the poll that it would wait for is the one after that.
+        // A process that has just begun to wait polls soon. After this pause, the next poll is a whole interval away.
         pause(IDLE).await;
         let watch = Stopwatch::start();
         guard.release().await.expect("release");
@@ -32,8 +32,8 @@ async fn hand_overs(locks: [&Lock; 2], count: usize) -> Duration {
     sum
 }
 
-/// C14: by a push where the store has wake-ups, by the poll floor at the latest. Polls would take nearly the whole floor
-/// each time, and twice the bound in sum where a process asks three times in a second.
+/// C14: a waiter is woken by a push if the store has wake-ups, and by the poll floor at the latest. Polls would take
+/// nearly the whole floor each time; even with three polls a second, the sum would be twice the bound.
 pub(crate) async fn c14_a_release_wakes_the_next_waiter(h: &dyn Harness, kind: LockKind) {
     const COUNT: u32 = 24;
     let fixture = LockFixture::new(h, kind).await;
@@ -44,16 +44,17 @@ pub(crate) async fn c14_a_release_wakes_the_next_waiter(h: &dyn Harness, kind: L
     }
 }
 
-/// M6: a whole queue moves on from release to release. By polls each of the two clients would be granted once in a poll
-/// floor: six times the bound, and twice where a process asks three times in a second. How many milliseconds a
-/// hand-over takes is a target of the benchmarks.
+/// M6: a whole queue advances from release to release. By polls, each of the two clients would be granted once in a
+/// poll floor: six times the bound, or twice the bound with three polls a second. The time of a hand-over in
+/// milliseconds is a target of the benchmarks.
 pub(crate) async fn m6_the_next_waiter_runs_at_the_release(h: &dyn Harness, kind: LockKind) {
     const WAITERS: u32 = 40;
     let fixture = LockFixture::new(h, kind).await;
     if !h.store().await.capabilities().wake_ups {
         return cannot_show("the store declares no wake-ups");
     }
-    let clients = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
+    let clients =
+        [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
     let held = clients[0].lock().await.expect("lock");
     let mut waiters = Vec::new();
     let mut queued = [0, 0];
@@ -74,7 +75,7 @@ pub(crate) async fn m6_the_next_waiter_runs_at_the_release(h: &dyn Harness, kind
     assert!(took <= POLL_FLOOR * WAITERS / 12, "at the releases, not by polls: {took:?} for {WAITERS}");
 }
 
-/// C15: what many waiters cost is counted where the store can be watched; here they are all served.
+/// C15: all of many waiters are served. Tests that can watch the store count their cost.
 pub(crate) async fn c15_many_waiters_are_all_served(h: &dyn Harness, kind: LockKind) {
     // Without wake-ups each grant may take a poll.
     let count = if h.store().await.capabilities().wake_ups { 200 } else { 24 };
@@ -92,18 +93,19 @@ pub(crate) async fn c15_many_waiters_are_all_served(h: &dyn Harness, kind: LockK
     fixture.settles(&lock, None).await;
 }
 
-/// C16: in the order of arrival at the store, whichever client they came by.
+/// C16: waiters are granted in the order of their arrival at the store, whatever their client.
 pub(crate) async fn c16_first_come_first_served(h: &dyn Harness, kind: LockKind) {
     const WAITERS: u64 = 64;
     let client_of = |number: u64| usize::from(number / 2 % 2 == 1);
     let fixture = LockFixture::new(h, kind).await;
-    let clients = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
+    let clients =
+        [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
     let guard = clients[0].lock().await.expect("lock");
     let served = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = Vec::new();
     let mut queued = [0, 0];
     for number in 0..WAITERS {
-        // In pairs, so that neighbours in the queue come by the same client and by different ones.
+        // In pairs, so that neighbours in the queue are of the same client and of different clients.
         let lock = &clients[client_of(number)];
         queued[client_of(number)] += 1;
         let own = queued[client_of(number)];
@@ -121,7 +123,7 @@ pub(crate) async fn c16_first_come_first_served(h: &dyn Harness, kind: LockKind)
     within(Duration::from_secs(20), "all waiters", join_all(waiters)).await;
     let mut served = served.lock().expect("no panic while it is held").clone();
     if fixture.is_kept_by_session() {
-        // One session waits for all of a process: the order is that of the process.
+        // One session waits for all callers of a process: the order holds within the process.
         served.sort_by_key(|number| client_of(*number));
         let of = |client| (0..WAITERS).filter(move |number| client_of(*number) == client);
         assert_eq!(served, of(0).chain(of(1)).collect::<Vec<_>>(), "first come, first served in a process");
@@ -130,7 +132,7 @@ pub(crate) async fn c16_first_come_first_served(h: &dyn Harness, kind: LockKind)
     }
 }
 
-/// C16: a release does not let a newcomer in before those who queue.
+/// C16: a release does not grant a newcomer before the queued waiters.
 pub(crate) async fn c16_try_lock_says_no_while_a_live_waiter_queues(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let holder = fixture.client(HoldOptions::default()).await;
@@ -142,7 +144,7 @@ pub(crate) async fn c16_try_lock_says_no_while_a_live_waiter_queues(h: &dyn Harn
         let waiting = spawn(async move { lock.lock().await.expect("lock") });
         newcomer.queue_of(1).await;
         guard.release().await.expect("release");
-        // The waiter's guard is kept until it is joined: from here on it queues or holds.
+        // The waiter's guard is kept until it is joined: from here on the waiter queues or holds.
         for lock in [&holder, &newcomer] {
             assert!(lock.try_lock().await.expect("a definite answer").is_none(), "barged past the queue");
             let granted = lock.try_lock_for(Duration::ZERO).await.expect("a definite answer");
@@ -173,7 +175,7 @@ pub(crate) async fn c17_a_time_limit_is_kept(h: &dyn Harness, kind: LockKind) {
         match within(limit + EPSILON, "the limit", lock.try_lock_for(limit)).await {
             Ok(granted) => assert!(granted.is_none(), "granted while another holds"),
             Err(error) => {
-                // A limit so short can end before the store's answer comes.
+                // So short a limit can end before the store's answer comes.
                 assert!(!limit.is_zero() && limit < Duration::from_millis(1), "of {limit:?}: {error}");
                 assert_eq!(error.kind(), ErrorKind::Unknown);
             }
@@ -197,7 +199,7 @@ pub(crate) async fn c17_limit_zero_is_one_attempt(h: &dyn Harness, kind: LockKin
     }
 }
 
-/// C17: the longest limit there is neither overflows nor is taken for none.
+/// C17: the longest possible limit neither overflows nor counts as no limit.
 pub(crate) async fn c17_a_huge_limit_waits(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let holder = fixture.client(HoldOptions::default()).await;
@@ -210,7 +212,7 @@ pub(crate) async fn c17_a_huge_limit_waits(h: &dyn Harness, kind: LockKind) {
     granted.expect("a definite answer").expect("released").release().await.expect("release");
 }
 
-/// C17: a call whose limit is about to end is not granted behind its caller's back.
+/// C17: a grant at the end of the time limit is either returned to the caller or undone.
 pub(crate) async fn c17_a_release_at_the_limit_is_not_lost(h: &dyn Harness, kind: LockKind) {
     let limit = BRIEF;
     let fixture = LockFixture::new(h, kind).await;

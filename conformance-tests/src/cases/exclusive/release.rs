@@ -1,4 +1,4 @@
-//! Giving it back: by release, by drop, by the end of a runtime or of the store object.
+//! Releases: by `release`, by drop, by the end of a runtime or of the store object.
 
 use std::panic::resume_unwind;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) async fn c11_a_stale_release_is_lost_and_frees_nobody(h: &dyn Harness
     guard.release().await.expect("still the holder's own");
 }
 
-/// C11: a guard whose hold is gone reports it also where nobody came after.
+/// C11: a guard whose hold is gone reports the loss, also if no other holder came after it.
 pub(crate) async fn c11_a_late_release_is_lost(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
     let fixture = LockFixture::new(h, kind).await;
@@ -71,7 +71,7 @@ pub(crate) async fn c12_drop_queues_the_release(h: &dyn Harness, kind: LockKind)
     drop(guard);
     assert!(watch.elapsed() < EPSILON, "drop does not block: {:?}", watch.elapsed());
     let guard = within(QUEUED, "the dropped guard's release", other.lock()).await.expect("lock");
-    // A future of `release` that is dropped leaves the release to the queue.
+    // A dropped future of `release` leaves the release to the queue.
     drop(Box::pin(guard.release()));
     within(QUEUED, "the dropped release", lock.lock()).await.expect("lock");
 }
@@ -85,14 +85,14 @@ pub(crate) async fn c12_drop_works_without_a_runtime(h: &dyn Harness, kind: Lock
     let guard = within(QUEUED, "released from a bare thread", other.lock()).await.expect("lock");
     let unwound = on_bare_thread(move || {
         let _guard = guard;
-        // Unwinds as a panic does, without its message.
+        // Unwinds like a panic, without the message.
         resume_unwind(Box::new("unwinding"));
     });
     assert_eq!(unwound.expect_err("it unwound").downcast_ref(), Some(&"unwinding"));
     within(QUEUED, "released while unwinding", lock.lock()).await.expect("lock");
 }
 
-/// C12: the release runs although the runtime that locked has ended.
+/// C12: the release runs although the runtime of the `lock` call has ended.
 pub(crate) async fn c12_drop_outlives_the_runtime(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let other = fixture.client(HoldOptions::default()).await;
@@ -109,7 +109,7 @@ pub(crate) async fn c12_drop_outlives_the_runtime(h: &dyn Harness, kind: LockKin
     drop(lock);
 }
 
-/// C12: a task that holds is dropped by the runtime's shutdown, together with its store object.
+/// C12: a runtime's shutdown drops a task with its hold and its store object.
 pub(crate) async fn c12_a_runtime_shutting_down_releases(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let other = fixture.client(HoldOptions::default()).await;
@@ -163,7 +163,7 @@ pub(crate) async fn c12_close_releases_and_refuses(h: &dyn Harness, kind: LockKi
     next.release().await.expect("release");
 }
 
-/// C12: the lease frees what nothing else freed.
+/// C12: the lease frees a hold that was never released.
 pub(crate) async fn c12_a_forgotten_guard_without_renewal_expires(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
     let fixture = LockFixture::new(h, kind).await;

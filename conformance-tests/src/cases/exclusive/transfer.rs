@@ -1,4 +1,4 @@
-//! Holds that change hands: detach and attach.
+//! Transfers of holds: detach and attach.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) async fn c24_attach_takes_the_hold_over(h: &dyn Harness, kind: LockKi
     let guard = from.lock().await.expect("lock");
     let (old, token) = (guard.ticket(), guard.fencing_token());
     let detached = guard.detach(LEASE).await.expect("detach");
-    // As text, which is how a ticket travels.
+    // As text: a ticket is passed on as text.
     let detached: Ticket = detached.to_string().parse().expect("a printed ticket parses");
     let attached = to.attach(detached).await.expect("attach");
     assert_eq!(attached.fencing_token(), token, "the token is kept (M2)");
@@ -32,10 +32,11 @@ pub(crate) async fn c24_attach_takes_the_hold_over(h: &dyn Harness, kind: LockKi
     assert!(from.try_lock().await.expect("a definite answer").is_some());
 }
 
-/// C24: nobody gets in between, at any time of the hand-over.
+/// C24: no other caller is granted at any time during the transfer.
 pub(crate) async fn c24_exclusion_is_unbroken(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
-    let clients = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
+    let clients =
+        [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
     let intruder = fixture.client(HoldOptions::default()).await;
     let prober = intruder.clone();
     let mut guard = clients[0].lock().await.expect("lock");
@@ -63,7 +64,8 @@ pub(crate) async fn c24_exclusion_is_unbroken(h: &dyn Harness, kind: LockKind) {
 
 pub(crate) async fn c24_the_second_attach_is_lost(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
-    let clients = [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
+    let clients =
+        [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
     for round in 0..5 {
         let guard = clients[0].lock().await.expect("lock");
         let detached = guard.detach(LEASE).await.expect("detach");
@@ -100,7 +102,7 @@ pub(crate) async fn c24_a_detached_hold_expires_by_its_lease(h: &dyn Harness, ki
     next.release().await.expect("an attach that lost harms nobody");
 }
 
-/// C24: detached, it is renewed no more; attached, it is again.
+/// C24: a detached hold is not renewed; an attached hold is renewed again.
 pub(crate) async fn c24_an_attached_hold_is_renewed(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let ttl = fixture.lease(long_ttl(h));
@@ -120,7 +122,7 @@ pub(crate) async fn c24_an_attached_hold_is_renewed(h: &dyn Harness, kind: LockK
     attached.release().await.expect("held to the end");
 }
 
-/// C24: what could not be detached is released.
+/// C24: a hold that could not be detached is released.
 pub(crate) async fn c24_a_refused_detach_releases(h: &dyn Harness, kind: LockKind) {
     let ttl = h.ttl();
     let fixture = LockFixture::new(h, kind).await;
@@ -135,7 +137,7 @@ pub(crate) async fn c24_a_refused_detach_releases(h: &dyn Harness, kind: LockKin
     assert_eq!(kind_of(gone.detach(LEASE).await), Some(ErrorKind::Lost));
 }
 
-/// C4, C24: an attach that was dropped leaves nothing held for ever: the hold stays detached or is released.
+/// C4, C24: a dropped attach leaves no hold for ever: the hold stays detached or is released.
 pub(crate) async fn c4_c24_a_dropped_attach_keeps_no_hold(h: &dyn Harness, kind: LockKind) {
     let lease = h.ttl() * 2;
     let fixture = LockFixture::new(h, kind).await;

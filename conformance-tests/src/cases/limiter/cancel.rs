@@ -1,4 +1,4 @@
-//! Calls dropped half-way.
+//! Calls that are dropped half-way.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use stanchion_core::{Limiter, LimiterOptions, Quota};
 use crate::harness::Harness;
 use crate::support::{CANCELLED, Cut, drop_after, eventually, unique};
 
-/// More polls than any call needs before it waits for its time.
-const MOST_POLLS: u32 = 24;
+/// Maximum number of polls: more than any call needs before it waits for its time.
+const MAXIMUM_POLLS: u32 = 24;
 const BURST: u32 = 10;
 const TOKEN: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(1_000);
@@ -29,9 +29,10 @@ const RESERVING: [(bool, Way); 3] = [
     }),
 ];
 
-/// A limiter of its own for each call, of one client, and the same of another.
+/// Returns `count` new limiters, each with a handle of one client and a handle of another.
 ///
-/// A request may come to the store after it was dropped, and gives nothing back once another stands behind it (L7).
+/// Each call needs its own limiter: a dropped request may reach the store late, and gives nothing back if another
+/// reservation is behind it (L7).
 async fn fresh(h: &dyn Harness, count: u32) -> Vec<(Arc<dyn Limiter>, Arc<dyn Limiter>)> {
     let (store, others) = (h.store().await, h.store().await);
     let options = || LimiterOptions::new(Quota::per(1, TOKEN).burst(u64::from(BURST)));
@@ -47,10 +48,10 @@ async fn level(limiter: &dyn Limiter) -> i64 {
     super::level(limiter, i64::from(BURST), TOKEN).await
 }
 
-/// C4, L7: a wait or a reservation that is dropped on its way, at the k-th poll for every k, costs nothing.
+/// C4, L7: a wait or a reservation that is dropped at the k-th poll, for every k, costs nothing.
 pub(crate) async fn c4_l7_a_dropped_wait_costs_nothing(h: &dyn Harness) {
     for (ends, call) in RESERVING {
-        let limiters = fresh(h, MOST_POLLS).await;
+        let limiters = fresh(h, MAXIMUM_POLLS).await;
         let mut is_through = false;
         for (polls, (own, other)) in (0..).zip(&limiters) {
             let all = own.allow_n(u64::from(BURST)).await.expect("a decision");
@@ -71,9 +72,9 @@ pub(crate) async fn c4_l7_a_dropped_wait_costs_nothing(h: &dyn Harness) {
     }
 }
 
-/// C2, C4: a decision that is dropped on its way, at the k-th poll for every k, is charged once or not at all.
+/// C2, C4: a decision that is dropped at the k-th poll, for every k, is charged once or not at all.
 pub(crate) async fn c2_c4_a_dropped_decision_is_charged_once_at_most(h: &dyn Harness) {
-    let limiters = fresh(h, MOST_POLLS).await;
+    let limiters = fresh(h, MAXIMUM_POLLS).await;
     let mut is_through = false;
     for (polls, (own, other)) in (0..).zip(&limiters) {
         let cut = drop_after(polls, own.allow_n(3)).await;
@@ -81,7 +82,7 @@ pub(crate) async fn c2_c4_a_dropped_decision_is_charged_once_at_most(h: &dyn Har
         match cut {
             Cut::Ended(decision) => assert!(decision.expect("a decision").allowed, "the bucket begins full"),
             Cut::Dropped if polls == 0 => assert_eq!(level(other.as_ref()).await, 10, "nothing was asked"),
-            // A decision waits for nobody: it is the machine that was slow.
+            // A decision waits for no other caller: here the machine was slow.
             Cut::Dropped | Cut::Waiting => {}
         }
         if is_through {
@@ -89,7 +90,7 @@ pub(crate) async fn c2_c4_a_dropped_decision_is_charged_once_at_most(h: &dyn Har
         }
     }
     assert!(is_through, "a decision ends");
-    // What was under way when it was dropped has come, or comes never: the client works on.
+    // The dropped requests have arrived by now, or never will: the client still works.
     let (own, _) = &limiters[limiters.len() - 1];
     own.peek().await.expect("a decision");
     for (_, other) in &limiters {

@@ -1,4 +1,4 @@
-//! What a decision says.
+//! The fields of a decision.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::{client, slow};
 use crate::harness::Harness;
 use crate::support::{AT_ONCE, EPSILON, Stopwatch, TICK, kind_of, now, pause, unique, within};
 
-/// L8: every field, for a yes, a no and a question.
+/// L8: every field, for an allowed call, a refused call and a `peek`.
 pub(crate) async fn l8_a_decision_says_everything(h: &dyn Harness) {
     const TOKEN: Duration = Duration::from_secs(10);
     let limiter = client(h, &unique("limiter"), Quota::per(1, TOKEN).burst(4)).await;
@@ -60,7 +60,7 @@ pub(crate) async fn l9_a_cost_over_the_burst_is_an_error(h: &dyn Harness) {
     assert!(limiter.allow_n(3).await.expect("a decision").allowed, "nothing was taken");
 }
 
-/// L10: while the store answers, it decides, whatever the policy is.
+/// L10: while the store answers, it decides, whatever the policy.
 pub(crate) async fn l10_the_policy_is_silent_while_the_store_answers(h: &dyn Harness) {
     let share = NonZeroU32::new(4).expect("not zero");
     for policy in [OutagePolicy::FailClosed, OutagePolicy::FailOpen, OutagePolicy::LocalShare(share)] {
@@ -74,7 +74,7 @@ pub(crate) async fn l10_the_policy_is_silent_while_the_store_answers(h: &dyn Har
     }
 }
 
-/// L8: `reset` fills the bucket for everybody.
+/// L8: `reset` fills the bucket for all clients.
 pub(crate) async fn l8_reset_fills_the_bucket(h: &dyn Harness) {
     let name = unique("limiter");
     let (limiter, other) = (client(h, &name, slow(5)).await, client(h, &name, slow(5)).await);
@@ -85,7 +85,7 @@ pub(crate) async fn l8_reset_fills_the_bucket(h: &dyn Harness) {
     assert!(limiter.allow_n(5).await.expect("a decision").allowed);
 }
 
-/// C17: a wait that cannot be in time is a no at once, and costs nothing.
+/// C17: a wait that cannot end in time is refused at once, and costs nothing.
 pub(crate) async fn c17_l6_a_wait_beyond_the_limit_is_refused_at_once(h: &dyn Harness) {
     let limiter = client(h, &unique("limiter"), Quota::per(1, Duration::from_secs(10)).burst(2)).await;
     assert!(limiter.wait_n_for(2, Duration::ZERO).await.expect("a definite answer"), "it is there");
@@ -97,7 +97,7 @@ pub(crate) async fn c17_l6_a_wait_beyond_the_limit_is_refused_at_once(h: &dyn Ha
     assert!(wait <= Duration::from_secs(10), "the refusals cost nothing: {wait:?}");
 }
 
-/// Wait is not early, and not late by more than the allowance.
+/// L6: `wait` is not early, and not late by more than the allowance.
 pub(crate) async fn l6_wait_returns_at_its_time(h: &dyn Harness) {
     const TOKEN: Duration = Duration::from_millis(100);
     let limiter = client(h, &unique("limiter"), Quota::per(1, TOKEN).burst(1)).await;

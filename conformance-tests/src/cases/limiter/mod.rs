@@ -1,5 +1,5 @@
-//! The clauses of the limiter. The exact arithmetic is checked where it lives, in core and with a store's manual clock
-//! (L3, L4); here the bounds are those that a caller's clock around each call can show.
+//! The clauses of the limiter. Other tests check the exact arithmetic, in core and with a store's manual clock (L3,
+//! L4). Here the bounds are as tight as a caller's clock around each call allows.
 
 mod cancel;
 mod decisions;
@@ -19,19 +19,20 @@ use stanchion_core::{Limiter, LimiterOptions, Quota};
 
 use crate::harness::Harness;
 
-/// A limiter of a client of its own, as of another process.
+/// Opens a limiter with a new client, like another process.
 async fn client(h: &dyn Harness, name: &str, quota: Quota) -> Arc<dyn Limiter> {
     h.store().await.limiter(name, LimiterOptions::new(quota)).expect("a limiter")
 }
 
-/// How many tokens of a bucket that gets one in that time are there, below zero as a debt: from the time until it is full.
+/// Returns the number of tokens in a bucket, negative for a debt. `token` is the interval between two tokens. Computed
+/// from the time until the bucket is full.
 async fn level(limiter: &dyn Limiter, burst: i64, token: std::time::Duration) -> i64 {
     let full_after = limiter.peek().await.expect("a decision").reset_after;
     let missing = full_after.as_micros().div_ceil(token.as_micros());
     burst - i64::try_from(missing).expect("a small number")
 }
 
-/// A quota whose bucket hardly fills during a test.
+/// Returns a quota whose bucket hardly refills during a test.
 fn slow(burst: u64) -> Quota {
     Quota::per_hour(1).burst(burst)
 }

@@ -1,4 +1,4 @@
-//! The quota: which are exact, and what happens where clients bring different ones.
+//! The quota: which quotas are exact, and clients with different ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(crate) async fn c20_another_quota_is_never_silent(h: &dyn Harness) {
     assert_eq!(replacing.peek().await.expect("a decision").limit, 9_000, "once: after that it follows");
 }
 
-/// C20: the same quota written differently is no difference.
+/// C20: two notations of the same quota do not differ.
 pub(crate) async fn c20_quotas_are_compared_in_lowest_terms(h: &dyn Harness) {
     let name = unique("limiter");
     let first = client(h, &name, Quota::per_second(2).burst(5)).await;
@@ -67,7 +67,7 @@ pub(crate) async fn c20_set_quota_keeps_what_is_in_the_bucket(h: &dyn Harness) {
     assert_eq!(kind_of(late.allow().await), Some(ErrorKind::ConfigMismatch), "a new handle compares");
 }
 
-/// L11: exact or refused, with the nearest exact one named.
+/// L11: a quota is exact, or refused with the nearest exact one in the error.
 pub(crate) async fn l11_a_quota_is_exact_or_refused(h: &dyn Harness) {
     const LARGEST: u64 = (1 << 53) - 1;
     let store = h.store().await;

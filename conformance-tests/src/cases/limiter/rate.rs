@@ -1,4 +1,4 @@
-//! How much is admitted in a window.
+//! The cost admitted in a window.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use super::{client, slow};
 use crate::harness::Harness;
 use crate::support::{TICK, join_all, now, pause, spawn, unique, within};
 
-/// An admitted cost, between the call and its return.
+/// The start and the end of an admitted call, and its cost.
 type Admitted = (Instant, Instant, u64);
 
-/// Calls as fast as it can until `end`.
+/// Makes calls as fast as possible until `end`.
 async fn saturate(
     limiter: Arc<dyn Limiter>,
     cost: u64,
@@ -33,7 +33,7 @@ async fn saturate(
                 if decision.decided_by == DecidedBy::Store {
                     refused.push((before, after));
                 }
-                // Mostly early, so that the demand does saturate.
+                // Mostly too early, so that the demand saturates the limiter.
                 pause(wait / 4).await;
             }
         }
@@ -41,14 +41,14 @@ async fn saturate(
     }
 }
 
-/// Tokens that the rate gives in a time, rounded up.
+/// Returns the tokens that the rate gives in `time`, rounded up.
 fn refill(amount: u64, period: Duration, time: Duration) -> u64 {
     let tokens = (u128::from(amount) * time.as_nanos()).div_ceil(period.as_nanos());
     u64::try_from(tokens).expect("a short time")
 }
 
-/// The time in which tokens may have run over: stretches without a refusal that are long enough for the bucket to fill. On
-/// a busy machine all tasks may stand still, with their calls under way or not.
+/// Returns the time in which the bucket may have overflowed: stretches without a refusal that are long enough for the
+/// bucket to fill. On a busy machine all tasks may be stalled, inside a call or not.
 fn unproven(start: Instant, refused: &[(Instant, Instant)], fill: Duration) -> Duration {
     let mut refused = refused.to_vec();
     refused.sort_unstable();
@@ -62,11 +62,11 @@ fn unproven(start: Instant, refused: &[(Instant, Instant)], fill: Duration) -> D
     unproven
 }
 
-/// Tasks of each client.
+/// Number of tasks of each client.
 const TASKS: usize = 8;
 
-/// L1 and, with the same evidence, L2: two clients, several tasks, a rate whose interval is no whole millisecond. It is
-/// one that the tasks outrun even where a decision takes them 200 ms: a window without a refusal shows nothing of L2.
+/// L1 and, with the same evidence, L2: two clients, several tasks, a rate whose interval is no whole millisecond. The
+/// tasks saturate the rate even if a decision takes 200 ms: a window without a refusal would show nothing about L2.
 async fn window_of(h: &dyn Harness, amount: u64, period: Duration, burst: u64, costs: [u64; 2]) {
     let name = unique("limiter");
     let quota = Quota::per(amount, period).burst(burst);
@@ -95,7 +95,7 @@ async fn window_of(h: &dyn Harness, amount: u64, period: Duration, burst: u64, c
     let start = admitted.iter().map(|call| call.1).min().expect("the burst is admitted");
     let given: u64 = admitted.iter().filter(|call| call.0 <= last_refusal.1).map(|call| call.2).sum();
     let demanded = last_refusal.0.saturating_duration_since(start);
-    // At a refusal less than the largest cost was left.
+    // At a refusal, less than the largest cost was left.
     let largest = costs.into_iter().max().unwrap_or(1);
     let fill = period.mul_f64((burst - largest) as f64 / amount as f64);
     let unproven = unproven(start, &refused, fill);
@@ -111,10 +111,11 @@ pub(crate) async fn l1_l2_a_window_of_mixed_costs(h: &dyn Harness) {
     window_of(h, 230, Duration::from_millis(999), 60, [2, 7]).await;
 }
 
-/// L1: no rounded intervals. A rate of 700 a second has one of 1428.57 µs.
+/// L1: intervals are not rounded. A rate of 700 a second has an interval of 1428.57 µs.
 pub(crate) async fn l1_intervals_are_not_rounded(h: &dyn Harness) {
     let limiter = client(h, &unique("limiter"), Quota::per(7, Duration::from_millis(10)).burst(70)).await;
-    // The bucket is emptied somewhere within the first call: on a busy machine most of the call may come after that.
+    // The bucket is emptied at some instant within the first call: on a busy machine, most of the call may come after
+    // that.
     let before = now();
     let decision = limiter.allow_n(70).await.expect("a decision");
     assert!(decision.allowed && decision.reset_after == Duration::from_millis(100), "{decision:?}");
@@ -128,7 +129,7 @@ pub(crate) async fn l1_intervals_are_not_rounded(h: &dyn Harness) {
     }
 }
 
-/// L2: the caller that comes exactly at `retry_after` is admitted, each time.
+/// L2: a call exactly at `retry_after` is admitted, each time.
 pub(crate) async fn l2_retry_after_is_enough(h: &dyn Harness) {
     let limiter = client(h, &unique("limiter"), Quota::per(300, Duration::from_secs(1)).burst(5)).await;
     assert!(limiter.allow_n(5).await.expect("a decision").allowed);
@@ -147,7 +148,7 @@ pub(crate) async fn l2_retry_after_is_enough(h: &dyn Harness) {
     }
 }
 
-/// L5: concurrent calls on one name each get a decision of their own.
+/// L5: concurrent calls on one name each get their own decision.
 pub(crate) async fn l5_concurrent_calls_get_exact_decisions(h: &dyn Harness) {
     const BURST: u64 = 60;
     let name = unique("limiter");

@@ -1,4 +1,4 @@
-//! Places in the future.
+//! Reservations in the future.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::support::{
 
 const TOKEN: Duration = Duration::from_secs(10);
 
-/// A token in 10 s, a burst of 10.
+/// Opens a limiter with one token in 10 s and a burst of 10.
 async fn tens(h: &dyn Harness, name: &str) -> Arc<dyn Limiter> {
     client(h, name, Quota::per(1, TOKEN).burst(10)).await
 }
@@ -22,7 +22,7 @@ async fn reserve(limiter: &Arc<dyn Limiter>, cost: u64) -> Reservation {
     limiter.reserve_n(cost, TOKEN * 1_000).await.expect("reserve").expect("soon enough")
 }
 
-/// How many tokens are there, below zero as a debt.
+/// Returns the number of tokens; negative for a debt.
 async fn level(limiter: &Arc<dyn Limiter>) -> i64 {
     super::level(limiter.as_ref(), 10, TOKEN).await
 }
@@ -130,7 +130,7 @@ pub(crate) async fn l7_a_dropped_reservation_is_cancelled(h: &dyn Harness) {
     eventually(CANCELLED, "the queued cancel", || async { level(&other).await >= 0 }).await;
 }
 
-/// L7: from its time on a reservation is used.
+/// L7: from its time on, a reservation counts as used.
 pub(crate) async fn l7_a_due_reservation_gives_nothing_back(h: &dyn Harness) {
     let quick = Duration::from_millis(50);
     let limiter = client(h, &unique("limiter"), Quota::per(1, quick).burst(2)).await;

@@ -1,4 +1,4 @@
-//! Acquisitions of several permits, dropped half-way.
+//! Acquisitions of several permits that are dropped half-way.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use super::client;
 use crate::harness::Harness;
 use crate::support::{CANCELLED, Cut, drop_after, eventually, unique};
 
-/// More polls than any acquisition needs before it waits for others.
-const MOST_POLLS: u32 = 24;
+/// Maximum number of polls: more than any acquisition needs before it waits.
+const MAXIMUM_POLLS: u32 = 24;
 const LIMIT: u32 = 3;
 const LONG: Duration = Duration::from_secs(30);
 
 type Acquiring<'a> = Pin<Box<dyn Future<Output = Result<Option<Permit>>> + Send + 'a>>;
 
-/// The three ways to acquire several.
+/// The three ways to acquire several permits.
 const WAYS: [fn(&dyn Semaphore) -> Acquiring<'_>; 3] = [
     |semaphore| Box::pin(async { semaphore.acquire_many(2).await.map(Some) }),
     |semaphore| semaphore.try_acquire_many(2),
     |semaphore| semaphore.try_acquire_many_for(2, LONG),
 ];
 
-/// Asserts that all permits come back, and no more than those.
+/// Asserts that all permits come back, and not one more.
 async fn all_come_back(semaphore: &dyn Semaphore) {
     eventually(CANCELLED, "all permits are back", || async {
         let Some(all) = semaphore.try_acquire_many(LIMIT).await.expect("a definite answer") else {
@@ -40,15 +40,16 @@ async fn all_come_back(semaphore: &dyn Semaphore) {
     .await;
 }
 
-/// C4, S4: two of three permits, dropped at the k-th poll for every k there is: free ones, and such as have to be waited for.
+/// C4, S4: an acquisition of two of three permits is dropped at the k-th poll, for every k: with free permits, and with
+/// permits that it must wait for.
 pub(crate) async fn c4_s4_a_dropped_acquisition_of_several_loses_no_permit(h: &dyn Harness) {
     let name = unique("semaphore");
     let own = client(h, &name, LIMIT, HoldOptions::default()).await;
     let other = client(h, &name, LIMIT, HoldOptions::default()).await;
     for acquire in WAYS {
         for taken in [false, true] {
-            for polls in 0..=MOST_POLLS {
-                assert!(polls < MOST_POLLS, "it ends, or waits");
+            for polls in 0..=MAXIMUM_POLLS {
+                assert!(polls < MAXIMUM_POLLS, "it ends, or waits");
                 let held = match taken {
                     true => Some(other.acquire_many(2).await.expect("acquire")),
                     false => None,

@@ -1,4 +1,4 @@
-//! Permits that come back, each of them once.
+//! Permits come back, each of them once.
 
 use std::mem::forget;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub(crate) async fn s3_a_late_release_gives_nothing_back_twice(h: &dyn Harness) 
     exactly(other.as_ref(), 4).await;
 }
 
-/// S4: whatever the callers do, after a lease of quiet exactly the limit is there.
+/// S4: whatever the callers do, after a lease without calls exactly the limit can be acquired.
 pub(crate) async fn s4_permits_are_conserved(h: &dyn Harness) {
     const LIMIT: u32 = 5;
     let ttl = h.ttl();
@@ -71,7 +71,8 @@ pub(crate) async fn s4_permits_are_conserved(h: &dyn Harness) {
     exactly(client(h, &name, LIMIT, HoldOptions::default()).await.as_ref(), LIMIT).await;
 }
 
-/// What was got. That nothing was, or nobody knows yet, as a store says that is busy (C3, C17), loses no permit either.
+/// Returns the permit, if there is one. A refusal, or an unknown outcome of a busy store (C3, C17), loses no permit
+/// either.
 fn answered(answer: Result<Option<Permit>>) -> Option<Permit> {
     let unsure = |error: &Error| matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Unavailable);
     match answer {
@@ -80,7 +81,7 @@ fn answered(answer: Result<Option<Permit>>) -> Option<Permit> {
     }
 }
 
-/// One of the things that callers do.
+/// Runs one random action of a caller.
 async fn campaign_step(lasting: &Arc<dyn Semaphore>, dying: &Arc<dyn Semaphore>, step: u32, ttl: Duration) {
     let weight = step % 3 + 1;
     match step % 9 {
@@ -112,7 +113,7 @@ async fn campaign_step(lasting: &Arc<dyn Semaphore>, dying: &Arc<dyn Semaphore>,
     }
 }
 
-/// C4: several permits granted to a waiter that is being dropped come back, all of them (S7 forbids any other design).
+/// C4: several permits that are granted to a waiter while it is dropped all come back (S7 forbids any other design).
 pub(crate) async fn c4_s7_a_dropped_grant_of_several_comes_back(h: &dyn Harness) {
     let name = unique("semaphore");
     let holder = client(h, &name, 3, HoldOptions::default()).await;
@@ -124,7 +125,7 @@ pub(crate) async fn c4_s7_a_dropped_grant_of_several_comes_back(h: &dyn Harness)
             holder.inspect().await.expect("inspect").waiters == 1
         });
         beside(&mut waiting, "two of three are out", queued).await;
-        // Nothing of it is under way when it is dropped.
+        // No request of the waiter is in flight when it is dropped.
         stays_pending(Duration::from_millis(20), "two of three are out", &mut waiting).await;
         permit.release().await.expect("release");
         pause(Duration::from_micros(micros)).await;

@@ -1,4 +1,4 @@
-//! How many permits are out.
+//! The number of permits that are out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use super::{client, queue_of};
 use crate::harness::Harness;
 use crate::support::{AT_ONCE, EPSILON, IDLE, POLL_FLOOR, join_all, kind_of, pause, spawn, unique, within};
 
-/// S1: counted by the holders themselves, under contention of two clients.
+/// S1: the holders themselves count the permits, under contention of two clients.
 pub(crate) async fn s1_live_permits_never_exceed_the_limit(h: &dyn Harness) {
     const LIMIT: u32 = 4;
     let name = unique("semaphore");
@@ -54,7 +54,7 @@ pub(crate) async fn s1_live_permits_never_exceed_the_limit(h: &dyn Harness) {
     within(Duration::from_secs(40), "all rounds", join_all(tasks)).await;
 }
 
-/// S1: sequentially, to the permit.
+/// S1: sequential acquisitions get exactly the limit.
 pub(crate) async fn s1_exactly_the_limit_is_granted(h: &dyn Harness) {
     let name = unique("semaphore");
     let semaphore = client(h, &name, 7, HoldOptions::default()).await;
@@ -76,7 +76,7 @@ pub(crate) async fn s1_exactly_the_limit_is_granted(h: &dyn Harness) {
     assert_eq!(other.available().await.expect("available"), 3);
 }
 
-/// S2: two callers who ask for two of two never hold one each.
+/// S2: two callers that ask for two of two permits never hold one each.
 pub(crate) async fn s2_two_of_two_never_deadlock(h: &dyn Harness) {
     let name = unique("semaphore");
     let mut tasks = Vec::new();
@@ -168,7 +168,7 @@ pub(crate) async fn s6_resize_down_revokes_nobody(h: &dyn Harness) {
     assert_eq!(semaphore.available().await.expect("available"), 1);
 }
 
-/// S8: what a permit offers beside its weight is what a guard offers.
+/// S8: a permit has everything that a guard has.
 pub(crate) async fn s8_permits_of_one_semaphore_have_their_own_tokens(h: &dyn Harness) {
     let name = unique("semaphore");
     let semaphore = client(h, &name, 5, HoldOptions::default()).await;
@@ -188,7 +188,7 @@ pub(crate) async fn s8_permits_of_one_semaphore_have_their_own_tokens(h: &dyn Ha
     assert_eq!(semaphore.available().await.expect("available"), 1, "freed once");
 }
 
-/// C24: a permit of several changes hands as one.
+/// C24: a hold of several permits is transferred as one.
 pub(crate) async fn c24_s8_attach_keeps_the_weight(h: &dyn Harness) {
     let name = unique("semaphore");
     let semaphore = client(h, &name, 5, HoldOptions::default()).await;

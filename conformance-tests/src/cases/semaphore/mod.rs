@@ -18,14 +18,14 @@ use stanchion_core::{HoldOptions, Semaphore, SemaphoreOptions};
 
 use crate::harness::Harness;
 
-/// A semaphore of a client of its own, as of another process.
+/// Opens a semaphore with a new client, like another process.
 async fn client(h: &dyn Harness, name: &str, permits: u32, hold: HoldOptions) -> Arc<dyn Semaphore> {
     let mut options = SemaphoreOptions::new(permits);
     options.hold = hold;
     h.store().await.semaphore(name, options).expect("a semaphore")
 }
 
-/// Waits until that many acquisitions queue.
+/// Waits until this number of acquisitions queue.
 async fn queue_of(semaphore: &dyn Semaphore, waiters: u64) {
     let what = format!("a queue of {waiters}");
     crate::support::eventually(std::time::Duration::from_secs(5), &what, || async {

@@ -1,4 +1,4 @@
-//! Who comes first where requests have sizes.
+//! The order of requests of different sizes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +40,7 @@ pub(crate) async fn s5_a_large_request_is_not_starved(h: &dyn Harness) {
     within(POLL_FLOOR * 6, "the small ones", join_all(small)).await;
 }
 
-/// S5, C16: what would fit waits behind what does not fit yet.
+/// S5, C16: a request that would fit waits behind one that does not fit yet.
 pub(crate) async fn s5_c16_nobody_passes_the_head_of_the_queue(h: &dyn Harness) {
     let name = unique("semaphore");
     let holder = client(h, &name, 3, HoldOptions::default()).await;
@@ -64,7 +64,7 @@ pub(crate) async fn s5_c16_nobody_passes_the_head_of_the_queue(h: &dyn Harness) 
     within(POLL_FLOOR + EPSILON, "the small one", small.join()).await.release().await.expect("release");
 }
 
-/// C5: when the large head goes away, everybody behind it who fits runs, not the first one only.
+/// C5: when the large head is dropped, every waiter behind it that fits is granted, not only the first.
 pub(crate) async fn c5_s5_a_dropped_large_head_lets_all_who_fit_run(h: &dyn Harness) {
     let name = unique("semaphore");
     let holder = client(h, &name, 3, HoldOptions::default()).await;

@@ -1,4 +1,4 @@
-//! The limit as a parameter that several clients bring (C20).
+//! The limit as a parameter of several clients (C20).
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ pub(crate) async fn c20_replace_changes_the_limit_once(h: &dyn Harness) {
     drop((one, second));
 }
 
-/// C20: once, also where the first operation has to wait and asks the store again.
+/// C20: a replace happens once, also if the first operation has to wait and asks the store again.
 pub(crate) async fn c20_a_queued_replace_replaces_once(h: &dyn Harness) {
     let name = unique("semaphore");
     let first = client(h, &name, 3, HoldOptions::default()).await;
@@ -74,7 +74,7 @@ pub(crate) async fn c20_a_queued_replace_replaces_once(h: &dyn Harness) {
     drop((three, two));
 }
 
-/// C20: a handle compares at its first operation only, and follows afterwards.
+/// C20: a handle compares at its first operation only, and follows the store afterwards.
 pub(crate) async fn c20_a_used_handle_follows_the_store(h: &dyn Harness) {
     let name = unique("semaphore");
     let used = client(h, &name, 3, HoldOptions::default()).await;
@@ -105,7 +105,7 @@ pub(crate) async fn c20_a_queued_request_over_the_new_limit_ends(h: &dyn Harness
     one.release().await.expect("release");
 }
 
-/// C19: counts are checked before anything is sent.
+/// C19: counts are checked before any request is sent.
 pub(crate) async fn c19_bad_counts_are_refused(h: &dyn Harness) {
     const TOO_MANY: u32 = SemaphoreOptions::MAX_PERMITS + 1;
     let store = h.store().await;

@@ -1,19 +1,19 @@
-//! Calls with a time limit and attaches, dropped half-way.
+//! Calls with a time limit and attaches that are dropped half-way.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::{HoldOptions, WaitGroup};
 
-use super::{client, plain};
+use super::{client, default_group};
 use crate::harness::Harness;
 use crate::support::{CANCELLED, Cut, EPSILON, POLL_FLOOR, drop_after, eventually, unique, within};
 
-/// More polls than any call needs before it waits for others.
-const MOST_POLLS: u32 = 24;
+/// Maximum number of polls: more than any call needs before it waits.
+const MAXIMUM_POLLS: u32 = 24;
 const LONG: Duration = Duration::from_secs(30);
 
-/// Asserts that soon nobody is a member, nobody queues, and there is room.
+/// Asserts that within `limit` the group has no member and no waiter, and can be joined.
 async fn settles(group: &dyn WaitGroup, limit: Duration) {
     eventually(limit, "nothing is left behind", || async {
         match group.try_add_for(Duration::ZERO).await.expect("a definite answer") {
@@ -29,14 +29,14 @@ async fn settles(group: &dyn WaitGroup, limit: Duration) {
     .await;
 }
 
-/// C4, W7: an add with a time limit, dropped at the k-th poll for every k, with a place that is free and without.
+/// C4, W7: an add with a time limit, is dropped at the k-th poll for every k, on a free and on a full group.
 pub(crate) async fn c4_w7_a_dropped_timed_add_leaves_nothing(h: &dyn Harness) {
     let name = unique("group");
     let group = client(h, &name, Some(1), HoldOptions::default()).await;
     let other = client(h, &name, Some(1), HoldOptions::default()).await;
     for taken in [false, true] {
-        for polls in 0..=MOST_POLLS {
-            assert!(polls < MOST_POLLS, "it ends, or waits");
+        for polls in 0..=MAXIMUM_POLLS {
+            assert!(polls < MAXIMUM_POLLS, "it ends, or waits");
             let member = match taken {
                 true => Some(other.add().await.expect("add")),
                 false => None,
@@ -58,13 +58,13 @@ pub(crate) async fn c4_w7_a_dropped_timed_add_leaves_nothing(h: &dyn Harness) {
     }
 }
 
-/// C4: a wait with a time limit, dropped at the k-th poll for every k, changes nothing.
+/// C4: a wait with a time limit that is dropped at the k-th poll, for every k, changes nothing.
 pub(crate) async fn c4_dropped_timed_wait_changes_nothing(h: &dyn Harness) {
     let name = unique("group");
-    let (group, other) = (plain(h, &name).await, plain(h, &name).await);
+    let (group, other) = (default_group(h, &name).await, default_group(h, &name).await);
     let member = group.add().await.expect("add");
-    for polls in 0..=MOST_POLLS {
-        assert!(polls < MOST_POLLS, "it waits");
+    for polls in 0..=MAXIMUM_POLLS {
+        assert!(polls < MAXIMUM_POLLS, "it waits");
         let cut = drop_after(polls, other.wait_for(LONG)).await;
         assert!(!matches!(cut, Cut::Ended(_)), "a member is live");
         assert_eq!(group.count().await.expect("count"), 1);
@@ -78,13 +78,13 @@ pub(crate) async fn c4_dropped_timed_wait_changes_nothing(h: &dyn Harness) {
     settles(group.as_ref(), CANCELLED).await;
 }
 
-/// C4, C24: an attach of a member, dropped at the k-th poll for every k, keeps nobody in the group beyond the lease.
+/// C4, C24: an attach of a member that is dropped at the k-th poll, for every k, keeps no member beyond the lease.
 pub(crate) async fn c4_c24_a_dropped_attach_keeps_no_member(h: &dyn Harness) {
     let lease = h.ttl();
     let name = unique("group");
     let group: Arc<dyn WaitGroup> = client(h, &name, None, HoldOptions::default()).await;
-    for polls in 0..=MOST_POLLS {
-        assert!(polls < MOST_POLLS, "an attach ends");
+    for polls in 0..=MAXIMUM_POLLS {
+        assert!(polls < MAXIMUM_POLLS, "an attach ends");
         let detached = group.add().await.expect("add").detach(lease).await.expect("detach");
         let cut = drop_after(polls, group.attach(detached)).await;
         let is_last = matches!(cut, Cut::Ended(_));

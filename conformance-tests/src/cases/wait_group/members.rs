@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use stanchion_core::{ErrorKind, HoldOptions, Member, Ticket};
 
-use super::{client, plain};
+use super::{client, default_group};
 use crate::harness::Harness;
 use crate::support::{
     CANCELLED, Cut, EPSILON, POLL_FLOOR, QUEUED, TICK, belief, drop_after, eventually, kind_of, leased,
@@ -15,7 +15,7 @@ use crate::support::{
 
 pub(crate) async fn c1_members_have_their_own_tickets(h: &dyn Harness) {
     let name = unique("group");
-    let (group, other) = (plain(h, &name).await, plain(h, &name).await);
+    let (group, other) = (default_group(h, &name).await, default_group(h, &name).await);
     let mut members = group.add_many(50).await.expect("add");
     members.push(other.add().await.expect("add"));
     let state = group.inspect().await.expect("inspect");
@@ -32,7 +32,7 @@ pub(crate) async fn c1_members_have_their_own_tickets(h: &dyn Harness) {
 
 pub(crate) async fn w2_done_counts_once(h: &dyn Harness) {
     let name = unique("group");
-    let (group, other) = (plain(h, &name).await, plain(h, &name).await);
+    let (group, other) = (default_group(h, &name).await, default_group(h, &name).await);
     let kept = group.add().await.expect("add");
     assert_eq!(kind_of(group.done(Ticket::random()).await), Some(ErrorKind::Lost), "an unknown member");
     assert_eq!(group.count().await.expect("count"), 1);
@@ -50,11 +50,11 @@ pub(crate) async fn w2_done_counts_once(h: &dyn Harness) {
     assert_eq!(group.count().await.expect("count"), 0);
 }
 
-/// C11, W2: a member that expired is gone, and its late end frees nobody.
+/// C11, W2: a member that expired is gone, and its late `done` ends no other member.
 pub(crate) async fn c11_w2_a_late_done_is_lost(h: &dyn Harness) {
     let ttl = h.ttl();
     let name = unique("group");
-    let group = plain(h, &name).await;
+    let group = default_group(h, &name).await;
     let late = client(h, &name, None, unrenewed(ttl)).await.add().await.expect("add");
     let kept = group.add().await.expect("add");
     within(belief(ttl) + EPSILON, "lost() at D", late.lost()).await;
@@ -69,7 +69,7 @@ pub(crate) async fn c11_w2_a_late_done_is_lost(h: &dyn Harness) {
 }
 
 pub(crate) async fn c12_a_dropped_member_is_abandoned(h: &dyn Harness) {
-    let group = plain(h, &unique("group")).await;
+    let group = default_group(h, &unique("group")).await;
     let member = group.add().await.expect("add");
     drop(group.add().await.expect("add"));
     on_bare_thread(move || drop(member)).expect("no panic without a runtime");
@@ -77,12 +77,12 @@ pub(crate) async fn c12_a_dropped_member_is_abandoned(h: &dyn Harness) {
     assert_eq!((outcome.finished, outcome.abandoned, outcome.expired), (0, 2, 0));
 }
 
-/// C9, C13: members are renewed as guards are.
+/// C9, C13: members are renewed like guards.
 pub(crate) async fn c9_c13_a_live_member_is_renewed(h: &dyn Harness) {
     let ttl = long_ttl(h);
     let name = unique("group");
     let member = client(h, &name, None, leased(ttl)).await.add().await.expect("add");
-    let other = plain(h, &name).await;
+    let other = default_group(h, &name).await;
     tokio::select! {
         () = member.lost() => panic!("lost while its renewals succeed"),
         ended = other.wait_for(ttl * 2) => assert!(ended.expect("wait").is_none(), "a member is live"),
@@ -93,7 +93,7 @@ pub(crate) async fn c9_c13_a_live_member_is_renewed(h: &dyn Harness) {
 
 pub(crate) async fn w8_done_by_ticket_from_another_client(h: &dyn Harness) {
     let name = unique("group");
-    let (group, other) = (plain(h, &name).await, plain(h, &name).await);
+    let (group, other) = (default_group(h, &name).await, default_group(h, &name).await);
     let member = group.add().await.expect("add");
     let ticket: Ticket = member.ticket().to_string().parse().expect("a printed ticket parses");
     let waiter = Arc::clone(&group);
@@ -109,7 +109,7 @@ pub(crate) async fn w8_done_by_ticket_from_another_client(h: &dyn Harness) {
 
 pub(crate) async fn c24_w8_attach_takes_a_member_over(h: &dyn Harness) {
     let name = unique("group");
-    let (group, other) = (plain(h, &name).await, plain(h, &name).await);
+    let (group, other) = (default_group(h, &name).await, default_group(h, &name).await);
     let member = group.add().await.expect("add");
     let token = member.fencing_token();
     let ticket = member.detach(Duration::from_secs(20)).await.expect("detach");
@@ -125,11 +125,11 @@ pub(crate) async fn c24_w8_attach_takes_a_member_over(h: &dyn Harness) {
     assert_eq!((outcome.finished, outcome.abandoned, outcome.expired), (1, 0, 0));
 }
 
-/// C24: a detached member that nobody attaches, or finishes by its ticket, expires.
+/// C24: a detached member expires if no process attaches it or finishes it by its ticket.
 pub(crate) async fn c24_w4_a_detached_member_ends(h: &dyn Harness) {
     let lease = h.ttl() * 2;
     let name = unique("group");
-    let (group, other) = (plain(h, &name).await, plain(h, &name).await);
+    let (group, other) = (default_group(h, &name).await, default_group(h, &name).await);
     let finished = group.add().await.expect("add").detach(lease).await.expect("detach");
     other.done(finished).await.expect("done by its ticket");
     let keep = group.add().await.expect("add");
@@ -141,10 +141,10 @@ pub(crate) async fn c24_w4_a_detached_member_ends(h: &dyn Harness) {
     assert_eq!(kind_of(other.attach(forgotten).await), Some(ErrorKind::Lost));
 }
 
-/// C4: an add that is dropped leaves no member, at whatever poll.
+/// C4: a dropped add leaves no member, at whatever poll it is dropped.
 pub(crate) async fn c4_dropped_add_leaves_nothing(h: &dyn Harness) {
     let name = unique("group");
-    let (group, other) = (plain(h, &name).await, plain(h, &name).await);
+    let (group, other) = (default_group(h, &name).await, default_group(h, &name).await);
     for polls in 0..24 {
         let ended = match drop_after(polls, group.add_many(3)).await {
             Cut::Ended(members) => {
@@ -155,7 +155,7 @@ pub(crate) async fn c4_dropped_add_leaves_nothing(h: &dyn Harness) {
             }
             Cut::Dropped | Cut::Waiting => false,
         };
-        // A dropped request may reach a networked store after the first answer, for as long as its cancel has not.
+        // A dropped request may still reach a networked store after the first answer, until its cancel does.
         eventually(CANCELLED, "nothing is left behind", || async {
             let state = other.inspect().await.expect("inspect");
             let count = other.count().await.expect("count");
@@ -189,10 +189,10 @@ pub(crate) async fn c23_inspect_tells_the_members(h: &dyn Harness) {
     member.done().await.expect("done");
 }
 
-/// M2 of members: every one has a token larger than the earlier ones of its group.
+/// M2: every member has a token larger than those of all earlier members of its group.
 pub(crate) async fn m2_member_tokens_grow(h: &dyn Harness) {
     let name = unique("group");
-    let groups = [plain(h, &name).await, plain(h, &name).await];
+    let groups = [default_group(h, &name).await, default_group(h, &name).await];
     let mut largest = None;
     for round in 0..10 {
         let member = groups[round % 2].add().await.expect("add");

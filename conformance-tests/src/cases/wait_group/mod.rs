@@ -16,7 +16,7 @@ use stanchion_core::{HoldOptions, WaitGroup, WaitGroupOptions};
 
 use crate::harness::Harness;
 
-/// A wait group of a client of its own, as of another process.
+/// Opens a wait group with a new client, like another process.
 async fn client(h: &dyn Harness, name: &str, limit: Option<u32>, hold: HoldOptions) -> Arc<dyn WaitGroup> {
     let mut options = WaitGroupOptions::default();
     options.limit = limit;
@@ -24,12 +24,12 @@ async fn client(h: &dyn Harness, name: &str, limit: Option<u32>, hold: HoldOptio
     h.store().await.wait_group(name, options).expect("a wait group")
 }
 
-/// A group without limit and with the default options.
-async fn plain(h: &dyn Harness, name: &str) -> Arc<dyn WaitGroup> {
+/// Opens a group without a limit and with the default options.
+async fn default_group(h: &dyn Harness, name: &str) -> Arc<dyn WaitGroup> {
     client(h, name, None, HoldOptions::default()).await
 }
 
-/// Waits until that many adds queue.
+/// Waits until this number of adds queue.
 async fn queue_of(group: &dyn WaitGroup, waiters: u64) {
     let what = format!("a queue of {waiters}");
     crate::support::eventually(std::time::Duration::from_secs(5), &what, || async {

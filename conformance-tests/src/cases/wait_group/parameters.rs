@@ -71,7 +71,7 @@ pub(crate) async fn w7_the_limit_is_never_exceeded(h: &dyn Harness) {
     within(Duration::from_secs(40), "all rounds", join_all(tasks)).await;
 }
 
-/// W7, S2: several members are one decision.
+/// W7, S2: adding several members is one decision.
 pub(crate) async fn w7_s2_add_many_is_all_or_nothing(h: &dyn Harness) {
     let name = unique("group");
     let (group, other) = (limited(h, &name, 3).await, limited(h, &name, 3).await);
@@ -88,7 +88,7 @@ pub(crate) async fn w7_s2_add_many_is_all_or_nothing(h: &dyn Harness) {
     assert_eq!(group.count().await.expect("count"), 3);
 }
 
-/// C16: places are given in the order of arrival, across clients.
+/// C16: adds are granted in the order of their arrival, across clients.
 pub(crate) async fn c16_w7_adds_are_served_first_come_first_served(h: &dyn Harness) {
     const WAITERS: u64 = 12;
     let name = unique("group");
@@ -112,7 +112,7 @@ pub(crate) async fn c16_w7_adds_are_served_first_come_first_served(h: &dyn Harne
     assert_eq!(*served, (0..WAITERS).collect::<Vec<_>>());
 }
 
-/// C4: an add that queued and was dropped leaves the queue.
+/// C4: a queued add that is dropped leaves the queue.
 pub(crate) async fn c4_w7_a_dropped_add_leaves_the_queue(h: &dyn Harness) {
     let name = unique("group");
     let (group, other) = (limited(h, &name, 1).await, limited(h, &name, 1).await);
@@ -126,7 +126,7 @@ pub(crate) async fn c4_w7_a_dropped_add_leaves_the_queue(h: &dyn Harness) {
         })
         .await;
         member.done().await.expect("done");
-        // A dropped request may reach a networked store only now, for as long as its cancel has not.
+        // A dropped request may reach a networked store only now, until its cancel does.
         eventually(CANCELLED, "nobody queues", || async {
             match group.try_add_for(Duration::ZERO).await.expect("a definite answer") {
                 Some(next) => next.done().await.map(|()| true).expect("done"),
@@ -188,7 +188,7 @@ pub(crate) async fn c20_another_member_limit_is_never_silent(h: &dyn Harness) {
     member.done().await.expect("done");
 }
 
-/// C19: counts are checked before anything is sent.
+/// C19: counts are checked before any request is sent.
 pub(crate) async fn c19_bad_member_counts_are_refused(h: &dyn Harness) {
     let store = h.store().await;
     for limit in [0, u32::MAX] {

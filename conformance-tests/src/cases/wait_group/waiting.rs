@@ -1,4 +1,4 @@
-//! What `wait` may and must say.
+//! The answers of `wait`.
 
 use std::mem::forget;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use stanchion_core::{ErrorKind, HoldOptions, Outcome};
 
-use super::{client, plain};
+use super::{client, default_group};
 use crate::harness::Harness;
 use crate::support::{
     AT_ONCE, BRIEF, CANCELLED, Cut, EPSILON, IDLE, POLL_FLOOR, Stopwatch, TICK, cannot_show, drop_after,
@@ -18,7 +18,7 @@ fn counted(outcome: Outcome) -> (u64, u64, u64) {
 }
 
 pub(crate) async fn w1_wait_returns_at_once_on_a_group_never_used(h: &dyn Harness) {
-    let group = plain(h, &unique("group")).await;
+    let group = default_group(h, &unique("group")).await;
     let outcome = within(AT_ONCE, "nothing to wait for", group.wait()).await.expect("wait");
     assert_eq!(counted(outcome), (0, 0, 0));
     assert!(outcome.is_success());
@@ -29,7 +29,7 @@ pub(crate) async fn w1_wait_returns_at_once_on_a_group_never_used(h: &dyn Harnes
 
 pub(crate) async fn w1_wait_returns_only_at_zero(h: &dyn Harness) {
     let name = unique("group");
-    let (group, other) = (plain(h, &name).await, plain(h, &name).await);
+    let (group, other) = (default_group(h, &name).await, default_group(h, &name).await);
     let mut members = group.add_many(3).await.expect("add");
     members.push(other.add().await.expect("add"));
     assert_eq!(other.count().await.expect("count"), 4);
@@ -46,13 +46,13 @@ pub(crate) async fn w1_wait_returns_only_at_zero(h: &dyn Harness) {
     assert_eq!(counted(outcome), (4, 0, 0));
 }
 
-/// W3: every waiter of every client, at once where wake-ups arrive: by polls it would be ten times the bound in sum, and
-/// three times where a process asks three times in a second. How many milliseconds it takes is a target of the benchmarks.
+/// W3: every waiter of every client returns at zero, at once if wake-ups arrive. By polls the sum would be ten times
+/// the bound, or three times with three polls a second. The time in milliseconds is a target of the benchmarks.
 pub(crate) async fn w3_every_waiter_returns_at_zero(h: &dyn Harness) {
     const WAITERS: usize = 20;
     const ROUNDS: u32 = 14;
     let name = unique("group");
-    let groups = [plain(h, &name).await, plain(h, &name).await];
+    let groups = [default_group(h, &name).await, default_group(h, &name).await];
     let pushes = h.store().await.capabilities().wake_ups;
     let mut sum = Duration::ZERO;
     for _ in 0..if pushes { ROUNDS } else { 2 } {
@@ -74,7 +74,7 @@ pub(crate) async fn w3_every_waiter_returns_at_zero(h: &dyn Harness) {
 pub(crate) async fn w4_wait_reports_how_the_members_ended(h: &dyn Harness) {
     let ttl = h.ttl();
     let name = unique("group");
-    let group = plain(h, &name).await;
+    let group = default_group(h, &name).await;
     let dying = client(h, &name, None, unrenewed(ttl)).await;
     let before = now();
     forget(dying.add().await.expect("add"));
@@ -88,21 +88,21 @@ pub(crate) async fn w4_wait_reports_how_the_members_ended(h: &dyn Harness) {
     assert!(now() + TICK >= before + ttl, "not before its lease ended");
     assert_eq!(counted(outcome), (2, 1, 1));
     assert!(!outcome.is_success(), "not a silent success");
-    let again = plain(h, &name).await.wait().await.expect("wait");
+    let again = default_group(h, &name).await.wait().await.expect("wait");
     assert_eq!(counted(again), (2, 1, 1), "the record of zero stays");
 }
 
-/// W5: a new generation opens right at zero and is not waited for by those who waited for the one before.
+/// W5: a new generation opens right at zero; waiters of the generation before do not wait for it.
 pub(crate) async fn w5_waiters_are_not_caught_by_the_next_generation(h: &dyn Harness) {
     let name = unique("group");
-    let (group, other) = (plain(h, &name).await, plain(h, &name).await);
+    let (group, other) = (default_group(h, &name).await, default_group(h, &name).await);
     let mut member = group.add().await.expect("add");
     for round in 0..6 {
         let waiters = [&group, &other].map(|group| {
             let group = Arc::clone(group);
             spawn(async move { group.wait().await.expect("wait") })
         });
-        // Who asks only when the next generation is open waits for that one.
+        // A waiter that asks only after the next generation has opened would wait for that one.
         pause(BRIEF).await;
         if round % 2 == 0 {
             member.done().await.expect("done");
@@ -127,12 +127,13 @@ pub(crate) async fn w5_waiters_are_not_caught_by_the_next_generation(h: &dyn Har
 
 pub(crate) async fn w6_absent_is_not_zero(h: &dyn Harness) {
     let name = unique("group");
-    let (adder, told, waiting) = (plain(h, &name).await, plain(h, &name).await, plain(h, &name).await);
-    let ignorant = plain(h, &name).await;
+    let (adder, told, waiting) =
+        (default_group(h, &name).await, default_group(h, &name).await, default_group(h, &name).await);
+    let ignorant = default_group(h, &name).await;
     let member = adder.add().await.expect("add");
     assert_eq!(told.count().await.expect("count"), 1);
     let task = spawn(async move { waiting.wait().await });
-    // Who asks only when the record is gone has not seen it.
+    // A waiter that asks only after the record is gone has not seen it.
     pause(BRIEF).await;
     if !h.lose_data().await {
         return cannot_show("this harness cannot lose the store's data");
@@ -149,24 +150,24 @@ pub(crate) async fn w6_absent_is_not_zero(h: &dyn Harness) {
     assert_eq!(kind_of(member.done().await), Some(ErrorKind::Lost));
 }
 
-/// W6: zero is a record of its own, for those who saw the group live as well.
+/// W6: zero is a record of its own, also for clients that saw the group live.
 pub(crate) async fn w6_zero_is_a_record(h: &dyn Harness) {
     let name = unique("group");
-    let (group, other) = (plain(h, &name).await, plain(h, &name).await);
+    let (group, other) = (default_group(h, &name).await, default_group(h, &name).await);
     let member = group.add().await.expect("add");
     assert_eq!(other.count().await.expect("count"), 1);
     member.done().await.expect("done");
-    for group in [&group, &other, &plain(h, &name).await] {
+    for group in [&group, &other, &default_group(h, &name).await] {
         let outcome = within(AT_ONCE, "zero is known", group.wait()).await.expect("wait");
         assert_eq!(counted(outcome), (1, 0, 0));
         assert_eq!(group.count().await.expect("count"), 0);
     }
 }
 
-/// C4: a wait that is dropped changes nothing, at whatever poll.
+/// C4: a dropped wait changes nothing, at whatever poll it is dropped.
 pub(crate) async fn c4_dropped_wait_changes_nothing(h: &dyn Harness) {
     let name = unique("group");
-    let (group, other) = (plain(h, &name).await, plain(h, &name).await);
+    let (group, other) = (default_group(h, &name).await, default_group(h, &name).await);
     let member = group.add().await.expect("add");
     for polls in 0..24 {
         let cut = drop_after(polls, other.wait()).await;
@@ -185,7 +186,7 @@ pub(crate) async fn c4_dropped_wait_changes_nothing(h: &dyn Harness) {
 }
 
 pub(crate) async fn c17_a_wait_keeps_its_limit(h: &dyn Harness) {
-    let group = plain(h, &unique("group")).await;
+    let group = default_group(h, &unique("group")).await;
     let member = group.add().await.expect("add");
     for limit in [Duration::ZERO, Duration::from_micros(1), BRIEF, POLL_FLOOR + IDLE] {
         let start = now();
@@ -204,7 +205,7 @@ pub(crate) async fn c17_a_wait_keeps_its_limit(h: &dyn Harness) {
     assert!(within(POLL_FLOOR + EPSILON, "zero", waiting).await.expect("wait").is_some());
 }
 
-/// C12: closing ends waits, abandons the members, and tells the others so.
+/// C12: closing ends waits and abandons the members; other clients see them as abandoned.
 pub(crate) async fn c12_close_abandons_the_members(h: &dyn Harness) {
     let name = unique("group");
     let store = h.store().await;

@@ -1,11 +1,11 @@
-//! The steps beside core's bucket: the same calls at the same times, the same answers (L3).
+//! Compares the steps with core's bucket: the same calls at the same times get the same answers (L3).
 
 use std::collections::HashMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use stanchion_core::steps::{LimitAsk, Limited, QuotaCheck};
 use stanchion_core::limiter::{Bucket, ExactQuota, GOLDEN, MAX, Reserved, Verdict};
+use stanchion_core::steps::{LimitAsk, Limited, QuotaCheck};
 use stanchion_core::{OnMismatch, Ticket};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
@@ -59,7 +59,8 @@ pub(super) async fn l3_decisions_agree_with_the_table(harness: &dyn ClockHarness
                         told(&rig.one(terms, LimitAsk::Reserve { ticket, cost, max_wait }).await)
                     }
                     ("cancel", &[id]) => match (refunds.get(&id), rig.refund(id.into()).await) {
-                        // Here the bucket gives nothing back, and a store says again what it gave (L7).
+                        // The second refund of a ticket: the bucket gives nothing back, and a store repeats its first
+                        // answer (L7).
                         (Some(before), again) if *before == again => "0".to_owned(),
                         (_, refund) => refunds.entry(id).insert_entry(refund).get().to_string(),
                     },
@@ -90,12 +91,12 @@ pub(super) async fn l5_a_retry_counts_its_waits_from_its_own_time(harness: &dyn 
     let terms = quota(1, SECOND, 2);
     let asks = [take(2), take(1), reserve(Ticket::from(1), 1)];
     let calls = asks.map(|ask| rig.call(terms, ask));
-    let flight = rig.next_id();
+    let request = rig.next_id();
     let start = 1_750_000_000_000_000_u64;
-    // On a clock that has gone back since, the waits are no longer than they were.
+    // If the clock has gone back since, the waits are no longer than before.
     for (now, passed) in [(0, 0), (0, 0), (300_000, 300_000), (-700_000, 0), (1_200_000, 1_200_000)] {
         rig.at(start.checked_add_signed(now).expect("a time")).await;
-        let told: Vec<_> = all(rig.steps.decide(flight, &calls).await).iter().map(told).collect();
+        let told: Vec<_> = all(rig.steps.decide(request, &calls).await).iter().map(told).collect();
         let left = |wait: u64| wait.saturating_sub(passed);
         let expected = [
             format!("yes 0 - {}", left(2_000_000)),
@@ -106,7 +107,7 @@ pub(super) async fn l5_a_retry_counts_its_waits_from_its_own_time(harness: &dyn 
     }
 }
 
-/// One call, as drawn.
+/// One random call.
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Take(u64),
@@ -115,14 +116,14 @@ enum Call {
         cost: u64,
         max_wait: u64,
     },
-    /// A take of 1 of a handle that brings this quota.
+    /// A take of 1 by a handle with this quota.
     Bring(ExactQuota, OnMismatch),
 }
 
-/// What happens at one moment.
+/// The actions of a run.
 #[derive(Clone, Debug)]
-enum Deed {
-    Flight(Vec<Call>),
+enum Action {
+    Batch(Vec<Call>),
     Refund(u8),
     SetQuota(ExactQuota),
     Reset,
@@ -140,7 +141,7 @@ fn any_quota() -> impl Strategy<Value = ExactQuota> {
     prop_oneof![any, small.prop_map(|(amount, period, burst)| quota(amount, period, burst))]
 }
 
-fn deeds() -> impl Strategy<Value = Vec<(i64, Deed)>> {
+fn actions() -> impl Strategy<Value = Vec<(i64, Action)>> {
     let cost = || prop_oneof![Just(u64::MAX), 0_u64..12, any::<u64>()];
     let check = prop_oneof![Just(OnMismatch::Refuse), Just(OnMismatch::Adopt), Just(OnMismatch::Replace)];
     let longest = || prop_oneof![Just(MAX), 0_u64..1_000];
@@ -150,30 +151,30 @@ fn deeds() -> impl Strategy<Value = Vec<(i64, Deed)>> {
         1 => (any_quota(), check).prop_map(|(quota, check)| Call::Bring(quota, check)),
     ];
     let run = (call, 1_usize..4).prop_map(|(call, times)| vec![call; times]);
-    let flight = prop::collection::vec(run, 1..5).prop_map(|runs| runs.concat());
-    let deed = prop_oneof![
-        10 => flight.prop_map(Deed::Flight),
-        5 => (0_u8..16).prop_map(Deed::Refund),
-        1 => any_quota().prop_map(Deed::SetQuota),
-        1 => Just(Deed::Reset),
+    let batch = prop::collection::vec(run, 1..5).prop_map(|runs| runs.concat());
+    let action = prop_oneof![
+        10 => batch.prop_map(Action::Batch),
+        5 => (0_u8..16).prop_map(Action::Refund),
+        1 => any_quota().prop_map(Action::SetQuota),
+        1 => Just(Action::Reset),
     ];
     let eighth = i64::try_from(MAX / 8).expect("an eighth");
     let gap = prop_oneof![Just(0), 0_i64..30, 0_i64..100_000_000, 0..eighth, -500_i64..0];
-    prop::collection::vec((gap, deed), 1..40)
+    prop::collection::vec((gap, action), 1..40)
 }
 
-/// The bucket, with what a store keeps beside it.
+/// The bucket, with the other state that a store keeps.
 struct Reference {
     bucket: Bucket,
     now: u64,
     last: u64,
-    /// What cancelled tickets gave back, and until when that is known.
+    /// The refunds of cancelled tickets, and until when the store remembers them.
     refunds: HashMap<u8, (u64, u64)>,
     ready: HashMap<u8, u64>,
 }
 
 impl Reference {
-    /// The store has seen this time.
+    /// Moves the bucket to the present time: the store has seen it.
     fn advance(&mut self) {
         self.last = self.last.max(self.now);
         self.bucket.take(self.now, 0).expect("a cost of 0");
@@ -186,7 +187,7 @@ impl Reference {
         if cost.is_multiple_of(17) { cost } else { cost % (self.bucket.quota().burst().saturating_add(1)) }
     }
 
-    /// The call as a store is asked, and its answer.
+    /// Returns the call as a store gets it, and its expected answer.
     fn call(&mut self, call: Call) -> ((ExactQuota, QuotaCheck, LimitAsk), Limited) {
         let (brought, check, ask) = match call {
             Call::Take(cost) => (*self.bucket.quota(), None, LimitAsk::Take { cost: self.cost(cost) }),
@@ -261,7 +262,7 @@ async fn compare(
     rig: &mut Rig<'_>,
     terms: ExactQuota,
     start: u64,
-    deeds: Vec<(i64, Deed)>,
+    actions: Vec<(i64, Action)>,
 ) -> Result<(), TestCaseError> {
     rig.next();
     rig.at(start).await;
@@ -269,28 +270,28 @@ async fn compare(
     let (refunds, ready) = (HashMap::new(), HashMap::new());
     let bucket = Bucket::new(terms, start);
     let mut reference = Reference { bucket, now: start, last: start, refunds, ready };
-    for (gap, deed) in deeds {
+    for (gap, action) in actions {
         let now = reference.now.saturating_add_signed(gap).min(MAX - REMEMBERED);
         reference.now = now;
         rig.at(now).await;
-        // Also by what cannot be done.
+        // A refused call has seen the time, too.
         reference.advance();
-        match deed {
-            Deed::Flight(calls) => {
+        match action {
+            Action::Batch(calls) => {
                 let (asked, expected): (Vec<_>, Vec<_>) =
                     calls.into_iter().map(|call| reference.call(call)).unzip();
                 prop_assert_eq!(rig.decide(&asked).await, expected, "{:?} at {}", asked, now);
             }
-            Deed::Refund(id) => {
+            Action::Refund(id) => {
                 for _ in 0..2 {
                     prop_assert_eq!(rig.refund(id.into()).await, reference.refund(id), "refund at {}", now);
                 }
             }
-            Deed::SetQuota(quota) => {
+            Action::SetQuota(quota) => {
                 reference.bucket.set_quota(now, quota);
                 rig.steps.set_quota(&rig.object, quota).await.expect("an answer");
             }
-            Deed::Reset => {
+            Action::Reset => {
                 reference.bucket.reset(now);
                 reference.ready.clear();
                 rig.steps.reset(&rig.object).await.expect("an answer");
@@ -306,21 +307,21 @@ pub(super) async fn l3_decisions_agree_with_the_bucket(harness: &dyn ClockHarnes
     let mut config = ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() };
     config.source_file = Some(file!());
     let start = prop_oneof![Just(0), Just(1_750_000_000_000_000), 0..=MAX / 4];
-    let ran = TestRunner::new(config).run(&(any_quota(), start, deeds()), |(terms, start, deeds)| {
-        let compared = async { compare(&mut *rig.lock().await, terms, start, deeds).await };
+    let ran = TestRunner::new(config).run(&(any_quota(), start, actions()), |(terms, start, actions)| {
+        let compared = async { compare(&mut *rig.lock().await, terms, start, actions).await };
         block_in_place(|| Handle::current().block_on(compared))
     });
     ran.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Refunds in part leave what was taken behind the others as it is, however often.
+/// Partial refunds leave the cost of later reservations unchanged, however many there are.
 pub(super) async fn l7_what_was_taken_can_pass_2_to_the_53(harness: &dyn ClockHarness) {
-    let reserve = |id, cost| (0, Deed::Flight(vec![Call::Reserve { id, cost, max_wait: MAX }]));
-    let mut deeds = vec![(0, Deed::Flight(vec![Call::Take(MAX)])), reserve(0, 3)];
+    let reserve = |id, cost| (0, Action::Batch(vec![Call::Reserve { id, cost, max_wait: MAX }]));
+    let mut actions = vec![(0, Action::Batch(vec![Call::Take(MAX)])), reserve(0, 3)];
     for id in (1..13).step_by(2) {
-        deeds.extend([reserve(id, MAX / 2), reserve(id + 1, 5), (0, Deed::Refund(id))]);
+        actions.extend([reserve(id, MAX / 2), reserve(id + 1, 5), (0, Action::Refund(id))]);
     }
-    deeds.extend((0..13).rev().map(|id| (0, Deed::Refund(id))));
-    let compared = compare(&mut Rig::new(harness), quota(1, 1_000, MAX), 1_000_000, deeds).await;
+    actions.extend((0..13).rev().map(|id| (0, Action::Refund(id))));
+    let compared = compare(&mut Rig::new(harness), quota(1, 1_000, MAX), 1_000_000, actions).await;
     compared.expect("the same answers");
 }

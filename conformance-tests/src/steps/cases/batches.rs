@@ -67,7 +67,7 @@ pub(super) async fn c16_a_batch_is_carried_out_in_order_whatever_is_in_it(harnes
     let process = harness.process().await;
     let object = semaphore("s");
     let mut batch: Vec<_> = (0..64).map(|_| ask_many(&object, 1, 40)).collect();
-    // The same ticket again, and a stranger's object between.
+    // The same ticket again, and an entry for another object in between.
     batch.push(batch[3].clone());
     batch.push(batch[50].clone());
     batch.insert(7, ask(&mutex("m")));
@@ -95,7 +95,7 @@ pub(super) async fn c16_a_batch_is_carried_out_in_order_whatever_is_in_it(harnes
     assert!(kept.iter().all(|kept| *kept == Kept::Yes));
     kept = all(process.own.release(&[freeing(&batch[31], None), freeing(&batch[31], None)]).await);
     assert_eq!(kept, [Kept::Yes, Kept::No]);
-    // Those in front are granted in order, in one batch, whoever is named first; one of them is behind itself.
+    // The waiters in front are granted in queue order within one batch, whatever the order of its entries.
     let mut woken: Vec<_> = batch[41..65].to_vec();
     let answers = all(process.callers.acquire(&woken).await);
     assert!(answers.iter().all(is_granted), "{answers:?}");

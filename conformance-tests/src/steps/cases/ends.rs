@@ -1,4 +1,4 @@
-//! How holds and requests end: by cancel, release, attach, force, and when nobody uses the name.
+//! How holds and requests end: by cancel, release, attach, force, and by retention of an idle name.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,19 +1,19 @@
-//! Flights of limiter calls, by the store's own clock.
+//! Batches of limiter calls, by the store's own clock.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::clock::{now, sleep};
-use stanchion_core::steps::{RequestId, LimitAsk, LimitCall, Limited, QuotaCheck, Refund};
 use stanchion_core::limiter::ExactQuota;
+use stanchion_core::steps::{LimitAsk, LimitCall, Limited, QuotaCheck, Refund, RequestId};
 use stanchion_core::{ErrorKind, Ticket};
 use tokio::task::JoinSet;
 
 use super::super::drive::*;
 use super::super::harness::{LeaseSteps, Process, StepHarness};
 
-/// A token in 10 s, a burst of 10.
+/// Returns a quota of one token in 10 s with a burst of 10.
 fn tens() -> ExactQuota {
     quota(1, 10_000_000, 10)
 }
@@ -30,11 +30,11 @@ fn reserving(name: &str, ticket: Ticket, cost: u64) -> LimitCall {
     call(name, reserve(ticket, cost))
 }
 
-async fn decide(process: &Process, flight: RequestId, calls: &[LimitCall]) -> Vec<Limited> {
-    all(process.callers.decide(flight, calls).await)
+async fn decide(process: &Process, request: RequestId, calls: &[LimitCall]) -> Vec<Limited> {
+    all(process.callers.decide(request, calls).await)
 }
 
-/// What was decided, without the waits, which get shorter.
+/// Returns the decisions without the waits, which get shorter.
 fn decided(answers: &[Limited]) -> Vec<(bool, u64, Option<u64>)> {
     let decided = |limited: &Limited| match limited {
         Limited::Taken { verdict, .. } => (verdict.allowed, verdict.remaining, None),
@@ -50,36 +50,36 @@ async fn refund(process: &Process, name: &str, ticket: Ticket) -> u64 {
 
 pub(super) async fn l5_a_flight_is_charged_once_whatever_its_retry_asks(harness: &dyn StepHarness) {
     let (process, mut lane) = (harness.process().await, Lane::new());
-    let flight = lane.next_id();
+    let request = lane.next_id();
     let calls =
         [taking("a", 2), taking("b", 1), taking("a", 2), reserving("a", Ticket::random(), 8), taking("b", 1)];
-    let first = decide(&process, flight, &calls).await;
+    let first = decide(&process, request, &calls).await;
     assert_eq!([0, 1, 2, 4].map(|i| remaining(&first[i])), [(true, 8), (true, 9), (true, 6), (true, 8)]);
-    assert_eq!(decided(&decide(&process, flight, &calls).await), decided(&first), "a retry");
-    // Half of the callers have gone: their calls ask for nothing any more.
+    assert_eq!(decided(&decide(&process, request, &calls).await), decided(&first), "a retry");
+    // Half of the callers are gone: their calls now have a cost of zero.
     let mut fewer = calls.clone();
     fewer[2] = taking("a", 0);
     fewer[3] = taking("a", 0);
     assert_eq!(
-        decided(&decide(&process, flight, &fewer).await),
+        decided(&decide(&process, request, &fewer).await),
         decided(&first),
         "from memory, over the same places"
     );
-    // Another lane does not disturb, another flight of this one goes on from there.
+    // Another lane does not interfere, and the next request of this lane continues from there.
     let other = decide(&process, Lane::new().next_id(), &[taking("b", 1)]).await;
     assert_eq!(remaining(&other[0]), (true, 7));
-    assert_eq!(decided(&decide(&process, flight, &calls).await), decided(&first));
+    assert_eq!(decided(&decide(&process, request, &calls).await), decided(&first));
     let next = decide(&process, lane.next_id(), &[taking("b", 7), taking("b", 1)]).await;
     assert_eq!([remaining(&next[0]), remaining(&next[1])], [(true, 0), (false, 0)]);
-    // A late copy of the first is not charged where it would be seen.
-    let late = process.callers.decide(flight, &[taking("b", 1)]).await.remove(0);
+    // A late copy of the first request ends as unknown, and is not charged again.
+    let late = process.callers.decide(request, &[taking("b", 1)]).await.remove(0);
     assert_eq!(late.map_err(|error| error.kind()), Err(ErrorKind::Unknown));
 }
 
 pub(super) async fn l5_l6_the_waits_of_a_remembered_answer_count_from_its_retry(harness: &dyn StepHarness) {
     const LATER: Duration = Duration::from_millis(300);
-    let (process, flight) = (harness.process().await, Lane::new().next_id());
-    // 1 token is missing for 100 ms, 10 for a second.
+    let (process, request) = (harness.process().await, Lane::new().next_id());
+    // One missing token takes 100 ms, ten take a second.
     let quota = quota(10, 1_000_000, 10);
     let ticket = Ticket::random();
     let place = LimitAsk::Reserve { ticket, cost: 10, max_wait: 1_000_000 };
@@ -95,12 +95,12 @@ pub(super) async fn l5_l6_the_waits_of_a_remembered_answer_count_from_its_retry(
         other => panic!("{other:?}"),
     };
     let sent = now();
-    let first = waits(&decide(&process, flight, &calls).await);
+    let first = waits(&decide(&process, request, &calls).await);
     let answered = now();
     assert_eq!((first.0, first.2), (None, [100_000, 1_000_000, 1_000_000]));
     sleep(LATER).await;
     let least = answered.elapsed();
-    let again = waits(&decide(&process, flight, &calls).await);
+    let again = waits(&decide(&process, request, &calls).await);
     let most = sent.elapsed();
     assert_eq!(
         (again.0, again.1, again.2[0]),
@@ -126,9 +126,10 @@ pub(super) async fn l7_c4_a_refund_is_told_once_and_refuses_what_it_overtook(har
     assert_eq!(overtaken, [Limited::Cancelled]);
     let overtaken = decide(&process, lane.next_id(), &[reserving("l", tickets[0], 1)]).await;
     assert_eq!(overtaken, [Limited::Cancelled]);
-    // Also of a name that has no bucket yet.
+    // Also on a name without a bucket.
     refund(&process, "new", tickets[0]).await;
-    let answers = decide(&process, lane.next_id(), &[reserving("new", tickets[0], 1), taking("new", 4)]).await;
+    let answers =
+        decide(&process, lane.next_id(), &[reserving("new", tickets[0], 1), taking("new", 4)]).await;
     assert_eq!((answers[0], remaining(&answers[1])), (Limited::Cancelled, (true, 6)));
 }
 
@@ -179,7 +180,7 @@ pub(super) async fn c19_every_name_is_a_name_of_its_own(harness: &dyn StepHarnes
     assert_eq!(harness.records().await, names.len(), "a reset makes no bucket");
 }
 
-/// One caller, whose every flight asks for both names, in an order of its own.
+/// Runs one caller. Each of its requests asks for both names, in the caller's own order.
 async fn call_often(steps: Arc<dyn LeaseSteps>, quota: ExactQuota, caller: usize) -> [u64; 2] {
     let mut lane = Lane::new();
     let mut admitted = [0; 2];

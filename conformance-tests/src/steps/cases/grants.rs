@@ -80,7 +80,7 @@ pub(super) async fn c7_c8_expiry_is_judged_by_the_clock_after_the_wait_for_a_rec
     let held = Acquire { lease: ttl(800), ..ask(&mutex("m")) };
     let token = granted(&holder, &held).await;
     harness.keep_busy(&held.object, BUSY).await;
-    // It comes while the hold lives, and its turn when the hold has ended.
+    // The request arrives while the hold lives, and gets the record after the hold has ended.
     let (sent, request) = (now(), Acquire { queue: false, ..ask(&held.object) });
     assert!(granted(&other, &request).await > token);
     assert!(
@@ -99,7 +99,7 @@ pub(super) async fn c8_a_renewed_hold_lasts_from_its_renewal(harness: &dyn StepH
         assert_eq!(renew(&process, &request).await, Kept::Yes);
         waits(&process, &Acquire { queue: false, ..ask(&mutex("m")) }).await;
     }
-    // A shorter lease counts at once.
+    // A shorter lease applies at once.
     let shorter = Renew { lease: ttl(200), ..renewal(&request) };
     assert_eq!(all(process.own.renew(&[shorter]).await), [Kept::Yes]);
     sleep(Duration::from_millis(210)).await;

@@ -1,4 +1,4 @@
-//! Wait groups: how members are counted, who is told of the end, and what is kept of it.
+//! Wait groups: how members are counted, which processes learn of the end, and what is kept of it.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ pub(super) async fn c4_a_generation_of_cancelled_calls_never_had_a_member(harnes
     cancel(&process, &cancelled).await;
     let looked = look(&process, &object, Some(3)).await;
     assert_eq!(ended(looked), Some((1, 0, 0)), "the outcome before it stands");
-    // Beside a member it counts as none, and does not end its generation.
+    // Beside a live member, a cancelled one does not count and does not end the generation.
     let (member, cancelled) = (added(&process, &object).await, added(&process, &object).await);
     cancel(&process, &cancelled).await;
     assert_eq!(look(&process, &object, Some(4)).await.ended, None);
@@ -144,7 +144,7 @@ pub(super) async fn w3_every_watching_process_gets_one_hint_at_the_end(harness: 
         for process in &processes {
             assert!(process.is_silent().await, "{ends}: once, and only who watches");
         }
-        // Too late to be noted: it is told by the answer.
+        // Too late to be registered: the answer itself reports the end.
         assert!(watch(2, Some(round as u64 + 1)).await.ended.is_some());
         assert_eq!(harness.watched().await, 0, "{ends}");
     }
@@ -168,7 +168,7 @@ pub(super) async fn w6_another_record_has_another_birth(harness: &dyn StepHarnes
     assert!(again > born);
     let looked = look(&process, &object, Some(1)).await;
     assert_eq!((looked.born, looked.count, looked.ended), (again, 1, None));
-    // Of other objects it is not told.
+    // Answers for other objects have no epoch.
     assert_eq!(birth(acquire(&process, &ask(&mutex("m"))).await), 0);
 }
 
@@ -183,7 +183,7 @@ pub(super) async fn c25_w6_zero_is_kept_for_the_retention_time(harness: &dyn Ste
     end(&process, &member, Ending::Finished).await;
     sleep(retention).await;
     assert_eq!(ended(look(&process, &object, None).await), Some((2, 0, 0)));
-    // The look above tidied up, which is a use.
+    // The look above cleaned the record up, which counts as a use.
     sleep(retention * 9 / 8 + Duration::from_millis(50)).await;
     assert_eq!(harness.records().await, 0);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Waiters of processes that fell silent, and stores that did.
+//! Waiters of silent processes, and stalls of the store.
 
 use std::time::Duration;
 
@@ -39,10 +39,10 @@ pub(super) async fn c5_c16_a_silent_waiter_is_passed_over_and_first_again_when_h
     heard(&[&row.other], &object, Duration::from_millis(500)).await;
     release(&row.other, &row.held).await;
     waits(&row.other, &row.second).await;
-    // Half of its second is over: who counted from the release would need all of it.
+    // Part of the second is over: a store that counted from the release would need all of it.
     turn(&row.other, &row.second, LIVENESS * 4 / 5).await;
     granted(&row.other, &row.second).await;
-    // It is still queued, and in front of who comes now.
+    // It is still queued, in front of a new waiter.
     let third = ask(&object);
     waits(&row.other, &third).await;
     poll(&row.silent, &object).await;
@@ -72,7 +72,7 @@ pub(super) async fn c16_try_lock_says_no_while_a_live_waiter_queues_and_passes_t
     release(&row.other, &row.held).await;
     let try_lock = || Acquire { queue: false, ..ask(&object) };
     waits(&row.other, &try_lock()).await;
-    // In the same stripe others are heard, so this is no stall of the store.
+    // Other processes of the same stripe are heard, so this is no stall of the store.
     heard(&[&row.other], &object, LIVENESS + Duration::from_millis(100)).await;
     granted(&row.other, &try_lock()).await;
 }
@@ -87,14 +87,14 @@ pub(super) async fn c5_dead_waiters_alone_cost_a_caller_once_two_seconds_at_most
     }
     release(&other, &held).await;
     sleep(Duration::from_millis(1_500)).await;
-    // Nobody at all was heard for a second: it could have been the store.
+    // No process at all was heard for a second: the store could have been stalled.
     let first = ask(&object);
     waits(&other, &first).await;
     let took = turn(&other, &first, GRACE + EPSILON).await;
     assert!(took > GRACE - Duration::from_millis(300), "nobody is judged dead in the first 2 s: {took:?}");
     granted(&other, &first).await;
     release(&other, &first).await;
-    // Later callers do not pay again, whether they wait or not.
+    // Later callers are not delayed again, whether they wait or not.
     sleep(Duration::from_millis(1_500)).await;
     let second = ask(&object);
     granted(&other, &second).await;
@@ -129,7 +129,7 @@ pub(super) async fn c16_nobody_is_judged_dead_right_after_a_stall_of_the_store(h
     waits(&row.other, &row.second).await;
     heard(&[&row.other], &object, Duration::from_millis(1_000)).await;
     waits(&row.other, &row.second).await;
-    // The one in front comes a second late, and is still first.
+    // The waiter in front polls a second late, and is still first.
     poll(&row.silent, &object).await;
     waits(&row.other, &row.second).await;
     granted(&row.silent, &row.first).await;

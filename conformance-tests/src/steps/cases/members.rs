@@ -29,7 +29,7 @@ pub(super) async fn w2_w8_a_call_is_answered_the_same_when_it_is_sent_again(harn
     for _ in 0..2 {
         assert_eq!(answers(by(&unknown, first)).await, Kept::No, "unknown, also when sent again");
     }
-    // A copy of the acquire that was still under way is refused.
+    // A late copy of the acquire is refused.
     let late = acquire(&process, &member).await;
     assert_eq!(late, Acquired::Cancelled);
     end(&process, &kept, Ending::Finished).await;
@@ -64,7 +64,7 @@ pub(super) async fn c2_a_split_is_made_once(harness: &dyn StepHarness) {
     }
     let looked = look(&process, &object, None).await;
     assert_eq!((looked.count, looked.generation), (1_200, 1));
-    // A late copy of the acquire, and the end of the whole, find nothing.
+    // A late copy of the acquire, and an end of the whole, find nothing.
     let late = acquire(&process, &whole).await;
     assert_eq!(late, Acquired::Cancelled);
     assert_eq!(end(&process, &whole, Ending::Finished).await, Kept::No);
@@ -97,7 +97,7 @@ pub(super) async fn c4_a_cancel_that_overtakes_the_split_leaves_no_member(harnes
         let looked = look(&process, &object, None).await;
         assert_eq!((looked.count, ended(looked)), (0, Some((0, 0, 0))));
     }
-    // What was split and then cancelled counts as none, too.
+    // Members that were split and then cancelled do not count either.
     let whole = members(&object, 2);
     granted(&process, &whole).await;
     let split = split_of(&whole);
@@ -126,7 +126,7 @@ pub(super) async fn c24_w4_a_moved_member_is_counted_where_it_ends(harness: &dyn
     assert_eq!(ended(look(&process, &object, None).await), Some((1, 0, 0)));
 }
 
-/// Of so many at least it is seen who was in them.
+/// Minimum number of generations that the case checks.
 const GENERATIONS: u64 = 20;
 
 pub(super) async fn w4_whoever_was_added_has_ended_is_cancelled_or_lives(harness: &dyn StepHarness) {

@@ -1,7 +1,7 @@
 //! The cases about steps, and the lists of them: one for each trait of steps, and one of the cases that set the clock.
 //!
-//! As those of the suite for stores, a case is named after the clauses it asserts, makes the names it uses, and needs no
-//! other case.
+//! As in the suite for stores, a case is named after the clauses it asserts, uses its own names, and needs no other
+//! case.
 
 mod arithmetic;
 mod batches;

@@ -1,4 +1,4 @@
-//! Who waits, in which order, and who is told.
+//! The queue: its order, and the hints to its waiters.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) async fn c14_a_release_pushes_to_the_next_waiters_process(harness: &d
         sleep(Duration::from_millis(50)).await;
         release(&holder, &held).await
     };
-    // Nobody polls here, so that nothing but the release can tell.
+    // No process polls here, so only the release can send the hint.
     let (ticket, _) = tokio::join!(first.hint(), releasing);
     assert_eq!(ticket, one.ticket);
     assert!(second.is_silent().await, "nobody else is told");
@@ -87,7 +87,7 @@ pub(super) async fn c16_first_come_first_served_across_processes(harness: &dyn S
     for (index, waiter) in waiters.iter().enumerate() {
         let process = &processes[index % 3];
         assert_eq!(release(process, &held).await, Kept::Yes);
-        // Nobody behind gets it, whoever asks first; a retry keeps its place.
+        // No waiter behind is granted, even if it asks first; a retry keeps its place.
         for (later, request) in waiters.iter().enumerate().skip(index + 1).take(4) {
             waits(&processes[later % 3], request).await;
         }
@@ -112,7 +112,7 @@ pub(super) async fn c16_within_a_batch_nobody_overtakes_who_joined_earlier(harne
         answers.iter().map(|answer| matches!(answer, Acquired::Granted { .. })).collect()
     };
     assert_eq!(granted_of(&answers), [false, true, false]);
-    // Once more, with a queue that is known before the first of it leaves.
+    // Once more, with a queue that is complete before its first waiter leaves.
     release(&process, &waiter).await;
     let next = ask_many(&object, 1, 2);
     let answers = all(process.callers.acquire(&[small.clone(), next, large]).await);

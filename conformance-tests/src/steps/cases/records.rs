@@ -1,4 +1,4 @@
-//! Whatever is done to an object, in whichever order: all that the store keeps of it agrees.
+//! Random steps on an object, in random order: the store's state of it stays consistent.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::super::drive::*;
 use super::super::harness::{Process, StepHarness};
 
 const STEPS: usize = 1_000;
-/// How many tickets are used again.
+/// Number of tickets that are used again.
 const KNOWN: usize = 20;
 
 fn request(object: &Object, random: &mut StdRng) -> Acquire {
@@ -31,14 +31,14 @@ fn request(object: &Object, random: &mut StdRng) -> Acquire {
     }
 }
 
-/// The answers that came in time. A short lease gives a busy store little of it, and whether it did what it was asked for or
-/// not, what it keeps agrees.
+/// Returns the answers that came in time. A short lease gives a busy store little time. Whether the store executed a
+/// request or not, its state must be consistent.
 fn came<T>(answers: impl IntoIterator<Item = Result<T>>) -> Vec<T> {
     let in_time = |answer: &Result<T>| !answer.as_ref().is_err_and(|error| error.is_retryable());
     answers.into_iter().filter(in_time).map(|answer| answer.expect("an answer")).collect()
 }
 
-/// One step of any kind, on tickets used before or new ones.
+/// Runs one random step, on a known or a new ticket.
 async fn any(object: &Object, process: &Process, known: &mut Vec<Acquire>, random: &mut StdRng) {
     let old = known.choose(random).cloned().unwrap_or_else(|| ask(object));
     let Acquire { ticket, lease, .. } = old;
@@ -98,7 +98,7 @@ async fn agree(harness: &dyn StepHarness, object: &Object) {
     let other = harness.process().await;
     let inspection = other.callers.inspect(object).await.expect("an answer");
     let limit = inspection.limit.unwrap_or(1);
-    // The last leases, and a grace, if nobody happened to poll.
+    // Waits for the last leases, and for a grace period if no process polled.
     for _ in 0..8 {
         heard(&[&other], object, Duration::from_millis(400)).await;
         let all = Acquire { queue: false, ..ask_many(object, limit, limit) };

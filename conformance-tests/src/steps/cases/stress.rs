@@ -1,4 +1,4 @@
-//! Many callers at once, under one limit.
+//! Many concurrent callers under one limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -17,11 +17,11 @@ use crate::stopwatch::EPSILON;
 
 const LIMIT: u32 = 7;
 const TASKS_A_CLIENT: u64 = 6;
-/// How many grants each task has at least.
+/// Minimum number of grants of each task.
 const GRANTS: usize = 5;
 const TIME: Duration = Duration::from_secs(4);
 
-/// Takes permits, sees that no more than the limit are out, and gives them up in one of the possible ways.
+/// Acquires permits, checks that no more than the limit are out, and ends the hold in a random way.
 async fn round(process: &Process, out: &AtomicU32, random: &mut StdRng) -> Option<FencingToken> {
     let object = semaphore("s");
     let weight = random.random_range(1..=3);

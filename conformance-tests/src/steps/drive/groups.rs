@@ -6,22 +6,22 @@ use stanchion_core::{Kind, Name, Ticket};
 use super::super::Process;
 use super::{ask_many, freeing, granted, one, ttl};
 
-/// The wait group of that name.
+/// Returns the wait group of that name.
 ///
 /// # Panics
-/// If it is no name.
+/// If the name is invalid.
 #[must_use]
 pub fn wait_group(name: &str) -> Object {
     Object { kind: Kind::WaitGroup, name: Name::new(name).expect("a name") }
 }
 
-/// A request for members of a group without a limit.
+/// Returns a request for members of a group without a limit.
 #[must_use]
 pub fn members(object: &Object, weight: u32) -> Acquire {
     ask_many(object, weight, NO_LIMIT)
 }
 
-/// A new member of a group without a limit.
+/// Adds a member to a group without a limit.
 pub async fn added(process: &Process, object: &Object) -> Acquire {
     let member = members(object, 1);
     granted(process, &member).await;
@@ -34,30 +34,30 @@ pub async fn end(process: &Process, member: &Acquire, ending: Ending) -> Kept {
     one(process.own.release(&[release]).await)
 }
 
-/// Asks how a group stands, and to be told by `hint` of the end of a generation.
+/// Returns a look at a group that also asks for `hint` at the end of a generation.
 #[must_use]
 pub fn watching(object: &Object, watch: Option<u64>, hint: Ticket) -> Look {
     Look { object: object.clone(), watch, hint }
 }
 
-/// How a group stands.
+/// Looks at a group.
 pub async fn look(process: &Process, object: &Object, watch: Option<u64>) -> Looked {
     one(process.callers.look(&[watching(object, watch, Ticket::from(1))]).await)
 }
 
-/// How many members finished, were abandoned, and expired.
+/// Returns how many members finished, were abandoned, and expired.
 #[must_use]
 pub fn ended(looked: Looked) -> Option<(u64, u64, u64)> {
     looked.ended.map(|outcome| (outcome.finished, outcome.abandoned, outcome.expired))
 }
 
-/// One generation with one member.
+/// Runs one generation with one member.
 pub async fn generation(process: &Process, object: &Object, ending: Ending) {
     let member = added(process, object).await;
     assert_eq!(end(process, &member, ending).await, Kept::Yes);
 }
 
-/// Into as many as it weighs, with leases of 5 s.
+/// Returns a split into as many members as the whole weighs, with leases of 5 s.
 #[must_use]
 pub fn split_of(whole: &Acquire) -> Split {
     let into = (0..whole.weight).map(|_| Ticket::random()).collect();

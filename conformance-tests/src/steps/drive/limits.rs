@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use stanchion_core::steps::{RequestId, LimitAsk, Limited, Object};
 use stanchion_core::limiter::{ExactQuota, MAX, Reserved, Verdict};
+use stanchion_core::steps::{LimitAsk, Limited, Object, RequestId};
 use stanchion_core::{Kind, Name, Quota, Ticket};
 
 /// A second, in µs.
@@ -11,40 +11,40 @@ pub const SECOND: u64 = 1_000_000;
 /// An hour, in µs.
 pub const HOUR: u64 = 3_600 * SECOND;
 
-/// The limiter of that name.
+/// Returns the limiter of that name.
 ///
 /// # Panics
-/// If it is no name.
+/// If the name is invalid.
 #[must_use]
 pub fn limiter(name: &str) -> Object {
     Object { kind: Kind::Limiter, name: Name::new(name).expect("a name") }
 }
 
-/// So many tokens in `period` µs, and a burst.
+/// Returns a quota of `amount` tokens in `period` µs with a burst.
 ///
 /// # Panics
-/// If that is no quota.
+/// If the quota is invalid.
 #[must_use]
 pub fn quota(amount: u64, period: u64, burst: u64) -> ExactQuota {
     Quota::per(amount, Duration::from_micros(period)).burst(burst).validate().expect("a quota")
 }
 
-/// Takes so many tokens.
+/// Returns a take of `cost` tokens.
 #[must_use]
 pub fn take(cost: u64) -> LimitAsk {
     LimitAsk::Take { cost }
 }
 
-/// Reserves so many tokens, however late they come.
+/// Returns a reservation of `cost` tokens, however late they come.
 #[must_use]
 pub fn reserve(ticket: Ticket, cost: u64) -> LimitAsk {
     LimitAsk::Reserve { ticket, cost, max_wait: MAX }
 }
 
-/// What a take was told.
+/// Returns the verdict of a take.
 ///
 /// # Panics
-/// If it was no take that was told.
+/// If it is no answer to a take.
 #[must_use]
 pub fn verdict(limited: &Limited) -> Verdict {
     match limited {
@@ -53,17 +53,17 @@ pub fn verdict(limited: &Limited) -> Verdict {
     }
 }
 
-/// Whether a take was allowed, and what remained.
+/// Returns whether a take was allowed, and how many tokens remained.
 #[must_use]
 pub fn remaining(limited: &Limited) -> (bool, u64) {
     let verdict = verdict(limited);
     (verdict.allowed, verdict.remaining)
 }
 
-/// What a reserve was told.
+/// Returns the place of a reservation.
 ///
 /// # Panics
-/// If it has no place.
+/// If it is no reservation with a place.
 #[must_use]
 pub fn place(limited: &Limited) -> Reserved {
     match limited {
@@ -72,18 +72,18 @@ pub fn place(limited: &Limited) -> Reserved {
     }
 }
 
-/// A lane's flights, one after the other.
+/// Makes the request ids of one lane, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Lane(RequestId);
 
 impl Lane {
-    /// A lane of its own, without flights.
+    /// Creates a new lane.
     #[must_use]
     pub fn new() -> Self {
         Self(RequestId { lane: Ticket::random(), number: 0 })
     }
 
-    /// The next flight.
+    /// Returns the id of the next request.
     #[must_use]
     pub fn next_id(&mut self) -> RequestId {
         self.0.number += 1;

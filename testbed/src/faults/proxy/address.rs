@@ -1,9 +1,9 @@
-//! Where a server is, by its URL.
+//! The address of a server, from its URL.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// What a connection speaks.
+/// The protocol of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
     Redis,
@@ -19,7 +19,7 @@ impl Protocol {
     }
 }
 
-/// The protocol and the address of the one server behind a URL.
+/// Returns the protocol and the address of the one server in a URL.
 pub(super) fn server(url: &str) -> io::Result<(Protocol, SocketAddr)> {
     let (scheme, _) = url.split_once("://").ok_or_else(|| invalid("a URL is needed"))?;
     let protocol = match scheme {
@@ -37,13 +37,13 @@ pub(super) fn server(url: &str) -> io::Result<(Protocol, SocketAddr)> {
     Ok((protocol, address))
 }
 
-/// The same URL, with a port of 127.0.0.1 for its host and port.
+/// Replaces host and port of a URL by 127.0.0.1 and `port`.
 pub(super) fn with_port(url: &str, port: u16) -> String {
     let [before, _, behind] = parts(url);
     format!("{before}127.0.0.1:{port}{behind}")
 }
 
-/// What is in front of the host, the host with its port, and what is behind.
+/// Splits a URL into the part before the host, the host with its port, and the rest.
 fn parts(url: &str) -> [&str; 3] {
     let authority = url.find("://").map_or(0, |at| at + 3);
     let end = url[authority..].find(['/', '?', '#']).map_or(url.len(), |at| authority + at);

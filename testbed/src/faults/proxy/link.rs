@@ -1,4 +1,4 @@
-//! One connection through the proxy: two readers, two writers and what ends them.
+//! One connection through the proxy: two readers, two writers and their ends.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +17,7 @@ const TO_SERVER: usize = 0;
 const TO_CLIENT: usize = 1;
 const READ_SIZE: usize = 16 * 1024;
 
-/// What goes from a reader to the writer of the same way.
+/// A message from a reader to the writer of the same direction.
 #[derive(Debug)]
 enum Parcel {
     Piece(Piece),
@@ -27,10 +27,10 @@ enum Parcel {
     Reset,
 }
 
-/// Serves a client until the connection has ended, on both sides in the same way.
+/// Serves a client until the connection has ended, in the same way on both sides.
 pub(super) async fn serve(mut client: TcpStream, server: SocketAddr, wire: Box<dyn Wire>, ledger: Ledger) {
     let _ = client.set_nodelay(true);
-    // A client in a black hole is not heard by the server at all.
+    // For a client in a black hole, the server sees no connection at all.
     let connected = async {
         ledger.open_way(TO_SERVER).await;
         TcpStream::connect(server).await
@@ -51,7 +51,7 @@ pub(super) async fn serve(mut client: TcpStream, server: SocketAddr, wire: Box<d
     ledger.ended();
 }
 
-/// Passes on what is said until both sides have ended, or one way demands the end of both.
+/// Forwards bytes until both sides have ended, or one direction demands the end of both.
 async fn relay(client: &mut TcpStream, server: &mut TcpStream, wire: Box<dyn Wire>, ledger: &Ledger) -> End {
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
@@ -72,7 +72,7 @@ async fn relay(client: &mut TcpStream, server: &mut TcpStream, wire: Box<dyn Wir
     }
 }
 
-/// Reads as long as there is something to read, also what is held back: who reads knows what was sent.
+/// Reads until the end, also bytes that are held back: so the proxy counts everything that was sent.
 async fn read(
     mut from: ReadHalf<'_>,
     queue: UnboundedSender<Parcel>,
@@ -91,7 +91,7 @@ async fn read(
             Err(_) => (vec![], Some(Parcel::Reset)),
         };
         let is_end = end.is_some();
-        // A writer that fell silent has dropped its end, and the rest is read into the void.
+        // A silent writer has dropped its end of the queue: the rest is read and discarded.
         pieces.into_iter().map(Parcel::Piece).chain(end).for_each(|parcel| drop(queue.send(parcel)));
         if is_end {
             return Ok(());
@@ -99,7 +99,7 @@ async fn read(
     }
 }
 
-/// Writes in order what may pass. An error is the end of the connection.
+/// Writes the pieces that may pass, in order. An error ends the connection.
 async fn write(
     mut to: WriteHalf<'_>,
     mut queue: UnboundedReceiver<Parcel>,
@@ -114,7 +114,7 @@ async fn write(
         match parcel {
             Parcel::Piece(piece) => {
                 if to.write_all(&piece.bytes).await.is_err() {
-                    // Its reader will tell how that side has ended.
+                    // The reader of that side reports how it ended.
                     return Ok(());
                 }
                 match piece.then {
@@ -131,7 +131,7 @@ async fn write(
     Ok(())
 }
 
-/// Ends one side. What it has sent in vain is read first: unread, it would turn an orderly end into a reset.
+/// Ends one side. Bytes that it has sent are read first: unread, they would turn an orderly end into a reset.
 async fn finish(mut stream: TcpStream, end: End) {
     match end {
         End::Fin => {

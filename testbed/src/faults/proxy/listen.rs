@@ -1,4 +1,4 @@
-//! The thread of a proxy: it listens, and serves who comes.
+//! The thread of a proxy: it listens and serves clients.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use super::wire::Wire;
 
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Starts the thread; it ends when the state says that it is stopped.
+/// Starts the thread. It ends when the state is set to stopped.
 pub(super) fn spawn(
     listener: std::net::TcpListener,
     server: SocketAddr,
@@ -49,14 +49,14 @@ pub(super) fn spawn(
     thread::Builder::new().name("stanchion-proxy".to_owned()).spawn(move || runtime.block_on(run))
 }
 
-/// Takes connections until no more are wanted.
+/// Accepts connections until the proxy refuses or stops.
 async fn accept_all(listener: &TcpListener, shared: &Shared, serve: impl Fn(TcpStream) + Send + Sync) {
     let unwanted = shared.until(|state| (state.stopped || state.refusing).then_some(()));
     let accept = async {
         loop {
             match listener.accept().await {
                 Ok((client, _)) => serve(client),
-                // Out of file descriptors, most likely.
+                // Most likely out of file descriptors.
                 Err(_) => sleep(PAUSE).await,
             }
         }
@@ -67,7 +67,7 @@ async fn accept_all(listener: &TcpListener, shared: &Shared, serve: impl Fn(TcpS
     }
 }
 
-/// The port again, which somebody may use for a moment.
+/// Binds the port again; another process may use it for a moment.
 async fn bound(address: SocketAddr) -> TcpListener {
     loop {
         match TcpListener::bind(address).await {

@@ -1,4 +1,4 @@
-//! A proxy that knows what it carries, and can lose it.
+//! A proxy that understands the protocol, and can lose requests and replies.
 
 #![expect(
     clippy::disallowed_methods,
@@ -37,28 +37,28 @@ use state::{Armed, End, Shared, State};
 
 const BIND_ATTEMPTS: usize = 5;
 const REPORTED: usize = 24;
-/// How long the proxy's thread may take to do what it is told, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for the proxy's thread to carry out a request, on a busy machine.
+const THREAD_LIMIT: Duration = Duration::from_secs(10);
 
-/// A TCP proxy on a free port of 127.0.0.1 in front of one Redis or Postgres, for tests that need a link to fail at a
-/// given request.
+/// A TCP proxy on a free port of 127.0.0.1 in front of one Redis or Postgres, for tests in which a connection must fail
+/// at a given request.
 ///
-/// It counts requests and replies and matches them, also when they are pipelined: one Redis command is one request, and
-/// one `Sync` or simple query with all that belongs to it is one request to Postgres, the start-up of a connection
-/// and its wish for encryption included. What a server says unasked (push messages, notifications, notices) passes by
-/// itself. Faults are made by [rules](Self::on) for single requests and by methods for all at once; they are in
-/// effect when the call returns, for bytes that the proxy has not written by then.
+/// It counts requests and replies and matches them, also when they are pipelined. One Redis command is one request. For
+/// Postgres, one request is a simple query, or a `Sync` with all messages before it; the start-up of a connection and
+/// its request for encryption count as well. Unsolicited messages of the server (push messages, notifications, notices)
+/// are forwarded separately. [Rules](Self::on) inject faults into single requests, and methods into all connections at
+/// once. A fault is in effect when the call returns, for bytes that the proxy has not written by then.
 ///
-/// It runs on a thread of its own, so that it goes on when a test blocks; its methods may be called from anywhere, those
+/// It runs on a thread of its own, so it continues when a test blocks. Its methods may be called from anywhere; methods
 /// that are not async may block for some milliseconds.
 ///
 /// # Limits
 ///
-/// * What is encrypted passes uncounted, and rules do not meet it; black holes, resets and refusals work.
-/// * A connection into a black hole is accepted, by the kernel, and then silent. So is one to a dead server, and then
-///   reset.
+/// * Encrypted traffic is not counted, and rules do not match it; black holes, resets and refusals work.
+/// * A connection into a black hole is accepted, by the kernel, and then silent. A connection to a dead server is
+///   accepted, too, and then reset.
 /// * Cluster nodes and Sentinels send clients to other addresses, past the proxy.
-/// * Not understood: `MONITOR`, `CLIENT REPLY OFF` and Postgres's `COPY FROM STDIN` by the extended protocol.
+/// * Not supported: `MONITOR`, `CLIENT REPLY OFF` and Postgres's `COPY FROM STDIN` by the extended protocol.
 ///
 /// # Drop
 ///
@@ -76,7 +76,7 @@ impl Proxy {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidInput`] for any other URL, else what the system says to a port and a thread.
+    /// [`ErrorKind::InvalidInput`] for any other URL; otherwise the system's error for a port or a thread.
     pub fn to(url: &str) -> io::Result<Self> {
         let (protocol, server) = address::server(url)?;
         let listener = listener()?;
@@ -86,20 +86,20 @@ impl Proxy {
         Ok(Self { shared, protocol, port, thread })
     }
 
-    /// A URL of the server, of whatever user and parameters, with the proxy's host and port in it.
+    /// Returns `server`, a URL of the same server with any user and parameters, with the proxy's host and port.
     pub fn url(&self, server: &str) -> String {
         address::with_port(server, self.port)
     }
 
-    /// The port on 127.0.0.1.
+    /// Returns the port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Adds a rule: what `action` does to the requests that `when` meets, from now on.
+    /// Adds a rule: from now on, `action` applies to the requests that `when` matches.
     ///
-    /// It stays until it is [removed](Rule::remove), or all are by [`clear_rules`](Self::clear_rules); dropping the handle
-    /// removes nothing.
+    /// It stays until it is [removed](Rule::remove), or [`clear_rules`](Self::clear_rules) removes all rules. Dropping
+    /// the handle removes nothing.
     pub fn on(&self, when: When, action: Action) -> Rule {
         let number = self.shared.change(|state| {
             state.next_rule += 1;
@@ -109,22 +109,23 @@ impl Proxy {
         Rule { shared: Arc::clone(&self.shared), number }
     }
 
-    /// Has every login take so much longer, from now on: the first request of each connection, and with it all that
-    /// follow, reach the server so much later. Connections that have logged in are as fast as ever.
+    /// Delays every login from now on: the first request of each connection, and all requests after it, reach the
+    /// server later by `by`. Connections that have logged in are not affected.
     ///
-    /// [`connections`](Self::connections) tells how many logins were begun.
+    /// [`connections`](Self::connections) shows how many logins were begun.
     pub fn slow_logins(&self, by: Duration) -> Rule {
         self.on(When::each().matching(|request| request.number == 1), Action::DelayRequest(by))
     }
 
-    /// Has a text in the commands of Redis clients replaced by another, from now on, wherever it stands: in scripts above
-    /// all. A script that is called by its hash is not found then, whichever it is, so that the client sends its text.
+    /// Replaces a text in the commands of Redis clients by another one from now on, mainly in scripts. While such a
+    /// rule exists, the server does not find any script that is called by its hash, so that the client sends the
+    /// script's text.
     ///
-    /// The rule has acted when a text was replaced. Several act one after the other, the oldest first.
+    /// The rule has acted when a text was replaced. Several rules act one after the other, the oldest first.
     ///
     /// # Panics
     ///
-    /// In front of a Postgres, whose functions can be replaced on the server.
+    /// In front of a Postgres: there, a test can replace functions on the server.
     pub fn rewrite(&self, from: &str, to: &str) -> Rule {
         assert_eq!(self.protocol, Protocol::Redis, "only commands of Redis can be rewritten");
         let number = self.shared.change(|state| {
@@ -136,7 +137,7 @@ impl Proxy {
         Rule { shared: Arc::clone(&self.shared), number }
     }
 
-    /// Removes all rules. What they do to requests that were already met stays.
+    /// Removes all rules. Actions on requests that were already matched stay.
     pub fn clear_rules(&self) {
         self.shared.change(|state| {
             state.rules.clear();
@@ -144,13 +145,13 @@ impl Proxy {
         });
     }
 
-    /// Lets nothing pass in this direction any more on all connections, also those to come. Nothing is closed, ends of
-    /// connections do not pass either, and the proxy still counts what it reads.
+    /// Holds back all bytes in this direction, on existing and new connections. No connection is closed, the end of a
+    /// connection is held back as well, and the proxy still counts what it reads.
     pub fn black_hole(&self, direction: Direction) {
         self.black_hole_for(Scope::All, direction);
     }
 
-    /// As [`black_hole`](Self::black_hole), for some connections.
+    /// Does the same as [`black_hole`](Self::black_hole) for some connections.
     pub fn black_hole_for(&self, scope: Scope, direction: Direction) {
         let add = |held: &mut [bool; 2]| {
             held.iter_mut().zip(direction.ways()).for_each(|(held, now)| *held |= now);
@@ -169,13 +170,13 @@ impl Proxy {
         });
     }
 
-    /// Makes the link whole: ends black holes, [refusal](Self::refuse) and the [loss of
-    /// wake-ups](Self::swallow_wake_ups). What black holes held back is delivered in order. Rules stay.
+    /// Ends black holes, [refusal](Self::refuse) and the [loss of wake-ups](Self::swallow_wake_ups). Bytes that black
+    /// holes held back are delivered in order. Rules stay.
     pub fn heal(&self) {
         self.mend(|_| {});
     }
 
-    /// As [`heal`](Self::heal), but connections that a black hole has are reset, and what it held back is lost.
+    /// Does the same as [`heal`](Self::heal), but resets the connections in a black hole; the bytes held back are lost.
     pub fn heal_by_reset(&self) {
         self.mend(|state| {
             let held = state.connections.values_mut().filter(|tracked| tracked.held != [false; 2]);
@@ -197,28 +198,28 @@ impl Proxy {
         self.await_listener(true);
     }
 
-    /// Swallows wake-ups, and nothing else, until the link is [healed](Self::heal): Postgres's notifications, messages of
-    /// Redis's channels, and what `BLPOP`, `BRPOP` and `BLMPOP` have popped.
+    /// Swallows wake-ups, and nothing else, until [`heal`](Self::heal): Postgres's notifications, messages of Redis's
+    /// channels, and the replies of `BLPOP`, `BRPOP` and `BLMPOP` with an element.
     ///
-    /// The popped element is gone, as when a reply is lost. The client is told that nothing came, when the pop's
-    /// time limit is over; of a pop without one it hears no more.
+    /// The popped element is gone, as if the reply was lost. After the pop's time limit, the client gets the reply that
+    /// nothing came; a pop without a time limit gets no reply.
     pub fn swallow_wake_ups(&self) {
         self.shared.change(|state| state.swallows_wake_ups = true);
     }
 
-    /// How many wake-ups were swallowed so far.
+    /// Returns how many wake-ups were swallowed so far.
     pub fn swallowed(&self) -> u64 {
         self.shared.state().swallowed
     }
 
-    /// Ends all connections in an orderly way (FIN), at once, whatever is on its way or held back.
+    /// Ends all connections in an orderly way (FIN) at once. Bytes in flight or held back are lost.
     ///
-    /// Returns how many there were.
+    /// Returns how many connections there were.
     pub fn close(&self) -> usize {
         self.end(End::Fin)
     }
 
-    /// Resets all connections (RST). Returns how many there were.
+    /// Resets all connections (RST). Returns how many connections there were.
     pub fn reset(&self) -> usize {
         self.end(End::Reset)
     }
@@ -233,7 +234,7 @@ impl Proxy {
     }
 
     fn await_ends(&self) {
-        wait_until(PATIENCE, || {
+        wait_until(THREAD_LIMIT, || {
             let state = self.shared.state();
             let ending =
                 state.connections.values().any(|tracked| tracked.end.is_some() && tracked.counts.open);
@@ -241,48 +242,48 @@ impl Proxy {
         });
     }
 
-    /// Refuses new connections, as a server that does not run, until the link is [healed](Self::heal).
+    /// Refuses new connections, like a server that does not run, until [`heal`](Self::heal).
     pub fn refuse(&self) {
         self.shared.change(|state| state.refusing = true);
         self.await_listener(false);
     }
 
     fn await_listener(&self, listening: bool) {
-        wait_until(PATIENCE, || (self.shared.state().listening == listening).then_some(()));
+        wait_until(THREAD_LIMIT, || (self.shared.state().listening == listening).then_some(()));
     }
 
-    /// Now, for questions about what has passed since.
+    /// Marks the present moment, for queries about the requests since then.
     pub fn mark(&self) -> Mark {
         Mark(self.requests())
     }
 
-    /// How many requests were seen so far, on all connections.
+    /// Returns how many requests were seen so far, on all connections.
     pub fn requests(&self) -> u64 {
         self.shared.state().requests
     }
 
-    /// How many requests were seen since then.
+    /// Returns how many requests were seen since `mark`.
     pub fn requests_since(&self, mark: Mark) -> u64 {
         self.requests().saturating_sub(mark.0)
     }
 
-    /// How many replies were seen so far, on all connections, also those that were dropped.
+    /// Returns how many replies were seen so far, on all connections, including dropped ones.
     pub fn replies(&self) -> u64 {
         self.shared.state().replies
     }
 
-    /// The counts of each connection, also of those that have ended.
+    /// Returns the counts of each connection, including ended ones.
     pub fn connections(&self) -> Vec<ConnectionCounts> {
         self.shared.state().connections.values().map(|tracked| tracked.counts).collect()
     }
 
-    /// The requests since then for which `predicate` says yes, among the last 4096 of all.
+    /// Returns the requests since `since` for which `predicate` is true, among the last 4096 requests.
     pub fn requests_matching(&self, since: Mark, predicate: impl Fn(&Request) -> bool) -> Vec<Request> {
         let log: Vec<_> = self.shared.state().log.iter().cloned().collect();
         log.into_iter().filter(|request| request.sequence > since.0 && predicate(request)).collect()
     }
 
-    /// Waits until `count` requests were seen since then, for at most `limit`; whether they were.
+    /// Waits until `count` requests were seen since `since`, for at most `limit`. Returns whether they were.
     ///
     /// # Cancel safety
     ///
@@ -292,7 +293,7 @@ impl Proxy {
         timeout(limit, seen).await.is_ok()
     }
 
-    /// The last requests and the counts, a line each, for the message of a failing test.
+    /// Returns the last requests and the counts, a line each, for the message of a failing test.
     pub fn report(&self) -> String {
         self.to_string()
     }
@@ -306,12 +307,12 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// How often it has acted: on a request when that was seen, on a reply when it had come from the server.
+    /// Returns how often the rule has acted: on a request when it was seen, on a reply when it came from the server.
     pub fn fired(&self) -> u64 {
         self.shared.fired(self.number)
     }
 
-    /// Waits until it has acted, for at most `limit`; whether it has.
+    /// Waits until the rule has acted, for at most `limit`. Returns whether it has.
     ///
     /// # Cancel safety
     ///
@@ -321,7 +322,7 @@ impl Rule {
         timeout(limit, fired).await.is_ok()
     }
 
-    /// Removes it. What it does to requests that were already met stays.
+    /// Removes the rule. Actions on requests that were already matched stay.
     pub fn remove(&self) {
         self.shared.change(|state| {
             state.rules.retain(|rule| rule.number != self.number);
@@ -364,7 +365,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.change(|state| state.stopped = true);
         if let Some(thread) = self.thread.take() {
-            // A panic of it was printed, and a second one here would hide the test's own.
+            // The thread's panic was printed; a second one here would hide the test's own.
             let _ = thread.join();
         }
     }

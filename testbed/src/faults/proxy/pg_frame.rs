@@ -5,23 +5,23 @@ use super::wire::Stop;
 const CANCEL: u32 = 80_877_102;
 const SSL: u32 = 80_877_103;
 const GSS: u32 = 80_877_104;
-/// No first packet is longer; the server refuses it, too.
-const LONGEST_OPENING: usize = 10_000;
+/// Maximum length of a first packet; the server refuses a longer one, too.
+const MAXIMUM_OPENING: usize = 10_000;
 
-/// What a client says before anything else.
+/// The first packet of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// A wish for TLS or GSS encryption, answered by one byte.
+    /// A request for TLS or GSS encryption, answered by one byte.
     Encryption,
     Cancel,
-    /// With its parameters, as words.
+    /// The start-up message, with its parameters as words.
     Startup(String),
 }
 
-/// The length and the meaning of the first packet, which has no type byte.
+/// Returns the length and the meaning of the first packet, which has no type byte.
 pub(super) fn opening(bytes: &[u8]) -> Result<(usize, Opening), Stop> {
     let length = length_at(bytes, 0)?;
-    if !(8..=LONGEST_OPENING).contains(&length) {
+    if !(8..=MAXIMUM_OPENING).contains(&length) {
         return Err(Stop::Foreign);
     }
     let packet = bytes.get(..length).ok_or(Stop::Part)?;
@@ -37,7 +37,7 @@ pub(super) fn opening(bytes: &[u8]) -> Result<(usize, Opening), Stop> {
     Ok((length, opening))
 }
 
-/// The length of the message at the front, with its type byte.
+/// Returns the length of the message at the front, including its type byte.
 pub(super) fn message(bytes: &[u8]) -> Result<usize, Stop> {
     if !bytes.first().ok_or(Stop::Part)?.is_ascii_alphanumeric() {
         return Err(Stop::Foreign);
@@ -50,28 +50,29 @@ pub(super) fn message(bytes: &[u8]) -> Result<usize, Stop> {
     if bytes.len() < whole { Err(Stop::Part) } else { Ok(whole) }
 }
 
-/// Whether a message of the server is followed by nothing before the client has said more.
+/// Returns whether the server waits for the client after this message.
 pub(super) fn awaits_client(message: &[u8]) -> bool {
     match message[0] {
         b'G' | b'W' => true,
-        // An authentication other than its success, and the last word of SASL, which success follows.
+        // Any authentication message except the success, and except the last message of SASL, which the success
+        // follows.
         b'R' => !matches!(u32_at(message, 5), Ok(0 | 12)),
         _ => false,
     }
 }
 
-/// The string that ends at the next zero, and what is behind that.
+/// Returns the string before the next zero byte, and the bytes after it.
 pub(super) fn text(bytes: &[u8]) -> (&[u8], &[u8]) {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     (&bytes[..end], bytes.get(end + 1..).unwrap_or_default())
 }
 
-/// A statement with single blanks for white space.
+/// Returns a statement with its white space replaced by single blanks.
 pub(super) fn words(text: &[u8]) -> String {
     String::from_utf8_lossy(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The first word of a statement, in upper case.
+/// Returns the first word of a statement, in upper case.
 pub(super) fn first_word(statement: &str) -> String {
     let end = statement.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     statement[..end.unwrap_or(statement.len())].to_ascii_uppercase()

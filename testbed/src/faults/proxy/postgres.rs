@@ -4,12 +4,12 @@ use std::collections::{HashMap, VecDeque};
 use std::mem;
 
 use super::pg_frame::{self, Opening};
-use super::rule::{Deed, Ordered};
+use super::rule::{Effect, Ordered};
 use super::state::Ledger;
 use super::wire::{Piece, Stop, Wire, split};
 
 /// Groups messages into requests, each ended by `Sync` or a simple query, and matches `ReadyForQuery` to them by their
-/// order. A connection that was granted TLS, or speaks anything else, passes unread from there on.
+/// order. From the moment a connection uses TLS or another protocol, its bytes are forwarded unread.
 #[derive(Debug, Default)]
 pub(super) struct Postgres {
     sent: Vec<u8>,
@@ -20,7 +20,7 @@ pub(super) struct Postgres {
     client_ended: bool,
     server_ended: bool,
     group: MessageGroup,
-    /// A `Flush` has sent the group's request off before its end: it is counted, and acted on, by then.
+    /// A `Flush` has sent the group's request before its end: it is already counted, and rules have acted on it.
     begun: bool,
     pending: VecDeque<Pending>,
     /// The statement behind each name, for requests that only name it.
@@ -32,17 +32,17 @@ pub(super) struct Postgres {
 struct MessageGroup {
     bytes: Vec<u8>,
     statement: Option<String>,
-    /// What it is, where it has no statement.
+    /// The name of the request, if it has no statement.
     kind: Option<&'static str>,
 }
 
-/// A request whose reply is to come.
+/// A request that waits for its reply.
 #[derive(Debug)]
 struct Pending {
     fate: Option<Ordered>,
-    /// The reply is the one byte that answers a wish for encryption.
+    /// The reply is one byte, the answer to a request for encryption.
     byte: bool,
-    /// What came of a reply that will be lost or cut.
+    /// The bytes so far of a reply that will be lost or cut.
     collected: Vec<u8>,
 }
 
@@ -87,7 +87,7 @@ impl Postgres {
         let passed = |postgres: &Self| (!postgres.client_ended).then(|| Piece::now(bytes));
         let body = &bytes[5..];
         match bytes[0] {
-            // Parts of what is under way: a password, rows of a copy. And the goodbye.
+            // Parts of a request in progress: a password, rows of a copy. And `Terminate`.
             b'p' | b'd' | b'c' | b'f' | b'X' => return passed(self),
             b'P' => {
                 let (name, rest) = pg_frame::text(body);
@@ -123,7 +123,7 @@ impl Postgres {
         }
     }
 
-    /// What becomes of one message of the server.
+    /// Processes one message of the server.
     fn reply(&mut self, bytes: &[u8], ledger: &Ledger) -> Option<Piece> {
         let kind = bytes[0];
         if kind == b'A' && ledger.swallow_wake_up() {
@@ -136,13 +136,13 @@ impl Postgres {
         self.part(bytes, kind == b'Z', pg_frame::awaits_client(bytes), ledger)
     }
 
-    /// What becomes of a part of the oldest request's reply. One that is to be lost or cut is not before it is complete,
-    /// or the server waits for the client in the middle of it, which would be for ever.
+    /// Processes a part of the oldest request's reply. A reply is lost or cut only when it is complete, or when the
+    /// server waits for the client in the middle of it: it would wait for ever.
     fn part(&mut self, bytes: &[u8], complete: bool, awaits: bool, ledger: &Ledger) -> Option<Piece> {
         let front = self.pending.front_mut()?;
         let fate = front.fate;
-        let piece = match fate.map(|(_, deed)| deed) {
-            Some(Deed::Drop(_) | Deed::Cut(_)) => {
+        let piece = match fate.map(|(_, effect)| effect) {
+            Some(Effect::Drop(_) | Effect::Cut(_)) => {
                 front.collected.extend_from_slice(bytes);
                 self.server_ended = true;
                 (complete || awaits).then(|| {
@@ -152,7 +152,7 @@ impl Postgres {
             }
             _ if self.server_ended => None,
             None => Some(Piece::now(bytes)),
-            Some(Deed::Delay(by)) => {
+            Some(Effect::Delay(by)) => {
                 if complete {
                     ledger.carry_out(fate);
                 }
@@ -166,7 +166,7 @@ impl Postgres {
         piece
     }
 
-    /// One message of the client at the front of these bytes, and its length.
+    /// Processes the message of the client at the front of these bytes; returns its length, too.
     fn next_sent(&mut self, bytes: &[u8], ledger: &Ledger) -> Result<(usize, Option<Piece>), Stop> {
         if self.started {
             let length = pg_frame::message(bytes)?;
@@ -176,11 +176,11 @@ impl Postgres {
         Ok((length, self.opening(&bytes[..length], opening, ledger)))
     }
 
-    /// One message of the server at the front of these bytes, and its length.
+    /// Processes the message of the server at the front of these bytes; returns its length, too.
     fn next_received(&mut self, bytes: &[u8], ledger: &Ledger) -> Result<(usize, Option<Piece>), Stop> {
         if self.pending.front().is_some_and(|request| request.byte) {
             let answer = *bytes.first().ok_or(Stop::Part)?;
-            // What follows a yes is encrypted, both ways.
+            // After a yes, both directions are encrypted.
             self.foreign = answer != b'N';
             return Ok((1, self.part(&bytes[..1], true, false, ledger)));
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::resp::{self, Command, Frame};
-use super::rule::{Deed, Ordered, Then};
+use super::rule::{Effect, Ordered, Then};
 use super::state::Ledger;
 use super::wire::{Piece, Stop, Wire, split};
 
@@ -15,7 +15,7 @@ const SUBSCRIPTIONS: [&str; 6] =
     ["SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE"];
 const MESSAGES: [&str; 3] = ["message", "pmessage", "smessage"];
 
-/// Matches replies to commands by their order. A connection that speaks TLS, or anything else, passes unread.
+/// Matches replies to commands by their order. A connection with TLS or another protocol is forwarded unread.
 #[derive(Debug, Default)]
 pub(super) struct Redis {
     sent: Vec<u8>,
@@ -29,14 +29,14 @@ pub(super) struct Redis {
     subscribed: bool,
 }
 
-/// A command whose reply is to come.
+/// A command that waits for its reply.
 #[derive(Debug)]
 struct Pending {
     name: String,
-    /// How many replies it has: a subscription one for each channel.
+    /// The number of its replies: a subscription has one for each channel.
     replies: usize,
     fate: Option<Ordered>,
-    /// When a pop that blocks gives up; `None` if it is no such pop, or never does.
+    /// When a blocking pop times out; `None` for other commands, or without a time limit.
     gives_up: Option<Instant>,
     pops: bool,
     version: Option<bool>,
@@ -92,7 +92,7 @@ impl Redis {
         Some(piece)
     }
 
-    /// Whether it answers no command: a message of a subscription, an invalidation.
+    /// Returns whether a frame is no reply to a command: a message of a subscription, or an invalidation.
     fn is_unasked(&self, frame: &Frame) -> bool {
         let confirms = SUBSCRIPTIONS.iter().any(|name| name.eq_ignore_ascii_case(&frame.head));
         match frame.kind {
@@ -129,14 +129,15 @@ impl Redis {
         Some(piece)
     }
 
-    /// What a pop says that found nothing, when it would have said so. One without a time limit says nothing, ever.
+    /// Returns the reply of a pop that found nothing, to be sent when the pop times out. Without a time limit it is
+    /// never sent.
     fn nothing(&mut self, request: &Pending) -> Piece {
         let nil: &[u8] = if self.version_3 { b"_\r\n" } else { b"*-1\r\n" };
         match request.gives_up {
             Some(at) => Piece::at(at, nil),
             None => {
                 self.server_ended = true;
-                Piece::treated(&[], Some(Deed::Drop(Then::Silence)))
+                Piece::treated(&[], Some(Effect::Drop(Then::Silence)))
             }
         }
     }

@@ -4,17 +4,17 @@ use std::ops::Range;
 
 use super::wire::Stop;
 
-/// How many elements of a request are kept for its text.
+/// Maximum number of elements of a request that are kept for its text.
 const KEPT: usize = 32;
 
 /// One command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Command {
-    /// On the wire, in bytes.
+    /// The length on the wire, in bytes.
     pub(super) length: usize,
-    /// How many elements it has.
+    /// The number of its elements.
     pub(super) count: usize,
-    /// The first ones.
+    /// The first elements.
     pub(super) words: Vec<String>,
     pub(super) last: String,
 }
@@ -22,17 +22,17 @@ pub(super) struct Command {
 /// One reply or push message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// On the wire, in bytes, with the attributes in front.
+    /// The length on the wire, in bytes, including the attributes in front.
     pub(super) length: usize,
-    /// The type byte, behind attributes.
+    /// The type byte, after the attributes.
     pub(super) kind: u8,
-    /// Whether it is one of the ways to say nothing.
+    /// Whether it is one of the forms of a null reply.
     pub(super) nil: bool,
     /// The first element of an array or a push message, in lower case.
     pub(super) head: String,
 }
 
-/// The command at the front of what a client has sent.
+/// Parses the command at the front of a client's bytes.
 pub(super) fn command(bytes: &[u8]) -> Result<Command, Stop> {
     match bytes.first() {
         None => Err(Stop::Part),
@@ -66,7 +66,7 @@ fn array_command(bytes: &[u8]) -> Result<Command, Stop> {
     Ok(Command { length: at, count, words, last })
 }
 
-/// The elements of a whole command; `None` of an inline one.
+/// Returns the elements of a complete command; `None` for an inline one.
 pub(super) fn elements(command: &[u8]) -> Option<Vec<&[u8]>> {
     let (count, mut at) = header(command, 0).ok().filter(|_| command.first() == Some(&b'*'))?;
     let mut elements = Vec::new();
@@ -78,7 +78,7 @@ pub(super) fn elements(command: &[u8]) -> Option<Vec<&[u8]>> {
     Some(elements)
 }
 
-/// The reply or push message at the front of what a server has sent.
+/// Parses the reply or push message at the front of a server's bytes.
 pub(super) fn frame(bytes: &[u8]) -> Result<Frame, Stop> {
     let mut at = 0;
     while bytes.get(at) == Some(&b'|') {
@@ -90,7 +90,7 @@ pub(super) fn frame(bytes: &[u8]) -> Result<Frame, Stop> {
     Ok(Frame { length, kind, nil, head: head(bytes, at) })
 }
 
-/// The first element of what is at `at`, if it has elements and that is a string.
+/// Returns the first element of the value at `at`, if it has elements and the first one is a string.
 fn head(bytes: &[u8], at: usize) -> String {
     let first = header(bytes, at).and_then(|(_, next)| bulk(bytes, next));
     match (bytes[at], first) {
@@ -99,7 +99,7 @@ fn head(bytes: &[u8], at: usize) -> String {
     }
 }
 
-/// Where the value at `at` ends. Elements are counted, not visited by recursion, so that no depth is too deep.
+/// Returns where the value at `at` ends. Counts elements instead of recursion, so that any depth works.
 fn end_of(bytes: &[u8], mut at: usize) -> Result<usize, Stop> {
     let mut missing: u64 = 1;
     while missing > 0 {
@@ -126,7 +126,7 @@ fn end_of(bytes: &[u8], mut at: usize) -> Result<usize, Stop> {
     Ok(at)
 }
 
-/// Where the bytes of the bulk string at `at` are.
+/// Returns the range of the bulk string at `at`.
 fn bulk(bytes: &[u8], at: usize) -> Result<Range<usize>, Stop> {
     if *bytes.get(at).ok_or(Stop::Part)? != b'$' {
         return Err(Stop::Foreign);
@@ -136,14 +136,14 @@ fn bulk(bytes: &[u8], at: usize) -> Result<Range<usize>, Stop> {
     if bytes.len() < end.saturating_add(2) { Err(Stop::Part) } else { Ok(next..end) }
 }
 
-/// The number behind the type byte at `at`, and where the next line begins.
+/// Returns the number after the type byte at `at`, and where the next line begins.
 fn header(bytes: &[u8], at: usize) -> Result<(i64, usize), Stop> {
     let end = end_of_line(bytes, at)?;
     let text = std::str::from_utf8(&bytes[at + 1..end]).map_err(|_| Stop::Foreign)?;
     Ok((text.parse().map_err(|_| Stop::Foreign)?, end + 2))
 }
 
-/// Where the `\r` of the line that begins at `at` is.
+/// Returns the position of the `\r` of the line that begins at `at`.
 fn end_of_line(bytes: &[u8], at: usize) -> Result<usize, Stop> {
     let rest = bytes.get(at..).ok_or(Stop::Part)?;
     rest.windows(2).position(|pair| pair == b"\r\n").map(|end| at + end).ok_or(Stop::Part)
@@ -153,7 +153,7 @@ fn end_of_line(bytes: &[u8], at: usize) -> Result<usize, Stop> {
 mod tests {
     use super::{Stop, command, frame};
 
-    /// What the front of the bytes is, and that every shorter front is a part of it.
+    /// Returns the length of the frame at the front, and checks that every shorter prefix is incomplete.
     fn whole(bytes: &[u8]) -> usize {
         for end in 0..bytes.len() {
             assert_eq!(frame(&bytes[..end]).err(), Some(Stop::Part), "{end} of {}", bytes.escape_ascii());

@@ -1,11 +1,11 @@
-//! Commands of Redis that are others when they arrive.
+//! Rewrites Redis commands on their way to the server.
 
 use super::resp;
 
-/// What stands in for the hash of a script: no script has it.
+/// Replaces the hash of a script: no script has this hash.
 const NO_HASH: &[u8] = b"0000000000000000000000000000000000000000";
 
-/// A text, and what becomes of it.
+/// A text and its replacement.
 #[derive(Debug)]
 pub(super) struct Rewrite {
     pub(super) number: u64,
@@ -13,10 +13,10 @@ pub(super) struct Rewrite {
     pub(super) to: String,
 }
 
-/// The command as it is to arrive, and the numbers of the rewrites that changed it. `None` if it stays as it is.
+/// Returns the rewritten command, and the numbers of the rewrites that changed it; `None` if it is unchanged.
 ///
-/// Of a script that is called by its hash the text is not known: the hash is replaced by one that no server knows, so
-/// that the client sends the text.
+/// If a script is called by its hash, its text is not known. The hash is replaced by one that no server knows, so that
+/// the client sends the text.
 pub(super) fn rewritten(command: &[u8], rewrites: &[Rewrite]) -> Option<(Vec<u8>, Vec<u64>)> {
     if rewrites.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! Which requests a fault meets, and what it does to them.
+//! Rules: the requests that they match, and their actions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use super::state::Request;
 
 type Filter = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
 
-/// What becomes of a connection after something on it was dropped.
+/// The fate of a connection after a request or reply was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
     /// Both ends see an orderly end of the connection (FIN).
     Fin,
-    /// Both ends see it reset (RST).
+    /// Both ends see a reset (RST).
     Reset,
-    /// It stays open, and nothing more passes in the direction of what was dropped: a stream has no gaps. Healing does
-    /// not end that; closing or resetting the connection does.
+    /// The connection stays open, and nothing more passes in the direction of the dropped bytes: a stream has no gaps.
+    /// Healing does not end that; closing or resetting the connection does.
     Silence,
 }
 
-/// What a [rule](super::Proxy::on) does to a request or to its reply.
+/// The action of a [rule](super::Proxy::on) on a request or its reply.
 ///
-/// When several rules meet one request, the oldest that acts on the request and the oldest that acts on the reply do so.
+/// If several rules match one request, the oldest rule for requests and the oldest rule for replies act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
@@ -30,29 +30,29 @@ pub enum Action {
     DropRequest(Then),
     /// Half of the request's bytes reach the server.
     CutRequest(Then),
-    /// The request, and what follows it in its direction, reaches the server so much later.
+    /// The request, and all bytes after it in its direction, reach the server later by this time.
     DelayRequest(Duration),
     /// The server acts on the request, and its whole reply never reaches the client. The connection ends when the reply
-    /// has come, or the server waits for more of the client, as for a password.
+    /// is complete, or when the server waits for more data of the client, such as a password.
     DropReply(Then),
     /// Half of the reply's bytes reach the client.
     CutReply(Then),
-    /// The reply, and what follows it in its direction, reaches the client so much later.
+    /// The reply, and all bytes after it in its direction, reach the client later by this time.
     DelayReply(Duration),
 }
 
-/// What is done to one side of an exchange.
+/// The effect on one side of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum Effect {
     Drop(Then),
     Cut(Then),
     Delay(Duration),
 }
 
-/// A deed and the number of the rule that wants it.
-pub(super) type Ordered = (u64, Deed);
+/// An effect and the number of the rule that causes it.
+pub(super) type Ordered = (u64, Effect);
 
-/// What the rules have in store for one request.
+/// The effects of the rules on one request and its reply.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Fate {
     pub(super) request: Option<Ordered>,
@@ -61,20 +61,20 @@ pub(super) struct Fate {
 
 impl Fate {
     pub(super) fn add(&mut self, rule: u64, action: Action) {
-        let (side, deed) = match action {
-            Action::DropRequest(then) => (&mut self.request, Deed::Drop(then)),
-            Action::CutRequest(then) => (&mut self.request, Deed::Cut(then)),
-            Action::DelayRequest(by) => (&mut self.request, Deed::Delay(by)),
-            Action::DropReply(then) => (&mut self.reply, Deed::Drop(then)),
-            Action::CutReply(then) => (&mut self.reply, Deed::Cut(then)),
-            Action::DelayReply(by) => (&mut self.reply, Deed::Delay(by)),
+        let (side, effect) = match action {
+            Action::DropRequest(then) => (&mut self.request, Effect::Drop(then)),
+            Action::CutRequest(then) => (&mut self.request, Effect::Cut(then)),
+            Action::DelayRequest(by) => (&mut self.request, Effect::Delay(by)),
+            Action::DropReply(then) => (&mut self.reply, Effect::Drop(then)),
+            Action::CutReply(then) => (&mut self.reply, Effect::Cut(then)),
+            Action::DelayReply(by) => (&mut self.reply, Effect::Delay(by)),
         };
-        side.get_or_insert((rule, deed));
+        side.get_or_insert((rule, effect));
     }
 }
 
-/// Which requests a rule meets: counted from the moment the rule is [added](super::Proxy::on), over all connections,
-/// and among those that pass its filters only.
+/// The requests that a rule matches. Requests are counted from the moment the rule is [added](super::Proxy::on), over
+/// all connections; only requests that pass the filters count.
 ///
 /// ```
 /// use stanchion_testbed::faults::When;
@@ -91,45 +91,45 @@ pub struct When {
 }
 
 impl When {
-    /// The `k`-th request alone, counted from 1. A `k` of 0 meets none.
+    /// Matches only the `k`-th request, counted from 1. A `k` of 0 matches none.
     #[must_use]
     pub fn nth(k: u64) -> Self {
         Self { first: k, lasting: false, filters: Vec::new() }
     }
 
-    /// The next request alone.
+    /// Matches only the next request.
     #[must_use]
     pub fn next() -> Self {
         Self::nth(1)
     }
 
-    /// The `k`-th request, counted from 1, and all after it, until the rule is removed.
+    /// Matches the `k`-th request, counted from 1, and all after it, until the rule is removed.
     #[must_use]
     pub fn from_nth(k: u64) -> Self {
         Self { lasting: true, ..Self::nth(k) }
     }
 
-    /// Every request, until the rule is removed.
+    /// Matches every request, until the rule is removed.
     #[must_use]
     pub fn each() -> Self {
         Self::from_nth(1)
     }
 
-    /// Only requests with this [name](Request::name), in any case.
+    /// Restricts it to requests with this [name](Request::name), in any case.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         let name = name.to_ascii_uppercase();
         self.matching(move |request| request.name == name)
     }
 
-    /// Only requests whose [text](Request::text) contains this.
+    /// Restricts it to requests whose [text](Request::text) contains `part`.
     #[must_use]
     pub fn containing(self, part: &str) -> Self {
         let part = part.to_owned();
         self.matching(move |request| request.text.contains(&part))
     }
 
-    /// Only requests for which `filter` says yes. It runs inside the proxy, which it must not call.
+    /// Restricts it to requests for which `filter` is true. The filter runs inside the proxy, and must not call it.
     #[must_use]
     pub fn matching(mut self, filter: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
         self.filters.push(Arc::new(filter));
@@ -140,8 +140,8 @@ impl When {
         self.filters.iter().all(|filter| filter(request))
     }
 
-    /// Whether the request with this number among those admitted is met.
-    pub(super) fn meets(&self, number: u64) -> bool {
+    /// Returns whether it matches the request with this number among the requests that pass the filters.
+    pub(super) fn matches_number(&self, number: u64) -> bool {
         number == self.first || (self.lasting && number > self.first)
     }
 }

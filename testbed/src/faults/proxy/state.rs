@@ -1,4 +1,4 @@
-//! What the handle, the listener and the connections of one proxy share.
+//! The state that the handle, the listener and the connections of one proxy share.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -9,45 +9,45 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::rewrite::{Rewrite, rewritten};
-use super::rule::{Action, Deed, Fate, Ordered, When};
+use super::rule::{Action, Effect, Fate, Ordered, When};
 
 const LOGGED: usize = 4_096;
 const LONGEST_TEXT: usize = 2_000;
 const SHOWN_TEXT: usize = 160;
 
-/// A way through the proxy.
+/// A direction through the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Requests.
+    /// The direction of requests.
     ToServer,
-    /// Replies and whatever else a server says.
+    /// The direction of replies and other messages of the server.
     ToClient,
-    /// Both ways.
+    /// Both directions.
     Both,
 }
 
 impl Direction {
-    /// Whether it has the way to the server, and that to the client.
+    /// Returns whether it includes the direction to the server, and the direction to the client.
     pub(super) fn ways(self) -> [bool; 2] {
         [self != Self::ToClient, self != Self::ToServer]
     }
 }
 
-/// Which connections a black hole has.
+/// The connections in a black hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scope {
-    /// Those there are and those to come.
+    /// Existing and new connections.
     All,
-    /// Those there are.
+    /// Existing connections only.
     Existing,
-    /// Those made from now on.
+    /// New connections only.
     New,
-    /// The one with this number.
+    /// The connection with this number.
     One(u64),
 }
 
-/// A request as the proxy has seen it.
+/// A request that the proxy has seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Request {
@@ -58,14 +58,14 @@ pub struct Request {
     /// Its number on its connection, from 1.
     pub number: u64,
     /// In upper case: a Redis command; the first word of a Postgres statement, or `STARTUP`, `SSLREQUEST`, `CANCEL`,
-    /// `CALL`, `CLOSE`, `DESCRIBE`, `SYNC` where there is none.
+    /// `CALL`, `CLOSE`, `DESCRIBE`, `SYNC` without a statement.
     pub name: String,
     /// The first elements of a Redis command, 32 at most, or the (first) statement to Postgres: up to 2000 characters,
-    /// with single blanks for white space. Of logins, nothing that is secret.
+    /// with single blanks for white space. For logins, it contains no secrets.
     pub text: String,
-    /// When it was seen, counted from the start of the proxy.
+    /// When the proxy saw it, since the start of the proxy.
     pub at: Duration,
-    /// What a rule does to it or to its reply.
+    /// The actions of rules on it or its reply.
     pub actions: Vec<Action>,
 }
 
@@ -81,21 +81,21 @@ impl fmt::Display for Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(pub(super) u64);
 
-/// What has passed over one connection.
+/// The counts of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ConnectionCounts {
-    /// Its number, from 1, in the order of their beginning.
+    /// The number of the connection, from 1, in the order of their beginning.
     pub connection: u64,
-    /// Requests that the client has sent, whatever became of them.
+    /// Requests that the client has sent, including lost ones.
     pub requests: u64,
-    /// Replies that the server has sent, whatever became of them.
+    /// Replies that the server has sent, including lost ones.
     pub replies: u64,
-    /// Whether it has not ended.
+    /// Whether the connection is open.
     pub open: bool,
 }
 
-/// How a connection is ended by the proxy.
+/// How the proxy ends a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Fin,
@@ -108,14 +108,14 @@ pub(super) struct State {
     pub(super) rewrites: Vec<Rewrite>,
     pub(super) next_rule: u64,
     pub(super) connections: BTreeMap<u64, Tracked>,
-    /// What connections to come begin with.
+    /// The initial `held` of new connections.
     pub(super) held: [bool; 2],
     pub(super) swallows_wake_ups: bool,
     pub(super) swallowed: u64,
     pub(super) requests: u64,
     pub(super) replies: u64,
     pub(super) log: VecDeque<Request>,
-    /// What is wished for, and what is so.
+    /// The requested state, and the actual one.
     pub(super) refusing: bool,
     pub(super) listening: bool,
     pub(super) stopped: bool,
@@ -169,14 +169,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state and tells everybody who waits for that.
+    /// Changes the state and notifies all waiting tasks.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let result = change(&mut self.state());
         self.changes.send_replace(());
         result
     }
 
-    /// Waits until the state has something to say.
+    /// Waits until `probe` returns a value for the state.
     pub(super) async fn until<T>(&self, mut probe: impl FnMut(&State) -> Option<T>) -> T {
         let mut changes = self.changes.subscribe();
         loop {
@@ -185,7 +185,7 @@ impl Shared {
             if let Some(answer) = answer {
                 return answer;
             }
-            // The sender is in `self`.
+            // It cannot fail: the sender is in `self`.
             let _ = changes.changed().await;
         }
     }
@@ -196,7 +196,7 @@ impl Shared {
     }
 }
 
-/// One connection's access to what all share.
+/// One connection's access to the shared state.
 #[derive(Debug, Clone)]
 pub(super) struct Ledger {
     pub(super) shared: Arc<Shared>,
@@ -204,7 +204,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Registers a connection that begins.
+    /// Registers a new connection.
     pub(super) fn begin(shared: &Arc<Shared>) -> Self {
         let connection = shared.change(|state| {
             let connection = u64::try_from(state.connections.len()).unwrap_or(u64::MAX) + 1;
@@ -215,7 +215,7 @@ impl Ledger {
         Self { shared: Arc::clone(shared), connection }
     }
 
-    /// Registers a request, and says what becomes of it.
+    /// Registers a request, and returns its fate.
     pub(super) fn seen(&self, name: &str, text: &str) -> Fate {
         self.shared.change(|state| {
             state.requests += 1;
@@ -242,7 +242,7 @@ impl Ledger {
             for rule in &mut state.rules {
                 let admitted = rule.when.admits(&request);
                 rule.met += u64::from(admitted);
-                if admitted && rule.when.meets(rule.met) {
+                if admitted && rule.when.matches_number(rule.met) {
                     fate.add(rule.number, rule.action);
                     request.actions.push(rule.action);
                 }
@@ -265,11 +265,11 @@ impl Ledger {
         });
     }
 
-    /// Counts what is now done for a rule.
-    pub(super) fn carry_out(&self, order: Option<Ordered>) -> Option<Deed> {
-        let (rule, deed) = order?;
+    /// Counts an effect that now happens, for its rule.
+    pub(super) fn carry_out(&self, order: Option<Ordered>) -> Option<Effect> {
+        let (rule, effect) = order?;
         self.count(rule);
-        Some(deed)
+        Some(effect)
     }
 
     fn count(&self, rule: u64) {
@@ -277,14 +277,14 @@ impl Ledger {
         self.shared.changes.send_replace(());
     }
 
-    /// The command as it is to arrive, if that is another.
+    /// Returns the rewritten command, if a rewrite changes it.
     pub(super) fn rewritten(&self, command: &[u8]) -> Option<Vec<u8>> {
         let (command, done) = rewritten(command, &self.shared.state().rewrites)?;
         done.into_iter().for_each(|rule| self.count(rule));
         Some(command)
     }
 
-    /// Whether this wake-up does not arrive; then it is counted.
+    /// Returns whether this wake-up is swallowed; if so, counts it.
     pub(super) fn swallow_wake_up(&self) -> bool {
         self.shared.change(|state| {
             state.swallowed += u64::from(state.swallows_wake_ups);
@@ -292,7 +292,7 @@ impl Ledger {
         })
     }
 
-    /// Waits until nothing holds back what goes to the server (`0`) or to the client (`1`).
+    /// Waits until the direction to the server (`0`) or to the client (`1`) is not held back.
     pub(super) async fn open_way(&self, way: usize) {
         let is_open = |state: &State| {
             let held = state.connections.get(&self.connection).is_some_and(|tracked| tracked.held[way]);
@@ -301,7 +301,7 @@ impl Ledger {
         self.shared.until(is_open).await;
     }
 
-    /// Waits until the connection is to be ended from outside.
+    /// Waits until a caller ends the connection.
     pub(super) async fn end(&self) -> End {
         let end = |state: &State| match state.connections.get(&self.connection) {
             _ if state.stopped => Some(End::Reset),
@@ -311,7 +311,7 @@ impl Ledger {
         self.shared.until(end).await
     }
 
-    /// Registers that it has ended.
+    /// Registers that the connection has ended.
     pub(super) fn ended(&self) {
         self.shared.change(|state| {
             if let Some(tracked) = state.connections.get_mut(&self.connection) {

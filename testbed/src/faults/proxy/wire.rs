@@ -1,28 +1,28 @@
-//! What the proxy asks of a protocol, whichever it is.
+//! The interface between the proxy and a protocol.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::rule::{Deed, Then};
+use super::rule::{Effect, Then};
 use super::state::Ledger;
 
-/// Why there is no frame at the front of a buffer.
+/// The reason why a buffer has no frame at its front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// More bytes are needed to tell.
+    /// More bytes are needed.
     Part,
-    /// It is not this protocol.
+    /// The bytes are of another protocol.
     Foreign,
 }
 
-/// Bytes on their way in one direction, in order.
+/// Bytes to forward in one direction, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) bytes: Vec<u8>,
-    /// They do not leave before.
+    /// The earliest time to forward them.
     pub(super) at: Option<Instant>,
-    /// What becomes of the connection behind them.
+    /// The fate of the connection after them.
     pub(super) then: Option<Then>,
 }
 
@@ -39,24 +39,24 @@ impl Piece {
         Self { at: Some(at), ..Self::now(bytes) }
     }
 
-    /// A whole request or reply, after what is done to it.
-    pub(super) fn treated(bytes: &[u8], deed: Option<Deed>) -> Self {
-        match deed {
+    /// Creates the piece for a complete request or reply with the effect on it.
+    pub(super) fn treated(bytes: &[u8], effect: Option<Effect>) -> Self {
+        match effect {
             None => Self::now(bytes),
-            Some(Deed::Delay(by)) => Self::after(by, bytes),
-            Some(Deed::Drop(then)) => Self { then: Some(then), ..Self::default() },
-            Some(Deed::Cut(then)) => Self { then: Some(then), ..Self::now(&bytes[..bytes.len() / 2]) },
+            Some(Effect::Delay(by)) => Self::after(by, bytes),
+            Some(Effect::Drop(then)) => Self { then: Some(then), ..Self::default() },
+            Some(Effect::Cut(then)) => Self { then: Some(then), ..Self::now(&bytes[..bytes.len() / 2]) },
         }
     }
 
-    /// Whether nothing may follow it in its direction.
+    /// Returns whether no piece may follow it in its direction.
     pub(super) fn is_last(&self) -> bool {
         self.then.is_some()
     }
 }
 
-/// Takes one frame after the other from the front of `bytes`. Returns what is to be passed on, and what is left for
-/// later; `None` if the rest is not of this protocol and is passed on as it is.
+/// Takes one frame after the other from the front of `bytes`. Returns the pieces to forward, and the bytes left for
+/// later; `None` if the rest is of another protocol and is forwarded unchanged.
 pub(super) fn split(
     mut bytes: Vec<u8>,
     mut next: impl FnMut(&[u8]) -> Result<(usize, Option<Piece>), Stop>,
@@ -78,15 +78,16 @@ pub(super) fn split(
     }
 }
 
-/// One connection as its protocol sees it: takes what was read, and says what is to be written.
+/// The protocol of one connection: takes the bytes that were read, and returns the pieces to write.
 pub(super) trait Wire: Send {
-    /// What becomes of bytes of the client.
+    /// Processes bytes of the client.
     fn client_sent(&mut self, bytes: &[u8], ledger: &Ledger) -> Vec<Piece>;
 
-    /// What becomes of bytes of the server.
+    /// Processes bytes of the server.
     fn server_sent(&mut self, bytes: &[u8], ledger: &Ledger) -> Vec<Piece>;
 
-    /// What was read and not yet passed on, to the server (`0`) or to the client (`1`), once there is no more to read.
+    /// Returns the bytes that were read and not yet forwarded to the server (`0`) or to the client (`1`), at the end of
+    /// input.
     fn rest(&mut self, way: usize) -> Vec<u8>;
 }
 
@@ -99,7 +100,7 @@ mod tests {
     use super::super::state::{Ledger, Shared};
     use super::{Piece, Wire};
 
-    /// Lets both ends speak in chunks of this size, and returns how many requests and replies were seen.
+    /// Passes both sides' bytes in chunks of `size`, and returns how many requests and replies were seen.
     fn counts(mut wire: impl Wire, size: usize, talk: &[(&[u8], &[u8])]) -> (u64, u64) {
         let shared = Arc::new(Shared::new());
         let ledger = Ledger::begin(&shared);

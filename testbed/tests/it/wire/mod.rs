@@ -1,4 +1,4 @@
-//! Plain clients of both protocols, which show what arrives and how a connection ends.
+//! Minimal clients of both protocols, to check the bytes that arrive and how a connection ends.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "what fails in a helper fails its test")]
@@ -7,12 +7,12 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// What every answer comes within.
+/// Time limit of every answer.
 pub(crate) const LIMIT: Duration = Duration::from_secs(10);
-/// What silence is seen by.
+/// Time without bytes that counts as silence.
 pub(crate) const STALL: Duration = Duration::from_millis(300);
 
-/// A connection to a port, and what is read from it.
+/// A connection to a port.
 #[derive(Debug)]
 pub(crate) struct Client(TcpStream);
 
@@ -32,20 +32,20 @@ impl Client {
         self.0.write_all(bytes.as_ref()).unwrap();
     }
 
-    /// Reads so many bytes.
+    /// Reads `length` bytes.
     pub(crate) fn read(&mut self, length: usize) -> io::Result<String> {
         let mut bytes = vec![0; length];
         self.0.read_exact(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Reads exactly this.
+    /// Asserts that the next bytes are exactly `answer`.
     #[track_caller]
     pub(crate) fn expect(&mut self, answer: &str) {
         assert_eq!(self.read(answer.len()).unwrap(), answer);
     }
 
-    /// The connection is open and nothing comes.
+    /// Asserts that the connection is open and nothing comes.
     #[track_caller]
     pub(crate) fn expect_silence(&mut self) {
         self.0.set_read_timeout(Some(STALL)).unwrap();
@@ -54,26 +54,26 @@ impl Client {
         self.0.set_read_timeout(Some(LIMIT)).unwrap();
     }
 
-    /// Nothing more comes, and the connection ended in an orderly way.
+    /// Asserts that nothing more comes, and the connection ended in an orderly way.
     #[track_caller]
     pub(crate) fn expect_fin(&mut self) {
         assert_eq!(self.0.read(&mut [0]).map_err(|error| error.kind()), Ok(0));
     }
 
-    /// Nothing more comes, and the connection was reset.
+    /// Asserts that nothing more comes, and the connection was reset.
     #[track_caller]
     pub(crate) fn expect_reset(&mut self) {
         assert_eq!(self.0.read(&mut [0]).map_err(|error| error.kind()), Err(ErrorKind::ConnectionReset));
     }
 
-    /// Reads what comes until nothing does.
+    /// Reads until nothing more comes.
     pub(crate) fn read_until_quiet(&mut self) {
         self.0.set_read_timeout(Some(STALL)).unwrap();
         while self.0.read(&mut [0; 1_024]).is_ok_and(|length| length > 0) {}
         self.0.set_read_timeout(Some(LIMIT)).unwrap();
     }
 
-    /// All that comes before the end of the connection.
+    /// Returns all bytes before the end of the connection.
     pub(crate) fn read_to_end(&mut self) -> String {
         let mut bytes = Vec::new();
         let _ = self.0.read_to_end(&mut bytes);
@@ -81,18 +81,18 @@ impl Client {
     }
 }
 
-/// A Redis command on the wire.
+/// Encodes a Redis command.
 pub(crate) fn command(words: &[&str]) -> String {
     let elements: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
     format!("*{}\r\n{elements}", words.len())
 }
 
-/// A Redis value on the wire.
+/// Encodes a Redis value.
 pub(crate) fn bulk(value: &str) -> String {
     format!("${}\r\n{value}\r\n", value.len())
 }
 
-/// A Postgres message on the wire.
+/// Encodes a Postgres message.
 pub(crate) fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len() + 4).unwrap();
     [&[kind], &length.to_be_bytes()[..], body].concat()
@@ -116,7 +116,7 @@ impl Session {
         self.0.send(message(b'Q', format!("{sql}\0").as_bytes()));
     }
 
-    /// Sends a statement by the extended protocol; `parse` says whether its text goes along, or only its name `s`.
+    /// Sends a statement by the extended protocol; `parse` is its text; without it, only its name `s` is sent.
     pub(crate) fn send_extended(&mut self, parse: Option<&str>) {
         let parse = parse.map(|sql| message(b'P', format!("s\0{sql}\0\0\0").as_bytes()));
         let bind = message(b'B', b"\0s\0\0\0\0\0\0\0");
@@ -125,7 +125,7 @@ impl Session {
         self.0.send([parse.unwrap_or_default(), bind, execute, sync].concat());
     }
 
-    /// The next message: its type and its body.
+    /// Reads the next message: its type and its body.
     pub(crate) fn message(&mut self) -> io::Result<(char, String)> {
         let mut header = [0; 5];
         self.0.0.read_exact(&mut header)?;
@@ -134,7 +134,7 @@ impl Session {
         Ok((char::from(header[0]), body))
     }
 
-    /// The types of messages until the server is ready.
+    /// Returns the types of all messages until the server is ready.
     pub(crate) fn until_ready(&mut self) -> io::Result<String> {
         let mut kinds = String::new();
         while !kinds.ends_with('Z') {
@@ -143,18 +143,18 @@ impl Session {
         Ok(kinds)
     }
 
-    /// The first value of a query's answer.
+    /// Runs a query and returns the first value of its answer.
     pub(crate) fn ask(&mut self, sql: &str) -> io::Result<String> {
         self.send(sql);
         self.value()
     }
 
-    /// The last value in the answer that comes.
+    /// Returns the last value of the next answer.
     pub(crate) fn value(&mut self) -> io::Result<String> {
         let mut value = String::new();
         loop {
             match self.message()? {
-                // One column: its count and its length are in front.
+                // One column: the column count and the length come first.
                 ('D', body) => value = body.chars().skip(6).collect(),
                 ('Z', _) => return Ok(value),
                 _ => {}
@@ -163,7 +163,7 @@ impl Session {
     }
 }
 
-/// The start of a session.
+/// Encodes the start-up message of a session.
 pub(crate) fn startup(name: &str) -> Vec<u8> {
     let parameters = format!("user\0postgres\0database\0postgres\0application_name\0{name}\0\0");
     let length = u32::try_from(parameters.len() + 8).unwrap();

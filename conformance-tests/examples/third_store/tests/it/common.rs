@@ -1,4 +1,4 @@
-//! What the suites want to do to this store.
+//! The harnesses that the suites need.
 
 #![allow(clippy::disallowed_methods, reason = "a test runs tasks of its own")]
 
@@ -18,7 +18,7 @@ use third_store::{Client, Mistake, Retention, Server};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-/// A server that one case has for itself. Every client of it is another process.
+/// A private server for one case. Each of its clients is another process.
 pub struct Fixture {
     server: Arc<Server>,
     mistake: Option<Mistake>,
@@ -29,7 +29,7 @@ impl Fixture {
         Self { server: Server::start(), mistake: None }
     }
 
-    /// With clients that all make this mistake.
+    /// Creates a server whose clients all make this mistake.
     pub fn with(mistake: Mistake) -> Self {
         Self { mistake: Some(mistake), ..Self::new() }
     }
@@ -45,7 +45,7 @@ impl Fixture {
         Process::of(steps.clone(), steps, Some(wake))
     }
 
-    /// A client whose idle names go so soon.
+    /// Returns a client whose idle names are kept for these times.
     fn forgetful(&self, tokens: Duration, limits: Duration) -> Client {
         let mut client = self.client();
         client.retention = Retention { tokens, limits };
@@ -53,7 +53,7 @@ impl Fixture {
     }
 }
 
-/// What `suite!` needs.
+/// The harness for `suite!`.
 #[async_trait]
 impl Harness for Fixture {
     async fn store(&self) -> Arc<dyn Store> {
@@ -85,7 +85,8 @@ impl Harness for Fixture {
     }
 }
 
-/// What `permit_step_suite!` needs. All but the first method may be left out: cases that need the others are gaps then.
+/// The harness for `permit_step_suite!`. Only the first method is required; without the others, the cases that need
+/// them are gaps.
 #[async_trait]
 impl StepHarness for Fixture {
     async fn process(&self) -> Process {
@@ -96,7 +97,7 @@ impl StepHarness for Fixture {
         self.driven(self.forgetful(tokens, state)).await
     }
 
-    async fn stranger(&self) -> Process {
+    async fn other_namespace(&self) -> Process {
         Self::new().process().await
     }
 
@@ -124,11 +125,11 @@ impl StepHarness for Fixture {
         let holds = record.holds.iter().map(|hold| hold.ticket);
         let tickets: Vec<_> = holds.chain(record.queue.iter().map(|waiter| waiter.ticket)).collect();
         let distinct: HashSet<_> = tickets.iter().collect();
-        assert_eq!(distinct.len(), tickets.len(), "who holds does not queue, and neither twice: {record:?}");
+        assert_eq!(distinct.len(), tickets.len(), "a ticket holds or queues, once: {record:?}");
         let refused = tickets.iter().find(|ticket| record.tombstones.contains_key(ticket));
-        assert_eq!(refused, None, "who is refused has nothing: {record:?}");
+        assert_eq!(refused, None, "a refused ticket has no hold and no place: {record:?}");
         let tokens: HashSet<_> = record.holds.iter().map(|hold| hold.token).collect();
-        assert_eq!(tokens.len(), record.holds.len(), "a token for each: {record:?}");
+        assert_eq!(tokens.len(), record.holds.len(), "each hold has its own token: {record:?}");
         for hold in &record.holds {
             assert!(hold.token.get() <= record.token && hold.expires <= record.forget_at, "{record:?}");
         }
@@ -136,7 +137,7 @@ impl StepHarness for Fixture {
     }
 }
 
-/// Has the server for itself until a future ends; returns once it has.
+/// Keeps the server locked until a future ends. Returns once it is locked.
 async fn stall(server: &Arc<Server>, end: impl Future<Output = ()> + Send + 'static) {
     let (server, (began, begins)) = (Arc::clone(server), oneshot::channel());
     tokio::spawn(async move {
@@ -147,7 +148,7 @@ async fn stall(server: &Arc<Server>, end: impl Future<Output = ()> + Send + 'sta
     begins.await.expect("it begins");
 }
 
-/// A server that can stand still.
+/// A server that can be paused.
 struct Stalled {
     server: Arc<Server>,
     go_on: Mutex<Option<oneshot::Sender<()>>>,
@@ -160,7 +161,7 @@ impl Outages for Stalled {
         let server = Arc::clone(&self.server);
         tokio::spawn(async move {
             stall(&server, async {
-                // Also when the case has ended and nobody resumes it.
+                // Ends also if the case has ended without a resume.
                 let _ = goes_on.await;
             })
             .await;

@@ -1,9 +1,9 @@
-//! What this store is tested with, in the order in which a store comes to pass it: steps, store, mistakes.
+//! The tests of this store, in the order in which a new store passes them: steps, store, mistakes.
 
 mod common;
 mod mutants;
 
-/// What each step has to do, one case at a time.
+/// The cases about steps.
 mod steps {
     use crate::common::Fixture;
 
@@ -12,7 +12,7 @@ mod steps {
     });
 }
 
-/// What users see of the store.
+/// The cases about the whole store.
 mod conformance {
     use crate::common::Fixture;
 

@@ -1,5 +1,5 @@
-//! The suites are no decoration: with any one of these rules left out of the store, a case about steps and a case about
-//! stores fail, which both pass with it.
+//! The suites find mistakes: if the store breaks one of these rules, a case about steps and a case about stores fail.
+//! Both pass without the mistake.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::common::Fixture;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A case, and words that it says when it fails for the right reason.
+/// A case, and words in its message if it fails for the right reason.
 type Detection = (&'static str, &'static str);
 
 fn caught(mistake: Mistake, by_steps: Detection, by_store: Detection) {

@@ -1,4 +1,4 @@
-//! Limiters on a real server whose clock the test sets.
+//! Limiters on a real server with a clock that the test sets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::link::Link;
 use crate::schema::Schema;
 use crate::steps::PostgresSteps;
 
-/// A schema of its own, with a clock in place of the one function that reads the server's.
+/// A schema of its own. A table that the test sets replaces the server's clock in the only function that reads it.
 pub(super) struct Clocked {
     steps: PostgresSteps,
     schema: String,
@@ -65,13 +65,13 @@ impl Clocked {
         sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut *self.raw.lock().await).await.unwrap()
     }
 
-    /// Until a step waits for what this connection has locked.
+    /// Waits until a step waits for a lock of this connection.
     pub(super) async fn await_waiter(&self) {
         let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))";
         while self.number(waits).await == 0 {}
     }
 
-    /// A sweep over another connection.
+    /// Sweeps over another connection, and returns the number of removed rows.
     pub(super) async fn sweep_elsewhere(&self) -> i64 {
         let place = Schema::new(&self.schema).unwrap();
         let mut arguments = PgArguments::default();
@@ -81,7 +81,7 @@ impl Clocked {
         rows.unwrap()[0].get(0)
     }
 
-    /// How many rows there are of limiters, tickets and answers.
+    /// Returns the numbers of rows of limiters, tickets and answers.
     pub(super) async fn rows(&self) -> [i64; 3] {
         let limiters = self.number("SELECT count(*) FROM stanchion.limiters").await;
         let tickets = self.number("SELECT count(*) FROM stanchion.limit_tickets").await;

@@ -1,14 +1,14 @@
-//! Bugs planted into the functions of the schema: each is caught by the case about steps that is named for it.
+//! Bugs planted into the functions of the schema. The step case named for each bug catches it.
 
 use std::time::Duration;
 
-use stanchion_campaign::plant::{Catch, planted};
+use stanchion_campaign::mutants::Detection;
 use stanchion_conformance::steps::verdict;
 
-use super::{Bed, Change};
+use super::{Change, Fixture};
 
-/// Long enough for every case here, and short enough for one that a bug holds up.
-const LIMIT: Duration = Duration::from_secs(20);
+/// Timeout of a case: long enough for every case here, and short for one that a bug holds up.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 const CHARGED_AGAIN: &[Change] =
     &[("limit_decide", "IF known.number >= in_number THEN", "IF known.number > in_number THEN")];
@@ -21,12 +21,12 @@ const CLOCK_BEFORE_LOCK: &[Change] = &[
     ),
 ];
 const PLACE_OUTLIVES_LEASE: &[Change] = &[(
-    "walk",
+    "each_waiter",
     "lost := till <= p_now AND greatest(w.since, abs(heard)) + w.lease < p_now;",
     "lost := false;",
 )];
 
-planted! {
+stanchion_campaign::mutants! {
     PostgresSteps;
     l5_charged_again: ChargedAgain => |_| vec![
         by("flights::l5_a_flight_is_charged_once_whatever_its_retry_asks", CHARGED_AGAIN).saying("a retry"),
@@ -41,10 +41,10 @@ planted! {
     ];
 }
 
-fn by(path: &str, changes: &'static [Change]) -> Catch {
-    let bed = Bed::shared().changed(changes);
-    // Before the case, whose failure must be the bug's.
-    tokio::runtime::Runtime::new().expect("a runtime").block_on(bed.make_schema());
-    let with = verdict(path, LIMIT, move || async move { bed });
-    Catch::by_case(path, with, &verdict(path, LIMIT, || async { Bed::shared() }))
+fn by(path: &str, changes: &'static [Change]) -> Detection {
+    let fixture = Fixture::shared().changed(changes);
+    // The schema is made before the case, so that the bug alone can make the case fail.
+    tokio::runtime::Runtime::new().expect("a runtime").block_on(fixture.make_schema());
+    let with = verdict(path, TIMEOUT, move || async move { fixture });
+    Detection::by_case(path, with, &verdict(path, TIMEOUT, || async { Fixture::shared() }))
 }

@@ -1,9 +1,10 @@
--- walk: the next waiters of an object behind an arrival number, in order, and until when each counts as live.
+-- each_waiter: returns the next waiters of an object after an arrival number, in order, with the time until which each
+-- counts as live.
 --
--- p_asking  the asking process, which is live, or null
--- lost      unheard for his lease: to be removed for good
--- `judge` is only asked where a process was not heard within the last second. O(log waiters + p_count).
-CREATE FUNCTION stanchion.walk(
+-- p_asking  the calling process, which is live, or null
+-- lost      silent for the length of its lease: to be removed
+-- `judge` is called only if a process was not heard within the last second. O(log waiters + p_count).
+CREATE FUNCTION stanchion.each_waiter(
     p_namespace text, p_object bigint, p_now bigint, p_asking uuid, p_after bigint, p_count integer
 ) RETURNS TABLE (
     arrival bigint, ticket uuid, process uuid, weight bigint, till bigint, lost boolean
@@ -33,7 +34,7 @@ BEGIN
                 IF known IS NULL THEN
                     known := stanchion.judge(p_namespace, p_now);
                 END IF;
-                -- The time may have been read before the mark was made.
+                -- `heard` may have been read before `judge` marked the process.
                 IF heard < known[2] THEN
                     till := 0;
                 ELSE

@@ -1,14 +1,14 @@
--- turn: whose turn it is: the first live waiters that fit together, up to the first live one that does not fit. Waiters
--- larger than the limit are told too, and passed over.
+-- next_grants: finds the next grants: the first live waiters that fit together, up to the first live one that does not
+-- fit. Waiters larger than the limit get hints, too, and are passed over.
 --
 -- p_own     the polling process, or null
--- p_tell    whether the others get hints
--- ready     p_own's tickets that nobody else stands in front of
--- soon      when the liveness of another's waiter in front ends
--- gone      how many were lost and are removed
--- heaviest  the row's bound, lowered where the whole queue was seen
--- O(front); O(waiters) while one larger than the limit may queue.
-CREATE FUNCTION stanchion.turn(
+-- p_tell    whether waiters of other processes get hints
+-- ready     p_own's tickets that have no waiter of another process before them
+-- soon      when the liveness of a waiter before them, of another process, ends
+-- gone      number of lost waiters, which are removed
+-- heaviest  the row's bound, lowered if the whole queue was seen
+-- O(front); O(waiters) while a waiter larger than the limit may be queued.
+CREATE FUNCTION stanchion.next_grants(
     o stanchion.objects, p_now bigint, p_asking uuid, p_own uuid, p_tell boolean,
     OUT ready uuid[], OUT soon bigint, OUT gone bigint, OUT heaviest bigint
 )
@@ -38,7 +38,7 @@ BEGIN
     END IF;
     LOOP
         seen := 0;
-        FOR w IN SELECT q.* FROM stanchion.walk(o.namespace, o.id, p_now, p_asking, behind, chunk) q LOOP
+        FOR w IN SELECT q.* FROM stanchion.each_waiter(o.namespace, o.id, p_now, p_asking, behind, chunk) q LOOP
             seen := seen + 1;
             behind := w.arrival;
             IF w.lost THEN

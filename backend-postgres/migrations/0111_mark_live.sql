@@ -1,9 +1,9 @@
--- hear: notes that the asking process lives, and keeps that note for as long as its waiters keep their places.
+-- mark_live: notes that the calling process is live, and keeps that note as long as its waiters keep their places.
 --
--- p_keep  for how long. What was noted within the last tenth of a second is not noted anew.
--- Locks   the process's own row: waits for nobody but another first call of the same process. See also `judge`.
--- O(log processes), once in a while O(processes).
-CREATE FUNCTION stanchion.hear(p_namespace text, p_process uuid, p_now bigint, p_keep bigint) RETURNS void
+-- p_keep  how long to keep the note. A note of the last 0.1 s is not written again.
+-- Locks   the process's own row. Waits only for another first call of the same process. See also `judge`.
+-- O(log processes), and sometimes O(processes).
+CREATE FUNCTION stanchion.mark_live(p_namespace text, p_process uuid, p_now bigint, p_keep bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     fresh CONSTANT bigint := 100000;
@@ -16,7 +16,7 @@ BEGIN
     IF before > p_now - fresh AND before <= p_now AND until >= p_now + p_keep THEN
         RETURN;
     END IF;
-    -- Whoever was heard lately himself shows that nothing was stalled.
+    -- A process that was heard a moment ago shows that the server was not stalled.
     IF before IS NULL OR before < p_now - unheard OR before > p_now THEN
         PERFORM stanchion.judge(p_namespace, p_now);
     END IF;
@@ -29,7 +29,7 @@ BEGIN
         ON CONFLICT DO NOTHING;
         RETURN;
     END IF;
-    -- A locked row is just being noted by another call.
+    -- If the row is locked, another call is just writing the note.
     PERFORM FROM stanchion.processes p WHERE p.namespace = p_namespace AND p.process = p_process
     FOR UPDATE SKIP LOCKED;
     IF FOUND THEN

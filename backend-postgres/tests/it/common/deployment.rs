@@ -1,4 +1,4 @@
-//! A namespace on a deployment that all cases of a test binary share.
+//! Namespaces on deployments that all cases of the test program share.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -13,17 +13,17 @@ use stanchion_core::{MutexMode, Store, Ticket};
 use stanchion_postgres::{PostgresBuilder, PostgresStore};
 use stanchion_testbed::servers::{self, PgBouncer, PostgresOptions, PostgresServer};
 
-/// The URL that stores connect to, and one for the superuser, straight to the server.
+/// The URL that stores connect to, and the superuser's URL, directly to the server.
 pub(crate) struct Deployment {
     url: String,
     admin: String,
     migrate: bool,
-    /// Nobody else uses the database: what belongs to no namespace can be lost with the rest.
+    /// Whether no other test uses the database, so that rows which belong to no namespace can be lost, too.
     alone: bool,
 }
 
-/// Enough for all store objects of the cases that run at the same time.
-const CONNECTIONS: &str = "400";
+/// Maximum number of connections: enough for all store objects of the cases that run at the same time.
+const MAX_CONNECTIONS: &str = "400";
 
 static SERVER: LazyLock<Deployment> = LazyLock::new(|| {
     let url = servers::postgres().expect("a postgres").url().to_owned();
@@ -43,21 +43,21 @@ static ROLE: LazyLock<Deployment> = LazyLock::new(|| {
     Deployment { url, admin: server.url(), migrate: false, alone: false }
 });
 
-/// For databases that a test has for itself.
-static OWN: LazyLock<&'static PostgresServer> = LazyLock::new(|| start(PostgresOptions::default()));
+/// The server of databases that belong to one test.
+static PRIVATE: LazyLock<&'static PostgresServer> = LazyLock::new(|| start(PostgresOptions::default()));
 
 fn start(options: PostgresOptions) -> &'static PostgresServer {
-    let server = PostgresServer::start(options.setting("max_connections", CONNECTIONS));
+    let server = PostgresServer::start(options.setting("max_connections", MAX_CONNECTIONS));
     Box::leak(Box::new(server.expect("a postgres")))
 }
 
-/// Makes the schema as an administrator does, beforehand.
+/// Makes the schema as an administrator, before any store connects.
 pub(crate) fn make_schema(server: &PostgresServer) {
     let sql = stanchion_postgres::schema_sql("stanchion", None, 0).expect("a schema");
     server.script(&sql).expect("the schema");
 }
 
-/// The rights in the manual, word for word, one a line.
+/// Returns the rights in the manual, word for word, one in each line.
 pub(crate) fn grants(role: &str) -> Vec<String> {
     let manual = include_str!("../../../README.md");
     let lines = manual.lines().filter(|line| line.starts_with("GRANT "));
@@ -67,37 +67,38 @@ pub(crate) fn grants(role: &str) -> Vec<String> {
 }
 
 /// A namespace of its own on the deployment.
-pub(crate) struct Deployed {
+pub(crate) struct DeploymentFixture {
     deployment: &'static Deployment,
     mode: MutexMode,
     namespace: String,
 }
 
-impl Deployed {
-    /// One server, mutexes kept by leases.
+impl DeploymentFixture {
+    /// Makes a namespace in lease mode on one server.
     pub(crate) fn lease() -> Self {
         Self::on(&SERVER, MutexMode::Lease)
     }
 
-    /// One server, mutexes kept by sessions.
+    /// Makes a namespace in session mode on one server.
     pub(crate) fn session() -> Self {
         Self::on(&SERVER, MutexMode::Session)
     }
 
-    /// Through a transaction pooler.
+    /// Makes a namespace behind a transaction pooler.
     pub(crate) fn pooled() -> Self {
         Self::on(&POOLER, MutexMode::Lease)
     }
 
-    /// A server that speaks TLS, to a role that has the manual's rights and no others, on a schema made beforehand.
+    /// Makes a namespace on a server with TLS, for a role with the manual's rights only, in a schema that an
+    /// administrator made.
     pub(crate) fn role() -> Self {
         Self::on(&ROLE, MutexMode::Lease)
     }
 
-    /// A database of its own, with the schema.
+    /// Makes a database of its own, with the schema.
     pub(crate) async fn alone(mode: MutexMode) -> Self {
         let name = format!("d{}", Ticket::random());
-        let server = OWN.url();
+        let server = PRIVATE.url();
         let mut admin = PgConnection::connect(&server).await.expect("a connection");
         let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
         sqlx::raw_sql(create).execute(&mut admin).await.expect("a database");
@@ -109,9 +110,9 @@ impl Deployed {
         alone
     }
 
-    /// Replaces a text, which has to be there once, in functions of the schema of a database of its own.
+    /// Replaces texts in functions of the schema, in a database of its own. Each text must be there exactly once.
     pub(crate) async fn change(&self, changes: &[(&str, &str, &str)]) {
-        assert!(self.deployment.alone, "others use these functions");
+        assert!(self.deployment.alone, "other tests use these functions");
         let mut admin = self.admin().await;
         for (function, from, to) in changes {
             let named = format!("SELECT pg_get_functiondef('stanchion.{function}'::regproc)");
@@ -128,7 +129,7 @@ impl Deployed {
         sqlx::raw_sql(statement).execute(&mut self.admin().await).await.expect("it is carried out");
     }
 
-    /// The URL of its database.
+    /// Returns the URL of the database.
     pub(crate) fn url(&self) -> &str {
         &self.deployment.url
     }
@@ -138,7 +139,7 @@ impl Deployed {
     }
 
     fn builder(&self) -> PostgresBuilder {
-        // By the beginning of it `lose_data` finds the sessions that keep mutexes.
+        // `lose_data` finds the sessions that keep mutexes by the beginning of the application name.
         let separator = if self.deployment.url.contains('?') { '&' } else { '?' };
         let url = format!("{}{separator}application_name={}", self.deployment.url, self.namespace);
         let builder = PostgresStore::builder(&url).expect("a URL").namespace(&self.namespace);
@@ -150,7 +151,7 @@ impl Deployed {
     }
 }
 
-/// What belongs to names. The rows of a namespace, of its processes and its grace do not.
+/// Counts the rows that belong to names. The rows of a namespace, of its processes and of its grace period do not.
 const LEFTOVER: &str = "
     WITH o AS (SELECT id FROM stanchion.objects WHERE namespace = $1),
          l AS (SELECT id FROM stanchion.limiters WHERE namespace = $1),
@@ -166,7 +167,7 @@ const LEFTOVER: &str = "
          + (SELECT count(*) FROM stanchion.bloom_pages WHERE image IN (TABLE g))
          + (SELECT count(*) FROM stanchion.bloom_flights WHERE filter IN (TABLE b))";
 
-/// In one statement, so that nobody meets a half of it.
+/// Deletes all rows in one statement, so that no step meets a part of them.
 const LOSE: &str = "
     WITH o AS (DELETE FROM stanchion.objects WHERE namespace = $1 RETURNING id),
          l AS (DELETE FROM stanchion.limiters WHERE namespace = $1 RETURNING id),
@@ -183,18 +184,18 @@ const LOSE: &str = "
          p AS (DELETE FROM stanchion.processes WHERE namespace = $1)
     DELETE FROM stanchion.grace WHERE namespace = $1";
 
-/// What a restart of the server does to mutexes that sessions keep.
+/// Ends the sessions that keep mutexes, as a restart of the server does.
 const END_SESSIONS: &str = "
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE left($1, 24) || ' lock %'";
 
 #[async_trait]
-impl Harness for Deployed {
+impl Harness for DeploymentFixture {
     async fn store(&self) -> Arc<dyn Store> {
         Arc::new(self.builder().connect().await.expect("a store"))
     }
 
     async fn forgetful_store(&self, retention: Duration) -> Option<Arc<dyn Store>> {
-        // A second is the shortest there is.
+        // A second is the minimum.
         let retention = retention.max(Duration::from_secs(1));
         let store = self.builder().retention(retention, retention).connect().await;
         Some(Arc::new(store.expect("a store")))
@@ -215,7 +216,7 @@ impl Harness for Deployed {
     }
 
     fn ttl(&self) -> Duration {
-        // In session mode it is the lease of every mutex, also of those that have to be kept on a busy machine.
+        // In session mode it is the lease of every mutex, also of mutexes that must be kept on a busy machine.
         Duration::from_secs(if self.mode == MutexMode::Session { 4 } else { 1 })
     }
 

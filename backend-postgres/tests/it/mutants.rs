@@ -1,14 +1,14 @@
-//! Bugs planted into the Postgres store, the functions of its schema and its clients: each is caught by what is named
-//! for it.
+//! Bugs planted into the Postgres store, the functions of its schema and its clients. The check named for each bug
+//! catches it.
 
 #![allow(clippy::disallowed_methods, reason = "a test owns its runtime and waits in real time")]
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::deployed::Deployed;
+use crate::common::deployment::DeploymentFixture;
 use stanchion_campaign::history::{Report, Rule};
-use stanchion_campaign::plant::{Bug, Catch, PlantedHarness, plant, planted, scenes};
+use stanchion_campaign::mutants::{Bug, Detection, MutantHarness, mutate, scenarios};
 use stanchion_conformance::suite::{self, Case, Verdict, verdict};
 use stanchion_core::{MutexMode, Store, Ticket};
 use stanchion_postgres::PostgresStore;
@@ -18,12 +18,12 @@ use tokio::runtime::Runtime;
 use tokio::sync::Barrier;
 use tokio::time::sleep;
 
-/// Long enough for every case here, and short enough for one that a bug holds up.
-const LIMIT: Duration = Duration::from_secs(20);
+/// Timeout of a case: long enough for every case here, and short for one that a bug holds up.
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// The lease of a holder whose store hangs.
 const TTL: Duration = Duration::from_secs(1);
 
-/// A function of the schema, a text of it, and what is to stand there instead.
+/// A function of the schema, a text in it, and the text that replaces it.
 type Change = (&'static str, &'static str, &'static str);
 
 const BARE_COUNTER: &[Change] = &[
@@ -41,12 +41,12 @@ const BARE_SEQUENCE: &[Change] = &[
 const CHARGED_AGAIN: &[Change] =
     &[("limit_decide", "IF known.number >= in_number THEN", "IF known.number > in_number THEN")];
 const RETRY_KEEPS_ITS_LEASE: &[Change] = &[("acquire_each", "renewed := renewed || k;", "NULL;")];
-const TOMBSTONE_IS_IGNORED: &[Change] = &[("acquire_each", "tombs[r.k] := true;", "NULL;")];
+const TOMBSTONE_IS_IGNORED: &[Change] = &[("acquire_each", "has_tombstone[r.k] := true;", "NULL;")];
 const RETRIED_RELEASE_IS_LOST: &[Change] =
     &[("release", "WHERE b.call = calls[b.k] AND b.k <> ALL (found);", "WHERE false;")];
 const UNCHECKED_TIMEOUT: &[Change] = &[("session_open", "PERFORM pg_advisory_unlock_all();", "NULL;")];
-/// Every other wait at the server ends by its time limit, at the moment at which it was granted the lock.
-const TIMEOUTS: &[Change] = &[(
+/// Makes every other wait at the server end by its timeout, at the moment at which it was granted the lock.
+const WAIT_TIMEOUTS: &[Change] = &[(
     "session_wait",
     "PERFORM pg_advisory_lock(stanchion.session_key(namespace, name));",
     "PERFORM pg_advisory_lock(stanchion.session_key(namespace, name));
@@ -54,14 +54,14 @@ const TIMEOUTS: &[Change] = &[(
         RAISE lock_not_available;
     END IF;",
 )];
-/// A limiter's time is that of a clock so many µs ahead as the client's session says.
+/// Makes limiters use a clock that is ahead by the number of µs in a setting of the client's session.
 const CLOCKS: &[Change] = &[(
     "limit_decide",
     "moment := stanchion.now();",
     "moment := stanchion.now() + coalesce(nullif(current_setting('planted.ahead', true), ''), '0')::bigint;",
 )];
 
-planted! {
+stanchion_campaign::mutants! {
     Postgres;
     m3_bare_counter: BareCounter => |_| vec![
         by_case("as_mutex::m3_fencing_token_grows_after_data_loss", MutexMode::Lease, BARE_COUNTER)
@@ -101,75 +101,79 @@ fn runtime() -> Runtime {
     Runtime::new().expect("a runtime")
 }
 
-/// A database of its own with these changes.
-async fn changed(mode: MutexMode, changes: &[Change]) -> Deployed {
-    let deployed = Deployed::alone(mode).await;
-    deployed.change(changes).await;
-    deployed
+/// Makes a database of its own with these changes.
+async fn changed(mode: MutexMode, changes: &[Change]) -> DeploymentFixture {
+    let fixture = DeploymentFixture::alone(mode).await;
+    fixture.change(changes).await;
+    fixture
 }
 
-/// What the case says of a database that was prepared before.
-fn verdict_on(path: &str, deployed: Deployed) -> Verdict {
-    verdict(case(path), LIMIT, move || async move { deployed })
+/// Runs a case on a database that was prepared before, and returns its verdict.
+fn verdict_on(path: &str, fixture: DeploymentFixture) -> Verdict {
+    verdict(case(path), TIMEOUT, move || async move { fixture })
 }
 
-fn by_case(path: &str, mode: MutexMode, mistake: &[Change]) -> Catch {
+fn by_case(path: &str, mode: MutexMode, mistake: &[Change]) -> Detection {
     let verdict = |changes| verdict_on(path, runtime().block_on(changed(mode, changes)));
-    Catch::by_case(path, verdict(mistake), &verdict(&[]))
+    Detection::by_case(path, verdict(mistake), &verdict(&[]))
 }
 
-/// A case of the group `under_faults`.
-fn by_fault(case: &str, mistake: &[Change]) -> Catch {
+/// Runs a case of the group `under_faults`.
+fn by_fault(case: &str, mistake: &[Change]) -> Detection {
     by_case(&format!("under_faults::{case}"), MutexMode::Lease, mistake)
 }
 
-/// A bug of clients.
-fn by_client(bug: Bug, path: &str) -> Catch {
+/// Plants a bug into clients.
+fn by_client(bug: Bug, path: &str) -> Detection {
     let verdict =
-        |bug| verdict(case(path), LIMIT, move || async move { PlantedHarness::new(Deployed::lease(), bug) });
-    Catch::by_case(path, verdict(Some(bug)), &verdict(None))
+        |bug| {
+            verdict(case(path), TIMEOUT, move || async move {
+                MutantHarness::new(DeploymentFixture::lease(), bug)
+            })
+        };
+    Detection::by_case(path, verdict(Some(bug)), &verdict(None))
 }
 
-/// Waits at the server end although they were granted.
-fn by_timeouts(path: &str) -> Catch {
+/// Lets waits at the server end although they were granted.
+fn by_timeouts(path: &str) -> Detection {
     let database = async |mistake| {
-        let deployed = changed(MutexMode::Session, mistake).await;
-        deployed.execute("CREATE SEQUENCE stanchion.timeouts").await;
-        deployed.change(TIMEOUTS).await;
-        deployed
+        let fixture = changed(MutexMode::Session, mistake).await;
+        fixture.execute("CREATE SEQUENCE stanchion.timeouts").await;
+        fixture.change(WAIT_TIMEOUTS).await;
+        fixture
     };
     let verdict = |mistake| verdict_on(path, runtime().block_on(database(mistake)));
-    Catch::by_case(path, verdict(UNCHECKED_TIMEOUT), &verdict(&[]))
+    Detection::by_case(path, verdict(UNCHECKED_TIMEOUT), &verdict(&[]))
 }
 
-/// Two clients with clocks of their own, of which the second is half a day ahead or is not.
-fn by_clocks() -> Catch {
+/// Two clients with clocks of their own. The second is half a day ahead, or is not.
+fn by_clocks() -> Detection {
     let clocks = async |ahead: u64| -> Report {
-        let deployed = changed(MutexMode::Lease, CLOCKS).await;
-        let url_at = |ahead| format!("{}?options=-c%20planted.ahead%3D{ahead}", deployed.url());
+        let fixture = changed(MutexMode::Lease, CLOCKS).await;
+        let url_at = |ahead| format!("{}?options=-c%20planted.ahead%3D{ahead}", fixture.url());
         let namespace = namespace();
         let store = async |ahead| store(&url_at(ahead), MutexMode::Lease, &namespace).await;
         let (first, second) = (store(0).await, store(ahead).await);
-        scenes::bucket(&[first.as_ref(), second.as_ref()]).await.expect("a history")
+        scenarios::bucket(&[first.as_ref(), second.as_ref()]).await.expect("a history")
     };
     let (with, without) = runtime().block_on(async { (clocks(43_200_000_000).await, clocks(0).await) });
-    Catch::by_rule(Rule::OverTheRate, &with, &without)
+    Detection::by_rule(Rule::OverTheRate, &with, &without)
 }
 
-/// A caller loses the reply to one of his charges.
-fn by_charges() -> Catch {
+/// A caller loses the reply to one of its charges.
+fn by_charges() -> Detection {
     let charges = async |changes: &[Change]| -> Report {
-        let deployed = changed(MutexMode::Lease, changes).await;
-        let proxy = Proxy::to(deployed.url()).expect("a proxy");
-        let store = store(&proxy.url(deployed.url()), MutexMode::Lease, &namespace()).await;
+        let fixture = changed(MutexMode::Lease, changes).await;
+        let proxy = Proxy::to(fixture.url()).expect("a proxy");
+        let store = store(&proxy.url(fixture.url()), MutexMode::Lease, &namespace()).await;
         // The first request may only prepare the statement.
         let lost = proxy.on(When::nth(4).containing("limit_decide"), Action::DropReply(Then::Reset));
-        let report = scenes::bucket(&[store.as_ref()]).await.expect("a history");
+        let report = scenarios::bucket(&[store.as_ref()]).await.expect("a history");
         assert_eq!(lost.fired(), 1, "{}", proxy.report());
         report
     };
     let (with, without) = runtime().block_on(async { (charges(CHARGED_AGAIN).await, charges(&[]).await) });
-    Catch::by_rule(Rule::RefusedWithRoom, &with, &without)
+    Detection::by_rule(Rule::RefusedWithRoom, &with, &without)
 }
 
 fn namespace() -> String {
@@ -181,8 +185,8 @@ async fn store(url: &str, mode: MutexMode, namespace: &str) -> Arc<dyn Store> {
     Arc::new(builder.mutex(mode).session_ttl(TTL).connect().await.expect("a store"))
 }
 
-/// Holders of both modes, each with the bug and without, on a server that hangs for longer than a lease.
-fn by_beliefs(bug: Bug) -> Vec<Catch> {
+/// Holders in both modes, with and without the bug, on a server that hangs for longer than a lease.
+fn by_beliefs(bug: Bug) -> Vec<Detection> {
     let reports = runtime().block_on(async {
         let server = PostgresServer::start(PostgresOptions::default()).expect("a postgres");
         let url = server.url();
@@ -195,8 +199,8 @@ fn by_beliefs(bug: Bug) -> Vec<Catch> {
         };
         let holder = async |mode, bug: Option<Bug>| -> Report {
             let store = store(&url, mode, &namespace()).await;
-            let store = bug.map_or(Arc::clone(&store), |bug| plant(store, bug));
-            scenes::holder(store.as_ref(), TTL, &all, TTL * 3 / 2).await.expect("a history")
+            let store = bug.map_or(Arc::clone(&store), |bug| mutate(store, bug));
+            scenarios::holder(store.as_ref(), TTL, &all, TTL * 3 / 2).await.expect("a history")
         };
         let both = async |mode| tokio::join!(holder(mode, Some(bug)), holder(mode, None));
         tokio::join!(both(MutexMode::Lease), both(MutexMode::Session), hang)
@@ -204,6 +208,6 @@ fn by_beliefs(bug: Bug) -> Vec<Catch> {
     let (lease, session, ()) = reports;
     [lease, session]
         .iter()
-        .map(|(with, without)| Catch::by_rule(Rule::BelievedTooLong, with, without))
+        .map(|(with, without)| Detection::by_rule(Rule::BelievedTooLong, with, without))
         .collect()
 }

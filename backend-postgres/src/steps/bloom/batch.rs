@@ -1,35 +1,35 @@
-//! A flight on the wire: for each part the bits that are asked for, page by page.
+//! A request of calls on Bloom filters: its arguments, which are the bits of each part by page, and its answer.
 
 use sqlx::postgres::PgRow;
-use stanchion_core::steps::{Answers, BloomCall, RequestId, Probed};
+use stanchion_core::steps::{Answers, BloomCall, Probed, RequestId};
 use stanchion_core::{Error, Result};
 
-use super::group::{Group, Part, Told};
+use super::group::{CallGroup, Part, PartAnswer};
 use super::{PAGE_BITS, piece, record};
 use crate::error::unexpected;
-use crate::steps::call::{Given, column, uuid};
+use crate::steps::call::{StatementArguments, column, uuid};
 
-/// The calls of a flight by name, as rows are locked.
+/// The calls of a request by name, the order in which rows are locked.
 #[derive(Debug)]
-pub(super) struct Flight<'a> {
-    groups: Vec<Group<'a>>,
+pub(super) struct BloomBatch<'a> {
+    groups: Vec<CallGroup<'a>>,
     count: usize,
 }
 
-/// The bits of all parts as the functions take them.
+/// The bits of all parts, in the form of the SQL functions.
 #[derive(Debug, Default)]
 struct Bits {
     pages: Vec<i32>,
-    /// How many of the pairs there are up to the end of each page.
+    /// The number of pairs up to the end of each page.
     upto: Vec<i32>,
     /// `item · PAGE_BITS + bit of the page`
     pairs: Vec<i32>,
-    /// How many of the pages there are up to the end of each part.
+    /// The number of pages up to the end of each part.
     runs: Vec<i32>,
 }
 
-impl<'a> Flight<'a> {
-    /// Sorts calls by name; those of a name stay in order.
+impl<'a> BloomBatch<'a> {
+    /// Sorts calls by name. The calls of a name stay in order.
     pub(super) fn of(calls: &'a [BloomCall]) -> Self {
         let mut order: Vec<usize> = (0..calls.len()).collect();
         order.sort_by_key(|index| &calls[*index].of.object.name);
@@ -37,12 +37,12 @@ impl<'a> Flight<'a> {
             let (one, next) = (&calls[*one].of, &calls[*next].of);
             one.object == next.object && one.terms == next.terms && one.known == next.known
         };
-        let groups = order.chunk_by(alike).filter_map(|places| Group::of(calls, places)).collect();
+        let groups = order.chunk_by(alike).filter_map(|places| CallGroup::of(calls, places)).collect();
         Self { groups, count: calls.len() }
     }
 
-    /// The parts in the order in which they are carried out.
-    fn parts(&self) -> Vec<(&Group<'a>, char, &Part)> {
+    /// Returns the parts in the order in which they are executed.
+    fn parts(&self) -> Vec<(&CallGroup<'a>, char, &Part)> {
         let mut parts = Vec::with_capacity(2 * self.groups.len());
         for group in &self.groups {
             parts.extend(group.contains.iter().map(|part| (group, 'c', part)));
@@ -51,15 +51,15 @@ impl<'a> Flight<'a> {
         parts
     }
 
-    /// The arguments of `bloom_probe`, behind those given.
+    /// Adds the arguments of `bloom_probe` after the namespace.
     ///
     /// # Errors
-    /// `InvalidArgument` for what no flight or filter has.
-    pub(super) fn given(&self, given: Given, flight: RequestId) -> Result<Given> {
+    /// `InvalidArgument` for a number that no request or filter has.
+    pub(super) fn encode(&self, arguments: StatementArguments, id: RequestId) -> Result<StatementArguments> {
         let parts = self.parts();
         let mut bits = Bits::default();
         for (.., part) in &parts {
-            bits.load(part)?;
+            bits.push(part)?;
         }
         let names: Vec<_> = parts.chunk_by(|(one, ..), (next, ..)| one.of.object == next.of.object).collect();
         let sizes = names.iter().map(|parts| small(parts.len()));
@@ -67,9 +67,9 @@ impl<'a> Flight<'a> {
         let ttls = parts.iter().map(|(group, ..)| record::ttl(&group.of.terms));
         let ends = parts.iter().map(|(group, ..)| record::ends(&group.of.known));
         let kinds = parts.iter().map(|(_, kind, _)| if *kind == 'i' { b'i' } else { b'c' }.cast_signed());
-        Ok(given
-            .with(uuid(flight.lane))
-            .with(i64::try_from(flight.number).unwrap_or(i64::MAX))
+        Ok(arguments
+            .with(uuid(id.lane))
+            .with(i64::try_from(id.number).unwrap_or(i64::MAX))
             .with(names.iter().map(|parts| parts[0].0.of.object.name.as_str()).collect::<Vec<_>>())
             .with(sizes.collect::<Result<Vec<_>>>()?)
             .with(kinds.collect::<Vec<_>>())
@@ -85,16 +85,16 @@ impl<'a> Flight<'a> {
             .with(bits.pairs))
     }
 
-    /// What each call is told by the rows of `bloom_probe`.
+    /// Reads the answer to each call from the rows of `bloom_probe`.
     ///
     /// # Errors
-    /// `Unknown` for what it does not answer.
-    pub(super) fn unload(&self, rows: &[PgRow]) -> Result<Answers<Probed>> {
-        let mut told = rows.iter().map(told).collect::<Result<Vec<_>>>()?.into_iter();
+    /// `Unknown` for rows that the function does not answer.
+    pub(super) fn decode(&self, rows: &[PgRow]) -> Result<Answers<Probed>> {
+        let mut read = rows.iter().map(part_answer).collect::<Result<Vec<_>>>()?.into_iter();
         let mut answers: Vec<Option<Result<Probed>>> = (0..self.count).map(|_| None).collect();
         for group in &self.groups {
-            let contains = group.contains.as_ref().and_then(|_| told.next());
-            let inserts = group.inserts.as_ref().and_then(|_| told.next());
+            let contains = group.contains.as_ref().and_then(|_| read.next());
+            let inserts = group.inserts.as_ref().and_then(|_| read.next());
             for (index, answer) in group.answers(contains.as_ref(), inserts.as_ref()) {
                 answers[index] = Some(answer);
             }
@@ -104,7 +104,7 @@ impl<'a> Flight<'a> {
 }
 
 impl Bits {
-    fn load(&mut self, part: &Part) -> Result<()> {
+    fn push(&mut self, part: &Part) -> Result<()> {
         for bits in part.bits.chunk_by(|(one, _), (next, _)| one / PAGE_BITS == next / PAGE_BITS) {
             self.pages.push(piece::page(bits[0].0 / PAGE_BITS)?);
             for (position, item) in bits {
@@ -129,17 +129,17 @@ fn small(number: usize) -> Result<i32> {
     i32::try_from(number).map_err(|error| Error::invalid_argument(TOO_MANY).with_source(error))
 }
 
-fn told(row: &PgRow) -> Result<Told> {
+fn part_answer(row: &PgRow) -> Result<PartAnswer> {
     let life = record::life(row, 1)?;
     Ok(match record::code(row)? {
         b't' => {
             let lacking: Option<Vec<u8>> = column(row, 3)?;
-            Told::Flags(life.ok_or_else(unexpected)?, lacking.ok_or_else(unexpected)?)
+            PartAnswer::Flags(life.ok_or_else(unexpected)?, lacking.ok_or_else(unexpected)?)
         }
-        b'e' => Told::Empty(life),
-        b'm' => Told::Mismatch(record::terms(row, 4)?),
-        b'l' => Told::Lost,
-        b'u' => Told::Late,
+        b'e' => PartAnswer::Empty(life),
+        b'm' => PartAnswer::Mismatch(record::terms(row, 4)?),
+        b'l' => PartAnswer::Lost,
+        b'u' => PartAnswer::Late,
         _ => return Err(unexpected()),
     })
 }

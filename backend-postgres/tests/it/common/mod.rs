@@ -1,31 +1,57 @@
-//! Servers and builders of the tests.
+//! Fixtures of all tests: servers, deployments, and stores of both mutex modes.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
+
+pub(crate) mod deployment;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
-use stanchion_core::{Error, MutexMode};
+use sqlx::postgres::PgRow;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use stanchion_core::{Error, MutexMode, Store};
 use stanchion_postgres::{PostgresBuilder, PostgresStore};
 use stanchion_testbed::servers::{PgBouncer, PostgresOptions, PostgresServer};
 
+pub(crate) const MODES: [MutexMode; 2] = [MutexMode::Lease, MutexMode::Session];
+
+/// Starts a server.
 pub(crate) fn server() -> PostgresServer {
-    PostgresServer::start(PostgresOptions::default()).expect("a Postgres")
+    PostgresServer::start(PostgresOptions::default()).expect("a postgres")
 }
 
-/// A builder whose mutexes are leases.
+/// Makes a builder in lease mode.
 pub(crate) fn lease(url: &str) -> PostgresBuilder {
     PostgresStore::builder(url).expect("a URL").mutex(MutexMode::Lease)
 }
 
-/// The error of a builder that must not connect.
+/// Makes a builder for the namespace of a mutex mode.
+pub(crate) fn builder(url: &str, mode: MutexMode) -> PostgresBuilder {
+    let namespace = if mode == MutexMode::Session { "by-session" } else { "by-lease" };
+    PostgresStore::builder(url).expect("a URL").namespace(namespace).mutex(mode)
+}
+
+/// Connects a store in the namespace of a mutex mode.
+pub(crate) async fn store(url: &str, mode: MutexMode, ttl: Duration) -> Arc<dyn Store> {
+    Arc::new(builder(url, mode).session_ttl(ttl).connect().await.expect("a store"))
+}
+
+/// Runs a statement on a connection of its own, and returns its first row.
+pub(crate) async fn row(url: &str, sql: &str) -> PgRow {
+    let mut raw = PgConnection::connect(url).await.expect("a connection");
+    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).fetch_one(&mut raw).await.expect("a row")
+}
+
+/// Returns the error of a builder that must not connect.
 pub(crate) async fn refused(builder: PostgresBuilder) -> Error {
     builder.connect().await.expect_err("it is refused")
 }
 
-/// A server that runs on another's data as a standby, until it is dropped.
+/// A standby that runs on the data of another server. It ends when it is dropped.
 pub(crate) struct Standby(Child);
 
 impl Drop for Standby {
@@ -35,7 +61,7 @@ impl Drop for Standby {
     }
 }
 
-/// Starts a killed server's data, on its port, as a standby.
+/// Starts a standby on the data and on the port of a killed server.
 pub(crate) fn standby(server: &PostgresServer) -> Standby {
     let data = server.dir().join("data");
     fs::write(data.join("standby.signal"), "").expect("a signal file");
@@ -52,7 +78,7 @@ pub(crate) fn standby(server: &PostgresServer) -> Standby {
     Standby(command.spawn().expect("a postgres"))
 }
 
-/// Lets a pooler refuse settings of the start-up, as it does unless it is told to ignore them.
+/// Makes a pooler refuse start-up settings, as poolers do by default.
 pub(crate) fn forbid_settings(pooler: &PgBouncer) {
     let file = pooler.dir().join("pgbouncer.ini");
     let text = fs::read_to_string(&file).expect("its settings");
