@@ -26,8 +26,8 @@ use side_by_side::Job;
 /// The programs that take longest, which begin first, and how many of their tests run at the same time. The others have
 /// one each.
 const THREADS: [(&str, usize); 6] = [
-    ("backend-postgres/it", 6),
-    ("backend-redis/it", 4),
+    ("backend-postgres/it", 8),
+    ("backend-redis/it", 5),
     ("backend-postgres/stanchion_postgres", 2),
     ("backend-memory/it", 2),
     ("core/it", 2),
