@@ -142,7 +142,8 @@ impl Deployed {
         let separator = if self.deployment.url.contains('?') { '&' } else { '?' };
         let url = format!("{}{separator}application_name={}", self.deployment.url, self.namespace);
         let builder = PostgresStore::builder(&url).expect("a URL").namespace(&self.namespace);
-        builder.mutex(self.mode).session_ttl(self.ttl()).migrate(self.deployment.migrate)
+        let builder = builder.request_timeout(REQUEST).migrate(self.deployment.migrate);
+        builder.mutex(self.mode).session_ttl(self.ttl())
     }
 
     async fn admin(&self) -> PgConnection {
@@ -186,6 +187,9 @@ const LOSE: &str = "
 /// What a restart of the server does to mutexes that sessions keep.
 const END_SESSIONS: &str = "
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE left($1, 24) || ' lock %'";
+
+/// Longer than a busy machine keeps a request, or a login: what a request's limit does has cases of its own.
+const REQUEST: Duration = Duration::from_secs(10);
 
 #[async_trait]
 impl Harness for Deployed {
