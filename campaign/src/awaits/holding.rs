@@ -56,9 +56,11 @@ impl Holding {
 
     async fn check_grant(&self, got: Got) -> Checked {
         // C2: one hold, or as many as were asked for.
-        self.holds_only(&got.tickets()).await?;
-        if !got.is_held() {
-            return Err("the granted hold is not believed".to_owned());
+        let held = self.holds_only(&got.tickets()).await;
+        let believed =
+            if got.is_held() { Ok(()) } else { Err("the granted hold is not believed".to_owned()) };
+        if let Err(text) = held.and(believed) {
+            return self.check_ended_session(got, text).await;
         }
         if got.token() <= self.before {
             return Err(format!("the token {:?} came after {:?}", got.token(), self.before));
@@ -66,6 +68,24 @@ impl Holding {
         got.give_back().await.map_err(|error| format!("it could not be given back: {error:?}"))?;
         self.holds_only(&[]).await?;
         if self.is_kept_by_session() { Ok(()) } else { self.takes_all().await }
+    }
+
+    /// A command that was lost after the grant ends its session, and the hold with it: then its holder is told (C9).
+    async fn check_ended_session(&self, got: Got, text: String) -> Checked {
+        if !self.is_kept_by_session() {
+            return Err(text);
+        }
+        let told = || async { if got.is_held() { Err(text.clone()) } else { Ok(()) } };
+        soon(self.settling(), told).await?;
+        drop(got);
+        self.check_nothing().await
+    }
+
+    async fn check_nothing(&self) -> Checked {
+        soon(self.settling(), || self.holds_only(&[])).await?;
+        soon(self.setting.bound(), || self.takes_all()).await?;
+        self.works_again().await?;
+        self.holds_only(&[]).await
     }
 
     /// C18: the same client gets what it asks for.
@@ -128,9 +148,6 @@ impl Trial for Holding {
         if let Ended::Granted(got) = ended {
             return self.check_grant(got).await;
         }
-        soon(self.settling(), || self.holds_only(&[])).await?;
-        soon(self.setting.bound(), || self.takes_all()).await?;
-        self.works_again().await?;
-        self.holds_only(&[]).await
+        self.check_nothing().await
     }
 }

@@ -5,6 +5,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -108,7 +109,7 @@ pub(crate) fn free_port() -> io::Result<u16> {
             Some(range) => rand::random_range(range),
             None => 0,
         };
-        if port != 0 && !reserve(port) {
+        if port != 0 && !reserve(&env::temp_dir().join("stanchion-testbed-ports"), port) {
             continue;
         }
         match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
@@ -122,10 +123,10 @@ pub(crate) fn free_port() -> io::Result<u16> {
 /// The locks of ports that this process has taken.
 static RESERVED: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// Takes a port for this process; `false` if another has it. Where files cannot be locked, nobody has any.
-fn reserve(port: u16) -> bool {
-    let folder = env::temp_dir().join("stanchion-testbed-ports");
-    let file = fs::create_dir_all(&folder).and_then(|()| File::create(folder.join(port.to_string())));
+/// Takes a port for this process, by a file in a folder that all share; `false` if it is taken. Where files cannot be
+/// locked, none is.
+fn reserve(folder: &Path, port: u16) -> bool {
+    let file = fs::create_dir_all(folder).and_then(|()| File::create(folder.join(port.to_string())));
     let Ok(file) = file else { return true };
     match file.try_lock() {
         Ok(()) => RESERVED.lock().unwrap_or_else(PoisonError::into_inner).push(file),
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_port_is_given_once() {
-        // No server has it: it is below all of theirs.
-        assert!(reserve(1) && !reserve(1));
+        let folder = tempfile::tempdir().unwrap();
+        assert!(reserve(folder.path(), 1) && !reserve(folder.path(), 1) && reserve(folder.path(), 2));
     }
 }
