@@ -7,7 +7,7 @@ use stanchion_core::{FencingToken, Kind, MutexMode, Result, Ticket};
 use tokio::sync::Mutex;
 
 use super::object::{Got, Object};
-use super::trial::{Checked, Ended, KEEP, Setting, Trial, plain, soon};
+use super::trial::{Checked, Ended, KEEP, LONG, Setting, Trial, plain, soon};
 use super::{Call, LEASE, Scene};
 use stanchion_conformance::support::pause;
 
@@ -88,9 +88,9 @@ impl Holding {
         self.holds_only(&[]).await
     }
 
-    /// C18: the same client gets what it asks for.
+    /// C18: the same client gets what it asks for; how soon is what the recovery measures.
     async fn works_again(&self) -> Checked {
-        let limit = self.setting.bound();
+        let limit = LONG;
         let call = match self.setting.call.kind() {
             Kind::Mutex => Call::TryLockFor,
             Kind::Semaphore => Call::TryAcquireFor,

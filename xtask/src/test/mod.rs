@@ -26,8 +26,8 @@ use side_by_side::Job;
 /// The programs that take longest, which begin first, and how many of their tests run at the same time. The others have
 /// one each.
 const THREADS: [(&str, usize); 6] = [
-    ("backend-postgres/it", 8),
-    ("backend-redis/it", 5),
+    ("backend-postgres/it", 6),
+    ("backend-redis/it", 4),
     ("backend-postgres/stanchion_postgres", 2),
     ("backend-memory/it", 2),
     ("core/it", 2),
@@ -39,7 +39,7 @@ const USUAL_THREADS: usize = 1;
 /// their own: at the end of a program the processor would idle.
 const LONG: [&str; 4] = ["awaits::", "crashes::", "c25_idle_names_leave_nothing", "rights::c21_every"];
 /// How many of them run at the same time in a process.
-const LONG_THREADS: usize = 7;
+const LONG_THREADS: usize = 4;
 
 /// Provides the servers, builds, tests and reports. The last line counts what passed, failed and was skipped.
 pub(crate) fn run(options: &Test) -> Outcome {

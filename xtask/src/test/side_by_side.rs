@@ -14,7 +14,7 @@ use super::programs::Program;
 const STUCK: Duration = Duration::from_secs(300);
 /// How many tests run at the same time, over all programs. Most of them wait most of the time; with more, two cores are
 /// oversubscribed, and the tests wait for each other.
-const ROOM: usize = 18;
+const ROOM: usize = 14;
 /// How many lines are kept of what a program prints for nobody.
 const KEPT: usize = 200;
 
