@@ -10,6 +10,7 @@
 use std::env;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use stanchion_core::{BloomOptions, Store};
 use stanchion_redis::RedisStore;
@@ -17,6 +18,8 @@ use stanchion_testbed::servers::{RedisOptions, RedisServer};
 
 const PROCESSES: usize = 8;
 const BATCH: usize = 500;
+/// Time limit of a request.
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The environment variable of a child: its number, and the URL.
 const CHILD: &str = "STANCHION_BLOOM_CHILD";
 
@@ -29,7 +32,10 @@ fn count() -> usize {
 /// Half of the processes begin at the first item, and each of the others elsewhere.
 #[tokio::main(flavor = "current_thread")]
 async fn insert(number: usize, url: &str) {
-    let store = RedisStore::connect(url).await.unwrap();
+    // An insert with an unknown outcome may be reported as new to no process: no request may time out, however busy the
+    // machine is.
+    let builder = RedisStore::builder(url).unwrap().request_timeout(TIMEOUT);
+    let store = builder.connect().await.unwrap();
     let options = BloomOptions::new(count() as u64, 1e-6);
     let filter = store.bloom_filter("items", options).unwrap();
     println!("\nready");

@@ -89,6 +89,8 @@ const PROBES: [(&str, Needs); 34] = [
     ("rpush", Needs::Released),
 ];
 
+const TOKEN: Duration = Duration::from_secs(2);
+
 /// A user with the rights of the manual, and a process that works by them.
 struct Rig<'a> {
     server: &'a RedisServer,
@@ -128,10 +130,11 @@ impl<'a> Rig<'a> {
         self.process.own.release(&[freeing(request, None)]).await.remove(0).map(drop)
     }
 
-    /// Decides a call in a lane of its own, with a quota of one token in 20 ms.
+    /// Decides a call in a lane of its own, with a quota of one token in 2 s, so that a reservation is
+    /// ahead, however busy the machine is.
     async fn decide(&self, ask: LimitAsk) -> Result<Limited> {
         let object = Object { kind: Kind::Limiter, name: Name::new("l").unwrap() };
-        let quota = Quota::per(1, Duration::from_millis(20)).burst(1).validate().unwrap();
+        let quota = Quota::per(1, TOKEN).burst(1).validate().unwrap();
         let id = RequestId { lane: Ticket::random(), number: 1 };
         let call = LimitCall { object, quota, check: QuotaCheck::Follow, ask };
         self.process.callers.decide(id, &[call]).await.remove(0)
@@ -139,7 +142,7 @@ impl<'a> Rig<'a> {
 
     async fn reserve(&self) -> Result<Limited> {
         self.decide(LimitAsk::Take { cost: 1 }).await?;
-        self.decide(LimitAsk::Reserve { ticket: Ticket::random(), cost: 1, max_wait: 1_000_000 }).await
+        self.decide(LimitAsk::Reserve { ticket: Ticket::random(), cost: 1, max_wait: 10_000_000 }).await
     }
 
     /// Prepares the operation, takes the right away, and runs the operation.
@@ -249,7 +252,7 @@ impl<'a> Rig<'a> {
             }
             Needs::DecideWhenDue => {
                 self.reserve().await?;
-                sleep(Duration::from_millis(50)).await;
+                sleep(TOKEN + Duration::from_millis(50)).await;
                 self.lose();
                 self.decide(LimitAsk::Take { cost: 0 }).await.map(drop)
             }

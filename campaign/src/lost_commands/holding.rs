@@ -7,7 +7,7 @@ use stanchion_core::{FencingToken, Kind, MutexMode, Result, Ticket};
 use tokio::sync::Mutex;
 
 use super::acquirable::{Acquirable, Acquired};
-use super::trial::{Checked, Ended, KEEP, Setting, Trial, after_fault, soon};
+use super::trial::{Checked, Ended, KEEP, LONG, Setting, Trial, after_fault, soon};
 use super::{Call, Contention, LEASE};
 use stanchion_conformance::support::pause;
 
@@ -56,9 +56,11 @@ impl Holding {
 
     async fn check_grant(&self, got: Acquired) -> Checked {
         // C2: one hold, or one for each requested member.
-        self.holds_only(&got.tickets()).await?;
-        if !got.is_held() {
-            return Err("the granted hold is not believed".to_owned());
+        let held = self.holds_only(&got.tickets()).await;
+        let believed =
+            if got.is_held() { Ok(()) } else { Err("the granted hold is not believed".to_owned()) };
+        if let Err(text) = held.and(believed) {
+            return self.check_ended_session(got, text).await;
         }
         if got.token() <= self.before {
             return Err(format!("the token {:?} came after {:?}", got.token(), self.before));
@@ -68,9 +70,27 @@ impl Holding {
         if self.is_kept_by_session() { Ok(()) } else { self.takes_all().await }
     }
 
-    /// C18: checks that the same client can acquire again.
+    /// Accepts a hold that is gone because a command lost after the grant ended its session, if the holder is told (C9).
+    async fn check_ended_session(&self, got: Acquired, text: String) -> Checked {
+        if !self.is_kept_by_session() {
+            return Err(text);
+        }
+        let told = || async { if got.is_held() { Err(text.clone()) } else { Ok(()) } };
+        soon(self.settling(), told).await?;
+        drop(got);
+        self.check_nothing().await
+    }
+
+    async fn check_nothing(&self) -> Checked {
+        soon(self.settling(), || self.holds_only(&[])).await?;
+        soon(self.setting.bound(), || self.takes_all()).await?;
+        self.works_again().await?;
+        self.holds_only(&[]).await
+    }
+
+    /// C18: checks that the same client can acquire again. The recovery trials measure how soon.
     async fn works_again(&self) -> Checked {
-        let limit = self.setting.bound();
+        let limit = LONG;
         let call = match self.setting.call.kind() {
             Kind::Mutex => Call::TryLockFor,
             Kind::Semaphore => Call::TryAcquireFor,
@@ -128,9 +148,6 @@ impl Trial for Holding {
         if let Ended::Granted(got) = ended {
             return self.check_grant(got).await;
         }
-        soon(self.settling(), || self.holds_only(&[])).await?;
-        soon(self.setting.bound(), || self.takes_all()).await?;
-        self.works_again().await?;
-        self.holds_only(&[]).await
+        self.check_nothing().await
     }
 }

@@ -97,12 +97,12 @@ async fn l5_callers_that_gave_up_are_not_charged() {
     let (model, engine) = model_within(SHORT);
     model.faults.delay_ms.store(20, SeqCst);
     let limiter = limiter(&engine, tens());
+    model.faults.lose_from.store(model.faults.calls.load(SeqCst) + 2, SeqCst);
     let first = tokio::spawn({
         let limiter = Arc::clone(&limiter);
         async move { limiter.allow().await.unwrap() }
     });
-    until("a flight", EPSILON, || decides(&model) == 1).await;
-    // Both gather behind the first and leave together; neither arrives for a while.
+    // Both are polled next, gather behind the first and leave together; what carries them is lost for a while.
     let [waiting, asking] = [true, false].map(|wait| {
         let limiter = Arc::clone(&limiter);
         tokio::spawn(async move {
@@ -110,10 +110,9 @@ async fn l5_callers_that_gave_up_are_not_charged() {
         })
     });
     assert!(first.await.unwrap().allowed);
-    model.faults.lose_requests.store(true, SeqCst);
     assert_eq!(asking.await.unwrap().unwrap_err().kind(), ErrorKind::Unknown);
     sleep(SHORT * 2).await;
-    model.faults.lose_requests.store(false, SeqCst);
+    model.faults.lose_from.store(0, SeqCst);
     timeout(Duration::from_secs(1) + EPSILON, waiting).await.expect("it goes on").unwrap().unwrap();
     assert_eq!(missing(&model), 3, "one and two; nobody waited for the five");
     let flights = model.limits.flights.lock().unwrap();

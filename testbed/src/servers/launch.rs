@@ -1,10 +1,12 @@
 //! Common parts of starting any server: the port, the folder, and the wait for an answer.
 
 use std::env;
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::statvfs;
@@ -97,6 +99,8 @@ fn is_alive(pid: u32) -> bool {
 ///
 /// A port in that range could be lost while its server is down: to any client's connection, or to a client that
 /// connects to the dead server's port from the same port, and so to itself.
+///
+/// The port is reserved until this process ends: no other test takes it while its server is down.
 pub(crate) fn free_port() -> io::Result<u16> {
     let setting = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
@@ -105,12 +109,31 @@ pub(crate) fn free_port() -> io::Result<u16> {
             Some(range) => rand::random_range(range),
             None => 0,
         };
+        if port != 0 && !reserve(&env::temp_dir().join("stanchion-testbed-ports"), port) {
+            continue;
+        }
         match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
             Ok(listener) => return Ok(listener.local_addr()?.port()),
             Err(error) => last = error,
         }
     }
     Err(last)
+}
+
+/// The locks of ports that this process has taken.
+static RESERVED: Mutex<Vec<File>> = Mutex::new(Vec::new());
+
+/// Takes a port for this process, by a file in a folder that all share; `false` if it is taken. Where files cannot be
+/// locked, none is.
+fn reserve(folder: &Path, port: u16) -> bool {
+    let file = fs::create_dir_all(folder).and_then(|()| File::create(folder.join(port.to_string())));
+    let Ok(file) = file else { return true };
+    match file.try_lock() {
+        Ok(()) => RESERVED.lock().unwrap_or_else(PoisonError::into_inner).push(file),
+        Err(TryLockError::WouldBlock) => return false,
+        Err(TryLockError::Error(_)) => {}
+    }
+    true
 }
 
 /// Returns the ports below the range of outgoing connections, if there are enough.
@@ -121,12 +144,18 @@ fn server_ports(outgoing: &str) -> Option<Range<u16>> {
 
 #[cfg(test)]
 mod tests {
-    use super::server_ports;
+    use super::{reserve, server_ports};
 
     #[test]
     fn server_ports_end_below_the_outgoing_ones() {
         assert_eq!(server_ports("32768\t60999\n"), Some(15_000..32_768));
         assert_eq!(server_ports("1024 65535"), None);
         assert_eq!(server_ports(""), None);
+    }
+
+    #[test]
+    fn a_port_is_given_once() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(reserve(folder.path(), 1) && !reserve(folder.path(), 1) && reserve(folder.path(), 2));
     }
 }

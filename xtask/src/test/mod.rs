@@ -39,7 +39,7 @@ const USUAL_THREADS: usize = 1;
 /// process: at the end of a program the processor would idle.
 const LONG: [&str; 4] = ["awaits::", "crashes::", "c25_idle_names_leave_nothing", "rights::c21_every"];
 /// Number of concurrent tests in such a process.
-const LONG_THREADS: usize = 7;
+const LONG_THREADS: usize = 4;
 
 /// Provides the servers, builds, tests and reports. The last line has the numbers of passed, failed and skipped tests.
 pub(crate) fn run(options: &Test) -> Outcome {

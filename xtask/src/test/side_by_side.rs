@@ -14,7 +14,7 @@ use super::programs::Program;
 const STUCK: Duration = Duration::from_secs(300);
 /// Maximum number of concurrent tests, over all programs. Most of them mostly wait; with more, two cores would be
 /// oversubscribed, and the tests would wait for each other.
-const MAXIMUM_THREADS: usize = 18;
+const MAXIMUM_THREADS: usize = 14;
 /// Maximum number of lines that are kept of a program's standard error.
 const KEPT_LINES: usize = 200;
 

@@ -143,7 +143,8 @@ impl DeploymentFixture {
         let separator = if self.deployment.url.contains('?') { '&' } else { '?' };
         let url = format!("{}{separator}application_name={}", self.deployment.url, self.namespace);
         let builder = PostgresStore::builder(&url).expect("a URL").namespace(&self.namespace);
-        builder.mutex(self.mode).session_ttl(self.ttl()).migrate(self.deployment.migrate)
+        let builder = builder.request_timeout(REQUEST).migrate(self.deployment.migrate);
+        builder.mutex(self.mode).session_ttl(self.ttl())
     }
 
     async fn admin(&self) -> PgConnection {
@@ -187,6 +188,9 @@ const LOSE: &str = "
 /// Ends the sessions that keep mutexes, as a restart of the server does.
 const END_SESSIONS: &str = "
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE left($1, 24) || ' lock %'";
+
+/// Longer than a busy machine keeps a request, or a login: what a request's limit does has cases of its own.
+const REQUEST: Duration = Duration::from_secs(10);
 
 #[async_trait]
 impl Harness for DeploymentFixture {

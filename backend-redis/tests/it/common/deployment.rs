@@ -120,7 +120,8 @@ impl DeploymentFixture {
     }
 
     fn builder(&self) -> RedisBuilder {
-        RedisStore::builder(&self.deployment.url).expect("a URL").namespace(&self.namespace)
+        let builder = RedisStore::builder(&self.deployment.url).expect("a URL");
+        builder.namespace(&self.namespace).request_timeout(REQUEST)
     }
 
     async fn primaries(&self) -> Vec<MultiplexedConnection> {
@@ -147,6 +148,9 @@ impl DeploymentFixture {
         }
     }
 }
+
+/// Longer than a busy machine keeps a request, or a login: what a request's limit does has cases of its own.
+const REQUEST: Duration = Duration::from_secs(10);
 
 #[async_trait]
 impl Harness for DeploymentFixture {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use stanchion_core::BloomOptions;
+use tokio::sync::Barrier;
 
 use super::{client, contains, insert, items, precise, yes};
 use crate::harness::Harness;
@@ -103,13 +104,20 @@ pub(crate) async fn b3_an_item_is_new_once(h: &dyn Harness) {
 /// B3: many clients insert the same items at once; each item is new to exactly one of them.
 pub(crate) async fn b3_one_of_many_is_told(h: &dyn Harness) {
     const COUNT: usize = 500;
+    const CLIENTS: usize = 6;
     let name = unique("filter");
-    let mut tasks = Vec::new();
-    for _ in 0..6 {
-        let filter = client(h, &name, precise()).await;
+    let (mut filters, mut tasks) = (Vec::new(), Vec::new());
+    for _ in 0..CLIENTS {
+        filters.push(client(h, &name, precise()).await);
+    }
+    let together = Arc::new(Barrier::new(CLIENTS));
+    for filter in filters {
+        let together = Arc::clone(&together);
         tasks.push(spawn(async move {
             let mut told = Vec::new();
-            for piece in items("same", COUNT).chunks(50) {
+            for piece in items("same", COUNT).chunks(10) {
+                // However busy the machine is, none of them is done before the others begin.
+                together.wait().await;
                 told.append(&mut insert(filter.as_ref(), piece).await);
             }
             told

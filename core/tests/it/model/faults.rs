@@ -27,6 +27,8 @@ pub struct Faults {
     pub lose_replies: AtomicBool,
     /// All calls are lost on their way.
     pub lose_requests: AtomicBool,
+    /// This call and all later ones are lost on their way; none at 0.
+    pub lose_from: AtomicU64,
     /// All calls fail before they are executed.
     pub away: AtomicBool,
     /// All calls are refused for want of a right.

@@ -144,7 +144,8 @@ impl Model {
         if !half.is_zero() {
             sleep(half).await;
         }
-        if self.faults.lose_requests.load(SeqCst) {
+        let lost_from = self.faults.lose_from.load(SeqCst);
+        if self.faults.lose_requests.load(SeqCst) || (lost_from > 0 && call >= lost_from) {
             return Err(Error::new(ErrorKind::Unknown, "the request is lost"));
         }
         let answer = {
