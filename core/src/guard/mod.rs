@@ -176,3 +176,5 @@ macro_rules! hold_methods {
         }
     };
 }
+
+use hold_methods;

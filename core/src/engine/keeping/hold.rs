@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::clock::now;
 use crate::steps::Object;

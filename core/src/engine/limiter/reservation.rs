@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use super::handle::LimiterState;
 use super::local::Local;
 use crate::clock::{now, sleep};
 use crate::engine::limiter::limiting::Limiting;

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::handle::{LimiterState, micros};
 use super::policy::is_outage;
 use super::reservation::Claim;
 use crate::clock::{now, sleep};
 use crate::engine::taking::wait_limit::WaitLimit;
-use crate::engine::timing::{FIRST_PAUSE, MAXIMUM_PAUSE, ANSWER_GRACE};
+use crate::engine::timing::{ANSWER_GRACE, FIRST_PAUSE, MAXIMUM_PAUSE};
 use crate::limiter::MAX;
 use crate::steps::{LimitAsk, Limited};
 use crate::{Error, ErrorKind, Reservation, Result, Ticket};

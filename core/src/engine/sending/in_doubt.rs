@@ -86,7 +86,8 @@ impl Drop for InDoubt {
             let object = self.object.clone();
             let tombstone = self.lease.tombstone();
             let (ending, give_up) = (Ending::Abandoned, now().checked_add(tombstone.get()));
-            let release = Release { object, ticket: self.ticket, ending, tombstone: Some(tombstone), call: None };
+            let release =
+                Release { object, ticket: self.ticket, ending, tombstone: Some(tombstone), call: None };
             shared.outbox.push(Message::Release(release), give_up);
         } else if self.open {
             shared.send_cancel(&self.object, self.ticket, self.lease);

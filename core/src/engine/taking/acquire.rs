@@ -1,11 +1,10 @@
 //! Acquisition: request the hold; while the store answers "waiting", wait for a wake-up and request it again.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::clock::{now, sleep};
+use crate::clock::now;
 use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::keeping::lease_backend::LeaseBackend;
 use crate::engine::sending::in_doubt::InDoubt;
@@ -13,8 +12,8 @@ use crate::engine::shared::EngineHandle;
 use crate::engine::taking::wait_limit::WaitLimit;
 use crate::engine::timing::{FIRST_PAUSE, sleep_until_some};
 use crate::engine::waiting::waiters::{Queued, WakeUp};
-use crate::steps::{Acquire, Acquired, Ending, LimitCheck, NO_LIMIT, Object, Release};
-use crate::{Error, ErrorKind, FencingToken, Hold, HoldOptions, Result, Ticket, Ttl};
+use crate::steps::{Acquire, Acquired, LimitCheck, NO_LIMIT};
+use crate::{Error, ErrorKind, FencingToken, Hold, HoldOptions, Result};
 
 /// A grant that no [`Hold`] owns yet.
 pub(crate) struct Grant {
@@ -122,7 +121,11 @@ impl Acquisition<'_> {
             Acquired::Cancelled => Err(self.engine.shared.check_open().err().unwrap_or_else(Error::lost)),
             Acquired::Mismatch { stored } => Err(Error::new(
                 ErrorKind::ConfigMismatch,
-                format!("the store has {}, this handle {}", limit_text(stored), limit_text(self.request.limit)),
+                format!(
+                    "the store has {}, this handle {}",
+                    limit_text(stored),
+                    limit_text(self.request.limit)
+                ),
             )),
             Acquired::TooLarge { limit } => {
                 (self.learn)(limit);

@@ -11,15 +11,14 @@ use crate::engine::keeping::lease_backend::release_with_retry;
 use crate::engine::sending::batching::Batcher;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::sending::step_batches::Looking;
-use crate::engine::taking::acquire::Grant;
+use crate::engine::taking::acquire::{Grant, granted};
 use crate::engine::taking::handle::ObjectHandle;
-use crate::engine::taking::permits::granted;
 use crate::engine::taking::wait_limit::WaitLimit;
 use crate::engine::timing::{FIRST_PAUSE, sleep_until_some};
 use crate::engine::waiting::generation_end::End;
 use crate::engine::waiting::group_waiters::Interest;
 use crate::engine::waiting::record_seen::{RecordSeen, state_lost};
-use crate::steps::{Answers, Ending, GroupSteps, Kept, Look, Looked, Release, Split};
+use crate::steps::{Ending, GroupSteps, Kept, Look, Looked, Release, Split};
 use crate::{Error, ErrorKind, Inspection, Member, Outcome, Result, Ticket, Ttl, WaitGroup};
 
 /// A wait group as one caller uses it.
@@ -127,7 +126,9 @@ impl WaitGroupHandle {
             match self.look(&look, wait_limit).await {
                 Ok((Looked { ended: Some(outcome), .. }, _)) => return Ok(Some(outcome)),
                 Ok(_) if matches!(wait_limit, WaitLimit::None) => return Ok(None),
-                Ok((looked, sent)) => return self.wait_for_end(&mut interest, &looked, sent, wait_limit).await,
+                Ok((looked, sent)) => {
+                    return self.wait_for_end(&mut interest, &looked, sent, wait_limit).await;
+                }
                 Err(error) => wait_limit.ride_out(error, &mut pause).await?,
             }
         }

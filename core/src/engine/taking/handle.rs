@@ -8,8 +8,7 @@ use crate::clock::now;
 use crate::engine::keeping::lease_backend::move_hold;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::EngineHandle;
-use crate::engine::taking::acquire::{Acquisition, Grant, over_limit};
-use crate::engine::taking::permits::granted;
+use crate::engine::taking::acquire::{Acquisition, Grant, into_hold, over_limit};
 use crate::engine::taking::wait_limit::WaitLimit;
 use crate::options::check_count;
 use crate::steps::{Acquire, Attach, Attached, Force, LimitCheck, NO_LIMIT, Object};
@@ -152,7 +151,7 @@ impl ObjectHandle {
             let (moved, in_doubt) = move_hold(&self.engine, &attach).await?.ok_or_else(Error::lost)?;
             let Attached { token, weight, born } = moved.attached;
             let grant = Grant { token, sent: moved.sent, ambiguous: true, born };
-            Ok((own(&grant, in_doubt, &self.options, weight)?, born))
+            Ok((into_hold(&grant, in_doubt, &self.options, weight)?, born))
         };
         taken.await.map_err(|error| self.context("attach", error))
     }

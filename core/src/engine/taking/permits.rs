@@ -1,15 +1,15 @@
 //! Mutexes and semaphores of lease stores: one type, since a mutex is a semaphore with one permit.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::engine::taking::acquire::granted;
 use crate::engine::taking::handle::ObjectHandle;
 use crate::engine::taking::wait_limit::WaitLimit;
 use crate::options::check_count;
-use crate::steps::{Acquire, Acquired, Answers, Force, Kept, PermitSteps, Release};
-use crate::{Error, Inspection, Mutex, MutexGuard, Permit, Result, Semaphore, Ticket};
+use crate::steps::Force;
+use crate::{Inspection, Mutex, MutexGuard, Permit, Result, Semaphore, Ticket};
 
 /// A mutex or a semaphore as one caller uses it.
 #[derive(Debug)]

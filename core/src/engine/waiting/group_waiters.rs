@@ -122,7 +122,7 @@ impl GroupWaiters {
         group.callers += 1;
         let hints = group.hints;
         inner.hints.insert(hint, object.clone());
-        Interest { watches: self, object, hint, hints, generation_end: None }
+        Interest { group_waiters: self, object, hint, hints, generation_end: None }
     }
 
     /// Delivers a hint; `false` if it is not that of a wait group.
@@ -211,7 +211,7 @@ impl GroupWaiters {
 /// One caller of one group. Dropping it ends its waiting.
 #[derive(Debug)]
 pub(crate) struct Interest<'a> {
-    watches: &'a GroupWaiters,
+    group_waiters: &'a GroupWaiters,
     object: &'a Object,
     hint: Ticket,
     /// Number of hints that had arrived when it looked.

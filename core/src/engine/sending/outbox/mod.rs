@@ -17,7 +17,7 @@ pub(crate) use self::message::Message;
 use self::queue::{Entry, Queue};
 use crate::ErrorKind;
 use crate::clock::{now, sleep};
-use crate::steps::{Answers, Cancel, Refund, Release, Steps};
+use crate::steps::{Answers, Steps};
 use crate::sync::{JoinSet, Mutex, MutexGuard, Notify};
 
 /// The queue. It has no bound, but each entry was a hold, a waiter or a reservation of this process before.

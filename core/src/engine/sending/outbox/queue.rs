@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use super::message::{Channel, Message};
 use crate::Ticket;
-use crate::engine::sending::outbox::Message;
 
 /// Maximum number of messages in one step call.
 const BATCH: usize = 256;
