@@ -22,10 +22,10 @@ pub mod guide;
 
 pub use connect::connect;
 pub use stanchion_core::{
-    Capabilities, DecidedBy, Decision, Error, ErrorKind, Fenced, FencingToken, HoldOptions, Holder, Inspection,
-    Kind, Limiter, LimiterOptions, Member, Mutex, MutexGuard, MutexMode, MutexOptions, OnMismatch,
-    OutagePolicy, Outcome, Permit, Quota, Reservation, Result, Semaphore, SemaphoreOptions, Store, Ticket,
-    WaitGroup, WaitGroupOptions,
+    Capabilities, DecidedBy, Decision, Error, ErrorKind, Fenced, FencingToken, HoldOptions, Holder,
+    Inspection, Kind, Limiter, LimiterOptions, Member, Mutex, MutexGuard, MutexMode, MutexOptions,
+    OnMismatch, OutagePolicy, Outcome, Permit, Quota, Reservation, Result, Semaphore, SemaphoreOptions,
+    Store, Ticket, WaitGroup, WaitGroupOptions,
 };
 
 /// The interface for authors of stores: the steps, the engine that drives them, and what guards are made of.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Instant};
 use stanchion_core::{
-    Error, ErrorKind, FencingToken, Hold, HoldOptions, Inspection, HoldBackend, Kind, Name, OnMismatch, Result,
-    Ticket, Ttl,
+    Error, ErrorKind, FencingToken, Hold, HoldBackend, HoldOptions, Inspection, Kind, Name, OnMismatch,
+    Result, Ticket, Ttl,
 };
 
 use crate::acquire::Acquire;

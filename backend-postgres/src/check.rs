@@ -174,7 +174,7 @@ mod tests {
 
     fn judged(change: impl Fn(&mut Facts)) -> std::result::Result<(), ErrorKind> {
         let mut facts = Facts {
-            version: OLDEST,
+            version: MIN_VERSION,
             standby: false,
             read_only: "off".to_owned(),
             encoding: "UTF8".to_owned(),

@@ -17,8 +17,8 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::support::{eventually, within};
+use stanchion_core::engine::{Background, Engine};
 use stanchion_core::steps::Steps;
-use stanchion_core::engine::{Engine, Background};
 use stanchion_core::{Capabilities, Mutex, MutexMode, MutexOptions, Ticket, Ttl};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 

@@ -8,7 +8,8 @@ use super::store::{Heard, Store, object};
 use crate::clock::now;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::{EngineHandle, Shared};
-use crate::engine::taking::acquire::Grant;
+use crate::engine::taking::acquire::{Grant, into_hold};
+use crate::engine::{Engine, thread};
 use crate::sync::model::{Time, beside, draw, explore, pause};
 use crate::{Capabilities, ErrorKind, FencingToken, HoldOptions, MutexGuard, MutexMode, Ticket, Ttl};
 
@@ -41,7 +42,7 @@ impl Rig {
     /// A hold that the store has just granted.
     fn grant(&self, number: usize, ttl: Duration) -> MutexGuard {
         let (grant, in_doubt) = self.answer(number, ttl);
-        MutexGuard::new(own(&grant, in_doubt, &HoldOptions::default(), 1).unwrap())
+        MutexGuard::new(into_hold(&grant, in_doubt, &HoldOptions::default(), 1).unwrap())
     }
 }
 
@@ -60,7 +61,7 @@ fn c12_every_hold_is_released_whatever_ends_first_and_none_twice() {
             let closes = draw(2) == 0;
             let flow = time.flow(10);
             let owning = beside(async move {
-                match own(&grant, in_doubt, &HoldOptions::default(), 1) {
+                match into_hold(&grant, in_doubt, &HoldOptions::default(), 1) {
                     Ok(hold) => drop(hold),
                     Err(error) => assert!(closes && error.kind() == ErrorKind::Closed, "{error}"),
                 }

@@ -8,7 +8,6 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use crate::clock::now;
-use crate::engine::taking::permits::granted;
 use crate::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release,
     Renew, Steps, refused,

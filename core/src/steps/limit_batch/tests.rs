@@ -14,7 +14,7 @@ fn call(name: &str, ask: LimitAsk) -> LimitCall {
 /// What `count` takes of one name are told so long after the answer.
 fn told_after(elapsed: u64, answer: &str, count: usize) -> Option<Vec<Limited>> {
     let calls = vec![call("a", LimitAsk::Take { cost: 1 }); count];
-    by_name(&calls)[0].unload(answer.split(';'), 0, elapsed)
+    by_name(&calls)[0].decode(answer.split(';'), 0, elapsed)
 }
 
 fn verdicts(told: &[Limited]) -> Vec<(bool, u64, Option<u64>, u64)> {
@@ -45,7 +45,7 @@ fn l5_runs_of_equal_takes_go_as_one_and_keep_their_order() {
         other,
     ];
     let cargo = by_name(&calls);
-    let counts = |cargo: &NameBatch<'_>| cargo.groups.iter().map(|group| group.count).collect::<Vec<_>>();
+    let counts = |batch: &NameBatch<'_>| batch.runs.iter().map(|run| run.count).collect::<Vec<_>>();
     assert_eq!(cargo.iter().map(|cargo| cargo.object.name.as_str()).collect::<Vec<_>>(), ["b", "a"]);
     assert_eq!(
         (cargo[0].calls.as_slice(), counts(&cargo[0])),
