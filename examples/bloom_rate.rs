@@ -1,13 +1,15 @@
-//! What a full Bloom filter takes for contained, beside what it was asked for, and whether other stores answer the same.
+//! Measures the false positives of a full Bloom filter against the configured rate, and compares the answers of other
+//! stores.
 //!
 //! ```text
 //! cargo run --release --features bloom --example bloom_rate
 //! cargo run --release --features bloom,redis,postgres --example bloom_rate redis://127.0.0.1/ postgres://localhost/
 //! ```
 //!
-//! Filters of 100,000 items are filled and asked for 10,000,000 others. Each store that a URL names gets the same items,
-//! and is asked for 100,000 others; its answers and its exported bytes must be those of the memory store, bit for bit. It
-//! ends with an error where a rate is more than 10 % off, an inserted item is not contained, or a store differs.
+//! Filters of 100,000 items are filled and queried for 10,000,000 other items. Each store that a URL names gets the
+//! same items, and is queried for 100,000 others; its answers and its exported bytes must equal those of the memory
+//! store, bit for bit. The program fails if a rate is more than 10 % off, an inserted item is not contained, or a store
+//! differs.
 #![expect(clippy::disallowed_methods, reason = "a program owns its runtime; the library does not")]
 
 use std::env;
@@ -18,7 +20,7 @@ use stanchion::{BloomFilter, BloomOptions, Result, Store, Ticket};
 
 const CAPACITY: u64 = 100_000;
 const PROBES: u64 = 10_000_000;
-/// What the other stores are asked for.
+/// Number of other items for which the other stores are queried.
 const COMPARED: u64 = 100_000;
 const BATCH: usize = 1_000;
 
@@ -61,7 +63,7 @@ async fn main() -> Result<ExitCode> {
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A filter of a name of its own with as many items as it is for.
+/// Returns a filter with a name of its own, filled to its capacity.
 async fn full(store: &dyn Store, rate: f64) -> Result<Arc<dyn BloomFilter>> {
     let filter =
         store.bloom_filter(&format!("rate {}", Ticket::random()), BloomOptions::new(CAPACITY, rate))?;
@@ -72,7 +74,7 @@ async fn full(store: &dyn Store, rate: f64) -> Result<Arc<dyn BloomFilter>> {
     Ok(filter)
 }
 
-/// How many of these items are contained.
+/// Counts how many of these items are contained.
 async fn count(filter: &dyn BloomFilter, numbers: std::ops::Range<u64>) -> Result<u64> {
     let mut contained = 0;
     for number in numbers.step_by(BATCH) {
@@ -81,7 +83,7 @@ async fn count(filter: &dyn BloomFilter, numbers: std::ops::Range<u64>) -> Resul
     Ok(contained)
 }
 
-/// Asks for a batch of items from that number on.
+/// Queries a batch of items from this number on.
 async fn ask(filter: &dyn BloomFilter, number: u64) -> Result<Vec<bool>> {
     filter.contains_many(&items(number).each_ref().map(|item| item.as_slice())).await
 }

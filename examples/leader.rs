@@ -1,4 +1,4 @@
-//! Two candidates for one post: whoever holds the mutex leads, and the other takes over when it ends.
+//! Two candidates for one post: the holder of the mutex leads, and the other candidate takes over when its term ends.
 //!
 //! ```text
 //! cargo run --example leader
@@ -35,7 +35,7 @@ async fn stand(post: &dyn Mutex, name: &str) -> Result<()> {
         label.unwrap_or("nobody")
     );
 
-    // Should the store give the post to somebody else, the term ends at once instead of overlapping the next one.
+    // If the lock is lost, the term ends at once instead of overlapping the next one.
     guard.run(sleep(Duration::from_millis(300))).await?;
     println!("{name} steps down");
     guard.release().await

@@ -1,4 +1,4 @@
-//! A limiter in front of a service: what a caller is told, and what a batch job does instead.
+//! A limiter in front of a service: the answers to callers, and how a batch job waits instead.
 //!
 //! ```text
 //! cargo run --example rate_limit
@@ -14,11 +14,11 @@ use stanchion::{LimiterOptions, Quota, Result};
 async fn main() -> Result<()> {
     let url = env::args().nth(1).unwrap_or_else(|| "memory:".to_owned());
     let store = stanchion::connect(&url).await?;
-    // Ten a second on average, and never more than three at once.
+    // Ten calls a second on average, and never more than three at once.
     let quota = Quota::per_second(10).burst(3);
     let limiter = store.limiter("customer/7", LimiterOptions::new(quota))?;
 
-    // A web server answers at once, and says when to come back.
+    // A web server answers at once, and tells the client when to come back.
     for request in 1..=5 {
         let decision = limiter.allow().await?;
         match decision.retry_after {
@@ -27,13 +27,13 @@ async fn main() -> Result<()> {
         }
     }
 
-    // A batch job takes a place in the future, unless that is too far away.
+    // A batch job reserves calls in the future, unless they are too far away.
     if limiter.reserve_n(3, Duration::from_millis(50)).await?.is_none() {
         println!("batch: three calls are not to be had within 50 ms, and asking cost nothing");
     }
-    if let Some(place) = limiter.reserve_n(3, Duration::from_secs(1)).await? {
+    if let Some(reservation) = limiter.reserve_n(3, Duration::from_secs(1)).await? {
         println!("batch: three calls are reserved");
-        place.wait().await;
+        reservation.wait().await;
         println!("batch: their time has come");
     }
     store.close().await

@@ -1,4 +1,4 @@
-//! From a URL to a store.
+//! Opens the store that a URL names.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ const KNOWN_SCHEMES: &str = "memory:, redis://, rediss://, redis+unix://, redis+
 /// | URL | store |
 /// | --- | --- |
 /// | `memory:` | in this process, private to the returned object and its clones |
-/// | `memory:NAME` | in this process, shared by everyone who connects to the same `NAME` |
+/// | `memory:NAME` | in this process, shared by all callers that connect to the same `NAME` |
 /// | `redis://[[USER]:PASSWORD@]HOST[:PORT][/DB]` | one Redis or Valkey server |
 /// | `redis+unix:///PATH` | the same, through a Unix socket |
 /// | `redis+cluster://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]` | a Redis Cluster, from any of its nodes |
@@ -26,10 +26,10 @@ const KNOWN_SCHEMES: &str = "memory:, redis://, rediss://, redis+unix://, redis+
 /// # Errors
 /// - `InvalidArgument` for an unknown scheme, a malformed URL or an unknown parameter.
 /// - `Unsupported` if the store's Cargo feature is off, naming it, or if the server is too old.
-/// - `Unavailable` if nobody answers, naming host and port; `Unauthorized` if the server refuses the credentials.
-/// - `UnsafeStore` or `ConfigMismatch` if the server is set up so that it could break a guarantee (C22).
+/// - `Unavailable` if no server answers, naming host and port; `Unauthorized` if the server refuses the credentials.
+/// - `UnsafeStore` or `ConfigMismatch` if the server is configured so that it could break a guarantee (C22).
 ///
-/// No error holds the password, neither in its text nor in its sources (C21).
+/// No error contains the password, neither in its text nor in its sources (C21).
 ///
 /// # Cancel safety
 /// A dropped call leaves nothing behind but connections, which close.
@@ -52,7 +52,7 @@ pub async fn connect(url: &str) -> Result<Arc<dyn Store>> {
         "postgres" | "postgresql" => {
             postgres(url).await.map_err(|error| error.context("connect", "postgres", ""))
         }
-        // The URL is not repeated: wherever it is malformed, it may hold a password.
+        // The URL is not repeated: a malformed one may hold a password anywhere.
         _ => Err(Error::invalid_argument(format!("a URL begins with one of {KNOWN_SCHEMES}"))),
     }
 }

@@ -2,18 +2,18 @@
 //!
 //! # Where to look
 //!
-//! - [`connect`] opens a store by its URL; [`Store`] makes everything else by name.
-//! - [`Mutex`], [`Semaphore`], [`WaitGroup`] and [`Limiter`] say what they guarantee and what they do not; they are
-//!   dyn-safe, so they can be passed around as `Arc<dyn Mutex>`, swapped and mocked. So does `BloomFilter`, behind the
-//!   feature `bloom`.
-//! - [`MutexGuard`], [`Permit`], [`Member`] and [`Reservation`] are what a caller holds.
+//! - [`connect`] opens a store by its URL; [`Store`] opens all other objects by name.
+//! - [`Mutex`], [`Semaphore`], [`WaitGroup`] and [`Limiter`] document what they guarantee and what they do not. They
+//!   are dyn-safe, so they can be passed around as `Arc<dyn Mutex>`, swapped and mocked. The same applies to
+//!   `BloomFilter`, behind the feature `bloom`.
+//! - [`MutexGuard`], [`Permit`], [`Member`] and [`Reservation`] are the guards that callers hold.
 //! - [`Fenced`] is the resource's side of a fencing token, for resources in this process.
-//! - [`Error`] and [`ErrorKind`] say what went wrong, the same on every store.
+//! - [`Error`] and [`ErrorKind`] describe errors, in the same way on every store.
 //! - The modules `memory`, `redis` and `postgres` are the stores' own crates, with builders that offer more than a
 //!   URL does; each stands behind the Cargo feature of its name.
 //!
-//! Codes such as C4 or M2 in the documentation name the clause that the sentence carries; the conformance suite has
-//! a test of the same name.
+//! Codes such as C4 or M2 in the documentation name the clause of the contract behind the sentence; the conformance
+//! suite has a test of the same name.
 #![cfg_attr(feature = "bloom", doc = include_str!("bloom.md"))]
 
 mod connect;
@@ -28,7 +28,7 @@ pub use stanchion_core::{
     Store, Ticket, WaitGroup, WaitGroupOptions,
 };
 
-/// The interface for authors of stores: the steps, the engine that drives them, and what guards are made of.
+/// The interface for authors of stores: the steps, the engine that drives them, and the parts of guards.
 ///
 /// See [writing a store](guide::writing_a_store).
 pub mod spi {

@@ -11,80 +11,81 @@ use std::task::{Context, Poll, Waker};
 use stanchion_core::{Error, ErrorKind, FencingToken, Result, Ticket};
 
 use crate::alarm::Alarm;
-use crate::handle::{Granted, Handle, over_limit};
-use crate::kernel::{Arrival, Permits, Progress, Refusal, Turn, Waiter};
+use crate::kernel::{Arrival, Permits, Progress, Refusal, Transition, Waiter};
+use crate::name_handle::{Granted, NameHandle, over_limit};
 
-/// Acquires, first come, first served.
+/// An acquisition, first come, first served.
 ///
-/// A release hands the hold to the head of the queue and wakes it: nobody can overtake, and nothing has to be asked
-/// for again. Dropped at any point it leaves nothing behind (C4).
+/// A release hands the hold to the head of the queue and wakes it: no other caller can overtake, and the waiter need
+/// not ask again. A call dropped at any point leaves nothing behind (C4).
 pub(crate) struct Acquire<'a> {
-    handle: &'a Handle,
+    handle: &'a NameHandle,
     weight: u32,
     ticket: Ticket,
-    /// The place in the queue, from the first look until the outcome is known.
+    /// The arrival number in the queue, from the first poll until the outcome is known.
     arrival: Option<Arrival>,
     alarm: Alarm,
 }
 
 impl<'a> Acquire<'a> {
     #[inline]
-    pub(crate) fn new(handle: &'a Handle, weight: u32) -> Self {
+    pub(crate) fn new(handle: &'a NameHandle, weight: u32) -> Self {
         Self { handle, weight, ticket: Ticket::random(), arrival: None, alarm: Alarm::default() }
     }
 
-    /// The first look: a grant at once, or a place at the end of the queue.
+    /// Handles the first poll: grants at once, or takes a place at the end of the queue.
     #[inline]
     fn arrive(
         &mut self,
         permits: &mut Permits,
-        turn: &mut Turn<'_>,
+        transition: &mut Transition<'_>,
         waker: &Waker,
     ) -> Result<Option<FencingToken>> {
-        self.admit(permits, turn)?;
-        if let Some(token) = permits.try_grant(self.handle.claim(self.ticket, self.weight), turn) {
+        self.admit(permits, transition)?;
+        if let Some(token) = permits.try_grant(self.handle.claim(self.ticket, self.weight), transition) {
             return Ok(Some(token));
         }
-        let most = self.handle.max_waiters.map(usize::try_from).and_then(Result::ok).unwrap_or(usize::MAX);
-        if permits.queued() >= most {
+        let maximum = self.handle.max_waiters.map(usize::try_from).and_then(Result::ok).unwrap_or(usize::MAX);
+        if permits.queued() >= maximum {
             return Err(Error::new(ErrorKind::Overloaded, "the queue is at its bound `max_waiters`"));
         }
         let arrival = permits.arrive();
         self.arrival = Some(arrival);
-        permits.enqueue(self.waiter(arrival, waker), turn);
+        permits.enqueue(self.waiter(arrival, waker), transition);
         Ok(None)
     }
 
-    /// Every later look: what became of the place in the queue.
+    /// Handles every later poll: checks the progress of the queued request.
     #[inline]
-    fn ask(
+    fn check_progress(
         &mut self,
         arrival: Arrival,
         permits: &mut Permits,
-        turn: &mut Turn<'_>,
+        transition: &mut Transition<'_>,
         waker: &Waker,
     ) -> Result<Option<FencingToken>> {
-        match permits.poll(arrival, self.ticket, &self.handle.terms, waker, turn) {
+        match permits.poll(arrival, self.ticket, &self.handle.terms, waker, transition) {
             Progress::Granted(token) => return Ok(Some(token)),
             Progress::Refused(Refusal::Closed) => return Err(Error::closed()),
             Progress::Refused(Refusal::TooLarge { limit }) => return Err(over_limit(self.weight, limit)),
             Progress::Queued if permits.limit().is_some() => {}
-            // The store lost its data: bring it the limit again.
-            Progress::Queued => self.handle.settle(permits, turn)?,
-            // It was granted and freed by force, or it expired, before this future was polled: still the first.
+            // The store lost its data: store the limit again.
+            Progress::Queued => self.handle.settle(permits, transition)?,
+            // The request was granted, and the hold was ended by force or expired before this future was polled: queue
+            // it again at its old place.
             Progress::Gone => {
-                self.admit(permits, turn)?;
+                self.admit(permits, transition)?;
                 self.ticket = Ticket::random();
-                permits.enqueue(self.waiter(arrival, waker), turn);
+                permits.enqueue(self.waiter(arrival, waker), transition);
             }
         }
         Ok(None)
     }
 
     #[inline]
-    fn admit(&self, permits: &mut Permits, turn: &mut Turn<'_>) -> Result<()> {
+    fn admit(&self, permits: &mut Permits, transition: &mut Transition<'_>) -> Result<()> {
         self.handle.session.check_open()?;
-        self.handle.settle(permits, turn)?;
+        self.handle.settle(permits, transition)?;
         self.handle.check_weight(permits, self.weight)
     }
 
@@ -109,11 +110,11 @@ impl Future for Acquire<'_> {
         loop {
             let mut next_end = None;
             let handle = this.handle;
-            let token = handle.entry.change(|permits, turn| {
-                permits.reap(turn);
+            let token = handle.entry.change(|permits, transition| {
+                permits.reap(transition);
                 let token = match this.arrival {
-                    None => this.arrive(permits, turn, cx.waker()),
-                    Some(arrival) => this.ask(arrival, permits, turn, cx.waker()),
+                    None => this.arrive(permits, transition, cx.waker()),
+                    Some(arrival) => this.check_progress(arrival, permits, transition, cx.waker()),
                 };
                 next_end = permits.next_end();
                 token
@@ -135,7 +136,7 @@ impl Future for Acquire<'_> {
 impl Drop for Acquire<'_> {
     fn drop(&mut self) {
         if let Some(arrival) = self.arrival {
-            self.handle.entry.change(|permits, turn| permits.cancel(arrival, self.ticket, turn));
+            self.handle.entry.change(|permits, transition| permits.cancel(arrival, self.ticket, transition));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A time to wake up at, which may move.
+//! A wake-up time that may change.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -7,12 +7,12 @@ use std::task::{Context, Poll};
 use stanchion_core::clock::{self, Instant};
 use tokio::time::Sleep;
 
-/// A sleep that is made at its first use: who waits without a time limit or a lease needs no timer.
+/// A sleep that is created at its first use: a wait without a timeout or a lease needs no timer.
 #[derive(Debug, Default)]
 pub(crate) struct Alarm(Option<Pin<Box<Sleep>>>);
 
 impl Alarm {
-    /// Ready once it is `at`; pending for ever without a time.
+    /// Polls the sleep: ready once the time `at` has come, pending for ever without a time.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, at: Option<Instant>) -> Poll<()> {
         let Some(at) = at else {
             self.0 = None;
@@ -27,10 +27,13 @@ impl Alarm {
     }
 }
 
-/// Waits for a sign, at most until a time.
-pub(crate) async fn sign_or(mut sign: Pin<&mut (impl Future<Output = ()> + Send)>, at: Option<Instant>) {
+/// Waits for a signal, at most until a time.
+pub(crate) async fn wait_for_signal(
+    mut signal: Pin<&mut (impl Future<Output = ()> + Send)>,
+    at: Option<Instant>,
+) {
     let mut alarm = Alarm::default();
-    poll_fn(|cx| match sign.as_mut().poll(cx) {
+    poll_fn(|cx| match signal.as_mut().poll(cx) {
         Poll::Ready(()) => Poll::Ready(()),
         Poll::Pending => alarm.poll(cx, at),
     })

@@ -17,19 +17,19 @@ pub struct MemoryStoreBuilder {
 }
 
 impl MemoryStoreBuilder {
-    /// Limiters use this clock instead of the store's.
+    /// Sets the clock of limiters, instead of the store's.
     pub fn clock(mut self, clock: ManualClock) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// How long the outcome of a wait group that nobody uses is kept (C25). Default 1 h.
+    /// Sets how long the outcome of an unused wait group is kept (C25). Default 1 h.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = retention;
         self
     }
 
-    /// The store.
+    /// Builds the store.
     #[must_use]
     pub fn build(self) -> MemoryStore {
         MemoryStore::over(Arc::new(self.state()))

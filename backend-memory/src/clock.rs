@@ -1,4 +1,4 @@
-//! The store's clock: the wall clock at the store's creation plus monotonic time since.
+//! The store's clock: the wall clock at the store's creation plus the monotonic time since.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
-//! A name's state behind its lock.
+//! The state of a name behind its lock.
 
 use std::sync::PoisonError;
 
 use crate::clock::{Moment, StoreClock};
-use crate::kernel::{Permits, Turn};
+use crate::kernel::{Permits, Transition};
 use crate::names::Resident;
 use crate::sync::{Mutex, Notify};
 
@@ -12,7 +12,7 @@ use crate::sync::{Mutex, Notify};
 pub(crate) struct Entry {
     clock: StoreClock,
     permits: Mutex<Permits>,
-    /// Told when a hold ended otherwise than by its holder.
+    /// Notified when a hold ended in another way than by its holder.
     pub(crate) lost: Notify,
 }
 
@@ -22,31 +22,32 @@ impl Entry {
     }
 
     /// Reads the state.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&Permits) -> R) -> R {
-        look(&self.permits.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&Permits) -> R) -> R {
+        read(&self.permits.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes the state, gives the lock back, and then tells those concerned.
+    /// Changes the state under its lock, and sends the wake-ups once the lock is free.
     #[inline]
-    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Permits, &mut Turn<'_>) -> R) -> R {
-        let mut turn = Turn::new(&self.clock);
-        let result = change(&mut self.permits.lock().unwrap_or_else(PoisonError::into_inner), &mut turn);
-        if turn.lost {
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Permits, &mut Transition<'_>) -> R) -> R {
+        let mut transition = Transition::new(&self.clock);
+        let result =
+            change(&mut self.permits.lock().unwrap_or_else(PoisonError::into_inner), &mut transition);
+        if transition.lost {
             self.lost.notify_waiters();
         }
-        turn.end();
+        transition.end();
         result
     }
 }
 
 impl Resident for Entry {
     fn token_floor(&self) -> u64 {
-        self.look(Permits::last_token)
+        self.read(Permits::last_token)
     }
 
     fn kept_until(&self, at: Moment) -> Option<u64> {
-        self.change(|permits, turn| {
-            permits.reap(turn);
+        self.change(|permits, transition| {
+            permits.reap(transition);
             permits.kept_until(at)
         })
     }

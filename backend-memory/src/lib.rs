@@ -1,24 +1,24 @@
 //! In-process store of the `stanchion` coordination library: mutexes, semaphores, wait groups, limiters and, with
 //! the feature `bloom`, Bloom filters by name, under the same contract as the networked stores.
 //!
-//! It is the embedded default, and the reference the other stores are compared with. Users reach it through the
-//! facade `stanchion`.
+//! It is the embedded default, and the reference with which the other stores are compared. Users reach it through
+//! the facade `stanchion`.
 //!
 //! # What it costs
 //! An uncontended operation is one boxed future, one reading of the clock and one lock held for nanoseconds: no task,
-//! no timer, no thread. A release hands the hold to the first waiter and wakes it (C14, C16). Who waits needs a timer
-//! only where a lease or a time limit can end the wait; everything else runs on any executor. A name costs nothing
-//! once nobody uses it (C25).
+//! no timer, no thread. A release hands the hold to the first waiter and wakes it (C14, C16). A waiter needs a
+//! timer only where a lease or a timeout can end the wait; everything else runs on any executor. A name costs nothing
+//! once no handle uses it (C25).
 //!
 //! # Time
-//! The store's clock is the wall clock at its creation plus monotonic time since, so that it never goes back and
+//! The store's clock is the wall clock at its creation plus the monotonic time since. It therefore never goes back, and
 //! fencing tokens grow from one run of the process to the next (M3). It follows `tokio::time::pause`. Limiters can be
 //! given a [`ManualClock`].
 //!
 //! # Leases
 //! A guard in this process cannot be cut off from it, so a hold has no lease unless its options ask for one, and a
 //! renewed lease never ends while the guard lives. `renew(false)`, `max_hold` and `detach` give a hold an end, which
-//! is judged as on every other store (C8, C10).
+//! is enforced as on every other store (C8, C10).
 //!
 //! # Examples
 //! ```
@@ -43,12 +43,12 @@ mod bloom;
 mod builder;
 mod clock;
 mod entry;
-mod handle;
 mod kernel;
 mod limiter;
 #[cfg(test)]
 mod model_tests;
 mod mutex;
+mod name_handle;
 mod names;
 mod semaphore;
 mod session;
@@ -61,5 +61,5 @@ pub use builder::MemoryStoreBuilder;
 pub use limiter::ManualClock;
 pub use store::MemoryStore;
 
-/// How this store is called in errors and capabilities.
+/// The name of this store in errors and capabilities.
 const STORE: &str = "memory";

@@ -1,4 +1,4 @@
-//! The store under a model checker: those who are told of what others do, and names that come and go.
+//! The store under a model checker: waiters that depend on other callers, and names that come and go.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -22,13 +22,13 @@ fn group(store: &MemoryStore) -> Arc<dyn WaitGroup> {
     store.wait_group("a", WaitGroupOptions::default()).unwrap()
 }
 
-/// A hold that ends by force, by `close` or by its lease, two who wait to hear of it, and one who waits for the mutex.
+/// Ends a hold by force, by `close` or by its lease, while two callers wait for its loss and one waits for the mutex.
 fn loss() {
     Time::scenario(|time| async move {
         let store = MemoryStore::new();
         let other = store.client();
         let end = draw(3);
-        // Without a lease nothing but the word of others wakes those who wait.
+        // Without a lease, only a signal from another caller wakes the waiters.
         let options = MutexOptions::default();
         let options = if end < 2 { options } else { options.ttl(TTL).renew(false) };
         let guard = Arc::new(store.mutex("a", options).unwrap().lock().await.unwrap());
@@ -63,11 +63,11 @@ fn loss() {
 }
 
 #[test]
-fn c9_whoever_waits_for_the_loss_of_a_hold_hears_of_it_however_it_ends() {
+fn c9_every_waiter_for_the_loss_of_a_hold_is_told_however_it_ends() {
     explore(3000, loss);
 }
 
-/// A queued call whose store object closes while the holder gives the mutex up.
+/// A queued call whose store object closes while the holder releases the mutex.
 #[test]
 fn c12_a_close_ends_a_queued_call_or_loses_its_hold_and_leaves_nothing() {
     explore(3000, || {
@@ -97,13 +97,13 @@ fn c12_a_close_ends_a_queued_call_or_loses_its_hold_and_leaves_nothing() {
     });
 }
 
-/// Ends a member, one way or the other.
+/// Ends a member by `done` or by a drop.
 async fn end(member: Member, count: &AtomicU32) {
     count.fetch_add(1, SeqCst);
     if draw(2) == 0 { member.done().await.unwrap() } else { drop(member) }
 }
 
-/// Two members that end and two callers that wait for it.
+/// Ends two members while two callers wait for zero.
 fn zero() {
     Time::scenario(|_| async move {
         let store = MemoryStore::new();
@@ -136,7 +136,7 @@ fn zero() {
     });
 }
 
-/// Two who wait for a group through a store object that closes, while its last member leaves.
+/// Two callers wait for a group through a store object that closes, while its last member leaves.
 #[test]
 fn c12_a_close_ends_the_waits_for_a_group() {
     explore(3000, || {
@@ -166,11 +166,11 @@ fn c12_a_close_ends_the_waits_for_a_group() {
 }
 
 #[test]
-fn w3_everybody_hears_of_zero_and_nobody_before() {
+fn w3_every_waiter_is_told_of_zero_and_none_before() {
     explore(3000, zero);
 }
 
-/// Members that join a limited group while others leave it, given up anywhere.
+/// Members join a limited group while others leave it; calls are given up at any point.
 #[test]
 fn w7_members_that_wait_for_room_are_never_too_many_and_leave_nothing() {
     explore(3000, || {
@@ -204,7 +204,7 @@ fn limiter(store: &MemoryStore) -> Arc<dyn stanchion_core::Limiter> {
     store.limiter("a", LimiterOptions::new(Quota::per_second(1))).unwrap()
 }
 
-/// Two reservations that wait for a limiter's clock, and somebody who moves it, no further than they need.
+/// Two reservations wait for a limiter's clock, while the test moves it no further than they need.
 fn clocked() {
     Time::scenario(|_| async move {
         let clock = ManualClock::new();
@@ -231,7 +231,7 @@ fn clocked() {
 }
 
 #[test]
-fn l6_whoever_waits_for_a_clock_sees_each_of_its_moves() {
+fn l6_every_waiter_for_a_clock_sees_each_of_its_moves() {
     explore(3000, clocked);
 }
 
@@ -251,7 +251,7 @@ fn c12_a_close_ends_the_waits_of_a_limiter() {
             let closer = beside(async move { closed.close().await.unwrap() });
             waiter.await;
             closer.await;
-            // The time stands still, and the place was given back.
+            // The clock stands still, and the reservation was given back.
             let reset = other.peek().await.unwrap().reset_after;
             assert_eq!(reset, Duration::from_secs(1), "a place is left (C4)");
         });
@@ -280,12 +280,12 @@ fn c25_a_name_that_comes_and_goes_is_never_doubled_and_its_tokens_grow() {
             for user in users {
                 user.await;
             }
-            assert!(store.is_empty(), "state is left of a name nobody uses");
+            assert!(store.is_empty(), "state is left of an unused name");
         });
     });
 }
 
-/// The checker finds a signal that reaches only those who were polled before it.
+/// The checker finds a signal that reaches only waiters polled before it.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn w3_a_late_signal_is_found_where_a_group_is_waited_for() {

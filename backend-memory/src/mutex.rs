@@ -6,18 +6,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::{Inspection, Kind, Mutex, MutexGuard, MutexOptions, Name, OnMismatch, Result, Ticket};
 
-use crate::handle::{Granted, Handle};
+use crate::name_handle::{Granted, NameHandle};
 use crate::session::Session;
 
 /// A mutex in this process.
 #[derive(Debug)]
 pub(crate) struct MemoryMutex {
-    handle: Arc<Handle>,
+    handle: Arc<NameHandle>,
 }
 
 impl MemoryMutex {
     pub(crate) fn open(session: &Arc<Session>, name: Name, options: &MutexOptions) -> Result<Self> {
-        let handle = Handle::open(session, Kind::Mutex, name, &options.hold, Some(1), OnMismatch::Adopt)?;
+        let handle = NameHandle::open(session, Kind::Mutex, name, &options.hold, Some(1), OnMismatch::Adopt)?;
         Ok(Self { handle })
     }
 
@@ -44,8 +44,9 @@ impl Mutex for MemoryMutex {
         Ok(granted.map(|granted| self.guard(granted)))
     }
 
-    async fn try_lock_for(&self, limit: Duration) -> Result<Option<MutexGuard>> {
-        let granted = self.handle.acquire_for(1, limit).await.map_err(self.handle.context("try_lock_for"))?;
+    async fn try_lock_for(&self, timeout: Duration) -> Result<Option<MutexGuard>> {
+        let granted =
+            self.handle.acquire_for(1, timeout).await.map_err(self.handle.context("try_lock_for"))?;
         Ok(granted.map(|granted| self.guard(granted)))
     }
 
@@ -59,7 +60,7 @@ impl Mutex for MemoryMutex {
     }
 
     async fn force_unlock(&self) -> Result<bool> {
-        let freed = self.handle.free(|_| true).map_err(self.handle.context("force_unlock"))?;
+        let freed = self.handle.force_release(|_| true).map_err(self.handle.context("force_unlock"))?;
         Ok(freed > 0)
     }
 }

@@ -1,4 +1,4 @@
-//! A sharded map from name to state. It is touched when a handle is made or dropped, never by an operation.
+//! A sharded map from name to state. It is used when a handle is created or dropped, never by an operation.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -14,10 +14,10 @@ const SHARDS: usize = 16;
 
 /// State that can outlive the handles of its name.
 pub(crate) trait Resident {
-    /// Every later token of the name must be larger.
+    /// Returns a lower bound: every later token of the name must be larger.
     fn token_floor(&self) -> u64;
 
-    /// Until when, in store time, the state matters although no handle uses it; `None` if it does not.
+    /// Returns until when, in store time, the state has to be kept without a handle; `None` if it need not be kept.
     fn kept_until(&self, at: Moment) -> Option<u64>;
 }
 
@@ -31,9 +31,9 @@ pub(crate) struct Names<T> {
 #[derive(Debug)]
 struct Shard<T> {
     slots: HashMap<Name, Slot<T>>,
-    /// Names without a handle whose state is kept, by the time until when. Each name is in it at most once.
+    /// Names without a handle whose state is kept, by the end of that time. Each name is in it at most once.
     resting: BinaryHeap<Reverse<(u64, Name)>>,
-    /// At least the last token of every name that left (M2).
+    /// Upper bound on the tokens of every name that was removed (M2).
     token_floor: u64,
 }
 
@@ -53,7 +53,7 @@ impl<T: Resident> Names<T> {
         Self { shards: std::iter::repeat_with(shard).take(SHARDS).collect(), hasher: RandomState::new() }
     }
 
-    /// The state of a name, for a new handle; `fresh` makes it with the floor of its tokens.
+    /// Returns the state of a name, for a new handle; `fresh` creates it with the floor of its tokens.
     pub(crate) fn open(&self, name: &Name, at: Moment, fresh: impl FnOnce(u64) -> T) -> Arc<T> {
         let mut shard = self.shard(name);
         shard.sweep(at, 2);
@@ -66,7 +66,7 @@ impl<T: Resident> Names<T> {
         state
     }
 
-    /// Ends a handle of a name. With the last one the state goes, unless it still matters (C25).
+    /// Ends a handle of a name. The last one removes the state, unless it has to be kept (C25).
     pub(crate) fn leave(&self, name: &Name, at: Moment) {
         let mut shard = self.shard(name);
         if let Some(slot) = shard.slots.get_mut(name) {
@@ -75,13 +75,13 @@ impl<T: Resident> Names<T> {
         }
     }
 
-    /// Drops all states whose time is over, and counts the others.
+    /// Removes all states whose time is over, and returns the number of the others.
     pub(crate) fn len(&self, at: Moment) -> usize {
         let shards = self.shards.iter().map(lock);
         shards.map(|mut shard| shard.sweep(at, usize::MAX)).sum()
     }
 
-    /// All states there are.
+    /// Returns all states.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
         let shards = self.shards.iter().map(lock);
         shards
@@ -89,7 +89,7 @@ impl<T: Resident> Names<T> {
             .collect()
     }
 
-    /// Forgets the names that no handle uses, and the tokens of those that left.
+    /// Forgets the names that no handle uses, and the tokens of the removed names.
     pub(crate) fn forget(&self) {
         for mut shard in self.shards.iter().map(lock) {
             shard.token_floor = 0;
@@ -109,9 +109,9 @@ impl<T: Resident> Names<T> {
 }
 
 impl<T: Resident> Shard<T> {
-    /// Looks at up to `most` names whose time is over; tells how many names are left.
-    fn sweep(&mut self, at: Moment, most: usize) -> usize {
-        for _ in 0..most {
+    /// Checks up to `maximum` names whose time is over, and returns how many names are left.
+    fn sweep(&mut self, at: Moment, maximum: usize) -> usize {
+        for _ in 0..maximum {
             if self.resting.peek().is_none_or(|Reverse((until, _))| *until > at.micros) {
                 break;
             }
@@ -125,7 +125,7 @@ impl<T: Resident> Shard<T> {
         self.slots.len()
     }
 
-    /// Decides whether a name without a handle stays.
+    /// Keeps or removes a name without a handle.
     fn settle(&mut self, name: &Name, at: Moment) {
         let Some(slot) = self.slots.get_mut(name).filter(|slot| slot.handles == 0 && !slot.rests) else {
             return;
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn c25_who_opens_other_names_takes_out_what_is_over() {
+    fn c25_opening_other_names_removes_states_whose_time_is_over() {
         let schedules = exhaust(1, || {
             let begun = StoreClock::start().read();
             let at = |micros| Moment { now: begun.now + Duration::from_micros(micros), micros };
@@ -180,7 +180,7 @@ mod tests {
             let states: Vec<_> = (0..100).map(|number| visit(number, 0)).collect();
             let kept = || states.iter().filter(|state| state.strong_count() > 0).count();
             assert_eq!(kept(), 100);
-            // Nobody asks how many there are.
+            // `len`, which would sweep too, is not called.
             for number in 100..1_100 {
                 visit(number, 1_000_000);
             }

@@ -8,19 +8,19 @@ use stanchion_core::{
     Inspection, Kind, Name, Permit, Result, Semaphore, SemaphoreOptions, Ticket, check_count,
 };
 
-use crate::handle::{Granted, Handle};
+use crate::name_handle::{Granted, NameHandle};
 use crate::session::Session;
 
 /// A semaphore in this process.
 #[derive(Debug)]
 pub(crate) struct MemorySemaphore {
-    handle: Arc<Handle>,
+    handle: Arc<NameHandle>,
 }
 
 impl MemorySemaphore {
     pub(crate) fn open(session: &Arc<Session>, name: Name, options: &SemaphoreOptions) -> Result<Self> {
         let SemaphoreOptions { permits, on_mismatch, hold, .. } = options;
-        let handle = Handle::open(session, Kind::Semaphore, name, hold, Some(*permits), *on_mismatch)?;
+        let handle = NameHandle::open(session, Kind::Semaphore, name, hold, Some(*permits), *on_mismatch)?;
         Ok(Self { handle })
     }
 
@@ -68,9 +68,9 @@ impl Semaphore for MemorySemaphore {
         self.try_take("try_acquire_many", count)
     }
 
-    async fn try_acquire_many_for(&self, count: u32, limit: Duration) -> Result<Option<Permit>> {
+    async fn try_acquire_many_for(&self, count: u32, timeout: Duration) -> Result<Option<Permit>> {
         let taken = match check_count("count", count) {
-            Ok(()) => self.handle.acquire_for(count, limit).await,
+            Ok(()) => self.handle.acquire_for(count, timeout).await,
             Err(error) => Err(error),
         };
         let granted = taken.map_err(self.handle.context("try_acquire_many_for"))?;
@@ -83,8 +83,8 @@ impl Semaphore for MemorySemaphore {
     }
 
     async fn available(&self) -> Result<u32> {
-        let available = self.handle.with(|permits, turn| {
-            self.handle.settle(permits, turn)?;
+        let available = self.handle.with(|permits, transition| {
+            self.handle.settle(permits, transition)?;
             Ok(u32::try_from(permits.available()).unwrap_or(u32::MAX))
         });
         available.map_err(self.handle.context("available"))
@@ -100,7 +100,8 @@ impl Semaphore for MemorySemaphore {
     }
 
     async fn force_release(&self, ticket: Ticket) -> Result<bool> {
-        let freed = self.handle.free(|held| held == ticket).map_err(self.handle.context("force_release"))?;
+        let freed =
+            self.handle.force_release(|held| held == ticket).map_err(self.handle.context("force_release"))?;
         Ok(freed > 0)
     }
 }

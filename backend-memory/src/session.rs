@@ -1,4 +1,4 @@
-//! One store object: what its `close` ends.
+//! One store object, the unit that `close` ends.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -9,13 +9,13 @@ use crate::state::State;
 use crate::sync::Notify;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
-/// Names a store object among those of one state.
+/// Identifies a store object among all over one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SessionId(u64);
 
 impl SessionId {
-    /// No store object: the owner of detached holds, which outlive every `close`.
-    pub(crate) const NOBODY: Self = Self(0);
+    /// No store object: the session of detached holds, which outlive every `close`.
+    pub(crate) const NONE: Self = Self(0);
 }
 
 /// A store object.
@@ -24,7 +24,7 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) state: Arc<State>,
     closed: AtomicBool,
-    /// Told when it is closed.
+    /// Notified when the store object is closed.
     pub(crate) closing: Notify,
 }
 
@@ -35,8 +35,8 @@ impl Session {
         Arc::new(Self { id, state, closed: AtomicBool::new(false), closing: Notify::new() })
     }
 
-    /// Whether it was closed. Asked under the lock of an entry: `close` sets it before it takes those locks, so that
-    /// it finds every hold granted before.
+    /// Returns whether the store object was closed. Called under the lock of an entry: `close` sets the flag before it
+    /// takes these locks, so that it finds every hold granted before.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }

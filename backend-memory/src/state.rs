@@ -1,4 +1,4 @@
-//! The state that store objects of one store share.
+//! The state that all store objects of one store share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
@@ -43,7 +43,7 @@ impl State {
         }
     }
 
-    /// The store of that name in this process, made by the first who asks.
+    /// Returns the store of this name in the process; the first call creates it.
     pub(crate) fn named(name: &str, fresh: impl FnOnce() -> Self) -> Arc<Self> {
         static STORES: LazyLock<Mutex<HashMap<String, Weak<State>>>> = LazyLock::new(Mutex::default);
         let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,14 +56,14 @@ impl State {
         state
     }
 
-    /// The state of a mutex, a semaphore or a wait group, for a new handle.
+    /// Returns the state of a mutex, a semaphore or a wait group, for a new handle.
     pub(crate) fn open(&self, kind: Kind, name: &Name) -> Arc<Entry> {
         let generations = (kind == Kind::WaitGroup).then(|| Generations::new(self.retention));
         let fresh = |token_floor| Entry::new(self.clock, Permits::new(token_floor, generations));
         self.names(kind).open(name, self.clock.read(), fresh)
     }
 
-    /// Ends such a handle.
+    /// Ends a handle of a mutex, a semaphore or a wait group.
     pub(crate) fn leave(&self, kind: Kind, name: &Name) {
         self.names(kind).leave(name, self.clock.read());
     }
@@ -77,12 +77,12 @@ impl State {
         }
     }
 
-    /// All mutexes, semaphores and wait groups.
+    /// Returns all mutexes, semaphores and wait groups.
     pub(crate) fn entries(&self) -> Vec<Arc<Entry>> {
         [&self.mutexes, &self.semaphores, &self.groups].into_iter().flat_map(Names::all).collect()
     }
 
-    /// How many names have state.
+    /// Returns the number of names with state.
     pub(crate) fn len(&self) -> usize {
         let at = self.clock.read();
         let holds: usize =
@@ -92,10 +92,10 @@ impl State {
         holds + self.limiters.len(self.limiter_clock.read())
     }
 
-    /// Forgets everything but who waits.
+    /// Forgets everything except the waiters.
     pub(crate) fn forget(&self) {
         for entry in self.entries() {
-            entry.change(|permits, turn| permits.forget(turn));
+            entry.change(|permits, transition| permits.forget(transition));
         }
         self.limiters.all().iter().for_each(|limiter| limiter.forget());
         self.limiters.forget();

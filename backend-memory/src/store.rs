@@ -23,16 +23,16 @@ use crate::wait_group::MemoryWaitGroup;
 
 /// A store in this process.
 ///
-/// Clones are one store object: closing one closes all. For another store object over the same state, as another
-/// process would have it on a networked store, see [`client`](Self::client).
+/// Clones are one store object: closing one closes all. [`client`](Self::client) returns another store object over the
+/// same state, as another process would have on a networked store.
 ///
 /// # Guarantees
-/// Those of the four traits, without leases unless [`ttl`](stanchion_core::HoldOptions::ttl) asks for one: a hold is
-/// kept by its guard, which cannot be cut off. The state of a name nobody uses disappears by itself (C25).
+/// The guarantees of the four traits, without leases unless [`ttl`](stanchion_core::HoldOptions::ttl) asks for one: a
+/// hold is kept by its guard, which cannot be cut off. The state of an unused name disappears by itself (C25).
 ///
 /// # What is not guaranteed
-/// Nothing survives the process. A guard that is leaked (`std::mem::forget`) holds until the process ends, unless it
-/// has a lease that is not renewed or a `max_hold`.
+/// Nothing survives the process. A leaked guard (`std::mem::forget`) holds until the process ends, unless it has a
+/// lease that is not renewed or a `max_hold`.
 ///
 /// # Drop
 /// Objects and guards made by the store stay usable without it.
@@ -42,25 +42,25 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// A store of its own.
+    /// Creates a store with its own state.
     #[must_use]
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// The store of that name in this process: a new store object over state shared by all who name it. The state
-    /// goes with the last store object, handle or guard.
+    /// Returns a new store object over the state of this name, which all callers in the process share. The state is
+    /// dropped with the last store object, handle or guard.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self::over(State::named(name, || Self::builder().state()))
     }
 
-    /// A store with a manual clock for limiters, or another retention.
+    /// Returns a builder, to set a manual clock for limiters or another retention.
     pub fn builder() -> MemoryStoreBuilder {
         MemoryStoreBuilder::default()
     }
 
-    /// Another store object over the same state. Each is closed alone: that ends its own calls and guards only.
+    /// Returns another store object over the same state. Closing one ends only its own calls and guards.
     #[must_use]
     pub fn client(&self) -> Self {
         Self::over(Arc::clone(&self.session.state))
@@ -70,30 +70,28 @@ impl MemoryStore {
         Self { session: Session::new(state) }
     }
 
-    /// How many names have state, in all store objects over it. Drops what has outlived its time first (C25).
+    /// Returns the number of names with state, over all store objects. First removes state whose time is over (C25).
     #[must_use]
     pub fn len(&self) -> usize {
         self.session.state.len()
     }
 
-    /// Whether no name has state.
+    /// Returns whether no name has state.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Forgets everything, as a networked store does that loses its data: a tool for tests of what happens then.
+    /// Forgets everything, as a networked store that loses its data: a tool for tests.
     ///
-    /// All holds are lost, and what was stored of limits, quotas, buckets, wait groups, Bloom filters and
-    /// fencing tokens is gone.
-    /// Tokens keep growing because the clock does (M3), as long as fewer than one a microsecond were drawn. Who waits
-    /// in a queue keeps waiting, is served anew, and brings the limit again; who waits for a group gets `StateLost`
-    /// (W6).
+    /// All holds are lost, and all stored limits, quotas, buckets, wait groups, Bloom filters and fencing tokens are
+    /// gone. Tokens keep growing because the clock does (M3), as long as fewer than one a microsecond were drawn. A
+    /// queued waiter keeps waiting, stores the limit again, and is served; a waiter for a group gets `StateLost` (W6).
     pub fn simulate_data_loss(&self) {
         self.session.state.forget();
     }
 
-    /// What all makers check first (C19).
+    /// Checks the name, the options and that the store is open, for all constructors (C19).
     fn name(&self, operation: &'static str, name: &str, options: Result<()>) -> Result<Name> {
         let checked = Name::new(name).and_then(|name| options.map(|()| name));
         let open = checked.and_then(|name| self.session.check_open().map(|()| name));
@@ -160,7 +158,7 @@ impl Store for MemoryStore {
     async fn close(&self) -> Result<()> {
         self.session.close();
         for entry in self.session.state.entries() {
-            entry.change(|permits, turn| permits.close(self.session.id, turn));
+            entry.change(|permits, transition| permits.close(self.session.id, transition));
         }
         self.session.closing.notify_waiters();
         Ok(())

@@ -1,7 +1,7 @@
-//! Where threads meet: locks, flags and signals.
+//! The locks, flags and signals through which threads meet.
 //!
-//! This crate's own unit tests put those of a model checker in their place. Nothing else does: neither a feature nor
-//! another crate's tests.
+//! This crate's unit tests replace them with a model checker's. Nothing else does: neither a feature nor the tests of
+//! another crate.
 
 #[cfg(test)]
 #[path = "../../core/src/sync/model.rs"]

@@ -14,18 +14,18 @@ use stanchion_core::{
 };
 
 use crate::alarm::Alarm;
-use crate::handle::{Granted, Handle};
 use crate::kernel::{Cause, End, Generation, Permits};
+use crate::name_handle::{Granted, NameHandle};
 use crate::session::Session;
 use crate::sync::atomic::Ordering;
 
 /// A wait group in this process.
 #[derive(Debug)]
 pub(crate) struct MemoryWaitGroup {
-    handle: Arc<Handle>,
+    handle: Arc<NameHandle>,
 }
 
-/// What `wait` found at its first look.
+/// The count that `wait` finds first.
 enum Count {
     Zero(Outcome),
     Live(Arc<Generation>),
@@ -34,7 +34,7 @@ enum Count {
 impl MemoryWaitGroup {
     pub(crate) fn open(session: &Arc<Session>, name: Name, options: &WaitGroupOptions) -> Result<Self> {
         let WaitGroupOptions { limit, on_mismatch, hold, .. } = options;
-        Ok(Self { handle: Handle::open(session, Kind::WaitGroup, name, hold, *limit, *on_mismatch)? })
+        Ok(Self { handle: NameHandle::open(session, Kind::WaitGroup, name, hold, *limit, *on_mismatch)? })
     }
 
     fn member(&self, granted: Granted) -> Member {
@@ -46,7 +46,7 @@ impl MemoryWaitGroup {
         self.handle.seen_live.store(true, Ordering::Relaxed);
     }
 
-    /// Absent is not zero for those who have seen the group live (W6).
+    /// Fails if the record is absent and this handle has seen the group live: absent is not zero (W6).
     fn check_record(&self, permits: &Permits) -> Result<()> {
         let exists = permits.generations.as_ref().is_some_and(|generations| generations.exists());
         if exists || !self.handle.seen_live.load(Ordering::Relaxed) { Ok(()) } else { Err(state_lost()) }
@@ -75,7 +75,7 @@ impl MemoryWaitGroup {
         })
     }
 
-    /// Waits for the generation that is open now to come to zero, at most until a time.
+    /// Waits until the generation that is open now comes to zero, at most until a time.
     async fn wait_until(&self, until: Option<Instant>) -> Result<Option<Outcome>> {
         let generation = match self.look()? {
             Count::Zero(outcome) => return Ok(Some(outcome)),
@@ -133,8 +133,9 @@ impl WaitGroup for MemoryWaitGroup {
         Ok(parts.into_iter().map(|part| self.member(part)).collect())
     }
 
-    async fn try_add_for(&self, limit: Duration) -> Result<Option<Member>> {
-        let granted = self.handle.acquire_for(1, limit).await.map_err(self.handle.context("try_add_for"))?;
+    async fn try_add_for(&self, timeout: Duration) -> Result<Option<Member>> {
+        let granted =
+            self.handle.acquire_for(1, timeout).await.map_err(self.handle.context("try_add_for"))?;
         Ok(granted.map(|granted| self.member(granted)))
     }
 
@@ -157,8 +158,8 @@ impl WaitGroup for MemoryWaitGroup {
         }
     }
 
-    async fn wait_for(&self, limit: Duration) -> Result<Option<Outcome>> {
-        let until = clock::now().checked_add(limit);
+    async fn wait_for(&self, timeout: Duration) -> Result<Option<Outcome>> {
+        let until = clock::now().checked_add(timeout);
         self.wait_until(until).await.map_err(self.handle.context("wait_for"))
     }
 

@@ -1,4 +1,4 @@
-//! One run over one store: what it is asked to do, what it has found, and where that goes.
+//! One run over one store: its arguments, its results and their files.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,22 +12,22 @@ use crate::machine::Machine;
 use crate::measure::Measure;
 use crate::table::Table;
 
-/// How much shorter the slices of a quick run are, and how many rounds it has.
+/// Factor by which the slices of a quick run are shorter, and its number of rounds.
 const QUICK: u32 = 4;
 const QUICK_ROUNDS: usize = 3;
 
-/// What a run has found.
+/// The results of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The store.
     pub store: String,
-    /// Where it ran.
+    /// The machine it ran on.
     pub machine: Machine,
-    /// Whether it was a quick one.
+    /// Whether it was a quick run.
     pub quick: bool,
-    /// What it ran with: the names and versions of the server and of the peers.
+    /// Names and versions of the server and of the peers.
     pub versions: Vec<(String, String)>,
-    /// Measure by measure.
+    /// One table for each measure.
     pub tables: Vec<Table>,
 }
 
@@ -40,7 +40,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Reads `[--quick] [--only MEASURE]… [--side NAME]…` from the command line; cargo's own flags mean nothing here.
+    /// Reads `[--quick] [--only MEASURE]… [--side NAME]…` from the command line; cargo's own flags are ignored.
     #[must_use]
     pub fn from_arguments(store: &str, versions: Vec<(String, String)>) -> Self {
         let arguments: Vec<String> = env::args().skip(1).collect();
@@ -58,7 +58,7 @@ impl Bench {
         }
     }
 
-    /// Whether a measure is asked for.
+    /// Returns whether a measure is to run.
     #[must_use]
     pub fn wants(&self, slug: &str) -> bool {
         let chosen = |only: &String| {
@@ -67,19 +67,19 @@ impl Bench {
         self.only.is_empty() || self.only.iter().any(chosen)
     }
 
-    /// How long a slice is that is that long in a full run.
+    /// Scales a full run's slice length to this run.
     #[must_use]
     pub fn slice(&self, full: Duration) -> Duration {
         if self.report.quick { full / QUICK } else { full }
     }
 
-    /// How many there are of what is so many in a full run.
+    /// Scales a full run's count to this run.
     #[must_use]
     pub fn count(&self, full: usize) -> usize {
         if self.report.quick { (full / 10).max(1) } else { full }
     }
 
-    /// Runs a measure, in so many rounds if it is a full run, and prints its table.
+    /// Runs a measure, in `rounds` rounds if this is a full run, and prints its table.
     pub fn run(&mut self, measure: Measure<'_>, rounds: usize) {
         if !self.wants(measure.slug()) {
             return;
@@ -93,7 +93,7 @@ impl Bench {
         self.report.tables.push(table);
     }
 
-    /// Writes what was found, for a full run to `bench-results` and else to `target/bench-results`.
+    /// Writes the results: of a full run to `bench-results`, of a quick run to `target/bench-results`.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -110,13 +110,13 @@ impl Bench {
     }
 }
 
-/// Where the figures of full runs are kept.
+/// Returns the folder of the figures of full runs.
 #[must_use]
 pub fn results() -> PathBuf {
     root().join("bench-results")
 }
 
-/// The workspace.
+/// Returns the root of the workspace.
 #[must_use]
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))

@@ -1,26 +1,26 @@
-//! What is measured: a figure's name and unit, and how the figures of many slices are told as one.
+//! Figures: names, units, and the spread of the figures of many slices.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
-    /// So many in a second.
+    /// Number a second.
     PerSecond,
-    /// Seconds, shown in what fits.
+    /// Seconds, shown in a fitting unit.
     Time,
     /// A plain number.
     Number,
-    /// A part of one, shown in percent.
+    /// Fraction of one, shown in percent.
     Share,
-    /// Bytes, shown in what fits.
+    /// Bytes, shown in a fitting unit.
     Bytes,
 }
 
-/// Which of two figures is the better one.
+/// Which of two figures is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
@@ -35,38 +35,38 @@ pub enum Better {
 pub struct Column {
     /// The head of the column.
     pub name: String,
-    /// What it counts.
+    /// The unit of its figures.
     pub unit: Unit,
-    /// Which one wins.
+    /// Which figure is better.
     pub better: Better,
 }
 
 impl Column {
-    /// A figure by its name.
+    /// Creates a column.
     #[must_use]
     pub fn new(name: &str, unit: Unit, better: Better) -> Self {
         Self { name: name.to_owned(), unit, better }
     }
 
-    /// A rate.
+    /// Creates a column of rates; larger is better.
     #[must_use]
     pub fn rate(name: &str) -> Self {
         Self::new(name, Unit::PerSecond, Better::More)
     }
 
-    /// A time in seconds.
+    /// Creates a column of times in seconds; smaller is better.
     #[must_use]
     pub fn time(name: &str) -> Self {
         Self::new(name, Unit::Time, Better::Less)
     }
 
-    /// A number that is to be small.
+    /// Creates a column of counts; smaller is better.
     #[must_use]
     pub fn count(name: &str) -> Self {
         Self::new(name, Unit::Number, Better::Less)
     }
 
-    /// A figure of this column as a reader wants it.
+    /// Returns a figure of this column in readable form.
     #[must_use]
     pub fn show(&self, value: f64) -> Shown {
         Shown { unit: self.unit, value }
@@ -95,7 +95,7 @@ impl fmt::Display for Shown {
     }
 }
 
-/// With three digits that count, or whole.
+/// Writes three significant digits, or a whole number.
 fn plain(formatter: &mut fmt::Formatter<'_>, value: f64) -> fmt::Result {
     match value.abs() {
         0.0 => formatter.write_str("0"),
@@ -129,10 +129,10 @@ fn scaled(formatter: &mut fmt::Formatter<'_>, mut value: f64, step: f64, units: 
     write!(formatter, " {}", unit.unwrap_or(&""))
 }
 
-/// A figure over all slices.
+/// The spread of a figure over all slices.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// The one in the middle.
+    /// The median.
     pub median: f64,
     /// The smallest.
     pub min: f64,
@@ -141,7 +141,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of figures in any order; those that are no numbers are left out. `None` when nothing is left.
+    /// Returns the spread of figures in any order. Leaves out figures that are not a number; `None` if none is left.
     #[must_use]
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut figures: Vec<f64> = figures.into_iter().filter(|figure| figure.is_finite()).collect();
@@ -151,23 +151,23 @@ impl Spread {
     }
 }
 
-/// The figure below which that part of all is; sorts them. Not a number when there is none.
+/// Sorts the figures and returns the quantile of `part`; not a number if there is no figure.
 #[must_use]
 pub fn quantile(figures: &mut [f64], part: f64) -> f64 {
     figures.sort_unstable_by(f64::total_cmp);
-    // At most the number of figures, and no less than 0.
+    // Between 0 and the number of figures.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index")]
     let index = (whole(figures.len()) * part.clamp(0.0, 1.0)) as usize;
     figures.get(index.min(figures.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
 }
 
-/// So many of something: `1 task`, `16 tasks`.
+/// Formats a count with its noun: `1 task`, `16 tasks`.
 #[must_use]
 pub fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A count as a figure; exact up to 2⁵³.
+/// Converts a count to a figure; exact up to 2⁵³.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "no count here comes near to it")]
 pub fn whole(count: usize) -> f64 {

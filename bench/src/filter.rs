@@ -1,4 +1,4 @@
-//! What every side does that keeps a Bloom filter.
+//! The interface of sides with a Bloom filter.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use stanchion_core::BloomFilter;
 
 use crate::Failure;
 
-/// Takes items, and tells how many of them were new. A clone is the same filter.
+/// A Bloom filter. A clone is the same filter.
 pub trait Filter: Clone + Send + Sync + 'static {
-    /// Inserts one.
+    /// Inserts one item, and returns whether it was new.
     fn insert(&self, item: &[u8]) -> impl Future<Output = Result<bool, Failure>> + Send;
 
-    /// Inserts many in one call.
+    /// Inserts many items in one call, and returns how many were new.
     fn insert_many(&self, items: &[&[u8]]) -> impl Future<Output = Result<usize, Failure>> + Send;
 
-    /// Whether it has one.
+    /// Returns whether the filter contains an item.
     fn contains(&self, item: &[u8]) -> impl Future<Output = Result<bool, Failure>> + Send;
 }
 
-/// Ours, of any store.
+/// This library's filter, on any store.
 impl Filter for Arc<dyn BloomFilter> {
     async fn insert(&self, item: &[u8]) -> Result<bool, Failure> {
         Ok(BloomFilter::insert(&**self, item).await?)

@@ -1,14 +1,14 @@
-//! What the benchmarks are made of: sides that run in turn, loads that they run under, tables of what came of it, and
-//! what people write by hand in place of a library. The peers are in the benches themselves. Not published.
+//! The parts of the benchmarks: sides that run alternately, the loads under which they run, tables of results, and
+//! hand-written code that people use in place of a library. The peers are in the benches themselves. Not published.
 //!
 //! `cargo xtask bench` runs all of it.
 
 #![allow(clippy::disallowed_methods, reason = "benchmarks measure real time and run tasks of their own")]
 
 pub mod bench;
+pub mod decider;
 pub mod figure;
 pub mod filter;
-pub mod gate;
 pub mod load;
 pub mod lock;
 pub mod machine;
@@ -19,5 +19,5 @@ pub mod raw;
 pub mod table;
 pub mod target;
 
-/// Why a side could not go on.
+/// The error of a side.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -1,4 +1,4 @@
-//! What every side does that locks something, ours and the peers' alike.
+//! The interface of sides with a lock, this library's and the peers'.
 
 use std::sync::Arc;
 
@@ -6,21 +6,21 @@ use stanchion_core::{Mutex, MutexGuard, Permit, Semaphore};
 
 use crate::Failure;
 
-/// Something that is held and given back. A clone locks the same thing, as another task would.
+/// A lock. A clone locks the same name, as another task would.
 pub trait Lock: Clone + Send + Sync + 'static {
-    /// What the holder has.
-    type Held: Send + 'static;
+    /// The guard of a holder.
+    type Guard: Send + 'static;
 
-    /// Waits until it is held.
-    fn lock(&self) -> impl Future<Output = Result<Self::Held, Failure>> + Send;
+    /// Waits until the lock is held.
+    fn lock(&self) -> impl Future<Output = Result<Self::Guard, Failure>> + Send;
 
-    /// Gives it back, and waits until that is done where the side can.
-    fn release(&self, held: Self::Held) -> impl Future<Output = Result<(), Failure>> + Send;
+    /// Releases the lock, and waits until that is done where the side can.
+    fn release(&self, held: Self::Guard) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// Ours: a mutex of any store.
+/// This library's mutex on any store.
 impl Lock for Arc<dyn Mutex> {
-    type Held = MutexGuard;
+    type Guard = MutexGuard;
 
     async fn lock(&self) -> Result<MutexGuard, Failure> {
         Ok(Mutex::lock(&**self).await?)
@@ -31,9 +31,9 @@ impl Lock for Arc<dyn Mutex> {
     }
 }
 
-/// Ours: a permit of a semaphore of any store.
+/// A permit of this library's semaphore on any store.
 impl Lock for Arc<dyn Semaphore> {
-    type Held = Permit;
+    type Guard = Permit;
 
     async fn lock(&self) -> Result<Permit, Failure> {
         Ok(self.acquire().await?)

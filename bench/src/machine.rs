@@ -1,4 +1,4 @@
-//! Where figures come from: this machine, and the versions that ran on it.
+//! The origin of figures: this machine, and the versions that ran on it.
 
 use std::fmt;
 use std::fs;
@@ -6,23 +6,23 @@ use std::thread::available_parallelism;
 
 use serde::{Deserialize, Serialize};
 
-/// What a reader has to know of a machine.
+/// Facts about a machine that a reader of figures needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The name of its processor.
     pub processor: String,
-    /// How many of them there are.
+    /// Number of its processors.
     pub cores: usize,
     /// Its memory, in MiB.
     pub memory: u64,
     /// The kernel.
     pub kernel: String,
-    /// What else it did in the minute before, in processes that run on average.
+    /// Its load in the minute before: running processes on average.
     pub load: String,
 }
 
 impl Machine {
-    /// This one.
+    /// Returns the facts about this machine.
     #[must_use]
     pub fn this() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
@@ -52,12 +52,12 @@ impl fmt::Display for Machine {
     }
 }
 
-/// The versions of crates that this was built with.
+/// Returns the versions of crates that this program was built with.
 #[must_use]
 pub fn versions(crates: &[&str]) -> Vec<(String, String)> {
     let lock = include_str!("../../Cargo.lock");
     let package = |name: &&str| {
-        // The last one where there are several: packages are sorted by version, and ours are the newest.
+        // Of several versions the last one: packages are sorted by version, and the workspace uses the newest.
         let (_, rest) = lock.rsplit_once(&format!("name = \"{name}\"\nversion = \""))?;
         Some(((*name).to_owned(), rest.split('"').next()?.to_owned()))
     };

@@ -1,26 +1,26 @@
-//! Sides in turn: short slices of each, so that what else the machine does meets all of them.
+//! Sides run alternately in short slices, so that other load on the machine affects all of them.
 
 use crate::Failure;
 use crate::figure::{Column, Spread};
 use crate::table::{Row, Table};
 use crate::target::Target;
 
-/// Whose side it is.
+/// The role of a side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// This library.
     Ours,
-    /// By hand and without any guarantee: what the store can do at best.
+    /// Hand-written and without any guarantee: the best that the store can do.
     Raw,
-    /// A library that a user would take instead.
+    /// Another library that a user could choose.
     Peer,
 }
 
 /// The figures of one slice, in the order of the columns.
 pub type Figures = Vec<f64>;
 
-/// One that takes part.
+/// One side of a measure.
 pub struct Side<'a> {
     name: String,
     role: Role,
@@ -37,7 +37,7 @@ impl std::fmt::Debug for Side<'_> {
     }
 }
 
-/// What is measured, on which sides, and what is wanted of it.
+/// A measure: its columns, its sides and its targets.
 #[derive(Debug)]
 pub struct Measure<'a> {
     slug: String,
@@ -49,8 +49,8 @@ pub struct Measure<'a> {
 }
 
 impl<'a> Measure<'a> {
-    /// A measure without sides. Its slug names it on the command line and in files; the ratios are those of the first
-    /// column.
+    /// Creates a measure without sides. Its slug names it on the command line and in files; ratios are computed from
+    /// the first column.
     #[must_use]
     pub fn new(slug: &str, title: &str, about: &str, columns: Vec<Column>) -> Self {
         let (sides, targets) = (Vec::new(), Vec::new());
@@ -64,7 +64,7 @@ impl<'a> Measure<'a> {
         }
     }
 
-    /// Adds a side. A slice of it gives a figure for each column.
+    /// Adds a side. A slice of it returns a figure for each column.
     #[must_use]
     pub fn side(
         mut self,
@@ -76,14 +76,14 @@ impl<'a> Measure<'a> {
         self
     }
 
-    /// Adds what is wanted.
+    /// Adds a target.
     #[must_use]
     pub fn target(mut self, target: Target) -> Self {
         self.targets.push(target);
         self
     }
 
-    /// Leaves only those sides whose names begin with one of these; all of them if there are none.
+    /// Keeps only the sides whose names begin with one of `names`; keeps all if `names` is empty.
     #[must_use]
     pub fn with_sides(mut self, names: &[String]) -> Self {
         let is_wanted =
@@ -92,14 +92,14 @@ impl<'a> Measure<'a> {
         self
     }
 
-    /// What names it.
+    /// Returns its slug.
     #[must_use]
     pub fn slug(&self) -> &str {
         &self.slug
     }
 
-    /// Runs a slice of each side to warm up, and then so many rounds, each in another order; if there is one round only,
-    /// its slices are long and begin with nothing. A side that fails is out from there on, and its row says why.
+    /// Runs one slice of each side to warm up, and then `rounds` rounds, each in another order. A single round has long
+    /// slices and no warm-up. A side that fails is left out from then on, and its row gives the error.
     #[must_use]
     pub fn run(mut self, rounds: usize) -> Table {
         let mut rows: Vec<Row> =

@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::bench::{Report, results, root};
 use crate::plot;
 
-/// The stores in the order in which they stand.
+/// The stores in the order of the page.
 const STORES: [&str; 3] = ["memory", "redis", "postgres"];
 
 const HEAD: &str = "\
@@ -22,7 +22,7 @@ queue, no fencing token, no renewal; it is what the store can do at best. A *com
 Peers run as their documentation says. One that fails is out from there on, and the table says why.
 ";
 
-/// Writes the page and its pictures from what is kept of full runs.
+/// Writes the page and its pictures from the stored results of full runs.
 ///
 /// # Errors
 /// If a file cannot be read or written.
@@ -51,7 +51,7 @@ pub fn write() -> Result<(), Failure> {
     Ok(fs::write(root().join("BENCHMARKS.md"), page)?)
 }
 
-/// All targets in one table.
+/// Writes all targets as one table.
 fn targets(page: &mut String, reports: &[Report]) -> Result<(), Failure> {
     page.push_str(
         "\n## Targets\n\n| store | measure | target | figure | |\n| --- | --- | --- | ---: | --- |\n",

@@ -8,16 +8,16 @@ use crate::measure::Role;
 use crate::table::Table;
 
 const WIDTH: u32 = 1000;
-/// The height of a side's bar with its room, and of a table's heading with its axis.
+/// Height of a side's bar with its margin, and of a table's heading with its axis.
 const BAR: u32 = 26;
 const HEAD: u32 = 90;
-/// Where the bars begin: names stand to their left.
+/// Position at which the bars begin; names are to their left.
 const NAMES: u32 = 330;
 
-/// The first column of each table, on a logarithmic scale, one below the other.
+/// Draws the first column of each table on a logarithmic scale, one below the other.
 ///
 /// # Errors
-/// If it cannot be drawn.
+/// If the picture cannot be drawn.
 pub fn page(report: &Report) -> Result<String, Failure> {
     let tables: Vec<&Table> = report.tables.iter().filter(|table| range(table).is_some()).collect();
     let heights: Vec<u32> = tables.iter().map(|table| HEAD + BAR * count(table.rows.len())).collect();
@@ -41,7 +41,7 @@ fn draw(table: &Table, area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift
     let (Some(column), Some((min, max))) = (table.columns.first(), range(table)) else { return Ok(()) };
     let rows = i32::try_from(table.rows.len())?;
     let title = format!("{}: {}", table.title, column.name);
-    // So that there are labels also where all of it lies within a few octaves.
+    // This gives labels even if all figures lie within a few octaves.
     let base = if max / min > 30.0 { 10.0 } else { 2.0 };
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 17))
@@ -86,13 +86,13 @@ fn draw(table: &Table, area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift
     Ok(())
 }
 
-/// A place on the whole picture as one of this part.
+/// Converts a position on the whole picture to a position in this part.
 fn area_place(area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>, place: (i32, i32)) -> (i32, i32) {
     let (left, top) = area.get_base_pixel();
     (place.0 - left - 8, place.1 - top)
 }
 
-/// The smallest and the largest figure of the first column.
+/// Returns the smallest and the largest figure of the first column.
 fn range(table: &Table) -> Option<(f64, f64)> {
     let spreads = || table.rows.iter().filter_map(|row| row.spread(0)).filter(|spread| spread.min > 0.0);
     let min = spreads().map(|spread| spread.min).min_by(f64::total_cmp)?;

@@ -1,4 +1,4 @@
-//! What came of one measure.
+//! The results of one measure.
 
 use std::fmt;
 
@@ -8,20 +8,20 @@ use crate::figure::{Column, Spread};
 use crate::measure::{Figures, Role};
 use crate::target::{Target, Verdict, best_peer, ratio};
 
-/// One side's part of a table.
+/// The row of one side.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// Its name.
+    /// The name of the side.
     pub side: String,
-    /// Whose it is.
+    /// The role of the side.
     pub role: Role,
-    /// One for each column; `None` where there is no figure.
+    /// The figure of each column; `None` if there is no figure.
     pub figures: Vec<Option<Spread>>,
-    /// The first column's, by that of the raw side: the median of the ratios of neighbouring slices.
+    /// The ratio of the first column to the raw side's: the median of the ratios of neighbouring slices.
     pub to_raw: Option<f64>,
-    /// The same by the best peer's.
+    /// The same ratio to the best peer's.
     pub to_best_peer: Option<f64>,
-    /// Why it has not run to the end.
+    /// Why the side did not run to the end.
     pub failed: Option<String>,
     /// The figures of each slice.
     pub slices: Vec<Figures>,
@@ -40,7 +40,7 @@ impl Row {
         }
     }
 
-    /// The figure in a column.
+    /// Returns the figure in a column.
     #[must_use]
     pub fn spread(&self, column: usize) -> Option<Spread> {
         self.figures.get(column).copied().flatten()
@@ -54,13 +54,13 @@ pub struct Table {
     pub slug: String,
     /// Its heading.
     pub title: String,
-    /// What is done, and how it is counted.
+    /// What the measure does, and how it counts.
     pub about: String,
-    /// What was measured.
+    /// The columns.
     pub columns: Vec<Column>,
     /// The sides.
     pub rows: Vec<Row>,
-    /// What became of its targets.
+    /// The verdicts on its targets.
     pub verdicts: Vec<Verdict>,
 }
 
@@ -84,7 +84,7 @@ impl Table {
     }
 }
 
-/// As Markdown.
+/// Writes the table as Markdown.
 impl fmt::Display for Table {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "### {}\n\n{}\n", self.title, self.about)?;

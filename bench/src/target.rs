@@ -1,4 +1,4 @@
-//! What is wanted of a measure, and whether it came out.
+//! Targets of a measure, and whether they are met.
 
 use std::fmt;
 
@@ -8,25 +8,25 @@ use crate::figure::Spread;
 use crate::measure::Role;
 use crate::table::Row;
 
-/// What a figure of ours is divided by.
+/// The divisor of this library's figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Against {
-    /// Nothing.
+    /// No divisor.
     Nothing,
-    /// The raw limit.
+    /// The raw side.
     Raw,
-    /// The peer that is best in that column, of those that did not fail.
+    /// The best peer in the column, among the peers that did not fail.
     BestPeer,
-    /// The side of that name.
+    /// The side with this name.
     Side(String),
 }
 
-/// What it has to keep to.
+/// The bound that a target sets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
-    /// No less than that.
+    /// At least this value.
     AtLeast(f64),
-    /// No more than that.
+    /// At most this value.
     AtMost(f64),
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Bound {
     }
 }
 
-/// Something wanted of one side of ours.
+/// A target for one of this library's sides.
 #[derive(Clone, Debug)]
 pub struct Target {
     side: String,
@@ -57,32 +57,32 @@ pub struct Target {
     bound: Bound,
 }
 
-/// What became of a target.
+/// The verdict on a target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// What was wanted, in words.
+    /// The target in words.
     pub wanted: String,
-    /// What it is.
+    /// The measured value.
     pub value: Option<f64>,
-    /// Whether that will do.
+    /// Whether the target is met.
     pub met: bool,
 }
 
 impl Target {
-    /// Of the first column.
+    /// Creates a target for the first column.
     #[must_use]
     pub fn new(side: &str, against: Against, bound: Bound) -> Self {
         Self { side: side.to_owned(), column: 0, against, bound }
     }
 
-    /// Of another column.
+    /// Moves the target to another column.
     #[must_use]
     pub fn column(mut self, column: usize) -> Self {
         self.column = column;
         self
     }
 
-    /// What the rows say about it. A target against the best peer is met if all peers have failed.
+    /// Judges the target by the rows. A target against the best peer is met if all peers have failed.
     pub(crate) fn judge(&self, rows: &[Row], columns: &[crate::figure::Column]) -> Verdict {
         let column = columns.get(self.column);
         let name = column.map_or("", |column| column.name.as_str());
@@ -109,7 +109,7 @@ impl Target {
     }
 }
 
-/// The peer with the best median of those that did not fail.
+/// Returns the peer with the best median, among the peers that did not fail.
 pub(crate) fn best_peer(rows: &[Row], column: usize, better: crate::figure::Better) -> Option<&Row> {
     let peers = rows.iter().filter(|row| row.role == Role::Peer && row.failed.is_none());
     let median = |row: &&Row| row.spread(column).map_or(f64::NAN, |spread| spread.median);
@@ -120,7 +120,7 @@ pub(crate) fn best_peer(rows: &[Row], column: usize, better: crate::figure::Bett
     }
 }
 
-/// The middle one of the ratios of slices of the same round.
+/// Returns the median of the ratios of slices of the same round.
 pub(crate) fn ratio(ours: &Row, other: &Row, column: usize) -> Option<f64> {
     let pairs = ours.slices.iter().zip(&other.slices);
     let ratios = pairs.filter_map(|(ours, other)| Some(ours.get(column)? / other.get(column)?));

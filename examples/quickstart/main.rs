@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Started twice against one Redis, the two processes share the slots and the ledger, which is then a file: in the
-//! temporary folder, named after the namespace, or wherever `--ledger FILE` says.
+//! temporary folder, named after the namespace, or at the path of `--ledger FILE`.
 //!
 //! ```text
 //! cargo run --example quickstart --features redis -- 'redis://127.0.0.1/?namespace=quickstart'
@@ -36,7 +36,7 @@ const SLOTS: u32 = 3;
 /// Calls per second.
 const RATE: u32 = 50;
 const BURST: u32 = 5;
-/// For so long a killed process keeps what it held.
+/// Time for which a killed process keeps its locks and slots.
 const TTL: Duration = Duration::from_secs(5);
 
 type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
@@ -53,21 +53,21 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Runs the fleet and tells whether everything held that was promised.
+/// Runs the fleet, and returns whether every promise was kept.
 async fn run() -> Result<bool> {
     let (url, file) = arguments();
     let store = stanchion::connect(&url).await?;
     let file = file.or_else(|| store.capabilities().shared.then(|| default_ledger(&url)));
     let fleet = Arc::new(Fleet::new(&*store, file)?);
 
-    // Somebody who held the mutex once and will act on it much too late.
+    // A former holder of the mutex, which will write much too late.
     let past = fleet.mutex.lock().await?;
     let (late_token, late_ticket) = (past.fencing_token(), past.ticket());
     past.release().await?;
 
     let (called, outcome) = send_out(&fleet).await?;
 
-    // Another process may be at work still: under the mutex it does not write.
+    // Another process may still be at work; while this one holds the mutex, it does not write.
     let guard = fleet.mutex.lock().await?;
     let tally = fleet.records.tally()?;
     let late = fleet.records.write_ledger(late_token, late_ticket, Vec::new());
@@ -91,7 +91,7 @@ async fn run() -> Result<bool> {
     Ok(checks.held)
 }
 
-/// Sets all workers to work; tells when the limiter let each call through, and how the workers ended.
+/// Runs all workers. Returns the times at which the limiter admitted the calls, and how the workers ended.
 async fn send_out(fleet: &Arc<Fleet>) -> Result<(Vec<Duration>, Option<Outcome>)> {
     let mut members = Vec::new();
     if let Some(group) = &fleet.group {
@@ -119,7 +119,7 @@ async fn send_out(fleet: &Arc<Fleet>) -> Result<(Vec<Duration>, Option<Outcome>)
     Ok((called, outcome))
 }
 
-/// What the workers share.
+/// The state that the workers share.
 struct Fleet {
     mutex: Arc<dyn Mutex>,
     slots: Arc<dyn Semaphore>,
@@ -153,7 +153,7 @@ impl Fleet {
         Ok(Self { mutex, slots, calls, group, records: Records::new(file), start: Instant::now() })
     }
 
-    /// Does one worker's jobs and tells when the limiter let it through.
+    /// Does one worker's jobs, and returns the times at which the limiter admitted its calls.
     async fn work(&self, worker: u32) -> Result<Vec<Duration>> {
         let mut called = Vec::new();
         for job in 1..=JOBS {
@@ -202,14 +202,14 @@ impl Checks {
     }
 }
 
-/// Whether at no moment more calls were made than the quota had given until then.
+/// Returns whether at every moment at most as many calls were made as the quota allowed until then.
 fn within_quota(mut called: Vec<Duration>) -> bool {
     called.sort();
     let given = |at: &Duration| f64::from(BURST) + f64::from(RATE) * at.as_secs_f64();
     (1..).zip(&called).all(|(calls, at)| f64::from(calls) <= given(at))
 }
 
-/// `[URL] [--ledger FILE]`
+/// Reads the arguments `[URL] [--ledger FILE]`.
 fn arguments() -> (String, Option<PathBuf>) {
     let (mut url, mut ledger) = ("memory:".to_owned(), None);
     let mut arguments = env::args().skip(1);

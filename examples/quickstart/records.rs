@@ -1,4 +1,4 @@
-//! What the fleet writes: a ledger that checks fencing tokens, and a journal of what really happened.
+//! The records of the fleet: a ledger that checks fencing tokens, and a journal of all events.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -12,20 +12,20 @@ use crate::Result;
 
 /// Ledger and journal, in this process or, for several processes, in two files side by side.
 pub(crate) struct Records {
-    /// One entry a line: the fencing token and the ticket under which it was written.
+    /// One entry for each line: the fencing token and the ticket under which it was written.
     ledger: Fenced<Vec<String>>,
-    /// Only ever appended to, so no mutex is needed to keep it whole.
+    /// Append-only, so that no mutex is needed to keep it whole.
     journal: Mutex<Vec<String>>,
     file: Option<PathBuf>,
 }
 
-/// What the records say in the end.
+/// The totals of the records at the end.
 pub(crate) struct Tally {
     /// Entries in the ledger.
     pub(crate) entries: usize,
-    /// Entries that were written to the ledger and are not in it any more.
+    /// Entries that were written to the ledger and are no longer in it.
     pub(crate) missing: usize,
-    /// The most slots that were in use at one time.
+    /// Maximum number of slots in use at one time.
     pub(crate) most_slots: usize,
 }
 
@@ -51,7 +51,7 @@ impl Records {
         let Some(path) = &self.file else {
             return Ok(self.ledger.write(token, ticket, |ledger| *ledger = entries)?);
         };
-        // Locked, so that the check and the write are one.
+        // Locked, so that the check and the write are atomic.
         let mut file = open_locked(path)?;
         let newest = read_lines(&file)?.last().and_then(|entry| entry.split(' ').next()?.parse().ok());
         if newest.is_some_and(|newest: u64| token.get() <= newest) {
@@ -63,17 +63,17 @@ impl Records {
         Ok(file.set_len(text.len() as u64)?)
     }
 
-    /// Notes that an entry is in the ledger.
+    /// Records that an entry is in the ledger.
     pub(crate) fn booked(&self, token: FencingToken, ticket: Ticket) -> Result<()> {
         self.note(format!("booked {token} {ticket}"))
     }
 
-    /// Notes that a slot is in use.
+    /// Records that a slot is in use.
     pub(crate) fn enter(&self, ticket: Ticket) -> Result<()> {
         self.note(format!("enter {ticket}"))
     }
 
-    /// Notes that a slot is about to be given back.
+    /// Records that a slot is about to be released.
     pub(crate) fn leave(&self, ticket: Ticket) -> Result<()> {
         self.note(format!("leave {ticket}"))
     }
@@ -101,7 +101,8 @@ impl Records {
     }
 }
 
-/// The most stays that overlap. A stay without an end is not counted: its process was killed, or is in it still.
+/// Returns the maximum number of overlapping stays in slots. A stay without an end is not counted: its process was
+/// killed, or is still in it.
 fn most_at_once(journal: &[String]) -> usize {
     let ended: HashSet<&str> = journal.iter().filter_map(|line| line.strip_prefix("leave ")).collect();
     let (mut now, mut most) = (0, 0);
@@ -120,7 +121,7 @@ fn journal_of(ledger: &Path) -> PathBuf {
     ledger.with_extension("journal")
 }
 
-/// Opens a file, made where it is missing, and keeps other processes out until it is dropped.
+/// Opens a file, creates it if it is missing, and locks out other processes until it is dropped.
 fn open_locked(path: &Path) -> Result<File> {
     let file = File::options().create(true).truncate(false).read(true).write(true).open(path)?;
     file.lock()?;

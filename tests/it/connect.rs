@@ -1,4 +1,4 @@
-//! What `connect` makes of a URL, and what it says when it cannot.
+//! The stores that `connect` opens, and its errors.
 
 #![allow(
     clippy::disallowed_methods,
@@ -11,12 +11,12 @@ use std::iter;
 
 use stanchion::{Error, ErrorKind, connect};
 
-/// The error of a URL that must not connect.
+/// Returns the error of a URL that must not connect.
 async fn refused(url: &str) -> Error {
     connect(url).await.err().unwrap_or_else(|| panic!("{url} was accepted"))
 }
 
-/// Every text that an error and its sources can be printed as.
+/// Returns every text as which an error and its sources can be printed.
 fn texts(error: &Error) -> Vec<String> {
     let chain = iter::successors(Some(error as &dyn StdError), |&cause| cause.source());
     chain.flat_map(|cause| [cause.to_string(), format!("{cause:?}"), format!("{cause:#?}")]).collect()
@@ -24,7 +24,7 @@ fn texts(error: &Error) -> Vec<String> {
 
 fn assert_hidden(secret: &str, texts: &[String]) {
     for text in texts {
-        assert!(!text.contains(secret), "{secret:?} is told by {text:?}");
+        assert!(!text.contains(secret), "{secret:?} is in {text:?}");
     }
 }
 
@@ -48,7 +48,7 @@ async fn an_unknown_scheme_is_refused_with_the_known_ones() {
     }
 }
 
-/// Where a URL is malformed, the password is not where a parser would look for it.
+/// In a malformed URL, the password is not where a parser would look for it.
 #[tokio::test]
 async fn c21_a_malformed_url_does_not_tell_its_password() {
     for url in ["hunter2@127.0.0.1:6379", "reddis://:hunter2@127.0.0.1/", "hunter2", "hunter2://x"] {
@@ -62,12 +62,12 @@ mod memory {
 
     use super::refused;
 
-    /// Whether a lock taken through the first store keeps the second one out.
+    /// Returns whether a lock taken through the first store excludes the second one.
     async fn share(first: &str, second: &str) -> bool {
         let (first, second) = (connect(first).await.unwrap(), connect(second).await.unwrap());
         let first = first.mutex("a name", MutexOptions::default()).unwrap();
         let second = second.mutex("a name", MutexOptions::default()).unwrap();
-        let _guard = first.try_lock().await.unwrap().expect("nobody holds it");
+        let _guard = first.try_lock().await.unwrap().expect("no other caller holds it");
         second.try_lock().await.unwrap().is_none()
     }
 
@@ -181,7 +181,7 @@ mod redis {
         assert_hidden(PASSWORD, &texts(&error));
     }
 
-    /// Nobody has to be asked for it: the server is not there.
+    /// No server is needed for this error, and none is there.
     #[tokio::test]
     async fn an_unknown_parameter_is_refused_and_named() {
         let error = refused(&format!("redis://:{PASSWORD}@127.0.0.1:1/?namespaze=a")).await;
@@ -199,7 +199,7 @@ mod redis {
         }
     }
 
-    /// Nobody answers there; the URL itself is understood.
+    /// No server answers there, but the URL itself is accepted.
     #[tokio::test]
     async fn every_deployment_has_a_scheme() {
         for (scheme, path) in [
@@ -281,7 +281,7 @@ mod postgres {
         assert_hidden(PASSWORD, &texts(&error));
     }
 
-    /// Nobody has to be asked for it: the server is not there.
+    /// No server is needed for this error, and none is there.
     #[tokio::test]
     async fn what_is_not_understood_is_refused_and_named() {
         let error = refused(&format!("postgres://me:{PASSWORD}@127.0.0.1:1/?namespaze=a")).await;

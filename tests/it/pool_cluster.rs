@@ -26,20 +26,20 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 const PERMITS: usize = 4;
-/// More than there are permits, so that each process could use all of them.
+/// More workers than permits, so that each process could use all permits.
 const WORKERS: usize = 6;
 const TTL: Duration = Duration::from_secs(1);
-/// Far more than it takes, for a machine that is busy with other tests.
-const LIMIT: Duration = Duration::from_secs(60);
-/// Enough for the two processes to be in each other's way many times.
+/// Timeout far above what the test takes, for a machine that is busy with other tests.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Jobs of each process before the kill: enough for the two processes to compete many times.
 const WARM: usize = 40;
 
-/// What a worker is told follows this among the arguments of the test program. The test harness takes it for the exact
-/// names of more tests, of which there are none.
-const LAST: &str = "--nocapture";
+/// The arguments for a worker follow this one. The test harness takes them for the exact names of more tests, of which
+/// there are none.
+const LAST_HARNESS_ARGUMENT: &str = "--nocapture";
 
-/// A file to which all processes append. The system puts one line behind the other, so that their order is that in
-/// which things happened: a job's `start` is written once it has its permit, and its `end` while it has it still.
+/// A file to which all processes append. The system writes one line after the other, so the order of the lines is the
+/// order of events: a job's `start` is written once it has its permit, and its `end` while it still has it.
 struct Journal(File);
 
 impl Journal {
@@ -52,7 +52,7 @@ impl Journal {
     }
 }
 
-/// Ends in the journal however the job ends.
+/// Writes the end of a job to the journal, however the job ends.
 struct Running {
     journal: Arc<Journal>,
     job: usize,
@@ -76,17 +76,17 @@ fn cap(store: &dyn Store) -> Arc<dyn Semaphore> {
     store.semaphore("jobs of both pools", SemaphoreOptions::new(permits).ttl(TTL)).unwrap()
 }
 
-/// A process with a pool that never lacks jobs, until its standard input ends.
+/// Runs a worker process: its pool never lacks jobs until the standard input ends.
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn work(url: &str, journal: &Path) {
     let store = stanchion::connect(url).await.unwrap();
     let pool =
         WorkerPool::builder().workers(WORKERS).queue(WORKERS).cluster_cap(cap(&*store)).build().unwrap();
     let journal = Arc::new(Journal::open(journal).unwrap());
-    let (enough, mut told) = oneshot::channel::<()>();
+    let (stop, mut stopped) = oneshot::channel::<()>();
     std::thread::spawn(move || {
         let _ = io::stdin().read_to_end(&mut Vec::new());
-        drop(enough);
+        drop(stop);
     });
     for job in 0.. {
         let journal = Arc::clone(&journal);
@@ -97,7 +97,7 @@ async fn work(url: &str, journal: &Path) {
         };
         tokio::select! {
             biased;
-            _ = &mut told => break,
+            _ = &mut stopped => break,
             submitted = pool.submit(task) => drop(submitted.unwrap()),
         }
     }
@@ -113,30 +113,30 @@ async fn available(url: &str) -> usize {
     usize::try_from(available).unwrap()
 }
 
-/// What the journal says.
+/// The state according to the journal.
 #[derive(Default)]
-struct Sight {
+struct JournalView {
     running: BTreeSet<(u32, usize)>,
-    /// The most jobs at once, in both processes.
-    most: usize,
-    /// The same since a process was killed.
-    most_since_death: usize,
+    /// Maximum number of jobs at once, in both processes.
+    maximum: usize,
+    /// The same maximum since a process was killed.
+    maximum_since_death: usize,
     died: bool,
     ended: Vec<u32>,
 }
 
-impl Sight {
+impl JournalView {
     fn of(journal: &Path) -> Self {
-        let mut sight = Self::default();
+        let mut view = Self::default();
         let text = fs::read_to_string(journal).unwrap_or_default();
-        // The last line may be half written.
+        // The last line may be incomplete.
         for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
-            sight.see(line);
+            view.read_line(line);
         }
-        sight
+        view
     }
 
-    fn see(&mut self, line: &str) {
+    fn read_line(&mut self, line: &str) {
         let fields: Vec<&str> = line.split(' ').collect();
         let (process, job) = (fields[0].parse().unwrap(), fields[2].parse().unwrap());
         match fields[1] {
@@ -151,9 +151,9 @@ impl Sight {
             }
             _ => panic!("{line}"),
         }
-        self.most = self.most.max(self.running.len());
+        self.maximum = self.maximum.max(self.running.len());
         if self.died {
-            self.most_since_death = self.most_since_death.max(self.running.len());
+            self.maximum_since_death = self.maximum_since_death.max(self.running.len());
         }
     }
 
@@ -166,33 +166,33 @@ impl Sight {
     }
 }
 
-/// A worker is the same program again, told to run the test of that name alone.
+/// Starts a worker: the same program, which runs only the test with this name.
 fn start(test: &str, url: &str, journal: &Path) -> Process {
     let mut command = Command::new(env::current_exe().unwrap());
     command
-        .args(["--exact", &format!("pool_cluster::{test}"), LAST, url])
+        .args(["--exact", &format!("pool_cluster::{test}"), LAST_HARNESS_ARGUMENT, url])
         .arg(journal)
         .stdin(Stdio::piped())
         .stdout(Stdio::null());
     Process::spawn(&mut command).unwrap()
 }
 
-fn told() -> Option<(String, PathBuf)> {
-    let mut arguments = env::args().skip_while(|argument| argument != LAST).skip(1);
+fn worker_arguments() -> Option<(String, PathBuf)> {
+    let mut arguments = env::args().skip_while(|argument| argument != LAST_HARNESS_ARGUMENT).skip(1);
     Some((arguments.next()?, arguments.next()?.into()))
 }
 
-/// Stops it where it has a permit.
+/// Stops the process at a moment at which it has a permit.
 fn stop_at_work(process: &mut Process, journal: &Path) {
-    let stopped = wait_until(LIMIT, || {
+    let stopped = wait_until(TIMEOUT, || {
         process.stop().unwrap();
-        if Sight::of(journal).running(process) > 0 {
+        if JournalView::of(journal).running(process) > 0 {
             return Some(());
         }
         process.resume().unwrap();
         None
     });
-    stopped.expect("it never has a permit");
+    stopped.expect("the process never has a permit");
 }
 
 fn the_cap_holds(url: &str, test: &'static str) {
@@ -200,40 +200,41 @@ fn the_cap_holds(url: &str, test: &'static str) {
     let path = folder.path().join("journal");
     let mut victim = start(test, url, &path);
     let mut survivor = start(test, url, &path);
-    let warm = wait_until(LIMIT, || {
-        let sight = Sight::of(&path);
-        (sight.ended(&victim) >= WARM && sight.ended(&survivor) >= WARM).then_some(())
+    let warm = wait_until(TIMEOUT, || {
+        let view = JournalView::of(&path);
+        (view.ended(&victim) >= WARM && view.ended(&survivor) >= WARM).then_some(())
     });
-    warm.expect("the two processes do not get on");
+    warm.expect("the two processes make no progress");
 
     stop_at_work(&mut victim, &path);
     let (stopped, watch) = (Instant::now(), Stopwatch::start());
     victim.kill().unwrap();
     Journal::open(&path).unwrap().write(victim.id(), "dead", 0);
     // The killed process was waiting too (C5).
-    let limit = TTL + EPSILON + DEAD_IN_FRONT;
-    while Sight::of(&path).most_since_death < PERMITS {
-        assert!(watch.elapsed() < limit, "the permits of the dead process do not come back");
+    let timeout = TTL + EPSILON + DEAD_IN_FRONT;
+    while JournalView::of(&path).maximum_since_death < PERMITS {
+        assert!(watch.elapsed() < timeout, "the permits of the dead process do not come back");
         std::thread::sleep(Duration::from_millis(5));
     }
     let recovered = stopped.elapsed();
-    // Its jobs are far shorter than the lease, so the one that it was stopped in had most of that ahead.
+    // Its jobs are far shorter than the lease, so the job in which it was stopped had most of the lease ahead.
     assert!(recovered > TTL / 2, "the permits of the dead process were given away after {recovered:?}");
 
-    let ended = Sight::of(&path).ended(&survivor);
-    let goes_on = wait_until(LIMIT, || (Sight::of(&path).ended(&survivor) >= ended + WARM).then_some(()));
+    let ended = JournalView::of(&path).ended(&survivor);
+    let goes_on =
+        wait_until(TIMEOUT, || (JournalView::of(&path).ended(&survivor) >= ended + WARM).then_some(()));
     goes_on.expect("the survivor stands still");
     drop(survivor.take_stdin());
-    assert!(survivor.wait(LIMIT).unwrap().expect("the survivor does not end").success());
+    assert!(survivor.wait(TIMEOUT).unwrap().expect("the survivor does not end").success());
 
-    let sight = Sight::of(&path);
-    assert_eq!(sight.most, PERMITS, "jobs at once in both processes");
-    assert_eq!(sight.most_since_death, PERMITS, "jobs at once in the survivor");
-    assert!(sight.running.is_empty(), "jobs that did not end: {:?}", sight.running);
+    let view = JournalView::of(&path);
+    assert_eq!(view.maximum, PERMITS, "jobs at once in both processes");
+    assert_eq!(view.maximum_since_death, PERMITS, "jobs at once in the survivor");
+    assert!(view.running.is_empty(), "jobs that did not end: {:?}", view.running);
     assert_eq!(available(url), PERMITS);
     println!(
         "{} jobs; all {PERMITS} permits were in use again {recovered:?} after the stop",
-        sight.ended.len()
+        view.ended.len()
     );
 }
 
@@ -242,7 +243,7 @@ fn the_cap_holds(url: &str, test: &'static str) {
 fn s1_s3_the_cap_of_two_pools_on_redis() {
     use stanchion_testbed::servers::{RedisOptions, RedisServer};
 
-    if let Some((url, journal)) = told() {
+    if let Some((url, journal)) = worker_arguments() {
         return work(&url, &journal);
     }
     let server = RedisServer::start(RedisOptions::default()).unwrap();
@@ -254,7 +255,7 @@ fn s1_s3_the_cap_of_two_pools_on_redis() {
 fn s1_s3_the_cap_of_two_pools_on_postgres() {
     use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
-    if let Some((url, journal)) = told() {
+    if let Some((url, journal)) = worker_arguments() {
         return work(&url, &journal);
     }
     let server = PostgresServer::start(PostgresOptions::default()).unwrap();

@@ -16,14 +16,16 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// Far more than it takes, for a machine that is busy with other tests.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Timeout far above what a run takes, for a machine that is busy with other tests.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The example's program, built as this test was: `cargo test --test quickstart` alone would not have built it.
+/// Builds the example as this test was built, and returns its path: `cargo test --test quickstart` alone would not have
+/// built it.
 fn program() -> &'static PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        // As `cargo xtask test` builds, so that nothing has to be built again: the peers in the benches turn features on.
+        // The same features as `cargo xtask test`, so that nothing is built again: the peers in the benches turn
+        // features on.
         let features: &[&str] = if cfg!(feature = "redis") {
             &["--workspace", "--exclude=stanchion-bench", "--features=bloom,postgres,redis"]
         } else {
@@ -32,7 +34,8 @@ fn program() -> &'static PathBuf {
         let profile: &[&str] = if cfg!(debug_assertions) { &[] } else { &["--release"] };
         let mut build = std::process::Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--locked", "--example", "quickstart"]).args(features).args(profile);
-        // A build script that watches these, like `ring`'s, would run again, and all that depends on it be built again.
+        // A build script that watches these variables, like `ring`'s, would run again, and its dependents be built
+        // again.
         for (name, _) in env::vars_os() {
             let name = name.to_string_lossy();
             if ["OUT_DIR", "RUSTC_BOOTSTRAP"].contains(&&*name)
@@ -52,10 +55,10 @@ fn program() -> &'static PathBuf {
 
 async fn run(arguments: &[&str]) -> Output {
     let output = Command::new(program()).args(arguments).kill_on_drop(true).output();
-    timeout(LIMIT, output).await.expect("the example hangs").unwrap()
+    timeout(TIMEOUT, output).await.expect("the example hangs").unwrap()
 }
 
-/// The lines of a run in which every check held.
+/// Returns the output of a run, in which every check must have held.
 fn lines(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -64,7 +67,7 @@ fn lines(output: &Output) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// The checks at the end, without the numbers that differ from run to run.
+/// Returns the checks at the end, without the numbers that differ from run to run.
 fn checks(lines: &[String]) -> Vec<&str> {
     let last = lines.iter().rev().take_while(|line| line.starts_with("ok: "));
     let mut checks: Vec<_> = last.map(|line| line.split(':').nth(1).unwrap_or_default().trim()).collect();

@@ -1,12 +1,13 @@
-//! A million small jobs through a queue of a thousand places: what they cost beside spawned tasks behind a semaphore of
-//! the same width, and that memory stays where it was. Then a million of which every tenth panics, to count the others.
+//! Runs a million small jobs through a queue of a thousand places. Compares their cost with spawned tasks behind a
+//! semaphore of the same width, and prints the memory before and after. Then runs a million jobs of which every tenth
+//! panics, and counts the others.
 //!
 //! ```text
 //! cargo run --release -p stanchion-pool --example throughput
 //! ```
 //!
-//! The sides take turns in short slices, so that both meet the same machine. One submitter feeds both, each waits for
-//! room before it makes a task, and both run the same job.
+//! Both sides alternate in short slices, so that they see the same load on the machine. One submitter feeds both, each
+//! side waits for room before it makes a task, and both run the same job.
 #![expect(clippy::disallowed_methods, reason = "a program reads the clock and spawns; the library does not")]
 
 use std::env;
@@ -26,7 +27,7 @@ const PAGE: u64 = 4096;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Small work that waits once, as a job that talks to somebody does.
+/// Does a little work and yields once, as a job that waits for a server does.
 async fn job(number: u64) -> u64 {
     tokio::task::yield_now().await;
     (0..64).fold(number, |sum, step| black_box(sum.wrapping_mul(31).wrapping_add(step)))
@@ -61,7 +62,7 @@ async fn through_tasks(places: &Arc<Semaphore>, width: u32, jobs: u32) -> Result
     Ok(start.elapsed())
 }
 
-/// Kilobytes of this process in memory, where the system tells.
+/// Returns the resident memory of this process in kilobytes, if the system reports it.
 fn resident() -> Option<u64> {
     let pages: u64 = fs::read_to_string("/proc/self/statm").ok()?.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages * PAGE / 1024)
@@ -81,7 +82,7 @@ async fn main() -> Result<()> {
     survive(jobs).await
 }
 
-/// So many jobs, every tenth of which panics.
+/// Runs `jobs` jobs, every tenth of which panics, and counts how they end.
 async fn survive(jobs: u32) -> Result<()> {
     std::panic::set_hook(Box::new(|_| {}));
     let pool = WorkerPool::builder().workers(64).queue(QUEUE).build()?;
@@ -114,7 +115,7 @@ async fn survive(jobs: u32) -> Result<()> {
     Ok(())
 }
 
-/// So many jobs through each side, so many of which run at once.
+/// Runs `jobs` jobs through each side, at most `width` at once.
 async fn compare(jobs: u32, width: usize) -> Result<()> {
     let pool = WorkerPool::builder().workers(width).queue(QUEUE).build()?;
     let places = Arc::new(Semaphore::new(width));

@@ -1,4 +1,4 @@
-//! How a pool is held, changed and ended.
+//! Resizing, pausing and ending a pool.
 
 use std::time::Duration;
 
@@ -8,27 +8,27 @@ use crate::builder::check_workers;
 use crate::kernel::Mode;
 use crate::{ConfigError, JobId, ReturnedJob, Shutdown, WorkerPool};
 
-/// How long a shutdown waits, after its deadline, for jobs to be dropped.
-const ABORT_TIME: Duration = Duration::from_millis(250);
+/// Timeout, after the deadline of a shutdown, for aborted jobs to be dropped.
+const ABORT_TIMEOUT: Duration = Duration::from_millis(250);
 
 impl WorkerPool {
-    /// Changes the number of workers, 1 to [`MAX_WORKERS`](crate::MAX_WORKERS). More begin at once; of too many, idle
-    /// ones leave at once and others after their job.
+    /// Changes the number of workers, 1 to [`MAX_WORKERS`](crate::MAX_WORKERS). New workers begin at once. Of surplus
+    /// workers, idle ones leave at once and busy ones after their job.
     ///
     /// # Errors
-    /// [`ConfigError`], if there are none or too many, or if the pool is drained or shut down.
+    /// [`ConfigError`] if there are no workers or too many, or if the pool is drained or shut down.
     pub fn resize(&self, workers: usize) -> Result<(), ConfigError> {
         check_workers(workers)?;
-        let seats = self.shared().with(|kernel, wakes| match kernel.mode() {
+        let added = self.shared().with(|kernel, wakes| match kernel.mode() {
             Mode::Open => Ok(kernel.resize(workers, wakes)),
             Mode::Draining | Mode::Closed => Err(ConfigError::Closed),
         })?;
-        self.shared().start(seats);
+        self.shared().start(added);
         Ok(())
     }
 
-    /// Begins no more jobs until [`resume`](Self::resume). What runs goes on, and jobs are queued while there is room.
-    /// Permits that were not used yet are given back. A pool that is drained or shut down is not paused.
+    /// Begins no more jobs until [`resume`](Self::resume). Running jobs go on, and jobs are queued while there is room.
+    /// Permits that no job uses yet are given back. A pool that is drained or shut down is not paused.
     pub fn pause(&self) {
         self.shared().with(|kernel, wakes| {
             if kernel.mode() == Mode::Open {
@@ -42,10 +42,11 @@ impl WorkerPool {
         self.shared().with(|kernel, wakes| kernel.resume(wakes));
     }
 
-    /// Takes no more jobs, and waits until all it has are finished, those that are queued included. Whoever waits for
-    /// room is refused, and a pause ends. Then the workers have left.
+    /// Takes no more jobs, and waits until all running and queued jobs are finished and the workers have left. Callers
+    /// that wait for room are refused, and a pause ends.
     ///
-    /// It lasts as long as the jobs do: [`shutdown`](Self::shutdown) cuts it short, also after or beside it.
+    /// It lasts as long as the jobs do. [`shutdown`](Self::shutdown) cuts it short, also when called during or after
+    /// it.
     ///
     /// # Cancel safety
     /// A dropped call leaves the pool draining; it may be called again.
@@ -55,16 +56,16 @@ impl WorkerPool {
         self.shared().until(|kernel| kernel.is_quiet() && kernel.workers() == 0).await;
     }
 
-    /// Takes no more jobs and begins none, gives running ones this long to finish, aborts the rest, and gives back what
-    /// never ran. It returns within `grace` and a quarter of a second, whatever the jobs and the store do.
+    /// Takes no more jobs and begins none, gives running jobs `grace` to finish, aborts the rest, and gives back the
+    /// jobs that never ran. Returns within `grace` and a quarter of a second, whatever the jobs and the store do.
     ///
-    /// What still ran at the deadline is in [`Shutdown::aborted`]. What could not be stopped (a blocking job, or one that
-    /// did not come to an await point) is in [`Shutdown::unstopped`]: it runs on, holds its permit, and its handle
-    /// gets its outcome when it ends.
+    /// A job that still ran at the deadline is in [`Shutdown::aborted`]. A job that could not be stopped (a blocking
+    /// job, or a job that did not come to an await point) is in [`Shutdown::unstopped`]: it runs on, holds its permit,
+    /// and its handle gets its outcome when it ends.
     ///
     /// # Cancel safety
-    /// A dropped call leaves the pool closed: nothing begins, what runs goes on, and nothing is lost. Call it again: the
-    /// next one gives back what never ran. Of several at once the first to finish gives it back.
+    /// A dropped call leaves the pool closed: no job begins, running jobs go on, and no job is lost. Call it again: the
+    /// next call gives back the jobs that never ran. Of several calls at once, the first to finish gives them back.
     pub async fn shutdown(&self, grace: Duration) -> Shutdown {
         let shared = self.shared();
         shared.with(|kernel, wakes| kernel.close(wakes));
@@ -74,8 +75,8 @@ impl WorkerPool {
             let stopped = shared.until(|kernel| {
                 kernel.workers() == kernel.running() && kernel.jobs().all(|(_, stoppable)| !stoppable)
             });
-            // Who is still there after that is reported.
-            let _ = timeout(ABORT_TIME, stopped).await;
+            // A job that still runs after that is reported.
+            let _ = timeout(ABORT_TIMEOUT, stopped).await;
         }
         let (unrun, aborted, unstopped) = shared.with(|kernel, _| {
             let unstopped = kernel.jobs().map(|(id, _)| JobId(id)).collect();

@@ -1,4 +1,4 @@
-//! What can go wrong, with building, submitting and running.
+//! Errors of building a pool, of submitting jobs and of running them.
 
 use std::any::Any;
 use std::error::Error;
@@ -11,19 +11,19 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A pool without workers would never run a job. [`pause`](crate::WorkerPool::pause) stops one for a while.
+    /// A pool without workers would never run a job. [`pause`](crate::WorkerPool::pause) stops a pool for a while.
     #[error("a pool needs at least one worker")]
     NoWorkers,
     /// More workers than [`MAX_WORKERS`](crate::MAX_WORKERS).
     #[error("at most {max} workers, not {asked}", max = crate::MAX_WORKERS)]
     TooManyWorkers {
-        /// What was asked for.
+        /// The requested number of workers.
         asked: usize,
     },
-    /// A queue of zero would leave no place from which a worker could take a job.
+    /// A queue with no place could not pass a job to a worker.
     #[error("a queue needs at least one place")]
     NoQueue,
-    /// Neither inside a Tokio runtime nor given one.
+    /// The pool is built outside a Tokio runtime and was given none.
     #[error("there is no Tokio runtime here, and none was given")]
     NoRuntime,
     /// The pool is drained or shut down.
@@ -35,10 +35,10 @@ pub enum ConfigError {
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The queue is full, or others wait for room already.
+    /// The queue is full, or other callers wait for room already.
     #[error("the queue is full")]
     Full,
-    /// There was no room within the time given.
+    /// There was no room within the timeout.
     #[error("there was no room in the queue in time")]
     TimedOut,
     /// The pool is drained or shut down.
@@ -62,13 +62,13 @@ impl<J> SubmitError<J> {
         Self { refusal, job }
     }
 
-    /// Why.
+    /// Returns why the job was refused.
     #[must_use]
     pub fn refusal(&self) -> Refusal {
         self.refusal
     }
 
-    /// The job, as it was given.
+    /// Returns the job, unchanged.
     #[must_use]
     pub fn into_job(self) -> J {
         self.job
@@ -85,29 +85,29 @@ impl<J> fmt::Debug for SubmitError<J> {
     }
 }
 
-/// Why a job that was queued has no result.
+/// Why a queued job has no result.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum JobError {
-    /// It panicked.
+    /// The job panicked.
     #[error("the job panicked: {0}")]
     Panicked(Panic),
-    /// Its handle or its group cancelled it, before it began or in the middle.
+    /// The handle or the group of the job cancelled it, before it began or while it ran.
     #[error("the job was cancelled")]
     Cancelled,
-    /// Its permit of the cluster's cap was lost, and it was stopped. A blocking job ran on to its end, in part without
-    /// a permit.
+    /// The job's permit of the cluster's cap was lost, and the job was stopped. A blocking job ran on to its end, in
+    /// part without a permit.
     #[error("the job lost its permit")]
     LostPermit,
-    /// The pool ended before it began.
+    /// The pool ended before the job began.
     #[error("the pool ended before the job began")]
     NotRun,
-    /// It was stopped in the middle, at the deadline of a shutdown or with its runtime.
+    /// The job was stopped while it ran, at the deadline of a shutdown or with its runtime.
     #[error("the job was aborted")]
     Aborted,
 }
 
-/// A job's panic.
+/// The panic of a job.
 pub struct Panic {
     message: String,
     payload: Mutex<Box<dyn Any + Send>>,
@@ -125,13 +125,13 @@ impl Panic {
         Self { message, payload: Mutex::new(payload) }
     }
 
-    /// The text that it panicked with, or `(no message)`.
+    /// Returns the panic message, or `(no message)`.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What it panicked with, for [`resume_unwind`](std::panic::resume_unwind).
+    /// Returns the panic payload, for [`resume_unwind`](std::panic::resume_unwind).
     #[must_use]
     pub fn into_payload(self) -> Box<dyn Any + Send> {
         self.payload.into_inner().unwrap_or_else(PoisonError::into_inner)
@@ -154,24 +154,24 @@ impl fmt::Display for Panic {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum GroupError<E> {
-    /// A job gave an error, the first of all in time.
+    /// A job returned an error, before any other job failed.
     Failed {
-        /// Its place in the order of submission, from 0.
+        /// Position of the job in the order of submission, from 0.
         index: usize,
-        /// What it gave.
+        /// The error that the job returned.
         error: E,
     },
-    /// A job ended without a result, before any other failed.
+    /// A job ended without a result, before any other job failed.
     Ended {
-        /// Its place in the order of submission, from 0.
+        /// Position of the job in the order of submission, from 0.
         index: usize,
-        /// How it ended.
+        /// How the job ended.
         error: JobError,
     },
 }
 
 impl<E> GroupError<E> {
-    /// The place of the job that failed, in the order of submission, from 0.
+    /// Returns the position of the failed job in the order of submission, from 0.
     #[must_use]
     pub fn index(&self) -> usize {
         match self {

@@ -1,4 +1,4 @@
-//! What a submitter keeps of a job.
+//! The submitter's handle of a job.
 
 use std::fmt;
 use std::future::Future;
@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::JobError;
-use crate::cell::Outcome;
+use crate::job_slot::Outcome;
 use crate::shared::Shared;
 
-/// The number of a job in its pool: 1 for the first, larger for every later one.
+/// The number of a job in its pool: 1 for the first job, larger for every later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub(crate) u64);
 
 impl JobId {
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub fn get(self) -> u64 {
         self.0
@@ -28,18 +28,20 @@ impl fmt::Display for JobId {
     }
 }
 
-/// A job that was queued. Awaiting it gives the job's output, or the [`JobError`] that tells why there is none.
+/// A handle of a queued job. Awaiting it returns the job's output, or the [`JobError`] that tells why there is none.
 ///
-/// By the time it resolves the job's future is dropped, its permit is on its way back and the pool's counters have it.
+/// By the time the handle resolves, the job's future is dropped, its permit is on its way back, and the pool's counters
+/// include the job.
 ///
 /// # Drop
-/// Dropping a handle detaches: the job runs all the same, and its output is dropped. [`cancel`](Self::cancel) stops it.
+/// Dropping a handle detaches its job: the job still runs, and its output is dropped. [`cancel`](Self::cancel) stops
+/// it.
 ///
 /// # Cancel safety
-/// Awaiting it by reference is safe: nothing is lost when that is dropped.
+/// Awaiting the handle by reference is safe: dropping that await loses nothing.
 ///
 /// # Panics
-/// When it is polled again after it resolved.
+/// Panics when the handle is polled again after it resolved.
 #[must_use = "a dropped handle detaches its job, and the outcome is not seen"]
 pub struct JobHandle<T> {
     id: JobId,
@@ -52,24 +54,24 @@ impl<T> JobHandle<T> {
         Self { id: JobId(id), outcome, shared }
     }
 
-    /// The job's number.
+    /// Returns the job's number.
     #[must_use]
     pub fn id(&self) -> JobId {
         self.id
     }
 
-    /// Whether the job has ended.
+    /// Returns whether the job has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.outcome.is_ended()
     }
 
-    /// Cancels the job. If it has not begun it never will, and its place is free at once. If it runs, its future is
-    /// dropped before its next step, and the handle resolves to [`JobError::Cancelled`] once that is done; a job that
-    /// ends first keeps its result. Nothing happens if it has ended.
+    /// Cancels the job. A job that has not begun never begins, and its place is free at once. The future of a running
+    /// job is dropped before its next step, and the handle then resolves to [`JobError::Cancelled`]; a job that ends
+    /// first keeps its result. Does nothing if the job has ended.
     ///
-    /// What is *not* guaranteed: a blocking job that has begun runs to its end, and so does one that never awaits; a job
-    /// that a shutdown gave back is not the pool's any more.
+    /// Limitations: a blocking job that has begun runs to its end, and so does a job that never awaits. A job that a
+    /// shutdown gave back is no longer cancelled.
     pub fn cancel(&self) {
         self.shared.cancel(self.id.0);
     }

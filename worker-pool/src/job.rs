@@ -1,4 +1,4 @@
-//! What the pool runs.
+//! The work that a pool runs.
 
 use std::future::Future;
 
@@ -6,8 +6,8 @@ use tokio::task::spawn_blocking;
 
 use crate::token::{fencing_token, with_token};
 
-/// A piece of work. Every future that is `Send` and `'static` is one; a type of one's own has the advantage that a job
-/// which never ran [comes back as that type](crate::ReturnedJob::downcast), and can be written down for later.
+/// A piece of work. Every future that is `Send` and `'static` is a job. A dedicated type has the advantage that a job
+/// which never ran [comes back as that type](crate::ReturnedJob::downcast), so that it can be stored for later.
 ///
 /// # Examples
 /// ```
@@ -31,17 +31,18 @@ use crate::token::{fencing_token, with_token};
 /// # }
 /// ```
 pub trait Job: Send + 'static {
-    /// What the job's handle gives.
+    /// The output that the job's handle returns.
     type Output: Send + 'static;
 
-    /// Does the work. It is called once, by the worker that begins the job.
+    /// Does the work. Called once, by the worker that begins the job.
     ///
     /// # Cancel safety
     /// The future is dropped at an await point when the job is cancelled, loses its permit or is aborted at the
-    /// deadline of a shutdown. What must not be left half-done belongs behind a resource that checks the fencing token.
+    /// deadline of a shutdown. Put work that must not be left half-done behind a resource that checks the fencing
+    /// token.
     ///
     /// # Panics
-    /// A panic is this job's error, [`JobError::Panicked`](crate::JobError::Panicked), and costs no worker.
+    /// A panic becomes this job's error, [`JobError::Panicked`](crate::JobError::Panicked), and costs no worker.
     fn run(self) -> impl Future<Output = Self::Output> + Send;
 }
 
@@ -57,7 +58,7 @@ where
     }
 }
 
-/// A closure for a thread of its own. Once begun it cannot be stopped.
+/// A closure that runs on a thread of its own. It cannot be stopped once it has begun.
 pub(crate) struct Blocking<F>(pub(crate) F);
 
 impl<F, T> Job for Blocking<F>
@@ -73,7 +74,7 @@ where
             Ok(output) => output,
             Err(error) => match error.try_into_panic() {
                 Ok(payload) => std::panic::resume_unwind(payload),
-                // The runtime ends before a thread was free; the worker goes with it.
+                // The runtime ended before a thread was free; the worker ends with it.
                 Err(_) => std::future::pending().await,
             },
         }

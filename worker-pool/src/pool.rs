@@ -1,54 +1,54 @@
-//! The pool, and how jobs come into it.
+//! The pool, and how jobs are submitted to it.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::coop;
-use tokio::time::timeout;
 
-use crate::cell::Cell;
 use crate::job::Blocking;
+use crate::job_slot::JobSlot;
 use crate::shared::{Queued, Shared};
-use crate::turn::{enter, enter_now};
+use crate::submission::{queue_job, try_queue_job};
 use crate::worker::end;
-use crate::{Group, Job, JobError, JobHandle, PoolBuilder, PoolStats, Refusal, SubmitError};
+use crate::{Job, JobError, JobGroup, JobHandle, PoolBuilder, PoolStats, Refusal, SubmitError};
 
-/// What became of a submission: the handle of the job, or the job itself with the reason.
-pub type Entered<T, J> = Result<JobHandle<T>, SubmitError<J>>;
+/// The result of a submission: the handle of the job, or the refused job with the reason.
+pub type Submitted<T, J> = Result<JobHandle<T>, SubmitError<J>>;
 
-/// So many workers and a queue of so many places, and no more: `n` tasks, whatever is submitted.
+/// A fixed number of workers and a queue with a fixed number of places: `n` workers are `n` tasks, however many jobs
+/// are submitted.
 ///
 /// A clone is another handle of the same pool.
 ///
 /// # Guarantees
-/// - At most as many jobs run as there are workers, and at most as many wait as the queue has places; whoever
-///   [submits](Self::submit) beyond that waits, and the memory is the caller's own.
+/// - At most as many jobs run as there are workers, and at most as many wait as the queue has places. A caller that
+///   [submits](Self::submit) beyond that waits, and the job stays in the caller's memory.
 /// - Room is given first come, first served, and jobs begin in the order in which they were queued.
-/// - Every job that was queued ends in exactly one way: done, panicked, cancelled, stopped with its permit, never run, or
-///   aborted. Its handle tells which, and the [counters](Self::stats) add up.
-/// - With a [cap](PoolBuilder::cluster_cap) a job begins only with a permit, which it holds to its end; with a
-///   [rate](PoolBuilder::rate) only in its turn. Both are shared with every pool that names the same object of the same
-///   store, in whatever process.
+/// - Every queued job ends in exactly one way: done, panicked, cancelled, stopped because its permit was lost, never
+///   run, or aborted. Its handle tells which, and the [counters](Self::stats) add up.
+/// - With a [cap](PoolBuilder::cluster_cap), a job begins only with a permit, which it holds to its end. With a
+///   [rate](PoolBuilder::rate), a job begins only when the limiter admits it. Both are shared with every pool that
+///   names the same object of the same store, in every process.
 ///
 /// # What is not guaranteed
-/// Jobs do not *end* in order; a [`Group`] gives results in order. A process that is killed loses what is queued.
+/// Jobs do not *end* in order; a [`JobGroup`] returns results in order. A killed process loses its queued jobs.
 ///
 /// # Drop
-/// Dropping the last handle closes the pool: what runs finishes, and what is queued never runs
-/// ([`JobError::NotRun`]). [`drain`](Self::drain) and [`shutdown`](Self::shutdown) tell more.
+/// Dropping the last handle closes the pool: running jobs finish, and queued jobs never run
+/// ([`JobError::NotRun`]). To control the end, use [`drain`](Self::drain) or [`shutdown`](Self::shutdown).
 #[derive(Clone)]
 pub struct WorkerPool {
     owner: Arc<Owner>,
 }
 
-/// The last of these closes the pool; workers and handles of jobs hold none.
+/// Closes the pool when it is dropped. Only handles of the pool share it; workers and handles of jobs do not.
 struct Owner {
     shared: Arc<Shared>,
 }
 
 impl WorkerPool {
-    /// A pool with options of its own.
+    /// Returns a builder for a pool.
     pub fn builder() -> PoolBuilder {
         PoolBuilder::new()
     }
@@ -61,131 +61,135 @@ impl WorkerPool {
         &self.owner.shared
     }
 
-    /// The pool's name, as in spans and events.
+    /// Returns the pool's name, as in spans and events.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.shared().name
     }
 
-    /// Queues a job, waiting for room behind all who wait already.
+    /// Queues a job, waiting for room behind all callers that wait already.
     ///
     /// # Errors
-    /// [`Refusal::Closed`] if the pool is drained or shut down, also while it waits. The job comes back.
+    /// [`Refusal::Closed`] if the pool is drained or shut down, also while the call waits. The error returns the job.
     ///
     /// # Cancel safety
-    /// A dropped call has not queued the job, and its place among those who wait goes to the next.
-    pub fn submit<J: Job>(&self, job: J) -> impl Future<Output = Entered<J::Output, J>> + Send {
-        self.enter(Cell::new(job, true, None))
+    /// A dropped call has not queued the job, and the next waiting caller takes its place in line.
+    pub fn submit<J: Job>(&self, job: J) -> impl Future<Output = Submitted<J::Output, J>> + Send {
+        self.submit_slot(JobSlot::new(job, true, None))
     }
 
-    /// Queues a job if there is room at once and nobody waits for it.
+    /// Queues a job if there is room at once and no other caller waits for room.
     ///
     /// # Errors
-    /// [`Refusal::Full`] or [`Refusal::Closed`]. The job comes back.
-    pub fn try_submit<J: Job>(&self, job: J) -> Entered<J::Output, J> {
-        self.enter_now(Cell::new(job, true, None))
+    /// [`Refusal::Full`] or [`Refusal::Closed`]. The error returns the job.
+    pub fn try_submit<J: Job>(&self, job: J) -> Submitted<J::Output, J> {
+        self.try_submit_slot(JobSlot::new(job, true, None))
     }
 
-    /// Queues a job, waiting for room at most this long; zero is one attempt.
+    /// Queues a job, waiting for room at most `timeout`; zero makes one attempt.
     ///
     /// # Errors
-    /// [`Refusal::TimedOut`] or [`Refusal::Closed`]. The job comes back.
+    /// [`Refusal::TimedOut`] or [`Refusal::Closed`]. The error returns the job.
     ///
     /// # Cancel safety
     /// As [`submit`](Self::submit).
     pub fn submit_for<J: Job>(
         &self,
         job: J,
-        limit: Duration,
-    ) -> impl Future<Output = Entered<J::Output, J>> + Send {
-        let cell = Cell::new(job, true, None);
+        timeout: Duration,
+    ) -> impl Future<Output = Submitted<J::Output, J>> + Send {
+        let slot = JobSlot::new(job, true, None);
         async move {
-            match timeout(limit, self.enter(Arc::clone(&cell))).await {
-                Ok(entered) => entered,
-                Err(_) => Err(refused(Refusal::TimedOut, &cell)),
+            match tokio::time::timeout(timeout, self.submit_slot(Arc::clone(&slot))).await {
+                Ok(submitted) => submitted,
+                Err(_) => Err(refused(Refusal::TimedOut, &slot)),
             }
         }
     }
 
-    /// Queues a closure that blocks its thread. It runs on a thread of the runtime's
-    /// ([`spawn_blocking`](tokio::task::spawn_blocking)) under the same bounds as every other job: a worker begins it, and
-    /// waits for it.
+    /// Queues a closure that blocks its thread. It runs on a blocking thread of the runtime
+    /// ([`spawn_blocking`](tokio::task::spawn_blocking)) under the same bounds as every other job: a worker begins it,
+    /// and waits for it.
     ///
-    /// What is *not* guaranteed: that it stops. Once begun it runs to its end, whether it is cancelled, its permit is
-    /// lost or the pool's deadline has come; until then its worker stays taken and its permit is held, unless the runtime
-    /// ends before. Where all of the runtime's blocking threads are taken it waits for one, and does not hear if its
-    /// permit is lost meanwhile: compare the [fencing token](crate::fencing_token) where that matters.
+    /// Limitation: a blocking job that has begun cannot be stopped. It runs to its end even if it is cancelled, its
+    /// permit is lost or the deadline of a shutdown has come. Until then its worker stays busy and its permit is held,
+    /// unless the runtime ends before. If all blocking threads of the runtime are busy, the job waits for one, and does
+    /// not learn that its permit is lost meanwhile: compare the [fencing token](crate::fencing_token) where that
+    /// matters.
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
     ///
     /// # Cancel safety
     /// As [`submit`](Self::submit).
-    pub fn submit_blocking<F, T>(&self, job: F) -> impl Future<Output = Entered<T, F>> + Send
+    pub fn submit_blocking<F, T>(&self, job: F) -> impl Future<Output = Submitted<T, F>> + Send
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let entering = self.enter(Cell::new(Blocking(job), false, None));
-        async move { entering.await.map_err(|error| error.map(|Blocking(job)| job)) }
+        let submitting = self.submit_slot(JobSlot::new(Blocking(job), false, None));
+        async move { submitting.await.map_err(|error| error.map(|Blocking(job)| job)) }
     }
 
-    /// Queues a closure that blocks its thread, if there is room at once and nobody waits for it; see
+    /// Queues a closure that blocks its thread, if there is room at once and no other caller waits for room; see
     /// [`submit_blocking`](Self::submit_blocking).
     ///
     /// # Errors
     /// As [`try_submit`](Self::try_submit).
-    pub fn try_submit_blocking<F, T>(&self, job: F) -> Entered<T, F>
+    pub fn try_submit_blocking<F, T>(&self, job: F) -> Submitted<T, F>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let entered = self.enter_now(Cell::new(Blocking(job), false, None));
-        entered.map_err(|error| error.map(|Blocking(job)| job))
+        let submitted = self.try_submit_slot(JobSlot::new(Blocking(job), false, None));
+        submitted.map_err(|error| error.map(|Blocking(job)| job))
     }
 
-    /// A group of jobs whose results come in order, and whose first error cancels the rest.
-    pub fn group<T, E>(&self) -> Group<T, E>
+    /// Returns an empty group of jobs: results come in order, and the first error cancels the rest.
+    pub fn group<T, E>(&self) -> JobGroup<T, E>
     where
         T: Send + 'static,
         E: Send + 'static,
     {
-        Group::new(Arc::clone(self.shared()))
+        JobGroup::new(Arc::clone(self.shared()))
     }
 
-    /// What the pool does at this instant, and what it has done since it was built.
+    /// Returns the current state of the pool, and its counters since it was built.
     #[must_use]
     pub fn stats(&self) -> PoolStats {
         self.shared().with(|kernel, _| PoolStats::of(kernel))
     }
 
-    /// It says that it is `Send`, here and in all that waits: callers whose job gives a reference cannot find that out
-    /// by looking inside (<https://github.com/rust-lang/rust/issues/110338>).
+    /// Declares its future `Send`, as all waiting methods here do: for a job that returns a reference, the compiler
+    /// cannot infer it (<https://github.com/rust-lang/rust/issues/110338>).
     #[expect(clippy::manual_async_fn, reason = "an async function cannot say that it is `Send`")]
-    fn enter<J: Job>(&self, cell: Arc<Cell<J>>) -> impl Future<Output = Entered<J::Output, J>> + Send {
+    fn submit_slot<J: Job>(
+        &self,
+        slot: Arc<JobSlot<J>>,
+    ) -> impl Future<Output = Submitted<J::Output, J>> + Send {
         async move {
-            // Whoever submits in a loop lets other tasks of the thread run.
+            // A caller that submits in a loop lets other tasks of its thread run.
             coop::consume_budget().await;
-            let queued: Queued = Arc::<Cell<J>>::clone(&cell);
-            match enter(self.shared(), &queued, None).await {
-                Ok(id) => Ok(JobHandle::new(id, cell, Arc::clone(self.shared()))),
-                Err(refusal) => Err(refused(refusal, &cell)),
+            let queued: Queued = Arc::<JobSlot<J>>::clone(&slot);
+            match queue_job(self.shared(), &queued, None).await {
+                Ok(id) => Ok(JobHandle::new(id, slot, Arc::clone(self.shared()))),
+                Err(refusal) => Err(refused(refusal, &slot)),
             }
         }
     }
 
-    fn enter_now<J: Job>(&self, cell: Arc<Cell<J>>) -> Entered<J::Output, J> {
-        let queued: Queued = Arc::<Cell<J>>::clone(&cell);
-        match enter_now(self.shared(), &queued) {
-            Ok(id) => Ok(JobHandle::new(id, cell, Arc::clone(self.shared()))),
-            Err(refusal) => Err(refused(refusal, &cell)),
+    fn try_submit_slot<J: Job>(&self, slot: Arc<JobSlot<J>>) -> Submitted<J::Output, J> {
+        let queued: Queued = Arc::<JobSlot<J>>::clone(&slot);
+        match try_queue_job(self.shared(), &queued) {
+            Ok(id) => Ok(JobHandle::new(id, slot, Arc::clone(self.shared()))),
+            Err(refusal) => Err(refused(refusal, &slot)),
         }
     }
 }
 
-/// Gives a job back that was not queued.
-pub(crate) fn refused<J: Job>(refusal: Refusal, cell: &Cell<J>) -> SubmitError<J> {
-    SubmitError::new(refusal, cell.take().expect("only a worker takes a job, and none has seen this one"))
+/// Returns a job that was not queued to its caller.
+pub(crate) fn refused<J: Job>(refusal: Refusal, slot: &JobSlot<J>) -> SubmitError<J> {
+    SubmitError::new(refusal, slot.take().expect("only a worker takes a job, and none has seen this one"))
 }
 
 impl fmt::Debug for WorkerPool {

@@ -1,4 +1,4 @@
-//! What a shutdown tells, and the jobs that it gives back.
+//! The report of a shutdown, and the jobs that it gives back.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -8,29 +8,29 @@ use crate::shared::Queued;
 use crate::worker::{caught, end, step};
 use crate::{Job, JobError, JobId};
 
-/// What became of the jobs that a pool had when it was [shut down](crate::WorkerPool::shutdown).
+/// The fate of the jobs that a pool had when it was [shut down](crate::WorkerPool::shutdown).
 ///
-/// What is in none of the lists had ended by itself.
+/// A job in none of the lists ended by itself.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 #[must_use = "jobs that never ran are in it"]
 pub struct Shutdown {
-    /// Jobs that never began, in the order in which they were queued. None if the runtime of the workers ended first:
-    /// then their handles give [`JobError::NotRun`].
+    /// Jobs that never began, in the order in which they were queued. Empty if the runtime of the workers ended first:
+    /// then their handles return [`JobError::NotRun`].
     pub returned: Vec<ReturnedJob>,
-    /// Jobs that were stopped in the middle, at the deadline.
+    /// Jobs that were stopped while they ran, at the deadline.
     pub aborted: Vec<JobId>,
     /// Jobs that could not be stopped, and run on.
     pub unstopped: Vec<JobId>,
 }
 
 /// A job that its pool never began. It can be [run](Self::run) somewhere else, for example in another pool, and its
-/// handle then gives the outcome; a job of a type of one's own can be [taken out](Self::downcast).
+/// handle then returns the outcome. A job of a dedicated type can be [taken out](Self::downcast).
 ///
-/// It is the caller's now: neither its handle nor its group cancels it any more.
+/// The job belongs to the caller: neither its handle nor its group cancels it any more.
 ///
 /// # Drop
-/// The job is dropped, and its handle gives [`JobError::NotRun`].
+/// Drops the job; its handle returns [`JobError::NotRun`].
 ///
 /// # Examples
 /// ```
@@ -62,22 +62,23 @@ impl ReturnedJob {
         Self { id: JobId(id), job, fate: Some(JobError::NotRun) }
     }
 
-    /// The number that it had in its pool.
+    /// Returns the number that the job had in its pool.
     #[must_use]
     pub fn id(&self) -> JobId {
         self.id
     }
 
-    /// The job's type, as [`type_name`](std::any::type_name) gives it.
+    /// Returns the name of the job's type, from [`type_name`](std::any::type_name).
     #[must_use]
     pub fn type_name(&self) -> &'static str {
         self.job.kind()
     }
 
-    /// Runs it here, and gives the outcome to its handle. A panic goes there too.
+    /// Runs the job here; its handle returns the outcome. A panic goes to the handle too.
     ///
     /// # Cancel safety
-    /// Dropped in the middle, the handle gives [`JobError::Aborted`]; dropped before, [`JobError::NotRun`].
+    /// If the call is dropped while the job runs, the handle returns [`JobError::Aborted`]; if it is dropped before,
+    /// [`JobError::NotRun`].
     pub async fn run(mut self) {
         let Some(running) = Arc::clone(&self.job).start() else { return };
         self.fate = Some(JobError::Aborted);
@@ -88,10 +89,10 @@ impl ReturnedJob {
         self.fate = ended.err();
     }
 
-    /// Takes the job out, if it is of that type; its handle gives [`JobError::NotRun`].
+    /// Takes the job out if it is of type `J`; its handle then returns [`JobError::NotRun`].
     ///
     /// # Errors
-    /// This, if it is of another type.
+    /// Returns `self` if the job is of another type.
     pub fn downcast<J: Job>(self) -> Result<J, Self> {
         if self.job.job_type() != std::any::TypeId::of::<J>() {
             return Err(self);

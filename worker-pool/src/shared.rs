@@ -1,4 +1,4 @@
-//! What the pool's handles, its jobs' handles and its workers share.
+//! State shared by the pool's handles, its jobs' handles and its workers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
@@ -7,8 +7,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::JobError;
-use crate::cell::Run;
-use crate::gate::Gate;
+use crate::cluster_limits::ClusterLimits;
+use crate::job_slot::Run;
 use crate::kernel::{Kernel, StopFlag, Wakes};
 use crate::worker::{Worker, end};
 
@@ -17,20 +17,25 @@ pub(crate) type PoolKernel = Kernel<Queued, Waker>;
 
 pub(crate) struct Shared {
     kernel: Mutex<PoolKernel>,
-    /// Told when a job or a worker ends in a pool that takes no more.
+    /// Notified when a job or a worker ends in a pool that takes no more jobs.
     ending: Notify,
-    pub(crate) gate: Option<Gate>,
+    pub(crate) limits: Option<ClusterLimits>,
     pub(crate) name: String,
     runtime: Handle,
 }
 
 impl Shared {
-    pub(crate) fn new(name: String, queue: usize, gate: Option<Gate>, runtime: Handle) -> Arc<Self> {
+    pub(crate) fn new(
+        name: String,
+        queue: usize,
+        limits: Option<ClusterLimits>,
+        runtime: Handle,
+    ) -> Arc<Self> {
         let kernel = Mutex::new(Kernel::new(queue));
-        Arc::new(Self { kernel, ending: Notify::new(), gate, name, runtime })
+        Arc::new(Self { kernel, ending: Notify::new(), limits, name, runtime })
     }
 
-    /// Looks at the state or changes it, and wakes whom that concerns once the lock is free.
+    /// Reads or changes the state under its lock, and calls the wakers that the change concerns once the lock is free.
     #[inline]
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut PoolKernel, &mut Wakes<Waker>) -> R) -> R {
         let mut wakes = Wakes::new();
@@ -39,15 +44,15 @@ impl Shared {
         result
     }
 
-    /// Starts the workers of seats that were just made.
-    pub(crate) fn start(self: &Arc<Self>, seats: Vec<(usize, Arc<StopFlag>)>) {
-        for (seat, stop) in seats {
-            let worker = Worker::new(Arc::clone(self), seat, stop);
+    /// Starts the tasks of workers that were just added to the kernel.
+    pub(crate) fn start(self: &Arc<Self>, workers: Vec<(usize, Arc<StopFlag>)>) {
+        for (number, stop) in workers {
+            let worker = Worker::new(Arc::clone(self), number, stop);
             drop(self.runtime.spawn(worker.work()));
         }
     }
 
-    /// Cancels jobs, whether they wait or run.
+    /// Cancels a job, whether it waits or runs.
     pub(crate) fn cancel(&self, id: u64) {
         let withdrawn = self.with(|kernel, wakes| {
             let withdrawn = kernel.withdraw(id, wakes);
@@ -62,12 +67,12 @@ impl Shared {
         }
     }
 
-    /// Lets those who wait for the pool's end look again.
+    /// Wakes the callers of [`until`](Self::until), so that they check their condition again.
     pub(crate) fn tell_if_ending(&self) {
         self.ending.notify_waiters();
     }
 
-    /// Waits until something that ends makes the condition true.
+    /// Waits until the condition is true; checks it again whenever a job or a worker ends.
     pub(crate) async fn until(&self, condition: impl Fn(&PoolKernel) -> bool) {
         loop {
             let told = self.ending.notified();

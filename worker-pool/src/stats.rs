@@ -1,36 +1,36 @@
-//! Counters.
+//! Counters of a pool.
 
 use crate::kernel::Mode;
 use crate::shared::PoolKernel;
 
-/// What a pool does, read at one instant, and what it has done since it was built.
+/// The state of a pool at one instant, and its counters since it was built.
 ///
 /// At every instant `submitted` is the sum of `queued`, `running`, `done`, `panicked`, `cancelled`, `lost_permit`,
 /// `not_run` and `aborted`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
-    /// Workers that are there; more than `wanted` while some finish their last job.
+    /// Workers that exist; more than `wanted` while some finish their last job.
     pub workers: usize,
-    /// Workers that were asked for.
+    /// Workers that were configured.
     pub wanted: usize,
     /// Places in the queue.
     pub capacity: usize,
-    /// Jobs that wait for a worker, a permit or their turn.
+    /// Jobs that wait for a worker, a permit or the rate limiter.
     pub queued: usize,
-    /// Jobs that run.
+    /// Jobs that run now.
     pub running: usize,
-    /// Workers that wait for a permit, or for their turn at the rate.
+    /// Workers that wait for a permit or for the rate limiter.
     pub seeking: usize,
     /// Callers that wait for room.
     pub waiting: usize,
-    /// Whether it is paused.
+    /// Whether the pool is paused.
     pub paused: bool,
-    /// Whether it is drained or shut down, or will be.
+    /// Whether the pool is drained or shut down, or is about to be.
     pub closed: bool,
-    /// Jobs that were ever queued.
+    /// Jobs that were queued since the pool was built.
     pub submitted: u64,
-    /// Times that `try_submit` found no room.
+    /// Calls of `try_submit` that found no room.
     pub refused: u64,
     /// Jobs that finished with an output.
     pub done: u64,
@@ -44,7 +44,7 @@ pub struct PoolStats {
     pub not_run: u64,
     /// Jobs that were aborted.
     pub aborted: u64,
-    /// Errors of the store, when asked for a permit or a turn.
+    /// Errors of the store, from the semaphore or the limiter.
     pub store_errors: u64,
 }
 

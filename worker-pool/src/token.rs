@@ -1,4 +1,4 @@
-//! The fencing token of the job that runs.
+//! The fencing token of the running job.
 
 use stanchion_core::FencingToken;
 
@@ -6,12 +6,12 @@ tokio::task_local! {
     static TOKEN: FencingToken;
 }
 
-/// The fencing token of the permit that the job calling this runs with; `None` outside a job, and in a pool without a
+/// Returns the fencing token of the calling job's permit; `None` outside a job, and in a pool without a
 /// [cap](crate::PoolBuilder::cluster_cap).
 ///
-/// It is larger than that of every earlier permit of the same name, so a resource that refuses a smaller one than it has
-/// seen is safe from a job that lost its permit and does not know yet. It is there in the job's own future and in a
-/// blocking job's closure, not in tasks that the job spawns.
+/// The token is larger than that of every earlier permit of the same name. A resource that refuses a token smaller than
+/// the largest it has seen is therefore safe from a job that lost its permit and does not know yet. The token is
+/// available in the job's own future and in a blocking job's closure, not in tasks that the job spawns.
 ///
 /// # Examples
 /// ```
@@ -34,7 +34,7 @@ pub fn fencing_token() -> Option<FencingToken> {
     TOKEN.try_with(|token| *token).ok()
 }
 
-/// Runs something with that token, if there is one.
+/// Runs a closure with this token as the current one, if there is a token.
 pub(crate) fn with_token<R>(token: Option<FencingToken>, run: impl FnOnce() -> R) -> R {
     match token {
         Some(token) => TOKEN.sync_scope(token, run),

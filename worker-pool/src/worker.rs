@@ -1,4 +1,4 @@
-//! One of the pool's tasks: takes a job, runs it to its end, takes the next.
+//! One of the pool's tasks: takes a job, runs it to its end, and takes the next one.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -11,20 +11,20 @@ use stanchion_core::Permit;
 use tokio::task::coop;
 use tracing::Span;
 
-use crate::cell::Running;
+use crate::cluster_limits::ClusterLimits;
 use crate::error::{JobError, Panic};
-use crate::gate::Gate;
+use crate::job_slot::Running;
 use crate::kernel::{End, Next, Stop, StopFlag, Wakes};
 use crate::shared::{PoolKernel, Queued, Shared};
 use crate::token::with_token;
 
-/// How a job ended; its output is in its cell.
+/// How a job ended; its output is in its slot.
 type Ended = Result<(), JobError>;
 
-/// A worker on its seat. Dropped with its runtime, it accounts for the job in its hands.
+/// A worker with its number. If its runtime drops it, it accounts for the job that it was running.
 pub(crate) struct Worker {
     shared: Arc<Shared>,
-    seat: usize,
+    number: usize,
     stop: Arc<StopFlag>,
     waker: Option<Waker>,
     current: Option<Queued>,
@@ -32,8 +32,8 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Arc<Shared>, seat: usize, stop: Arc<StopFlag>) -> Self {
-        Self { shared, seat, stop, waker: None, current: None, left: false }
+    pub(crate) fn new(shared: Arc<Shared>, number: usize, stop: Arc<StopFlag>) -> Self {
+        Self { shared, number, stop, waker: None, current: None, left: false }
     }
 
     pub(crate) async fn work(mut self) {
@@ -47,11 +47,11 @@ impl Worker {
         self.shared.tell_if_ending();
     }
 
-    /// Accounts for the job that ended, and gives the next one with its permit, where one is asked for; `None` once this
-    /// worker is one too many.
+    /// Accounts for the job that ended, and returns the next one, with its permit if the pool has a cap. Returns `None`
+    /// once this worker has to leave.
     async fn next(&mut self, ended: Option<Ended>) -> Option<(u64, Queued, Option<Permit>)> {
         let shared = Arc::clone(&self.shared);
-        let Some(gate) = &shared.gate else {
+        let Some(limits) = &shared.limits else {
             let mut ended = ended;
             let (id, job) = poll_fn(|cx| self.poll_take(cx, ended.take())).await?;
             return Some((id, job, None));
@@ -59,54 +59,54 @@ impl Worker {
         self.finish(ended, |_, _| ());
         loop {
             poll_fn(|cx| self.poll_seek(cx)).await?;
-            let Some(permit) = self.pass(gate).await else { continue };
-            let seat = self.seat;
-            match shared.with(|kernel, wakes| kernel.take(seat, |job| job.is_stoppable(), wakes)) {
+            let Some(permit) = self.acquire(limits).await else { continue };
+            let number = self.number;
+            match shared.with(|kernel, wakes| kernel.take(number, |job| job.is_stoppable(), wakes)) {
                 Next::Go((id, job)) => return Some((id, job, permit)),
-                // The job was cancelled meanwhile; the permit goes back.
+                // The job was cancelled meanwhile; the permit is given back.
                 Next::Wait => {}
                 Next::Leave => return None,
             }
         }
     }
 
-    /// Waits for the store, as long as there are jobs to wait for.
-    async fn pass(&mut self, gate: &Gate) -> Option<Option<Permit>> {
+    /// Waits for the store, as long as there are jobs that need a permit or a rate token.
+    async fn acquire(&mut self, limits: &ClusterLimits) -> Option<Option<Permit>> {
         let shared = Arc::clone(&self.shared);
-        let mut passing = pin!(gate.pass(&shared));
+        let mut acquiring = pin!(limits.acquire(&shared));
         poll_fn(|cx| {
             self.register(cx.waker());
-            if !shared.with(|kernel, wakes| kernel.keeps_seeking(self.seat, wakes)) {
+            if !shared.with(|kernel, wakes| kernel.keeps_seeking(self.number, wakes)) {
                 return Poll::Ready(None);
             }
-            passing.as_mut().poll(cx).map(Some)
+            acquiring.as_mut().poll(cx).map(Some)
         })
         .await
     }
 
     fn poll_take(&mut self, cx: &mut Context<'_>, ended: Option<Ended>) -> Poll<Option<(u64, Queued)>> {
         self.register(cx.waker());
-        let seat = self.seat;
-        ready(self.finish(ended, |kernel, wakes| kernel.take(seat, |job| job.is_stoppable(), wakes)))
+        let number = self.number;
+        ready(self.finish(ended, |kernel, wakes| kernel.take(number, |job| job.is_stoppable(), wakes)))
     }
 
     fn poll_seek(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
         self.register(cx.waker());
-        let seat = self.seat;
-        ready(self.shared.with(|kernel, wakes| kernel.seek(seat, wakes)))
+        let number = self.number;
+        ready(self.shared.with(|kernel, wakes| kernel.seek(number, wakes)))
     }
 
-    /// Tells the kernel how this task is woken, where it does not know.
+    /// Registers this task's waker in the kernel, unless the kernel has it already.
     fn register(&mut self, waker: &Waker) {
         if self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             return;
         }
         self.waker = Some(waker.clone());
-        let seat = self.seat;
-        self.shared.with(|kernel, _| kernel.register(seat, waker.clone()));
+        let number = self.number;
+        self.shared.with(|kernel, _| kernel.register(number, waker.clone()));
     }
 
-    /// Runs a job to its end, whichever that is. Its future is dropped, and its permit given back, when this returns.
+    /// Runs a job until it ends in any way. When this returns, the job's future is dropped and its permit given back.
     async fn run(&mut self, id: u64, job: &Queued, permit: Option<Permit>) -> Ended {
         let span = tracing::debug_span!("job", pool = %self.shared.name, id, kind = job.kind());
         span.follows_from(job.origin().id());
@@ -142,16 +142,16 @@ impl Worker {
         ended
     }
 
-    /// Accounts for the job that ended, does what comes next under the same lock, and only then tells the job's handle.
+    /// Accounts for the job that ended, runs `then` under the same lock, and only afterwards tells the job's handle.
     fn finish<R>(
         &mut self,
         ended: Option<Ended>,
         then: impl FnOnce(&mut PoolKernel, &mut Wakes<Waker>) -> R,
     ) -> R {
-        let seat = self.seat;
+        let number = self.number;
         let (next, ending) = self.shared.with(|kernel, wakes| {
             if let Some(ended) = &ended {
-                kernel.finish(seat, end_of(ended));
+                kernel.finish(number, end_of(ended));
             }
             (then(kernel, wakes), kernel.is_ending())
         });
@@ -172,9 +172,9 @@ impl Drop for Worker {
         if self.left {
             return;
         }
-        let seat = self.seat;
+        let number = self.number;
         let orphans = self.shared.with(|kernel, wakes| {
-            kernel.vacate(seat, wakes);
+            kernel.remove_worker(number, wakes);
             if kernel.workers() == 0 { kernel.take_unrun() } else { Vec::new() }
         });
         if let Some(job) = self.current.take() {
@@ -193,7 +193,7 @@ fn ready<T>(next: Next<T>) -> Poll<Option<T>> {
     }
 }
 
-/// One step of a job; a panic in it is the job's error.
+/// Polls a job once; a panic becomes the job's error.
 pub(crate) fn step(
     running: Option<&mut Running>,
     span: &Span,
@@ -206,14 +206,14 @@ pub(crate) fn step(
     }
 }
 
-/// Ends a job without a result, and tells its handle.
+/// Ends a job with an error, and tells its handle.
 pub(crate) fn end(job: Queued, error: JobError) {
-    // Both, whatever the first one drops.
+    // The second call runs even if a destructor panics in the first.
     drop(caught(|| job.fail(error)));
     drop(caught(move || job.announce()));
 }
 
-/// What is run here may drop jobs and results, whose destructors may panic.
+/// Runs a closure and catches its panic: it may drop jobs and results, whose destructors may panic.
 pub(crate) fn caught<R>(run: impl FnOnce() -> R) -> Result<R, Box<dyn Any + Send>> {
     catch_unwind(AssertUnwindSafe(run))
 }

@@ -1,4 +1,4 @@
-//! Memory depends on the queue, not on how many jobs there were.
+//! Memory depends on the length of the queue, not on the number of jobs.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "tests run tasks and time of their own")]
@@ -9,10 +9,10 @@ use stanchion_pool::WorkerPool;
 
 const PAGE: u64 = 4096;
 const JOBS: u64 = 200_000;
-/// A job carries so many bytes. All of them at once would take 200 MB.
+/// Bytes that each job carries. All jobs at once would take 200 MB.
 const LOAD: usize = 1_000;
 
-/// Bytes of this process in memory.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> u64 {
     let pages = fs::read_to_string("/proc/self/statm").unwrap();
     pages.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * PAGE

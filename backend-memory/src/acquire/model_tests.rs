@@ -1,4 +1,4 @@
-//! The queue under a model checker: callers that meet on one name and are dropped anywhere.
+//! The queue under a model checker: callers that compete for one name and are dropped at any point.
 
 use std::future::{Future, poll_fn};
 use std::mem::forget;
@@ -11,26 +11,26 @@ use stanchion_core::{FencingToken, HoldOptions, Kind, Name, OnMismatch, Permit, 
 
 use super::Acquire;
 use crate::MemoryStoreBuilder;
-use crate::handle::{Granted, Handle};
 use crate::kernel::Arrival;
+use crate::name_handle::{Granted, NameHandle};
 use crate::session::Session;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::model::{Patience, Time, beside, draw, exhaust, explore, pause};
 
-/// A call that remembers its place in the queue, and when it came.
+/// A call that records its place in the queue and when it arrived.
 struct Watched<'a> {
     call: Acquire<'a>,
-    scene: &'a Scene,
+    fixture: &'a Fixture,
     came: Came,
 }
 
-/// How a call came, by the scene's count of such moments.
+/// When a call arrived, by the fixture's count of moments.
 #[derive(Clone, Copy, Debug, Default)]
 struct Came {
     place: Option<Arrival>,
-    /// Before its first poll.
+    /// The moment before its first poll.
     before: Option<u32>,
-    /// After the poll that queued it.
+    /// The moment after the poll that queued it.
     after: Option<u32>,
 }
 
@@ -38,41 +38,42 @@ impl Future for Watched<'_> {
     type Output = Result<(Granted, Came)>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let moment = || Some(self.scene.moments.fetch_add(1, SeqCst));
+        let moment = || Some(self.fixture.moments.fetch_add(1, SeqCst));
         let before = self.came.before.or_else(moment);
         let polled = Pin::new(&mut self.call).poll(cx);
-        let after = self.came.after.or_else(|| Some(self.scene.moments.fetch_add(1, SeqCst)));
+        let after = self.came.after.or_else(|| Some(self.fixture.moments.fetch_add(1, SeqCst)));
         let place = self.came.place.or(self.call.arrival);
         self.came = Came { place, before, after };
         polled.map(|granted| Ok((granted?, self.came)))
     }
 }
 
-/// One semaphore, and what its callers saw of it.
-struct Scene {
-    handle: Arc<Handle>,
+/// One semaphore, and the observations of its callers.
+struct Fixture {
+    handle: Arc<NameHandle>,
     limit: u32,
-    /// Permits of callers that believe they hold them. Not a point of the checker's.
+    /// Permits that callers believe they hold. Not a scheduling point of the checker.
     held: AtomicU32,
     grants: Mutex<Vec<(FencingToken, Came)>>,
     moments: AtomicU32,
 }
 
-impl Scene {
+impl Fixture {
     fn new(limit: u32) -> Arc<Self> {
         let session = Session::new(Arc::new(MemoryStoreBuilder::default().state()));
         let (name, options) = (Name::new("a").unwrap(), HoldOptions::default());
         let refuse = OnMismatch::Refuse;
-        let handle = Handle::open(&session, Kind::Semaphore, name, &options, Some(limit), refuse).unwrap();
+        let handle =
+            NameHandle::open(&session, Kind::Semaphore, name, &options, Some(limit), refuse).unwrap();
         let (held, moments) = (AtomicU32::new(0), AtomicU32::new(0));
         Arc::new(Self { handle, limit, held, grants: Mutex::default(), moments })
     }
 
     fn call(&self, weight: u32) -> Pin<Box<Watched<'_>>> {
-        Box::pin(Watched { call: self.handle.acquire(weight), scene: self, came: Came::default() })
+        Box::pin(Watched { call: self.handle.acquire(weight), fixture: self, came: Came::default() })
     }
 
-    /// Acquires with that patience, uses what it got, and gives it back by a call or by a drop.
+    /// Acquires with this patience, uses the permit, and returns it by a call or by a drop.
     async fn visit(&self, weight: u32, patience: Patience, calls_release: bool) {
         let Some(granted) = patience.wait(self.call(weight)).await else { return };
         let (granted, came) = granted.unwrap();
@@ -88,7 +89,7 @@ impl Scene {
         }
     }
 
-    /// What holds when all callers have gone.
+    /// Checks what must hold when all callers have gone.
     fn check(&self) {
         let left = self.handle.with(|permits, _| Ok((permits.used(), permits.queued()))).unwrap();
         assert_eq!(left, (0, 0), "permits held and callers queued (C4)");
@@ -98,7 +99,7 @@ impl Scene {
         assert!(grants.windows(2).all(|pair| pair[0].0 < pair[1].0), "two grants of one token (M2)");
         let places: Vec<Arrival> = grants.iter().filter_map(|(_, came)| came.place).collect();
         assert!(places.is_sorted(), "not first come, first served (C16): {places:?}");
-        // Nor did anybody pass one who had queued before it came.
+        // No caller passed another one that had queued before it arrived.
         for (index, (_, first)) in grants.iter().enumerate() {
             let passed =
                 |(_, later): &&(FencingToken, Came)| later.place.is_some() && later.after < first.before;
@@ -108,23 +109,23 @@ impl Scene {
     }
 }
 
-/// Three callers, each as often as told, who are given up at any moment or not at all.
+/// Runs three callers, each with `visits` calls that are given up at any moment or not at all.
 fn crowd(limit: u32, visits: usize) {
     Time::scenario(|_| async move {
-        let scene = Scene::new(limit);
+        let fixture = Fixture::new(limit);
         let callers = [0, 1, 2].map(|_| {
-            let scene = Arc::clone(&scene);
+            let fixture = Arc::clone(&fixture);
             beside(async move {
                 for _ in 0..visits {
                     let weight = u32::try_from(1 + draw(usize::try_from(limit).unwrap())).unwrap();
-                    scene.visit(weight, Patience::draw(), draw(2) == 0).await;
+                    fixture.visit(weight, Patience::draw(), draw(2) == 0).await;
                 }
             })
         });
         for caller in callers {
             caller.await;
         }
-        scene.check();
+        fixture.check();
     });
 }
 
@@ -138,22 +139,22 @@ fn s2_three_callers_of_several_permits_given_up_anywhere_lose_none() {
     explore(5000, || crowd(3, 2));
 }
 
-/// The holder stays until the last one is served: nobody but the call in between, which is given up, can make room.
+/// The holder stays until the last call is served: only the call in between, which is given up, can make room.
 #[test]
 fn c5_a_large_call_that_is_given_up_lets_the_small_one_behind_it_go() {
     explore(1000, || {
         Time::scenario(|_| async move {
-            let scene = Scene::new(3);
-            let held = scene.handle.try_hold(1).unwrap().unwrap();
-            let held = scene.handle.hold(held, 1);
-            let (large, small) = (Arc::clone(&scene), Arc::clone(&scene));
+            let fixture = Fixture::new(3);
+            let held = fixture.handle.try_hold(1).unwrap().unwrap();
+            let held = fixture.handle.hold(held, 1);
+            let (large, small) = (Arc::clone(&fixture), Arc::clone(&fixture));
             let patience = if draw(2) == 0 { Patience::Polls(1) } else { Patience::Polls(2) };
             let large = beside(async move { large.visit(3, patience, false).await });
             let small = beside(async move { small.visit(1, Patience::Endless, false).await });
             small.await;
             large.await;
             drop(held);
-            scene.check();
+            fixture.check();
         });
     });
 }
@@ -164,26 +165,27 @@ fn m1_every_schedule_of_two_callers_keeps_exclusion_and_wakes_both() {
     for other in others {
         let schedules = exhaust(50_000, move || {
             Time::scenario(|_| async move {
-                let scene = Scene::new(1);
-                let second = Arc::clone(&scene);
+                let fixture = Fixture::new(1);
+                let second = Arc::clone(&fixture);
                 let second = beside(async move { second.visit(1, other, false).await });
-                scene.visit(1, Patience::Endless, false).await;
+                fixture.visit(1, Patience::Endless, false).await;
                 second.await;
-                scene.check();
+                fixture.check();
             });
         });
         println!("{schedules} schedules of an endless call and of one with {other:?}");
     }
 }
 
-/// A caller that neither waits nor gives up keeps its place for ever: the checker must find the one behind it.
+/// A caller that neither waits nor gives up keeps its place for ever: the checker must find that the next caller is
+/// stuck.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn c5_a_place_that_is_never_given_up_is_found() {
     explore(200, || {
         Time::scenario(|_| async move {
-            let scene = Scene::new(1);
-            let forgetful = Arc::clone(&scene);
+            let fixture = Fixture::new(1);
+            let forgetful = Arc::clone(&fixture);
             let forgetful = beside(async move {
                 let mut call = forgetful.call(1);
                 match poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await {
@@ -191,9 +193,9 @@ fn c5_a_place_that_is_never_given_up_is_found() {
                     Poll::Pending => forget(call),
                 }
             });
-            scene.visit(1, Patience::Endless, false).await;
+            fixture.visit(1, Patience::Endless, false).await;
             forgetful.await;
-            scene.visit(1, Patience::Endless, false).await;
+            fixture.visit(1, Patience::Endless, false).await;
         });
     });
 }

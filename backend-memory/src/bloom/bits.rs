@@ -1,13 +1,13 @@
-//! The bits of a filter, in pages that are made when their first bit is set.
+//! The bits of a filter, in pages that are allocated when their first bit is set.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use stanchion_core::bloom::Shape;
 
-/// The words of a page, 128 KiB.
+/// Number of words in a page; a page has 128 KiB.
 const PAGE_WORDS: usize = 1 << 14;
-/// The bytes of a page.
+/// Number of bytes in a page.
 pub(super) const PAGE_BYTES: usize = PAGE_WORDS * 8;
 
 /// Bit `b` is in word `b / 64`, the most significant bit first: the big-endian bytes of the words are the layout.
@@ -28,14 +28,14 @@ impl Bits {
         }
     }
 
-    /// Whether a bit below [`Shape::bits`] is set.
+    /// Returns whether a bit below [`Shape::bits`] is set.
     #[inline]
     pub(super) fn is_set(&self, bit: u64) -> bool {
         let (page, word, mask) = place(bit);
         self.pages[page].get().is_some_and(|page| page[word].load(Ordering::Relaxed) & mask != 0)
     }
 
-    /// Sets a bit, and tells whether it was not set before.
+    /// Sets a bit, and returns whether it was not set before.
     #[inline]
     pub(super) fn set(&self, bit: u64) -> bool {
         let (page, word, mask) = place(bit);
@@ -47,7 +47,7 @@ impl Bits {
         self.pages[page].get_or_init(|| std::iter::repeat_with(AtomicU64::default).take(words).collect())
     }
 
-    /// How many bits are set.
+    /// Counts the bits that are set.
     pub(super) fn count(&self) -> u64 {
         let words = self.pages.iter().filter_map(OnceLock::get).flatten();
         words.map(|word| u64::from(word.load(Ordering::Relaxed).count_ones())).sum()
@@ -57,7 +57,7 @@ impl Bits {
         self.pages.len()
     }
 
-    /// The bytes of a page; `None` if no bit of it was ever set.
+    /// Returns the bytes of a page; `None` if no bit of it was ever set.
     pub(super) fn read(&self, page: usize) -> Option<Vec<u8>> {
         let words = self.pages.get(page)?.get()?;
         Some(words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_be_bytes()).collect())
@@ -74,14 +74,14 @@ impl Bits {
     }
 }
 
-/// Page, word and mask of a bit.
+/// Returns page, word and mask of a bit.
 #[inline]
 fn place(bit: u64) -> (usize, usize, u64) {
     let word = index(bit / 64);
     (word / PAGE_WORDS, word % PAGE_WORDS, (1 << 63) >> (bit % 64))
 }
 
-/// No filter has more words than a `usize` of 64 bits counts; on smaller machines the largest filters have no room.
+/// Converts to an index. A 64-bit `usize` fits every filter; on smaller machines the largest filters do not fit.
 #[inline]
 fn index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)

@@ -1,4 +1,4 @@
-//! The Bloom filter as one caller uses it.
+//! One caller's handle of a Bloom filter.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,12 +17,12 @@ pub(crate) struct MemoryFilter {
     pub(super) session: Arc<Session>,
     pub(super) entry: Arc<FilterEntry>,
     on_mismatch: OnMismatch,
-    /// The contents whose terms were compared last; 0 before the first.
+    /// Number of the contents whose terms were compared last; 0 before the first comparison.
     agreed: AtomicU64,
     seen: Mutex<Seen>,
 }
 
-/// The filter as last found.
+/// The filter as this handle last saw it.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     terms: FilterTerms,
@@ -30,7 +30,7 @@ struct Seen {
 }
 
 impl MemoryFilter {
-    /// A filter by checked options.
+    /// Opens a filter with checked options.
     pub(crate) fn open(session: &Arc<Session>, name: Name, options: &BloomOptions) -> Result<Self> {
         let seen = Mutex::new(Seen { terms: options.terms()?, life: None });
         let state = &session.state;
@@ -51,7 +51,8 @@ impl MemoryFilter {
         move |error| error.context(operation, crate::STORE, self.name.as_str())
     }
 
-    /// Looks at the contents, their terms compared; `None` if there are none, and `make` does not ask for new ones.
+    /// Runs `look` on the contents, after comparing their terms. Returns `None` if there are no contents and `make`
+    /// does not ask for new ones.
     pub(super) fn with<R>(&self, make: bool, look: impl FnOnce(&Contents) -> R) -> Result<Option<R>> {
         loop {
             self.session.check_open()?;
@@ -68,7 +69,7 @@ impl MemoryFilter {
         }
     }
 
-    /// Compares what is there with what was seen (B5, B6); `false` if there are no contents.
+    /// Compares the record with what this handle has seen (B5, B6); returns `false` if there are no contents.
     #[cold]
     fn settle(&self, make: bool) -> Result<bool> {
         let mut record = self.entry.write();
@@ -87,7 +88,7 @@ impl MemoryFilter {
         if make {
             record.get_or_insert_with(Record::new).contents_or(seen.terms, at);
         }
-        // Of what comes after a clear nothing was seen yet.
+        // After a clear, this handle has not seen the new contents yet.
         seen.life = None;
         let Some(record) = &*record else { return Ok(false) };
         let Some(contents) = &record.contents else { return Ok(false) };
@@ -112,8 +113,8 @@ impl MemoryFilter {
         let Contents { terms, bits, .. } = contents;
         let mut positions = terms.shape.positions(item);
         let Some(unset) = positions.clone().find(|bit| !bits.is_set(*bit)) else { return false };
-        // Two who insert one item at a time must not both find a bit that is not set yet.
-        let _turn = self.entry.stripe(positions.clone().next().unwrap_or(unset));
+        // Two callers that insert the same item at once must not both find an unset bit.
+        let _stripe = self.entry.stripe(positions.clone().next().unwrap_or(unset));
         positions.by_ref().fold(false, |new, bit| bits.set(bit) | new)
     }
 

@@ -1,4 +1,4 @@
-//! The state of one name.
+//! The state of one filter.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -10,37 +10,37 @@ use super::bits::Bits;
 use crate::clock::{Moment, micros};
 use crate::names::Resident;
 
-/// How long is kept that a filter was cleared.
-const CLEARED_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long the record of a cleared filter is kept.
+const CLEARED_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Inserts of one item exclude each other, those of different items seldom do.
+/// Number of stripes. Inserts of the same item exclude each other; inserts of different items seldom do.
 const STRIPES: usize = 64;
 
-/// A filter; nothing until its first insert, and after the store lost its data.
+/// A filter; without a record until its first insert, and after the store lost its data.
 #[derive(Debug)]
 pub(crate) struct FilterEntry {
     record: RwLock<Option<Record>>,
     stripes: [Mutex<()>; STRIPES],
 }
 
-/// A record, from its first insert to its end; cleared ones have no contents.
+/// A record, from its first insert to its end; a cleared record has no contents.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) life: Life,
     pub(super) contents: Option<Contents>,
 }
 
-/// Names a record and tells its end, in µs of the store's clock.
+/// The identity of a record, and its end in µs of the store's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Life {
     pub(super) generation: u64,
     pub(super) ends: Option<u64>,
 }
 
-/// What was inserted since a record was made or cleared.
+/// The items inserted since a record was created or cleared.
 #[derive(Debug)]
 pub(super) struct Contents {
-    /// Names them, in this process; from 1.
+    /// Identifies the contents in this process; from 1.
     pub(super) number: u64,
     pub(super) terms: FilterTerms,
     pub(super) bits: Bits,
@@ -63,7 +63,7 @@ impl Record {
         Self { life: Life { generation: next(), ends: None }, contents: None }
     }
 
-    /// The contents, made anew with these terms where there are none.
+    /// Returns the contents, and creates them with these terms if there are none.
     pub(super) fn contents_or(&mut self, terms: FilterTerms, at: Moment) -> &Contents {
         let life = &mut self.life;
         self.contents.get_or_insert_with(|| {
@@ -74,7 +74,7 @@ impl Record {
 
     pub(super) fn clear(&mut self, at: Moment) {
         self.contents = None;
-        self.life.ends = Some(at.micros.saturating_add(micros(CLEARED_KEPT)));
+        self.life.ends = Some(at.micros.saturating_add(micros(CLEARED_RETENTION)));
     }
 }
 
@@ -91,7 +91,7 @@ impl FilterEntry {
         self.record.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps other inserts of the item with that first position out.
+    /// Locks out other inserts of items with this first position.
     pub(super) fn stripe(&self, position: u64) -> MutexGuard<'_, ()> {
         let stripe = usize::try_from(position % STRIPES as u64).unwrap_or(0);
         self.stripes[stripe].lock().unwrap_or_else(PoisonError::into_inner)
@@ -108,11 +108,12 @@ impl Resident for FilterEntry {
         0
     }
 
-    /// Not beyond the time that a clear keeps it, which may come at any moment: then it is asked again.
+    /// Returns at most the retention of a cleared record, because a clear may come at any moment; the caller asks again
+    /// at that time.
     fn kept_until(&self, at: Moment) -> Option<u64> {
         let record = self.read();
         let life = record.as_ref()?.life;
-        let again = at.micros.saturating_add(micros(CLEARED_KEPT));
+        let again = at.micros.saturating_add(micros(CLEARED_RETENTION));
         (!life.is_over(at)).then(|| life.ends.map_or(again, |ends| ends.min(again)))
     }
 }

@@ -1,4 +1,4 @@
-//! What concerns a filter as a whole: counted, exported, and inserted into another.
+//! Operations on a whole filter: count, export, import and union.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl MemoryFilter {
         for page in 0..pages {
             let bytes =
                 other.with(|contents| (contents.terms.shape == shape).then(|| contents.bits.read(page)));
-            // One lock at a time: two filters may be united with each other.
+            // One lock at a time, because two filters may be united with each other.
             let Some(Some(bytes)) = bytes.flatten() else { continue };
             let merged = self.with(true, |contents| {
                 like(&shape, &contents.terms).map(|()| contents.bits.merge(page, &bytes))
@@ -65,7 +65,7 @@ impl MemoryFilter {
         Ok(())
     }
 
-    /// Refuses another shape than that in force.
+    /// Refuses a shape other than the one in force.
     fn check_like(&self, shape: &Shape) -> Result<()> {
         self.with(false, |_| ())?;
         like(shape, &self.terms())
@@ -76,7 +76,7 @@ fn like(given: &Shape, own: &FilterTerms) -> Result<()> {
     if *given == own.shape { Ok(()) } else { Err(mismatch(given, &own.shape)) }
 }
 
-/// An export without items.
+/// Returns an export without items.
 fn blank(shape: &Shape) -> Result<Vec<u8>> {
     let size = usize::try_from(shape.bytes()).unwrap_or(usize::MAX / 2) + bloom::HEADER_BYTES;
     let mut image = Vec::new();
@@ -88,7 +88,7 @@ fn blank(shape: &Shape) -> Result<Vec<u8>> {
     Ok(image)
 }
 
-/// Another filter of the store, while one looks at it.
+/// Another filter of the store, opened for reading.
 struct Visited<'a> {
     host: &'a MemoryFilter,
     name: Name,

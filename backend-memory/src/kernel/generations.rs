@@ -1,4 +1,4 @@
-//! The generations of a wait group: from the first member to zero.
+//! The generations of a wait group, each from the first member to zero.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::sync::Notify;
 pub(crate) enum Cause {
     /// Its holder released it.
     Finished,
-    /// Its guard was dropped, its store object closed, or it was freed by force.
+    /// Its guard was dropped, its store object was closed, or it was ended by force.
     Abandoned,
     /// Its lease ended.
     Expired,
-    /// Its acquisition was dropped before it had a guard.
+    /// Its acquisition was dropped before it returned a guard.
     Cancelled,
 }
 
@@ -26,15 +26,15 @@ pub(crate) enum Cause {
 pub(crate) enum End {
     /// The count came to zero.
     Zero(Outcome),
-    /// The record was lost with members in it.
+    /// The record was lost while it had members.
     StateLost,
 }
 
-/// One generation, as those see it who wait for its end.
+/// One generation, as the waiters for its end see it.
 #[derive(Debug, Default)]
 pub(crate) struct Generation {
     pub(crate) end: OnceLock<End>,
-    /// Told at the end, and when an earlier expiry is to be waited for.
+    /// Notified at the end, and when waiters have to wait for an earlier expiry.
     pub(crate) changed: Notify,
 }
 
@@ -42,13 +42,13 @@ pub(crate) struct Generation {
 #[derive(Debug)]
 pub(crate) struct Generations {
     retention: Duration,
-    /// Of the open generation.
+    /// Counts of the open generation.
     tally: Outcome,
     /// Whether a generation is open: a member was added since the count was zero last.
     is_open: bool,
-    /// Of the one that came to zero last, and when.
+    /// Outcome of the last generation that came to zero, and the time.
     last: Option<(Outcome, Instant)>,
-    /// Made by the first who waits for the open generation.
+    /// The open generation, once a caller waits for it.
     watched: Option<Arc<Generation>>,
     /// Whether there is a record: an absent one is not zero (W6).
     exists: bool,
@@ -66,32 +66,32 @@ impl Generations {
         }
     }
 
-    /// Whether the group was ever used, since its record was lost.
+    /// Returns whether there is a record: the group was used since its record was last lost.
     pub(crate) fn exists(&self) -> bool {
         self.exists
     }
 
-    /// The sums of the generation that came to zero last; zeros if there was none.
+    /// Returns the outcome of the last generation that came to zero; zeros if there was none.
     pub(crate) fn last(&self) -> Outcome {
         self.last.map(|(outcome, _)| outcome).unwrap_or_default()
     }
 
-    /// Notes that members were added.
+    /// Records that members were added.
     pub(crate) fn opened(&mut self) {
         (self.is_open, self.exists) = (true, true);
     }
 
-    /// Whether a member was added since the count was zero last.
+    /// Returns whether a generation is open: a member was added since the count was last zero.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// The open generation, to wait for.
+    /// Returns the open generation, for a caller that waits for it.
     pub(crate) fn watch(&mut self) -> Arc<Generation> {
         Arc::clone(self.watched.get_or_insert_default())
     }
 
-    /// The open generation, if anybody waits for it.
+    /// Returns the open generation, if a caller waits for it.
     pub(crate) fn watched(&self) -> Option<Arc<Generation>> {
         self.watched.clone()
     }
@@ -107,9 +107,9 @@ impl Generations {
         }
     }
 
-    /// Ends the generation: the count is zero. Gives it if anybody waits for it.
+    /// Ends the generation because the count is zero. Returns it if a caller waits for it.
     ///
-    /// A generation of cancelled calls only never had a member; the outcome before it stands.
+    /// A generation that consists only of cancelled calls never had a member; the previous outcome stays.
     pub(crate) fn close(&mut self, now: Instant) -> Option<Arc<Generation>> {
         self.is_open = false;
         let tally = std::mem::take(&mut self.tally);
@@ -118,21 +118,21 @@ impl Generations {
         self.end(End::Zero(outcome))
     }
 
-    /// Forgets everything, as a store that lost its data.
+    /// Forgets everything, as a store that lost its data does.
     pub(crate) fn forget(&mut self) -> Option<Arc<Generation>> {
         let generation = self.end(End::StateLost);
         *self = Self::new(self.retention);
         generation
     }
 
-    /// Until when the record is kept although nobody uses it (C25).
+    /// Returns until when the record is kept without a handle (C25).
     pub(crate) fn kept_until(&self) -> Option<Instant> {
         self.last.and_then(|(_, zero)| zero.checked_add(self.retention))
     }
 
     fn end(&mut self, end: End) -> Option<Arc<Generation>> {
         let generation = self.watched.take()?;
-        // Nobody else sets it: it left `watched` under the lock.
+        // Set only here: the generation was taken out of `watched` under the lock.
         let _ = generation.end.set(end);
         Some(generation)
     }

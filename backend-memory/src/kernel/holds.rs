@@ -16,18 +16,18 @@ pub(crate) struct Grant {
     pub(crate) ticket: Ticket,
     pub(crate) token: FencingToken,
     pub(crate) weight: u32,
-    /// The store object whose guard keeps it; [`SessionId::NOBODY`] while it is detached.
+    /// The store object of its guard; [`SessionId::NONE`] while the hold is detached.
     pub(crate) session: SessionId,
     /// Store time of the grant, in µs.
     pub(crate) since: u64,
     pub(crate) lease: Option<Box<Lease>>,
-    /// For the label.
+    /// The terms of the handle, for the label.
     pub(crate) terms: Terms,
 }
 
 impl Grant {
     pub(crate) fn is_detached(&self) -> bool {
-        self.session == SessionId::NOBODY
+        self.session == SessionId::NONE
     }
 
     pub(crate) fn end(&self) -> Option<Instant> {
@@ -52,7 +52,7 @@ impl Grant {
 pub(crate) struct Holds {
     first: Option<Grant>,
     rest: HashMap<Ticket, Grant>,
-    /// No hold ends before this time. It may be too early, never too late.
+    /// Lower bound on the next end of a hold: it may be too early, never too late.
     next_end: Option<Instant>,
 }
 
@@ -100,13 +100,13 @@ impl Holds {
         }
     }
 
-    /// The next time at which a hold may end.
+    /// Returns the next time at which a hold may end.
     #[inline]
     pub(crate) fn next_end(&self) -> Option<Instant> {
         self.next_end
     }
 
-    /// Takes out the holds that have ended, and finds the next end exactly.
+    /// Takes out the holds that have ended, and computes the exact next end.
     pub(crate) fn expired(&mut self, now: Instant) -> Vec<Grant> {
         let expired = self.take_if(|grant| grant.is_over(now));
         self.next_end = self.iter().filter_map(|grant| grant.end()).min();
@@ -121,7 +121,7 @@ impl Holds {
         taken
     }
 
-    /// All of them, oldest grant first (C23).
+    /// Lists all holders, oldest grant first (C23).
     pub(crate) fn holders(&self, at: Moment) -> Vec<Holder> {
         let mut holders: Vec<Holder> = self.iter().map(|grant| grant.holder(at)).collect();
         holders.sort_unstable_by_key(|holder| holder.token);

@@ -1,4 +1,4 @@
-//! The state of one name, without a lock, a clock or a task: mutexes, semaphores and wait groups share it.
+//! The state of one name, without a lock, a clock or a task. Mutexes, semaphores and wait groups share it.
 
 mod generations;
 mod holds;
@@ -6,7 +6,7 @@ mod permits;
 mod queue;
 mod terms;
 mod transfer;
-mod turn;
+mod transition;
 
 #[cfg(test)]
 mod model_tests;
@@ -15,4 +15,4 @@ pub(crate) use generations::{Cause, End, Generation, Generations};
 pub(crate) use permits::{Claim, Limit, Permits, Progress};
 pub(crate) use queue::{Arrival, Refusal, Waiter};
 pub(crate) use terms::Terms;
-pub(crate) use turn::Turn;
+pub(crate) use transition::Transition;

@@ -1,4 +1,4 @@
-//! The kernel against a model: plain lists, no cleverness.
+//! The kernel against a simple model made of plain lists.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use stanchion_core::clock::{self, Instant};
 use stanchion_core::{HoldOptions, Ticket};
 
-use super::{Arrival, Cause, Claim, Permits, Progress, Refusal, Terms, Turn, Waiter};
+use super::{Arrival, Cause, Claim, Permits, Progress, Refusal, Terms, Transition, Waiter};
 use crate::clock::{Moment, StoreClock};
 use crate::session::SessionId;
 
@@ -20,7 +20,7 @@ enum Op {
     Cancel(usize),
     Poll(usize),
     Release(usize),
-    Free(usize),
+    ForceRelease(usize),
     Resize(u32),
     Advance(u64),
 }
@@ -33,7 +33,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         2 => any::<usize>().prop_map(Op::Cancel),
         4 => any::<usize>().prop_map(Op::Poll),
         4 => any::<usize>().prop_map(Op::Release),
-        1 => any::<usize>().prop_map(Op::Free),
+        1 => any::<usize>().prop_map(Op::ForceRelease),
         1 => (1..6_u32).prop_map(Op::Resize),
         2 => (1..400_u64).prop_map(Op::Advance),
     ];
@@ -48,7 +48,7 @@ enum Status {
         end: Option<Instant>,
     },
     TooLarge,
-    /// Its hold ended before it was told.
+    /// Its hold ended before it was polled.
     Gone,
 }
 
@@ -95,7 +95,7 @@ impl Model {
         }
     }
 
-    /// Ends holds at once; those who were told of them are done with.
+    /// Ends holds at once; requests that were told of their hold are removed.
     fn end(&mut self, now: Instant, over: impl Fn(&Request) -> bool) {
         for request in &mut self.requests {
             if over(request) {
@@ -121,7 +121,7 @@ impl Wake for Count {
     }
 }
 
-struct Pair {
+struct KernelAndModel {
     real: Permits,
     model: Model,
     clock: StoreClock,
@@ -131,14 +131,14 @@ struct Pair {
     waker: Waker,
 }
 
-impl Pair {
+impl KernelAndModel {
     fn new(limit: u32) -> Self {
         let mut options = HoldOptions::default();
         let plain = Terms::new(&options).unwrap();
         (options.ttl, options.renew) = (Some(LEASE), false);
         let (clock, at) = (StoreClock::start(), Moment { now: clock::now(), micros: 1 });
         let mut real = Permits::new(0, None);
-        real.set_limit(Some(limit), &mut Turn::at_moment(&clock, at));
+        real.set_limit(Some(limit), &mut Transition::at_moment(&clock, at));
         let model = Model { limit, requests: Vec::new() };
         let waker = Waker::from(Arc::new(Count::default()));
         Self { real, model, clock, at, plain, leased: Terms::new(&options).unwrap(), waker }
@@ -150,38 +150,38 @@ impl Pair {
 
     fn step(&mut self, op: Op) {
         let (at, clock) = (self.at, self.clock);
-        let turn = &mut Turn::at_moment(&clock, at);
+        let transition = &mut Transition::at_moment(&clock, at);
         match op {
-            Op::Try { weight, leased } => self.attempt(weight, leased, turn),
-            Op::Enqueue { weight, leased } => self.enqueue(weight, leased, turn),
+            Op::Try { weight, leased } => self.attempt(weight, leased, transition),
+            Op::Enqueue { weight, leased } => self.enqueue(weight, leased, transition),
             Op::Cancel(index) => {
                 if let Some(index) = self.model.pick(index, |request| !request.told) {
                     let request = self.model.requests.remove(index);
                     let arrival = request.arrival.unwrap();
-                    self.real.cancel(arrival, request.ticket, turn);
+                    self.real.cancel(arrival, request.ticket, transition);
                     self.model.serve(at.now);
                 }
             }
-            Op::Poll(index) => self.poll(index, turn),
+            Op::Poll(index) => self.poll(index, transition),
             Op::Release(index) => {
                 if let Some(index) = self.model.pick(index, |request| request.told) {
                     let request = self.model.requests.remove(index);
-                    assert!(self.real.release(request.ticket, Cause::Finished, turn));
-                    assert!(!self.real.release(request.ticket, Cause::Finished, turn));
+                    assert!(self.real.release(request.ticket, Cause::Finished, transition));
+                    assert!(!self.real.release(request.ticket, Cause::Finished, transition));
                     self.model.serve(at.now);
                 }
             }
-            Op::Free(index) => {
+            Op::ForceRelease(index) => {
                 if let Some(index) =
                     self.model.pick(index, |request| matches!(request.status, Status::Held { .. }))
                 {
                     let ticket = self.model.requests[index].ticket;
-                    assert_eq!(self.real.free(|grant| grant.ticket == ticket, turn), 1);
+                    assert_eq!(self.real.end_where(|grant| grant.ticket == ticket, transition), 1);
                     self.model.end(at.now, |request| request.ticket == ticket);
                 }
             }
             Op::Resize(limit) => {
-                self.real.set_limit(Some(limit), turn);
+                self.real.set_limit(Some(limit), transition);
                 self.model.limit = limit;
                 for request in &mut self.model.requests {
                     if request.status == Status::Queued && request.weight > limit {
@@ -194,18 +194,18 @@ impl Pair {
                 self.at.now += Duration::from_millis(millis);
                 self.at.micros += millis * 1000;
                 let at = self.at;
-                let turn = &mut Turn::at_moment(&clock, at);
-                self.real.reap(turn);
+                let transition = &mut Transition::at_moment(&clock, at);
+                self.real.reap(transition);
                 let over = |end: Option<Instant>| end.is_some_and(|end| end <= at.now);
                 self.model.end(at.now, |request| matches!(request.status, Status::Held { end } if over(end)));
             }
         }
     }
 
-    fn attempt(&mut self, weight: u32, leased: bool, turn: &mut Turn<'_>) {
+    fn attempt(&mut self, weight: u32, leased: bool, transition: &mut Transition<'_>) {
         let (at, ticket, terms) = (self.at, Ticket::random(), self.terms(leased));
-        let claim = Claim { ticket, weight, session: SessionId::NOBODY, terms: &terms };
-        let granted = self.real.try_grant(claim, turn).is_some();
+        let claim = Claim { ticket, weight, session: SessionId::NONE, terms: &terms };
+        let granted = self.real.try_grant(claim, transition).is_some();
         assert_eq!(granted, self.model.queued() == 0 && self.model.free() >= weight);
         if granted {
             let status = Status::Held { end: leased.then(|| at.now + LEASE) };
@@ -213,32 +213,38 @@ impl Pair {
         }
     }
 
-    fn enqueue(&mut self, weight: u32, leased: bool, turn: &mut Turn<'_>) {
+    fn enqueue(&mut self, weight: u32, leased: bool, transition: &mut Transition<'_>) {
         if weight > self.model.limit {
             return;
         }
         let arrival = self.real.arrive();
-        let ticket = self.queue(arrival, weight, leased, turn);
+        let ticket = self.queue(arrival, weight, leased, transition);
         let status = Status::Queued;
         let request = Request { ticket, arrival: Some(arrival), weight, leased, told: false, status };
         self.model.requests.push(request);
         self.model.serve(self.at.now);
     }
 
-    fn queue(&mut self, arrival: Arrival, weight: u32, leased: bool, turn: &mut Turn<'_>) -> Ticket {
+    fn queue(
+        &mut self,
+        arrival: Arrival,
+        weight: u32,
+        leased: bool,
+        transition: &mut Transition<'_>,
+    ) -> Ticket {
         let (ticket, terms, waker) = (Ticket::random(), self.terms(leased), self.waker.clone());
-        let waiter = Waiter { arrival, ticket, weight, session: SessionId::NOBODY, terms, waker };
-        self.real.enqueue(waiter, turn);
+        let waiter = Waiter { arrival, ticket, weight, session: SessionId::NONE, terms, waker };
+        self.real.enqueue(waiter, transition);
         ticket
     }
 
-    fn poll(&mut self, index: usize, turn: &mut Turn<'_>) {
+    fn poll(&mut self, index: usize, transition: &mut Transition<'_>) {
         let Some(index) = self.model.pick(index, |request| !request.told) else {
             return;
         };
         let request = self.model.requests[index].clone();
         let (arrival, terms) = (request.arrival.unwrap(), self.terms(request.leased));
-        let progress = self.real.poll(arrival, request.ticket, &terms, &self.waker, turn);
+        let progress = self.real.poll(arrival, request.ticket, &terms, &self.waker, transition);
         match (progress, request.status) {
             (Progress::Queued, Status::Queued) => {}
             (Progress::Granted(_), Status::Held { end }) => {
@@ -253,7 +259,7 @@ impl Pair {
                 self.model.requests.remove(index);
             }
             (Progress::Gone, Status::Gone) => {
-                let ticket = self.queue(arrival, request.weight, request.leased, turn);
+                let ticket = self.queue(arrival, request.weight, request.leased, transition);
                 let request = &mut self.model.requests[index];
                 (request.ticket, request.status) = (ticket, Status::Queued);
                 self.model.serve(self.at.now);
@@ -267,7 +273,11 @@ impl Pair {
         assert_eq!(self.real.available(), u64::from(self.model.free()));
         assert_eq!(self.real.queued(), self.model.queued());
         let refused = self.model.requests.iter().filter(|request| request.status == Status::TooLarge);
-        assert_eq!(self.real.untold(), refused.count(), "what nobody will ask for is kept");
+        assert_eq!(
+            self.real.undelivered_refusals(),
+            refused.count(),
+            "refusals are kept for requests that are gone"
+        );
         for request in &self.model.requests {
             let held = matches!(request.status, Status::Held { .. });
             assert_eq!(self.real.holds.get(request.ticket).is_some(), held, "{request:?}");
@@ -279,7 +289,7 @@ impl Pair {
             _ => None,
         });
         if let Some(end) = ends.min() {
-            assert!(self.real.next_end().is_some_and(|next| next <= end), "nobody would look at {end:?}");
+            assert!(self.real.next_end().is_some_and(|next| next <= end), "no waiter would check at {end:?}");
         }
     }
 }
@@ -289,10 +299,10 @@ proptest! {
 
     #[test]
     fn s1_the_kernel_does_what_the_model_does(limit in 1..6_u32, ops in ops()) {
-        let mut pair = Pair::new(limit);
+        let mut both = KernelAndModel::new(limit);
         for op in ops {
-            pair.step(op);
-            pair.check();
+            both.step(op);
+            both.check();
         }
     }
 }

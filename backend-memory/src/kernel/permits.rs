@@ -1,5 +1,5 @@
-//! The state machine under mutexes, semaphores and wait groups: holds, a limit and a queue. Pure: time is an argument,
-//! and wake-ups are gathered, not sent.
+//! The state machine under mutexes, semaphores and wait groups: holds, a limit and a queue. It is pure: time is an
+//! argument, and wake-ups are gathered, not sent.
 
 use std::task::Waker;
 
@@ -10,24 +10,24 @@ use super::generations::{Cause, Generations};
 use super::holds::{Grant, Holds};
 use super::queue::{Arrival, Queue, Refusal, Waiter};
 use super::terms::Terms;
-use super::turn::Turn;
+use super::transition::Transition;
 use crate::clock::{Moment, micros};
 use crate::session::SessionId;
 
-/// How many permits may be out; `None` is a wait group without a limit.
+/// Maximum number of permits held at once; `None` for a wait group without a limit.
 pub(crate) type Limit = Option<u32>;
 
-/// What a queued request is told.
+/// The progress of a queued request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     Granted(FencingToken),
     Queued,
     Refused(Refusal),
-    /// It was granted, and the hold ended before the request was told.
+    /// It was granted, and the hold ended before the request was polled.
     Gone,
 }
 
-/// What a request asks for.
+/// The claim of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim<'a> {
     pub(crate) ticket: Ticket,
@@ -38,8 +38,8 @@ pub(crate) struct Claim<'a> {
 
 /// The state of one name.
 ///
-/// Invariants: `used` is the sum of the weights held; whenever the lock is given back, the head of the queue does not
-/// fit (unless no limit is stored), so that a free permit never meets a waiter (C5).
+/// Invariants: `used` is the sum of the held weights. Whenever the lock is released, the head of the queue does not fit
+/// (unless no limit is stored), so that no permit is free while a waiter could use it (C5).
 #[derive(Debug)]
 pub(crate) struct Permits {
     /// Stored by the first operation of the name (C20).
@@ -48,12 +48,12 @@ pub(crate) struct Permits {
     pub(super) holds: Holds,
     queue: Queue,
     last_token: u64,
-    /// Of a wait group only.
+    /// Present for a wait group only.
     pub(crate) generations: Option<Box<Generations>>,
 }
 
 impl Permits {
-    /// Tokens will be larger than `token_floor` (M2).
+    /// Creates a state whose tokens are larger than `token_floor` (M2).
     pub(crate) fn new(token_floor: u64, generations: Option<Generations>) -> Self {
         Self {
             limit: None,
@@ -74,10 +74,10 @@ impl Permits {
         self.used
     }
 
-    /// How many refusals are kept for futures that have not asked.
+    /// Returns the number of refusals kept for futures that were not polled since.
     #[cfg(test)]
-    pub(crate) fn untold(&self) -> usize {
-        self.queue.untold()
+    pub(crate) fn undelivered_refusals(&self) -> usize {
+        self.queue.undelivered_refusals()
     }
 
     pub(crate) fn queued(&self) -> usize {
@@ -97,59 +97,63 @@ impl Permits {
         }
     }
 
-    /// When a waiter has to look again although nobody woke it.
+    /// Returns when a waiter has to check again without a wake-up.
     #[inline]
     pub(crate) fn next_end(&self) -> Option<Instant> {
         self.holds.next_end()
     }
 
-    /// Changes the limit for everybody: up serves waiters, down revokes nobody (S6) and refuses waiters that can never
-    /// be served (C20).
-    pub(crate) fn set_limit(&mut self, limit: Limit, turn: &mut Turn<'_>) {
+    /// Changes the limit for all callers. A larger limit serves waiters. A smaller one revokes no hold (S6) and refuses
+    /// waiters that can never be served (C20).
+    pub(crate) fn set_limit(&mut self, limit: Limit, transition: &mut Transition<'_>) {
         self.limit = Some(limit);
         if let Some(limit) = limit {
             let refusal = Refusal::TooLarge { limit };
-            turn.wake_all(self.queue.refuse(refusal, |waiter| waiter.weight > limit));
+            transition.wake_all(self.queue.refuse(refusal, |waiter| waiter.weight > limit));
         }
-        self.serve(turn);
+        self.serve(transition);
     }
 
-    /// Ends the holds whose lease is over.
+    /// Ends the holds whose lease has ended.
     #[inline]
-    pub(crate) fn reap(&mut self, turn: &mut Turn<'_>) {
+    pub(crate) fn reap(&mut self, transition: &mut Transition<'_>) {
         if self.holds.next_end().is_some() {
-            self.expire(turn);
+            self.expire(transition);
         }
     }
 
     #[cold]
-    fn expire(&mut self, turn: &mut Turn<'_>) {
-        if self.holds.next_end().is_some_and(|next| next <= turn.at().now) {
-            let expired = self.holds.expired(turn.at().now);
-            self.end_all(expired, Cause::Expired, turn);
+    fn expire(&mut self, transition: &mut Transition<'_>) {
+        if self.holds.next_end().is_some_and(|next| next <= transition.at().now) {
+            let expired = self.holds.expired(transition.at().now);
+            self.end_all(expired, Cause::Expired, transition);
         }
     }
 
-    /// Grants at once, or not at all: never before a waiter (C16).
+    /// Grants at once, or not at all; never ahead of a waiter (C16).
     #[inline]
-    pub(crate) fn try_grant(&mut self, claim: Claim<'_>, turn: &mut Turn<'_>) -> Option<FencingToken> {
+    pub(crate) fn try_grant(
+        &mut self,
+        claim: Claim<'_>,
+        transition: &mut Transition<'_>,
+    ) -> Option<FencingToken> {
         let free = self.queue.is_empty() && self.fits(claim.weight);
-        free.then(|| self.grant(claim, turn))
+        free.then(|| self.grant(claim, transition))
     }
 
-    /// A place at the end of the queue.
+    /// Returns an arrival number at the end of the queue.
     pub(crate) fn arrive(&mut self) -> Arrival {
         self.queue.arrive()
     }
 
-    /// Queues a request; one that lost its hold before it was told goes back to its old place.
+    /// Queues a request. A request that lost its hold before it was polled goes back to its old place.
     #[inline]
-    pub(crate) fn enqueue(&mut self, waiter: Waiter, turn: &mut Turn<'_>) {
+    pub(crate) fn enqueue(&mut self, waiter: Waiter, transition: &mut Transition<'_>) {
         self.queue.insert(waiter);
-        self.serve(turn);
+        self.serve(transition);
     }
 
-    /// Asks for a queued request. A grant's lease begins when the request is told of it.
+    /// Returns the progress of a queued request. The lease of a grant begins at this poll.
     #[inline]
     pub(crate) fn poll(
         &mut self,
@@ -157,17 +161,17 @@ impl Permits {
         ticket: Ticket,
         terms: &Terms,
         waker: &Waker,
-        turn: &mut Turn<'_>,
+        transition: &mut Transition<'_>,
     ) -> Progress {
         if let Some(grant) = self.holds.get_mut(ticket) {
             if grant.lease.is_some() {
-                grant.since = turn.at().micros;
-                grant.lease = terms.lease(turn.at().now);
+                grant.since = transition.at().micros;
+                grant.lease = terms.lease(transition.at().now);
             }
             Progress::Granted(grant.token)
         } else if let Some(waiter) = self.queue.get_mut(arrival) {
             if !waiter.waker.will_wake(waker) {
-                turn.retire(std::mem::replace(&mut waiter.waker, waker.clone()));
+                transition.retire(std::mem::replace(&mut waiter.waker, waker.clone()));
             }
             Progress::Queued
         } else if let Some(refusal) = self.queue.take_refusal(arrival) {
@@ -177,20 +181,20 @@ impl Permits {
         }
     }
 
-    /// Withdraws a request, whatever became of it (C4).
-    pub(crate) fn cancel(&mut self, arrival: Arrival, ticket: Ticket, turn: &mut Turn<'_>) {
+    /// Withdraws a request in any state (C4).
+    pub(crate) fn cancel(&mut self, arrival: Arrival, ticket: Ticket, transition: &mut Transition<'_>) {
         if let Some(waiter) = self.queue.remove(arrival) {
-            turn.retire(waiter.waker);
-            self.serve(turn);
+            transition.retire(waiter.waker);
+            self.serve(transition);
         } else if let Some(grant) = self.holds.remove(ticket) {
-            self.end_one(&grant, Cause::Cancelled, turn);
-            self.after_end(turn);
+            self.end_one(&grant, Cause::Cancelled, transition);
+            self.after_end(transition);
         } else {
             self.queue.take_refusal(arrival);
         }
     }
 
-    /// Whether the guard of that hold may believe in it (C10).
+    /// Returns whether the guard of this hold may still rely on it (C10).
     pub(crate) fn is_held(&self, ticket: Ticket, now: impl FnOnce() -> Instant) -> bool {
         self.holds
             .get(ticket)
@@ -201,32 +205,36 @@ impl Permits {
         self.holds.get(ticket)?.lease.as_ref().map(|lease| lease.deadline)
     }
 
-    /// Ends one hold; `false` if the ticket has none (C11).
+    /// Ends one hold; returns `false` if the ticket has none (C11).
     #[inline]
-    pub(crate) fn release(&mut self, ticket: Ticket, cause: Cause, turn: &mut Turn<'_>) -> bool {
-        self.reap(turn);
+    pub(crate) fn release(&mut self, ticket: Ticket, cause: Cause, transition: &mut Transition<'_>) -> bool {
+        self.reap(transition);
         let Some(grant) = self.holds.remove(ticket) else {
             return false;
         };
-        self.end_one(&grant, cause, turn);
-        self.after_end(turn);
+        self.end_one(&grant, cause, transition);
+        self.after_end(transition);
         true
     }
 
-    /// Frees holds that meet a condition, whoever has them, and tells how many.
-    pub(crate) fn free(&mut self, condition: impl Fn(&Grant) -> bool, turn: &mut Turn<'_>) -> usize {
-        let freed = self.holds.take_if(condition);
-        let count = freed.len();
-        self.end_all(freed, Cause::Abandoned, turn);
-        turn.lost |= count > 0;
+    /// Ends every hold that meets a condition, as abandoned, and returns their number.
+    pub(crate) fn end_where(
+        &mut self,
+        condition: impl Fn(&Grant) -> bool,
+        transition: &mut Transition<'_>,
+    ) -> usize {
+        let ended = self.holds.take_if(condition);
+        let count = ended.len();
+        self.end_all(ended, Cause::Abandoned, transition);
+        transition.lost |= count > 0;
         count
     }
 
     /// Ends the holds of a store object and refuses its waiters (C12).
-    pub(crate) fn close(&mut self, session: SessionId, turn: &mut Turn<'_>) {
-        turn.wake_all(self.queue.refuse(Refusal::Closed, |waiter| waiter.session == session));
-        self.free(|grant| grant.session == session, turn);
-        self.serve(turn);
+    pub(crate) fn close(&mut self, session: SessionId, transition: &mut Transition<'_>) {
+        transition.wake_all(self.queue.refuse(Refusal::Closed, |waiter| waiter.session == session));
+        self.end_where(|grant| grant.session == session, transition);
+        self.serve(transition);
     }
 
     pub(crate) fn inspect(&self, at: Moment) -> Inspection {
@@ -234,17 +242,17 @@ impl Permits {
         Inspection::new(self.holds.holders(at), waiters, self.limit.flatten())
     }
 
-    /// Forgets all but the queue, as a store that lost its data. The waiters bring their limit again.
-    pub(crate) fn forget(&mut self, turn: &mut Turn<'_>) {
+    /// Forgets everything except the queue, as a store that lost its data. The waiters store their limit again.
+    pub(crate) fn forget(&mut self, transition: &mut Transition<'_>) {
         self.holds = Holds::default();
         (self.limit, self.used, self.last_token) = (None, 0, 0);
-        turn.lost = true;
-        turn.tell(self.generations.as_mut().and_then(|generations| generations.forget()));
-        turn.wake_all(self.queue.wakers());
+        transition.lost = true;
+        transition.tell(self.generations.as_mut().and_then(|generations| generations.forget()));
+        transition.wake_all(self.queue.wakers());
     }
 
-    /// Until when, in store time, this state matters although nobody has a handle: detached holds, and after the last of
-    /// them the outcome (C25).
+    /// Returns until when, in store time, this state is kept without a handle: for detached holds, and after the last
+    /// of them for the outcome (C25).
     pub(crate) fn kept_until(&self, at: Moment) -> Option<u64> {
         let holds = self.holds.iter().filter_map(Grant::end).max();
         let record = self.generations.as_ref().and_then(|generations| generations.kept_until());
@@ -258,11 +266,11 @@ impl Permits {
     }
 
     #[inline]
-    fn grant(&mut self, claim: Claim<'_>, turn: &mut Turn<'_>) -> FencingToken {
+    fn grant(&mut self, claim: Claim<'_>, transition: &mut Transition<'_>) -> FencingToken {
         let Claim { ticket, weight, session, terms } = claim;
-        let at = turn.at();
+        let at = transition.at();
         let (token, lease, terms) = (self.draw_token(at.micros), terms.lease(at.now), terms.clone());
-        self.hold(Grant { ticket, token, weight, session, since: at.micros, lease, terms }, turn);
+        self.hold(Grant { ticket, token, weight, session, since: at.micros, lease, terms }, transition);
         self.used += u64::from(weight);
         if let Some(generations) = &mut self.generations {
             generations.opened();
@@ -270,43 +278,48 @@ impl Permits {
         token
     }
 
-    /// Grants to the head of the queue for as long as it fits: a large request is not passed by small ones (S5).
+    /// Grants to the head of the queue as long as it fits: small requests do not pass a large one (S5).
     #[inline]
-    fn serve(&mut self, turn: &mut Turn<'_>) {
+    fn serve(&mut self, transition: &mut Transition<'_>) {
         while self.queue.head().is_some_and(|head| self.fits(head.weight)) {
             if let Some(waiter) = self.queue.pop() {
-                self.grant(waiter.claim(), turn);
-                turn.wake(waiter.waker);
+                self.grant(waiter.claim(), transition);
+                transition.wake(waiter.waker);
             }
         }
     }
 
-    /// Adds a hold. If it ends before all others, those who sleep until an end must look again.
+    /// Adds a hold. If it ends before all others, every waiter that sleeps until an end has to check again.
     #[inline]
-    pub(super) fn hold(&mut self, grant: Grant, turn: &mut Turn<'_>) {
+    pub(super) fn hold(&mut self, grant: Grant, transition: &mut Transition<'_>) {
         let before = self.holds.next_end();
         self.holds.insert(grant);
         if self.holds.next_end().is_some_and(|end| before.is_none_or(|before| end < before)) {
-            self.rearm(turn);
+            self.rearm(transition);
         }
     }
 
     #[cold]
-    fn rearm(&self, turn: &mut Turn<'_>) {
-        turn.wake_all(self.queue.wakers());
-        turn.tell(self.generations.as_ref().and_then(|generations| generations.watched()));
+    fn rearm(&self, transition: &mut Transition<'_>) {
+        transition.wake_all(self.queue.wakers());
+        transition.tell(self.generations.as_ref().and_then(|generations| generations.watched()));
     }
 
     /// Ends holds that were taken out.
-    fn end_all(&mut self, ended: impl IntoIterator<Item = Grant>, cause: Cause, turn: &mut Turn<'_>) {
-        ended.into_iter().for_each(|grant| self.end_one(&grant, cause, turn));
-        self.after_end(turn);
+    fn end_all(
+        &mut self,
+        ended: impl IntoIterator<Item = Grant>,
+        cause: Cause,
+        transition: &mut Transition<'_>,
+    ) {
+        ended.into_iter().for_each(|grant| self.end_one(&grant, cause, transition));
+        self.after_end(transition);
     }
 
     #[inline]
-    fn end_one(&mut self, grant: &Grant, cause: Cause, turn: &mut Turn<'_>) {
+    fn end_one(&mut self, grant: &Grant, cause: Cause, transition: &mut Transition<'_>) {
         self.used -= u64::from(grant.weight);
-        turn.lost |= cause == Cause::Expired;
+        transition.lost |= cause == Cause::Expired;
         if let Some(generations) = &mut self.generations {
             generations.count(cause, grant.weight);
         }
@@ -314,15 +327,15 @@ impl Permits {
 
     /// Ends the generation at zero, and only then serves the queue (W1).
     #[inline]
-    fn after_end(&mut self, turn: &mut Turn<'_>) {
+    fn after_end(&mut self, transition: &mut Transition<'_>) {
         if self.used == 0
             && let Some(generations) = &mut self.generations
             && generations.is_open()
         {
-            let now = turn.at().now;
-            turn.tell(generations.close(now));
+            let now = transition.at().now;
+            transition.tell(generations.close(now));
         }
-        self.serve(turn);
+        self.serve(transition);
     }
 
     #[inline]

@@ -9,7 +9,7 @@ use super::permits::Claim;
 use super::terms::Terms;
 use crate::session::SessionId;
 
-/// The arrival number of a waiter. It keeps it for as long as it waits (C16).
+/// The arrival number of a waiter, unchanged for as long as it waits (C16).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Arrival(u64);
 
@@ -47,7 +47,7 @@ pub(crate) enum Refusal {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     waiting: VecDeque<Waiter>,
-    /// Waiters taken out without a grant, until their futures have asked.
+    /// Waiters taken out without a grant, until their futures are polled.
     refused: Vec<(Arrival, Refusal)>,
     last: u64,
 }
@@ -63,7 +63,7 @@ impl Queue {
         self.waiting.is_empty()
     }
 
-    /// A number behind all earlier ones.
+    /// Returns an arrival number larger than all earlier ones.
     #[inline]
     pub(crate) fn arrive(&mut self) -> Arrival {
         self.last += 1;
@@ -95,13 +95,13 @@ impl Queue {
         self.waiting.get_mut(place)
     }
 
-    /// Takes a waiter out of the middle.
+    /// Takes a waiter out of the queue.
     pub(crate) fn remove(&mut self, arrival: Arrival) -> Option<Waiter> {
         let place = self.place(arrival).ok()?;
         self.waiting.remove(place)
     }
 
-    /// Takes out the waiters that meet a condition and notes why.
+    /// Takes out the waiters that meet a condition, and keeps the reason for each.
     pub(crate) fn refuse(&mut self, refusal: Refusal, condition: impl Fn(&Waiter) -> bool) -> Vec<Waker> {
         let all = std::mem::take(&mut self.waiting).into_iter();
         let (refused, waiting): (Vec<Waiter>, Vec<Waiter>) = all.partition(|waiter| condition(waiter));
@@ -110,15 +110,15 @@ impl Queue {
         refused.into_iter().map(|waiter| waiter.waker).collect()
     }
 
-    /// Tells, once, that a waiter was refused.
+    /// Returns, once, why a waiter was refused.
     pub(crate) fn take_refusal(&mut self, arrival: Arrival) -> Option<Refusal> {
         let place = self.refused.iter().position(|(refused, _)| *refused == arrival)?;
         Some(self.refused.swap_remove(place).1)
     }
 
-    /// How many refusals are kept for futures that have not asked.
+    /// Returns the number of refusals kept for futures that were not polled since.
     #[cfg(test)]
-    pub(crate) fn untold(&self) -> usize {
+    pub(crate) fn undelivered_refusals(&self) -> usize {
         self.refused.len()
     }
 

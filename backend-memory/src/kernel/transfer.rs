@@ -5,51 +5,51 @@ use stanchion_core::{FencingToken, Ticket, Ttl};
 use super::holds::Grant;
 use super::permits::{Claim, Permits};
 use super::terms::Lease;
-use super::turn::Turn;
+use super::transition::Transition;
 use crate::session::SessionId;
 
 impl Permits {
-    /// Gives a hold a lease and takes it from its guard; `false` if the ticket has none (C24).
-    pub(crate) fn detach(&mut self, ticket: Ticket, ttl: Ttl, turn: &mut Turn<'_>) -> bool {
+    /// Gives a hold a lease and takes it from its guard; returns `false` if the ticket has no hold (C24).
+    pub(crate) fn detach(&mut self, ticket: Ticket, ttl: Ttl, transition: &mut Transition<'_>) -> bool {
         let Some(grant) = self.holds.remove(ticket) else {
             return false;
         };
-        let lease = Some(Box::new(Lease::fixed(turn.at().now, ttl)));
-        self.hold(Grant { session: SessionId::NOBODY, lease, ..grant }, turn);
+        let lease = Some(Box::new(Lease::fixed(transition.at().now, ttl)));
+        self.hold(Grant { session: SessionId::NONE, lease, ..grant }, transition);
         true
     }
 
-    /// Gives a detached hold to the ticket, store object and terms of a claim, with the token and the weight it has;
-    /// `None` if there is no such hold (C24). One that a guard keeps is not to be had.
+    /// Moves a detached hold to the ticket, store object and terms of a claim. Returns its token and weight, which stay
+    /// the same; `None` if there is no such hold (C24), or if a guard keeps it.
     pub(crate) fn attach(
         &mut self,
         from: Ticket,
         claim: Claim<'_>,
-        turn: &mut Turn<'_>,
+        transition: &mut Transition<'_>,
     ) -> Option<(FencingToken, u32)> {
         self.holds.get(from).filter(|grant| grant.is_detached())?;
         let grant = self.holds.remove(from)?;
         let attached = (grant.token, grant.weight);
         let Claim { ticket, session, terms, .. } = claim;
-        let lease = terms.lease(turn.at().now);
+        let lease = terms.lease(transition.at().now);
         let terms = if terms.label().is_some() { terms.clone() } else { grant.terms.clone() };
-        self.hold(Grant { ticket, session, lease, terms, ..grant }, turn);
+        self.hold(Grant { ticket, session, lease, terms, ..grant }, transition);
         Some(attached)
     }
 
-    /// Splits a hold into holds of 1 with tickets and tokens of their own. Of a hold that is gone, the parts are gone.
+    /// Splits a hold into holds of 1 with tickets and tokens of their own. If the hold is gone, the parts are not held.
     pub(crate) fn split(
         &mut self,
         ticket: Ticket,
         count: u32,
-        turn: &mut Turn<'_>,
+        transition: &mut Transition<'_>,
     ) -> Vec<(Ticket, FencingToken)> {
         let whole = self.holds.remove(ticket);
         let mut parts = Vec::new();
         for _ in 0..count {
-            let (ticket, token) = (Ticket::random(), self.draw_token(turn.at().micros));
+            let (ticket, token) = (Ticket::random(), self.draw_token(transition.at().micros));
             if let Some(grant) = &whole {
-                self.hold(Grant { ticket, token, weight: 1, ..grant.clone() }, turn);
+                self.hold(Grant { ticket, token, weight: 1, ..grant.clone() }, transition);
             }
             parts.push((ticket, token));
         }

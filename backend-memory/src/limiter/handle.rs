@@ -1,4 +1,4 @@
-//! The limiter as one caller uses it.
+//! One caller's handle of a limiter.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -24,7 +24,7 @@ pub(crate) struct MemoryLimiter {
     handle: Arc<LimiterHandle>,
 }
 
-/// What a limiter and its reservations share.
+/// The state shared by a limiter and its reservations.
 #[derive(Debug)]
 pub(super) struct LimiterHandle {
     name: Name,
@@ -33,7 +33,7 @@ pub(super) struct LimiterHandle {
     clock: LimiterClock,
     quota: ExactQuota,
     on_mismatch: OnMismatch,
-    /// Whether the quota was compared (C20).
+    /// Whether the quota was compared with the stored one (C20).
     settled: AtomicBool,
 }
 
@@ -42,7 +42,7 @@ impl LimiterHandle {
         &self.clock
     }
 
-    /// Gives back what nobody behind that reservation has used (L7).
+    /// Gives back the part of a reservation that no later reservation has used (L7).
     pub(super) fn refund(&self, ticket: Ticket) -> u64 {
         self.entry.cancel(self.clock().read().micros, ticket)
     }
@@ -60,7 +60,7 @@ impl LimiterHandle {
         })
     }
 
-    /// Compares the quota at the first operation (C20).
+    /// Compares the quota with the stored one at the first operation (C20).
     #[cold]
     fn settle(&self, bucket: &mut Bucket, at: Moment) -> Result<()> {
         if *bucket.quota() != self.quota {
@@ -80,7 +80,7 @@ impl LimiterHandle {
 }
 
 impl MemoryLimiter {
-    /// A limiter by checked options.
+    /// Opens a limiter with checked options.
     pub(crate) fn open(session: &Arc<Session>, name: Name, options: &LimiterOptions) -> Result<Self> {
         let quota = options.quota.validate()?;
         let clock = session.state.limiter_clock.clone();
@@ -96,8 +96,8 @@ impl MemoryLimiter {
         move |error| error.context(operation, crate::STORE, self.handle.name.as_str())
     }
 
-    // Inlined, so that the answer is built where the caller's future keeps it: to read it back at once, after it was
-    // written in other widths, stalls for some nanoseconds of the eighty that a decision takes.
+    // Inlined, so that the answer is built where the caller's future keeps it. Reading it back at once, after it was
+    // written in other widths, would stall for some of the eighty nanoseconds that a decision takes.
     #[inline(always)]
     fn take(&self, operation: &'static str, cost: u64) -> Result<Decision> {
         match self.handle.with(|bucket, at| bucket.take(at.micros, cost)) {
@@ -112,11 +112,11 @@ impl MemoryLimiter {
             let reserved = bucket.reserve(at.micros, ticket.as_u128(), cost, max_wait)?;
             Ok(reserved.map(|reserved| self.handle.clock().after(at, reserved.wait)))
         })?;
-        let keeper = || Arc::clone(&self.handle);
-        Ok(reserved.map(|ready_at| Reservation::new(keeper(), ticket, cost, ready_at)))
+        let backend = || Arc::clone(&self.handle);
+        Ok(reserved.map(|ready_at| Reservation::new(backend(), ticket, cost, ready_at)))
     }
 
-    /// One reservation and one sleep (L6), which the end of the store object interrupts.
+    /// Makes one reservation and sleeps once (L6); closing the store object interrupts the sleep.
     async fn wait_for(&self, cost: u64, max_wait: u64) -> Result<bool> {
         let Some(reservation) = self.reserve(cost, max_wait)? else {
             return Ok(false);
@@ -177,8 +177,8 @@ impl Limiter for MemoryLimiter {
         .map_err(self.context("wait_n"))
     }
 
-    async fn wait_n_for(&self, cost: u64, limit: Duration) -> Result<bool> {
-        self.wait_for(cost, micros(limit)).await.map_err(self.context("wait_n_for"))
+    async fn wait_n_for(&self, cost: u64, timeout: Duration) -> Result<bool> {
+        self.wait_for(cost, micros(timeout)).await.map_err(self.context("wait_n_for"))
     }
 
     async fn peek(&self) -> Result<Decision> {

@@ -1,4 +1,4 @@
-//! A clock that a test moves.
+//! A clock that tests move.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 /// A clock for limiters that moves only when told to, for tests of code that uses one.
 ///
 /// Give it to [`MemoryStoreBuilder::clock`](crate::MemoryStoreBuilder::clock) and keep a clone: clones are one clock.
-/// Buckets fill and reservations come due by it. Everything else of the store (leases, time limits of calls) uses the
+/// Buckets fill and reservations come due by it. Everything else of the store (leases, timeouts of calls) uses the
 /// runtime's clock, which `tokio::time::pause` stops.
 ///
 /// # Examples
@@ -41,7 +41,7 @@ pub struct ManualClock {
 
 struct Inner {
     micros: AtomicU64,
-    /// What `START` is on the monotonic clock, which reservations speak in.
+    /// The monotonic time that stands for `START`; reservations use monotonic time.
     origin: Instant,
     moved: Notify,
 }
@@ -50,30 +50,30 @@ struct Inner {
 const START: u64 = 1_000_000_000_000_000;
 
 impl ManualClock {
-    /// A clock that stands.
+    /// Creates a clock that stands still.
     #[must_use]
     pub fn new() -> Self {
         let inner = Inner { micros: AtomicU64::new(START), origin: clock::now(), moved: Notify::new() };
         Self { inner: Arc::new(inner) }
     }
 
-    /// Moves it on, by whole microseconds; reservations whose time has come are due.
+    /// Moves the clock forward by whole microseconds; reservations whose time has come are due.
     pub fn advance(&self, by: Duration) {
         self.set(self.micros().saturating_add(micros(by)));
     }
 
-    /// Moves it back, as an operator's mistake would: no limiter mints tokens by it (L4).
+    /// Moves the clock back, as an operator's mistake would; no limiter gains tokens from it (L4).
     pub fn set_back(&self, by: Duration) {
         self.set(self.micros().saturating_sub(micros(by)));
     }
 
-    /// What it shows, in microseconds.
+    /// Returns the clock's time in microseconds.
     #[must_use]
     pub fn micros(&self) -> u64 {
         self.inner.micros.load(Ordering::SeqCst)
     }
 
-    /// The time of the monotonic clock that stands for a reading of this one.
+    /// Returns the monotonic time that stands for a reading of this clock.
     pub(crate) fn instant(&self, micros: u64) -> Instant {
         let after = Duration::from_micros(micros.saturating_sub(START));
         let before = Duration::from_micros(START.saturating_sub(micros));
@@ -81,7 +81,7 @@ impl ManualClock {
         origin.checked_add(after).and_then(|after| after.checked_sub(before)).unwrap_or(origin)
     }
 
-    /// Told at every move.
+    /// Returns the signal that is sent at every move.
     pub(crate) fn moved(&self) -> &Notify {
         &self.inner.moved
     }

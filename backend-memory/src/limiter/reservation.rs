@@ -1,4 +1,4 @@
-//! What keeps a reservation.
+//! The backend of a reservation.
 
 use async_trait::async_trait;
 use stanchion_core::clock::Instant;

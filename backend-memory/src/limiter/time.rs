@@ -1,4 +1,4 @@
-//! The clock that buckets fill by.
+//! The clock by which buckets fill.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use stanchion_core::clock::{self, Instant};
 use super::ManualClock;
 use crate::clock::{Moment, StoreClock};
 
-/// The store's clock, or one that a test moves.
+/// The store's clock, or a clock that a test moves.
 #[derive(Clone, Debug)]
 pub(crate) enum LimiterClock {
     Store(StoreClock),
@@ -27,7 +27,7 @@ impl LimiterClock {
         }
     }
 
-    /// The time `wait` µs after a reading of this clock.
+    /// Returns the time `wait` µs after a reading of this clock.
     pub(crate) fn after(&self, at: Moment, wait: u64) -> Instant {
         match self {
             Self::Store(_) => at.now.checked_add(Duration::from_micros(wait)).unwrap_or(at.now),

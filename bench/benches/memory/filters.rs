@@ -1,4 +1,4 @@
-//! The Bloom filter beside one that has no name.
+//! The Bloom filter, compared with one that has no name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use stanchion_bench::load::{self, Call, Items, Pace};
 use stanchion_bench::measure::{Figures, Measure, Role};
 use stanchion_core::{BloomFilter, BloomOptions};
 
-use crate::{Bed, store};
+use crate::{Runtimes, store};
 
 const OURS: &str = "stanchion";
 const FASTBLOOM: &str = "fastbloom::AtomicBloomFilter";
@@ -23,7 +23,7 @@ const SLICE: Duration = Duration::from_millis(100);
 const BATCH: usize = 64;
 const MANY: usize = 1_000;
 
-/// `fastbloom` as its documentation says, with the hasher that it has by default.
+/// `fastbloom`, used as its documentation says, with its default hasher.
 #[derive(Clone)]
 struct Fastbloom(Arc<AtomicBloomFilter>);
 
@@ -41,7 +41,7 @@ impl Filter for Fastbloom {
     }
 }
 
-pub(crate) fn filters(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn filters(bench: &mut Bench, runtimes: &Runtimes) -> Result<(), Failure> {
     let calls = [
         ("filter-insert", "Bloom filter, one insert a call", Call::Insert),
         ("filter-insert-many", "Bloom filter, 1,000 inserts a call", Call::InsertMany(MANY)),
@@ -52,13 +52,13 @@ pub(crate) fn filters(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         let ours: Arc<dyn BloomFilter> = store().bloom_filter("seen", options)?;
         let fastbloom = AtomicBloomFilter::with_false_pos(RATE).expected_items(CAPACITY);
         let fastbloom = Fastbloom(Arc::new(fastbloom));
-        let load = Load { bed, call, slice: bench.slice(SLICE) };
+        let load = Load { runtimes, call, slice: bench.slice(SLICE) };
         let measure = Measure::new(
             slug,
             title,
-            "A filter for a million items at 1 %, which fills with a million items of 16 bytes that come again and again. \
-             One task. Times are means of 64 calls, or of one call of many. `fastbloom` has no name, no store and no time \
-             to live, and hashes with SipHash.",
+            "A filter for a million items at 1 %, which fills with a million items of 16 bytes that come again and \
+             again. One task. Times are means of 64 calls, or of one call of many. `fastbloom` has no name, no \
+             store and no time to live, and hashes with SipHash.",
             Pace::columns("items"),
         )
         .side(OURS, Role::Ours, load.on(ours))
@@ -70,7 +70,7 @@ pub(crate) fn filters(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
 
 #[derive(Clone, Copy)]
 struct Load<'a> {
-    bed: &'a Bed,
+    runtimes: &'a Runtimes,
     call: Call,
     slice: Duration,
 }
@@ -81,7 +81,7 @@ impl<'a> Load<'a> {
             (Items::new(CAPACITY), if matches!(self.call, Call::InsertMany(_)) { 1 } else { BATCH });
         move || {
             let seen = load::items(&filter, &items, self.call, self.slice, batch);
-            Ok(self.bed.one.block_on(seen)?.figures())
+            Ok(self.runtimes.one.block_on(seen)?.figures())
         }
     }
 }

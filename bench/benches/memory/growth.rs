@@ -1,4 +1,4 @@
-//! Whether anything grows with what else is there.
+//! Whether the cost of an operation grows with the number of other objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use stanchion_bench::load::crowd::Crowd;
 use stanchion_bench::load::growth::{Slice, beside};
 
 use crate::peers::Ours;
-use crate::{Bed, store};
+use crate::{Runtimes, store};
 
-pub(crate) fn growth(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn growth(bench: &mut Bench, runtimes: &Runtimes) -> Result<(), Failure> {
     let slice = bench.slice(Duration::from_millis(50));
     let columns = [Column::time("p50 of a pair"), Column::time("p99")];
     beside(bench, "", &columns, 21, |kind, count| {
-        let crowd = bed.one.block_on(Crowd::gather(&store(), kind, count))?;
+        let crowd = runtimes.one.block_on(Crowd::gather(&store(), kind, count))?;
         let measured: Slice<'_> = Box::new(move || {
             let free = Ours(Arc::clone(&crowd.free));
-            let pairs = bed.one.block_on(load::uncontended(&[free], slice, 64))?;
+            let pairs = runtimes.one.block_on(load::uncontended(&[free], slice, 64))?;
             Ok(vec![pairs.p50, pairs.p99])
         });
         Ok(measured)

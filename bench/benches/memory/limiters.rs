@@ -1,4 +1,4 @@
-//! Limiters: one hot name, and many.
+//! Limiters: one hot name, and many names.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use governor::{Quota as GovernorQuota, RateLimiter};
 use stanchion_bench::Failure;
 use stanchion_bench::bench::Bench;
+use stanchion_bench::decider::Decider;
 use stanchion_bench::figure::counted;
-use stanchion_bench::gate::Gate;
 use stanchion_bench::load;
 use stanchion_bench::measure::{Figures, Measure, Role};
 use stanchion_bench::target::{Against, Bound, Target};
@@ -16,13 +16,13 @@ use stanchion_core::{Limiter, LimiterOptions, Quota};
 use tokio::runtime::Runtime;
 
 use crate::peers::{Governor, LeakyBucket};
-use crate::{Bed, store};
+use crate::{Runtimes, store};
 
 const OURS: &str = "stanchion";
 const GOVERNOR: &str = "governor, keyed";
 const LEAKY: &str = "leaky_bucket";
 
-/// More than anybody takes.
+/// A quota larger than any side uses.
 const RATE: NonZeroU32 = NonZeroU32::new(100_000_000).expect("not zero");
 const ROUNDS: usize = 31;
 const SLICE: Duration = Duration::from_millis(100);
@@ -59,15 +59,15 @@ impl Sides {
     }
 }
 
-pub(crate) fn hot(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn hot(bench: &mut Bench, runtimes: &Runtimes) -> Result<(), Failure> {
     for tasks in [1, 64] {
-        let runtime = if tasks == 1 { &bed.one } else { &bed.two };
+        let runtime = if tasks == 1 { &runtimes.one } else { &runtimes.two };
         let target = Target::new(OURS, Against::Side(GOVERNOR.to_owned()), Bound::AtMost(1.5)).column(1);
         let measure = Measure::new(
             &format!("limiter-{tasks}"),
             &format!("Limiter, one hot name, {}", counted(tasks, "task")),
-            "Decisions that admit, at a rate that never runs out. Times are means of 64 decisions. `leaky_bucket` keeps \
-             whole refills only, so its rate is 100,000 a millisecond.",
+            "Decisions that admit, at a rate that never runs out. Times are means of 64 decisions. `leaky_bucket` \
+             keeps whole refills only, so its rate is 100,000 a millisecond.",
             load::Pace::columns("admitted"),
         );
         let measure = all(measure, runtime, &Sides::new(1)?, tasks, 1, bench.slice(SLICE));
@@ -76,14 +76,14 @@ pub(crate) fn hot(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(crate) fn many(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn many(bench: &mut Bench, runtimes: &Runtimes) -> Result<(), Failure> {
     let measure = Measure::new(
         "limiter-names",
         &format!("Limiter, {NAMES} names, 64 tasks"),
         "Each task asks for one name after another; ours are opened once, those of `governor` are looked up.",
         load::Pace::columns("admitted"),
     );
-    let measure = all(measure, &bed.two, &Sides::new(NAMES)?, 64, NAMES, bench.slice(SLICE));
+    let measure = all(measure, &runtimes.two, &Sides::new(NAMES)?, 64, NAMES, bench.slice(SLICE));
     bench.run(measure, ROUNDS);
     Ok(())
 }
@@ -112,10 +112,10 @@ struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    fn on<G: Gate>(self, gate: &G) -> impl FnMut() -> Result<Figures, Failure> + use<'a, G> {
-        let gate = gate.clone();
+    fn on<G: Decider>(self, decider: &G) -> impl FnMut() -> Result<Figures, Failure> + use<'a, G> {
+        let decider = decider.clone();
         move || {
-            let decisions = load::decisions(&gate, self.tasks, self.names, self.slice, BATCH);
+            let decisions = load::decisions(&decider, self.tasks, self.names, self.slice, BATCH);
             let seen = self.runtime.block_on(decisions)?;
             Ok(seen.figures())
         }

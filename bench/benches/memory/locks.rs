@@ -1,4 +1,4 @@
-//! Mutexes: alone, going round, and wanted by many.
+//! Mutexes: uncontended, going from task to task, and contended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use stanchion_bench::Failure;
 use stanchion_bench::bench::Bench;
 use stanchion_bench::figure::{Better, Column, Unit, counted};
-use stanchion_bench::load::idle::{Idle, Orders};
+use stanchion_bench::load::idle::{Idle, IdleCommand};
 use stanchion_bench::load::{self, idle};
 use stanchion_bench::lock::Lock;
 use stanchion_bench::measure::{Measure, Role};
@@ -16,7 +16,7 @@ use stanchion_core::{MutexOptions, WaitGroupOptions};
 use tokio::runtime::Runtime;
 
 use crate::peers::{AsyncLock, Ours, Pool, Pooled, Tokio};
-use crate::{Bed, keep, name, store};
+use crate::{Runtimes, keep, name, store};
 
 const OURS: &str = "stanchion";
 const BY_HAND: &str = "DashMap of tokio mutexes, with clean-up";
@@ -26,7 +26,7 @@ const LOCKABLE: &str = "lockable::LockPool";
 
 const ROUNDS: usize = 31;
 const SLICE: Duration = Duration::from_millis(100);
-/// How many pairs there are between two looks at the clock.
+/// Number of pairs between two readings of the clock.
 const BATCH: usize = 64;
 const WAITERS: usize = 5000;
 
@@ -55,7 +55,7 @@ impl Sides {
     }
 }
 
-/// The same load on every side of a measure.
+/// Adds the same load for every side of a measure.
 macro_rules! on_all_sides {
     ($measure:expr, $sides:expr, $locks:ident => $load:expr) => {
         $measure
@@ -82,10 +82,10 @@ macro_rules! on_all_sides {
     };
 }
 
-pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn uncontended(bench: &mut Bench, runtimes: &Runtimes) -> Result<(), Failure> {
     let slice = bench.slice(SLICE);
     for tasks in [1, 16, 256] {
-        let runtime = if tasks == 1 { &bed.one } else { &bed.two };
+        let runtime = if tasks == 1 { &runtimes.one } else { &runtimes.two };
         let sides = Sides::new(tasks)?;
         let measure = Measure::new(
             &format!("mutex-{tasks}"),
@@ -104,10 +104,10 @@ pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(crate) fn turns(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn rotation(bench: &mut Bench, runtimes: &Runtimes) -> Result<(), Failure> {
     let slice = bench.slice(SLICE);
     let sides = Sides::new(1)?;
-    for (threads, runtime) in [(1, &bed.one), (2, &bed.two)] {
+    for (threads, runtime) in [(1, &runtimes.one), (2, &runtimes.two)] {
         let measure = Measure::new(
             &format!("hand-off-{threads}"),
             &format!("Mutex, hand-off among 64 tasks on {}", counted(threads, "thread")),
@@ -115,7 +115,7 @@ pub(crate) fn turns(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
             vec![Column::rate("hand-offs a second")],
         );
         let measure = on_all_sides!(measure, sides, locks => {
-            Ok(vec![runtime.block_on(load::turns(&locks[0], 64, slice))?])
+            Ok(vec![runtime.block_on(load::rotation(&locks[0], 64, slice))?])
         });
         let target = Target::new(OURS, Against::Side(TOKIO.to_owned()), Bound::AtLeast(1.0));
         bench.run(measure.target(target), ROUNDS);
@@ -123,8 +123,8 @@ pub(crate) fn turns(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the contract bounds, and every store keeps to.
-pub(crate) fn hand_off(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+/// Measures what the contract bounds for every store.
+pub(crate) fn hand_off(bench: &mut Bench, runtimes: &Runtimes) -> Result<(), Failure> {
     let slice = bench.slice(Duration::from_millis(600));
     let store = store();
     let lock = store.mutex("passed", MutexOptions::default())?;
@@ -135,17 +135,17 @@ pub(crate) fn hand_off(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         "From the start of the release by one task to the grant to another, which has stood in line for 5 ms.",
         load::HandOff::columns(),
     )
-    .side(OURS, Role::Ours, || Ok(bed.two.block_on(load::hand_off(&pair, slice))?.figures()));
+    .side(OURS, Role::Ours, || Ok(runtimes.two.block_on(load::hand_off(&pair, slice))?.figures()));
     bench.run(load::HandOff::targets(OURS).into_iter().fold(measure, Measure::target), 9);
     let groups = [Arc::clone(&group), group];
     let measure = Measure::new("zero", load::ZERO, load::AT_ZERO, load::HandOff::columns())
-        .side(OURS, Role::Ours, || Ok(bed.two.block_on(load::at_zero(&groups, slice))?.figures()))
+        .side(OURS, Role::Ours, || Ok(runtimes.two.block_on(load::at_zero(&groups, slice))?.figures()))
         .target(load::HandOff::target_at_zero(OURS));
     bench.run(measure, 9);
     Ok(())
 }
 
-pub(crate) fn contended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn contended(bench: &mut Bench, runtimes: &Runtimes) -> Result<(), Failure> {
     for (waiters, hold) in [(16, Duration::from_millis(2)), (256, Duration::ZERO)] {
         let slice = bench.slice(Duration::from_millis(500));
         let sides = Sides::new(1)?;
@@ -156,7 +156,7 @@ pub(crate) fn contended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
             load::Contended::columns(),
         );
         let measure = on_all_sides!(measure, sides, locks => {
-            let seen = bed.one.block_on(load::contended(&locks[0], waiters, hold, slice))?;
+            let seen = runtimes.one.block_on(load::contended(&locks[0], waiters, hold, slice))?;
             Ok(seen.figures())
         });
         let target =
@@ -182,22 +182,22 @@ pub(crate) fn waiters(bench: &mut Bench) -> Result<(), Failure> {
         (ASYNC_LOCK, Role::Peer),
         (LOCKABLE, Role::Peer),
     ] {
-        let orders = Orders { side: side.to_owned(), count, url: "none".to_owned() };
-        measure = measure.side(side, role, move || Ok(vec![Idle::start(&orders)?.memory]));
+        let command = IdleCommand { side: side.to_owned(), count, url: "none".to_owned() };
+        measure = measure.side(side, role, move || Ok(vec![Idle::start(&command)?.memory]));
     }
     bench.run(measure, 3);
     Ok(())
 }
 
-/// In the process of those that wait.
-pub(crate) fn idle(bed: &Bed, orders: &Orders) -> Result<(), Failure> {
+/// Runs in the process of the waiters.
+pub(crate) fn idle(runtimes: &Runtimes, command: &IdleCommand) -> Result<(), Failure> {
     let sides = Sides::new(1)?;
-    match orders.side.as_str() {
-        OURS => wait(&bed.two, &sides.ours[0], orders.count),
-        BY_HAND => wait(&bed.two, &sides.by_hand[0], orders.count),
-        TOKIO => wait(&bed.two, &sides.tokio[0], orders.count),
-        ASYNC_LOCK => wait(&bed.two, &sides.async_lock[0], orders.count),
-        LOCKABLE => wait(&bed.two, &sides.lockable[0], orders.count),
+    match command.side.as_str() {
+        OURS => wait(&runtimes.two, &sides.ours[0], command.count),
+        BY_HAND => wait(&runtimes.two, &sides.by_hand[0], command.count),
+        TOKIO => wait(&runtimes.two, &sides.tokio[0], command.count),
+        ASYNC_LOCK => wait(&runtimes.two, &sides.async_lock[0], command.count),
+        LOCKABLE => wait(&runtimes.two, &sides.lockable[0], command.count),
         other => Err(format!("no side is called {other}").into()),
     }
 }

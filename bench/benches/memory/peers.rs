@@ -1,4 +1,4 @@
-//! The peers in one process, each as its documentation says.
+//! The peers in one process, each used as its documentation says.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use async_lock::Mutex as AsyncLockMutex;
 use governor::DefaultKeyedRateLimiter;
 use lockable::LockPool;
 use stanchion_bench::Failure;
-use stanchion_bench::gate::Gate;
+use stanchion_bench::decider::Decider;
 use stanchion_bench::lock::Lock;
 use stanchion_core::{Mutex, MutexGuard};
 use tokio::sync::Mutex as TokioMutex;
 
-/// Ours, given back by a drop, as the peers are.
+/// This library's mutex, released by a drop, as the peers are.
 #[derive(Clone)]
 pub(crate) struct Ours(pub(crate) Arc<dyn Mutex>);
 
 impl Lock for Ours {
-    type Held = MutexGuard;
+    type Guard = MutexGuard;
 
     async fn lock(&self) -> Result<MutexGuard, Failure> {
         Ok(Mutex::lock(&*self.0).await?)
@@ -33,13 +33,13 @@ impl Lock for Ours {
 pub(crate) struct Tokio(pub(crate) &'static TokioMutex<()>);
 
 impl Lock for Tokio {
-    type Held = tokio::sync::MutexGuard<'static, ()>;
+    type Guard = tokio::sync::MutexGuard<'static, ()>;
 
-    async fn lock(&self) -> Result<Self::Held, Failure> {
+    async fn lock(&self) -> Result<Self::Guard, Failure> {
         Ok(self.0.lock().await)
     }
 
-    async fn release(&self, held: Self::Held) -> Result<(), Failure> {
+    async fn release(&self, held: Self::Guard) -> Result<(), Failure> {
         drop(held);
         Ok(())
     }
@@ -50,13 +50,13 @@ impl Lock for Tokio {
 pub(crate) struct AsyncLock(pub(crate) &'static AsyncLockMutex<()>);
 
 impl Lock for AsyncLock {
-    type Held = async_lock::MutexGuard<'static, ()>;
+    type Guard = async_lock::MutexGuard<'static, ()>;
 
-    async fn lock(&self) -> Result<Self::Held, Failure> {
+    async fn lock(&self) -> Result<Self::Guard, Failure> {
         Ok(self.0.lock().await)
     }
 
-    async fn release(&self, held: Self::Held) -> Result<(), Failure> {
+    async fn release(&self, held: Self::Guard) -> Result<(), Failure> {
         drop(held);
         Ok(())
     }
@@ -65,7 +65,7 @@ impl Lock for AsyncLock {
 /// A pool of locks by name.
 pub(crate) type Pool = LockPool<&'static str>;
 
-/// One of a pool.
+/// One lock of a pool.
 #[derive(Clone, Copy)]
 pub(crate) struct Pooled {
     pub(crate) pool: &'static Pool,
@@ -73,36 +73,36 @@ pub(crate) struct Pooled {
 }
 
 impl Lock for Pooled {
-    type Held = <Pool as lockable::Lockable<&'static str, ()>>::Guard<'static>;
+    type Guard = <Pool as lockable::Lockable<&'static str, ()>>::Guard<'static>;
 
-    async fn lock(&self) -> Result<Self::Held, Failure> {
+    async fn lock(&self) -> Result<Self::Guard, Failure> {
         Ok(self.pool.async_lock(self.key).await)
     }
 
-    async fn release(&self, held: Self::Held) -> Result<(), Failure> {
+    async fn release(&self, held: Self::Guard) -> Result<(), Failure> {
         drop(held);
         Ok(())
     }
 }
 
-/// `governor`, keyed: a name that is not there yet comes in by itself.
+/// `governor`, keyed: a new name is added by itself.
 #[derive(Clone)]
 pub(crate) struct Governor {
     pub(crate) limiter: Arc<DefaultKeyedRateLimiter<String>>,
     pub(crate) names: Arc<Vec<String>>,
 }
 
-impl Gate for Governor {
+impl Decider for Governor {
     async fn allow(&self, name: usize) -> Result<bool, Failure> {
         Ok(self.limiter.check_key(&self.names[name % self.names.len()]).is_ok())
     }
 }
 
-/// `leaky_bucket`: one for each name.
+/// `leaky_bucket`: one bucket for each name.
 #[derive(Clone)]
 pub(crate) struct LeakyBucket(pub(crate) Arc<Vec<leaky_bucket::RateLimiter>>);
 
-impl Gate for LeakyBucket {
+impl Decider for LeakyBucket {
     async fn allow(&self, name: usize) -> Result<bool, Failure> {
         Ok(self.0[name % self.0.len()].try_acquire(1))
     }

@@ -1,4 +1,4 @@
-//! The Bloom filter: many items a call beside one.
+//! The Bloom filter: many items a call, compared with one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use stanchion_bench::measure::{Figures, Measure, Role};
 use stanchion_bench::target::{Against, Bound, Target};
 use stanchion_core::{BloomFilter, BloomOptions, MutexMode};
 
-use crate::bed::Bed;
+use crate::fixture::PostgresFixture;
 
 const MANY: &str = "stanchion, 1,000 items a call";
 const ONE: &str = "stanchion, one item a call";
@@ -20,12 +20,12 @@ const RATE: f64 = 0.01;
 const ROUNDS: usize = 11;
 const SLICE: Duration = Duration::from_millis(400);
 
-pub(crate) fn filters(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn filters(bench: &mut Bench, fixture: &PostgresFixture) -> Result<(), Failure> {
     if !bench.wants("filter-insert") {
         return Ok(());
     }
     let slice = bench.slice(SLICE);
-    let store = bed.store(MutexMode::Lease)?;
+    let store = fixture.store(MutexMode::Lease)?;
     let filter = store.bloom_filter("seen", BloomOptions::new(CAPACITY, RATE))?;
     let items = Items::new(usize::try_from(CAPACITY)?);
     let mut columns = Pace::columns("items");
@@ -36,24 +36,24 @@ pub(crate) fn filters(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         "A filter for ten million items at 1 %; every item is new. Times are those of a call.",
         columns,
     )
-    .side(MANY, Role::Ours, || inserted(bed, &filter, &items, Call::InsertMany(1_000), slice))
-    .side(ONE, Role::Ours, || inserted(bed, &filter, &items, Call::Insert, slice))
+    .side(MANY, Role::Ours, || inserted(fixture, &filter, &items, Call::InsertMany(1_000), slice))
+    .side(ONE, Role::Ours, || inserted(fixture, &filter, &items, Call::Insert, slice))
     .target(Target::new(MANY, Against::Side(ONE.to_owned()), Bound::AtLeast(10.0)));
     bench.run(measure, ROUNDS);
     Ok(())
 }
 
 fn inserted(
-    bed: &Bed,
+    fixture: &PostgresFixture,
     filter: &Arc<dyn BloomFilter>,
     items: &Items,
     call: Call,
     slice: Duration,
 ) -> Result<Figures, Failure> {
-    bed.runtime.block_on(async {
-        let before = bed.done().await?;
+    fixture.runtime.block_on(async {
+        let before = fixture.done().await?;
         let seen = load::items(filter, items, call, slice, 1).await?;
-        let done = bed.done().await?.since(before);
+        let done = fixture.done().await?.since(before);
         let mut figures = seen.figures();
         figures.push(done.statements / seen.count);
         Ok(figures)

@@ -1,4 +1,4 @@
-//! Mutexes: alone, wanted by many, and from one process to another.
+//! Mutexes: uncontended, contended, and handed from one process to another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use stanchion_bench::raw::postgres::{BareLock, WaitingLock};
 use stanchion_bench::target::{Against, Bound, Target};
 use stanchion_core::{Mutex, MutexMode, MutexOptions, Store, WaitGroupOptions};
 
-use crate::bed::Bed;
+use crate::fixture::PostgresFixture;
 use crate::peers::{DISTRIBUTED_LOCK, DistributedPostgres, LEASE, SESSION, SQLX, Sqlx};
 
 const BY_HAND: &str = "pg_try_advisory_lock and unlock";
@@ -23,15 +23,15 @@ const WAITING: &str = "pg_advisory_lock and unlock";
 const ROUNDS: usize = 11;
 const SLICE: Duration = Duration::from_millis(400);
 
-pub(crate) fn provider(bed: &Bed) -> Result<Arc<PostgresLockProvider>, Failure> {
-    Ok(Arc::new(bed.runtime.block_on(PostgresLockProvider::new(bed.url()))?))
+pub(crate) fn provider(fixture: &PostgresFixture) -> Result<Arc<PostgresLockProvider>, Failure> {
+    Ok(Arc::new(fixture.runtime.block_on(PostgresLockProvider::new(fixture.url()))?))
 }
 
 pub(crate) fn open(store: &Arc<dyn Store>, name: &str) -> Result<Arc<dyn Mutex>, Failure> {
     Ok(store.mutex(name, MutexOptions::default())?)
 }
 
-pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn uncontended(bench: &mut Bench, fixture: &PostgresFixture) -> Result<(), Failure> {
     let slice = bench.slice(SLICE);
     for (tasks, bound) in [(1, Some(0.9)), (16, Some(2.0)), (256, None)] {
         let slug = format!("mutex-{tasks}");
@@ -39,26 +39,27 @@ pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
             continue;
         }
         let names: Vec<_> = (0..tasks).map(|task| format!("free-{tasks}-{task}")).collect();
-        let (session, lease) = (bed.store(MutexMode::Session)?, bed.store(MutexMode::Lease)?);
+        let (session, lease) = (fixture.store(MutexMode::Session)?, fixture.store(MutexMode::Lease)?);
         let session = names.iter().map(|name| open(&session, name)).collect::<Result<Vec<_>, _>>()?;
         let lease = names.iter().map(|name| open(&lease, name)).collect::<Result<Vec<_>, _>>()?;
-        let bare = BareLock::new(&bed.connection()?, i64::try_from(tasks)?);
-        let (provider, pool) = (provider(bed)?, bed.pool(tasks)?);
+        let bare = BareLock::new(&fixture.connection()?, i64::try_from(tasks)?);
+        let (provider, pool) = (provider(fixture)?, fixture.pool(tasks)?);
         let distributed: Vec<_> =
             names.iter().map(|name| DistributedPostgres::new(&provider, name)).collect();
         let sqlx: Vec<_> = names.iter().map(|name| Sqlx::new(&pool, name)).collect();
         let mut measure = Measure::new(
             &slug,
             &format!("Mutex, nobody else wants it, {}", counted(tasks, "task")),
-            "A lock and a release, which are both answered; each task has a name of its own, opened once. Raw is one task \
-             on one connection. `sqlx` has a connection for each task, `distributed-lock` its pool of ten.",
+            "A lock and a release, which are both answered; each task has a name of its own, opened once. Raw is \
+             one task on one connection. `sqlx` has a connection for each task, `distributed-lock` its pool of \
+             ten.",
             pair_columns(),
         )
-        .side(SESSION, Role::Ours, || pairs(bed, &session, slice))
-        .side(LEASE, Role::Ours, || pairs(bed, &lease, slice))
-        .side(BY_HAND, Role::Raw, || pairs(bed, std::slice::from_ref(&bare), slice))
-        .side(DISTRIBUTED_LOCK, Role::Peer, || pairs(bed, &distributed, slice))
-        .side(SQLX, Role::Peer, || pairs(bed, &sqlx, slice));
+        .side(SESSION, Role::Ours, || pairs(fixture, &session, slice))
+        .side(LEASE, Role::Ours, || pairs(fixture, &lease, slice))
+        .side(BY_HAND, Role::Raw, || pairs(fixture, std::slice::from_ref(&bare), slice))
+        .side(DISTRIBUTED_LOCK, Role::Peer, || pairs(fixture, &distributed, slice))
+        .side(SQLX, Role::Peer, || pairs(fixture, &sqlx, slice));
         if let Some(bound) = bound {
             measure = measure.target(Target::new(SESSION, Against::Raw, Bound::AtLeast(bound)));
         }
@@ -73,18 +74,22 @@ pub(crate) fn pair_columns() -> Vec<Column> {
     columns
 }
 
-pub(crate) fn pairs<L: Lock>(bed: &Bed, locks: &[L], slice: Duration) -> Result<Figures, Failure> {
-    bed.runtime.block_on(async {
-        let before = bed.done().await?;
+pub(crate) fn pairs<L: Lock>(
+    fixture: &PostgresFixture,
+    locks: &[L],
+    slice: Duration,
+) -> Result<Figures, Failure> {
+    fixture.runtime.block_on(async {
+        let before = fixture.done().await?;
         let pairs = load::uncontended(locks, slice, 1).await?;
-        let done = bed.done().await?.since(before);
+        let done = fixture.done().await?.since(before);
         let mut figures = pairs.figures();
         figures.push(done.statements / pairs.count);
         Ok(figures)
     })
 }
 
-pub(crate) fn contended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn contended(bench: &mut Bench, fixture: &PostgresFixture) -> Result<(), Failure> {
     for (waiters, hold, slice) in [
         (16, Duration::from_millis(2), Duration::from_secs(2)),
         (256, Duration::ZERO, Duration::from_secs(2)),
@@ -94,12 +99,12 @@ pub(crate) fn contended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
             continue;
         }
         let name = format!("wanted-{waiters}");
-        let session = open(&bed.store(MutexMode::Session)?, &name)?;
-        let lease = open(&bed.store(MutexMode::Lease)?, &name)?;
-        let bare = WaitingLock::new(bed.pool(waiters)?, i64::try_from(waiters)?);
-        let distributed = DistributedPostgres::new(&provider(bed)?, &name);
-        let sqlx = Sqlx::new(&bed.pool(waiters)?, &name);
-        let on = Load { bed, waiters, hold, slice: bench.slice(slice) };
+        let session = open(&fixture.store(MutexMode::Session)?, &name)?;
+        let lease = open(&fixture.store(MutexMode::Lease)?, &name)?;
+        let bare = WaitingLock::new(fixture.pool(waiters)?, i64::try_from(waiters)?);
+        let distributed = DistributedPostgres::new(&provider(fixture)?, &name);
+        let sqlx = Sqlx::new(&fixture.pool(waiters)?, &name);
+        let on = Load { fixture, waiters, hold, slice: bench.slice(slice) };
         let mut measure = Measure::new(
             &slug,
             &format!("Mutex, {waiters} waiters that hold it for {hold:?}"),
@@ -130,9 +135,9 @@ fn contended_columns() -> Vec<Column> {
     columns
 }
 
-/// Many that want one lock.
+/// A load of many tasks that compete for one lock.
 pub(crate) struct Load<'a> {
-    pub(crate) bed: &'a Bed,
+    pub(crate) fixture: &'a PostgresFixture,
     pub(crate) waiters: usize,
     pub(crate) hold: Duration,
     pub(crate) slice: Duration,
@@ -140,10 +145,10 @@ pub(crate) struct Load<'a> {
 
 impl Load<'_> {
     pub(crate) fn run<L: Lock>(&self, lock: &L) -> Result<Figures, Failure> {
-        self.bed.runtime.block_on(async {
-            let before = self.bed.done().await?;
+        self.fixture.runtime.block_on(async {
+            let before = self.fixture.done().await?;
             let seen = load::contended(lock, self.waiters, self.hold, self.slice).await?;
-            let done = self.bed.done().await?.since(before);
+            let done = self.fixture.done().await?.since(before);
             let mut figures = seen.figures();
             figures.push(done.statements / seen.grants);
             Ok(figures)
@@ -151,16 +156,17 @@ impl Load<'_> {
     }
 }
 
-pub(crate) fn hand_off(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn hand_off(bench: &mut Bench, fixture: &PostgresFixture) -> Result<(), Failure> {
     let slice = bench.slice(Duration::from_millis(600));
     let name = "passed";
-    let ours = |mode| Ok::<_, Failure>([open(&bed.store(mode)?, name)?, open(&bed.store(mode)?, name)?]);
+    let ours =
+        |mode| Ok::<_, Failure>([open(&fixture.store(mode)?, name)?, open(&fixture.store(mode)?, name)?]);
     let (session, lease) = (ours(MutexMode::Session)?, ours(MutexMode::Lease)?);
-    let bare = WaitingLock::new(bed.pool(2)?, 1);
+    let bare = WaitingLock::new(fixture.pool(2)?, 1);
     let bare = [bare.clone(), bare];
     let distributed =
-        [provider(bed)?, provider(bed)?].map(|provider| DistributedPostgres::new(&provider, name));
-    let sqlx = Sqlx::new(&bed.pool(2)?, name);
+        [provider(fixture)?, provider(fixture)?].map(|provider| DistributedPostgres::new(&provider, name));
+    let sqlx = Sqlx::new(&fixture.pool(2)?, name);
     let sqlx = [sqlx.clone(), sqlx];
     let measure = Measure::new(
         "hand-off",
@@ -168,29 +174,30 @@ pub(crate) fn hand_off(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         "From the start of the release by one client to the grant to another, which has stood in line for 5 ms.",
         load::HandOff::columns(),
     )
-    .side(SESSION, Role::Ours, || passed(bed, &session, slice))
-    .side(LEASE, Role::Ours, || passed(bed, &lease, slice))
-    .side(WAITING, Role::Raw, || passed(bed, &bare, slice))
-    .side(DISTRIBUTED_LOCK, Role::Peer, || passed(bed, &distributed, slice))
-    .side(SQLX, Role::Peer, || passed(bed, &sqlx, slice));
+    .side(SESSION, Role::Ours, || passed(fixture, &session, slice))
+    .side(LEASE, Role::Ours, || passed(fixture, &lease, slice))
+    .side(WAITING, Role::Raw, || passed(fixture, &bare, slice))
+    .side(DISTRIBUTED_LOCK, Role::Peer, || passed(fixture, &distributed, slice))
+    .side(SQLX, Role::Peer, || passed(fixture, &sqlx, slice));
     let targets = [SESSION, LEASE].into_iter().flat_map(load::HandOff::targets);
     bench.run(targets.fold(measure, Measure::target), 9);
     Ok(())
 }
 
-pub(crate) fn at_zero(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn at_zero(bench: &mut Bench, fixture: &PostgresFixture) -> Result<(), Failure> {
     let slice = bench.slice(Duration::from_millis(600));
-    let group =
-        || Ok::<_, Failure>(bed.store(MutexMode::Lease)?.wait_group("ended", WaitGroupOptions::default())?);
+    let group = || {
+        Ok::<_, Failure>(fixture.store(MutexMode::Lease)?.wait_group("ended", WaitGroupOptions::default())?)
+    };
     let groups = [group()?, group()?];
     let measure = Measure::new("zero", load::ZERO, load::AT_ZERO, load::HandOff::columns())
-        .side(LEASE, Role::Ours, || Ok(bed.runtime.block_on(load::at_zero(&groups, slice))?.figures()))
+        .side(LEASE, Role::Ours, || Ok(fixture.runtime.block_on(load::at_zero(&groups, slice))?.figures()))
         .target(load::HandOff::target_at_zero(LEASE));
     bench.run(measure, 9);
     Ok(())
 }
 
-fn passed<L: Lock>(bed: &Bed, pair: &[L; 2], slice: Duration) -> Result<Figures, Failure> {
-    let seen = bed.runtime.block_on(load::hand_off(pair, slice))?;
+fn passed<L: Lock>(fixture: &PostgresFixture, pair: &[L; 2], slice: Duration) -> Result<Figures, Failure> {
+    let seen = fixture.runtime.block_on(load::hand_off(pair, slice))?;
     Ok(seen.figures())
 }

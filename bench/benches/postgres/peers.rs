@@ -1,4 +1,4 @@
-//! The peers on Postgres, each as its documentation says.
+//! The peers on Postgres, each used as its documentation says.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use sqlx::postgres::{PgAdvisoryLock, PgAdvisoryLockGuard};
 use stanchion_bench::Failure;
 use stanchion_bench::lock::Lock;
 
-/// What the sides are called.
+/// Names of the sides.
 pub(crate) const SESSION: &str = "stanchion, sessions";
 pub(crate) const LEASE: &str = "stanchion, leases";
 pub(crate) const DISTRIBUTED_LOCK: &str = "distributed-lock";
 pub(crate) const SQLX: &str = "sqlx PgAdvisoryLock";
 
-/// `distributed-lock`, the Postgres part. Each holder and each waiter has a connection of its pool, which has ten.
+/// `distributed-lock`, the Postgres part. Each holder and each waiter has a connection of its pool of ten.
 #[derive(Clone)]
 pub(crate) struct DistributedPostgres {
     provider: Arc<PostgresLockProvider>,
@@ -30,13 +30,13 @@ impl DistributedPostgres {
 }
 
 impl Lock for DistributedPostgres {
-    type Held = <<PostgresLockProvider as LockProvider>::Lock as DistributedLock>::Handle;
+    type Guard = <<PostgresLockProvider as LockProvider>::Lock as DistributedLock>::Handle;
 
-    async fn lock(&self) -> Result<Self::Held, Failure> {
+    async fn lock(&self) -> Result<Self::Guard, Failure> {
         Ok(self.provider.create_lock(&self.name).acquire(None).await?)
     }
 
-    async fn release(&self, held: Self::Held) -> Result<(), Failure> {
+    async fn release(&self, held: Self::Guard) -> Result<(), Failure> {
         Ok(held.release().await?)
     }
 }
@@ -55,13 +55,13 @@ impl Sqlx {
 }
 
 impl Lock for Sqlx {
-    type Held = PgAdvisoryLockGuard<PoolConnection<sqlx::Postgres>>;
+    type Guard = PgAdvisoryLockGuard<PoolConnection<sqlx::Postgres>>;
 
-    async fn lock(&self) -> Result<Self::Held, Failure> {
+    async fn lock(&self) -> Result<Self::Guard, Failure> {
         Ok(self.lock.acquire(self.pool.acquire().await?).await?)
     }
 
-    async fn release(&self, held: Self::Held) -> Result<(), Failure> {
+    async fn release(&self, held: Self::Guard) -> Result<(), Failure> {
         held.release_now().await?;
         Ok(())
     }

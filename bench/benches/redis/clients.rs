@@ -1,4 +1,4 @@
-//! What each side connects with: as one process has it, and not before it is used.
+//! The clients of each side, as one process has them; each is created at its first use.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use rslock::LockManager;
 use stanchion_bench::Failure;
 use stanchion_core::{Mutex, MutexOptions, Store};
 
-use crate::bed::Bed;
+use crate::fixture::RedisFixture;
 use crate::peers::{Distkit, DistributedRedis, Rslock};
 
 /// The clients of one process.
 pub(crate) struct Clients<'a> {
-    bed: &'a Bed,
+    fixture: &'a RedisFixture,
     store: OnceCell<Arc<dyn Store>>,
     rslock: OnceCell<LockManager>,
     distributed: OnceCell<Arc<RedisLockProvider>>,
@@ -22,17 +22,18 @@ pub(crate) struct Clients<'a> {
 }
 
 impl<'a> Clients<'a> {
-    pub(crate) fn new(bed: &'a Bed) -> Self {
+    pub(crate) fn new(fixture: &'a RedisFixture) -> Self {
         let (store, rslock) = (OnceCell::new(), OnceCell::new());
-        Self { bed, store, rslock, distributed: OnceCell::new(), distkit: OnceCell::new() }
+        Self { fixture, store, rslock, distributed: OnceCell::new(), distkit: OnceCell::new() }
     }
 
     pub(crate) fn store(&self) -> Result<&Arc<dyn Store>, Failure> {
-        made(&self.store, || self.bed.store())
+        made(&self.store, || self.fixture.store())
     }
 
     pub(crate) fn provider(&self) -> Result<&Arc<RedisLockProvider>, Failure> {
-        let connect = || Ok(Arc::new(self.bed.runtime.block_on(RedisLockProvider::new(self.bed.url()))?));
+        let connect =
+            || Ok(Arc::new(self.fixture.runtime.block_on(RedisLockProvider::new(self.fixture.url()))?));
         made(&self.distributed, connect)
     }
 
@@ -41,7 +42,7 @@ impl<'a> Clients<'a> {
     }
 
     pub(crate) fn rslock(&self, name: &str) -> Result<Rslock, Failure> {
-        let manager = made(&self.rslock, || Ok(LockManager::new(vec![self.bed.url()])))?;
+        let manager = made(&self.rslock, || Ok(LockManager::new(vec![self.fixture.url()])))?;
         Ok(Rslock { manager: manager.clone(), name: format!("rslock-{name}") })
     }
 
@@ -50,11 +51,11 @@ impl<'a> Clients<'a> {
     }
 
     pub(crate) fn distkit(&self, name: &str) -> Result<Distkit, Failure> {
-        Distkit::new(made(&self.distkit, || self.bed.manager())?, name)
+        Distkit::new(made(&self.distkit, || self.fixture.manager())?, name)
     }
 }
 
-/// What is in the cell, made if there is nothing yet.
+/// Returns the value of the cell, and creates it if there is none.
 fn made<T>(cell: &OnceCell<T>, make: impl FnOnce() -> Result<T, Failure>) -> Result<&T, Failure> {
     if let Some(made) = cell.get() {
         return Ok(made);

@@ -1,4 +1,4 @@
-//! The Bloom filter: many items a call beside one.
+//! The Bloom filter: many items a call, compared with one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use stanchion_bench::measure::{Figures, Measure, Role};
 use stanchion_bench::target::{Against, Bound, Target};
 use stanchion_core::{BloomFilter, BloomOptions};
 
-use crate::bed::Bed;
+use crate::fixture::RedisFixture;
 use crate::peers::OUR_WIRE;
 
 const MANY: &str = "stanchion, 1,000 items a call";
@@ -21,12 +21,12 @@ const RATE: f64 = 0.01;
 const ROUNDS: usize = 11;
 const SLICE: Duration = Duration::from_millis(400);
 
-pub(crate) fn filters(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn filters(bench: &mut Bench, fixture: &RedisFixture) -> Result<(), Failure> {
     if !bench.wants("filter-insert") {
         return Ok(());
     }
     let slice = bench.slice(SLICE);
-    let store = bed.store()?;
+    let store = fixture.store()?;
     let filter = store.bloom_filter("seen", BloomOptions::new(CAPACITY, RATE))?;
     let items = Items::new(usize::try_from(CAPACITY)?);
     let mut columns = Pace::columns("items");
@@ -37,24 +37,24 @@ pub(crate) fn filters(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         "A filter for ten million items at 1 %; every item is new. Times are those of a call.",
         columns,
     )
-    .side(MANY, Role::Ours, || inserted(bed, &filter, &items, Call::InsertMany(1_000), slice))
-    .side(ONE, Role::Ours, || inserted(bed, &filter, &items, Call::Insert, slice))
+    .side(MANY, Role::Ours, || inserted(fixture, &filter, &items, Call::InsertMany(1_000), slice))
+    .side(ONE, Role::Ours, || inserted(fixture, &filter, &items, Call::Insert, slice))
     .target(Target::new(MANY, Against::Side(ONE.to_owned()), Bound::AtLeast(10.0)));
     bench.run(measure, ROUNDS);
     Ok(())
 }
 
 fn inserted(
-    bed: &Bed,
+    fixture: &RedisFixture,
     filter: &Arc<dyn BloomFilter>,
     items: &Items,
     call: Call,
     slice: Duration,
 ) -> Result<Figures, Failure> {
-    bed.runtime.block_on(async {
-        let before = bed.done(OUR_WIRE).await?;
+    fixture.runtime.block_on(async {
+        let before = fixture.done(OUR_WIRE).await?;
         let seen = load::items(filter, items, call, slice, 1).await?;
-        let done = bed.done(OUR_WIRE).await?.since(before);
+        let done = fixture.done(OUR_WIRE).await?.since(before);
         let mut figures = seen.figures();
         figures.push(done.commands / seen.count);
         Ok(figures)

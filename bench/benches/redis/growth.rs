@@ -1,4 +1,4 @@
-//! Whether anything grows with what else is there.
+//! Whether the cost of an operation grows with the number of other objects.
 
 use std::time::Duration;
 
@@ -9,34 +9,35 @@ use stanchion_bench::load::crowd::Crowd;
 use stanchion_bench::load::growth::{self, Slice};
 use stanchion_core::MutexOptions;
 
-use crate::bed::Bed;
+use crate::fixture::RedisFixture;
 use crate::locks::{Load, pairs};
 use crate::peers::OUR_WIRE;
 
-/// A pair that nobody else wants, beside many.
+/// Measures an uncontended pair beside many other objects.
 pub(crate) fn beside(bench: &mut Bench) -> Result<(), Failure> {
     let slice = bench.slice(Duration::from_millis(300));
     let columns = [Column::time("p50 of a pair"), Column::time("p99"), Column::count("commands a pair")];
     growth::beside(bench, "; on four servers", &columns, 7, |kind, count| {
-        let bed = Bed::new()?;
-        let crowd = bed.runtime.block_on(Crowd::gather(&bed.store()?, kind, count))?;
+        let fixture = RedisFixture::new()?;
+        let crowd = fixture.runtime.block_on(Crowd::gather(&fixture.store()?, kind, count))?;
         let measured: Slice<'_> = Box::new(move || {
-            let figures = pairs(&bed, std::slice::from_ref(&crowd.free), OUR_WIRE, slice)?;
+            let figures = pairs(&fixture, std::slice::from_ref(&crowd.free), OUR_WIRE, slice)?;
             Ok(figures[1..=3].to_vec())
         });
         Ok(measured)
     })
 }
 
-/// Grants from a queue that is that long.
+/// Measures grants from a queue of a given length.
 pub(crate) fn queue(bench: &mut Bench) -> Result<(), Failure> {
     let slice = bench.slice(Duration::from_secs(1));
     let columns = [Column::rate("grants a second"), Column::count("commands a grant")];
     growth::queue(bench, "", &columns, 3, |waiters| {
-        let bed = Bed::new()?;
-        let mutex = bed.store()?.mutex("wanted", MutexOptions::default())?;
+        let fixture = RedisFixture::new()?;
+        let mutex = fixture.store()?.mutex("wanted", MutexOptions::default())?;
         let measured: Slice<'_> = Box::new(move || {
-            let figures = Load { bed: &bed, waiters, hold: Duration::ZERO, slice }.run(&mutex, OUR_WIRE)?;
+            let figures =
+                Load { fixture: &fixture, waiters, hold: Duration::ZERO, slice }.run(&mutex, OUR_WIRE)?;
             Ok(vec![figures[0], figures[4]])
         });
         Ok(measured)

@@ -1,27 +1,27 @@
-//! What it costs to wait, and to hold.
+//! The cost of waiting and of holding.
 
 use std::time::Duration;
 
 use stanchion_bench::Failure;
 use stanchion_bench::bench::Bench;
 use stanchion_bench::figure::{Better, Column, Unit};
-use stanchion_bench::load::idle::{Idle, Orders, hold, wait};
+use stanchion_bench::load::idle::{Idle, IdleCommand, hold, wait};
 use stanchion_bench::lock::Lock;
 use stanchion_bench::measure::{Figures, Measure, Role};
 use stanchion_bench::target::{Against, Bound, Target};
 use tokio::time::sleep;
 
-use crate::bed::{Bed, Done};
 use crate::clients::Clients;
+use crate::fixture::{Done, RedisFixture};
 use crate::peers::{DISTKIT, DISTRIBUTED_LOCK, OUR_WIRE, OURS, RSLOCK, WIRE};
 
-/// How long they are watched, and how long they have had before to become quiet.
+/// Time of watching, and time before it to become quiet.
 const WATCHED: Duration = Duration::from_secs(8);
 const SETTLE: Duration = Duration::from_secs(3);
-/// Longer than the time between two renewals of any side.
+/// Time longer than the interval between two renewals of any side.
 const RENEWED: Duration = Duration::from_secs(20);
 const LEASES: usize = 10_000;
-/// What the side of a process that holds is called.
+/// Prefix of the side name of a process that holds.
 const HOLDS: &str = "holds:";
 
 pub(crate) fn waiters(bench: &mut Bench) -> Result<(), Failure> {
@@ -30,8 +30,8 @@ pub(crate) fn waiters(bench: &mut Bench) -> Result<(), Failure> {
         let mut measure = Measure::new(
             &format!("idle-{count}"),
             &format!("Mutex, {count} idle waiters in one process"),
-            "All of them wait for one mutex that somebody else holds, on a server of their own. The holder's renewals count \
-             too; connections are those of the process that waits.",
+            "All of them wait for one mutex that somebody else holds, on a server of their own. The holder's \
+             renewals count too; connections are those of the process that waits.",
             vec![
                 Column::new("commands a second", Unit::PerSecond, Better::Less),
                 Column::count("connections"),
@@ -54,43 +54,48 @@ pub(crate) fn waiters(bench: &mut Bench) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One server, one holder, one process of waiters.
+/// Measures one process of waiters, with one server and one holder.
 fn waited(side: &str, count: usize, watched: Duration) -> Result<Figures, Failure> {
-    let bed = Bed::new()?;
-    let clients = Clients::new(&bed);
+    let fixture = RedisFixture::new()?;
+    let clients = Clients::new(&fixture);
     match side {
-        OURS => beside(&bed, &clients.ours("idle")?, side, count, watched),
-        RSLOCK => beside(&bed, &clients.rslock("idle")?, side, count, watched),
-        DISTRIBUTED_LOCK => beside(&bed, &clients.distributed("idle")?, side, count, watched),
-        DISTKIT => beside(&bed, &clients.distkit("idle")?, side, count, watched),
+        OURS => beside(&fixture, &clients.ours("idle")?, side, count, watched),
+        RSLOCK => beside(&fixture, &clients.rslock("idle")?, side, count, watched),
+        DISTRIBUTED_LOCK => beside(&fixture, &clients.distributed("idle")?, side, count, watched),
+        DISTKIT => beside(&fixture, &clients.distkit("idle")?, side, count, watched),
         other => Err(format!("no side is called {other}").into()),
     }
 }
 
 fn beside<L: Lock>(
-    bed: &Bed,
+    fixture: &RedisFixture,
     lock: &L,
     side: &str,
     count: usize,
     watched: Duration,
 ) -> Result<Figures, Failure> {
-    let held = bed.runtime.block_on(lock.lock())?;
-    let before = bed.runtime.block_on(bed.clients())?;
-    let idle = Idle::start(&Orders { side: side.to_owned(), count, url: bed.url().to_owned() })?;
-    let connections = bed.runtime.block_on(bed.clients())? - before;
-    let (done, processor) = watch(bed, &idle, wire(side), watched)?;
+    let held = fixture.runtime.block_on(lock.lock())?;
+    let before = fixture.runtime.block_on(fixture.clients())?;
+    let idle = Idle::start(&IdleCommand { side: side.to_owned(), count, url: fixture.url().to_owned() })?;
+    let connections = fixture.runtime.block_on(fixture.clients())? - before;
+    let (done, processor) = watch(fixture, &idle, wire(side), watched)?;
     let memory = idle.memory;
     drop(idle);
-    bed.runtime.block_on(lock.release(held))?;
+    fixture.runtime.block_on(lock.release(held))?;
     let seconds = watched.as_secs_f64();
     Ok(vec![done.commands / seconds, connections, memory, processor / seconds])
 }
 
-fn watch(bed: &Bed, idle: &Idle, wire: &[&str], watched: Duration) -> Result<(Done, f64), Failure> {
-    bed.runtime.block_on(async {
-        let (before, used) = (bed.done(wire).await?, idle.processor()?);
+fn watch(
+    fixture: &RedisFixture,
+    idle: &Idle,
+    wire: &[&str],
+    watched: Duration,
+) -> Result<(Done, f64), Failure> {
+    fixture.runtime.block_on(async {
+        let (before, used) = (fixture.done(wire).await?, idle.processor()?);
         sleep(watched).await;
-        Ok((bed.done(wire).await?.since(before), idle.processor()? - used))
+        Ok((fixture.done(wire).await?.since(before), idle.processor()? - used))
     })
 }
 
@@ -120,42 +125,45 @@ pub(crate) fn leases(bench: &mut Bench) -> Result<(), Failure> {
 }
 
 fn held(side: &str, watched: Duration) -> Result<Figures, Failure> {
-    let bed = Bed::new()?;
-    let idle =
-        Idle::start(&Orders { side: format!("{HOLDS}{side}"), count: LEASES, url: bed.url().to_owned() })?;
-    let (done, processor) = watch(&bed, &idle, wire(side), watched)?;
+    let fixture = RedisFixture::new()?;
+    let idle = Idle::start(&IdleCommand {
+        side: format!("{HOLDS}{side}"),
+        count: LEASES,
+        url: fixture.url().to_owned(),
+    })?;
+    let (done, processor) = watch(&fixture, &idle, wire(side), watched)?;
     let seconds = watched.as_secs_f64();
     Ok(vec![done.commands / seconds, done.bytes / seconds, processor / seconds, done.processor / seconds])
 }
 
-/// A process of those that wait or hold.
-pub(crate) fn child(orders: &Orders) -> Result<(), Failure> {
-    let bed = Bed::beside(&orders.url)?;
-    let clients = Clients::new(&bed);
-    match orders.side.split_once(HOLDS) {
-        None => match orders.side.as_str() {
-            OURS => waiting(&bed, &clients.ours("idle")?, orders.count),
-            RSLOCK => waiting(&bed, &clients.rslock("idle")?, orders.count),
-            DISTRIBUTED_LOCK => waiting(&bed, &clients.distributed("idle")?, orders.count),
-            DISTKIT => waiting(&bed, &clients.distkit("idle")?, orders.count),
+/// Runs a process of tasks that wait or hold.
+pub(crate) fn child(command: &IdleCommand) -> Result<(), Failure> {
+    let fixture = RedisFixture::beside(&command.url)?;
+    let clients = Clients::new(&fixture);
+    match command.side.split_once(HOLDS) {
+        None => match command.side.as_str() {
+            OURS => waiting(&fixture, &clients.ours("idle")?, command.count),
+            RSLOCK => waiting(&fixture, &clients.rslock("idle")?, command.count),
+            DISTRIBUTED_LOCK => waiting(&fixture, &clients.distributed("idle")?, command.count),
+            DISTKIT => waiting(&fixture, &clients.distkit("idle")?, command.count),
             other => Err(format!("no side is called {other}").into()),
         },
-        Some((_, OURS)) => holding(&bed, orders.count, |name| clients.ours(name)),
-        Some((_, DISTRIBUTED_LOCK)) => holding(&bed, orders.count, |name| clients.distributed(name)),
-        Some((_, DISTKIT)) => holding(&bed, orders.count, |name| clients.distkit(name)),
+        Some((_, OURS)) => holding(&fixture, command.count, |name| clients.ours(name)),
+        Some((_, DISTRIBUTED_LOCK)) => holding(&fixture, command.count, |name| clients.distributed(name)),
+        Some((_, DISTKIT)) => holding(&fixture, command.count, |name| clients.distkit(name)),
         Some((_, other)) => Err(format!("no side that holds is called {other}").into()),
     }
 }
 
-fn waiting<L: Lock>(bed: &Bed, lock: &L, count: usize) -> Result<(), Failure> {
-    bed.runtime.block_on(wait(lock, count, SETTLE))
+fn waiting<L: Lock>(fixture: &RedisFixture, lock: &L, count: usize) -> Result<(), Failure> {
+    fixture.runtime.block_on(wait(lock, count, SETTLE))
 }
 
 fn holding<L: Lock>(
-    bed: &Bed,
+    fixture: &RedisFixture,
     count: usize,
     open: impl Fn(&str) -> Result<L, Failure>,
 ) -> Result<(), Failure> {
     let locks = (0..count).map(|index| open(&format!("lease-{index}"))).collect::<Result<_, _>>()?;
-    bed.runtime.block_on(hold(locks, SETTLE))
+    fixture.runtime.block_on(hold(locks, SETTLE))
 }

@@ -1,12 +1,12 @@
-//! Limiters: one hot name, and many.
+//! Limiters: one hot name, and many names.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_bench::Failure;
 use stanchion_bench::bench::Bench;
+use stanchion_bench::decider::Decider;
 use stanchion_bench::figure::Column;
-use stanchion_bench::gate::Gate;
 use stanchion_bench::load;
 use stanchion_bench::measure::{Figures, Measure, Role};
 use stanchion_bench::raw::redis::BareBucket;
@@ -15,11 +15,11 @@ use stanchion_core::{Limiter, LimiterOptions, Quota};
 use trypema::redis::{RedisKey, RedisRateLimiterProvider};
 use trypema::{RateLimit, RateLimiterBuilder};
 
-use crate::bed::Bed;
+use crate::fixture::RedisFixture;
 use crate::peers::{OUR_WIRE, OURS, TRYPEMA, Trypema, WIRE};
 
 const BY_HAND: &str = "one script call a decision";
-/// More than anybody takes.
+/// A quota larger than any side uses.
 const RATE: u64 = 10_000_000;
 const ROUNDS: usize = 11;
 const SLICE: Duration = Duration::from_millis(400);
@@ -33,21 +33,22 @@ struct Sides {
 }
 
 impl Sides {
-    fn new(bed: &Bed, names: usize) -> Result<Self, Failure> {
-        let (store, quota) = (bed.store()?, Quota::per_second(RATE));
+    fn new(fixture: &RedisFixture, names: usize) -> Result<Self, Failure> {
+        let (store, quota) = (fixture.store()?, Quota::per_second(RATE));
         let keys: Vec<String> = (0..names).map(|index| format!("client-{names}-{index}")).collect();
         let options = LimiterOptions::new(quota).refusal_cache(false);
         let ours = keys.iter().map(|name| store.limiter(name, options.clone())).collect::<Result<_, _>>()?;
-        let by_hand = bed.runtime.block_on(BareBucket::new(bed.connection()?, quota))?;
-        let manager = bed.manager()?;
-        let provider = bed.runtime.block_on(async { RedisRateLimiterProvider::builder(manager).build() })?;
+        let by_hand = fixture.runtime.block_on(BareBucket::new(fixture.connection()?, quota))?;
+        let manager = fixture.manager()?;
+        let provider =
+            fixture.runtime.block_on(async { RedisRateLimiterProvider::builder(manager).build() })?;
         let keys = keys.into_iter().map(RedisKey::try_from).collect::<Result<_, _>>()?;
         let trypema = Trypema { provider, keys: Arc::new(keys), rate: RateLimit::max() };
         Ok(Self { ours: Arc::new(ours), by_hand, trypema })
     }
 }
 
-pub(crate) fn hot(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn hot(bench: &mut Bench, fixture: &RedisFixture) -> Result<(), Failure> {
     let measure = Measure::new(
         "limiter-hot",
         &format!("Limiter, one hot name, {TASKS} tasks"),
@@ -55,19 +56,19 @@ pub(crate) fn hot(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
          arithmetic. `trypema` asks for Redis 7.2 at least; its decisions are best effort.",
         columns(),
     );
-    let measure = all(measure, bed, Sides::new(bed, 1)?, 1, bench.slice(SLICE));
+    let measure = all(measure, fixture, Sides::new(fixture, 1)?, 1, bench.slice(SLICE));
     bench.run(measure.target(Target::new(OURS, Against::Raw, Bound::AtLeast(10.0))), ROUNDS);
     Ok(())
 }
 
-pub(crate) fn many(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn many(bench: &mut Bench, fixture: &RedisFixture) -> Result<(), Failure> {
     let measure = Measure::new(
         "limiter-names",
         &format!("Limiter, {NAMES} names, {TASKS} tasks"),
         "Each task asks for one name after another.",
         columns(),
     );
-    let measure = all(measure, bed, Sides::new(bed, NAMES)?, NAMES, bench.slice(SLICE));
+    let measure = all(measure, fixture, Sides::new(fixture, NAMES)?, NAMES, bench.slice(SLICE));
     bench.run(measure, ROUNDS);
     Ok(())
 }
@@ -78,25 +79,31 @@ fn columns() -> Vec<Column> {
     columns
 }
 
-fn all<'a>(measure: Measure<'a>, bed: &'a Bed, sides: Sides, names: usize, slice: Duration) -> Measure<'a> {
+fn all<'a>(
+    measure: Measure<'a>,
+    fixture: &'a RedisFixture,
+    sides: Sides,
+    names: usize,
+    slice: Duration,
+) -> Measure<'a> {
     let Sides { ours, by_hand, trypema } = sides;
     measure
-        .side(OURS, Role::Ours, move || decided(bed, &ours, OUR_WIRE, names, slice))
-        .side(BY_HAND, Role::Raw, move || decided(bed, &by_hand, WIRE, names, slice))
-        .side(TRYPEMA, Role::Peer, move || decided(bed, &trypema, WIRE, names, slice))
+        .side(OURS, Role::Ours, move || decided(fixture, &ours, OUR_WIRE, names, slice))
+        .side(BY_HAND, Role::Raw, move || decided(fixture, &by_hand, WIRE, names, slice))
+        .side(TRYPEMA, Role::Peer, move || decided(fixture, &trypema, WIRE, names, slice))
 }
 
-fn decided<G: Gate>(
-    bed: &Bed,
-    gate: &G,
+fn decided<G: Decider>(
+    fixture: &RedisFixture,
+    decider: &G,
     wire: &[&str],
     names: usize,
     slice: Duration,
 ) -> Result<Figures, Failure> {
-    bed.runtime.block_on(async {
-        let before = bed.done(wire).await?;
-        let seen = load::decisions(gate, TASKS, names, slice, 1).await?;
-        let done = bed.done(wire).await?.since(before);
+    fixture.runtime.block_on(async {
+        let before = fixture.done(wire).await?;
+        let seen = load::decisions(decider, TASKS, names, slice, 1).await?;
+        let done = fixture.done(wire).await?.since(before);
         let mut figures = seen.figures();
         figures.extend([done.commands / seen.count, done.inside / seen.count]);
         Ok(figures)

@@ -1,4 +1,4 @@
-//! Mutexes and semaphores: alone, wanted by many, and from one process to another.
+//! Mutexes and semaphores: uncontended, contended, and handed from one process to another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use stanchion_bench::raw::redis::{BareLock, TokenQueue};
 use stanchion_bench::target::{Against, Bound, Target};
 use stanchion_core::{Semaphore, SemaphoreOptions, WaitGroupOptions};
 
-use crate::bed::Bed;
 use crate::clients::Clients;
+use crate::fixture::RedisFixture;
 use crate::peers::{DISTKIT, DISTRIBUTED_LOCK, DistributedPermit, OUR_WIRE, OURS, RSLOCK, WIRE};
 
 const BY_HAND: &str = "SET NX PX and compare-and-delete";
@@ -26,12 +26,12 @@ const TOKENS_WIRE: &[&str] = &["blpop", "rpush"];
 const ROUNDS: usize = 11;
 const SLICE: Duration = Duration::from_millis(400);
 
-pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn uncontended(bench: &mut Bench, fixture: &RedisFixture) -> Result<(), Failure> {
     let slice = bench.slice(SLICE);
     for (tasks, bound) in [(1, 0.9), (16, 1.0), (256, 1.5)] {
-        let clients = Clients::new(bed);
+        let clients = Clients::new(fixture);
         let names: Vec<_> = (0..tasks).map(|task| format!("free-{tasks}-{task}")).collect();
-        let connection = bed.connection()?;
+        let connection = fixture.connection()?;
         let ours = names.iter().map(|name| clients.ours(name)).collect::<Result<Vec<_>, _>>()?;
         let bare: Vec<_> =
             names.iter().map(|name| BareLock::new(connection.clone(), &format!("bare-{name}"))).collect();
@@ -45,11 +45,11 @@ pub(crate) fn uncontended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
             "A lock and a release, which are both answered; each task has a name of its own, opened once.",
             pair_columns(),
         )
-        .side(OURS, Role::Ours, || pairs(bed, &ours, OUR_WIRE, slice))
-        .side(BY_HAND, Role::Raw, || pairs(bed, &bare, WIRE, slice))
-        .side(RSLOCK, Role::Peer, || pairs(bed, &rslock, WIRE, slice))
-        .side(DISTRIBUTED_LOCK, Role::Peer, || pairs(bed, &distributed, WIRE, slice))
-        .side(DISTKIT, Role::Peer, || pairs(bed, &distkit, WIRE, slice))
+        .side(OURS, Role::Ours, || pairs(fixture, &ours, OUR_WIRE, slice))
+        .side(BY_HAND, Role::Raw, || pairs(fixture, &bare, WIRE, slice))
+        .side(RSLOCK, Role::Peer, || pairs(fixture, &rslock, WIRE, slice))
+        .side(DISTRIBUTED_LOCK, Role::Peer, || pairs(fixture, &distributed, WIRE, slice))
+        .side(DISTKIT, Role::Peer, || pairs(fixture, &distkit, WIRE, slice))
         .target(Target::new(OURS, Against::Raw, Bound::AtLeast(bound)));
         if tasks > 1 {
             measure = measure.target(Target::new(OURS, Against::BestPeer, Bound::AtLeast(1.0)));
@@ -66,22 +66,22 @@ fn pair_columns() -> Vec<Column> {
 }
 
 pub(crate) fn pairs<L: Lock>(
-    bed: &Bed,
+    fixture: &RedisFixture,
     locks: &[L],
     wire: &[&str],
     slice: Duration,
 ) -> Result<Figures, Failure> {
-    bed.runtime.block_on(async {
-        let before = bed.done(wire).await?;
+    fixture.runtime.block_on(async {
+        let before = fixture.done(wire).await?;
         let pairs = load::uncontended(locks, slice, 1).await?;
-        let done = bed.done(wire).await?.since(before);
+        let done = fixture.done(wire).await?.since(before);
         let mut figures = pairs.figures();
         figures.extend([done.commands / pairs.count, done.inside / pairs.count]);
         Ok(figures)
     })
 }
 
-pub(crate) fn contended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn contended(bench: &mut Bench, fixture: &RedisFixture) -> Result<(), Failure> {
     for (waiters, hold, slice) in [
         (16, Duration::from_millis(2), Duration::from_secs(2)),
         (256, Duration::ZERO, Duration::from_secs(3)),
@@ -90,13 +90,13 @@ pub(crate) fn contended(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         if !bench.wants(&slug) {
             continue;
         }
-        let (slice, clients) = (bench.slice(slice), Clients::new(bed));
+        let (slice, clients) = (bench.slice(slice), Clients::new(fixture));
         let name = format!("wanted-{waiters}");
         let (ours, rslock) = (clients.ours(&name)?, clients.rslock(&name)?);
         let (distributed, distkit) = (clients.distributed(&name)?, clients.distkit(&name)?);
-        let connections = bed.connections(waiters)?;
-        let tokens = bed.runtime.block_on(TokenQueue::new(connections, &format!("tokens-{waiters}")))?;
-        let on = Load { bed, waiters, hold, slice };
+        let connections = fixture.connections(waiters)?;
+        let tokens = fixture.runtime.block_on(TokenQueue::new(connections, &format!("tokens-{waiters}")))?;
+        let on = Load { fixture, waiters, hold, slice };
         let mut measure = Measure::new(
             &slug,
             &format!("Mutex, {waiters} waiters that hold it for {hold:?}"),
@@ -124,9 +124,9 @@ fn contended_columns() -> Vec<Column> {
     columns
 }
 
-/// Many that want one lock.
+/// A load of many tasks that compete for one lock.
 pub(crate) struct Load<'a> {
-    pub(crate) bed: &'a Bed,
+    pub(crate) fixture: &'a RedisFixture,
     pub(crate) waiters: usize,
     pub(crate) hold: Duration,
     pub(crate) slice: Duration,
@@ -134,10 +134,10 @@ pub(crate) struct Load<'a> {
 
 impl Load<'_> {
     pub(crate) fn run<L: Lock>(&self, lock: &L, wire: &[&str]) -> Result<Figures, Failure> {
-        self.bed.runtime.block_on(async {
-            let before = self.bed.done(wire).await?;
+        self.fixture.runtime.block_on(async {
+            let before = self.fixture.done(wire).await?;
             let seen = load::contended(lock, self.waiters, self.hold, self.slice).await?;
-            let done = self.bed.done(wire).await?.since(before);
+            let done = self.fixture.done(wire).await?.since(before);
             let mut figures = seen.figures();
             figures.push(done.commands / seen.grants);
             Ok(figures)
@@ -145,66 +145,66 @@ impl Load<'_> {
     }
 }
 
-pub(crate) fn hand_off(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn hand_off(bench: &mut Bench, fixture: &RedisFixture) -> Result<(), Failure> {
     let slice = bench.slice(Duration::from_millis(600));
-    let [mine, theirs] = [Clients::new(bed), Clients::new(bed)];
+    let [mine, theirs] = [Clients::new(fixture), Clients::new(fixture)];
     let name = "passed";
     let ours = [mine.ours(name)?, theirs.ours(name)?];
-    let tokens = bed.runtime.block_on(TokenQueue::new(bed.connections(2)?, "passed-tokens"))?;
+    let tokens = fixture.runtime.block_on(TokenQueue::new(fixture.connections(2)?, "passed-tokens"))?;
     let tokens = [tokens.clone(), tokens.clone()];
-    let connection = bed.connection()?;
+    let connection = fixture.connection()?;
     let rslock = [mine.rslock(name)?, theirs.rslock(name)?];
     let distributed = [mine.distributed(name)?, theirs.distributed(name)?];
     let distkit = [mine.distkit(name)?, theirs.distkit(name)?];
     let measure = Measure::new(
         "hand-off",
         "Mutex, hand-off from one process to another",
-        "From the start of the release by one client to the grant to another, which has stood in line for 5 ms. Raw is a \
-         token passed by `RPUSH` and `BLPOP`, and then one round trip of a script: what a queue with leases cannot do \
-         without.",
+        "From the start of the release by one client to the grant to another, which has stood in line for 5 ms. \
+         Raw is a token passed by `RPUSH` and `BLPOP`, and then one round trip of a script: what a queue with \
+         leases cannot do without.",
         load::HandOff::columns(),
     )
-    .side(OURS, Role::Ours, || passed(bed, &ours, slice))
+    .side(OURS, Role::Ours, || passed(fixture, &ours, slice))
     .side("BLPOP hand-off and one script", Role::Raw, || {
-        let passed = passed(bed, &tokens, slice)?;
-        let trips = bed.runtime.block_on(script_trips(connection.clone()))?;
+        let passed = passed(fixture, &tokens, slice)?;
+        let trips = fixture.runtime.block_on(script_trips(connection.clone()))?;
         Ok(passed.iter().zip(trips).map(|(passed, trip)| passed + trip).collect())
     })
-    .side(RSLOCK, Role::Peer, || passed(bed, &rslock, slice))
-    .side(DISTRIBUTED_LOCK, Role::Peer, || passed(bed, &distributed, slice))
-    .side(DISTKIT, Role::Peer, || passed(bed, &distkit, slice))
+    .side(RSLOCK, Role::Peer, || passed(fixture, &rslock, slice))
+    .side(DISTRIBUTED_LOCK, Role::Peer, || passed(fixture, &distributed, slice))
+    .side(DISTKIT, Role::Peer, || passed(fixture, &distkit, slice))
     .target(Target::new(OURS, Against::Raw, Bound::AtMost(1.2)));
     let measure = load::HandOff::targets(OURS).into_iter().fold(measure, Measure::target);
     bench.run(measure, 9);
     Ok(())
 }
 
-pub(crate) fn at_zero(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn at_zero(bench: &mut Bench, fixture: &RedisFixture) -> Result<(), Failure> {
     let slice = bench.slice(Duration::from_millis(600));
-    let clients = [Clients::new(bed), Clients::new(bed)];
+    let clients = [Clients::new(fixture), Clients::new(fixture)];
     let group = |client: &Clients<'_>| {
         Ok::<_, Failure>(client.store()?.wait_group("ended", WaitGroupOptions::default())?)
     };
     let groups = [group(&clients[0])?, group(&clients[1])?];
     let measure = Measure::new("zero", load::ZERO, load::AT_ZERO, load::HandOff::columns())
-        .side(OURS, Role::Ours, || Ok(bed.runtime.block_on(load::at_zero(&groups, slice))?.figures()))
+        .side(OURS, Role::Ours, || Ok(fixture.runtime.block_on(load::at_zero(&groups, slice))?.figures()))
         .target(load::HandOff::target_at_zero(OURS));
     bench.run(measure, 9);
     Ok(())
 }
 
-fn passed<L: Lock>(bed: &Bed, pair: &[L; 2], slice: Duration) -> Result<Figures, Failure> {
-    let seen = bed.runtime.block_on(load::hand_off(pair, slice))?;
+fn passed<L: Lock>(fixture: &RedisFixture, pair: &[L; 2], slice: Duration) -> Result<Figures, Failure> {
+    let seen = fixture.runtime.block_on(load::hand_off(pair, slice))?;
     Ok(seen.figures())
 }
 
-/// The median and the 99th of a hundred round trips of a script that does nothing, one at a time.
+/// Returns the median and the 99th percentile of a hundred round trips of an empty script, one at a time.
 async fn script_trips(mut connection: MultiplexedConnection) -> Result<[f64; 2], Failure> {
     let script = Script::new("return 1");
     script.prepare_invoke().load_async(&mut connection).await?;
     let mut times = Vec::new();
     for _ in 0..100 {
-        // As far apart as hand-offs are, so that neither finds anything awake.
+        // As far apart as hand-offs, so that both begin with idle threads.
         tokio::time::sleep(Duration::from_millis(2)).await;
         let begin = load::clock();
         let _: u8 = script.prepare_invoke().invoke_async(&mut connection).await?;
@@ -213,13 +213,13 @@ async fn script_trips(mut connection: MultiplexedConnection) -> Result<[f64; 2],
     Ok([quantile(&mut times, 0.5), quantile(&mut times, 0.99)])
 }
 
-pub(crate) fn semaphore(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn semaphore(bench: &mut Bench, fixture: &RedisFixture) -> Result<(), Failure> {
     let slice = bench.slice(SLICE);
-    let clients = Clients::new(bed);
+    let clients = Clients::new(fixture);
     let semaphore: Arc<dyn Semaphore> = clients.store()?.semaphore("hot", SemaphoreOptions::new(64))?;
     let ours = vec![semaphore; 64];
     let distributed = vec![DistributedPermit::new(clients.provider()?, "hot", 64); 64];
-    let connection = bed.connection()?;
+    let connection = fixture.connection()?;
     let bare: Vec<_> =
         (0..64).map(|task| BareLock::new(connection.clone(), &format!("permit-{task}"))).collect();
     let measure = Measure::new(
@@ -228,9 +228,9 @@ pub(crate) fn semaphore(bench: &mut Bench, bed: &Bed) -> Result<(), Failure> {
         "64 permits, so that each acquisition is granted at once. Raw is a key of its own for each task, as above.",
         pair_columns(),
     )
-    .side(OURS, Role::Ours, || pairs(bed, &ours, OUR_WIRE, slice))
-    .side(BY_HAND, Role::Raw, || pairs(bed, &bare, WIRE, slice))
-    .side(DISTRIBUTED_LOCK, Role::Peer, || pairs(bed, &distributed, WIRE, slice));
+    .side(OURS, Role::Ours, || pairs(fixture, &ours, OUR_WIRE, slice))
+    .side(BY_HAND, Role::Raw, || pairs(fixture, &bare, WIRE, slice))
+    .side(DISTRIBUTED_LOCK, Role::Peer, || pairs(fixture, &distributed, WIRE, slice));
     bench.run(measure, ROUNDS);
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! `cargo bench -p stanchion-bench --bench redis [-- --quick] [--only MEASURE]`: the Redis store beside its peers, on
-//! servers of its own.
+//! `cargo bench -p stanchion-bench --bench redis [-- --quick] [--only MEASURE]`: compares the Redis store with
+//! its peers, on servers started for the bench.
 
 #![allow(clippy::disallowed_methods, reason = "benchmarks measure real time and run tasks of their own")]
 
-mod bed;
 mod clients;
 mod filters;
+mod fixture;
 mod growth;
 mod idle;
 mod limiters;
@@ -16,28 +16,28 @@ use std::process::ExitCode;
 
 use stanchion_bench::Failure;
 use stanchion_bench::bench::Bench;
-use stanchion_bench::load::idle::Orders;
+use stanchion_bench::load::idle::IdleCommand;
 use stanchion_bench::machine::versions;
 
-use crate::bed::Bed;
+use crate::fixture::RedisFixture;
 
 fn main() -> Result<ExitCode, Failure> {
-    if let Some(orders) = Orders::of_this_process() {
-        return idle::child(&orders).map(|()| ExitCode::SUCCESS);
+    if let Some(command) = IdleCommand::of_this_process() {
+        return idle::child(&command).map(|()| ExitCode::SUCCESS);
     }
-    let bed = Bed::new()?;
+    let fixture = RedisFixture::new()?;
     let mut versions =
         versions(&["redis", "rslock", "distributed-lock-redis", "distkit", "trypema", "tokio"]);
-    versions.insert(0, ("Redis server".to_owned(), bed.version()?));
+    versions.insert(0, ("Redis server".to_owned(), fixture.version()?));
     let mut bench = Bench::from_arguments("redis", versions);
-    locks::uncontended(&mut bench, &bed)?;
-    locks::contended(&mut bench, &bed)?;
-    locks::hand_off(&mut bench, &bed)?;
-    locks::at_zero(&mut bench, &bed)?;
-    locks::semaphore(&mut bench, &bed)?;
-    limiters::hot(&mut bench, &bed)?;
-    limiters::many(&mut bench, &bed)?;
-    filters::filters(&mut bench, &bed)?;
+    locks::uncontended(&mut bench, &fixture)?;
+    locks::contended(&mut bench, &fixture)?;
+    locks::hand_off(&mut bench, &fixture)?;
+    locks::at_zero(&mut bench, &fixture)?;
+    locks::semaphore(&mut bench, &fixture)?;
+    limiters::hot(&mut bench, &fixture)?;
+    limiters::many(&mut bench, &fixture)?;
+    filters::filters(&mut bench, &fixture)?;
     idle::waiters(&mut bench)?;
     idle::leases(&mut bench)?;
     growth::beside(&mut bench)?;

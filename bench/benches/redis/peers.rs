@@ -1,4 +1,4 @@
-//! The peers on Redis, each as its documentation says. Their tasks share a connection where they can.
+//! The peers on Redis, each used as its documentation says. Their tasks share a connection where possible.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use distributed_lock_redis::{
 use redis::aio::ConnectionManager;
 use rslock::{LockGuard, LockManager};
 use stanchion_bench::Failure;
-use stanchion_bench::gate::Gate;
+use stanchion_bench::decider::Decider;
 use stanchion_bench::lock::Lock;
 use trypema::redis::{RedisKey, RedisRateLimiterProvider};
 use trypema::{RateLimit, RateLimitDecision};
 
-/// What the sides are called.
+/// Names of the sides.
 pub(crate) const OURS: &str = "stanchion";
 pub(crate) const RSLOCK: &str = "rslock";
 pub(crate) const DISTRIBUTED_LOCK: &str = "distributed-lock";
 pub(crate) const DISTKIT: &str = "distkit";
 pub(crate) const TRYPEMA: &str = "trypema";
 
-/// What each of them sends; the rest happens inside scripts.
+/// Commands that each peer sends; the rest happens inside scripts.
 pub(crate) const WIRE: &[&str] = &["set", "eval", "evalsha", "script|load", "ping"];
-/// What this library sends.
+/// Commands that this library sends.
 pub(crate) const OUR_WIRE: &[&str] =
     &["eval", "evalsha", "script|load", "blpop", "ping", "hello", "client|setinfo"];
 
@@ -40,7 +40,7 @@ pub(crate) struct Rslock {
 }
 
 impl Lock for Rslock {
-    type Held = LockGuard;
+    type Guard = LockGuard;
 
     async fn lock(&self) -> Result<LockGuard, Failure> {
         Ok(self.manager.acquire(self.name.as_str(), Duration::from_secs(30)).await?)
@@ -70,7 +70,7 @@ impl DistributedRedis {
 }
 
 impl Lock for DistributedRedis {
-    type Held = RedisLockHandle;
+    type Guard = RedisLockHandle;
 
     async fn lock(&self) -> Result<RedisLockHandle, Failure> {
         Ok(self.open().acquire(None).await?)
@@ -92,7 +92,7 @@ impl DistributedPermit {
 }
 
 impl Lock for DistributedPermit {
-    type Held = RedisSemaphoreHandle;
+    type Guard = RedisSemaphoreHandle;
 
     async fn lock(&self) -> Result<RedisSemaphoreHandle, Failure> {
         Ok(self.0.acquire(None).await?)
@@ -103,7 +103,7 @@ impl Lock for DistributedPermit {
     }
 }
 
-/// `distkit`: one mutex is one owner, so that each task has its own.
+/// `distkit`: one mutex is one owner, so each task has its own.
 pub(crate) struct Distkit {
     manager: ConnectionManager,
     name: String,
@@ -127,7 +127,7 @@ impl Clone for Distkit {
 }
 
 impl Lock for Distkit {
-    type Held = DistkitGuard;
+    type Guard = DistkitGuard;
 
     async fn lock(&self) -> Result<DistkitGuard, Failure> {
         Ok(self.mutex.lock().await?)
@@ -147,7 +147,7 @@ pub(crate) struct Trypema {
     pub(crate) rate: RateLimit,
 }
 
-impl Gate for Trypema {
+impl Decider for Trypema {
     async fn allow(&self, name: usize) -> Result<bool, Failure> {
         let key = &self.keys[name % self.keys.len()];
         let decision = self.provider.absolute().inc(key, &self.rate, 1).await?;

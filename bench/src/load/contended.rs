@@ -1,4 +1,4 @@
-//! One lock that many want.
+//! Many tasks compete for one lock.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,39 +7,39 @@ use tokio::time::sleep;
 
 use crate::Failure;
 use crate::figure::{Better, Column, Unit, quantile, whole};
-use crate::load::crew::{clock, crew};
+use crate::load::tasks::{clock, run_tasks};
 use crate::lock::Lock;
 use crate::measure::Figures;
 
-/// Two that ask within this time ask at once: neither overtakes the other.
+/// Tolerance: of two tasks that ask within this time, neither overtakes the other.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
-/// What came of it.
+/// The results of a contended lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Contended {
-    /// How often it was granted.
+    /// Number of grants.
     pub grants: f64,
     /// Grants a second.
     pub rate: f64,
-    /// The longest wait by the mean one.
+    /// The longest wait divided by the mean wait.
     pub longest: f64,
-    /// The wait that all but a thousandth did not exceed, by the mean one.
+    /// The 99.9th percentile of the waits divided by the mean wait.
     pub p999: f64,
-    /// Grants to one while another still waited that had asked over a millisecond earlier, as a part of all.
+    /// Fraction of grants made while another task still waited that had asked over a millisecond earlier.
     pub overtook: f64,
 }
 
 impl Contended {
-    /// What is done, for readers of a table.
-    pub const ABOUT: &'static str = "Each takes the one mutex, holds it, over one turn of the other tasks if that is no time, \
-         gives it back and asks again at once. *Overtook* is the part of the grants to one while another still waited that had \
-         asked over a millisecond earlier.";
-    /// The columns of [`figures`](Self::figures) that say how fair it was.
+    /// Description of the load, for readers of a table.
+    pub const ABOUT: &'static str = "Each takes the one mutex, holds it, over one turn of the other tasks if that \
+        is no time, gives it back and asks again at once. *Overtook* is the part of the grants to one while \
+        another still waited that had asked over a millisecond earlier.";
+    /// Index of a fairness column in [`figures`](Self::figures).
     pub const P999: usize = 1;
     /// As [`P999`](Self::P999).
     pub const OVERTOOK: usize = 3;
 
-    /// What [`figures`](Self::figures) are.
+    /// Returns the columns of [`figures`](Self::figures).
     #[must_use]
     pub fn columns() -> Vec<Column> {
         vec![
@@ -50,25 +50,26 @@ impl Contended {
         ]
     }
 
-    /// As a slice gives them.
+    /// Returns the figures of a slice.
     #[must_use]
     pub fn figures(&self) -> Figures {
         vec![self.rate, self.p999, self.longest, self.overtook]
     }
 }
 
-/// When one asked, and when it was its turn.
+/// When a task asked, and when it was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Wait {
     asked: Instant,
     granted: Instant,
 }
 
-/// So many tasks take the one lock, hold it so long, or over one turn of the other tasks if that is no time, give it back
-/// and ask again, for a while; who waits at the end waits to the end. The first wait of each task is for the start and does not count among the times.
+/// Runs `tasks` tasks for `time`. Each takes the one lock, holds it for `hold`, or over one yield to the other tasks if
+/// `hold` is zero, releases it and asks again. A task that waits at the end still gets its grant. The first wait of
+/// each task belongs to the start and is left out of the times.
 ///
 /// # Errors
-/// The side's.
+/// The errors of the side.
 pub async fn contended<L: Lock>(
     lock: &L,
     tasks: usize,
@@ -94,7 +95,7 @@ pub async fn contended<L: Lock>(
             }
         }
     };
-    let (tasks, seconds) = crew((0..tasks).map(|_| task(lock.clone()))).await?;
+    let (tasks, seconds) = run_tasks((0..tasks).map(|_| task(lock.clone()))).await?;
     let all: Vec<Wait> = tasks.iter().flatten().copied().collect();
     let later = tasks.iter().flat_map(|waits| waits.iter().skip(1));
     let mut waits: Vec<f64> = later.map(|wait| (wait.granted - wait.asked).as_secs_f64()).collect();
@@ -110,7 +111,7 @@ pub async fn contended<L: Lock>(
     })
 }
 
-/// How many were granted while one waited that had asked earlier.
+/// Counts the grants made while another task waited that had asked earlier.
 fn overtakers(mut waits: Vec<Wait>) -> usize {
     waits.sort_unstable_by_key(|wait| wait.granted);
     let mut waiting: BTreeMap<Instant, usize> = BTreeMap::new();
@@ -125,7 +126,7 @@ fn overtakers(mut waits: Vec<Wait>) -> usize {
                 waiting.remove(&wait.asked);
             }
         }
-        // Those who ask later stand in the map too, behind this one.
+        // Tasks that ask later are in the map too, behind this one.
         let first = waiting.keys().next();
         overtakers += usize::from(first.is_some_and(|first| *first + AT_ONCE < wait.asked));
     }
@@ -145,17 +146,17 @@ mod tests {
     }
 
     #[test]
-    fn in_line_nobody_overtakes() {
+    fn in_line_no_task_overtakes() {
         assert_eq!(overtaken(&[(0, 10), (5, 20), (7, 30), (15, 40)]), 0);
     }
 
     #[test]
-    fn who_asks_later_and_is_granted_first_overtakes() {
+    fn a_task_that_asks_later_and_is_granted_first_overtakes() {
         assert_eq!(overtaken(&[(0, 40), (5, 20), (7, 30), (50, 60)]), 2);
     }
 
     #[test]
-    fn who_asks_at_once_overtakes_nobody() {
+    fn tasks_that_ask_at_once_do_not_overtake() {
         assert_eq!(overtaken(&[(0, 40), (1, 20)]), 0);
     }
 }

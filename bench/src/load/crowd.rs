@@ -1,4 +1,4 @@
-//! What else is there while something is measured.
+//! Objects and waiters on the store beside the measured mutex.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::task::JoinSet;
 
 use crate::Failure;
 
-/// What there is many of.
+/// The kind of objects in a crowd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Those that wait for one mutex.
+    /// Waiters for one mutex.
     Waiters,
     /// Mutexes that are held.
     Holds,
@@ -20,10 +20,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Waiters, Self::Holds, Self::Names];
 
-    /// In a word.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// In a clause.
+    /// Returns its description.
     #[must_use]
     pub fn what(self) -> &'static str {
         match self {
@@ -44,23 +44,23 @@ impl Kind {
     }
 }
 
-/// How many there are, from few to many.
+/// Sizes of a crowd, from few to many.
 pub const COUNTS: [usize; 4] = [10, 100, 1000, 10_000];
 
-/// Many on one store, and a mutex of it that nobody wants.
+/// A crowd on one store, and an uncontended mutex of that store.
 #[derive(Debug)]
 pub struct Crowd {
-    /// The mutex that nobody wants.
+    /// The uncontended mutex.
     pub free: Arc<dyn Mutex>,
     held: Vec<MutexGuard>,
     waiting: JoinSet<()>,
 }
 
 impl Crowd {
-    /// So many of a kind; returns when all of them are there.
+    /// Creates `count` objects of a kind, and returns when all of them exist.
     ///
     /// # Errors
-    /// The store's.
+    /// The errors of the store.
     pub async fn gather(store: &Arc<dyn Store>, kind: Kind, count: usize) -> Result<Self, Failure> {
         let free = store.mutex("free", MutexOptions::default())?;
         let mut crowd = Self { free, held: Vec::new(), waiting: JoinSet::new() };
@@ -89,7 +89,7 @@ impl Crowd {
     }
 }
 
-/// So many mutexes of a store, all held.
+/// Locks `count` mutexes of a store.
 async fn hold(store: &Arc<dyn Store>, count: usize) -> Result<Vec<MutexGuard>, Failure> {
     let mut locking = JoinSet::new();
     for index in 0..count {

@@ -1,4 +1,4 @@
-//! Whether anything grows with what else is there.
+//! Whether the cost of an operation grows with the number of other objects on the store.
 
 use crate::Failure;
 use crate::bench::Bench;
@@ -7,14 +7,14 @@ use crate::load::crowd::{COUNTS, Kind};
 use crate::measure::{Figures, Measure, Role};
 use crate::target::{Against, Bound, Target};
 
-/// What measures one slice of one side.
+/// A closure that measures one slice of one side.
 pub type Slice<'a> = Box<dyn FnMut() -> Result<Figures, Failure> + 'a>;
 
-/// A pair that nobody else wants beside 10 to 10,000 of each kind, in so many rounds; `side` makes what measures beside so
-/// many of a kind, the median time of a pair first.
+/// Measures an uncontended pair beside 10 to 10,000 objects of each kind, in `rounds` rounds. `side` makes the slice
+/// for a count of a kind, whose first figure is the median time of a pair.
 ///
 /// # Errors
-/// Those of `side`.
+/// The errors of `side`.
 pub fn beside<'a>(
     bench: &mut Bench,
     how: &str,
@@ -40,10 +40,11 @@ pub fn beside<'a>(
     Ok(())
 }
 
-/// Grants from a queue of 10 to 10,000, in so many rounds; `side` makes what measures one of that length, the rate first.
+/// Measures grants from a queue of 10 to 10,000 waiters, in `rounds` rounds. `side` makes the slice for a queue of a
+/// given length, whose first figure is the rate.
 ///
 /// # Errors
-/// Those of `side`.
+/// The errors of `side`.
 pub fn queue<'a>(
     bench: &mut Bench,
     how: &str,

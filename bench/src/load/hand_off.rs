@@ -1,4 +1,4 @@
-//! From one holder to the next.
+//! Hand-offs from one holder to the next.
 
 use std::time::Duration;
 
@@ -6,31 +6,32 @@ use tokio::time::sleep;
 
 use crate::Failure;
 use crate::figure::{Column, quantile};
-use crate::load::crew::{LIMIT, clock};
+use crate::load::tasks::{TIMEOUT, clock};
 use crate::lock::Lock;
 use crate::measure::Figures;
 use crate::target::{Against, Bound, Target};
 
-/// How long the next one waits before it is its turn: longer than any side needs until it stands in line.
+/// Time that the next holder waits before the release: longer than any side needs to queue it.
 const IN_LINE: Duration = Duration::from_millis(5);
 
-/// What came of it.
+/// The results of hand-offs.
 #[derive(Clone, Copy, Debug)]
 pub struct HandOff {
     /// The median, in seconds.
     pub p50: f64,
-    /// What all but a hundredth did not need, in seconds.
+    /// The 99th percentile, in seconds.
     pub p99: f64,
 }
 
 impl HandOff {
-    /// What [`figures`](Self::figures) are.
+    /// Returns the columns of [`figures`](Self::figures).
     #[must_use]
     pub fn columns() -> Vec<Column> {
         vec![Column::time("p50"), Column::time("p99")]
     }
 
-    /// What the contract wants of a hand-over on loopback (M6): 5 ms in the median, and 50 ms but for a hundredth.
+    /// Returns the targets of the contract for a hand-off on loopback (M6): 5 ms in the median, and 50 ms in the 99th
+    /// percentile.
     #[must_use]
     pub fn targets(side: &str) -> [Target; 2] {
         [(0, 0.005), (1, 0.050)].map(|(column, seconds)| {
@@ -38,27 +39,27 @@ impl HandOff {
         })
     }
 
-    /// What it wants of those who wait for a group's end where wake-ups arrive (W3): 50 ms.
+    /// Returns the target for waiters of a group's end where wake-ups arrive (W3): 50 ms.
     #[must_use]
     pub fn target_at_zero(side: &str) -> Target {
         Target::new(side, Against::Nothing, Bound::AtMost(0.050)).column(1)
     }
 
-    /// As a slice gives them.
+    /// Returns the figures of a slice.
     #[must_use]
     pub fn figures(&self) -> Figures {
         vec![self.p50, self.p99]
     }
 }
 
-/// Two clients have the lock in turn: from the start of the release by one to the grant to the other, who has stood in
-/// line for 5 ms.
+/// Passes the lock between two clients. Measures from the start of the release by one client to the grant to the other,
+/// which has been queued for 5 ms.
 ///
 /// # Errors
-/// The side's, and if it does not end.
+/// The errors of the side, and an error if the load does not end within [`TIMEOUT`].
 pub async fn hand_off<L: Lock>(pair: &[L; 2], time: Duration) -> Result<HandOff, Failure> {
-    let passing = tokio::time::timeout(LIMIT, pass(pair, time));
-    let mut times = passing.await.map_err(|_| format!("it did not end within {LIMIT:?}"))??;
+    let passing = tokio::time::timeout(TIMEOUT, pass(pair, time));
+    let mut times = passing.await.map_err(|_| format!("it did not end within {TIMEOUT:?}"))??;
     Ok(HandOff { p50: quantile(&mut times, 0.5), p99: quantile(&mut times, 0.99) })
 }
 

@@ -1,4 +1,4 @@
-//! Those who only wait, or only hold: a process of their own, so that its memory and its connections are theirs alone.
+//! A process whose tasks only wait or only hold, so that its memory and its connections can be measured alone.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -9,22 +9,22 @@ use crate::Failure;
 use crate::figure::whole;
 use crate::lock::Lock;
 
-/// The first argument of a process of this kind.
+/// The first argument of such a process.
 pub const ARGUMENT: &str = "--idle";
 
-/// What such a process is told: which side, how many, where.
+/// The command for such a process: side, count and server.
 #[derive(Clone, Debug)]
-pub struct Orders {
+pub struct IdleCommand {
     /// The side's name.
     pub side: String,
-    /// How many wait or hold.
+    /// Number of tasks that wait or hold.
     pub count: usize,
-    /// The server.
+    /// The URL of the server.
     pub url: String,
 }
 
-impl Orders {
-    /// Those of this process, if it is one of that kind.
+impl IdleCommand {
+    /// Reads the command of this process, if it is such a process.
     #[must_use]
     pub fn of_this_process() -> Option<Self> {
         let mut arguments = env::args().skip_while(|argument| argument != ARGUMENT).skip(1);
@@ -33,22 +33,22 @@ impl Orders {
     }
 }
 
-/// Many in a process of their own; it ends when this is dropped.
+/// A process of waiting or holding tasks; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Idle {
     child: Child,
-    /// What each of them takes of that process's memory, in bytes.
+    /// Memory of the process for each task, in bytes.
     pub memory: f64,
 }
 
 impl Idle {
-    /// Starts them, and returns when all of them wait or hold.
+    /// Starts the process, and returns when all of its tasks wait or hold.
     ///
     /// # Errors
-    /// The process's.
-    pub fn start(orders: &Orders) -> Result<Self, Failure> {
+    /// The errors of the process.
+    pub fn start(command: &IdleCommand) -> Result<Self, Failure> {
         let mut child = Command::new(env::current_exe()?)
-            .args([ARGUMENT, &orders.side, &orders.count.to_string(), &orders.url])
+            .args([ARGUMENT, &command.side, &command.count.to_string(), &command.url])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -59,11 +59,11 @@ impl Idle {
         let memory = line.trim().strip_prefix("ready ").and_then(|memory| memory.parse().ok());
         let mut idle = Self { child, memory: f64::NAN };
         idle.memory =
-            memory.ok_or_else(|| format!("{} of {} did not come to wait", orders.count, orders.side))?;
+            memory.ok_or_else(|| format!("{} of {} did not come to wait", command.count, command.side))?;
         Ok(idle)
     }
 
-    /// The processor time it has used so far, in seconds.
+    /// Returns the processor time that the process has used so far, in seconds.
     ///
     /// # Errors
     /// If the process is gone.
@@ -87,11 +87,11 @@ impl Drop for Idle {
     }
 }
 
-/// In such a process: they all ask for the one lock, which somebody else holds, and wait. Does not return before the
-/// input ends.
+/// Runs in such a process: `count` tasks wait for the one lock, which another process holds. Does not return before the
+/// standard input ends.
 ///
 /// # Errors
-/// The side's, if one of them ends.
+/// The error of the side, if a task ends.
 pub async fn wait<L: Lock>(lock: &L, count: usize, settle: Duration) -> Result<(), Failure> {
     let before = memory()?;
     let waiting: Vec<_> = (0..count)
@@ -110,15 +110,15 @@ pub async fn wait<L: Lock>(lock: &L, count: usize, settle: Duration) -> Result<(
     ready(count, before).await
 }
 
-/// In such a process: each lock is held. Does not return before the input ends.
+/// Runs in such a process: holds each lock. Does not return before the standard input ends.
 ///
 /// # Errors
-/// The side's.
+/// The errors of the side.
 pub async fn hold<L: Lock>(locks: Vec<L>, settle: Duration) -> Result<(), Failure> {
     let before = memory()?;
     let count = locks.len();
     let mut held = Vec::with_capacity(count);
-    // In batches, as a peer may have a pool that is no larger.
+    // In batches, because the pool of a peer may be no larger.
     for some in locks.chunks(512) {
         let tasks: Vec<_> =
             some.iter().cloned().map(|lock| tokio::spawn(async move { lock.lock().await })).collect();
@@ -130,7 +130,7 @@ pub async fn hold<L: Lock>(locks: Vec<L>, settle: Duration) -> Result<(), Failur
     ready(count, before).await
 }
 
-/// Says that all is quiet, and waits for the end of the input.
+/// Prints that the process is ready, and waits for the end of the input.
 async fn ready(count: usize, before: f64) -> Result<(), Failure> {
     println!("ready {}", (memory()? - before) / whole(count.max(1)));
     io::stdout().flush()?;
@@ -139,7 +139,7 @@ async fn ready(count: usize, before: f64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What this process has in memory, in bytes.
+/// Returns the resident memory of this process, in bytes.
 fn memory() -> Result<f64, Failure> {
     let pages = fs::read_to_string("/proc/self/statm")?;
     let resident = pages.split_whitespace().nth(1).ok_or("no resident pages")?.parse::<u32>()?;

@@ -1,4 +1,4 @@
-//! Items into a Bloom filter, and questions about them.
+//! Inserts into a Bloom filter, and queries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::Failure;
 use crate::figure::whole;
 use crate::filter::Filter;
-use crate::load::crew::{clock, crew, repeat};
 use crate::load::pace::Pace;
+use crate::load::tasks::{clock, repeat, run_tasks};
 
-/// Items of 16 bytes, made beforehand and taken one after the other; after the last one comes the first again.
+/// Prepared items of 16 bytes, taken one after the other and then from the first again.
 #[derive(Clone, Debug)]
 pub struct Items {
     all: Arc<Vec<[u8; 16]>>,
@@ -18,7 +18,7 @@ pub struct Items {
 }
 
 impl Items {
-    /// So many.
+    /// Creates `count` items.
     #[must_use]
     pub fn new(count: usize) -> Self {
         let item =
@@ -35,22 +35,22 @@ impl Items {
     }
 }
 
-/// What is done with items.
+/// The call that a load makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Inserts one.
+    /// Inserts one item.
     Insert,
-    /// Inserts so many together.
+    /// Inserts this many items together.
     InsertMany(usize),
-    /// Asks for one.
+    /// Queries one item.
     Contains,
 }
 
-/// One task makes one call after the other, for a while; the clock is read once for each batch of calls. The pace is that
-/// of items, its times are those of calls.
+/// Runs one task that makes one call after the other. The clock is read once for each batch of calls. The count and the
+/// rate are of items, the times of calls.
 ///
 /// # Errors
-/// The side's.
+/// The errors of the side.
 pub async fn items<F: Filter>(
     filter: &F,
     items: &Items,
@@ -74,7 +74,7 @@ pub async fn items<F: Filter>(
         })
         .await
     };
-    let (tasks, seconds) = crew([task].into_iter()).await?;
+    let (tasks, seconds) = run_tasks([task].into_iter()).await?;
     let calls: usize = tasks.iter().map(|(calls, _)| calls).sum();
     let each = if let Call::InsertMany(count) = call { count } else { 1 };
     let mut times: Vec<f64> = tasks.into_iter().flat_map(|(_, times)| times).collect();

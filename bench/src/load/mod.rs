@@ -1,7 +1,6 @@
-//! What sides are put under. Each load runs for a while and gives what it saw.
+//! The loads under which sides run. Each load runs for a given time and returns its measurements.
 
 mod contended;
-mod crew;
 pub mod crowd;
 mod decisions;
 pub mod growth;
@@ -9,16 +8,17 @@ mod hand_off;
 pub mod idle;
 mod items;
 mod pace;
-mod turns;
+mod rotation;
+mod tasks;
 mod uncontended;
 mod zero;
 
 pub use contended::{Contended, contended};
-pub use crew::{LIMIT, clock};
 pub use decisions::decisions;
 pub use hand_off::{HandOff, hand_off};
 pub use items::{Call, Items, items};
 pub use pace::Pace;
-pub use turns::turns;
+pub use rotation::rotation;
+pub use tasks::{TIMEOUT, clock};
 pub use uncontended::uncontended;
 pub use zero::{AT_ZERO, ZERO, at_zero};

@@ -1,18 +1,18 @@
-//! How fast something that is repeated goes.
+//! The pace of a repeated operation.
 
 use crate::figure::{Column, quantile};
 use crate::measure::Figures;
 
-/// What came of a slice that repeats one thing.
+/// The results of a slice that repeats one operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// How many there were: pairs of an acquisition and a release, decisions that admitted, or items.
+    /// Number of pairs of an acquisition and a release, of admitting decisions, or of items.
     pub count: f64,
-    /// As many a second, over all tasks.
+    /// The same number a second, over all tasks.
     pub rate: f64,
-    /// The time of one that half of them did not need, in seconds.
+    /// The median time of one, in seconds.
     pub p50: f64,
-    /// The time that all but a hundredth did not need, in seconds.
+    /// The 99th percentile of the times, in seconds.
     pub p99: f64,
 }
 
@@ -21,13 +21,14 @@ impl Pace {
         Self { count, rate: count / seconds, p50: quantile(times, 0.5), p99: quantile(times, 0.99) }
     }
 
-    /// What [`figures`](Self::figures) are, of things of that name: `pairs`, `admitted`, `items`.
+    /// Returns the columns of [`figures`](Self::figures), with the name of what is counted: `pairs`, `admitted`,
+    /// `items`.
     #[must_use]
     pub fn columns(things: &str) -> Vec<Column> {
         vec![Column::rate(&format!("{things} a second")), Column::time("p50"), Column::time("p99")]
     }
 
-    /// As a slice gives them.
+    /// Returns the figures of a slice.
     #[must_use]
     pub fn figures(&self) -> Figures {
         vec![self.rate, self.p50, self.p99]

@@ -1,4 +1,4 @@
-//! From the end of a group's last member to those who wait for it.
+//! From the end of a group's last member to the return of its waiters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,26 +10,27 @@ use tokio::time::sleep;
 use crate::Failure;
 use crate::figure::quantile;
 use crate::load::HandOff;
-use crate::load::crew::{LIMIT, clock};
+use crate::load::tasks::{TIMEOUT, clock};
 
-/// The title of that measure.
+/// The title of the measure.
 pub const ZERO: &str = "Wait group, from its end to its waiters";
-/// What is measured of a group's end.
-pub const AT_ZERO: &str = "From the start of the last member's `done` by one client to the return of the last of twenty \
-                           waiters of two clients.";
+/// The description of the measure.
+pub const AT_ZERO: &str = "From the start of the last member's `done` by one client to the return of the last of \
+    twenty waiters of two clients.";
 
-/// How many wait by each client.
+/// Number of waiters of each client.
 const WAITERS: usize = 10;
-/// How long they wait before the member ends: longer than any of them needs until it is known to wait.
+/// Time that they wait before the member ends: longer than any of them needs to be registered.
 const WATCHING: Duration = Duration::from_millis(20);
 
-/// Two clients with ten waiters each: from the start of the last member's `done` to the return of the last waiter.
+/// Measures two clients with ten waiters each, from the start of the last member's `done` to the return of the last
+/// waiter.
 ///
 /// # Errors
-/// The store's, and if it does not end.
+/// The errors of the store, and an error if the load does not end within [`TIMEOUT`].
 pub async fn at_zero(groups: &[Arc<dyn WaitGroup>; 2], time: Duration) -> Result<HandOff, Failure> {
-    let ending = tokio::time::timeout(LIMIT, end(groups, time));
-    let mut times = ending.await.map_err(|_| format!("it did not end within {LIMIT:?}"))??;
+    let ending = tokio::time::timeout(TIMEOUT, end(groups, time));
+    let mut times = ending.await.map_err(|_| format!("it did not end within {TIMEOUT:?}"))??;
     Ok(HandOff { p50: quantile(&mut times, 0.5), p99: quantile(&mut times, 0.99) })
 }
 

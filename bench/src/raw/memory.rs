@@ -1,4 +1,4 @@
-//! Locking by name in one process, as people write it: a map of mutexes.
+//! Hand-written locking by name in one process: a map of mutexes.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::sync::{Mutex as TokioMutex, OwnedMutexGuard};
 use crate::Failure;
 use crate::lock::Lock;
 
-/// The usual way to lock by name in one process: a map of mutexes, from which the last user takes the entry out.
+/// The usual way to lock by name in one process: a map of mutexes, from which the last user removes the entry.
 #[derive(Debug, Default)]
 pub struct KeyedMutex {
     map: DashMap<String, Arc<TokioMutex<()>>>,
@@ -48,7 +48,7 @@ pub struct Keyed {
 }
 
 impl Lock for Keyed {
-    type Held = KeyedGuard<'static>;
+    type Guard = KeyedGuard<'static>;
 
     async fn lock(&self) -> Result<KeyedGuard<'static>, Failure> {
         Ok(self.map.lock(self.key).await)

@@ -1,4 +1,4 @@
-//! What people write by hand in place of a library.
+//! Hand-written code that people use in place of a library.
 
 pub mod memory;
 pub mod postgres;

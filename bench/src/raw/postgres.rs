@@ -1,4 +1,4 @@
-//! What people write by hand on Postgres: an advisory lock, and a counter in a row.
+//! Hand-written code on Postgres: an advisory lock, and a counter in a row.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, PgPool, Row};
 use tokio::sync::Mutex;
 
 use crate::Failure;
-use crate::gate::Gate;
+use crate::decider::Decider;
 use crate::lock::Lock;
 
-/// An advisory lock by hand, over one connection that all clones share: no queue, no fencing token, no limit to its life,
-/// and nobody waits.
+/// A hand-written advisory lock over one connection that all clones share: no queue, no fencing token, no limit to its
+/// life, and no caller waits.
 #[derive(Clone, Debug)]
 pub struct BareLock {
     connection: Arc<Mutex<PgConnection>>,
@@ -18,7 +18,7 @@ pub struct BareLock {
 }
 
 impl BareLock {
-    /// A key, over that connection.
+    /// Creates a lock for a key, over this connection.
     #[must_use]
     pub fn new(connection: &Arc<Mutex<PgConnection>>, key: i64) -> Self {
         Self { connection: Arc::clone(connection), key }
@@ -32,7 +32,7 @@ impl BareLock {
 }
 
 impl Lock for BareLock {
-    type Held = ();
+    type Guard = ();
 
     async fn lock(&self) -> Result<(), Failure> {
         self.ask("SELECT pg_try_advisory_lock($1)").await
@@ -51,7 +51,7 @@ pub struct WaitingLock {
 }
 
 impl WaitingLock {
-    /// A key, over connections of that pool.
+    /// Creates a lock for a key, over connections of this pool.
     #[must_use]
     pub fn new(pool: PgPool, key: i64) -> Self {
         Self { pool, key }
@@ -59,21 +59,21 @@ impl WaitingLock {
 }
 
 impl Lock for WaitingLock {
-    type Held = sqlx::pool::PoolConnection<sqlx::Postgres>;
+    type Guard = sqlx::pool::PoolConnection<sqlx::Postgres>;
 
-    async fn lock(&self) -> Result<Self::Held, Failure> {
+    async fn lock(&self) -> Result<Self::Guard, Failure> {
         let mut connection = self.pool.acquire().await?;
         sqlx::query("SELECT pg_advisory_lock($1)").bind(self.key).execute(&mut *connection).await?;
         Ok(connection)
     }
 
-    async fn release(&self, mut held: Self::Held) -> Result<(), Failure> {
+    async fn release(&self, mut held: Self::Guard) -> Result<(), Failure> {
         sqlx::query("SELECT pg_advisory_unlock($1)").bind(self.key).execute(&mut *held).await?;
         Ok(())
     }
 }
 
-/// Rows that are counted up, each change a commit.
+/// Rows with counters; each change is a commit.
 #[derive(Clone, Debug)]
 pub struct Counter {
     pool: PgPool,
@@ -81,13 +81,13 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// The most rows that there are.
+    /// Maximum number of rows.
     const ROWS: usize = 10_000;
 
-    /// Makes a table of that name, with rows.
+    /// Creates a table with this name, with its rows.
     ///
     /// # Errors
-    /// The client's.
+    /// The errors of the client.
     pub async fn new(pool: PgPool, table: &str) -> Result<Self, Failure> {
         let rows = Self::ROWS;
         let make = format!(
@@ -107,9 +107,9 @@ impl Counter {
     }
 }
 
-/// An acquisition and a release are an update each.
+/// An acquisition is one update, and so is a release.
 impl Lock for Counter {
-    type Held = ();
+    type Guard = ();
 
     async fn lock(&self) -> Result<(), Failure> {
         self.bump(0).await
@@ -120,35 +120,37 @@ impl Lock for Counter {
     }
 }
 
-/// A decision is an update.
-impl Gate for Counter {
+/// A decision is one update.
+impl Decider for Counter {
     async fn allow(&self, name: usize) -> Result<bool, Failure> {
         self.bump(name).await.map(|()| true)
     }
 }
 
-/// How many statements clients have sent, but for those that count them.
+/// Returns the number of statements that clients have sent, except those that count them.
 ///
 /// # Errors
-/// The client's, also where `pg_stat_statements` was not loaded.
+/// The errors of the client, also if `pg_stat_statements` is not loaded.
 pub async fn statements(connection: &mut PgConnection) -> Result<f64, Failure> {
-    let count = "SELECT coalesce(sum(calls), 0)::float8 FROM pg_stat_statements WHERE query NOT LIKE '%pg_stat_statements%'";
+    let count = "SELECT coalesce(sum(calls), 0)::float8 FROM pg_stat_statements WHERE query NOT LIKE \
+        '%pg_stat_statements%'";
     Ok(connection.fetch_one(AssertSqlSafe(count.to_owned())).await?.try_get(0)?)
 }
 
-/// How many other connections there are.
+/// Returns the number of other connections.
 ///
 /// # Errors
-/// The client's.
+/// The errors of the client.
 pub async fn connections(connection: &mut PgConnection) -> Result<f64, Failure> {
-    let count = "SELECT count(*)::float8 FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+    let count = "SELECT count(*)::float8 FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> \
+        pg_backend_pid()";
     Ok(connection.fetch_one(count).await?.try_get(0)?)
 }
 
-/// A connection.
+/// Opens a connection.
 ///
 /// # Errors
-/// The client's.
+/// The errors of the client.
 pub async fn connect(url: &str) -> Result<PgConnection, Failure> {
     Ok(PgConnection::connect(url).await?)
 }

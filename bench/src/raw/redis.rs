@@ -1,5 +1,4 @@
-//! What people write by hand on Redis: `SET NX PX` with compare-and-delete, a token in a list, and a script for each
-//! decision.
+//! Hand-written code on Redis: `SET NX PX` with compare-and-delete, a token in a list, and a script for each decision.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,10 +8,10 @@ use redis::aio::MultiplexedConnection as Connection;
 use stanchion_core::Quota;
 
 use crate::Failure;
-use crate::gate::Gate;
+use crate::decider::Decider;
 use crate::lock::Lock;
 
-/// The usual lock by hand, over one connection: no queue, no fencing token, no renewal, and nobody waits.
+/// The usual hand-written lock over one connection: no queue, no fencing token, no renewal, and no caller waits.
 #[derive(Clone, Debug)]
 pub struct BareLock {
     connection: Connection,
@@ -20,11 +19,11 @@ pub struct BareLock {
     key: String,
 }
 
-/// What it is held with.
+/// The value with which the lock is held.
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 impl BareLock {
-    /// A key of that connection's server.
+    /// Creates a lock for a key on the connection's server.
     #[must_use]
     pub fn new(connection: Connection, key: &str) -> Self {
         let release = Script::new(
@@ -35,7 +34,7 @@ impl BareLock {
 }
 
 impl Lock for BareLock {
-    type Held = ();
+    type Guard = ();
 
     async fn lock(&self) -> Result<(), Failure> {
         let mut set = redis::cmd("SET");
@@ -51,8 +50,8 @@ impl Lock for BareLock {
     }
 }
 
-/// A lock by hand that queues: one token in a list, popped by whoever holds. A holder that dies keeps it for ever. The pop
-/// blocks its connection, so that each clone takes the next one of those that there are.
+/// A hand-written lock with a queue: one token in a list, popped by the holder. A holder that dies keeps it for ever.
+/// The pop blocks its connection, so each clone takes the next connection.
 #[derive(Debug)]
 pub struct TokenQueue {
     connections: Arc<Vec<Connection>>,
@@ -62,10 +61,10 @@ pub struct TokenQueue {
 }
 
 impl TokenQueue {
-    /// Puts the token there. There is to be a connection for each that waits; they have no time limit.
+    /// Pushes the token. Each waiter needs a connection of its own, without a timeout.
     ///
     /// # Errors
-    /// The client's.
+    /// The errors of the client.
     pub async fn new(connections: Arc<Vec<Connection>>, key: &str) -> Result<Self, Failure> {
         let queue = Self { connections, next: Arc::default(), mine: 0, key: key.to_owned() };
         queue.release(()).await?;
@@ -86,7 +85,7 @@ impl Clone for TokenQueue {
 }
 
 impl Lock for TokenQueue {
-    type Held = ();
+    type Guard = ();
 
     async fn lock(&self) -> Result<(), Failure> {
         let mut pop = redis::cmd("BLPOP");
@@ -101,7 +100,7 @@ impl Lock for TokenQueue {
     }
 }
 
-/// One script call for each decision, over one connection: the same arithmetic as ours.
+/// One script call for each decision, over one connection, with this library's arithmetic.
 #[derive(Clone, Debug)]
 pub struct BareBucket {
     connection: Connection,
@@ -113,7 +112,7 @@ impl BareBucket {
     /// Loads the script.
     ///
     /// # Errors
-    /// The client's.
+    /// The errors of the client.
     pub async fn new(mut connection: Connection, quota: Quota) -> Result<Self, Failure> {
         let script = Arc::new(Script::new(include_str!("bucket.lua")));
         script.prepare_invoke().load_async(&mut connection).await?;
@@ -121,11 +120,11 @@ impl BareBucket {
     }
 }
 
-impl Gate for BareBucket {
+impl Decider for BareBucket {
     async fn allow(&self, name: usize) -> Result<bool, Failure> {
         let quota = &self.quota;
         let period = u64::try_from(quota.period().as_micros())?;
-        // By the hash alone, as a client with a script of its own would.
+        // Calls the script by its hash alone, as a client with its own script does.
         let mut call = redis::cmd("EVALSHA");
         call.arg(self.script.get_hash()).arg(1).arg(format!("bucket:{name}"));
         call.arg(quota.amount()).arg(period).arg(quota.burst_tokens()).arg(1);

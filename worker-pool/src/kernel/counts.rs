@@ -1,4 +1,4 @@
-//! Counters, and the ways a job can end.
+//! Counters, and the ways in which a job can end.
 
 /// How a job ended. Every job ends in exactly one of these ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -7,12 +7,12 @@ pub(crate) enum End {
     Panicked,
     Cancelled,
     LostPermit,
-    /// The pool was shut down before it began.
+    /// The pool was shut down before the job began.
     NotRun,
     Aborted,
 }
 
-/// What happened since the pool was built.
+/// Counters since the pool was built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) submitted: u64,

@@ -1,43 +1,43 @@
 //! The pool's plain state: no task, no clock, no lock of its own.
 //!
-//! `J` is a queued job and `W` what wakes somebody. Everything that has to be woken by a change is put into [`Wakes`],
-//! for the caller to wake once its lock is free.
+//! `J` is a queued job and `W` a waker. A change puts every waker that it concerns into [`Wakes`]; the caller calls
+//! them once its lock is free.
 
 mod counts;
 mod queue;
-mod seats;
 mod stop;
-mod turns;
+mod submitters;
 mod wakes;
+mod workers;
 
 use std::sync::Arc;
 
 pub(crate) use counts::{Counts, End};
 use queue::Queue;
-use seats::Seats;
 pub(crate) use stop::{Stop, StopFlag};
-pub(crate) use turns::TurnState;
-use turns::Turns;
+pub(crate) use submitters::SubmitterState;
+use submitters::Submitters;
 pub(crate) use wakes::Wakes;
+use workers::Workers;
 
-/// Whether the pool takes jobs, and whether it begins those it has.
+/// Whether the pool takes new jobs, and whether it begins the queued ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Open,
-    /// Takes none, begins all it has.
+    /// Takes no new job, begins every queued one.
     Draining,
-    /// Takes none and begins none.
+    /// Takes no new job and begins none.
     Closed,
 }
 
-/// Why there is no place.
+/// Why a job is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoPlace {
+pub(crate) enum NoRoom {
     Full,
     Closed,
 }
 
-/// What a free worker does next.
+/// The next step of a free worker.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next<T> {
     Go(T),
@@ -52,9 +52,9 @@ pub(crate) struct Kernel<J, W> {
     capacity: usize,
     wanted: usize,
     queue: Queue<J>,
-    turns: Turns<W>,
-    seats: Seats<W>,
-    /// At most one for each worker: it leaves after that.
+    submitters: Submitters<W>,
+    workers: Workers<W>,
+    /// Aborted jobs not reported yet. At most one for each worker, which leaves after that.
     aborted: Vec<u64>,
     pub(crate) counts: Counts,
 }
@@ -67,8 +67,8 @@ impl<J, W: Clone> Kernel<J, W> {
             capacity,
             wanted: 0,
             queue: Queue::new(),
-            turns: Turns::new(),
-            seats: Seats::new(),
+            submitters: Submitters::new(),
+            workers: Workers::new(),
             aborted: Vec::new(),
             counts: Counts::default(),
         }
@@ -91,7 +91,7 @@ impl<J, W: Clone> Kernel<J, W> {
     }
 
     pub(crate) fn workers(&self) -> usize {
-        self.seats.taken()
+        self.workers.count()
     }
 
     pub(crate) fn queued(&self) -> usize {
@@ -99,28 +99,28 @@ impl<J, W: Clone> Kernel<J, W> {
     }
 
     pub(crate) fn waiting(&self) -> usize {
-        self.turns.waiting()
+        self.submitters.waiting()
     }
 
     pub(crate) fn seeking(&self) -> usize {
-        self.seats.seeking()
+        self.workers.seeking()
     }
 
     pub(crate) fn running(&self) -> usize {
-        self.seats.running()
+        self.workers.running()
     }
 
-    /// The jobs that run, each with whether it can be stopped.
+    /// Lists the running jobs, each with whether it can be stopped.
     pub(crate) fn jobs(&self) -> impl Iterator<Item = (u64, bool)> {
-        self.seats.jobs()
+        self.workers.jobs()
     }
 
-    /// Whether a job can be [pushed](Self::push) now, without waiting.
-    pub(crate) fn admit(&self) -> Result<(), NoPlace> {
+    /// Checks that a job can be [pushed](Self::push) now, without waiting.
+    pub(crate) fn admit(&self) -> Result<(), NoRoom> {
         match self.mode {
-            Mode::Open if self.has_room() && self.turns.waiting() == 0 => Ok(()),
-            Mode::Open => Err(NoPlace::Full),
-            Mode::Draining | Mode::Closed => Err(NoPlace::Closed),
+            Mode::Open if self.has_room() && self.submitters.waiting() == 0 => Ok(()),
+            Mode::Open => Err(NoRoom::Full),
+            Mode::Draining | Mode::Closed => Err(NoRoom::Closed),
         }
     }
 
@@ -134,102 +134,103 @@ impl<J, W: Clone> Kernel<J, W> {
         id
     }
 
-    /// Waits for room, behind all who wait already.
-    pub(crate) fn line_up(&mut self, waker: W) -> u64 {
-        self.turns.line_up(waker)
+    /// Adds a submitter that waits for room, behind all others, and returns its number.
+    pub(crate) fn add_submitter(&mut self, waker: W) -> u64 {
+        self.submitters.add(waker)
     }
 
-    /// Whether the turn has come. After `Admitted` the job must be pushed under the same lock.
-    pub(crate) fn look(&mut self, turn: u64, waker: W) -> TurnState {
-        self.turns.look(turn, waker)
+    /// Returns the state of a submitter. After `Admitted` the job must be pushed under the same lock.
+    pub(crate) fn poll_submitter(&mut self, submitter: u64, waker: W) -> SubmitterState {
+        self.submitters.poll(submitter, waker)
     }
 
-    /// Ends the wait of one who went away. A place promised to it goes to the next.
-    pub(crate) fn forget(&mut self, turn: u64, wakes: &mut Wakes<W>) {
-        if self.turns.forget(turn) {
+    /// Removes a submitter that stopped waiting. A place promised to it goes to the next one.
+    pub(crate) fn remove_submitter(&mut self, submitter: u64, wakes: &mut Wakes<W>) {
+        if self.submitters.remove(submitter) {
             self.promise(wakes);
         }
     }
 
-    /// Asks for so many workers; gives the seats of those that have to be started now.
+    /// Sets the number of workers, and returns the workers that the caller has to start.
     pub(crate) fn resize(&mut self, wanted: usize, wakes: &mut Wakes<W>) -> Vec<(usize, Arc<StopFlag>)> {
         self.wanted = wanted;
-        if self.seats.taken() > wanted {
+        if self.workers.count() > wanted {
             self.wake_free(wakes);
         }
-        (self.seats.taken()..wanted).map(|_| self.seats.add()).collect()
+        (self.workers.count()..wanted).map(|_| self.workers.add()).collect()
     }
 
-    /// How the worker of that seat is woken. It holds from here on.
-    pub(crate) fn register(&mut self, seat: usize, waker: W) {
-        self.seats.register(seat, waker);
+    /// Stores the waker of a worker; it is used from here on.
+    pub(crate) fn register(&mut self, worker: usize, waker: W) {
+        self.workers.register(worker, waker);
     }
 
-    /// The next job, for a worker that may begin it at once.
+    /// Takes the next job, for a worker that may begin it at once.
     pub(crate) fn take(
         &mut self,
-        seat: usize,
+        worker: usize,
         stoppable: impl FnOnce(&J) -> bool,
         wakes: &mut Wakes<W>,
     ) -> Next<(u64, J)> {
-        self.seats.rise(seat);
-        if self.leaves(seat, wakes) {
+        self.workers.set_awake(worker);
+        if self.leaves(worker, wakes) {
             return Next::Leave;
         }
         let next = if self.paused { None } else { self.queue.pop() };
         let Some((id, job)) = next else {
-            self.seats.rest(seat);
+            self.workers.set_idle(worker);
             return Next::Wait;
         };
-        self.seats.run(seat, id, stoppable(&job));
+        self.workers.set_running(worker, id, stoppable(&job));
         self.promise(wakes);
         self.dismiss_if_drained(wakes);
         Next::Go((id, job))
     }
 
-    /// Whether the worker should ask the store on behalf of a job: never more of them than jobs wait.
-    pub(crate) fn seek(&mut self, seat: usize, wakes: &mut Wakes<W>) -> Next<()> {
-        self.seats.rise(seat);
-        if self.leaves(seat, wakes) {
+    /// Decides whether the worker asks the store on behalf of a job. Never more workers ask than jobs wait.
+    pub(crate) fn seek(&mut self, worker: usize, wakes: &mut Wakes<W>) -> Next<()> {
+        self.workers.set_awake(worker);
+        if self.leaves(worker, wakes) {
             return Next::Leave;
         }
-        if self.paused || self.queue.live() <= self.seats.seeking() {
-            self.seats.rest(seat);
+        if self.paused || self.queue.live() <= self.workers.seeking() {
+            self.workers.set_idle(worker);
             return Next::Wait;
         }
-        self.seats.seek(seat);
+        self.workers.set_seeking(worker);
         Next::Go(())
     }
 
-    /// Whether the worker should go on asking; if not it is free again. Of several who are too many each wakes the next.
-    pub(crate) fn keeps_seeking(&mut self, seat: usize, wakes: &mut Wakes<W>) -> bool {
-        let keeps = self.seats.is_seeking(seat)
+    /// Decides whether the worker goes on asking; if not, it is free again. If still too many workers ask, it wakes the
+    /// next one.
+    pub(crate) fn keeps_seeking(&mut self, worker: usize, wakes: &mut Wakes<W>) -> bool {
+        let keeps = self.workers.is_seeking(worker)
             && !self.paused
             && !self.must_leave()
-            && self.queue.live() >= self.seats.seeking();
+            && self.queue.live() >= self.workers.seeking();
         if !keeps {
-            self.seats.rise(seat);
+            self.workers.set_awake(worker);
             self.wake_if_too_many_seek(wakes);
         }
         keeps
     }
 
     fn wake_if_too_many_seek(&mut self, wakes: &mut Wakes<W>) {
-        if self.queue.live() < self.seats.seeking() {
-            self.seats.last_seeker().into_iter().for_each(|waker| wakes.push(waker));
+        if self.queue.live() < self.workers.seeking() {
+            self.workers.last_seeker().into_iter().for_each(|waker| wakes.push(waker));
         }
     }
 
-    /// The worker's job has ended; its stop flag is clear again.
-    pub(crate) fn finish(&mut self, seat: usize, end: End) {
+    /// Counts the end of the worker's job, and clears its stop flag.
+    pub(crate) fn finish(&mut self, worker: usize, end: End) {
         self.counts.add(end);
-        let job = self.seats.rise(seat);
+        let job = self.workers.set_awake(worker);
         if end == End::Aborted {
             self.aborted.extend(job);
         }
     }
 
-    /// Takes a job that has not begun out of the queue; it is counted as cancelled.
+    /// Takes a job that has not begun out of the queue, and counts it as cancelled.
     pub(crate) fn withdraw(&mut self, id: u64, wakes: &mut Wakes<W>) -> Option<J> {
         let job = self.queue.withdraw(id)?;
         self.counts.add(End::Cancelled);
@@ -239,19 +240,19 @@ impl<J, W: Clone> Kernel<J, W> {
         Some(job)
     }
 
-    /// Tells a job that runs to stop.
+    /// Tells a running job to stop.
     pub(crate) fn stop(&mut self, id: u64, wakes: &mut Wakes<W>) {
-        self.seats.stop(id).into_iter().for_each(|waker| wakes.push(waker));
+        self.workers.stop(id).into_iter().for_each(|waker| wakes.push(waker));
     }
 
-    /// Tells every job that runs to stop, if it can be stopped.
+    /// Tells every running job that can be stopped to stop.
     pub(crate) fn abort(&mut self, wakes: &mut Wakes<W>) {
-        self.seats.abort().for_each(|waker| wakes.push(waker));
+        self.workers.abort().for_each(|waker| wakes.push(waker));
     }
 
     pub(crate) fn pause(&mut self, wakes: &mut Wakes<W>) {
         self.paused = true;
-        self.seats.seekers().for_each(|waker| wakes.push(waker));
+        self.workers.seekers().for_each(|waker| wakes.push(waker));
     }
 
     pub(crate) fn resume(&mut self, wakes: &mut Wakes<W>) {
@@ -259,7 +260,7 @@ impl<J, W: Clone> Kernel<J, W> {
         self.wake_free(wakes);
     }
 
-    /// Takes no more jobs and begins all it has, also if it was paused.
+    /// Takes no more jobs and begins every queued one, also if the pool was paused.
     pub(crate) fn drain(&mut self, wakes: &mut Wakes<W>) {
         if self.mode == Mode::Open {
             self.mode = Mode::Draining;
@@ -274,14 +275,14 @@ impl<J, W: Clone> Kernel<J, W> {
         self.refuse_all(wakes);
     }
 
-    /// Whether it takes no more jobs.
+    /// Returns whether the pool takes no more jobs.
     pub(crate) fn is_ending(&self) -> bool {
         self.mode != Mode::Open
     }
 
-    /// Whether nothing runs and nothing will.
+    /// Returns whether no job runs and none will.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.seats.running() == 0
+        self.workers.running() == 0
             && match self.mode {
                 Mode::Open => false,
                 Mode::Draining => self.queue.live() == 0,
@@ -289,41 +290,41 @@ impl<J, W: Clone> Kernel<J, W> {
             }
     }
 
-    /// The jobs that a closed pool never began.
+    /// Takes the jobs that a closed pool never began.
     pub(crate) fn take_unrun(&mut self) -> Vec<(u64, J)> {
         let unrun = if self.mode == Mode::Closed { self.queue.take_all() } else { Vec::new() };
         self.counts.not_run += unrun.len() as u64;
         unrun
     }
 
-    /// The jobs that were aborted and not told of yet.
+    /// Takes the aborted jobs that were not reported yet.
     pub(crate) fn take_aborted(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.aborted)
     }
 
-    /// The worker of that seat is gone, which it is once it was told to leave. A job in its hands is counted as aborted; where it was the last that a pool
-    /// with jobs had, its runtime has ended, and the pool is closed.
-    pub(crate) fn vacate(&mut self, seat: usize, wakes: &mut Wakes<W>) {
-        if let Some(job) = self.seats.remove(seat) {
+    /// Removes a worker that is gone; a worker is gone once it was told to leave. The job that it was running is
+    /// counted as aborted. If a pool with jobs loses its last worker, the runtime has ended, and the pool is closed.
+    pub(crate) fn remove_worker(&mut self, worker: usize, wakes: &mut Wakes<W>) {
+        if let Some(job) = self.workers.remove(worker) {
             self.counts.add(End::Aborted);
             self.aborted.push(job);
         }
-        if self.seats.taken() == 0 && self.mode != Mode::Closed && !self.is_quiet() {
+        if self.workers.count() == 0 && self.mode != Mode::Closed && !self.is_quiet() {
             self.close(wakes);
         }
-        // The wake-up of a job that came may have been this worker's.
-        if !self.paused && self.queue.live() > self.seats.seeking() {
+        // The wake-up for a queued job may have gone to this worker.
+        if !self.paused && self.queue.live() > self.workers.seeking() {
             self.wake_idle(wakes);
         }
     }
 
     fn has_room(&self) -> bool {
-        self.queue.live() + self.turns.promised() < self.capacity
+        self.queue.live() + self.submitters.promised() < self.capacity
     }
 
     fn promise(&mut self, wakes: &mut Wakes<W>) {
         while self.has_room() {
-            let Some(waker) = self.turns.promise() else { break };
+            let Some(waker) = self.submitters.promise() else { break };
             wakes.push(waker);
         }
     }
@@ -334,14 +335,14 @@ impl<J, W: Clone> Kernel<J, W> {
             Mode::Draining => self.queue.live() == 0,
             Mode::Closed => true,
         };
-        over || self.seats.taken() > self.wanted
+        over || self.workers.count() > self.wanted
     }
 
-    /// Empties the seat in the same step as it is found to be one too many.
-    fn leaves(&mut self, seat: usize, wakes: &mut Wakes<W>) -> bool {
+    /// Removes the worker in the same step in which it is found to be surplus; returns whether it was.
+    fn leaves(&mut self, worker: usize, wakes: &mut Wakes<W>) -> bool {
         let leaves = self.must_leave();
         if leaves {
-            self.vacate(seat, wakes);
+            self.remove_worker(worker, wakes);
         }
         leaves
     }
@@ -353,19 +354,19 @@ impl<J, W: Clone> Kernel<J, W> {
     }
 
     fn refuse_all(&mut self, wakes: &mut Wakes<W>) {
-        self.turns.refuse_all().for_each(|waker| wakes.push(waker));
+        self.submitters.refuse_all().for_each(|waker| wakes.push(waker));
         self.wake_free(wakes);
     }
 
     fn wake_idle(&mut self, wakes: &mut Wakes<W>) {
-        self.seats.wake_idle().into_iter().for_each(|waker| wakes.push(waker));
+        self.workers.wake_idle().into_iter().for_each(|waker| wakes.push(waker));
     }
 
-    /// Wakes all workers without a job, so that each looks again.
+    /// Wakes all workers without a job, so that each checks again.
     fn wake_free(&mut self, wakes: &mut Wakes<W>) {
-        while let Some(waker) = self.seats.wake_idle() {
+        while let Some(waker) = self.workers.wake_idle() {
             wakes.push(waker);
         }
-        self.seats.seekers().for_each(|waker| wakes.push(waker));
+        self.workers.seekers().for_each(|waker| wakes.push(waker));
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-/// Withdrawn jobs whose slots may stay before the queue is packed, whatever its length.
+/// Number of empty slots that may stay before the queue is compacted, whatever its length.
 const SLACK: usize = 32;
 
-/// Jobs in the order they came, by number. A withdrawn job leaves an empty slot, so that withdrawing needs no search
-/// through the queue; there are never more empty slots than jobs and a few.
+/// Jobs in the order of arrival, by number. A withdrawn job leaves an empty slot. After a withdrawal there are at
+/// most as many empty slots as jobs plus [`SLACK`]; more are compacted away.
 #[derive(Debug)]
 pub(crate) struct Queue<J> {
     slots: VecDeque<(u64, Option<J>)>,
@@ -19,7 +19,7 @@ impl<J> Queue<J> {
         Self { slots: VecDeque::new(), live: 0, next: 1 }
     }
 
-    /// How many jobs wait.
+    /// Returns the number of waiting jobs.
     pub(crate) fn live(&self) -> usize {
         self.live
     }
@@ -42,7 +42,7 @@ impl<J> Queue<J> {
         None
     }
 
-    /// Takes out the job of that number, if it still waits.
+    /// Takes out the job with this number, if it still waits.
     pub(crate) fn withdraw(&mut self, id: u64) -> Option<J> {
         let index = self.slots.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         let job = self.slots.get_mut(index)?.1.take()?;

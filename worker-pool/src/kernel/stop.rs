@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub(crate) enum Stop {
     /// Its handle or its group cancelled it.
     Cancel,
-    /// The pool's deadline has come.
+    /// The deadline of the pool's shutdown has come.
     Abort,
 }
 
@@ -24,7 +24,7 @@ impl StopFlag {
         }
     }
 
-    /// The first reason stays.
+    /// Sets the reason to stop; the first one stays.
     pub(crate) fn set(&self, stop: Stop) {
         let value = match stop {
             Stop::Cancel => 1,

@@ -1,6 +1,6 @@
-//! Whom a change of state wakes, once no lock is held.
+//! The wakers that a change of state calls, once no lock is held.
 
-/// Wakers to call. One, the common case, costs no allocation.
+/// Wakers to call. A single one, the common case, costs no allocation.
 #[derive(Debug)]
 pub(crate) struct Wakes<W> {
     first: Option<W>,

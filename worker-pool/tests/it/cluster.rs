@@ -78,7 +78,7 @@ async fn a_job_without_a_permit_stays_in_the_queue() {
     until(&pool, "both are asked for", |stats| stats.seeking == 2).await;
     assert_eq!((pool.stats().queued, pool.stats().running), (2, 0));
     assert!(pool.try_submit(async {}).is_err());
-    // Cancelled, it is not asked for any more; paused, nothing is.
+    // No permit is requested for a cancelled job; a paused pool requests none at all.
     second.cancel();
     until(&pool, "one is asked for", |stats| stats.seeking == 1).await;
     pool.pause();
@@ -160,22 +160,22 @@ async fn jobs_begin_at_the_rate_wherever_they_run() {
     let begun = begun.lock().unwrap();
     for (first, from) in begun.iter().enumerate() {
         for (last, to) in begun.iter().enumerate().skip(first) {
-            // In every window: the burst, and a tenth of a second for each further one.
+            // In every window: the burst, and a tenth of a second for each further job.
             let window = u128::from(u64::try_from(last - first + 1).unwrap().saturating_sub(3)) * 100_000;
             assert!((*to - *from).as_micros() + 1_000 >= window, "{first} to {last}: {:?}", *to - *from);
         }
     }
     assert_eq!(begun.len(), 60);
-    // 57 beyond the burst at 10 a second; the runtime's timer counts in milliseconds.
+    // 57 jobs beyond the burst at 10 a second; the runtime's timer counts in milliseconds.
     assert!(start.elapsed() < Duration::from_millis(5_700 + 60), "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn jobs_wait_through_errors_of_the_store() {
     let store = MemoryStore::new();
-    let theirs = store.semaphore("jobs", SemaphoreOptions::new(2)).unwrap();
-    let held = theirs.acquire().await.unwrap();
-    // A limit that differs from the store's is refused, until somebody mends it.
+    let other = store.semaphore("jobs", SemaphoreOptions::new(2)).unwrap();
+    let held = other.acquire().await.unwrap();
+    // A limit that differs from the store's is refused until `resize` makes them equal.
     let pool = builder(2, 10).cluster_cap(semaphore(&store, 3)).build().unwrap();
     let waiting = pool.submit(async { 7 }).await.unwrap();
     tokio::time::timeout(Duration::from_secs(10), async {
@@ -186,7 +186,7 @@ async fn jobs_wait_through_errors_of_the_store() {
     .await
     .unwrap();
     assert_eq!((pool.stats().queued, pool.stats().running), (1, 0));
-    theirs.resize(3).await.unwrap();
+    other.resize(3).await.unwrap();
     assert_eq!(waiting.await.unwrap(), 7);
     held.release().await.unwrap();
     store.close().await.unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::common::{Door, Gauge, LIMIT, check_sum, pool, until};
+use crate::common::{Door, Gauge, TIMEOUT, check_sum, pool, until};
 use stanchion_pool::{ConfigError, Job, JobError, Refusal};
 use tokio::time::Instant;
 
@@ -40,7 +40,7 @@ async fn drain_finishes_all_and_takes_no_more() {
 }
 
 #[tokio::test]
-async fn who_waits_for_room_is_refused_at_the_end_and_has_the_job_back() {
+async fn a_submit_that_waits_for_room_is_refused_at_the_end_and_returns_the_job() {
     let pool = pool(1, 1);
     let door = Door::closed();
     drop(pool.submit(door.clone().pass()).await.unwrap());
@@ -95,7 +95,7 @@ async fn shutdown_finishes_what_runs_and_returns_what_never_ran() {
     assert_eq!(running.await.unwrap(), 1);
     assert!(report.aborted.is_empty() && report.unstopped.is_empty());
     let mut returned = report.returned.into_iter();
-    // One is taken out, one is run here, one is dropped, and the future is of another type.
+    // One job is taken out, one is run here, one is dropped, and the future is of another type.
     assert_eq!(returned.next().unwrap().downcast::<Letter>().unwrap().0, 2);
     returned.next().unwrap().run().await;
     drop(returned.next());
@@ -111,7 +111,7 @@ async fn shutdown_finishes_what_runs_and_returns_what_never_ran() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_runs_at_the_deadline_is_aborted_and_said_so() {
+async fn a_job_that_runs_at_the_deadline_is_aborted_and_reported() {
     let pool = pool(2, 10);
     let gauge = Gauge::default();
     let inside = gauge.clone();
@@ -161,12 +161,12 @@ async fn a_dropped_shutdown_loses_nothing() {
     let running = pool.submit(door.clone().pass()).await.unwrap();
     until(&pool, "it runs", |stats| stats.running == 1).await;
     let queued = pool.submit(async { 2 }).await.unwrap();
-    let dropped = tokio::time::timeout(Duration::ZERO, pool.shutdown(LIMIT)).await;
+    let dropped = tokio::time::timeout(Duration::ZERO, pool.shutdown(TIMEOUT)).await;
     assert!(dropped.is_err() && pool.stats().closed);
     assert_eq!((pool.stats().queued, pool.stats().running), (1, 1));
     door.open();
     running.await.unwrap();
-    let report = pool.shutdown(LIMIT).await;
+    let report = pool.shutdown(TIMEOUT).await;
     assert_eq!(report.returned.len(), 1);
     for job in report.returned {
         job.run().await;
@@ -195,7 +195,7 @@ fn the_end_of_the_runtime_leaves_no_handle_waiting() {
     let second = pool.try_submit(std::future::pending::<()>()).unwrap();
     runtime.block_on(until(&pool, "both run", |stats| stats.running == 2));
     let queued = pool.try_submit(async {}).unwrap();
-    runtime.shutdown_timeout(LIMIT);
+    runtime.shutdown_timeout(TIMEOUT);
     let outside = tokio::runtime::Builder::new_current_thread().build().unwrap();
     outside.block_on(async {
         assert!(matches!(running.await, Err(JobError::Aborted)));
@@ -207,7 +207,7 @@ fn the_end_of_the_runtime_leaves_no_handle_waiting() {
     check_sum(&pool.stats());
 }
 
-/// What a job of the test below wrote down: it began, and it went to its end.
+/// Marks that a job of the test below leaves: it began, and it ran to its end.
 const BEGAN: u32 = 1;
 const ENDED: u32 = 2;
 
@@ -255,7 +255,7 @@ async fn shutdown_under_load_accounts_for_every_job_exactly_once() {
 
 type Log = Arc<AtomicU32>;
 
-/// Submits until the pool is closed.
+/// Submits jobs until the pool is closed.
 async fn load(pool: stanchion_pool::WorkerPool, seed: u32) -> Vec<(stanchion_pool::JobHandle<()>, Log)> {
     let mut handles = Vec::new();
     for number in seed.. {

@@ -1,4 +1,4 @@
-//! Groups: order, the first error, and what is cancelled by it.
+//! Groups: order, the first error, and the jobs that it cancels.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "tests run tasks and time of their own")]
@@ -70,10 +70,10 @@ async fn a_panic_fails_the_group_too() {
 }
 
 #[tokio::test]
-async fn who_waits_for_room_is_told_that_the_group_failed() {
+async fn a_submit_that_waits_for_room_fails_with_its_group() {
     let pool = pool(2, 1);
     let door = Door::closed();
-    // One worker and the only place are taken by others.
+    // Jobs outside the group take one worker and the only place in the queue.
     let other = pool.submit(door.clone().pass()).await.unwrap();
     until(&pool, "it runs", |stats| stats.running == 1).await;
     let mut group = pool.group::<(), &str>();

@@ -1,4 +1,5 @@
-//! Random sequences of everything that can happen to the pool's state, beside a model that follows each job to its end.
+//! Random sequences of everything that can happen to the pool's state, checked against a model that follows each job to
+//! its end.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,7 +11,7 @@ mod world;
 use proptest::prelude::*;
 use world::{Op, World};
 
-/// As many sequences for each test, unless `PROPTEST_CASES` says otherwise.
+/// Sequences for each test, unless `PROPTEST_CASES` sets another number.
 const CASES: u32 = 600;
 
 fn config() -> ProptestConfig {
@@ -18,14 +19,14 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// What happens to a pool that stays open.
+/// Operations on a pool that stays open.
 fn lively() -> impl Strategy<Value = Op> {
     let any = any::<usize>;
     prop_oneof![
         6 => Just(Op::TrySubmit),
         6 => Just(Op::Submit),
-        4 => any().prop_map(Op::PollTurn),
-        2 => any().prop_map(Op::DropTurn),
+        4 => any().prop_map(Op::PollSubmit),
+        2 => any().prop_map(Op::DropSubmit),
         8 => any().prop_map(Op::StepWorker),
         4 => any().prop_map(Op::Grant),
         6 => any().prop_map(Op::Finish),
@@ -36,7 +37,8 @@ fn lively() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What happens to a pool that takes no more. Seldom a second end, which would wake whom the first forgot.
+/// Operations on a pool that takes no more jobs. A second end is rare, because it would hide a wake-up that the first
+/// one forgot.
 fn ending() -> impl Strategy<Value = Op> {
     prop_oneof![
         60 => lively(),
@@ -63,7 +65,7 @@ fn a_draining_pool_whose_last_job_is_cancelled_dismisses_all_its_workers() {
 fn nobody_asks_the_store_on_behalf_of_jobs_that_were_withdrawn() {
     let mut world = World::new(3, 3, true);
     let steps = (0..3).map(Op::StepWorker);
-    // The last of the jobs that are left, each time.
+    // Each cancels the last of the remaining jobs.
     let cancels = (0..3).map(Op::Cancel);
     for op in [Op::Submit, Op::Submit, Op::Submit].into_iter().chain(steps).chain(cancels) {
         world.act(op);
@@ -77,12 +79,12 @@ proptest! {
 
     #[test]
     fn an_open_pool_loses_no_job_no_place_and_no_wake_up(
-        gated in any::<bool>(),
+        limited in any::<bool>(),
         capacity in 1..5usize,
         workers in 1..5usize,
         ops in prop::collection::vec(lively(), 1..120),
     ) {
-        let mut world = World::new(capacity, workers, gated);
+        let mut world = World::new(capacity, workers, limited);
         ops.into_iter().for_each(|op| world.act(op));
         world.act(Op::Resume);
         world.settle();
@@ -91,14 +93,14 @@ proptest! {
 
     #[test]
     fn an_ending_pool_accounts_for_every_job(
-        gated in any::<bool>(),
+        limited in any::<bool>(),
         capacity in 1..5usize,
         workers in 1..5usize,
         before in prop::collection::vec(lively(), 1..60),
         closes in any::<bool>(),
         after in prop::collection::vec(ending(), 0..60),
     ) {
-        let mut world = World::new(capacity, workers, gated);
+        let mut world = World::new(capacity, workers, limited);
         before.into_iter().for_each(|op| world.act(op));
         world.act(if closes { Op::Close } else { Op::Drain });
         after.into_iter().for_each(|op| world.act(op));
@@ -108,10 +110,10 @@ proptest! {
 
     #[test]
     fn a_pool_whose_runtime_ends_keeps_no_job(
-        gated in any::<bool>(),
+        limited in any::<bool>(),
         ops in prop::collection::vec(lively(), 1..60),
     ) {
-        let mut world = World::new(3, 3, gated);
+        let mut world = World::new(3, 3, limited);
         ops.into_iter().for_each(|op| world.act(op));
         world.kill_all();
         world.check_ended();

@@ -1,4 +1,4 @@
-//! Submitting, running, and what a handle tells.
+//! Submitting jobs, running them, and their handles.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "tests run tasks and time of their own")]
@@ -66,7 +66,7 @@ async fn no_more_run_than_workers_and_no_more_wait_than_places() {
     assert_eq!(pool.stats().queued, 5);
     let refused = pool.try_submit(job()).unwrap_err();
     assert_eq!(refused.refusal(), Refusal::Full);
-    // The job came back whole: it runs once there is room.
+    // The refused job came back unchanged: it runs once there is room.
     door.open();
     handles.push(pool.submit(refused.into_job()).await.unwrap());
     for handle in handles {
@@ -101,7 +101,7 @@ async fn room_is_given_first_come_first_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn submit_for_waits_so_long_and_gives_the_job_back() {
+async fn submit_for_waits_for_its_timeout_and_returns_the_job() {
     let pool = pool(1, 1);
     let door = Door::closed();
     drop(pool.submit(door.clone().pass()).await.unwrap());
@@ -120,7 +120,7 @@ async fn submit_for_waits_so_long_and_gives_the_job_back() {
 }
 
 #[tokio::test]
-async fn a_dropped_submit_has_queued_nothing_and_gives_its_turn_away() {
+async fn a_dropped_submit_has_queued_nothing_and_frees_its_place_in_line() {
     let pool = pool(1, 1);
     let door = Door::closed();
     drop(pool.submit(door.clone().pass()).await.unwrap());
@@ -131,7 +131,7 @@ async fn a_dropped_submit_has_queued_nothing_and_gives_its_turn_away() {
     until(&pool, "one waits", |stats| stats.waiting == 1).await;
     let second = tokio::spawn(async move { second.submit(async { 2 }).await.unwrap().await });
     until(&pool, "two wait", |stats| stats.waiting == 2).await;
-    // The place that this frees is promised to the first, which goes away before it can use it.
+    // The place that this frees is promised to the first submitter, which is dropped before it can use it.
     queued.cancel();
     first.abort();
     door.open();
@@ -171,7 +171,7 @@ async fn a_panic_is_that_jobs_error_and_costs_no_worker() {
     check_sum(&stats);
 }
 
-/// Panics when it is dropped.
+/// A value that panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -221,7 +221,7 @@ async fn a_cancelled_job_never_begins_or_is_dropped_in_the_middle() {
     running.cancel();
     assert!(matches!(running.await, Err(JobError::Cancelled)));
     assert_eq!((gauge.now(), pool.stats().cancelled), (0, 2));
-    // The next job of that worker is not concerned.
+    // The next job of that worker is not affected.
     assert_eq!(pool.submit(async { 3 }).await.unwrap().await.unwrap(), 3);
 }
 
@@ -252,7 +252,7 @@ async fn blocking_jobs_have_the_same_bounds() {
     until(&pool, "two run", |_| gauge.now() == 2).await;
     let refused = pool.try_submit_blocking(|| 5).unwrap_err();
     assert_eq!((refused.refusal(), refused.into_job()()), (Refusal::Full, 5));
-    // It has begun, so it runs to its end all the same.
+    // The job has begun, so it runs to its end although it is cancelled.
     handles[0].cancel();
     drop(open);
     for (number, handle) in handles.into_iter().enumerate() {

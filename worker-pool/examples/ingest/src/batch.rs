@@ -1,4 +1,4 @@
-//! Payloads gathered until they are worth an object.
+//! Payloads gathered until they fill an object.
 
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,12 +10,12 @@ use tokio::time::Instant;
 use crate::collection::Collection;
 use crate::storage::Storage;
 
-/// Payloads that become one object.
+/// Payloads that are stored as one object.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub(crate) lines: Vec<u8>,
     pub(crate) payloads: u64,
-    /// Keeps the room of its requests until it is stored.
+    /// Keeps the room of the requests until the batch is stored.
     room: Option<OwnedSemaphorePermit>,
     opened: Option<Instant>,
 }
@@ -36,7 +36,7 @@ impl Batch {
     }
 }
 
-/// The open batch, to which workers add, and the storage to which full ones go.
+/// The open batch, to which workers add payloads, and the storage for full batches.
 #[derive(Debug)]
 pub struct Batches {
     open: Mutex<Batch>,
@@ -45,17 +45,18 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Batches that are full with `full_at` bytes; the last collection may take one beyond that.
+    /// Creates batches that are full at `full_at` bytes; the last collection may take a batch beyond that.
     pub fn new(storage: Storage, full_at: usize) -> Self {
         Self { open: Mutex::default(), full_at, storage }
     }
 
-    /// Adds a collection to the open batch. Whoever fills the batch stores it, and the others fill the next one
-    /// meanwhile: at most one is open, and one being stored by each worker and by whoever looks for old ones.
+    /// Adds a collection to the open batch. The caller that fills the batch stores it, while other callers fill the
+    /// next one. At most one batch is open, and each worker and the task that stores old batches store at most one at a
+    /// time.
     ///
     /// # Cancel safety
     ///
-    /// None: a batch that was being stored is lost, and missing in [`Storage::stored`].
+    /// Not cancel-safe: a batch that was being stored is lost, and missing in [`Storage::stored`].
     pub async fn add(&self, collection: Collection, room: OwnedSemaphorePermit) {
         let full = {
             let mut open = self.open();
@@ -66,11 +67,11 @@ impl Batches {
         self.store(full).await;
     }
 
-    /// Stores the open batch if its first payload came `age` ago or earlier.
+    /// Stores the open batch if its first payload arrived at least `age` ago.
     ///
     /// # Cancel safety
     ///
-    /// None, as [`add`](Self::add).
+    /// Not cancel-safe, as [`add`](Self::add).
     pub async fn store_older_than(&self, age: Duration) {
         let old = {
             let mut open = self.open();
@@ -79,7 +80,7 @@ impl Batches {
         self.store(old).await;
     }
 
-    /// The storage.
+    /// Returns the storage.
     pub fn storage(&self) -> &Storage {
         &self.storage
     }

@@ -1,4 +1,4 @@
-//! What a request carries.
+//! The payloads of a request.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde::de::Error;
 use serde_json::value::RawValue;
 
-/// The longest name of a payload, in bytes.
-const LONGEST_ID: usize = 128;
+/// Maximum length of a payload's `id`, in bytes.
+const MAXIMUM_ID_BYTES: usize = 128;
 
 /// The payloads of one request, each on a line of its own: newline-delimited JSON.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,24 +20,24 @@ pub struct Collection {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Malformed {
-    /// It is not JSON, or not the object `{"payloads": […]}`.
+    /// The body is not JSON, or not the object `{"payloads": […]}`.
     #[error("not a collection of payloads: {0}")]
     Collection(#[source] serde_json::Error),
-    /// It has no payloads.
+    /// The collection has no payloads.
     #[error("a collection has at least one payload")]
     Empty,
     /// A payload, counted from 0, is not an object with an `id`.
     #[error("payload {position} is not an object with an id: {source}")]
     Payload {
-        /// Which one.
+        /// Position of the payload.
         position: usize,
-        /// What is wrong with it.
+        /// Why it could not be read.
         source: serde_json::Error,
     },
     /// A payload's `id` is empty or too long.
     #[error("the id of payload {position} does not have 1 to 128 bytes")]
     Id {
-        /// Which one, counted from 0.
+        /// Position of the payload, from 0.
         position: usize,
     },
 }
@@ -55,12 +55,12 @@ struct Head<'a> {
 }
 
 impl Collection {
-    /// Reads a body and checks it: `{"payloads": [{"id": "…", …}, …]}` with at least one payload, each an object with an
-    /// `id` of 1 to 128 bytes. What else a payload has is kept as it is.
+    /// Reads a body and checks it: `{"payloads": [{"id": "…", …}, …]}` with at least one payload, each an object with
+    /// an `id` of 1 to 128 bytes. The other fields of a payload are kept unchanged.
     ///
     /// # Errors
     ///
-    /// What is wrong with it first.
+    /// The first mistake in the body.
     pub fn read(body: &[u8]) -> Result<Self, Malformed> {
         let body: Body<'_> = object(body).map_err(Malformed::Collection)?;
         if body.payloads.is_empty() {
@@ -71,7 +71,7 @@ impl Collection {
         for (position, payload) in body.payloads.iter().enumerate() {
             let head: Head<'_> =
                 object(payload.get().as_bytes()).map_err(|source| Malformed::Payload { position, source })?;
-            if head.id.is_empty() || head.id.len() > LONGEST_ID {
+            if head.id.is_empty() || head.id.len() > MAXIMUM_ID_BYTES {
                 return Err(Malformed::Id { position });
             }
             push_line(&mut lines, payload.get());
@@ -79,18 +79,18 @@ impl Collection {
         Ok(Self { lines, payloads: u64::try_from(body.payloads.len()).unwrap_or(u64::MAX) })
     }
 
-    /// How many payloads it has.
+    /// Returns the number of payloads.
     pub fn payloads(&self) -> u64 {
         self.payloads
     }
 
-    /// The payloads, each with a line feed behind it.
+    /// Returns the payloads, each followed by a line feed.
     pub fn lines(&self) -> &[u8] {
         &self.lines
     }
 }
 
-/// Reads an object only: a derived `Deserialize` takes an array of its fields too.
+/// Reads an object only, because a derived `Deserialize` accepts an array of the fields too.
 fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> serde_json::Result<T> {
     match text.trim_ascii_start().first() {
         Some(b'{') | None => serde_json::from_slice(text),

@@ -1,4 +1,4 @@
-//! What the endpoint answers.
+//! The endpoint's answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,10 +19,10 @@ use crate::batch::Batches;
 use crate::collection::Collection;
 use crate::settings::Settings;
 
-/// In seconds.
+/// Value of `Retry-After`, in seconds.
 const COME_BACK_AFTER: &str = "1";
 
-/// What all requests share.
+/// State shared by all requests.
 #[derive(Debug)]
 pub struct Endpoint {
     pool: WorkerPool,
@@ -34,26 +34,26 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint that queues in `pool` what goes to `batches`, within the bounds of the settings.
+    /// Creates an endpoint that queues payloads in `pool` for `batches`, within the bounds of the settings.
     pub fn new(pool: WorkerPool, batches: Arc<Batches>, settings: &Settings) -> Self {
         let room = Arc::new(Semaphore::new(settings.room.get().min(Semaphore::MAX_PERMITS)));
         let (body_limit, patience) = (settings.body, settings.patience);
         Self { pool, batches, room, body_limit, patience, accepted: AtomicU64::new(0) }
     }
 
-    /// The pool.
+    /// Returns the pool.
     pub fn pool(&self) -> &WorkerPool {
         &self.pool
     }
 
-    /// How many payloads were accepted.
+    /// Returns the number of accepted payloads.
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Acquire)
     }
 
-    /// Queues what the request brings; how many payloads.
+    /// Queues the payloads of the request, and returns their number.
     async fn take(&self, request: Request) -> Result<u64, Refused> {
-        // Before anything is read, so that bodies on their way are within the bounds too.
+        // Room is taken before the body is read, so that bodies on their way are within the bounds too.
         let announced = self.announced(&request)?;
         let room = Arc::clone(&self.room).try_acquire_many_owned(announced);
         let mut room = room.map_err(|_| Refused::later("too much is on its way to the store"))?;
@@ -69,16 +69,16 @@ impl Endpoint {
         let payloads = collection.payloads();
         let batches = Arc::clone(&self.batches);
         let job = async move { batches.add(collection, room).await };
-        // From here to the answer nothing waits, so that no request is counted without being queued.
+        // There is no await from here to the answer, so that no request is counted without being queued.
         let job =
             self.pool.try_submit(job).map_err(|refused| Refused::later(refused.refusal().to_string()))?;
-        // It runs all the same; nobody waits for it.
+        // The job runs detached.
         drop(job);
         self.accepted.fetch_add(payloads, Ordering::AcqRel);
         Ok(payloads)
     }
 
-    /// How many bytes a request may turn out to have, at least 1.
+    /// Returns the largest number of bytes that the body may have, at least 1.
     fn announced(&self, request: &Request) -> Result<u32, Refused> {
         let Some(length) = request.headers().get(CONTENT_LENGTH) else { return Ok(self.body_limit.max(1)) };
         let length: Option<u32> = length.to_str().ok().and_then(|length| length.parse().ok());
@@ -104,7 +104,7 @@ impl Refused {
         Self { status, text: text.into() }
     }
 
-    /// The same request may be accepted at another time.
+    /// A refusal of a request that may be accepted later.
     fn later(text: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
     }
@@ -118,7 +118,7 @@ impl IntoResponse for Refused {
     }
 }
 
-/// `POST /payloads`, and nothing else.
+/// Returns the router of `POST /payloads`, the only route.
 pub fn router(endpoint: Arc<Endpoint>) -> Router {
     let limit = usize::try_from(endpoint.body_limit).unwrap_or(usize::MAX);
     Router::new().route("/payloads", post(take)).layer(DefaultBodyLimit::max(limit)).with_state(endpoint)

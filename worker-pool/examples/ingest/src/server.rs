@@ -1,4 +1,4 @@
-//! Connections: how many, for how long, and their end.
+//! Connections: their number, their timeouts and their end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use tokio::time::{sleep, timeout};
 
 use crate::settings::Settings;
 
-/// How much of a connection is read ahead, in bytes.
+/// Maximum number of bytes read ahead on a connection.
 const READ_AHEAD: usize = 64 * 1024;
-/// The pause after a connection could not be accepted, for one because there are no more file descriptors.
+/// Pause after a connection could not be accepted, for example because there are no more file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves so many connections at a time as the settings say until `stop` resolves, finishes the requests that are under
-/// way, for at most [`Settings::grace`], and ends the connections. Returns how many had to be cut off.
+/// Serves at most [`Settings::connections`] connections at a time until `stop` resolves. Then finishes the requests
+/// under way, for at most [`Settings::grace`], and ends the connections. Returns how many had to be cut off.
 ///
-/// Those that come beyond the limit wait until another one ends.
+/// A connection beyond the limit waits until another one ends.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -46,7 +46,7 @@ pub async fn serve(
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
         let connection = graceful.watch(connection);
         open.spawn(async move {
-            // A client that is gone or does not speak HTTP is its own affair.
+            // An error of one client (gone, or not speaking HTTP) concerns no other.
             let _ = connection.await;
             drop(slot);
         });
@@ -65,12 +65,12 @@ pub async fn serve(
 }
 
 async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> (TcpStream, Option<OwnedSemaphorePermit>) {
-    // It is never closed, so there is always a slot to come.
+    // The semaphore is never closed, so a slot always comes.
     let slot = Arc::clone(slots).acquire_owned().await.ok();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                // Answers are short, and somebody waits for each.
+                // Answers are short, and a client waits for each.
                 let _ = stream.set_nodelay(true);
                 return (stream, slot);
             }

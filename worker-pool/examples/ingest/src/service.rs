@@ -21,21 +21,21 @@ use crate::storage::Storage;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failed {
-    /// The system said no.
+    /// A call of the operating system failed.
     #[error("cannot {what}: {source}")]
     Io {
-        /// What was attempted.
+        /// The attempted action.
         what: &'static str,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// A place that is neither a folder nor a URL.
+    /// The place to store in is neither a folder nor a URL.
     #[error("{0} is not a place to store in")]
     Place(String),
-    /// The object store does not take its URL or settings.
+    /// The object store does not accept its URL or settings.
     #[error("cannot open the object store: {0}")]
     Store(#[from] object_store::Error),
-    /// The pool does not take its settings.
+    /// The pool does not accept its settings.
     #[error("cannot start the pool: {0}")]
     Pool(#[from] stanchion_pool::ConfigError),
 }
@@ -46,22 +46,23 @@ impl Failed {
     }
 }
 
-/// What became of everything.
+/// The totals of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
     /// Payloads in requests that were answered 202.
     pub accepted: u64,
-    /// Payloads that are in objects.
+    /// Payloads that were stored.
     pub stored: u64,
-    /// Objects.
+    /// Objects that were written.
     pub objects: u64,
-    /// Connections that did not end by themselves.
+    /// Connections that had to be cut off.
     pub cut_off: usize,
 }
 
 impl Summary {
-    /// Payloads that were accepted and not stored: the store failed for longer than the shutdown may take.
+    /// Returns the number of payloads that were accepted and not stored: the store failed for longer than the shutdown
+    /// may take.
     pub fn lost(&self) -> u64 {
         self.accepted.saturating_sub(self.stored)
     }
@@ -75,12 +76,12 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Runs the service until `stop` resolves: then it stops accepting connections, finishes the requests under way, lets the
-/// pool finish what is queued, and stores the last batch. Tells where it listens once it does.
+/// Runs the service until `stop` resolves. Then stops accepting connections, finishes the requests under way, lets the
+/// pool finish its queue, and stores the last batch. Calls `listening` with the address once the service listens.
 ///
 /// # Errors
 ///
-/// What keeps it from starting.
+/// [`Failed`] if the service cannot start.
 pub async fn run(
     settings: &Settings,
     listening: impl FnOnce(SocketAddr),
@@ -117,7 +118,7 @@ pub async fn run(
     })
 }
 
-/// Stores batches that few requests come to, until it is told to stop; never in the middle of one.
+/// Stores batches that few requests reach, until it is told to stop; it never stops while it stores one.
 async fn age(batches: Arc<Batches>, age: Duration, mut stopped: oneshot::Receiver<()>) {
     while timeout(age / 2, &mut stopped).await.is_err() {
         batches.store_older_than(age / 2).await;

@@ -1,24 +1,24 @@
-//! What the command line says.
+//! The command line.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The command line.
+/// The usage text.
 pub const USAGE: &str = "\
 usage: ingest [OPTION VALUE]…
   --store PLACE         a folder or a URL (default: payloads)
   --listen ADDRESS      where to listen (default: 127.0.0.1:8080; port 0 is any free one)
-  --workers N           how many workers gather and store (default: 4)
-  --queue N             how many requests wait for a worker, at most (default: 8192)
-  --room BYTES          how much is on its way to the store, at most (default: 67108864)
-  --body BYTES          the longest body (default: 262144)
-  --batch BYTES         a batch of so much is stored (default: 1048576)
-  --batch-age MS        and one that is so old (default: 100)
-  --patience MS         how long a request's head may take to arrive, and its body (default: 10000)
-  --connections N       how many connections are served at a time (default: 1024)
-  --grace MS            how long a shutdown may take (default: 20000)";
+  --workers N           number of workers that gather and store (default: 4)
+  --queue N             maximum number of requests that wait for a worker (default: 8192)
+  --room BYTES          maximum number of bytes on their way to the store (default: 67108864)
+  --body BYTES          maximum length of a body (default: 262144)
+  --batch BYTES         size at which a batch is stored (default: 1048576)
+  --batch-age MS        age at which a batch is stored although it is not full (default: 100)
+  --patience MS         timeout for a request's head to arrive, and for its body (default: 10000)
+  --connections N       maximum number of connections served at a time (default: 1024)
+  --grace MS            time for each part of a shutdown (default: 20000)";
 
 /// The settings of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,21 +30,21 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Workers that gather and store.
     pub workers: NonZeroUsize,
-    /// Requests that wait for a worker.
+    /// Maximum number of requests that wait for a worker.
     pub queue: NonZeroUsize,
-    /// Bytes on their way to the store.
+    /// Maximum number of bytes on their way to the store.
     pub room: NonZeroUsize,
-    /// The bytes of the longest body.
+    /// Maximum length of a body, in bytes.
     pub body: u32,
-    /// The bytes with which a batch is full.
+    /// The size at which a batch is full, in bytes.
     pub batch: NonZeroUsize,
     /// The age at which a batch is stored although it is not full.
     pub batch_age: Duration,
-    /// The time for a request's head to arrive, and the same for its body.
+    /// Timeout for a request's head to arrive, and for its body.
     pub patience: Duration,
-    /// Connections served at a time.
+    /// Maximum number of connections served at a time.
     pub connections: NonZeroUsize,
-    /// The time for requests under way to finish at shutdown, and after that for what is queued to be stored.
+    /// The time for requests under way to finish at shutdown, and again for queued payloads to be stored.
     pub grace: Duration,
 }
 
@@ -72,7 +72,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, to be shown above [`USAGE`].
+    /// A message about the first mistake, to be shown above [`USAGE`].
     pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, String> {
         let mut settings = Self::default();
         let mut arguments = arguments.into_iter();

@@ -1,4 +1,4 @@
-//! Where batches become objects.
+//! Stores batches as objects.
 
 use std::mem;
 use std::path::Path as Folder;
@@ -14,10 +14,10 @@ use url::Url;
 use crate::batch::Batch;
 use crate::service::Failed;
 
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const MINIMUM_RETRY_PAUSE: Duration = Duration::from_millis(50);
+const MAXIMUM_RETRY_PAUSE: Duration = Duration::from_secs(2);
 
-/// An object store, and the names of the objects that this process puts there.
+/// An object store, and the names of the objects that this process writes.
 #[derive(Debug)]
 pub struct Storage {
     store: Box<dyn ObjectStore>,
@@ -28,12 +28,12 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// Opens a store: a folder, which is made if it is not there, or a URL (`file:///…`; with the feature `s3` also
-    /// `s3://BUCKET/…`, with the settings that variables `AWS_…` of the environment name).
+    /// Opens a store: a folder, which is created if it does not exist, or a URL (`file:///…`; with the feature `s3`
+    /// also `s3://BUCKET/…`, with the settings from the environment variables `AWS_…`).
     ///
     /// # Errors
     ///
-    /// What is wrong with the folder, the URL or the settings.
+    /// [`Failed`] if the folder, the URL or the settings cannot be used.
     pub fn open(place: &str) -> Result<Self, Failed> {
         let (store, folder) = match Url::parse(place) {
             Ok(url) if url.scheme() == "file" => {
@@ -49,38 +49,38 @@ impl Storage {
         Ok(Self { store, folder, objects: 0.into(), payloads: 0.into(), next: 0.into() })
     }
 
-    /// How many payloads are stored.
+    /// Returns the number of stored payloads.
     pub fn stored(&self) -> u64 {
         self.payloads.load(Ordering::Acquire)
     }
 
-    /// In how many objects.
+    /// Returns the number of written objects.
     pub fn objects(&self) -> u64 {
         self.objects.load(Ordering::Acquire)
     }
 
-    /// Stores a batch as one object. A store that fails is tried again, with pauses of 50 ms to 2 s, under the same
-    /// name: if a failed attempt wrote the object after all, it is written again and not twice.
+    /// Stores a batch as one object. Retries every failed attempt under the same name, with pauses of 50 ms to 2 s: if
+    /// a failed attempt wrote the object after all, the retry overwrites it.
     ///
     /// # Cancel safety
     ///
-    /// None: the batch is lost.
+    /// Not cancel-safe: the batch is lost.
     pub async fn store(&self, mut batch: Batch) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let name = self.folder.clone().join(format!("{number:09}.ndjson"));
         let object = PutPayload::from(mem::take(&mut batch.lines));
-        let mut pause = FIRST_PAUSE;
+        let mut pause = MINIMUM_RETRY_PAUSE;
         while let Err(error) = self.store.put(&name, object.clone()).await {
             eprintln!("cannot store {name}, next attempt in {pause:?}: {error}");
             sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAXIMUM_RETRY_PAUSE);
         }
         self.objects.fetch_add(1, Ordering::AcqRel);
         self.payloads.fetch_add(batch.payloads, Ordering::AcqRel);
     }
 }
 
-/// A folder whose objects survive the end of the machine once they are stored.
+/// Opens a folder whose objects survive a crash of the machine once they are stored.
 fn local(folder: &Folder) -> Result<Box<dyn ObjectStore>, Failed> {
     std::fs::create_dir_all(folder).map_err(Failed::io("make the folder of the store"))?;
     Ok(Box::new(LocalFileSystem::new_with_prefix(folder)?.with_fsync(true)))
@@ -89,7 +89,8 @@ fn local(folder: &Folder) -> Result<Box<dyn ObjectStore>, Failed> {
 fn remote(url: &Url) -> Result<(Box<dyn ObjectStore>, Path), Failed> {
     #[cfg(feature = "s3")]
     {
-        // Two cryptographic libraries in one workspace would leave it open which one is meant; somebody may have chosen.
+        // With two cryptographic libraries in the workspace rustls has no default. An earlier choice of the process
+        // stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
     let settings = std::env::vars_os().filter_map(|(name, value)| {

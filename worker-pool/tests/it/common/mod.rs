@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers of the tests.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -9,14 +9,14 @@ use std::time::Duration;
 use stanchion_pool::{PoolStats, WorkerPool};
 use tokio::sync::Semaphore;
 
-/// After this time a test that waits for something fails.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+/// Timeout after which a waiting test fails.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn pool(workers: usize, queue: usize) -> WorkerPool {
     WorkerPool::builder().workers(workers).queue(queue).build().unwrap()
 }
 
-/// Waits until the pool's counters are as the test needs them.
+/// Waits until the pool's counters satisfy the condition.
 pub(crate) async fn until(
     pool: &WorkerPool,
     what: &str,
@@ -27,17 +27,17 @@ pub(crate) async fn until(
             tokio::task::yield_now().await;
         }
     };
-    // Not by the runtime's clock, which may stand still.
+    // Uses the system's clock, because the runtime's may stand still.
     let start = std::time::Instant::now();
     tokio::pin!(waiting);
     std::future::poll_fn(|cx| {
-        assert!(start.elapsed() < LIMIT, "waited in vain until {what}: {:?}", pool.stats());
+        assert!(start.elapsed() < TIMEOUT, "waited in vain until {what}: {:?}", pool.stats());
         waiting.as_mut().poll(cx)
     })
     .await;
 }
 
-/// A door that jobs wait at until the test lets them through.
+/// A barrier at which jobs wait until the test lets them pass.
 #[derive(Clone)]
 pub(crate) struct Door(Arc<Semaphore>);
 
@@ -61,7 +61,7 @@ impl Door {
     }
 }
 
-/// How many are inside at once, and how many were at most.
+/// Counts the jobs that are inside at once, and their maximum.
 #[derive(Clone, Default)]
 pub(crate) struct Gauge(Arc<(AtomicUsize, AtomicUsize)>);
 
@@ -89,7 +89,7 @@ impl Drop for Inside {
     }
 }
 
-/// Every job that was queued is where the counters say.
+/// Checks that the counters account for every queued job.
 pub(crate) fn check_sum(stats: &PoolStats) {
     let ended =
         stats.done + stats.panicked + stats.cancelled + stats.lost_permit + stats.not_run + stats.aborted;

@@ -1,4 +1,4 @@
-//! What must hold at every instant, and in the end.
+//! Checks that hold at every instant, and at the end.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use super::World;
 use crate::model::kernel::{End, Mode};
 
 impl World {
-    /// Nothing is left to do, nobody was forgotten, and there are as many workers as were asked for.
+    /// Checks that no work is left, no waiter was forgotten, and the number of workers is the configured one.
     pub(crate) fn check_idle(&self) {
         assert_eq!(self.kernel.queued(), 0, "a job waits although all workers are free");
-        assert_eq!(self.waiting.len() + self.promised.len(), 0, "somebody waits although there is room");
+        assert_eq!(self.waiting.len() + self.promised.len(), 0, "a submitter waits although there is room");
         assert_eq!((self.kernel.running(), self.kernel.seeking()), (0, 0));
         assert_eq!(self.kernel.workers(), self.kernel.wanted());
         self.check_ends();
@@ -18,7 +18,11 @@ impl World {
     pub(crate) fn check_ended(&mut self) {
         assert_eq!(self.kernel.workers(), 0, "a worker stayed");
         assert!(self.kernel.is_quiet());
-        assert_eq!(self.waiting.len() + self.promised.len(), 0, "somebody waits for a pool that has ended");
+        assert_eq!(
+            self.waiting.len() + self.promised.len(),
+            0,
+            "a submitter waits for a pool that has ended"
+        );
         for (id, job) in self.kernel.take_unrun() {
             assert_eq!(self.queue.pop_front(), Some(job));
             assert_eq!(self.ids[&job], id);
@@ -29,7 +33,7 @@ impl World {
         self.check_ends();
     }
 
-    /// What holds at every instant.
+    /// Checks what holds at every instant.
     pub(super) fn check(&self) {
         let kernel = &self.kernel;
         assert_eq!(kernel.queued(), self.queue.len());
@@ -52,7 +56,7 @@ impl World {
         assert_eq!(self.jobs, ended + (running.len() + self.queue.len()) as u64);
     }
 
-    /// Every job came to its end.
+    /// Checks that every job ended.
     fn check_ends(&self) {
         for job in 0..self.jobs {
             assert!(self.ends.contains_key(&job), "job {job} has no end");

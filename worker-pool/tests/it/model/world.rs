@@ -1,4 +1,4 @@
-//! Submitters, workers and an owner, as the kernel sees them. Nobody acts unless he was woken, or by chance.
+//! Submitters, workers and an owner, as the kernel sees them. Each acts only when it was woken, or at random.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 #[path = "checks.rs"]
 mod checks;
 
-use super::kernel::{End, Kernel, Mode, Next, Stop, StopFlag, TurnState, Wakes};
+use super::kernel::{End, Kernel, Mode, Next, Stop, StopFlag, SubmitterState, Wakes};
 
-/// As many of the last jobs are cancelled, by chance; those before have mostly ended.
+/// Number of the latest jobs among which one is cancelled at random; earlier ones have mostly ended.
 const RECENT: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     TrySubmit,
     Submit,
-    PollTurn(usize),
-    DropTurn(usize),
+    PollSubmit(usize),
+    DropSubmit(usize),
     StepWorker(usize),
-    /// The store grants what one asks for.
+    /// The store grants the request of a worker.
     Grant(usize),
     Finish(usize),
     Cancel(usize),
@@ -31,28 +31,28 @@ pub(crate) enum Op {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Who {
+enum Actor {
     Worker(usize),
     Submitter(u64),
 }
 
-/// A worker as its task would be.
+/// A worker, as its task sees itself.
 struct Worker {
     stop: Arc<StopFlag>,
     registered: bool,
     seeking: bool,
     job: Option<u64>,
-    /// Why the job that runs has to stop, by what the owner did.
+    /// Why the running job has to stop, according to what the owner did.
     told: Option<Stop>,
 }
 
 pub(crate) struct World {
-    kernel: Kernel<u64, Who>,
-    gated: bool,
+    kernel: Kernel<u64, Actor>,
+    limited: bool,
     capacity: usize,
     workers: BTreeMap<usize, Worker>,
-    woken: BTreeSet<Who>,
-    /// Submitters that wait: the kernel's turn, by a name of their own. In the order of arrival.
+    woken: BTreeSet<Actor>,
+    /// Waiting submitters in the order of arrival: the model's number, and the kernel's.
     waiting: BTreeMap<u64, u64>,
     promised: BTreeMap<u64, u64>,
     submitters: u64,
@@ -63,10 +63,10 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(capacity: usize, workers: usize, gated: bool) -> Self {
+    pub(crate) fn new(capacity: usize, workers: usize, limited: bool) -> Self {
         let mut world = Self {
             kernel: Kernel::new(capacity),
-            gated,
+            limited,
             capacity,
             workers: BTreeMap::new(),
             woken: BTreeSet::new(),
@@ -86,31 +86,31 @@ impl World {
         match op {
             Op::TrySubmit => self.try_submit(),
             Op::Submit => self.submit(),
-            Op::PollTurn(chance) => {
+            Op::PollSubmit(chance) => {
                 if let Some(submitter) = pick(self.waiting.keys().chain(self.promised.keys()), chance) {
-                    self.poll_turn(submitter);
+                    self.poll_submit(submitter);
                 }
             }
-            Op::DropTurn(chance) => {
+            Op::DropSubmit(chance) => {
                 if let Some(submitter) = pick(self.waiting.keys().chain(self.promised.keys()), chance) {
-                    self.drop_turn(submitter);
+                    self.drop_submit(submitter);
                 }
             }
             Op::StepWorker(chance) => {
-                if let Some(seat) = pick(self.workers.keys(), chance) {
-                    self.step(seat);
+                if let Some(number) = pick(self.workers.keys(), chance) {
+                    self.step(number);
                 }
             }
             Op::Grant(chance) => {
                 let seeking = self.workers.iter().filter(|(_, worker)| worker.seeking);
-                if let Some(seat) = pick(seeking.map(|(seat, _)| seat), chance) {
-                    self.grant(seat);
+                if let Some(number) = pick(seeking.map(|(number, _)| number), chance) {
+                    self.grant(number);
                 }
             }
             Op::Finish(chance) => {
                 let running = self.workers.iter().filter(|(_, worker)| worker.job.is_some());
-                if let Some(seat) = pick(running.map(|(seat, _)| seat), chance) {
-                    self.finish(seat, if chance % 5 == 0 { End::Panicked } else { End::Done });
+                if let Some(number) = pick(running.map(|(number, _)| number), chance) {
+                    self.finish(number, if chance % 5 == 0 { End::Panicked } else { End::Done });
                 }
             }
             Op::Cancel(chance) => {
@@ -140,11 +140,12 @@ impl World {
         self.check();
     }
 
-    /// Lets everybody who was woken act, and every job that runs end, until nobody has anything to do.
+    /// Lets every woken worker and submitter act, and every running job end, until no work is left.
     pub(crate) fn settle(&mut self) {
         loop {
-            let running = self.workers.iter().find(|(_, worker)| worker.job.is_some()).map(|(seat, _)| *seat);
-            let seeking = self.workers.iter().find(|(_, worker)| worker.seeking).map(|(seat, _)| *seat);
+            let running =
+                self.workers.iter().find(|(_, worker)| worker.job.is_some()).map(|(number, _)| *number);
+            let seeking = self.workers.iter().find(|(_, worker)| worker.seeking).map(|(number, _)| *number);
             let woken = self.woken.pop_first();
             if woken.is_none() {
                 assert!(
@@ -153,24 +154,26 @@ impl World {
                 );
             }
             match (woken, seeking.or(running)) {
-                (Some(Who::Worker(seat)), _) if self.workers.contains_key(&seat) => self.step(seat),
-                (Some(Who::Submitter(submitter)), _) if self.knows(submitter) => self.poll_turn(submitter),
+                (Some(Actor::Worker(number)), _) if self.workers.contains_key(&number) => self.step(number),
+                (Some(Actor::Submitter(submitter)), _) if self.knows(submitter) => {
+                    self.poll_submit(submitter)
+                }
                 (Some(_), _) => {}
-                (None, Some(seat)) if Some(seat) == seeking => self.grant(seat),
-                (None, Some(seat)) => self.finish(seat, End::Done),
+                (None, Some(number)) if Some(number) == seeking => self.grant(number),
+                (None, Some(number)) => self.finish(number, End::Done),
                 (None, None) => break,
             }
             self.check();
         }
     }
 
-    /// The runtime drops all tasks, in the order of their seats; submitters live on elsewhere.
+    /// Drops all worker tasks in the order of their numbers, as a runtime does; submitters live on elsewhere.
     pub(crate) fn kill_all(&mut self) {
-        while let Some((seat, worker)) = self.workers.pop_first() {
+        while let Some((number, worker)) = self.workers.pop_first() {
             if let Some(job) = worker.job {
                 self.ends(job, End::Aborted);
             }
-            self.change(|kernel, wakes| kernel.vacate(seat, wakes));
+            self.change(|kernel, wakes| kernel.remove_worker(number, wakes));
         }
         if self.kernel.mode() == Mode::Open {
             assert!(self.kernel.wanted() == 0, "a pool without workers takes jobs");
@@ -194,29 +197,29 @@ impl World {
         } else if self.kernel.mode() == Mode::Open {
             let submitter = self.submitters;
             self.submitters += 1;
-            let turn = self.kernel.line_up(Who::Submitter(submitter));
-            self.waiting.insert(submitter, turn);
+            let number = self.kernel.add_submitter(Actor::Submitter(submitter));
+            self.waiting.insert(submitter, number);
         }
     }
 
-    fn poll_turn(&mut self, submitter: u64) {
-        self.woken.remove(&Who::Submitter(submitter));
+    fn poll_submit(&mut self, submitter: u64) {
+        self.woken.remove(&Actor::Submitter(submitter));
         let promised = self.promised.get(&submitter).copied();
-        let turn = promised.or_else(|| self.waiting.get(&submitter).copied()).unwrap();
-        match self.kernel.look(turn, Who::Submitter(submitter)) {
-            TurnState::Admitted => {
+        let number = promised.or_else(|| self.waiting.get(&submitter).copied()).unwrap();
+        match self.kernel.poll_submitter(number, Actor::Submitter(submitter)) {
+            SubmitterState::Admitted => {
                 assert!(self.promised.remove(&submitter).is_some(), "nothing was promised to {submitter}");
                 self.push();
             }
-            TurnState::Waiting => assert!(promised.is_none(), "a promise to {submitter} was broken"),
-            TurnState::Refused => panic!("refused by an open pool"),
+            SubmitterState::Waiting => assert!(promised.is_none(), "a promise to {submitter} was broken"),
+            SubmitterState::Refused => panic!("refused by an open pool"),
         }
     }
 
-    fn drop_turn(&mut self, submitter: u64) {
+    fn drop_submit(&mut self, submitter: u64) {
         let promised = self.promised.remove(&submitter);
-        let turn = promised.or_else(|| self.waiting.remove(&submitter)).unwrap();
-        self.change(|kernel, wakes| kernel.forget(turn, wakes));
+        let number = promised.or_else(|| self.waiting.remove(&submitter)).unwrap();
+        self.change(|kernel, wakes| kernel.remove_submitter(number, wakes));
     }
 
     fn push(&mut self) {
@@ -227,73 +230,73 @@ impl World {
         self.ids.insert(job, id);
     }
 
-    fn step(&mut self, seat: usize) {
-        self.woken.remove(&Who::Worker(seat));
-        let worker = self.workers.get_mut(&seat).unwrap();
+    fn step(&mut self, number: usize) {
+        self.woken.remove(&Actor::Worker(number));
+        let worker = self.workers.get_mut(&number).unwrap();
         if !std::mem::replace(&mut worker.registered, true) {
-            self.kernel.register(seat, Who::Worker(seat));
+            self.kernel.register(number, Actor::Worker(number));
         }
         if worker.job.is_some() {
             assert_eq!(worker.stop.get(), worker.told);
             match worker.stop.get() {
                 None => {}
-                Some(Stop::Cancel) => self.finish(seat, End::Cancelled),
-                Some(Stop::Abort) => self.finish(seat, End::Aborted),
+                Some(Stop::Cancel) => self.finish(number, End::Cancelled),
+                Some(Stop::Abort) => self.finish(number, End::Aborted),
             }
-        } else if !self.gated {
-            self.take(seat);
+        } else if !self.limited {
+            self.take(number);
         } else if !worker.seeking {
-            match self.change(|kernel, wakes| kernel.seek(seat, wakes)) {
-                Next::Go(()) => self.workers.get_mut(&seat).unwrap().seeking = true,
+            match self.change(|kernel, wakes| kernel.seek(number, wakes)) {
+                Next::Go(()) => self.workers.get_mut(&number).unwrap().seeking = true,
                 Next::Wait => {}
-                Next::Leave => drop(self.workers.remove(&seat)),
+                Next::Leave => drop(self.workers.remove(&number)),
             }
         } else {
-            self.keeps_seeking(seat);
+            self.keeps_seeking(number);
         }
     }
 
-    fn grant(&mut self, seat: usize) {
-        if self.keeps_seeking(seat) {
-            self.workers.get_mut(&seat).unwrap().seeking = false;
-            self.take(seat);
+    fn grant(&mut self, number: usize) {
+        if self.keeps_seeking(number) {
+            self.workers.get_mut(&number).unwrap().seeking = false;
+            self.take(number);
         }
     }
 
-    fn keeps_seeking(&mut self, seat: usize) -> bool {
-        let keeps = self.change(|kernel, wakes| kernel.keeps_seeking(seat, wakes));
+    fn keeps_seeking(&mut self, number: usize) -> bool {
+        let keeps = self.change(|kernel, wakes| kernel.keeps_seeking(number, wakes));
         if !keeps {
-            self.workers.get_mut(&seat).unwrap().seeking = false;
-            self.woken.insert(Who::Worker(seat));
+            self.workers.get_mut(&number).unwrap().seeking = false;
+            self.woken.insert(Actor::Worker(number));
         }
         keeps
     }
 
-    fn take(&mut self, seat: usize) {
+    fn take(&mut self, number: usize) {
         let paused = self.kernel.is_paused();
-        match self.change(|kernel, wakes| kernel.take(seat, |_| true, wakes)) {
+        match self.change(|kernel, wakes| kernel.take(number, |_| true, wakes)) {
             Next::Go((id, job)) => {
                 assert!(!paused && self.kernel.mode() != Mode::Closed, "a job began that must not");
                 assert_eq!(self.queue.pop_front(), Some(job), "jobs begin in the order of the queue");
                 assert_eq!(self.ids[&job], id);
-                let worker = self.workers.get_mut(&seat).unwrap();
+                let worker = self.workers.get_mut(&number).unwrap();
                 assert_eq!(worker.stop.get(), None, "a job is stopped in the place of another");
                 worker.job = Some(job);
             }
-            // With a gate it looks again for something to seek, as the task does.
-            Next::Wait if self.gated => drop(self.woken.insert(Who::Worker(seat))),
+            // With cluster limits it seeks again, as the task does.
+            Next::Wait if self.limited => drop(self.woken.insert(Actor::Worker(number))),
             Next::Wait => assert!(self.queue.is_empty() || paused, "a worker rests beside a job"),
-            Next::Leave => drop(self.workers.remove(&seat)),
+            Next::Leave => drop(self.workers.remove(&number)),
         }
     }
 
-    fn finish(&mut self, seat: usize, end: End) {
-        let worker = self.workers.get_mut(&seat).unwrap();
+    fn finish(&mut self, number: usize, end: End) {
+        let worker = self.workers.get_mut(&number).unwrap();
         let job = worker.job.take().unwrap();
         worker.told = None;
-        self.kernel.finish(seat, end);
+        self.kernel.finish(number, end);
         self.ends(job, end);
-        self.woken.insert(Who::Worker(seat));
+        self.woken.insert(Actor::Worker(number));
     }
 
     fn cancel(&mut self, job: u64) {
@@ -317,44 +320,49 @@ impl World {
             worker.told.get_or_insert(Stop::Abort);
         }
         self.change(|kernel, wakes| kernel.abort(wakes));
-        for seat in self.workers.iter().filter(|(_, worker)| worker.job.is_some()).map(|(seat, _)| *seat) {
-            assert!(self.woken.contains(&Who::Worker(seat)), "nobody told the worker on {seat}");
+        for number in
+            self.workers.iter().filter(|(_, worker)| worker.job.is_some()).map(|(number, _)| *number)
+        {
+            assert!(self.woken.contains(&Actor::Worker(number)), "worker {number} was not told to stop");
         }
     }
 
     fn resize(&mut self, wanted: usize) {
-        for (seat, stop) in self.change(|kernel, wakes| kernel.resize(wanted, wakes)) {
+        for (number, stop) in self.change(|kernel, wakes| kernel.resize(wanted, wakes)) {
             let worker = Worker { stop, registered: false, seeking: false, job: None, told: None };
-            assert!(self.workers.insert(seat, worker).is_none(), "two workers on one seat");
-            self.woken.insert(Who::Worker(seat));
+            assert!(self.workers.insert(number, worker).is_none(), "two workers with one number");
+            self.woken.insert(Actor::Worker(number));
         }
     }
 
-    fn end(&mut self, end: impl FnOnce(&mut Kernel<u64, Who>, &mut Wakes<Who>)) {
+    fn end(&mut self, end: impl FnOnce(&mut Kernel<u64, Actor>, &mut Wakes<Actor>)) {
         self.change(end);
         self.refuse_waiting();
     }
 
     fn refuse_waiting(&mut self) {
         let refused = std::mem::take(&mut self.waiting).into_iter().chain(std::mem::take(&mut self.promised));
-        for (submitter, turn) in refused {
-            assert_eq!(self.kernel.look(turn, Who::Submitter(submitter)), TurnState::Refused);
-            assert!(self.woken.contains(&Who::Submitter(submitter)), "{submitter} was not told of the end");
+        for (submitter, number) in refused {
+            assert_eq!(
+                self.kernel.poll_submitter(number, Actor::Submitter(submitter)),
+                SubmitterState::Refused
+            );
+            assert!(self.woken.contains(&Actor::Submitter(submitter)), "{submitter} was not told of the end");
         }
     }
 
-    /// Changes the kernel, and takes down who was woken. Who waits is promised places in the order of arrival.
-    fn change<R>(&mut self, change: impl FnOnce(&mut Kernel<u64, Who>, &mut Wakes<Who>) -> R) -> R {
+    /// Changes the kernel, and records every wake-up. Waiting submitters are promised places in the order of arrival.
+    fn change<R>(&mut self, change: impl FnOnce(&mut Kernel<u64, Actor>, &mut Wakes<Actor>) -> R) -> R {
         let mut wakes = Wakes::new();
         let result = change(&mut self.kernel, &mut wakes);
-        for who in wakes {
-            self.woken.insert(who);
-            if let Who::Submitter(submitter) = who
+        for actor in wakes {
+            self.woken.insert(actor);
+            if let Actor::Submitter(submitter) = actor
                 && self.kernel.mode() == Mode::Open
             {
-                let (first, turn) = self.waiting.pop_first().unwrap();
-                assert_eq!(first, submitter, "somebody overtook");
-                self.promised.insert(first, turn);
+                let (first, number) = self.waiting.pop_first().unwrap();
+                assert_eq!(first, submitter, "a submitter overtook another");
+                self.promised.insert(first, number);
             }
         }
         result

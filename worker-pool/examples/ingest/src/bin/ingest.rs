@@ -16,12 +16,12 @@ async fn main() -> ExitCode {
     }
     let settings = match Settings::parse(std::env::args().skip(1)) {
         Ok(settings) => settings,
-        Err(wrong) => {
-            eprintln!("{wrong}\n{USAGE}");
+        Err(mistake) => {
+            eprintln!("{mistake}\n{USAGE}");
             return ExitCode::from(2);
         }
     };
-    // Before anybody can know that it runs, so that no signal comes too early.
+    // Installed before the address is printed, so that no signal comes too early.
     let (terminate, interrupt) = match signals() {
         Ok(signals) => signals,
         Err(error) => {

@@ -6,7 +6,7 @@
     reason = "tests fail by panics, and have tasks and time of their own"
 )]
 
+mod common;
 mod s3;
 mod shutdown;
 mod status;
-mod support;

@@ -1,4 +1,4 @@
-//! Objects in a store that speaks S3's protocol, also when an answer of that store is lost.
+//! Objects in a store that speaks S3's protocol, also when the store's answer is lost.
 
 #![cfg(feature = "s3")]
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
@@ -8,9 +8,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use crate::support::{Ingest, lines_of, payload};
+use crate::common::{Ingest, lines_of, payload};
 
-/// As much of the protocol as it takes to store an object. The answer to the first one is lost.
+/// The part of the protocol that stores an object. The answer to the first request is lost.
 #[derive(Default)]
 struct Bucket {
     objects: Mutex<BTreeMap<String, String>>,
@@ -45,7 +45,7 @@ impl Bucket {
     }
 }
 
-/// The path and the body of the next request; `None` at the end of the connection.
+/// Reads the path and the body of the next request; `None` at the end of the connection.
 fn put(reader: &mut BufReader<TcpStream>) -> Option<(String, String)> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|length| *length > 0)?;

@@ -1,4 +1,4 @@
-//! What was accepted is stored once, whatever the service is told and whatever the store does meanwhile.
+//! Each accepted payload is stored once, also when the service is terminated or the store fails meanwhile.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{Ingest, lines_of, payload, stored};
+use crate::common::{Ingest, lines_of, payload, stored};
 
 #[test]
 fn sigterm_under_load_loses_nothing() {
@@ -57,7 +57,7 @@ fn a_request_under_way_at_sigterm_is_finished_and_stored() {
     assert_eq!(stored(folder.path()), lines_of(&["early".to_owned(), "late".to_owned()]));
 }
 
-/// A store that fails: a file stands where its folder was.
+/// An outage of the store: a file takes the place of its folder.
 struct Outage {
     folder: PathBuf,
     aside: PathBuf,
@@ -77,7 +77,7 @@ impl Outage {
     }
 }
 
-/// Sends until the queue is full; the ids that were accepted.
+/// Sends payloads until the queue is full, and returns the ids of the accepted ones.
 fn fill(ingest: &Ingest) -> Vec<String> {
     let mut client = ingest.connect();
     let mut accepted = Vec::new();

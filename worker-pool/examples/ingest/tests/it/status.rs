@@ -1,11 +1,11 @@
-//! What each request is answered, and that an accepted one is stored once.
+//! The answer to each request, and that an accepted payload is stored once.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use crate::support::{Ingest, LIMIT, lines_of, payload, stored};
+use crate::common::{Ingest, TIMEOUT, lines_of, payload, stored};
 
 #[test]
 fn a_collection_is_accepted_and_each_payload_stored_once() {
@@ -94,7 +94,7 @@ fn without_room_a_request_is_answered_503() {
     let ingest = Ingest::start(folder.path(), &["--room", "100", "--body", "100"]);
     let (first, second) = (payload("first"), payload("second"));
     let mut client = ingest.connect();
-    // `100 Continue` tells that its room is taken.
+    // `100 Continue` shows that the room of the request is taken.
     client.send(&format!(
         "POST /payloads HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
         100
@@ -127,6 +127,6 @@ fn a_connection_beyond_the_limit_waits_for_another_to_end() {
     let early = second.0.peek(&mut [0]);
     assert_eq!(early.unwrap_err().kind(), ErrorKind::WouldBlock);
     drop(first);
-    second.0.set_read_timeout(Some(LIMIT)).unwrap();
+    second.0.set_read_timeout(Some(TIMEOUT)).unwrap();
     assert_eq!(second.answer().status, 202);
 }

@@ -1,4 +1,4 @@
-//! What was answered, beside what was stored.
+//! Compares the server's answers with the stored payloads.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,15 +20,15 @@ pub(crate) struct Audit {
     accepted: u64,
     missing: u64,
     twice: u64,
-    /// Stored although their request was refused.
+    /// Payloads that were stored although their request was refused.
     refused: u64,
-    /// Stored although their request was not answered, as the server may.
+    /// Payloads that were stored although their request was not answered, which is allowed.
     unanswered_stored: u64,
-    /// Lines of objects that nobody sent.
+    /// Lines of objects that no connection sent.
     foreign: u64,
 }
 
-/// How often each payload of each connection is stored.
+/// Number of times that each payload of each connection is stored.
 type Times = Vec<Vec<u8>>;
 
 impl Audit {
@@ -52,7 +52,7 @@ impl Audit {
         self.accepted > 0 && self.missing + self.twice + self.refused + self.foreign == 0
     }
 
-    /// The findings as text, with the rate for the time before the server was told to end.
+    /// Returns the findings as text, with the rate for the time before `SIGTERM`.
     pub(crate) fn report(&self, loaded: Duration) -> String {
         let count = |status: &dyn Fn(u16) -> bool| -> u64 {
             self.answers.iter().filter(|(answer, _)| status(**answer)).map(|(_, count)| count).sum()

@@ -1,4 +1,4 @@
-//! One connection that is kept alive, with many requests under way.
+//! One keep-alive connection with many requests under way.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
@@ -13,23 +13,23 @@ use tokio::time::sleep;
 use crate::payload;
 use crate::settings::Settings;
 
-/// The pause after a refusal.
+/// Pause after a refusal.
 const PAUSE: Duration = Duration::from_millis(5);
 const ACCEPTED: u16 = 202;
 
-/// What a connection saw.
+/// The requests and answers of a connection.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) number: u32,
-    /// How many requests were sent, at least in part.
+    /// Number of requests that were sent, at least in part.
     pub(crate) sent: usize,
-    /// The answers, in the order of the requests; the server may have ended before the last ones.
+    /// The answers, in the order of the requests; the server may have ended before the last requests.
     pub(crate) answers: Vec<u16>,
-    /// How many of the answers came before the server was told to end.
+    /// Number of answers that came before `SIGTERM`.
     pub(crate) in_time: usize,
 }
 
-/// A client that speaks as much HTTP/1.1 as it takes.
+/// A client with the part of HTTP/1.1 that this program needs.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
@@ -58,15 +58,15 @@ impl Connection {
         })
     }
 
-    /// Sends and reads until the server ends the connection, which it must not do before it is told to end.
+    /// Sends and reads until the server ends the connection; an error before `SIGTERM` is reported.
     pub(crate) async fn run(mut self, stopping: Arc<AtomicBool>) -> io::Result<Record> {
         loop {
-            let turn = self.turn().await;
+            let exchanged = self.exchange().await;
             let in_time = !stopping.load(Ordering::Acquire);
             if in_time {
                 self.record.in_time = self.record.answers.len();
             }
-            match turn {
+            match exchanged {
                 Ok(refused) if refused => sleep(PAUSE).await,
                 Ok(_) => {}
                 Err(error) if in_time => return Err(error),
@@ -75,15 +75,16 @@ impl Connection {
         }
     }
 
-    /// Fills up what is under way when half of it is answered, and reads what has come; whether one was refused.
-    async fn turn(&mut self) -> io::Result<bool> {
+    /// Sends requests up to the depth once half of them are answered, and reads the answers that have come. Returns
+    /// whether a request was refused.
+    async fn exchange(&mut self) -> io::Result<bool> {
         let under_way = self.record.sent - self.record.answers.len();
         if under_way <= self.depth / 2 {
             self.output.clear();
             for _ in under_way..self.depth {
                 self.push_request();
             }
-            // Counted before it is written: what the server may have seen may be stored.
+            // The requests are counted before they are written, because the server may store what it has seen of them.
             self.stream.write_all(&self.output).await?;
         }
         if self.stream.read_buf(&mut self.input).await? == 0 {
@@ -122,7 +123,7 @@ impl Connection {
     }
 }
 
-/// The status and the whole length of the first answer, once it is there.
+/// Returns the status and the whole length of the first answer, once it is complete.
 fn answer(input: &[u8]) -> io::Result<Option<(u16, usize)>> {
     let Some(end) = input.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
     let head = std::str::from_utf8(&input[..end]).map_err(|_| ErrorKind::InvalidData)?;

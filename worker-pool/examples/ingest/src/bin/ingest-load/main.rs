@@ -1,4 +1,4 @@
-//! Loads the endpoint, ends it with `SIGTERM` in the middle, and compares what it answered with what it stored.
+//! Loads the endpoint, ends it with `SIGTERM` under load, and compares its answers with the payloads that it stored.
 //!
 //! ```text
 //! cargo run --release -p stanchion-ingest --bin ingest-load -- --seconds 60
@@ -34,8 +34,8 @@ type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 async fn main() -> ExitCode {
     let settings = match Settings::parse(std::env::args().skip(1)) {
         Ok(settings) => settings,
-        Err(wrong) => {
-            eprintln!("{wrong}\n{USAGE}");
+        Err(mistake) => {
+            eprintln!("{mistake}\n{USAGE}");
             return ExitCode::from(2);
         }
     };
@@ -49,7 +49,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// One run; tells whether everything is as it was promised.
+/// Does one run; returns whether every payload was answered and stored as promised.
 async fn load(settings: &Settings) -> Result<bool> {
     let folder = tempfile::tempdir()?;
     let mut server = Server::start(&settings.server, folder.path(), &settings.options).await?;
@@ -66,7 +66,7 @@ async fn load(settings: &Settings) -> Result<bool> {
     let early = Memory::of(server.pid())?;
     sleep(time.saturating_sub(start.elapsed())).await;
     let late = Memory::of(server.pid())?;
-    // What comes after this counts as answered, and not for the rate.
+    // Later answers count as answers, but not for the rate.
     stopping.store(true, Ordering::Release);
     let loaded = start.elapsed();
     server.terminate()?;

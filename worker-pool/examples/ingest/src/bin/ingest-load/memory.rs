@@ -1,14 +1,14 @@
-//! How much memory another process uses.
+//! The memory use of another process.
 
 use std::fmt;
 use std::fs;
 use std::io;
 
-/// What the system says of a process's memory, in KiB.
+/// A process's memory as the system reports it, in KiB.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Memory {
     resident: u64,
-    most: u64,
+    peak: u64,
 }
 
 impl Memory {
@@ -19,14 +19,14 @@ impl Memory {
             line.split_whitespace().next()?.parse().ok()
         };
         let fields = field("VmRSS:").zip(field("VmHWM:"));
-        let (resident, most) = fields.ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Self { resident, most })
+        let (resident, peak) = fields.ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Self { resident, peak })
     }
 }
 
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mebibytes = |kibibytes: u64| format!("{}.{}", kibibytes / 1024, kibibytes % 1024 * 10 / 1024);
-        write!(f, "{} MiB ({} at most)", mebibytes(self.resident), mebibytes(self.most))
+        write!(f, "{} MiB ({} at most)", mebibytes(self.resident), mebibytes(self.peak))
     }
 }

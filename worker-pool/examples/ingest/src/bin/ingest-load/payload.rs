@@ -1,8 +1,8 @@
-//! Payloads that tell who they are.
+//! Payloads that identify themselves.
 
 use std::io::Write;
 
-/// The payload number `number` of a connection: its `id` and as many bytes of data as wanted, which follow from the id.
+/// Appends payload `number` of a connection: its `id` and `bytes` bytes of data, which follow from the id.
 pub(crate) fn push(text: &mut Vec<u8>, connection: u32, number: usize, bytes: usize) {
     // Writing to memory does not fail.
     let _ = write!(text, "{{\"id\":\"{connection}-{number}\",\"data\":\"");
@@ -15,7 +15,7 @@ pub(crate) fn push(text: &mut Vec<u8>, connection: u32, number: usize, bytes: us
     text.extend_from_slice(b"\"}");
 }
 
-/// Who a stored line says that it is: a connection and a number.
+/// Returns the connection and the number that a stored line names.
 pub(crate) fn identity(line: &[u8]) -> Option<(usize, usize)> {
     let rest = line.strip_prefix(b"{\"id\":\"")?;
     let id = rest.split(|byte| *byte == b'"').next()?;

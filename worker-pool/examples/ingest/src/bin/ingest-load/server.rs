@@ -12,8 +12,8 @@ use tokio::time::timeout;
 
 use crate::Result;
 
-/// How long the server may take to start, and how long to end once nobody asks any more.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Timeout for the server to start, and for it to end after `SIGTERM`.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The program `ingest`, on a free port.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Server {
             .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
         let pid = child.id().ok_or("the server ended at once")?;
         let mut output = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
-        let line = timeout(LIMIT, output.next_line()).await??.ok_or("the server did not start")?;
+        let line = timeout(TIMEOUT, output.next_line()).await??.ok_or("the server did not start")?;
         let address = line.strip_prefix("listening on ").ok_or("the server does not say where it listens")?;
         Ok(Self { child, pid, address: address.parse()?, output })
     }
@@ -56,10 +56,10 @@ impl Server {
         Ok(kill_process(pid, Signal::TERM)?)
     }
 
-    /// Waits for its end; what it says of itself.
+    /// Waits for the server to end, and returns its summary.
     pub(crate) async fn end(&mut self) -> Result<String> {
-        let summary = timeout(LIMIT, self.output.next_line()).await??.unwrap_or_default();
-        let status = timeout(LIMIT, self.child.wait()).await??;
+        let summary = timeout(TIMEOUT, self.output.next_line()).await??.unwrap_or_default();
+        let status = timeout(TIMEOUT, self.child.wait()).await??;
         if status.success() {
             Ok(summary)
         } else {

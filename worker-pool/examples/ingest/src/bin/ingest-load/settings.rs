@@ -1,18 +1,18 @@
-//! What the command line says.
+//! The command line.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The command line.
+/// The usage text.
 pub(crate) const USAGE: &str = "\
 usage: ingest-load [OPTION VALUE]… [-- OPTION VALUE…]
-  --seconds N       how long, before the server gets SIGTERM (default: 10)
+  --seconds N       seconds before the server gets SIGTERM (default: 10)
   --connections N   connections that are kept alive (default: 8)
-  --depth N         requests under way on each of them, at most (default: 32)
+  --depth N         maximum number of requests under way on each of them (default: 32)
   --payloads N      payloads in a request (default: 1)
   --bytes N         the length of a payload's data (default: 64)
   --server PATH     the program `ingest` (default: the one beside this)
-what follows the dashes is for the server";
+options after the dashes are for the server";
 
 /// The settings of a run.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! One turn at the state of a name: the time, read at most once, and what must be told when the lock is given back.
+//! One change of the state of a name: the time, read at most once, and the wake-ups to send once the lock is free.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -6,18 +6,18 @@ use std::task::Waker;
 use super::generations::Generation;
 use crate::clock::{Moment, StoreClock};
 
-/// One turn. Everything in it happens at one moment, which is read under the lock (C7) and only if something depends
-/// on it. Wake-ups are gathered under the lock and sent after it.
+/// One change of state. Everything in it happens at one moment, which is read under the lock (C7) and only if something
+/// depends on it. Wake-ups are gathered under the lock and sent after it.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct Transition<'a> {
     clock: &'a StoreClock,
     at: Option<Moment>,
     /// The first waker lives inline: a hand-off does not allocate.
     first: Option<Waker>,
-    /// A waker out of use. Dropping it may drop a task with all its guards, so that waits for the lock too.
+    /// A waker no longer in use. Dropping it may drop a task with all its guards, so it is dropped after the lock too.
     retired: Option<Waker>,
     more: Option<Box<More>>,
-    /// A hold ended otherwise than by its holder.
+    /// Whether a hold ended in another way than by its holder.
     pub(crate) lost: bool,
 }
 
@@ -25,23 +25,23 @@ pub(crate) struct Turn<'a> {
 struct More {
     wakers: Vec<Waker>,
     retired: Vec<Waker>,
-    /// Generations that ended, or whose members may end sooner than those who wait for them know.
+    /// Generations that ended, or whose members may end sooner than their waiters expect.
     generations: Vec<Arc<Generation>>,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> Transition<'a> {
     #[inline]
     pub(crate) fn new(clock: &'a StoreClock) -> Self {
         Self { clock, at: None, first: None, retired: None, more: None, lost: false }
     }
 
-    /// A turn at a given moment.
+    /// Returns a transition at a given moment.
     #[cfg(test)]
     pub(super) fn at_moment(clock: &'a StoreClock, at: Moment) -> Self {
         Self { at: Some(at), ..Self::new(clock) }
     }
 
-    /// The moment of this turn.
+    /// Returns the moment of this transition.
     #[inline]
     pub(crate) fn at(&mut self) -> Moment {
         *self.at.get_or_insert_with(|| self.clock.read())
@@ -60,7 +60,7 @@ impl<'a> Turn<'a> {
         wakers.into_iter().for_each(|waker| self.wake(waker));
     }
 
-    /// Takes a waker that is not needed any more.
+    /// Takes a waker that is no longer needed.
     pub(crate) fn retire(&mut self, waker: Waker) {
         if let Some(earlier) = self.retired.replace(waker) {
             self.more.get_or_insert_default().retired.push(earlier);
@@ -73,7 +73,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Wakes all it gathered. Must not be called under the lock: a waker may run anything.
+    /// Sends the gathered wake-ups. Must not be called under the lock, because a waker may run any code.
     #[inline]
     pub(crate) fn end(self) {
         if let Some(waker) = self.first {

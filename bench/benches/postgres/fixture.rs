@@ -1,4 +1,4 @@
-//! A server, what talks to it, and what it counts.
+//! A server, its clients and its counters.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 
-/// A server of its own, and a runtime with as many threads as the machines have that this is run on.
-pub(crate) struct Bed {
+/// A server started for the bench, and a runtime with as many threads as the bench machines have cores.
+pub(crate) struct PostgresFixture {
     pub(crate) runtime: Runtime,
     url: String,
     _server: Option<PostgresServer>,
 }
 
-/// What a server has done so far, or between two looks.
+/// Counters of a server, since its start or between two readings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done {
     /// Statements that clients have sent.
@@ -28,7 +28,7 @@ pub(crate) struct Done {
     pub(crate) wal: f64,
 }
 
-impl Bed {
+impl PostgresFixture {
     pub(crate) fn new() -> Result<Self, Failure> {
         let options = PostgresOptions::default()
             .fsync(true)
@@ -41,7 +41,7 @@ impl Bed {
         Ok(Self { _server: Some(server), ..Self::beside(&url)? })
     }
 
-    /// With a server that another process has started.
+    /// Uses a server that another process has started.
     pub(crate) fn beside(url: &str) -> Result<Self, Failure> {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         Ok(Self { runtime, url: url.to_owned(), _server: None })
@@ -59,13 +59,13 @@ impl Bed {
         Ok(row.try_get(0)?)
     }
 
-    /// A store, as another process would have.
+    /// Opens a store, as another process would.
     pub(crate) fn store(&self, mode: MutexMode) -> Result<Arc<dyn Store>, Failure> {
         let builder = PostgresStore::builder(&self.url)?.namespace(namespace(mode)).mutex(mode);
         Ok(Arc::new(self.runtime.block_on(builder.connect())?))
     }
 
-    /// A store in lease mode over a user's own pool.
+    /// Opens a store in lease mode over a user's own pool.
     pub(crate) fn store_over(&self, pool: PgPool) -> Result<Arc<dyn Store>, Failure> {
         let builder = PostgresBuilder::from_pool(pool).namespace("lease").mutex(MutexMode::Lease);
         Ok(Arc::new(self.runtime.block_on(builder.connect())?))
@@ -81,12 +81,12 @@ impl Bed {
         Ok(Arc::new(Mutex::new(self.runtime.block_on(connect(&self.url))?)))
     }
 
-    /// How many connections there are but for that of the one that asks.
+    /// Returns the number of connections, without the one that asks.
     pub(crate) fn clients(&self) -> Result<f64, Failure> {
         self.runtime.block_on(async { connections(&mut connect(&self.url).await?).await })
     }
 
-    /// What the server has done so far.
+    /// Reads the counters of the server.
     pub(crate) async fn done(&self) -> Result<Done, Failure> {
         let mut watcher = connect(&self.url).await?;
         let wal = "SELECT (pg_current_wal_insert_lsn() - '0/0')::float8 /* pg_stat_statements */";
@@ -96,7 +96,7 @@ impl Bed {
 }
 
 impl Done {
-    /// What was done since.
+    /// Returns the difference to an earlier reading.
     pub(crate) fn since(self, before: Self) -> Self {
         Self { statements: self.statements - before.statements, wal: self.wal - before.wal }
     }

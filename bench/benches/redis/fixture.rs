@@ -1,4 +1,4 @@
-//! A server, what talks to it, and what it counts.
+//! A server, its clients and its counters.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use stanchion_testbed::servers::{RedisOptions, RedisServer};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::OnceCell;
 
-/// A server of its own, and a runtime with as many threads as the machines have that this is run on.
-pub(crate) struct Bed {
+/// A server started for the bench, and a runtime with as many threads as the bench machines have cores.
+pub(crate) struct RedisFixture {
     pub(crate) runtime: Runtime,
     url: String,
     client: Client,
@@ -21,7 +21,7 @@ pub(crate) struct Bed {
     _server: Option<RedisServer>,
 }
 
-/// What a server has done so far, or between two looks.
+/// Counters of a server, since its start or between two readings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Done {
     /// Requests on the wire.
@@ -34,14 +34,14 @@ pub(crate) struct Done {
     pub(crate) processor: f64,
 }
 
-impl Bed {
+impl RedisFixture {
     pub(crate) fn new() -> Result<Self, Failure> {
         let server = RedisServer::start(RedisOptions::default())?;
         let url = server.url();
         Ok(Self { _server: Some(server), ..Self::beside(&url)? })
     }
 
-    /// With a server that another process has started. It does not connect before it has to.
+    /// Uses a server that another process has started. Connects at the first use.
     pub(crate) fn beside(url: &str) -> Result<Self, Failure> {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let client = Client::open(url)?;
@@ -58,12 +58,12 @@ impl Bed {
         Ok(line.ok_or("no version")?.trim().to_owned())
     }
 
-    /// A store, as another process would have.
+    /// Opens a store, as another process would.
     pub(crate) fn store(&self) -> Result<Arc<dyn Store>, Failure> {
         Ok(Arc::new(self.runtime.block_on(RedisStore::connect(&self.url))?))
     }
 
-    /// A connection without a limit to the time of an answer.
+    /// Opens a connection without a timeout for answers.
     pub(crate) fn connection(&self) -> Result<MultiplexedConnection, Failure> {
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         Ok(self.runtime.block_on(self.client.get_multiplexed_async_connection_with_config(&config))?)
@@ -77,14 +77,15 @@ impl Bed {
         Ok(self.runtime.block_on(self.client.get_connection_manager())?)
     }
 
-    /// How many clients there are but for the one that asks.
+    /// Returns the number of clients, without the one that asks.
     pub(crate) async fn clients(&self) -> Result<f64, Failure> {
         let mut list = redis::cmd("CLIENT");
         let list: String = list.arg("LIST").query_async(&mut self.watcher().await?).await?;
         Ok(stanchion_bench::figure::whole(list.lines().count()) - 1.0)
     }
 
-    /// What the server has done so far. A call counts as on the wire if it has one of these names, in lower case.
+    /// Reads the counters of the server. A call counts as a request on the wire if its name is one of `wire`, in lower
+    /// case.
     pub(crate) async fn done(&self, wire: &[&str]) -> Result<Done, Failure> {
         let info = self.info("everything").await?;
         let calls: HashMap<&str, f64> = info
@@ -106,7 +107,7 @@ impl Bed {
         })
     }
 
-    /// The connection of what only looks.
+    /// Returns the connection that reads counters.
     async fn watcher(&self) -> Result<MultiplexedConnection, Failure> {
         let connect = || self.client.get_multiplexed_async_connection();
         Ok(self.watcher.get_or_try_init(connect).await?.clone())
@@ -118,7 +119,7 @@ impl Bed {
 }
 
 impl Done {
-    /// What was done since.
+    /// Returns the difference to an earlier reading.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             commands: self.commands - before.commands,

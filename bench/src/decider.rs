@@ -1,4 +1,4 @@
-//! What every side does that decides about a rate.
+//! The interface of sides with a rate limiter.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use stanchion_core::Limiter;
 
 use crate::Failure;
 
-/// Decides, name by name, whether one more may pass. A clone asks for the same names, as another task would.
-pub trait Gate: Clone + Send + Sync + 'static {
-    /// Decides for the name with that number.
+/// Decides for each name whether a call is admitted. A clone decides for the same names, as another task would.
+pub trait Decider: Clone + Send + Sync + 'static {
+    /// Decides for the name with this number.
     fn allow(&self, name: usize) -> impl Future<Output = Result<bool, Failure>> + Send;
 }
 
-/// Ours: limiters of any store, one for each name.
-impl Gate for Arc<Vec<Arc<dyn Limiter>>> {
+/// This library's limiters on any store, one for each name.
+impl Decider for Arc<Vec<Arc<dyn Limiter>>> {
     async fn allow(&self, name: usize) -> Result<bool, Failure> {
         let limiter = self.get(name % self.len()).ok_or("there is no limiter")?;
         Ok(Limiter::allow(&**limiter).await?.allowed)

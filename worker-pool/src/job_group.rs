@@ -1,4 +1,4 @@
-//! Jobs that belong together.
+//! A group of jobs with one result.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,20 +7,20 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::cell::Cell;
+use crate::job_slot::JobSlot;
 use crate::pool::refused;
 use crate::shared::{Queued, Shared};
-use crate::turn::enter;
+use crate::submission::queue_job;
 use crate::{GroupError, Job, JobError, JobHandle, SubmitError};
 
-/// Jobs of a pool whose results come in the order of submission, and whose first error, in time, cancels all the rest.
+/// A group of jobs. Results come in the order of submission, and the first error, in time, cancels all other jobs.
 ///
-/// A job fails when it gives `Err`, and when it ends without a result: panicked, lost its permit, never run, aborted.
-/// Results that were not taken yet are kept, so a group holds as much memory as it has jobs; take them with
-/// [`next`](Self::next) between submissions where there are many.
+/// A job fails when it returns `Err`, and when it ends without a result: it panicked, lost its permit, was never run or
+/// was aborted. The group keeps every result until it is taken, so its memory grows with its jobs. Where there are
+/// many, take results with [`next`](Self::next) between submissions.
 ///
 /// # Drop
-/// Cancels all its jobs that have not ended.
+/// Cancels all jobs of the group that have not ended.
 ///
 /// # Examples
 /// ```
@@ -38,15 +38,15 @@ use crate::{GroupError, Job, JobError, JobHandle, SubmitError};
 /// # }
 /// ```
 #[must_use = "a dropped group cancels its jobs"]
-pub struct Group<T, E> {
+pub struct JobGroup<T, E> {
     shared: Arc<Shared>,
     state: Arc<GroupState>,
-    /// Of all results that were not taken yet, in order.
+    /// Handles of the results that were not taken yet, in the order of submission.
     handles: VecDeque<JobHandle<Result<T, E>>>,
     taken: usize,
 }
 
-impl<T, E> Group<T, E>
+impl<T, E> JobGroup<T, E>
 where
     T: Send + 'static,
     E: Send + 'static,
@@ -59,8 +59,8 @@ where
     /// Queues a job of the group, waiting for room as [`WorkerPool::submit`](crate::WorkerPool::submit) does.
     ///
     /// # Errors
-    /// [`Refusal::GroupFailed`](crate::Refusal::GroupFailed) once a job has failed, also while it waits;
-    /// [`Refusal::Closed`](crate::Refusal::Closed). The job comes back.
+    /// [`Refusal::GroupFailed`](crate::Refusal::GroupFailed) once a job of the group has failed, also while the call
+    /// waits; [`Refusal::Closed`](crate::Refusal::Closed). The error returns the job.
     ///
     /// # Cancel safety
     /// As [`WorkerPool::submit`](crate::WorkerPool::submit).
@@ -70,48 +70,48 @@ where
     {
         let index = self.taken + self.handles.len();
         let membership = Membership { group: Arc::clone(&self.state), index, failure: is_failure };
-        let cell = Cell::new(job, true, Some(membership));
+        let slot = JobSlot::new(job, true, Some(membership));
         async move {
-            let queued: Queued = Arc::<Cell<J>>::clone(&cell);
-            match enter(&self.shared, &queued, Some(&self.state)).await {
+            let queued: Queued = Arc::<JobSlot<J>>::clone(&slot);
+            match queue_job(&self.shared, &queued, Some(&self.state)).await {
                 Ok(id) => {
-                    self.handles.push_back(JobHandle::new(id, cell, Arc::clone(&self.shared)));
+                    self.handles.push_back(JobHandle::new(id, slot, Arc::clone(&self.shared)));
                     self.state.add(id);
                     Ok(())
                 }
-                Err(refusal) => Err(refused(refusal, &cell)),
+                Err(refusal) => Err(refused(refusal, &slot)),
             }
         }
     }
 
-    /// How many results were not taken yet.
+    /// Returns the number of results that were not taken yet.
     #[must_use]
     pub fn len(&self) -> usize {
         self.handles.len()
     }
 
-    /// Whether all results were taken.
+    /// Returns whether all results were taken.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.handles.is_empty()
     }
 
-    /// The next result, in the order of submission; `None` when all were taken. Once a job failed it is that job's
-    /// error, without waiting for those before it, and after that `None`.
+    /// Returns the next result, in the order of submission; `None` when all were taken. Once a job failed, the next
+    /// result is that job's error, without waiting for earlier jobs, and after that `None`.
     ///
     /// # Errors
-    /// [`GroupError`], that of the first job that failed.
+    /// [`GroupError`] of the first job that failed.
     ///
     /// # Cancel safety
-    /// Safe: a dropped call has taken nothing.
+    /// Safe: a dropped call has taken no result.
     pub async fn next(&mut self) -> Option<Result<T, GroupError<E>>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// All results that were not taken yet, in the order of submission.
+    /// Waits for all results that were not taken yet, in the order of submission.
     ///
     /// # Errors
-    /// [`GroupError`], that of the first job that failed; the others are cancelled.
+    /// [`GroupError`] of the first job that failed; the other jobs are cancelled.
     ///
     /// # Cancel safety
     /// A dropped call drops the group, which cancels its jobs.
@@ -140,7 +140,7 @@ where
                 Ok(Err(error)) => GroupError::Failed { index, error },
                 Err(error) => GroupError::Ended { index, error },
             };
-            // Another failed just before, and this one is what that cancelled.
+            // Another job failed just before, and its failure cancelled this one.
             if self.state.failed(cx.waker()) != Some(index) {
                 continue;
             }
@@ -151,19 +151,19 @@ where
     }
 }
 
-impl<T, E> Drop for Group<T, E> {
+impl<T, E> Drop for JobGroup<T, E> {
     fn drop(&mut self) {
         self.state.cancel_all();
     }
 }
 
-impl<T, E> fmt::Debug for Group<T, E> {
+impl<T, E> fmt::Debug for JobGroup<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Group").field("taken", &self.taken).field("left", &self.handles.len()).finish()
+        f.debug_struct("JobGroup").field("taken", &self.taken).field("left", &self.handles.len()).finish()
     }
 }
 
-/// What a job knows of its group.
+/// A job's link to its group.
 pub(crate) struct Membership<R> {
     group: Arc<GroupState>,
     index: usize,
@@ -191,10 +191,10 @@ pub(crate) struct GroupState {
 
 #[derive(Default)]
 struct Members {
-    /// Numbers of the jobs whose results were not taken yet.
+    /// Ids of the jobs whose results were not taken yet.
     ids: VecDeque<u64>,
     failed: Option<usize>,
-    /// The group's owner, who either submits or waits for a result.
+    /// Waker of the group's owner, which either submits or waits for a result.
     waker: Option<Waker>,
 }
 
@@ -203,7 +203,7 @@ impl GroupState {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The place of the job that failed first; if there is none, the waker is told when there is.
+    /// Returns the position of the job that failed first. If none failed, the waker is called when one does.
     fn failed(&self, waker: &Waker) -> Option<usize> {
         let mut members = self.members();
         if members.failed.is_none() && members.waker.as_ref().is_none_or(|known| !known.will_wake(waker)) {
@@ -222,7 +222,7 @@ impl GroupState {
             members.ids.push_back(id);
             members.failed.is_some()
         };
-        // It was queued while another failed.
+        // The job was queued while another one failed.
         if failed {
             self.cancel_all();
         }

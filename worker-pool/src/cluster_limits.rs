@@ -1,4 +1,4 @@
-//! What a job needs before it begins: a permit of the cluster's cap, and its turn at the rate.
+//! Limits shared across processes: a permit of the cluster's cap and a token of the rate, which a job needs to begin.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,43 +7,44 @@ use stanchion_core::{Error, Limiter, Permit, Result, Semaphore, clock};
 
 use crate::shared::Shared;
 
-/// The pause after a store's first error; it doubles with each further one.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Minimum pause after an error of the store; each further error doubles it.
+const MINIMUM_RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// Maximum pause between attempts.
+const MAXIMUM_RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct ClusterLimits {
     cap: Option<Arc<dyn Semaphore>>,
     rate: Option<Arc<dyn Limiter>>,
 }
 
-impl Gate {
+impl ClusterLimits {
     pub(crate) fn new(cap: Option<Arc<dyn Semaphore>>, rate: Option<Arc<dyn Limiter>>) -> Option<Self> {
         (cap.is_some() || rate.is_some()).then_some(Self { cap, rate })
     }
 
-    /// Waits until one job may begin, through every error of the store.
-    pub(crate) async fn pass(&self, shared: &Shared) -> Option<Permit> {
-        let mut pause = FIRST_PAUSE;
+    /// Waits until one job may begin; retries after every error of the store.
+    pub(crate) async fn acquire(&self, shared: &Shared) -> Option<Permit> {
+        let mut pause = MINIMUM_RETRY_PAUSE;
         loop {
-            match self.ask().await {
+            match self.acquire_once().await {
                 Ok(permit) => return permit,
                 Err(error) => {
                     shared.with(|kernel, _| kernel.counts.store_errors += 1);
                     tracing::warn!(
                         pool = %shared.name, %error, pause_ms = pause.as_millis(),
-                        "the store refuses permits or turns; jobs wait"
+                        "the store failed to grant a permit or a rate token; jobs wait"
                     );
                     clock::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = (pause * 2).min(MAXIMUM_RETRY_PAUSE);
                 }
             }
         }
     }
 
-    /// The permit comes first: whoever waited for one after its turn would begin together with later turns, and the
-    /// rate would be exceeded.
-    async fn ask(&self) -> Result<Option<Permit>> {
+    /// Acquires the permit before the rate token. In the other order, jobs with old tokens could begin together once
+    /// permits come free, and exceed the rate.
+    async fn acquire_once(&self) -> Result<Option<Permit>> {
         let permit = match &self.cap {
             Some(cap) => Some(cap.acquire().await?),
             None => None,

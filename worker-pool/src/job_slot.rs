@@ -1,4 +1,4 @@
-//! A job from its submission to its end, and the place of its result.
+//! A job from its submission to its end, and the slot for its result.
 
 use std::any::{Any, TypeId, type_name};
 use std::future::Future;
@@ -8,48 +8,48 @@ use std::task::{Context, Poll, Waker};
 
 use tracing::Span;
 
-use crate::group::Membership;
+use crate::job_group::Membership;
 use crate::{Job, JobError};
 
-/// A job that runs; its output goes into its cell.
+/// A running job; its output goes into its slot.
 pub(crate) type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 type Ended<T> = Result<T, JobError>;
 
-/// What the queue and the workers know of a job.
+/// The view of a job that the queue and the workers have.
 pub(crate) trait Run: Send + Sync {
-    /// Begins the job. `None` if it has begun or was taken out before.
+    /// Begins the job. Returns `None` if it has begun or was taken out before.
     fn start(self: Arc<Self>) -> Option<Running>;
 
-    /// Puts an error in the place of the result.
+    /// Stores an error as the result.
     fn fail(&self, error: JobError);
 
-    /// Makes the result visible. Called once, as the very last.
+    /// Makes the result visible. Called once, as the last step.
     fn announce(&self);
 
-    /// Whether it ends when its future is dropped.
+    /// Returns whether the job ends when its future is dropped.
     fn is_stoppable(&self) -> bool;
 
-    /// The job's type.
+    /// Returns the name of the job's type.
     fn kind(&self) -> &'static str;
 
-    /// Where it was submitted.
+    /// Returns the span in which the job was submitted.
     fn origin(&self) -> &Span;
 
     fn job_type(&self) -> TypeId;
 
-    /// The job itself, if it has not begun.
+    /// Takes the job itself, if it has not begun.
     fn take_any(&self) -> Option<Box<dyn Any + Send>>;
 }
 
-/// What a handle knows of a job.
+/// The view of a job that its handle has.
 pub(crate) trait Outcome<T>: Send + Sync {
     fn poll_outcome(&self, cx: &mut Context<'_>) -> Poll<Ended<T>>;
 
     fn is_ended(&self) -> bool;
 }
 
-pub(crate) struct Cell<J: Job> {
+pub(crate) struct JobSlot<J: Job> {
     stoppable: bool,
     origin: Span,
     group: Option<Membership<J::Output>>,
@@ -63,13 +63,13 @@ struct State<J: Job> {
     waker: Option<Waker>,
 }
 
-impl<J: Job> Cell<J> {
+impl<J: Job> JobSlot<J> {
     pub(crate) fn new(job: J, stoppable: bool, group: Option<Membership<J::Output>>) -> Arc<Self> {
         let state = State { job: Some(job), result: None, announced: false, waker: None };
         Arc::new(Self { stoppable, origin: Span::current(), group, state: Mutex::new(state) })
     }
 
-    /// The job, if it has not begun.
+    /// Takes the job, if it has not begun.
     pub(crate) fn take(&self) -> Option<J> {
         self.state().job.take()
     }
@@ -78,14 +78,14 @@ impl<J: Job> Cell<J> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces the result; the one before is dropped once the lock is free.
+    /// Replaces the result, and drops the previous one once the lock is free.
     fn put(&self, result: Ended<J::Output>) {
         let before = self.state().result.replace(result);
         drop(before);
     }
 }
 
-impl<J: Job> Run for Cell<J> {
+impl<J: Job> Run for JobSlot<J> {
     fn start(self: Arc<Self>) -> Option<Running> {
         let job = self.take()?;
         Some(Box::pin(async move {
@@ -99,7 +99,7 @@ impl<J: Job> Run for Cell<J> {
     }
 
     fn announce(&self) {
-        // Before the result can be seen, so that whoever sees a failure knows which was the first.
+        // Before the result is visible, so that a caller that sees a failure can tell which job failed first.
         if let Some(group) = &self.group
             && self.state().result.as_ref().is_some_and(|result| group.is_failure(result))
         {
@@ -137,7 +137,7 @@ impl<J: Job> Run for Cell<J> {
     }
 }
 
-impl<J: Job> Outcome<J::Output> for Cell<J> {
+impl<J: Job> Outcome<J::Output> for JobSlot<J> {
     fn poll_outcome(&self, cx: &mut Context<'_>) -> Poll<Ended<J::Output>> {
         let mut state = self.state();
         if !state.announced {
@@ -150,7 +150,7 @@ impl<J: Job> Outcome<J::Output> for Cell<J> {
             Some(result) => Poll::Ready(result),
             None => {
                 drop(state);
-                panic!("a job's handle was polled after it gave its result")
+                panic!("a job's handle was polled after it had returned its result")
             }
         }
     }

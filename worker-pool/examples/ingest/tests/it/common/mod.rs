@@ -1,4 +1,4 @@
-//! The program under test, and a client that says what it is told to.
+//! The program under test, and a client that sends given text.
 
 #![allow(dead_code, reason = "no test needs everything")]
 
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Far more than anything takes, for a machine that is busy with other tests.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+/// Timeout far above what anything takes, for a machine that is busy with other tests.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The program `ingest` on a free port; killed when dropped.
 pub(crate) struct Ingest {
@@ -47,11 +47,11 @@ impl Ingest {
 
     pub(crate) fn try_connect(&self) -> Option<Client> {
         let stream = TcpStream::connect(self.address).ok()?;
-        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         Some(Client(stream))
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a connection of its own, and returns the answer.
     pub(crate) fn post(&self, body: &str) -> Answer {
         self.connect().post(body)
     }
@@ -62,7 +62,7 @@ impl Ingest {
         kill_process(pid, Signal::TERM).unwrap();
     }
 
-    /// Waits for its end: how it ended, and its last words.
+    /// Waits for the program to end, and returns its status and its last output.
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
         let mut words = String::new();
         self.output.read_to_string(&mut words).unwrap();
@@ -92,7 +92,7 @@ impl Client {
         self.answer()
     }
 
-    /// The next answer, which has a length.
+    /// Reads the next answer, which must have a length.
     pub(crate) fn answer(&mut self) -> Answer {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -123,12 +123,12 @@ impl Answer {
     }
 }
 
-/// A body with one payload.
+/// Returns a body with one payload.
 pub(crate) fn payload(id: &str) -> String {
     format!("{{\"payloads\":[{{\"id\":\"{id}\"}}]}}")
 }
 
-/// The lines of all objects below a folder, sorted.
+/// Returns the lines of all objects below a folder, sorted.
 pub(crate) fn stored(folder: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -143,7 +143,7 @@ pub(crate) fn stored(folder: &Path) -> Vec<String> {
     lines
 }
 
-/// The lines that payloads of these ids become, sorted.
+/// Returns the lines that payloads with these ids become, sorted.
 pub(crate) fn lines_of(ids: &[String]) -> Vec<String> {
     let mut lines: Vec<_> = ids.iter().map(|id| format!("{{\"id\":\"{id}\"}}")).collect();
     lines.sort();

@@ -1,4 +1,4 @@
-//! Tasks that run side by side, and the time they take.
+//! Concurrent tasks, and the time they take.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +6,11 @@ use tokio::task::JoinSet;
 
 use crate::Failure;
 
-/// The longest that a slice may take beyond its time, for those that are still waiting.
-pub const LIMIT: Duration = Duration::from_secs(60);
+/// Timeout for a slice, which may run beyond its time while tasks still wait.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Runs tasks until all of them have ended, for [`LIMIT`] at most; gives what they give, and how long it took.
-pub(super) async fn crew<T, F>(tasks: impl Iterator<Item = F>) -> Result<(Vec<T>, f64), Failure>
+/// Runs tasks until all of them have ended, for at most [`TIMEOUT`]; returns their results and the seconds it took.
+pub(super) async fn run_tasks<T, F>(tasks: impl Iterator<Item = F>) -> Result<(Vec<T>, f64), Failure>
 where
     T: Send + 'static,
     F: Future<Output = Result<T, Failure>> + Send + 'static,
@@ -24,19 +24,19 @@ where
         }
         Ok::<_, Failure>(())
     };
-    tokio::time::timeout(LIMIT, end).await.map_err(|_| format!("it did not end within {LIMIT:?}"))??;
+    tokio::time::timeout(TIMEOUT, end).await.map_err(|_| format!("it did not end within {TIMEOUT:?}"))??;
     Ok((all, begin.elapsed().as_secs_f64()))
 }
 
-/// Now.
+/// Reads the monotonic clock.
 #[must_use]
 pub fn clock() -> Instant {
     Instant::now()
 }
 
-/// Repeats something until that time, with a look at the clock after every batch; gives how
-/// many there were and how long each took, as the mean of its batch. Between two batches others have their turn: who never
-/// has to wait would not let them.
+/// Repeats `one` until `end`, and reads the clock after every batch. Returns the number of repetitions, and the mean
+/// time of one in each batch. Yields between batches of more than one, because a task that never waits would not let
+/// other tasks run.
 pub(super) async fn repeat<F>(
     end: Instant,
     batch: usize,

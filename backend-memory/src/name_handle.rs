@@ -1,4 +1,4 @@
-//! What a mutex, a semaphore and a wait group of one caller are made of, and what keeps their guards.
+//! One caller's handle of a name, under mutexes, semaphores and wait groups; also the backend of their guards.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -14,22 +14,22 @@ use stanchion_core::{
 };
 
 use crate::acquire::Acquire;
-use crate::alarm::{Alarm, sign_or};
+use crate::alarm::{Alarm, wait_for_signal};
 use crate::entry::Entry;
-use crate::kernel::{Cause, Claim, Limit, Permits, Terms, Turn};
+use crate::kernel::{Cause, Claim, Limit, Permits, Terms, Transition};
 use crate::session::Session;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
-/// A hold as it was granted.
+/// The ticket and the token of a new hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Granted {
     pub(crate) ticket: Ticket,
     pub(crate) token: FencingToken,
 }
 
-/// A name, as one caller uses it.
+/// A handle of a name, with the options of one caller.
 #[derive(Debug)]
-pub(crate) struct Handle {
+pub(crate) struct NameHandle {
     kind: Kind,
     pub(crate) name: Name,
     pub(crate) session: Arc<Session>,
@@ -38,14 +38,14 @@ pub(crate) struct Handle {
     pub(crate) max_waiters: Option<u32>,
     limit: Limit,
     on_mismatch: OnMismatch,
-    /// Whether the limit was compared (C20).
+    /// Whether the limit was compared with the stored one (C20).
     settled: AtomicBool,
     /// Whether this caller has seen the wait group live (W6).
     pub(crate) seen_live: AtomicBool,
 }
 
-impl Handle {
-    /// A handle by checked options.
+impl NameHandle {
+    /// Opens a handle with checked options.
     pub(crate) fn open(
         session: &Arc<Session>,
         kind: Kind,
@@ -75,22 +75,22 @@ impl Handle {
         move |error| error.context(operation, crate::STORE, self.name.as_str())
     }
 
-    /// Runs an operation on the state as it is now, unless the store object was closed.
+    /// Runs an operation on the current state, unless the store object was closed.
     pub(crate) fn with<R>(
         &self,
-        operation: impl FnOnce(&mut Permits, &mut Turn<'_>) -> Result<R>,
+        operation: impl FnOnce(&mut Permits, &mut Transition<'_>) -> Result<R>,
     ) -> Result<R> {
-        self.entry.change(|permits, turn| {
+        self.entry.change(|permits, transition| {
             self.session.check_open()?;
-            permits.reap(turn);
-            operation(permits, turn)
+            permits.reap(transition);
+            operation(permits, transition)
         })
     }
 
-    /// Compares the limit at the first operation; stores it where there is none (C20).
-    pub(crate) fn settle(&self, permits: &mut Permits, turn: &mut Turn<'_>) -> Result<()> {
+    /// Compares the limit with the stored one at the first operation, or stores it if there is none (C20).
+    pub(crate) fn settle(&self, permits: &mut Permits, transition: &mut Transition<'_>) -> Result<()> {
         let Some(stored) = permits.limit() else {
-            permits.set_limit(self.limit, turn);
+            permits.set_limit(self.limit, transition);
             self.settled.store(true, Ordering::Relaxed);
             return Ok(());
         };
@@ -98,7 +98,7 @@ impl Handle {
             match self.on_mismatch {
                 OnMismatch::Refuse => return Err(mismatch(self.limit, stored)),
                 OnMismatch::Adopt => {}
-                OnMismatch::Replace => permits.set_limit(self.limit, turn),
+                OnMismatch::Replace => permits.set_limit(self.limit, transition),
             }
         }
         self.settled.store(true, Ordering::Relaxed);
@@ -113,39 +113,39 @@ impl Handle {
         }
     }
 
-    /// Changes the limit for everybody (S6).
+    /// Changes the limit for all callers (S6).
     pub(crate) fn resize(&self, limit: u32) -> Result<()> {
-        self.with(|permits, turn| {
-            permits.set_limit(Some(limit), turn);
+        self.with(|permits, transition| {
+            permits.set_limit(Some(limit), transition);
             self.settled.store(true, Ordering::Relaxed);
             Ok(())
         })
     }
 
-    /// One attempt.
+    /// Makes one attempt, without waiting.
     #[inline]
     pub(crate) fn try_hold(&self, weight: u32) -> Result<Option<Granted>> {
         let ticket = Ticket::random();
-        let token = self.with(|permits, turn| {
-            self.settle(permits, turn)?;
+        let token = self.with(|permits, transition| {
+            self.settle(permits, transition)?;
             self.check_weight(permits, weight)?;
-            Ok(permits.try_grant(self.claim(ticket, weight), turn))
+            Ok(permits.try_grant(self.claim(ticket, weight), transition))
         })?;
         Ok(token.map(|token| Granted { ticket, token }))
     }
 
-    /// Waits in the queue for as long as it takes.
+    /// Acquires, waiting in the queue without a timeout.
     #[inline]
     pub(crate) fn acquire(&self, weight: u32) -> Acquire<'_> {
         Acquire::new(self, weight)
     }
 
-    /// Waits in the queue at most this long; zero is one attempt (C17).
-    pub(crate) async fn acquire_for(&self, weight: u32, limit: Duration) -> Result<Option<Granted>> {
-        if limit.is_zero() {
+    /// Acquires, waiting in the queue at most `timeout`; zero makes one attempt (C17).
+    pub(crate) async fn acquire_for(&self, weight: u32, timeout: Duration) -> Result<Option<Granted>> {
+        if timeout.is_zero() {
             return self.try_hold(weight);
         }
-        let until = clock::now().checked_add(limit);
+        let until = clock::now().checked_add(timeout);
         let mut acquire = pin!(self.acquire(weight));
         let mut alarm = Alarm::default();
         poll_fn(|cx| match acquire.as_mut().poll(cx) {
@@ -158,40 +158,40 @@ impl Handle {
     /// Takes over a detached hold (C24).
     pub(crate) fn attach(&self, from: Ticket) -> Result<(Granted, u32)> {
         let ticket = Ticket::random();
-        self.with(|permits, turn| {
-            let attached = permits.attach(from, self.claim(ticket, 0), turn);
+        self.with(|permits, transition| {
+            let attached = permits.attach(from, self.claim(ticket, 0), transition);
             let (token, weight) = attached.ok_or_else(Error::lost)?;
             Ok((Granted { ticket, token }, weight))
         })
     }
 
-    /// Ends the hold of a ticket, whoever keeps its guard.
+    /// Ends the hold of a ticket, also if another caller has its guard.
     pub(crate) fn end(&self, ticket: Ticket, cause: Cause) -> Result<()> {
-        self.with(|permits, turn| {
-            turn.lost = true;
-            if permits.release(ticket, cause, turn) { Ok(()) } else { Err(Error::lost()) }
+        self.with(|permits, transition| {
+            transition.lost = true;
+            if permits.release(ticket, cause, transition) { Ok(()) } else { Err(Error::lost()) }
         })
     }
 
-    /// Frees the holds of the tickets that meet a condition, and tells how many.
-    pub(crate) fn free(&self, condition: impl Fn(Ticket) -> bool) -> Result<usize> {
-        self.with(|permits, turn| Ok(permits.free(|grant| condition(grant.ticket), turn)))
+    /// Ends by force the holds whose tickets meet a condition, and returns their number.
+    pub(crate) fn force_release(&self, condition: impl Fn(Ticket) -> bool) -> Result<usize> {
+        self.with(|permits, transition| Ok(permits.end_where(|grant| condition(grant.ticket), transition)))
     }
 
-    /// Makes holds of 1 out of a larger one.
+    /// Splits a hold into holds of 1.
     pub(crate) fn split(&self, ticket: Ticket, count: u32) -> Vec<Granted> {
-        let parts = self.entry.change(|permits, turn| permits.split(ticket, count, turn));
+        let parts = self.entry.change(|permits, transition| permits.split(ticket, count, transition));
         parts.into_iter().map(|(ticket, token)| Granted { ticket, token }).collect()
     }
 
     pub(crate) fn inspect(&self) -> Result<Inspection> {
-        self.with(|permits, turn| Ok(permits.inspect(turn.at())))
+        self.with(|permits, transition| Ok(permits.inspect(transition.at())))
     }
 
-    /// A hold for a guard.
+    /// Returns the hold for a guard.
     pub(crate) fn hold(self: &Arc<Self>, granted: Granted, weight: u32) -> Hold {
-        let keeper = Arc::clone(self);
-        Hold::new(keeper, granted.ticket, granted.token, weight)
+        let backend = Arc::clone(self);
+        Hold::new(backend, granted.ticket, granted.token, weight)
     }
 
     pub(crate) fn claim(&self, ticket: Ticket, weight: u32) -> Claim<'_> {
@@ -199,7 +199,7 @@ impl Handle {
     }
 
     fn release_with(&self, ticket: Ticket, cause: Cause) -> bool {
-        self.entry.change(|permits, turn| permits.release(ticket, cause, turn))
+        self.entry.change(|permits, transition| permits.release(ticket, cause, transition))
     }
 }
 
@@ -214,23 +214,23 @@ fn mismatch(ours: Limit, stored: Limit) -> Error {
 }
 
 #[async_trait]
-impl HoldBackend for Handle {
+impl HoldBackend for NameHandle {
     fn is_held(&self, ticket: Ticket) -> bool {
-        self.entry.look(|permits| permits.is_held(ticket, clock::now))
+        self.entry.read(|permits| permits.is_held(ticket, clock::now))
     }
 
     fn deadline(&self, ticket: Ticket) -> Option<Instant> {
-        self.entry.look(|permits| permits.deadline(ticket))
+        self.entry.read(|permits| permits.deadline(ticket))
     }
 
     async fn lost(&self, ticket: Ticket) {
         loop {
-            let mut told = pin!(self.entry.lost.notified());
-            told.as_mut().enable();
+            let mut notified = pin!(self.entry.lost.notified());
+            notified.as_mut().enable();
             if !self.is_held(ticket) {
                 return;
             }
-            sign_or(told, self.deadline(ticket)).await;
+            wait_for_signal(notified, self.deadline(ticket)).await;
         }
     }
 
@@ -244,13 +244,13 @@ impl HoldBackend for Handle {
     }
 
     async fn detach(&self, ticket: Ticket, lease: Ttl) -> Result<Ticket> {
-        let detached = self.with(|permits, turn| Ok(permits.detach(ticket, lease, turn)));
+        let detached = self.with(|permits, transition| Ok(permits.detach(ticket, lease, transition)));
         let detached = detached.and_then(|detached| if detached { Ok(ticket) } else { Err(Error::lost()) });
         detached.map_err(self.context("detach"))
     }
 }
 
-impl Drop for Handle {
+impl Drop for NameHandle {
     fn drop(&mut self) {
         self.session.state.leave(self.kind, &self.name);
     }
