@@ -130,8 +130,7 @@ fn jobs(options: &Test, built: &Built, seed: u64) -> Result<(Vec<Job>, usize), B
             tests.retain(|test| tiers::is_drawn(&program.package, test, seed));
             undrawn += all - tests.len();
         }
-        let (long, others): (Vec<_>, Vec<_>) =
-            tests.into_iter().partition(|test| LONG.iter().any(|part| test.contains(part)));
+        let (long, others): (Vec<_>, Vec<_>) = tests.into_iter().partition(|test| takes_long(test));
         let threads = threads_of(&program);
         for (tests, threads) in [(long, LONG_THREADS), (others, threads)] {
             if !tests.is_empty() {
@@ -141,12 +140,12 @@ fn jobs(options: &Test, built: &Built, seed: u64) -> Result<(Vec<Job>, usize), B
         }
     }
     // Jobs of long tests first, then by program: the run does not have to wait at the end for a job that started early.
-    jobs.sort_by_key(|job| (!is_long(job), weight(&job.program)));
+    jobs.sort_by_key(|job| (!job.tests.iter().all(|test| takes_long(test)), weight(&job.program)));
     Ok((jobs, undrawn))
 }
 
-fn is_long(job: &Job) -> bool {
-    job.tests.iter().all(|test| LONG.iter().any(|part| test.contains(part)))
+fn takes_long(test: &str) -> bool {
+    LONG.iter().any(|part| test.contains(part))
 }
 
 /// Returns the program's position in [`THREADS`]; programs that take long come first.
