@@ -46,7 +46,7 @@ impl WaitGroupHandle {
             return Ok(None);
         };
         self.record_seen.follow(grant.born);
-        self.handle.into_hold(operation, &grant, in_doubt, 1).map(|hold| Some(Member::new(hold)))
+        self.handle.make_hold(operation, &grant, in_doubt, 1).map(|hold| Some(Member::new(hold)))
     }
 
     /// Adds several members as one hold, which is one decision, and splits it.
@@ -56,7 +56,7 @@ impl WaitGroupHandle {
             let (grant, in_doubt) = granted(acquired)?;
             self.record_seen.follow(grant.born);
             if count == 1 {
-                return Ok(vec![Member::new(self.handle.into_hold("add_many", &grant, in_doubt, 1)?)]);
+                return Ok(vec![Member::new(self.handle.make_hold("add_many", &grant, in_doubt, 1)?)]);
             }
             // Its lease ended before the split: no caller was told of it, so it is added again.
             if let Some(members) = self.split(&grant, in_doubt, count).await? {
@@ -85,7 +85,7 @@ impl WaitGroupHandle {
                 Ok(true) => {
                     whole.resolved();
                     let grant = Grant { token: grant.token, sent, ambiguous: false, born: grant.born };
-                    let hold = |part| self.handle.into_hold("add_many", &grant, part, 1).map(Member::new);
+                    let hold = |part| self.handle.make_hold("add_many", &grant, part, 1).map(Member::new);
                     return parts.into_iter().map(hold).collect::<Result<_>>().map(Some);
                 }
                 Ok(false) => {

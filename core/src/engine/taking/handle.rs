@@ -111,7 +111,7 @@ impl ObjectHandle {
     }
 
     /// Makes the hold of a grant.
-    pub(crate) fn into_hold(
+    pub(crate) fn make_hold(
         &self,
         operation: &'static str,
         grant: &Grant,
@@ -129,7 +129,7 @@ impl ObjectHandle {
         wait_limit: WaitLimit,
     ) -> Result<Option<Hold>> {
         let acquired = self.acquire(operation, weight, wait_limit).await?;
-        acquired.map(|(grant, in_doubt)| self.into_hold(operation, &grant, in_doubt, weight)).transpose()
+        acquired.map(|(grant, in_doubt)| self.make_hold(operation, &grant, in_doubt, weight)).transpose()
     }
 
     /// Returns whether the store's limit may differ from the one that this handle knows.
