@@ -108,7 +108,14 @@ impl RedisOptions {
         self.password.as_deref()
     }
 
-    fn file(&self, port: u16, folder: &Path) -> String {
+    /// Returns a port for the messages between the nodes of a cluster. By default it is the server's port plus 10,000,
+    /// which is in the range of outgoing connections: any of them can have it.
+    fn bus_port(&self) -> Result<Option<u16>, ServerError> {
+        let is_node = self.config.iter().any(|line| line == CLUSTER_NODE);
+        is_node.then(launch::free_port).transpose().map_err(ServerError::io("find a free port"))
+    }
+
+    fn file(&self, port: u16, bus_port: Option<u16>, folder: &Path) -> String {
         let mut lines = vec![
             "bind 127.0.0.1".to_owned(),
             format!("dir {}", quoted(&folder.to_string_lossy())),
@@ -141,9 +148,13 @@ impl RedisOptions {
         }
         lines.extend(self.password.iter().map(|password| format!("requirepass {}", quoted(password))));
         lines.extend(self.config.iter().cloned());
+        lines.extend(bus_port.map(|port| format!("cluster-port {port}")));
         lines.join("\n") + "\n"
     }
 }
+
+/// The line that makes a server a node of a cluster.
+pub(super) const CLUSTER_NODE: &str = "cluster-enabled yes";
 
 /// A private Redis server of this process, on a free port of 127.0.0.1, with its data in a temporary folder.
 ///
@@ -169,7 +180,8 @@ impl RedisServer {
                 certificates.write(folder.path())?;
             }
             let file = folder.path().join("redis.conf");
-            fs::write(&file, options.file(port, folder.path()))
+            let bus_port = options.bus_port()?;
+            fs::write(&file, options.file(port, bus_port, folder.path()))
                 .map_err(ServerError::io("write redis.conf"))?;
             let mut command: Vec<_> = options.clock.iter().flat_map(Clock::launcher).collect();
             command.extend([program.clone().into_os_string(), file.into_os_string()]);

@@ -4,7 +4,7 @@ use std::thread;
 
 use super::error::ServerError;
 use super::launch::READY_LIMIT;
-use super::redis::{RedisOptions, RedisServer};
+use super::redis::{CLUSTER_NODE, RedisOptions, RedisServer};
 use super::wait::wait_until;
 
 const PROGRAM: &str = "redis-server";
@@ -31,7 +31,7 @@ impl RedisCluster {
     /// As [`RedisServer::start`]; [`ServerError::Silent`] if the cluster does not come up.
     pub fn start(options: RedisOptions) -> Result<Self, ServerError> {
         let node = RedisOptions::default()
-            .config("cluster-enabled yes")
+            .config(CLUSTER_NODE)
             .config("cluster-node-timeout 5000")
             // A failover happens however old the replica's data is, and replicas keep their primaries.
             .config("cluster-replica-validity-factor 0")
@@ -125,7 +125,9 @@ impl RedisCluster {
         }
         for node in &self.nodes[1..] {
             let port = node.port().to_string();
-            self.nodes[0].command(&["CLUSTER", "MEET", "127.0.0.1", &port])?;
+            let setting = node.command(&["CONFIG", "GET", "cluster-port"])?;
+            let bus_port = setting.lines().last().unwrap_or_default();
+            self.nodes[0].command(&["CLUSTER", "MEET", "127.0.0.1", &port, bus_port])?;
         }
         for primary in 0..PRIMARIES {
             let slots = primary * SLOTS / PRIMARIES..(primary + 1) * SLOTS / PRIMARIES;
