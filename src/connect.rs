@@ -27,9 +27,9 @@ const KNOWN_SCHEMES: &str = "memory:, redis://, rediss://, redis+unix://, redis+
 /// - `InvalidArgument` for an unknown scheme, a malformed URL or an unknown parameter.
 /// - `Unsupported` if the store's Cargo feature is off, naming it, or if the server is too old.
 /// - `Unavailable` if no server answers, naming host and port; `Unauthorized` if the server refuses the credentials.
-/// - `UnsafeStore` or `ConfigMismatch` if the server is configured so that it could break a guarantee (C22).
+/// - `UnsafeStore` or `ConfigMismatch` if the server is configured so that it could break a guarantee ([C22]).
 ///
-/// No error contains the password, neither in its text nor in its sources (C21).
+/// No error contains the password, neither in its text nor in its sources ([C21]).
 ///
 /// # Cancel safety
 /// A dropped call leaves nothing behind but connections, which close.
@@ -43,6 +43,9 @@ const KNOWN_SCHEMES: &str = "memory:, redis://, rediss://, redis+unix://, redis+
 /// # Ok(())
 /// # }
 /// ```
+///
+/// [C22]: crate::contract#c22
+/// [C21]: crate::contract#c21
 pub async fn connect(url: &str) -> Result<Arc<dyn Store>> {
     let (scheme, rest) = url.split_once(':').unwrap_or_default();
     match scheme.to_ascii_lowercase().as_str() {

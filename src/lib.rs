@@ -12,8 +12,8 @@
 //! - The modules `memory`, `redis` and `postgres` are the stores' own crates, with builders that offer more than a
 //!   URL does; each stands behind the Cargo feature of its name.
 //!
-//! Codes such as C4 or M2 in the documentation name the clause of the contract behind the sentence; the conformance
-//! suite has a test of the same name.
+//! Codes such as `C4` or `M2` in the documentation name the clause of the [contract] behind the sentence; the conformance
+//! suite has tests whose names begin with that code.
 #![cfg_attr(feature = "bloom", doc = include_str!("bloom.md"))]
 
 mod connect;
@@ -21,6 +21,8 @@ mod connect;
 pub mod guide;
 
 pub use connect::connect;
+#[doc(inline)]
+pub use stanchion_core::contract;
 pub use stanchion_core::{
     Capabilities, DecidedBy, Decision, Error, ErrorKind, Fenced, FencingToken, HoldOptions, Holder,
     Inspection, Kind, Limiter, LimiterOptions, Member, Mutex, MutexGuard, MutexMode, MutexOptions,

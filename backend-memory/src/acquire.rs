@@ -1,18 +1,19 @@
-//! The future of a request that may have to queue.
+//! The future of a request that may have to queue, and the methods of a handle that make one.
 
 #[cfg(test)]
 mod model_tests;
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use stanchion_core::{Error, ErrorKind, FencingToken, Result, Ticket};
+use stanchion_core::{Error, FencingToken, Result, Ticket, clock};
 
 use crate::alarm::Alarm;
 use crate::kernel::{Arrival, Permits, Progress, Refusal, Transition, Waiter};
-use crate::name_handle::{Granted, NameHandle, over_limit};
+use crate::name_handle::{Granted, NameHandle};
 
 /// An acquisition, first come, first served.
 ///
@@ -47,7 +48,7 @@ impl<'a> Acquire<'a> {
         }
         let maximum = self.handle.max_waiters.map(usize::try_from).and_then(Result::ok).unwrap_or(usize::MAX);
         if permits.queued() >= maximum {
-            return Err(Error::new(ErrorKind::Overloaded, "the queue is at its bound `max_waiters`"));
+            return Err(Error::queue_full());
         }
         let arrival = permits.arrive();
         self.arrival = Some(arrival);
@@ -67,7 +68,9 @@ impl<'a> Acquire<'a> {
         match permits.poll(arrival, self.ticket, &self.handle.terms, waker, transition) {
             Progress::Granted(token) => return Ok(Some(token)),
             Progress::Refused(Refusal::Closed) => return Err(Error::closed()),
-            Progress::Refused(Refusal::TooLarge { limit }) => return Err(over_limit(self.weight, limit)),
+            Progress::Refused(Refusal::TooLarge { limit }) => {
+                return Err(Error::over_limit(self.weight, limit));
+            }
             Progress::Queued if permits.limit().is_some() => {}
             // The store lost its data: store the limit again.
             Progress::Queued => self.handle.settle(permits, transition)?,
@@ -98,6 +101,29 @@ impl<'a> Acquire<'a> {
             terms: self.handle.terms.clone(),
             waker: waker.clone(),
         }
+    }
+}
+
+impl NameHandle {
+    /// Acquires, waiting in the queue without a timeout.
+    #[inline]
+    pub(crate) fn acquire(&self, weight: u32) -> Acquire<'_> {
+        Acquire::new(self, weight)
+    }
+
+    /// Acquires, waiting in the queue at most `timeout`; zero makes one attempt (C17).
+    pub(crate) async fn acquire_for(&self, weight: u32, timeout: Duration) -> Result<Option<Granted>> {
+        if timeout.is_zero() {
+            return self.try_hold(weight);
+        }
+        let until = clock::now().checked_add(timeout);
+        let mut acquire = pin!(self.acquire(weight));
+        let mut alarm = Alarm::default();
+        poll_fn(|cx| match acquire.as_mut().poll(cx) {
+            Poll::Ready(granted) => Poll::Ready(granted.map(Some)),
+            Poll::Pending => alarm.poll(cx, until).map(|()| Ok(None)),
+        })
+        .await
     }
 }
 

@@ -23,7 +23,9 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// Sets how long the outcome of an unused wait group is kept (C25). Default 1 h.
+    /// Sets how long the outcome of an unused wait group is kept ([C25]). Default 1 h.
+    ///
+    /// [C25]: stanchion_core::contract#c25
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = retention;
         self

@@ -1,8 +1,6 @@
 //! The store's clock: the wall clock at the store's creation plus the monotonic time since.
 
-use std::time::Duration;
-
-use stanchion_core::clock::{self, Instant};
+use stanchion_core::clock::{self, Instant, micros};
 
 /// Store time, which never goes back while the store lives.
 #[derive(Clone, Copy, Debug)]
@@ -30,9 +28,4 @@ impl StoreClock {
         let elapsed = now.saturating_duration_since(self.origin);
         Moment { now, micros: self.origin_micros.saturating_add(micros(elapsed)) }
     }
-}
-
-/// Whole microseconds of a duration, rounded down.
-pub(crate) fn micros(duration: Duration) -> u64 {
-    duration.as_secs().saturating_mul(1_000_000).saturating_add(u64::from(duration.subsec_micros()))
 }

@@ -6,19 +6,19 @@
 //!
 //! # What it costs
 //! An uncontended operation is one boxed future, one reading of the clock and one lock held for nanoseconds: no task,
-//! no timer, no thread. A release hands the hold to the first waiter and wakes it (C14, C16). A waiter needs a
+//! no timer, no thread. A release hands the hold to the first waiter and wakes it ([C14], [C16]). A waiter needs a
 //! timer only where a lease or a timeout can end the wait; everything else runs on any executor. A name costs nothing
-//! once no handle uses it (C25).
+//! once no handle uses it ([C25]).
 //!
 //! # Time
 //! The store's clock is the wall clock at its creation plus the monotonic time since. It therefore never goes back, and
-//! fencing tokens grow from one run of the process to the next (M3). It follows `tokio::time::pause`. Limiters can be
+//! fencing tokens grow from one run of the process to the next ([M3]). It follows `tokio::time::pause`. Limiters can be
 //! given a [`ManualClock`].
 //!
 //! # Leases
-//! A guard in this process cannot be cut off from it, so a hold has no lease unless its options ask for one, and a
+//! A guard cannot lose contact with a store in its own process, so a hold has no lease unless its options ask for one, and a
 //! renewed lease never ends while the guard lives. `renew(false)`, `max_hold` and `detach` give a hold an end, which
-//! is enforced as on every other store (C8, C10).
+//! is enforced as on every other store ([C8], [C10]).
 //!
 //! # Examples
 //! ```
@@ -35,6 +35,13 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! [C14]: stanchion_core::contract#c14
+//! [C16]: stanchion_core::contract#c16
+//! [C25]: stanchion_core::contract#c25
+//! [M3]: stanchion_core::contract#m3
+//! [C8]: stanchion_core::contract#c8
+//! [C10]: stanchion_core::contract#c10
 
 mod acquire;
 mod alarm;
@@ -52,6 +59,7 @@ mod name_handle;
 mod names;
 mod semaphore;
 mod session;
+mod session_id;
 mod state;
 mod store;
 mod sync;

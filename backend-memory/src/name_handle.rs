@@ -1,20 +1,16 @@
 //! One caller's handle of a name, under mutexes, semaphores and wait groups; also the backend of their guards.
 
-use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Instant};
 use stanchion_core::{
-    Error, ErrorKind, FencingToken, Hold, HoldBackend, HoldOptions, Inspection, Kind, Name, OnMismatch,
-    Result, Ticket, Ttl,
+    Error, FencingToken, Hold, HoldBackend, HoldOptions, Inspection, Kind, Name, OnMismatch, Result, Ticket,
+    Ttl,
 };
 
-use crate::acquire::Acquire;
-use crate::alarm::{Alarm, wait_for_signal};
+use crate::alarm::wait_for_signal;
 use crate::entry::Entry;
 use crate::kernel::{Cause, Claim, Limit, Permits, Terms, Transition};
 use crate::session::Session;
@@ -96,7 +92,7 @@ impl NameHandle {
         };
         if stored != self.limit && !self.settled.load(Ordering::Relaxed) {
             match self.on_mismatch {
-                OnMismatch::Refuse => return Err(mismatch(self.limit, stored)),
+                OnMismatch::Refuse => return Err(Error::limit_mismatch(self.limit, stored)),
                 OnMismatch::Adopt => {}
                 OnMismatch::Replace => permits.set_limit(self.limit, transition),
             }
@@ -108,7 +104,7 @@ impl NameHandle {
     /// Checks a weight against the limit in force (S2).
     pub(crate) fn check_weight(&self, permits: &Permits, weight: u32) -> Result<()> {
         match permits.limit().flatten() {
-            Some(limit) if weight > limit => Err(over_limit(weight, limit)),
+            Some(limit) if weight > limit => Err(Error::over_limit(weight, limit)),
             _ => Ok(()),
         }
     }
@@ -132,27 +128,6 @@ impl NameHandle {
             Ok(permits.try_grant(self.claim(ticket, weight), transition))
         })?;
         Ok(token.map(|token| Granted { ticket, token }))
-    }
-
-    /// Acquires, waiting in the queue without a timeout.
-    #[inline]
-    pub(crate) fn acquire(&self, weight: u32) -> Acquire<'_> {
-        Acquire::new(self, weight)
-    }
-
-    /// Acquires, waiting in the queue at most `timeout`; zero makes one attempt (C17).
-    pub(crate) async fn acquire_for(&self, weight: u32, timeout: Duration) -> Result<Option<Granted>> {
-        if timeout.is_zero() {
-            return self.try_hold(weight);
-        }
-        let until = clock::now().checked_add(timeout);
-        let mut acquire = pin!(self.acquire(weight));
-        let mut alarm = Alarm::default();
-        poll_fn(|cx| match acquire.as_mut().poll(cx) {
-            Poll::Ready(granted) => Poll::Ready(granted.map(Some)),
-            Poll::Pending => alarm.poll(cx, until).map(|()| Ok(None)),
-        })
-        .await
     }
 
     /// Takes over a detached hold (C24).
@@ -201,16 +176,6 @@ impl NameHandle {
     fn release_with(&self, ticket: Ticket, cause: Cause) -> bool {
         self.entry.change(|permits, transition| permits.release(ticket, cause, transition))
     }
-}
-
-pub(crate) fn over_limit(weight: u32, limit: u32) -> Error {
-    Error::invalid_argument(format!("{weight} at once is over the limit of {limit}"))
-}
-
-fn mismatch(ours: Limit, stored: Limit) -> Error {
-    let show = |limit: Limit| limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
-    let detail = format!("the limit given is {}, the store's is {}", show(ours), show(stored));
-    Error::new(ErrorKind::ConfigMismatch, detail)
 }
 
 #[async_trait]

@@ -1,22 +1,13 @@
 //! One store object, the unit that `close` ends.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use stanchion_core::{Error, Result};
 
+use crate::session_id::SessionId;
 use crate::state::State;
 use crate::sync::Notify;
 use crate::sync::atomic::{AtomicBool, Ordering};
-
-/// Identifies a store object among all over one state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SessionId(u64);
-
-impl SessionId {
-    /// No store object: the session of detached holds, which outlive every `close`.
-    pub(crate) const NONE: Self = Self(0);
-}
 
 /// A store object.
 #[derive(Debug)]
@@ -30,9 +21,12 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(state: Arc<State>) -> Arc<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let id = SessionId(NEXT.fetch_add(1, Ordering::Relaxed));
-        Arc::new(Self { id, state, closed: AtomicBool::new(false), closing: Notify::new() })
+        Arc::new(Self {
+            id: SessionId::next(),
+            state,
+            closed: AtomicBool::new(false),
+            closing: Notify::new(),
+        })
     }
 
     /// Returns whether the store object was closed. Called under the lock of an entry: `close` sets the flag before it

@@ -28,7 +28,7 @@ use crate::wait_group::MemoryWaitGroup;
 ///
 /// # Guarantees
 /// The guarantees of the four traits, without leases unless [`ttl`](stanchion_core::HoldOptions::ttl) asks for one: a
-/// hold is kept by its guard, which cannot be cut off. The state of an unused name disappears by itself (C25).
+/// hold is kept by its guard, which cannot be cut off. The state of an unused name disappears by itself ([C25]).
 ///
 /// # What is not guaranteed
 /// Nothing survives the process. A leaked guard (`std::mem::forget`) holds until the process ends, unless it has a
@@ -36,6 +36,8 @@ use crate::wait_group::MemoryWaitGroup;
 ///
 /// # Drop
 /// Objects and guards made by the store stay usable without it.
+///
+/// [C25]: stanchion_core::contract#c25
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
     session: Arc<Session>,
@@ -70,7 +72,9 @@ impl MemoryStore {
         Self { session: Session::new(state) }
     }
 
-    /// Returns the number of names with state, over all store objects. First removes state whose time is over (C25).
+    /// Returns the number of names with state, over all store objects. First removes state whose time is over ([C25]).
+    ///
+    /// [C25]: stanchion_core::contract#c25
     #[must_use]
     pub fn len(&self) -> usize {
         self.session.state.len()
@@ -85,13 +89,19 @@ impl MemoryStore {
     /// Forgets everything, as a networked store that loses its data: a tool for tests.
     ///
     /// All holds are lost, and all stored limits, quotas, buckets, wait groups, Bloom filters and fencing tokens are
-    /// gone. Tokens keep growing because the clock does (M3), as long as fewer than one a microsecond were drawn. A
-    /// queued waiter keeps waiting, stores the limit again, and is served; a waiter for a group gets `StateLost` (W6).
+    /// gone. Tokens keep growing because the clock does ([M3]), as long as fewer than one a microsecond were drawn. A
+    /// queued waiter keeps waiting, stores the limit again, and is served; a waiter for a group gets `StateLost`
+    /// ([W6]).
+    ///
+    /// [M3]: stanchion_core::contract#m3
+    /// [W6]: stanchion_core::contract#w6
     pub fn simulate_data_loss(&self) {
         self.session.state.forget();
     }
 
-    /// Checks the name, the options and that the store is open, for all constructors (C19).
+    /// Checks the name, the options and that the store is open, for all constructors ([C19]).
+    ///
+    /// [C19]: stanchion_core::contract#c19
     fn name(&self, operation: &'static str, name: &str, options: Result<()>) -> Result<Name> {
         let checked = Name::new(name).and_then(|name| options.map(|()| name));
         let open = checked.and_then(|name| self.session.check_open().map(|()| name));

@@ -27,5 +27,5 @@ pub(crate) struct Context {
 
 /// Returns the duration in microseconds, the unit of the SQL functions.
 pub(crate) fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+    i64::try_from(stanchion_core::clock::micros(duration)).unwrap_or(i64::MAX)
 }

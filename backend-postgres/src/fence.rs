@@ -1,4 +1,6 @@
-//! The resource's side of fencing, for resources in a Postgres database (M9).
+//! The resource's side of fencing, for resources in a Postgres database ([M9]).
+//!
+//! [M9]: stanchion_core::contract#m9
 
 use sqlx::postgres::PgArguments;
 use sqlx::types::Uuid;
@@ -18,8 +20,8 @@ const INSTALL: &str = concat!(
     include_str!("../migrations/0403_fence_hand_over.sql"),
 );
 
-/// A resource in a Postgres database that only the newest holder of a mutex may write (M9). The database may be another
-/// one than the one that keeps the mutex.
+/// A resource in a Postgres database that only the newest holder of a mutex may write ([M9]). The database may be
+/// another one than the one that keeps the mutex.
 ///
 /// The check runs in the transaction that writes. It refuses a token that is smaller than the largest one seen, and the
 /// same token from another ticket. It stops a holder that was paused until after the end of its lease; a lock cannot.
@@ -51,6 +53,8 @@ const INSTALL: &str = concat!(
 ///
 /// `$1` is the fencing token, a `bigint`, and `$2` the ticket, a `uuid`. `SELECT stanchion.fence(…)` with the same
 /// arguments raises SQLSTATE `STF01` instead, so that the transaction cannot be committed.
+///
+/// [M9]: stanchion_core::contract#m9
 #[derive(Clone, Debug)]
 pub struct PostgresFence {
     resource: String,

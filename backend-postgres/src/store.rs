@@ -97,7 +97,7 @@ impl PostgresStore {
     ///
     /// The call waits in the queue of all callers. The transaction's `lock_timeout` limits the wait; without it there
     /// is no limit. The same transaction may lock the same mutex again. There is no lease: while the transaction stays
-    /// open, it keeps the mutex (M1 holds as long as the transaction is open, and no longer).
+    /// open, it keeps the mutex ([M1] holds as long as the transaction is open, and no longer).
     ///
     /// # Errors
     /// `InvalidArgument` for a bad name; `Unsupported` in lease mode; `Unavailable` if the server refused, for instance
@@ -106,6 +106,8 @@ impl PostgresStore {
     ///
     /// # Cancel safety
     /// A dropped call may have taken the lock. The end of the transaction frees it.
+    ///
+    /// [M1]: stanchion_core::contract#m1
     pub async fn lock_in(
         &self,
         transaction: &mut Transaction<'_, Postgres>,
@@ -162,10 +164,12 @@ impl PostgresBuilder {
     /// if the server cannot be asked; `UnsafeStore` if the server is a standby, read-only or not `UTF8`, if sessions
     /// are not `read committed`, or in session mode if there is a pooler before the server; `Unsupported` for a
     /// Postgres before 14; `ConfigMismatch` if the schema is newer, if it is missing or older and `migrate` is off, or
-    /// if the namespace has another mutex mode or layout (C22).
+    /// if the namespace has another mutex mode or layout ([C22]).
     ///
     /// # Cancel safety
     /// A dropped call closes its connections. It has made the whole schema or nothing of it.
+    ///
+    /// [C22]: stanchion_core::contract#c22
     pub async fn connect(self) -> Result<PostgresStore> {
         let (mutex, lock_sessions, wrap) = (self.mutex, self.lock_sessions, self.wrap.clone());
         let connected = self.open().await.map_err(context)?;

@@ -6,7 +6,7 @@
 //! | `LOADING` | not executed: the server reads its data | `Unavailable` |
 //! | `BUSY` | not executed: another script runs | `Unavailable` |
 //! | `READONLY` | stopped at the first write: the server is a replica now | `Unavailable`; a new connection is made, to the primary that the sentinels announce |
-//! | `MASTERDOWN` | not executed: the server is a replica without its primary | as for `READONLY` |
+//! | `MASTERDOWN` | not executed: the server is a replica without its primary | `Unavailable`; a new connection is made |
 //! | `OOM` | stopped at the first write: `maxmemory` | `Unavailable`; releases and cancels are not stopped |
 //! | `MISCONF` | stopped at the first write: the server cannot save | `Unavailable` |
 //! | `NOREPLICAS` | stopped at the first write: `min-replicas-to-write` | `Unavailable` |
@@ -15,7 +15,7 @@
 //! | `TRYAGAIN` | not executed: the slot is being moved | no error: the request is sent again; `Unavailable` at the time limit |
 //! | `CLUSTERDOWN` | not executed: no node has the slot | as for `TRYAGAIN` |
 //! | `NOAUTH`, `WRONGPASS` | not executed | `Unauthorized`; a new connection is made, with the credentials |
-//! | `NOPERM`, or the error of a script in its place | the command was not executed | `Unauthorized` with the text of the server, which names the command and in later versions the key; if the refusal of a script does not name the command, the server is asked for it |
+//! | `NOPERM`, or the error that a script returns instead | the command was not executed | `Unauthorized` with the text of the server, which names the command and in later versions the key; if the refusal of a script does not name the command, the server is asked for it |
 //! | `max number of clients reached` | not connected | `Unavailable` |
 //! | anything else | the request may have been executed | `Unknown` |
 //!

@@ -1,4 +1,6 @@
-//! The resource side of fencing, for resources in a Redis (M9).
+//! The resource side of fencing, for resources in a Redis ([M9]).
+//!
+//! [M9]: stanchion_core::contract#m9
 
 use redis::aio::ConnectionLike;
 use redis::{RedisError, Script, ToRedisArgs, Value};
@@ -6,8 +8,8 @@ use stanchion_core::{Error, FencingToken, Result, Ticket};
 
 use crate::error;
 
-/// Guards a key of a Redis, so that only the newest holder of a mutex writes it (M9). Any Redis will do, not only the one
-/// that keeps the mutex.
+/// Guards a key of a Redis, so that only the newest holder of a mutex writes it ([M9]). Any Redis will do, not only the
+/// one that keeps the mutex.
 ///
 /// A write with a token smaller than the largest seen is refused, and so is one with the same token from another ticket;
 /// the check is atomic with the write. This stops a holder that was paused past its lease, which no lock can do.
@@ -18,6 +20,8 @@ use crate::error;
 ///
 /// For other writes than `SET`, put [`GUARD`](Self::GUARD) in front of a script of your own and call
 /// `fenced(mark, token, ticket)` in it before the first write.
+///
+/// [M9]: stanchion_core::contract#m9
 #[derive(Clone, Debug)]
 pub struct RedisFence {
     mark: String,

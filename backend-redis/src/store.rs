@@ -78,7 +78,10 @@ impl RedisBuilder {
     /// - `ConfigMismatch` if the namespace has another layout.
     /// - `Unsupported` for a Redis before 6.2.
     ///
-    /// On a cluster every primary is checked. A setting that the user has no right to read is logged as `unverified` (C22).
+    /// On a cluster every primary is checked. A setting that the user has no right to read is logged as `unverified`
+    /// ([C22]).
+    ///
+    /// [C22]: stanchion_core::contract#c22
     pub async fn connect(self) -> Result<RedisStore> {
         let wrap = self.wrap.clone();
         let StepsOfStore { callers, own, wake, capabilities } = self.steps().await?;

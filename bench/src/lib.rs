@@ -16,6 +16,7 @@ pub mod measure;
 pub mod page;
 pub mod plot;
 pub mod raw;
+mod row;
 pub mod table;
 pub mod target;
 

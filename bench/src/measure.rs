@@ -2,23 +2,11 @@
 
 use crate::Failure;
 use crate::figure::{Column, Spread};
-use crate::table::{Row, Table};
+use crate::row::Row;
+use crate::table::Table;
 use crate::target::Target;
 
-/// The role of a side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Role {
-    /// This library.
-    Ours,
-    /// Hand-written and without any guarantee: the best that the store can do.
-    Raw,
-    /// Another library that a user could choose.
-    Peer,
-}
-
-/// The figures of one slice, in the order of the columns.
-pub type Figures = Vec<f64>;
+pub use crate::row::{Figures, Role};
 
 /// One side of a measure.
 pub struct Side<'a> {

@@ -5,8 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::figure::Spread;
-use crate::measure::Role;
-use crate::table::Row;
+use crate::row::{Role, Row};
 
 /// The divisor of this library's figure.
 #[derive(Clone, Debug, PartialEq, Eq)]

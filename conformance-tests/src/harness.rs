@@ -20,8 +20,10 @@ pub trait Harness: Send + Sync + 'static {
     /// If the store cannot be reached: a suite without a store must not be green.
     async fn store(&self) -> Arc<dyn Store>;
 
-    /// Connects a client like [`store`](Self::store) whose idle state disappears after `retention` (C25); `None` if the
-    /// store has no such option.
+    /// Connects a client like [`store`](Self::store) whose idle state disappears after `retention` ([C25]); `None` if
+    /// the store has no such option.
+    ///
+    /// [C25]: stanchion_core::contract#c25
     async fn forgetful_store(&self, retention: Duration) -> Option<Arc<dyn Store>>;
 
     /// Connects a client like [`store`](Self::store), with `faults` between its engine and its steps, for the group
@@ -32,8 +34,10 @@ pub trait Harness: Send + Sync + 'static {
         None
     }
 
-    /// Returns how many keys, rows or map entries of objects the store keeps for this harness (C25); `None` if they
+    /// Returns how many keys, rows or map entries of objects the store keeps for this harness ([C25]); `None` if they
     /// cannot be counted.
+    ///
+    /// [C25]: stanchion_core::contract#c25
     async fn leftover(&self) -> Option<usize>;
 
     /// Returns a lease that is short enough to wait for its end, and long enough to be renewed in time on a busy

@@ -10,6 +10,7 @@
 //! stanchion_conformance::suite!(MyHarness::start().await);
 //! ```
 
+mod case;
 mod cases;
 pub mod faulty;
 pub mod gaps;

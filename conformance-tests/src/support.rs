@@ -20,9 +20,13 @@ pub use crate::stopwatch::{EPSILON, Stopwatch, timeout};
 
 /// Maximum poll floor `P`.
 pub const POLL_FLOOR: Duration = Duration::from_secs(1);
-/// Maximum time until a dropped future has left nothing behind while the store answers (C4), with ε.
+/// Maximum time until a dropped future has left nothing behind while the store answers ([C4]), with ε.
+///
+/// [C4]: stanchion_core::contract#c4
 pub const CANCELLED: Duration = Duration::from_secs(1).saturating_add(EPSILON);
-/// A time limit within which even a busy store answers. With a shorter limit, a call may end as unknown (C17).
+/// A time limit within which even a busy store answers. With a shorter limit, a call may end as unknown ([C17]).
+///
+/// [C17]: stanchion_core::contract#c17
 pub const BRIEF: Duration = Duration::from_millis(500);
 /// Time limit for a call that ends at once in a correct store, but takes ten times as long or for ever with the
 /// mistake.
@@ -30,7 +34,9 @@ pub const AT_ONCE: Duration = Duration::from_secs(2);
 /// Maximum time of a queued release. Without that release, the object is free only after its lease, or never if the
 /// lease is renewed. With the default lease, that takes at least ten times as long.
 pub const QUEUED: Duration = Duration::from_secs(3);
-/// Maximum delay by dead waiters in front, once (C5).
+/// Maximum delay by dead waiters in front, once ([C5]).
+///
+/// [C5]: stanchion_core::contract#c5
 pub const DEAD_IN_FRONT: Duration = Duration::from_secs(2);
 /// Maximum resolution of a store's clock, if it is coarser than ours.
 pub const TICK: Duration = Duration::from_millis(2);
@@ -210,7 +216,9 @@ pub enum Cut<T> {
     Waiting,
 }
 
-/// Polls a future at most `polls` times, when its waker asks for it, and drops it (C4).
+/// Polls a future at most `polls` times, when its waker asks for it, and drops it ([C4]).
+///
+/// [C4]: stanchion_core::contract#c4
 pub async fn drop_after<F: Future>(polls: u32, future: F) -> Cut<F::Output> {
     if polls == 0 {
         return Cut::Dropped;

@@ -26,7 +26,9 @@ pub struct Capabilities {
     pub limiters: bool,
     /// `Store::bloom_filter` works. It never does without the Cargo feature `bloom`.
     pub bloom_filters: bool,
-    /// The store wakes waiters. Otherwise they proceed by the poll floor (C14).
+    /// The store wakes waiters. Otherwise they proceed by the poll floor ([C14]).
+    ///
+    /// [C14]: crate::contract#c14
     pub wake_ups: bool,
     /// `detach` and `attach` work. Where sessions keep mutexes, this is about mutexes; other kinds can be detached.
     pub detach: bool,

@@ -12,12 +12,20 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Returns the wall clock, in µs since 1970. Only a store whose clock is that of this process may use it (C7).
+/// Returns the wall clock, in µs since 1970. Only a store whose clock is that of this process may use it ([C7]).
+///
+/// [C7]: crate::contract#c7
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the memory store's clock starts from it")]
 pub fn wall_micros() -> u64 {
     let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)
+    micros(since_epoch)
+}
+
+/// Returns the whole microseconds of a duration, rounded down; the largest number if there are more.
+#[must_use]
+pub fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Sleeps for a time.

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 
-/// What went wrong, so that a caller can decide without reading text (C21).
+/// What went wrong, so that a caller can decide without reading text ([C21]).
+///
+/// [C21]: crate::contract#c21
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -14,22 +16,36 @@ pub enum ErrorKind {
     Lost,
     /// The store could not be reached. The request was certainly not executed.
     Unavailable,
-    /// The request was sent and no answer arrived: it may or may not have been executed (C3).
+    /// The request was sent and no answer arrived: it may or may not have been executed ([C3]).
+    ///
+    /// [C3]: crate::contract#c3
     Unknown,
-    /// An argument outside its range. Found before any I/O (C19), or made impossible by a changed
-    /// parameter (C20).
+    /// An argument outside its range. Found before any I/O ([C19]), or made impossible by a changed
+    /// parameter ([C20]).
+    ///
+    /// [C19]: crate::contract#c19
+    /// [C20]: crate::contract#c20
     InvalidArgument,
-    /// A parameter differs from the one the store holds (C20), or a layout from the one this version writes.
+    /// A parameter differs from the one the store holds ([C20]), or a layout from the one this version writes.
+    ///
+    /// [C20]: crate::contract#c20
     ConfigMismatch,
     /// Wrong credentials, or a right that is missing.
     Unauthorized,
-    /// The store is configured so that it could break exclusion (C22).
+    /// The store is configured so that it could break exclusion ([C22]).
+    ///
+    /// [C22]: crate::contract#c22
     UnsafeStore,
-    /// A record that was seen live is gone: the store lost data (W6).
+    /// A record that was seen live is gone: the store lost data ([W6]).
+    ///
+    /// [W6]: crate::contract#w6
     StateLost,
     /// The store does not offer this operation; see [`Capabilities`](crate::Capabilities).
     Unsupported,
-    /// The queue is at its bound `max_waiters` (C26).
+    /// There is no room: the queue has `max_waiters` waiters ([C26]), the limiter no more tokens to reserve, or the process
+    /// no memory for an export.
+    ///
+    /// [C26]: crate::contract#c26
     Overloaded,
     /// The store object was closed by [`Store::close`](crate::Store::close).
     Closed,
@@ -42,7 +58,9 @@ impl ErrorKind {
         matches!(self, Self::Timeout | Self::Unavailable | Self::Unknown | Self::Overloaded)
     }
 
-    /// Returns whether this ends even a call without a time limit (C17), since waiting cannot resolve it.
+    /// Returns whether this ends even a call without a time limit ([C17]), since waiting cannot resolve it.
+    ///
+    /// [C17]: crate::contract#c17
     #[must_use]
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Timeout | Self::Unavailable | Self::Unknown)
@@ -72,10 +90,12 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// An error of any store: kind, operation, store, name and source (C21).
+/// An error of any store: kind, operation, store, name and source ([C21]).
 ///
 /// `Display` is one line without the source and never holds a password. Not getting a lock is not an error but
 /// a value (`None`).
+///
+/// [C21]: crate::contract#c21
 pub struct Error(Box<Inner>);
 
 struct Inner {

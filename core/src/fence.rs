@@ -1,11 +1,13 @@
-//! The resource's side of fencing, for resources in this process (M9).
+//! The resource's side of fencing, for resources in this process ([M9]).
+//!
+//! [M9]: crate::contract#m9
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use crate::{Error, FencingToken, Result, Ticket};
 
-/// A value that only the newest holder of a mutex may write (M9).
+/// A value that only the newest holder of a mutex may write ([M9]).
 ///
 /// It refuses a token smaller than the largest it has seen, and the same token from another ticket, atomically with the
 /// write. This stops a holder that was paused past its lease; no lock can.
@@ -22,6 +24,8 @@ use crate::{Error, FencingToken, Result, Ticket};
 /// # guard.release().await
 /// # }
 /// ```
+///
+/// [M9]: crate::contract#m9
 pub struct Fenced<T> {
     inner: Mutex<Inner<T>>,
 }
@@ -43,6 +47,23 @@ impl<T> Fenced<T> {
     ///
     /// # Errors
     /// `Lost` if a larger token was seen, or the same one from another ticket; then `write` does not run.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let ledger = stanchion::Fenced::new(Vec::new());
+    /// let mutex = store.mutex("ledger", Default::default())?;
+    /// let first = mutex.lock().await?;
+    /// let (token, ticket) = (first.fencing_token(), first.ticket());
+    /// first.release().await?;
+    /// let second = mutex.lock().await?;
+    /// ledger.write(second.fencing_token(), second.ticket(), |rows| rows.push("second"))?;
+    /// assert!(ledger.write(token, ticket, |rows| rows.push("too late")).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn write<R>(
         &self,
         token: FencingToken,
@@ -65,6 +86,23 @@ impl<T> Fenced<T> {
     ///
     /// # Errors
     /// `Lost` if a larger token was seen.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let ledger = stanchion::Fenced::new(Vec::new());
+    /// let mutex = store.mutex("ledger", Default::default())?;
+    /// let guard = mutex.lock().await?;
+    /// ledger.write(guard.fencing_token(), guard.ticket(), |rows| rows.push("here"))?;
+    /// let detached = guard.detach(std::time::Duration::from_secs(10)).await?;
+    /// let guard = mutex.attach(detached).await?; // in any process
+    /// ledger.hand_over(guard.fencing_token(), guard.ticket())?;
+    /// ledger.write(guard.fencing_token(), guard.ticket(), |rows| rows.push("there"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn hand_over(&self, token: FencingToken, to: Ticket) -> Result<()> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.seen.is_some_and(|(largest, _)| token < largest) {
@@ -75,11 +113,31 @@ impl<T> Fenced<T> {
     }
 
     /// Calls `read` with the value.
+    ///
+    /// # Examples
+    /// ```
+    /// let ledger = stanchion::Fenced::new(vec!["opened"]);
+    /// assert_eq!(ledger.read(|rows| rows.len()), 1);
+    /// ```
     pub fn read<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         read(&self.inner.lock().unwrap_or_else(PoisonError::into_inner).value)
     }
 
     /// Returns the largest token seen.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let ledger = stanchion::Fenced::new(0);
+    /// assert_eq!(ledger.largest(), None);
+    /// let guard = store.mutex("ledger", Default::default())?.lock().await?;
+    /// ledger.write(guard.fencing_token(), guard.ticket(), |balance| *balance += 5)?;
+    /// assert_eq!(ledger.largest(), Some(guard.fencing_token()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn largest(&self) -> Option<FencingToken> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).seen.map(|(token, _)| token)
     }

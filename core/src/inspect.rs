@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use crate::{FencingToken, Ticket};
 
-/// One hold of an object, as the store sees it (C23).
+/// One hold of an object, as the store sees it ([C23]).
+///
+/// [C23]: crate::contract#c23
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
@@ -30,7 +32,9 @@ impl Holder {
     }
 }
 
-/// The state of an object at one instant of store time (C23). Expired holds are not in it.
+/// The state of an object at one instant of store time ([C23]). Expired holds are not in it.
+///
+/// [C23]: crate::contract#c23
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {

@@ -43,20 +43,35 @@ impl Ttl {
         (self.0 * 99 / 100).saturating_sub(Duration::from_millis(20).max(self.0 / 20))
     }
 
-    /// Returns the maximum age, from the sending on, at which a grant is still handed out: half of the TTL (C6).
+    /// Returns the maximum age, from the sending on, at which a grant is still handed out: half of the TTL ([C6]).
+    ///
+    /// [C6]: crate::contract#c6
     #[must_use]
     pub fn handout(self) -> Duration {
         self.0 / 2
     }
 
-    /// Returns the mean time between two renewals: a third of the TTL (C13).
+    /// Returns the maximum time between two renewals: a third of the TTL ([C13]).
+    ///
+    /// [C13]: crate::contract#c13
     #[must_use]
     pub fn renewal(self) -> Duration {
         self.0 / 3
     }
 
-    /// Returns the time for which a tombstone refuses late requests of a withdrawn acquisition with this lease (C4): the lease,
-    /// and 30 s at least. A request can be late by as long as its connection was interrupted, however short the lease is.
+    /// Returns the time limit of a request for a hold with this lease: `timeout`, at most a third of the TTL ([C17]).
+    ///
+    /// [C17]: crate::contract#c17
+    #[must_use]
+    pub fn request_limit(self, timeout: Duration) -> Duration {
+        timeout.min(self.0 / 3)
+    }
+
+    /// Returns the time for which a tombstone refuses late requests of a withdrawn acquisition with this lease ([C4]):
+    /// the lease, and 30 s at least. A request can be late by as long as its connection was interrupted, however short
+    /// the lease is.
+    ///
+    /// [C4]: crate::contract#c4
     pub(crate) fn tombstone(self) -> Self {
         self.max(Self::DEFAULT)
     }

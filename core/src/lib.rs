@@ -5,6 +5,7 @@
 #[cfg(feature = "bloom")]
 pub mod bloom;
 pub mod clock;
+pub mod contract;
 pub mod engine;
 pub mod limiter;
 pub mod steps;
@@ -17,6 +18,7 @@ mod inspect;
 mod lease;
 mod name;
 mod options;
+mod refusals;
 mod sync;
 mod ticket;
 mod traits;

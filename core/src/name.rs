@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::{Error, Result};
 
-/// The kind of an object. A mutex and a semaphore may share a name: they are different objects (C19).
+/// The kind of an object. A mutex and a semaphore may share a name: they are different objects ([C19]).
+///
+/// [C19]: crate::contract#c19
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// A mutex.
@@ -34,10 +36,12 @@ impl Kind {
     }
 }
 
-/// A checked name: 1 to 512 bytes of UTF-8 without NUL (C19).
+/// A checked name: 1 to 512 bytes of UTF-8 without NUL ([C19]).
 ///
-/// Every other text is legal, distinct names never alias, and the same bytes name the same object on every
+/// Every such text is legal, distinct names never alias, and the same bytes name the same object on every
 /// store. Cloning shares the text.
+///
+/// [C19]: crate::contract#c19
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(Arc<str>);
 

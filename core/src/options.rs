@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::{Error, Result, Ttl};
 
-/// What to do if a parameter differs from that in the store (C20).
+/// What to do if a parameter differs from that in the store ([C20]).
+///
+/// [C20]: crate::contract#c20
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnMismatch {
     /// Return `ConfigMismatch`, which names both values.
@@ -29,7 +31,9 @@ pub struct HoldOptions {
     pub max_hold: Option<Duration>,
     /// Text that `inspect` shows, at most 512 bytes.
     pub label: Option<Arc<str>>,
-    /// Maximum number of waiters of the name (C26). `None`: no maximum.
+    /// Maximum number of waiters of the name ([C26]). `None`: no maximum.
+    ///
+    /// [C26]: crate::contract#c26
     pub max_waiters: Option<u32>,
 }
 
@@ -107,7 +111,10 @@ macro_rules! hold_setters {
             self
         }
 
-        /// Sets the maximum number of waiters of the name, at least 1; beyond it a call ends at once with `Overloaded` (C26).
+        /// Sets the maximum number of waiters of the name, at least 1; beyond it a call ends at once with `Overloaded`
+        /// ([C26]).
+        ///
+        /// [C26]: crate::contract#c26
         #[must_use]
         pub fn max_waiters(mut self, max_waiters: u32) -> Self {
             self.hold.max_waiters = Some(max_waiters);
@@ -160,7 +167,9 @@ impl SemaphoreOptions {
 
     hold_setters!();
 
-    /// Sets what to do if the store's limit differs (C20).
+    /// Sets what to do if the store's limit differs ([C20]).
+    ///
+    /// [C20]: crate::contract#c20
     #[must_use]
     pub fn on_mismatch(mut self, on_mismatch: OnMismatch) -> Self {
         self.on_mismatch = on_mismatch;
@@ -181,7 +190,9 @@ impl SemaphoreOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitGroupOptions {
-    /// Maximum number of live members (W7). `None`: no limit.
+    /// Maximum number of live members ([W7]). `None`: no limit.
+    ///
+    /// [W7]: crate::contract#w7
     pub limit: Option<u32>,
     /// What to do if the store's limit differs.
     pub on_mismatch: OnMismatch,
@@ -199,7 +210,9 @@ impl WaitGroupOptions {
         self
     }
 
-    /// Sets what to do if the store's limit differs (C20).
+    /// Sets what to do if the store's limit differs ([C20]).
+    ///
+    /// [C20]: crate::contract#c20
     #[must_use]
     pub fn on_mismatch(mut self, on_mismatch: OnMismatch) -> Self {
         self.on_mismatch = on_mismatch;

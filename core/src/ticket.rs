@@ -5,10 +5,12 @@ use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// 128 random bits that identify one acquisition (C1).
+/// 128 random bits that identify one acquisition ([C1]).
 ///
 /// The client makes it before the first request and sends it with every retry, so that a retry is recognised. It prints as 32
 /// hexadecimal digits and can be parsed from them, so that a detached hold can be passed to another process.
+///
+/// [C1]: crate::contract#c1
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(u128);
 
@@ -59,11 +61,14 @@ impl FromStr for Ticket {
     }
 }
 
-/// A number below 2^53 that grows with every grant of the same name (M2), also after the store lost its data
-/// (M3): `max(stored + 1, store time in µs)`.
+/// A number below 2^53 that grows with every grant of the same name ([M2]), also after the store lost its data
+/// ([M3]): `max(stored + 1, store time in µs)`.
 ///
 /// Send it with every write to the guarded resource, and let the resource refuse a token smaller than the
 /// largest it has seen.
+///
+/// [M2]: crate::contract#m2
+/// [M3]: crate::contract#m3
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FencingToken(u64);
 

@@ -1,18 +1,24 @@
 //! How to use the library, by task.
 
+// A picture is part of the text of its page, since docs.rs serves no other files. The `<div>` makes it one block of
+// HTML, which would end at a blank line.
+
 /// Locks: waiting, guards, and an operator's way to end a hold.
 pub mod locks {
     #![doc = include_str!("locks.md")]
+    #![doc = concat!("<div>", include_str!("locks.svg"), "</div>")]
 }
 
 /// Choosing a TTL: what a lease's length decides.
 pub mod choosing_a_ttl {
     #![doc = include_str!("choosing_a_ttl.md")]
+    #![doc = concat!("<div>", include_str!("choosing_a_ttl.svg"), "</div>")]
 }
 
 /// Fencing: refusing the late write of a paused holder.
 pub mod fencing {
     #![doc = include_str!("fencing.md")]
+    #![doc = concat!("<div>", include_str!("fencing.svg"), "</div>")]
 }
 
 /// Semaphores: several holders at a time.
@@ -28,6 +34,7 @@ pub mod wait_groups {
 /// Limiters: keeping a rate.
 pub mod limiters {
     #![doc = include_str!("limiters.md")]
+    #![doc = concat!("<div>", include_str!("limiters.svg"), "</div>")]
 }
 
 /// Leader election by a mutex.

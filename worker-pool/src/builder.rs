@@ -7,10 +7,8 @@ use tokio::runtime::Handle;
 
 use crate::cluster_limits::ClusterLimits;
 use crate::shared::Shared;
-use crate::{ConfigError, WorkerPool};
-
-/// Maximum number of workers of a pool.
-pub const MAX_WORKERS: usize = 65_536;
+use crate::worker::start_workers;
+use crate::{ConfigError, MAX_WORKERS, WorkerPool};
 
 const DEFAULT_QUEUE: usize = 1_024;
 
@@ -91,7 +89,7 @@ impl PoolBuilder {
             None => Handle::try_current().map_err(|_| ConfigError::NoRuntime)?,
         };
         let shared = Shared::new(self.name, self.queue, ClusterLimits::new(self.cap, self.rate), runtime);
-        shared.start(shared.with(|kernel, wakes| kernel.resize(self.workers, wakes)));
+        start_workers(&shared, shared.with(|kernel, wakes| kernel.resize(self.workers, wakes)));
         Ok(WorkerPool::over(shared))
     }
 }

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use stanchion_core::{Error, Limiter, Permit, Result, Semaphore, clock};
 
-use crate::shared::Shared;
-
 /// Minimum pause after an error of the store; each further error doubles it.
 const MINIMUM_RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// Maximum pause between attempts.
@@ -23,16 +21,17 @@ impl ClusterLimits {
         (cap.is_some() || rate.is_some()).then_some(Self { cap, rate })
     }
 
-    /// Waits until one job may begin; retries after every error of the store.
-    pub(crate) async fn acquire(&self, shared: &Shared) -> Option<Permit> {
+    /// Waits until one job may begin; retries after every error of the store, and calls `count_error` for it. `pool` is
+    /// the name of the pool.
+    pub(crate) async fn acquire(&self, pool: &str, count_error: impl Fn() + Send) -> Option<Permit> {
         let mut pause = MINIMUM_RETRY_PAUSE;
         loop {
             match self.acquire_once().await {
                 Ok(permit) => return permit,
                 Err(error) => {
-                    shared.with(|kernel, _| kernel.counts.store_errors += 1);
+                    count_error();
                     tracing::warn!(
-                        pool = %shared.name, %error, pause_ms = pause.as_millis(),
+                        %pool, %error, pause_ms = pause.as_millis(),
                         "the store failed to grant a permit or a rate token; jobs wait"
                     );
                     clock::sleep(pause).await;

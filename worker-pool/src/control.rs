@@ -6,6 +6,7 @@ use tokio::time::timeout;
 
 use crate::builder::check_workers;
 use crate::kernel::Mode;
+use crate::worker::start_workers;
 use crate::{ConfigError, JobId, ReturnedJob, Shutdown, WorkerPool};
 
 /// Timeout, after the deadline of a shutdown, for aborted jobs to be dropped.
@@ -23,7 +24,7 @@ impl WorkerPool {
             Mode::Open => Ok(kernel.resize(workers, wakes)),
             Mode::Draining | Mode::Closed => Err(ConfigError::Closed),
         })?;
-        self.shared().start(added);
+        start_workers(self.shared(), added);
         Ok(())
     }
 

@@ -7,6 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 use thiserror::Error;
 
+/// Maximum number of workers of a pool.
+pub const MAX_WORKERS: usize = 65_536;
+
 /// Why a pool cannot be built or resized.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
@@ -14,8 +17,8 @@ pub enum ConfigError {
     /// A pool without workers would never run a job. [`pause`](crate::WorkerPool::pause) stops a pool for a while.
     #[error("a pool needs at least one worker")]
     NoWorkers,
-    /// More workers than [`MAX_WORKERS`](crate::MAX_WORKERS).
-    #[error("at most {max} workers, not {asked}", max = crate::MAX_WORKERS)]
+    /// More workers than [`MAX_WORKERS`].
+    #[error("at most {max} workers, not {asked}", max = MAX_WORKERS)]
     TooManyWorkers {
         /// The requested number of workers.
         asked: usize,
@@ -95,8 +98,8 @@ pub enum JobError {
     /// The handle or the group of the job cancelled it, before it began or while it ran.
     #[error("the job was cancelled")]
     Cancelled,
-    /// The job's permit of the cluster's cap was lost, and the job was stopped. A blocking job ran on to its end, in
-    /// part without a permit.
+    /// The job lost its permit from the semaphore that caps the jobs of the whole cluster. An async job was stopped; a
+    /// blocking job ran to its end, partly without a permit.
     #[error("the job lost its permit")]
     LostPermit,
     /// The pool ended before the job began.

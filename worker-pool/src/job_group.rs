@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use crate::job_slot::JobSlot;
-use crate::pool::refused;
-use crate::shared::{Queued, Shared};
-use crate::submission::queue_job;
+use crate::group_state::GroupState;
+use crate::job_slot::{JobSlot, Queued};
+use crate::membership::Membership;
+use crate::shared::Shared;
+use crate::submission::{queue_job, refused};
 use crate::{GroupError, Job, JobError, JobHandle, SubmitError};
 
 /// A group of jobs. Results come in the order of submission, and the first error, in time, cancels all other jobs.
@@ -52,7 +53,7 @@ where
     E: Send + 'static,
 {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let state = Arc::new(GroupState { shared: Arc::clone(&shared), members: Mutex::default() });
+        let state = Arc::new(GroupState::new(Arc::clone(&shared)));
         Self { shared, state, handles: VecDeque::new(), taken: 0 }
     }
 
@@ -69,7 +70,7 @@ where
         J: Job<Output = Result<T, E>>,
     {
         let index = self.taken + self.handles.len();
-        let membership = Membership { group: Arc::clone(&self.state), index, failure: is_failure };
+        let membership = Membership::new(Arc::<GroupState>::clone(&self.state), index, is_failure);
         let slot = JobSlot::new(job, true, Some(membership));
         async move {
             let queued: Queued = Arc::<JobSlot<J>>::clone(&slot);
@@ -163,93 +164,6 @@ impl<T, E> fmt::Debug for JobGroup<T, E> {
     }
 }
 
-/// A job's link to its group.
-pub(crate) struct Membership<R> {
-    group: Arc<GroupState>,
-    index: usize,
-    failure: fn(&Result<R, JobError>) -> bool,
-}
-
-impl<R> Membership<R> {
-    pub(crate) fn is_failure(&self, result: &Result<R, JobError>) -> bool {
-        (self.failure)(result)
-    }
-
-    pub(crate) fn fail(&self) {
-        self.group.fail(self.index);
-    }
-}
-
 fn is_failure<T, E>(result: &Result<Result<T, E>, JobError>) -> bool {
     !matches!(result, Ok(Ok(_)))
-}
-
-pub(crate) struct GroupState {
-    shared: Arc<Shared>,
-    members: Mutex<Members>,
-}
-
-#[derive(Default)]
-struct Members {
-    /// Ids of the jobs whose results were not taken yet.
-    ids: VecDeque<u64>,
-    failed: Option<usize>,
-    /// Waker of the group's owner, which either submits or waits for a result.
-    waker: Option<Waker>,
-}
-
-impl GroupState {
-    fn members(&self) -> MutexGuard<'_, Members> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the position of the job that failed first. If none failed, the waker is called when one does.
-    fn failed(&self, waker: &Waker) -> Option<usize> {
-        let mut members = self.members();
-        if members.failed.is_none() && members.waker.as_ref().is_none_or(|known| !known.will_wake(waker)) {
-            members.waker = Some(waker.clone());
-        }
-        members.failed
-    }
-
-    pub(crate) fn has_failed(&self, waker: &Waker) -> bool {
-        self.failed(waker).is_some()
-    }
-
-    fn add(&self, id: u64) {
-        let failed = {
-            let mut members = self.members();
-            members.ids.push_back(id);
-            members.failed.is_some()
-        };
-        // The job was queued while another one failed.
-        if failed {
-            self.cancel_all();
-        }
-    }
-
-    fn forget_first(&self) {
-        self.members().ids.pop_front();
-    }
-
-    fn fail(&self, index: usize) {
-        let waker = {
-            let mut members = self.members();
-            if members.failed.is_some() {
-                return;
-            }
-            members.failed = Some(index);
-            members.waker.take()
-        };
-        tracing::debug!(pool = %self.shared.name, index, "a job of a group failed; the rest is cancelled");
-        self.cancel_all();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    fn cancel_all(&self) {
-        let ids = std::mem::take(&mut self.members().ids);
-        ids.into_iter().for_each(|id| self.shared.cancel(id));
-    }
 }

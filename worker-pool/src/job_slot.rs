@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use tracing::Span;
 
-use crate::job_group::Membership;
+use crate::membership::Membership;
 use crate::{Job, JobError};
 
 /// A running job; its output goes into its slot.
@@ -41,6 +41,9 @@ pub(crate) trait Run: Send + Sync {
     /// Takes the job itself, if it has not begun.
     fn take_any(&self) -> Option<Box<dyn Any + Send>>;
 }
+
+/// A job in the queue or at a worker.
+pub(crate) type Queued = Arc<dyn Run>;
 
 /// The view of a job that its handle has.
 pub(crate) trait Outcome<T>: Send + Sync {

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::task::coop;
 
 use crate::job::Blocking;
-use crate::job_slot::JobSlot;
-use crate::shared::{Queued, Shared};
-use crate::submission::{queue_job, try_queue_job};
-use crate::worker::end;
+use crate::job_run::end;
+use crate::job_slot::{JobSlot, Queued};
+use crate::shared::Shared;
+use crate::submission::{queue_job, refused, try_queue_job};
 use crate::{Job, JobError, JobGroup, JobHandle, PoolBuilder, PoolStats, Refusal, SubmitError};
 
 /// The result of a submission: the handle of the job, or the refused job with the reason.
@@ -185,11 +185,6 @@ impl WorkerPool {
             Err(refusal) => Err(refused(refusal, &slot)),
         }
     }
-}
-
-/// Returns a job that was not queued to its caller.
-pub(crate) fn refused<J: Job>(refusal: Refusal, slot: &JobSlot<J>) -> SubmitError<J> {
-    SubmitError::new(refusal, slot.take().expect("only a worker takes a job, and none has seen this one"))
 }
 
 impl fmt::Debug for WorkerPool {

@@ -4,8 +4,8 @@ use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use crate::shared::Queued;
-use crate::worker::{caught, end, step};
+use crate::job_run::{caught, end, step};
+use crate::job_slot::Queued;
 use crate::{Job, JobError, JobId};
 
 /// The fate of the jobs that a pool had when it was [shut down](crate::WorkerPool::shutdown).

@@ -8,11 +8,10 @@ use tokio::sync::Notify;
 
 use crate::JobError;
 use crate::cluster_limits::ClusterLimits;
-use crate::job_slot::Run;
-use crate::kernel::{Kernel, StopFlag, Wakes};
-use crate::worker::{Worker, end};
+use crate::job_run::end;
+use crate::job_slot::Queued;
+use crate::kernel::{Kernel, Wakes};
 
-pub(crate) type Queued = Arc<dyn Run>;
 pub(crate) type PoolKernel = Kernel<Queued, Waker>;
 
 pub(crate) struct Shared {
@@ -21,7 +20,7 @@ pub(crate) struct Shared {
     ending: Notify,
     pub(crate) limits: Option<ClusterLimits>,
     pub(crate) name: String,
-    runtime: Handle,
+    pub(crate) runtime: Handle,
 }
 
 impl Shared {
@@ -42,14 +41,6 @@ impl Shared {
         let result = change(&mut self.kernel.lock().unwrap_or_else(PoisonError::into_inner), &mut wakes);
         wakes.into_iter().for_each(Waker::wake);
         result
-    }
-
-    /// Starts the tasks of workers that were just added to the kernel.
-    pub(crate) fn start(self: &Arc<Self>, workers: Vec<(usize, Arc<StopFlag>)>) {
-        for (number, stop) in workers {
-            let worker = Worker::new(Arc::clone(self), number, stop);
-            drop(self.runtime.spawn(worker.work()));
-        }
     }
 
     /// Cancels a job, whether it waits or runs.

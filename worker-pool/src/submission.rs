@@ -4,10 +4,11 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::Refusal;
-use crate::job_group::GroupState;
+use crate::group_state::GroupState;
+use crate::job_slot::{JobSlot, Queued};
 use crate::kernel::{Mode, NoRoom, SubmitterState};
-use crate::shared::{Queued, Shared};
+use crate::shared::Shared;
+use crate::{Job, Refusal, SubmitError};
 
 /// Queues a job if there is room and no submitter waits; never waits itself.
 pub(crate) fn try_queue_job(shared: &Shared, job: &Queued) -> Result<u64, Refusal> {
@@ -30,6 +31,11 @@ pub(crate) async fn queue_job(
 ) -> Result<u64, Refusal> {
     let mut submission = Submission { shared, job, group, waiting: None };
     poll_fn(|cx| submission.poll(cx)).await
+}
+
+/// Returns a job that was not queued to its caller.
+pub(crate) fn refused<J: Job>(refusal: Refusal, slot: &JobSlot<J>) -> SubmitError<J> {
+    SubmitError::new(refusal, slot.take().expect("only a worker takes a job, and none has seen this one"))
 }
 
 struct Submission<'a> {

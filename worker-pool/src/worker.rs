@@ -1,28 +1,34 @@
 //! One of the pool's tasks: takes a job, runs it to its end, and takes the next one.
 
-use std::any::Any;
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use stanchion_core::Permit;
 use tokio::task::coop;
-use tracing::Span;
 
 use crate::cluster_limits::ClusterLimits;
-use crate::error::{JobError, Panic};
-use crate::job_slot::Running;
+use crate::error::JobError;
+use crate::job_run::{caught, end, step};
+use crate::job_slot::Queued;
 use crate::kernel::{End, Next, Stop, StopFlag, Wakes};
-use crate::shared::{PoolKernel, Queued, Shared};
+use crate::shared::{PoolKernel, Shared};
 use crate::token::with_token;
 
 /// How a job ended; its output is in its slot.
 type Ended = Result<(), JobError>;
 
+/// Starts the tasks of workers that were just added to the kernel.
+pub(crate) fn start_workers(shared: &Arc<Shared>, workers: Vec<(usize, Arc<StopFlag>)>) {
+    for (number, stop) in workers {
+        let worker = Worker::new(Arc::clone(shared), number, stop);
+        drop(shared.runtime.spawn(worker.work()));
+    }
+}
+
 /// A worker with its number. If its runtime drops it, it accounts for the job that it was running.
-pub(crate) struct Worker {
+struct Worker {
     shared: Arc<Shared>,
     number: usize,
     stop: Arc<StopFlag>,
@@ -32,11 +38,11 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Arc<Shared>, number: usize, stop: Arc<StopFlag>) -> Self {
+    fn new(shared: Arc<Shared>, number: usize, stop: Arc<StopFlag>) -> Self {
         Self { shared, number, stop, waker: None, current: None, left: false }
     }
 
-    pub(crate) async fn work(mut self) {
+    async fn work(mut self) {
         let mut ended = None;
         while let Some((id, job, permit)) = self.next(ended.take()).await {
             self.current = Some(Arc::clone(&job));
@@ -73,7 +79,8 @@ impl Worker {
     /// Waits for the store, as long as there are jobs that need a permit or a rate token.
     async fn acquire(&mut self, limits: &ClusterLimits) -> Option<Option<Permit>> {
         let shared = Arc::clone(&self.shared);
-        let mut acquiring = pin!(limits.acquire(&shared));
+        let count_error = || shared.with(|kernel, _| kernel.counts.store_errors += 1);
+        let mut acquiring = pin!(limits.acquire(&shared.name, count_error));
         poll_fn(|cx| {
             self.register(cx.waker());
             if !shared.with(|kernel, wakes| kernel.keeps_seeking(self.number, wakes)) {
@@ -191,31 +198,6 @@ fn ready<T>(next: Next<T>) -> Poll<Option<T>> {
         Next::Wait => Poll::Pending,
         Next::Leave => Poll::Ready(None),
     }
-}
-
-/// Polls a job once; a panic becomes the job's error.
-pub(crate) fn step(
-    running: Option<&mut Running>,
-    span: &Span,
-    cx: &mut Context<'_>,
-) -> Poll<Result<(), JobError>> {
-    let Some(running) = running else { return Poll::Ready(Ok(())) };
-    match caught(|| span.in_scope(|| running.as_mut().poll(cx))) {
-        Ok(step) => step.map(Ok),
-        Err(payload) => Poll::Ready(Err(JobError::Panicked(Panic::new(payload)))),
-    }
-}
-
-/// Ends a job with an error, and tells its handle.
-pub(crate) fn end(job: Queued, error: JobError) {
-    // The second call runs even if a destructor panics in the first.
-    drop(caught(|| job.fail(error)));
-    drop(caught(move || job.announce()));
-}
-
-/// Runs a closure and catches its panic: it may drop jobs and results, whose destructors may panic.
-pub(crate) fn caught<R>(run: impl FnOnce() -> R) -> Result<R, Box<dyn Any + Send>> {
-    catch_unwind(AssertUnwindSafe(run))
 }
 
 fn stopped(stop: Stop) -> JobError {

@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use crate::file_lengths;
+use crate::published;
 use crate::stage::Stages;
 use crate::workspace::{FEATURES, cargo};
 
@@ -15,6 +16,8 @@ pub(crate) fn run() -> Outcome {
     stages.command("formatting", &mut cargo(&["fmt", "--all", "--check"]))?;
     stages.command("clippy", &mut cargo(&CLIPPY))?;
     stages.command("rustdoc", cargo(&RUSTDOC).env("RUSTDOCFLAGS", "-D warnings"))?;
+    stages.run("docs", published::check_docs)?;
+    stages.run("public interfaces", || published::check_api(false))?;
     stages.run("file lengths", file_lengths::check)?;
     Ok(stages.summary())
 }

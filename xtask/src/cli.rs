@@ -21,8 +21,12 @@ pub(crate) enum Command {
     Test(Test),
     /// Measure this library, its peers and the raw limit in turn; full runs make BENCHMARKS.md
     Bench(Bench),
-    /// Check formatting, lints, documentation and the length of files
+    /// Compare the public interface of each published crate with its listing
+    Api(Api),
+    /// Check formatting, lints, documentation, public interfaces and the length of files
     Check,
+    /// Check that the crates can be published: features, packages, licences, and what `check` says of their docs
+    Release,
     /// Run a part of the conformance suite on a Redis and a Postgres in containers
     Containers(Containers),
     /// Print the contract's clauses and their test cases, store by store
@@ -35,6 +39,13 @@ pub(crate) enum Command {
     Servers,
     /// Print the SQL that creates the schema on Postgres, with the rights that a role needs
     PostgresSchema(PostgresSchema),
+}
+
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Api {
+    /// Write the listings anew instead
+    #[arg(long)]
+    pub(crate) write: bool,
 }
 
 #[derive(Args, Clone, Debug, Default)]

@@ -8,6 +8,7 @@ mod coverage;
 mod faults;
 mod file_lengths;
 mod postgres_schema;
+mod published;
 mod recovery;
 mod seed;
 mod servers;
@@ -29,7 +30,9 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Test(options) => test::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Api(options) => published::check_api(options.write),
         Command::Check => check::run(),
+        Command::Release => published::release::run(),
         Command::Containers(options) if options.build => containers::build(),
         Command::Containers(_) => containers::run(),
         Command::Coverage => coverage::run(),

@@ -139,7 +139,8 @@ fn s2_three_callers_of_several_permits_given_up_anywhere_lose_none() {
     explore(5000, || crowd(3, 2));
 }
 
-/// The holder stays until the last call is served: only the call in between, which is given up, can make room.
+/// One permit stays held. The large request waits and is then cancelled: only that lets the small request behind it be
+/// granted.
 #[test]
 fn c5_a_large_call_that_is_given_up_lets_the_small_one_behind_it_go() {
     explore(1000, || {

@@ -69,7 +69,11 @@ impl MemoryFilter {
         }
     }
 
-    /// Compares the record with what this handle has seen (B5, B6); returns `false` if there are no contents.
+    /// Brings the handle up to date with the record, and returns whether the filter has contents; makes them if `make`.
+    ///
+    /// # Errors
+    /// `StateLost` if the filter that the handle has seen is gone (B6); `ConfigMismatch` if its terms differ and the options
+    /// do not adopt them (B5).
     #[cold]
     fn settle(&self, make: bool) -> Result<bool> {
         let mut record = self.entry.write();
@@ -95,7 +99,7 @@ impl MemoryFilter {
         seen.life = Some(record.life);
         if contents.terms != seen.terms {
             if self.on_mismatch != OnMismatch::Adopt {
-                return Err(mismatch(&seen.terms, &contents.terms));
+                return Err(Error::mismatch("filter", &seen.terms, contents.terms));
             }
             seen.terms = contents.terms;
         }
@@ -125,13 +129,6 @@ impl MemoryFilter {
         })?;
         Ok(found.unwrap_or_else(|| vec![false; items.len()]))
     }
-}
-
-pub(super) fn mismatch(given: &impl std::fmt::Display, stored: &impl std::fmt::Display) -> Error {
-    Error::new(
-        ErrorKind::ConfigMismatch,
-        format!("the filter given is for {given}, the store's for {stored}"),
-    )
 }
 
 #[async_trait]

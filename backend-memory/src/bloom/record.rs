@@ -5,9 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 use std::time::Duration;
 
 use stanchion_core::bloom::FilterTerms;
+use stanchion_core::clock::micros;
 
 use super::bits::Bits;
-use crate::clock::{Moment, micros};
+use crate::clock::Moment;
 use crate::names::Resident;
 
 /// How long the record of a cleared filter is kept.

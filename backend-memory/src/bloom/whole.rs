@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use stanchion_core::bloom::{self, FilterTerms, Shape};
-use stanchion_core::{Error, ErrorKind, Name, Result};
+use stanchion_core::{Error, Name, Result};
 
 use super::bits::PAGE_BYTES;
-use super::handle::{MemoryFilter, mismatch};
+use super::handle::MemoryFilter;
 use super::record::{Contents, FilterEntry};
 
 impl MemoryFilter {
@@ -73,18 +73,13 @@ impl MemoryFilter {
 }
 
 fn like(given: &Shape, own: &FilterTerms) -> Result<()> {
-    if *given == own.shape { Ok(()) } else { Err(mismatch(given, &own.shape)) }
+    if *given == own.shape { Ok(()) } else { Err(Error::mismatch("filter", given, own.shape)) }
 }
 
 /// Returns an export without items.
 fn blank(shape: &Shape) -> Result<Vec<u8>> {
-    let size = usize::try_from(shape.bytes()).unwrap_or(usize::MAX / 2) + bloom::HEADER_BYTES;
-    let mut image = Vec::new();
-    image.try_reserve_exact(size).map_err(|error| {
-        Error::new(ErrorKind::Overloaded, "there is no memory for the exported bytes").with_source(error)
-    })?;
-    image.extend(bloom::header(shape));
-    image.resize(size, 0);
+    let mut image = bloom::begin_image(shape)?;
+    image.resize(bloom::image_bytes(shape), 0);
     Ok(image)
 }
 

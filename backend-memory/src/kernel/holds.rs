@@ -8,7 +8,7 @@ use stanchion_core::{FencingToken, Holder, Ticket};
 
 use super::terms::{Lease, Terms};
 use crate::clock::Moment;
-use crate::session::SessionId;
+use crate::session_id::SessionId;
 
 /// One hold.
 #[derive(Clone, Debug)]

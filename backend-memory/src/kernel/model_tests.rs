@@ -11,7 +11,7 @@ use stanchion_core::{HoldOptions, Ticket};
 
 use super::{Arrival, Cause, Claim, Permits, Progress, Refusal, Terms, Transition, Waiter};
 use crate::clock::{Moment, StoreClock};
-use crate::session::SessionId;
+use crate::session_id::SessionId;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {

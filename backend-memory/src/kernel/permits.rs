@@ -3,16 +3,17 @@
 
 use std::task::Waker;
 
-use stanchion_core::clock::Instant;
+use stanchion_core::clock::{Instant, micros};
 use stanchion_core::{FencingToken, Inspection, Ticket};
 
+use super::claim::Claim;
 use super::generations::{Cause, Generations};
 use super::holds::{Grant, Holds};
 use super::queue::{Arrival, Queue, Refusal, Waiter};
 use super::terms::Terms;
 use super::transition::Transition;
-use crate::clock::{Moment, micros};
-use crate::session::SessionId;
+use crate::clock::Moment;
+use crate::session_id::SessionId;
 
 /// Maximum number of permits held at once; `None` for a wait group without a limit.
 pub(crate) type Limit = Option<u32>;
@@ -25,15 +26,6 @@ pub(crate) enum Progress {
     Refused(Refusal),
     /// It was granted, and the hold ended before the request was polled.
     Gone,
-}
-
-/// The claim of a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Claim<'a> {
-    pub(crate) ticket: Ticket,
-    pub(crate) weight: u32,
-    pub(crate) session: SessionId,
-    pub(crate) terms: &'a Terms,
 }
 
 /// The state of one name.

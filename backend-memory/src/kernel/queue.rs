@@ -5,9 +5,9 @@ use std::task::Waker;
 
 use stanchion_core::Ticket;
 
-use super::permits::Claim;
+use super::claim::Claim;
 use super::terms::Terms;
-use crate::session::SessionId;
+use crate::session_id::SessionId;
 
 /// The arrival number of a waiter, unchanged for as long as it waits (C16).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,11 +2,12 @@
 
 use stanchion_core::{FencingToken, Ticket, Ttl};
 
+use super::claim::Claim;
 use super::holds::Grant;
-use super::permits::{Claim, Permits};
+use super::permits::Permits;
 use super::terms::Lease;
 use super::transition::Transition;
-use crate::session::SessionId;
+use crate::session_id::SessionId;
 
 impl Permits {
     /// Gives a hold a lease and takes it from its guard; returns `false` if the ticket has no hold (C24).

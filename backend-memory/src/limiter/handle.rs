@@ -7,14 +7,15 @@ use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use stanchion_core::clock::micros;
 use stanchion_core::limiter::{Bucket, ExactQuota, MAX, Verdict};
 use stanchion_core::{
-    Decision, Error, ErrorKind, Limiter, LimiterOptions, Name, OnMismatch, Quota, Reservation, Result, Ticket,
+    Decision, Error, Limiter, LimiterOptions, Name, OnMismatch, Quota, Reservation, Result, Ticket,
 };
 
 use super::LimiterClock;
 use super::entry::LimiterEntry;
-use crate::clock::{Moment, micros};
+use crate::clock::Moment;
 use crate::session::Session;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
@@ -66,9 +67,7 @@ impl LimiterHandle {
         if *bucket.quota() != self.quota {
             match self.on_mismatch {
                 OnMismatch::Refuse => {
-                    let detail =
-                        format!("the quota given is {}, the store's is {}", self.quota, bucket.quota());
-                    return Err(Error::new(ErrorKind::ConfigMismatch, detail));
+                    return Err(Error::mismatch("quota", self.quota, bucket.quota()));
                 }
                 OnMismatch::Adopt => {}
                 OnMismatch::Replace => bucket.set_quota(at.micros, self.quota),
@@ -171,7 +170,7 @@ impl Limiter for MemoryLimiter {
     async fn wait_n(&self, cost: u64) -> Result<()> {
         match self.wait_for(cost, MAX).await {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Error::new(ErrorKind::Overloaded, "2^53 tokens are reserved already")),
+            Ok(false) => Err(Error::too_many_reserved()),
             Err(error) => Err(error),
         }
         .map_err(self.context("wait_n"))

@@ -4,9 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::clock::{self, Instant};
+use stanchion_core::clock::{self, Instant, micros};
 
-use crate::clock::micros;
 use crate::sync::Notify;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,7 +61,9 @@ impl ManualClock {
         self.set(self.micros().saturating_add(micros(by)));
     }
 
-    /// Moves the clock back, as an operator's mistake would; no limiter gains tokens from it (L4).
+    /// Moves the clock back, as an operator's mistake would; no limiter gains tokens from it ([L4]).
+    ///
+    /// [L4]: stanchion_core::contract#l4
     pub fn set_back(&self, by: Duration) {
         self.set(self.micros().saturating_sub(micros(by)));
     }

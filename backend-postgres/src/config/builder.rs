@@ -155,16 +155,21 @@ impl PostgresBuilder {
         self
     }
 
-    /// Sets the timeout of one request, 1 ms to 1 h (default 2 s). If a third of the lease is less, that is used (C17).
+    /// Sets the timeout of one request, 1 ms to 1 h (default 2 s). If a third of the lease is less, that is used
+    /// ([C17]).
+    ///
+    /// [C17]: stanchion_core::contract#c17
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self
     }
 
-    /// Sets how long the state of an idle name stays (C25): `tokens` for its fencing token (default 24 h), `state` for
-    /// the rest, like a semaphore's limit (default 1 h). Both are 1 s to 366 days. Rows are removed up to a minute
+    /// Sets how long the state of an idle name stays ([C25]): `tokens` for its fencing token (default 24 h), `state`
+    /// for the rest, like a semaphore's limit (default 1 h). Both are 1 s to 366 days. Rows are removed up to a minute
     /// later, while any process is connected.
+    ///
+    /// [C25]: stanchion_core::contract#c25
     #[must_use]
     pub fn retention(mut self, tokens: Duration, state: Duration) -> Self {
         self.retention = Retention { tokens, state };

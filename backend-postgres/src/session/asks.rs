@@ -25,10 +25,10 @@ pub(super) enum Asked<T> {
     Counted,
 }
 
-pub(super) const WAITING: Acquired = Acquired::Waiting { limit: 1, born: 0 };
+pub(super) const WAITING: Acquired = Acquired::Waiting { limit: 1, epoch: 0 };
 
 fn granted(held: &Held) -> Acquired {
-    Acquired::Granted { token: held.token, limit: 1, born: 0 }
+    Acquired::Granted { token: held.token, limit: 1, epoch: 0 }
 }
 
 impl State {
@@ -199,7 +199,7 @@ impl State {
         }
         let held = self.names.get(name).and_then(|entry| entry.held.as_ref());
         let ready = held.filter(|held| !held.claimed).map(|held| held.ticket);
-        Ok(Polled { ready: ready.into_iter().collect(), next: None, born: 0 })
+        Ok(Polled { ready: ready.into_iter().collect(), next: None, epoch: 0 })
     }
 
     /// Gives a lock that was granted on a session to the first in the queue.

@@ -91,7 +91,7 @@ impl Desk {
             stirred: false,
             woken: Vec::new(),
         };
-        let limit = limit.min(ttl.renewal());
+        let limit = ttl.request_limit(limit);
         Self { limit, state: Mutex::new(state), stir: Notify::new() }
     }
 

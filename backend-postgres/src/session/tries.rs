@@ -99,7 +99,7 @@ impl State {
         match attempt.caller {
             Some(caller) if !attempt.cancelled => {
                 self.hold(name, attempt.waiter, id, token, sent);
-                drop(caller.send(Ok(Acquired::Granted { token, limit: 1, born: 0 })));
+                drop(caller.send(Ok(Acquired::Granted { token, limit: 1, epoch: 0 })));
             }
             caller => {
                 if let Some(caller) = caller {

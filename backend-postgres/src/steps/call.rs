@@ -93,7 +93,7 @@ impl PostgresSteps {
             return Err(failed);
         }
         let request_timeout = self.link.request_timeout();
-        let time = lease.map_or(request_timeout, |lease| request_timeout.min(lease.renewal()));
+        let time = lease.map_or(request_timeout, |lease| lease.request_limit(request_timeout));
         self.link.rows_by(statement, arguments.arguments, now() + time).await
     }
 

@@ -46,10 +46,10 @@ pub(super) fn acquired(row: &PgRow, size: usize) -> Result<Vec<Acquired>> {
     let limits: Vec<i64> = column_of(row, 2, size)?;
     let births: Vec<i64> = column_of(row, 3, size)?;
     let answer = |index: usize| -> Result<Acquired> {
-        let (limit, born) = (count(limits[index])?, number(births[index])?);
+        let (limit, epoch) = (count(limits[index])?, number(births[index])?);
         Ok(match codes[index] {
-            0 => Acquired::Granted { token: token(tokens[index])?, limit, born },
-            1 => Acquired::Waiting { limit, born },
+            0 => Acquired::Granted { token: token(tokens[index])?, limit, epoch },
+            1 => Acquired::Waiting { limit, epoch },
             2 => Acquired::Cancelled,
             3 => Acquired::Mismatch { stored: limit },
             4 => Acquired::TooLarge { limit },
@@ -79,7 +79,7 @@ pub(super) fn polled(row: &PgRow, size: usize) -> Result<Vec<Polled>> {
     let answer = |index: usize| -> Result<Polled> {
         let mine = usize::try_from(counts[index]).map_err(|_| unexpected())?;
         let ready = ready.by_ref().take(mine).collect();
-        Ok(Polled { ready, next: time(nexts[index])?, born: number(births[index])? })
+        Ok(Polled { ready, next: time(nexts[index])?, epoch: number(births[index])? })
     };
     (0..size).map(answer).collect()
 }
@@ -89,7 +89,7 @@ pub(super) fn attached(row: &PgRow) -> Result<Option<Attached>> {
     Ok(Some(Attached {
         token: token(given)?,
         weight: count(column(row, 1)?)?,
-        born: number(column(row, 2)?)?,
+        epoch: number(column(row, 2)?)?,
     }))
 }
 
@@ -129,7 +129,7 @@ pub(super) fn looked(row: &PgRow, size: usize) -> Result<Vec<Looked>> {
         outcome.abandoned = number(counts[1][index])?;
         outcome.expired = number(counts[2][index])?;
         Ok(Looked {
-            born: number(births[index])?,
+            epoch: number(births[index])?,
             count: number(members[index])?,
             generation: number(generations[index])?,
             ended: ended[index].then_some(outcome),

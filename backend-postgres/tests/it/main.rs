@@ -6,7 +6,6 @@
     reason = "tests fail by panics, and have tasks and time of their own"
 )]
 
-mod awaits;
 mod bloom;
 mod common;
 mod conformance;
@@ -16,6 +15,7 @@ mod crowd;
 mod fence;
 mod filters;
 mod leases;
+mod lost_commands;
 mod manual;
 mod migrations;
 mod mutants;

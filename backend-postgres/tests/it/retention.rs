@@ -14,7 +14,7 @@ use stanchion_core::{MutexOptions, Store};
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Makes names of two namespaces. In `ours`, the retention of `OVER` names is over; in `other`, that of all names.
-const FILLED: &str = "INSERT INTO stanchion.objects (namespace, kind, name, born, expires)
+const FILLED: &str = "INSERT INTO stanchion.objects (namespace, kind, name, epoch, expires)
     SELECT CASE WHEN i % 2 = 0 THEN 'ours' ELSE 'other' END, 's', 'n' || i, 0,
            CASE WHEN i % 2 = 0 AND i > 20 THEN stanchion.now() + 3600000000 ELSE 1 END
     FROM generate_series(1, 20000) i;
@@ -32,7 +32,7 @@ const FOUND: &str = "SET enable_seqscan = off;
     SET plan_cache_mode = force_generic_plan;
     BEGIN;
     SELECT (stanchion.claim('ours', 's', 'first', 1)).id;
-    INSERT INTO stanchion.objects (namespace, kind, name, born, expires)
+    INSERT INTO stanchion.objects (namespace, kind, name, epoch, expires)
         SELECT 'ours', 's', 'n' || i, 0, stanchion.now() + 3600000000 FROM generate_series(1, 10000) i;
     SELECT (stanchion.claim('ours', 's', 'n5000', 1)).id;
     SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relid = 'stanchion.objects'::regclass;

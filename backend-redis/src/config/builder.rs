@@ -18,7 +18,9 @@ const MAX_RETENTION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// Maximum of `replicas`; no primary has more.
 const MAX_REPLICAS: u32 = 1_000;
 
-/// The time that the state of an idle name stays (C25).
+/// The time that the state of an idle name stays ([C25]).
+///
+/// [C25]: stanchion_core::contract#c25
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retention {
     /// For fencing tokens.
@@ -75,8 +77,10 @@ impl RedisBuilder {
     /// Makes a builder from a connection of the user: a `MultiplexedConnection`, a `ConnectionManager`, or another type of
     /// the client library that can be cloned, in either version of the protocol. The connection must not block or subscribe.
     ///
-    /// Without a [`wake_client`](Self::wake_client), renewals and releases use this connection, too. Then the runtime of the
-    /// engine does not help them while the runtime that drives the connection is blocked (C13).
+    /// Without a [`wake_client`](Self::wake_client), renewals and releases use this connection, too. Then the runtime
+    /// of the engine does not help them while the runtime that drives the connection is blocked ([C13]).
+    ///
+    /// [C13]: stanchion_core::contract#c13
     pub fn from_connection(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> Self {
         Self::over(Deployment::UserConnection {
             connection: UserConnection::new(connection, false),
@@ -109,9 +113,11 @@ impl RedisBuilder {
         }
     }
 
-    /// Sets a client beside a user's connection: it makes the connections for wake-ups, renewals and releases. The client has
-    /// to lead to the same database, which is checked; for a cluster, it may lead to any node. Without a client, waiters
-    /// proceed by the poll floor and `capabilities().wake_ups` is `false` (C14).
+    /// Sets a client beside a user's connection: it makes the connections for wake-ups, renewals and releases. The
+    /// client has to lead to the same database, which is checked; for a cluster, it may lead to any node. Without a
+    /// client, waiters proceed by the poll floor and `capabilities().wake_ups` is `false` ([C14]).
+    ///
+    /// [C14]: stanchion_core::contract#c14
     #[must_use]
     pub fn wake_client(mut self, client: Client) -> Self {
         if let Deployment::UserConnection { wake, .. } = &mut self.deployment {
@@ -127,17 +133,21 @@ impl RedisBuilder {
         self
     }
 
-    /// Sets the time limit of one request, at least 1 ms (default 2 s). If a third of the lease is less, that is the limit
-    /// (C17).
+    /// Sets the time limit of one request, at least 1 ms (default 2 s). If a third of the lease is less, that is the
+    /// limit ([C17]).
+    ///
+    /// [C17]: stanchion_core::contract#c17
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self
     }
 
-    /// Sets how long the state of an idle name stays (C25): its fencing token (default 24 h), and the rest, such as the limit
-    /// of a semaphore (default 1 h). Both are 1 s to 366 days. The keys of a name disappear later by at most an eighth of the
-    /// first time.
+    /// Sets how long the state of an idle name stays ([C25]): its fencing token (default 24 h), and the rest, such as
+    /// the limit of a semaphore (default 1 h). Both are 1 s to 366 days. The keys of a name disappear later by at most
+    /// an eighth of the first time.
+    ///
+    /// [C25]: stanchion_core::contract#c25
     #[must_use]
     pub fn retention(mut self, tokens: Duration, state: Duration) -> Self {
         self.retention = Retention { tokens, state };

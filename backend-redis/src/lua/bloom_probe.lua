@@ -4,10 +4,11 @@
 -- set page by page. Within a page they stand in the order of their items, so that of two equal items the second finds
 -- every bit set.
 --
--- ARGV     behind the first two: lane, number of the request, how many pages it may begin, number of groups; then for each
---          group `i` insert or `c` contains, generation and end that are known, a fresh generation, terms, how many items
---          each call has, number of parts; then for each part the place of its page among the keys, and of each bit its
---          offset and its item, the first is 0, 3 bytes each
+-- ARGV     3 lane   4 number of the request   5 maximum number of pages it may create   6 number of groups
+--          then for each group: `i` insert or `c` contains, known generation, known end, a fresh generation, terms, number of
+--          items of each call, number of parts
+--          then for each part: index of its page in KEYS, then for each bit two numbers of 3 bytes: its offset in the
+--          page, and the index of its item, from 0
 -- Returns  {1, answer}   {0} a later request of the lane was answered before   {2} nothing done: too many pages to begin
 --          The answer, also kept as `a<lane>`: "number time", then, each after a `;`, for each call
 --          "t BITS"  a 1 for each item that is new or contained    "e" no filter   "E" a cleared one

@@ -29,7 +29,7 @@ end
 
 -- Reads the fields that only groups have.
 recall = function(o)
-  local r = call('HMGET', o.h, 'gen', 'ends', 'past', 'old', 'born')
+  local r = call('HMGET', o.h, 'gen', 'ends', 'past', 'old', 'epoch')
   o.gen = tonumber(r[1]) or 0
   o.ends = counts(r[2])
   o.past = r[3] or ''

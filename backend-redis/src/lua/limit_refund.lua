@@ -1,14 +1,14 @@
 -- limit_refund: cancels reservations, and returns how much each gave back.
 --
--- The refund of a ticket is remembered for 60 s. So is a ticket that is not known: its reserve may still be under way, and
--- is refused then.
+-- The refund of a ticket is remembered for 60 s. So is an unknown ticket: its reserve may still be under way, and is refused
+-- when it arrives.
 --
 -- ARGV     for each limiter: ticket
 -- Returns  {tokens}
 -- Complexity  O(log Z).
 -- Retry    gets the answer of the first time, for 60 s.
 
--- Removes a reservation whose time is ahead from the bucket. Returns what it gives back.
+-- Removes an outstanding reservation from the bucket. Returns how much it gives back.
 local function cancel(o, ticket, entry)
   local cost, behind, refund = entry[2], max(o.taken - entry[3], 0), 0
   if behind == 0 then

@@ -21,10 +21,10 @@ local terms, seen, answers = {}, {}, {}
 -- What a lease makes of this moment: until when the key has to stay, the value's middle, and, for a key that has to stay
 -- longer than it would, the two for the new expiry and that expiry in milliseconds.
 local function term(lease)
-  local kill = now + lease + TOKENS
+  local expires = now + lease + TOKENS
   local middle = format(' %016.0f %s 1 ', now + lease, NOW)
-  local later = format('%016.0f', kill + math.floor(TOKENS / 8))
-  local made = { format('%016.0f', kill), middle, later, format('%.0f', math.ceil(later / 1000)) }
+  local later = format('%016.0f', expires + math.floor(TOKENS / 8))
+  local made = { format('%016.0f', expires), middle, later, format('%.0f', math.ceil(later / 1000)) }
   terms[lease] = made
   return made
 end
@@ -42,15 +42,15 @@ for i = 1, #KEYS do
     if call('SET', key, text, 'NX', 'PXAT', made[4]) then answer = now end
   elseif byte(value) == 61 and #value == 34 and byte(value, 2) < 58 and byte(value, 18) == 32 then
     local made = terms[lease] or term(lease)
-    local token, kill = NOW, sub(value, 19)
+    local token, expires = NOW, sub(value, 19)
     answer = now
     local last = sub(value, 2, 17)
     if last >= NOW then
       answer = last + 1
       token = format('%016.0f', answer)
     end
-    if kill >= made[1] then
-      call('SET', key, sub(entry, 1, 32) .. ' ' .. kill .. made[2] .. token .. sub(entry, 34), 'KEEPTTL')
+    if expires >= made[1] then
+      call('SET', key, sub(entry, 1, 32) .. ' ' .. expires .. made[2] .. token .. sub(entry, 34), 'KEEPTTL')
     else
       call('SET', key, sub(entry, 1, 32) .. ' ' .. made[3] .. made[2] .. token .. sub(entry, 34), 'PXAT', made[4])
     end

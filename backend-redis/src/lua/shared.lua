@@ -16,7 +16,7 @@
 --          {-1, key, type}; nothing of that entry was changed.
 --
 -- H fields: `lim` limit, `tok` last token, `used` weight of the recorded holds, `n` length of Q, `next` lower bound of
--- the scores in E, `touch` last time a hold ended, `kill` when the keys expire, `born` the epoch: when the record began,
+-- the scores in E, `touch` last time a hold ended, `expires` when the keys expire, `epoch` when the record began,
 -- `seq` last arrival number, `wl` and `big` upper bounds of the leases and weights in Q, `dead` and `swept` how many
 -- waiters were silent at the last full count and when that was, `join` when a waiter queued last; `h<ticket>` a hold:
 -- "expiry granted weight token label", `w<ticket>` a waiter: "process weight lease enqueued", `x<ticket>` a tombstone:
@@ -89,7 +89,7 @@ local function expand(o, cause)
   if not free then ticket, expires_at, hold = string.match(text, '^(%x+) (%d+) (%d+ %d+ 1 %d+.*)$') end
   if not free and not (ticket and #ticket == 32) then error(cause) end
   local expiry = hold and string.match(hold, '^%d+')
-  local fields = { 'lim', '1', 'touch', int(math.min(now, expires_at - TOKENS)), 'born', NOW, 'kill', int(expires_at),
+  local fields = { 'lim', '1', 'touch', int(math.min(now, expires_at - TOKENS)), 'epoch', NOW, 'expires', int(expires_at),
                    'tok', free or string.match(hold, '^%d+ %d+ 1 (%d+)') }
   call('ZADD', o.e, '+inf', '!')
   if hold then
@@ -114,7 +114,7 @@ local function compact(o)
 end
 
 local function read(o, ticket)
-  return redis.pcall('HMGET', o.h, 'lim', 'tok', 'used', 'n', 'next', 'touch', 'kill', 'big',
+  return redis.pcall('HMGET', o.h, 'lim', 'tok', 'used', 'n', 'next', 'touch', 'expires', 'big',
                      'h' .. ticket, 'x' .. ticket, 'w' .. ticket, 'join')
 end
 
@@ -142,7 +142,7 @@ end
 
 -- Reads the fields that matter only to tickets that join the queue or stay in it.
 local function more(o)
-  local r = call('HMGET', o.h, 'seq', 'wl', 'dead', 'swept', 'born')
+  local r = call('HMGET', o.h, 'seq', 'wl', 'dead', 'swept', 'epoch')
   o.seq = tonumber(r[1]) or 0
   o.wl = tonumber(r[2]) or 0
   o.dead = tonumber(r[3]) or 0
@@ -156,9 +156,9 @@ local function save(o)
   if not o.set[1] and not o.keep then return end
   local need = now + o.lease + TOKENS
   if o.expires_at < need then
-    if o.expires_at == 0 then put(o, 'born', NOW) end
+    if o.expires_at == 0 then put(o, 'epoch', NOW) end
     o.expires_at = need + math.floor(TOKENS / 8)
-    put(o, 'kill', int(o.expires_at))
+    put(o, 'expires', int(o.expires_at))
     local at = int(math.ceil(o.expires_at / 1000))
     call('ZADD', o.e, '+inf', '!')
     call('HSET', o.h, unpack(o.set))

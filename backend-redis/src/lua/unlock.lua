@@ -19,10 +19,10 @@ for i = 1, #KEYS do
   local key, value = KEYS[i], values[i]
   local answer = 0
   if value and not seen[key] and sub(value, 1, 32) == ARGV[i + 1] and sub(value, 51, 66) > NOW then
-    local kill = sub(value, 34, 49)
-    local free = '=' .. sub(value, 87, 102) .. ' ' .. kill
+    local expires = sub(value, 34, 49)
+    local free = '=' .. sub(value, 87, 102) .. ' ' .. expires
     if redis.pcall('SET', key, free, 'KEEPTTL').err then
-      call('PEXPIREAT', key, string.format('%.0f', math.ceil(kill / 1000)))
+      call('PEXPIREAT', key, string.format('%.0f', math.ceil(expires / 1000)))
       call('SET', key, free, 'KEEPTTL')
     end
     answer = 1

@@ -2,23 +2,17 @@
 
 use futures_util::future::join_all;
 use redis::Cmd;
-use stanchion_core::clock::now;
+use stanchion_core::clock::{micros, now};
 use stanchion_core::steps::{Answers, Object, refused};
 use stanchion_core::{Error, Result, Ttl};
 
+use super::acked_reply::{AckedReply, shortfall};
 use super::reply::{Reply, replies};
-use super::{Context, RedisSteps, micros, replicas};
+use super::{Context, RedisSteps};
 use crate::error::unexpected;
 use crate::keys::stripe_of;
 use crate::request::{Call, Quorum, Request};
 use crate::script::Script;
-
-/// A reply. If too few replicas have acknowledged what was written, `shortfall` is the error of that.
-#[derive(Debug)]
-pub(super) struct AckedReply {
-    pub(super) reply: Reply,
-    pub(super) shortfall: Option<Error>,
-}
 
 impl RedisSteps {
     /// As [`call_with_acks`](Self::call_with_acks), for a script that needs no acknowledgement.
@@ -100,7 +94,7 @@ impl RedisSteps {
             command
         };
         // A third of the shortest lease, so that an unanswered request can be made again in time.
-        let timeout = lease.map_or(self.route.timeout(), |lease| self.route.timeout().min(lease.renewal()));
+        let timeout = lease.map_or(self.route.timeout(), |lease| lease.request_limit(self.route.timeout()));
         let replicas = self.context.replicas;
         let quorum = (script.grants && replicas > 0).then(|| Quorum::within(replicas, timeout / 3));
         let call = Call { script, complete: &complete, quorum };
@@ -113,7 +107,7 @@ impl RedisSteps {
                 return Err(self.name_missing_rights(error, script, (stripe, key), end).await);
             }
         };
-        let shortfall = answered.acknowledged.and_then(|count| replicas::shortfall(count, replicas));
+        let shortfall = answered.acknowledged.and_then(|count| shortfall(count, replicas));
         let acked = |reply| AckedReply { reply, shortfall: shortfall.as_ref().map(Error::replicate) };
         Ok(replies(answered.value, batch.len())?.into_iter().map(acked).collect())
     }

@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::Cmd;
-use stanchion_core::clock::{Instant, now};
+use stanchion_core::clock::{Instant, micros, now};
 use stanchion_core::steps::{Acquire, Acquired, Answers, Kept, Object, Release};
 use stanchion_core::{FencingToken, Kind, Result, Ttl};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Context, RedisSteps, label, micros};
+use super::permits::label;
+use super::{Context, RedisSteps};
 use crate::error::unexpected;
 use crate::script::Script;
 
@@ -140,10 +141,10 @@ impl RedisSteps {
         };
         let read = |number| match number {
             0 => Ok(None),
-            -1 => Ok(Some(Acquired::Waiting { limit: 1, born: 0 })),
+            -1 => Ok(Some(Acquired::Waiting { limit: 1, epoch: 0 })),
             _ => {
                 let token = u64::try_from(number).ok().and_then(|token| FencingToken::new(token).ok());
-                Ok(Some(Acquired::Granted { token: token.ok_or_else(unexpected)?, limit: 1, born: 0 }))
+                Ok(Some(Acquired::Granted { token: token.ok_or_else(unexpected)?, limit: 1, epoch: 0 }))
             }
         };
         let lease = batch.iter().map(|entry| entry.lease).max();

@@ -3,10 +3,11 @@
 use async_trait::async_trait;
 use redis::Cmd;
 use stanchion_core::Result;
+use stanchion_core::clock::micros;
 use stanchion_core::steps::{Answers, GroupSteps, Look, Looked, Object, PermitSteps, Split};
 
+use super::RedisSteps;
 use super::reply::Reply;
-use super::{RedisSteps, micros};
 
 #[async_trait]
 impl GroupSteps for RedisSteps {

@@ -1,31 +1,23 @@
 //! The steps. Each is one script, and one round trip for a whole batch.
 
+mod acked_reply;
 #[cfg(feature = "bloom")]
 mod bloom;
 mod call;
 mod fast_path;
 mod groups;
 mod limits;
+mod permits;
 mod replicas;
 mod reply;
 mod rights;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use async_trait::async_trait;
-use redis::Cmd;
-use stanchion_core::steps::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, LimitCheck, Object,
-    PermitSteps, Polled, ProcessId, Release, Renew,
-};
-use stanchion_core::{Inspection, OnMismatch, Result};
+use stanchion_core::steps::{Object, ProcessId};
 
-use self::call::AckedReply;
 pub(crate) use self::fast_path::Busy;
-use self::reply::Reply;
 use crate::config::Retention;
-use crate::error::unexpected;
 use crate::keys::{Keyspace, stripe_of};
 use crate::route::Route;
 use crate::script::Scripts;
@@ -67,146 +59,7 @@ impl RedisSteps {
         self.route.lane(stripe_of(object))
     }
 
-    async fn acquire_full(&self, batch: &[Acquire]) -> Answers<Acquired> {
-        let arguments = |command: &mut Cmd, entry: &Acquire| {
-            let check = match entry.check {
-                LimitCheck::First(OnMismatch::Refuse) => "r",
-                LimitCheck::First(OnMismatch::Replace) => "p",
-                LimitCheck::First(OnMismatch::Adopt) | LimitCheck::Follow => "a",
-            };
-            command
-                .arg(entry.ticket.to_string())
-                .arg(entry.weight)
-                .arg(micros(entry.lease.get()))
-                .arg(entry.limit)
-                .arg(check)
-                .arg(u8::from(entry.queue))
-                .arg(entry.max_waiters.map(|bound| bound.to_string()).unwrap_or_default())
-                .arg(label(entry.label.as_deref()));
-        };
-        // Each caller has a time limit of its own: a short one must not cut the time of the others.
-        let lease = batch.iter().map(|entry| entry.lease).max();
-        let script = &self.scripts().acquire;
-        let replies = self.call_with_acks(script, batch, |entry| &entry.object, arguments, lease).await;
-        self.granted(batch, replies).await
-    }
-
-    async fn release_full(&self, batch: &[Release]) -> Answers<Kept> {
-        let arguments = |command: &mut Cmd, entry: &Release| {
-            let tombstone = entry.tombstone.map_or(0, |ttl| micros(ttl.get()));
-            let ending = match entry.ending {
-                Ending::Finished => "finished",
-                Ending::Abandoned => "abandoned",
-            };
-            let call = entry.call.map(|call| call.to_string()).unwrap_or_default();
-            command.arg(entry.ticket.to_string()).arg(tombstone).arg(ending).arg(call);
-        };
-        let read = |reply: Reply| reply.kept();
-        self.call_each(&self.scripts().release, batch, |entry| &entry.object, arguments, None, read).await
-    }
-
     fn scripts(&self) -> &Scripts {
         &self.context.scripts
     }
-}
-
-#[async_trait]
-impl PermitSteps for RedisSteps {
-    fn lane(&self, object: &Object) -> usize {
-        self.lane_of(object)
-    }
-
-    /// A server runs one script at a time, and no script waits.
-    fn excludes(&self, _: usize) -> bool {
-        false
-    }
-
-    async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
-        self.fast_then_full(batch).await
-    }
-
-    async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
-        let arguments = |command: &mut Cmd, entry: &Renew| {
-            command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
-        };
-        // The engine batches renewals whose leases are about as long.
-        let lease = batch.iter().map(|entry| entry.lease).min();
-        let read = |reply: Reply| reply.kept();
-        self.call_each(&self.scripts().renew, batch, |entry| &entry.object, arguments, lease, read).await
-    }
-
-    async fn release(&self, batch: &[Release]) -> Answers<Kept> {
-        self.fast_then_full(batch).await
-    }
-
-    async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
-        let arguments = |command: &mut Cmd, entry: &Cancel| {
-            command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
-        };
-        // No caller waits: a short lease must not cut the time of the others.
-        let script = &self.scripts().cancel;
-        self.call_each(script, batch, |entry| &entry.object, arguments, None, |_| Ok(())).await
-    }
-
-    async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
-        let read = |reply: Reply| reply.polled();
-        self.call_each(&self.scripts().poll, batch, |object| object, |_, _| {}, None, read).await
-    }
-
-    async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {
-        let arguments = |command: &mut Cmd, entry: &Attach| {
-            command
-                .arg(entry.from.to_string())
-                .arg(entry.to.to_string())
-                .arg(micros(entry.lease.get()))
-                .arg(label(entry.label.as_deref()));
-        };
-        let (script, batch) = (&self.scripts().attach, std::slice::from_ref(attach));
-        let replies =
-            self.call_with_acks(script, batch, |entry| &entry.object, arguments, Some(attach.lease)).await;
-        let AckedReply { reply, shortfall } = replies.into_iter().next().ok_or_else(unexpected)??;
-        match (reply.ours()?.attached()?, shortfall) {
-            // The engine asks again, and in the end withdraws the hold.
-            (Some(_), Some(shortfall)) => Err(shortfall),
-            (attached, _) => Ok(attached),
-        }
-    }
-
-    async fn inspect(&self, object: &Object) -> Result<Inspection> {
-        let script = &self.scripts().inspect;
-        self.call_one(script, object, |object| object, |_, _| {}, None).await?.inspection()
-    }
-
-    async fn resize(&self, object: &Object, limit: u32) -> Result<()> {
-        let arguments = |command: &mut Cmd, entry: &(Object, u32)| {
-            command.arg(entry.1);
-        };
-        let entry = (object.clone(), limit);
-        self.call_one(&self.scripts().resize, &entry, |entry| &entry.0, arguments, None).await?;
-        Ok(())
-    }
-
-    async fn force(&self, object: &Object, force: Force) -> Result<u32> {
-        let arguments = |command: &mut Cmd, entry: &(Object, Force)| {
-            command.arg(match entry.1 {
-                Force::All => String::new(),
-                Force::One(ticket) => ticket.to_string(),
-            });
-        };
-        let entry = (object.clone(), force);
-        self.call_one(&self.scripts().force, &entry, |entry| &entry.0, arguments, None).await?.forced()
-    }
-
-    async fn ping(&self) -> Result<()> {
-        self.route.send_command(0, &redis::cmd("PING")).await.map(drop)
-    }
-}
-
-/// Returns a label as it stands at the end of a record. No label differs from an empty one.
-fn label(label: Option<&str>) -> String {
-    label.map(|label| format!(" {label}")).unwrap_or_default()
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -4,20 +4,8 @@ use stanchion_core::steps::{Acquire, Acquired, Answers, Cancel, Ending, PermitSt
 use stanchion_core::{Error, ErrorKind, Kind, Result};
 
 use super::RedisSteps;
-use super::call::AckedReply;
+use super::acked_reply::AckedReply;
 use crate::error::unexpected;
-
-/// Returns the error of a grant that `count` replicas have acknowledged, if that is fewer than `wanted`.
-pub(super) fn shortfall(count: Result<u32>, wanted: u32) -> Option<Error> {
-    match count {
-        Ok(count) if count >= wanted => None,
-        Ok(count) => {
-            let detail = format!("{count} of {wanted} replicas acknowledged the grant, which was undone");
-            Some(Error::new(ErrorKind::Unavailable, detail))
-        }
-        Err(error) => Some(error),
-    }
-}
 
 impl RedisSteps {
     /// Reads the replies to a batch of acquires, and undoes the grants that too few replicas have.

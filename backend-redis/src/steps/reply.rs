@@ -112,8 +112,8 @@ impl Reply {
 
     pub(super) fn acquired(&self) -> Result<Acquired> {
         Ok(match self.number(0)? {
-            0 => Acquired::Granted { token: self.token(1)?, limit: self.count(2)?, born: self.epoch(3)? },
-            1 => Acquired::Waiting { limit: self.count(1)?, born: self.number(2)? },
+            0 => Acquired::Granted { token: self.token(1)?, limit: self.count(2)?, epoch: self.epoch(3)? },
+            1 => Acquired::Waiting { limit: self.count(1)?, epoch: self.number(2)? },
             2 => Acquired::Cancelled,
             3 => Acquired::Mismatch { stored: self.count(1)? },
             4 => Acquired::TooLarge { limit: self.count(1)? },
@@ -132,13 +132,13 @@ impl Reply {
             return Ok(Polled::default());
         }
         let ready = self.0.iter().skip(2).map(ticket).collect::<Result<_>>()?;
-        Ok(Polled { ready, next: self.time(1)?, born: self.number(0)? })
+        Ok(Polled { ready, next: self.time(1)?, epoch: self.number(0)? })
     }
 
     pub(super) fn attached(&self) -> Result<Option<Attached>> {
         Ok(match self.number(0)? {
             0 => None,
-            _ => Some(Attached { token: self.token(1)?, weight: self.count(2)?, born: self.epoch(3)? }),
+            _ => Some(Attached { token: self.token(1)?, weight: self.count(2)?, epoch: self.epoch(3)? }),
         })
     }
 
@@ -152,8 +152,8 @@ impl Reply {
         } else {
             None
         };
-        let (born, count, generation) = (self.number(0)?, self.number(1)?, self.number(2)?);
-        Ok(Looked { born, count, generation, ended, next: self.time(3)? })
+        let (epoch, count, generation) = (self.number(0)?, self.number(1)?, self.number(2)?);
+        Ok(Looked { epoch, count, generation, ended, next: self.time(3)? })
     }
 
     pub(super) fn split(&self) -> Result<bool> {

@@ -20,7 +20,7 @@ use stanchion_testbed::servers::{RedisCluster, RedisOptions};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-const REQUEST: Duration = Duration::from_millis(500);
+const REQUEST: Duration = Duration::from_secs(2);
 
 /// The cluster of the tests that stop and promote no node.
 static SHARED: LazyLock<RedisCluster> = LazyLock::new(|| start(RedisOptions::default()));

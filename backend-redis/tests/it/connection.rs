@@ -97,7 +97,7 @@ async fn c18_holds_survive_a_restart_and_clients_come_back() {
     // The restart has lost the scripts: they are sent again.
     let answer =
         within(Duration::from_secs(1), "requests are served again", answer(&process, &request)).await;
-    assert_eq!(answer, Acquired::Granted { token, limit: 1, born: 0 });
+    assert_eq!(answer, Acquired::Granted { token, limit: 1, epoch: 0 });
     assert_eq!(process.wake.next().await.unwrap(), []);
 }
 
@@ -230,7 +230,7 @@ async fn c22_another_layout_is_refused_and_left_alone() {
     command(&fixture, &["SET", &key, "7"]).await;
     let error = fixture.builder().steps().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConfigMismatch);
-    assert!(error.to_string().contains("layout 7") && error.to_string().contains("layout 1"), "{error}");
+    assert!(error.to_string().contains("layout 7") && error.to_string().contains("layout 2"), "{error}");
     let mut raw = fixture.raw().await;
     let layout: String = redis::cmd("GET").arg(&key).query_async(&mut raw).await.unwrap();
     assert_eq!(layout, "7");

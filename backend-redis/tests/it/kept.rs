@@ -57,7 +57,7 @@ async fn c8_c16_what_is_kept_outlives_the_longest_lease_whatever_the_retention()
     let mut raw = fixture.raw().await;
     let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut raw).await.unwrap();
     let soon = seconds * 1_000_000 + micros + 20_000_000;
-    let _: () = raw.hset(key(&fixture, "}:s:s").await, "kill", soon).await.unwrap();
+    let _: () = raw.hset(key(&fixture, "}:s:s").await, "expires", soon).await.unwrap();
     for part in ["}:s:s", "}:se:s", "}:sq:s"] {
         let _: () = raw.pexpire(key(&fixture, part).await, 20_000).await.unwrap();
     }

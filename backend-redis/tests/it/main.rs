@@ -6,7 +6,6 @@
     reason = "tests fail by panics, and have tasks and time of their own"
 )]
 
-mod awaits;
 mod bloom;
 mod bloom_faults;
 mod bloom_keys;
@@ -23,6 +22,7 @@ mod hand_off;
 mod kept;
 mod limits;
 mod logins;
+mod lost_commands;
 mod mutants;
 mod processes;
 mod queue;

@@ -106,7 +106,7 @@ async fn c3_a_lost_reply_is_unknown_and_a_restart_is_survived() {
         );
         match answer.await.remove(0) {
             Ok(answer) => {
-                let expected = stanchion_core::steps::Acquired::Granted { token, limit: 1, born: 0 };
+                let expected = stanchion_core::steps::Acquired::Granted { token, limit: 1, epoch: 0 };
                 assert_eq!(answer, expected);
                 break;
             }

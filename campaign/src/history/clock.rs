@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
+use stanchion_core::clock::micros;
 
 /// Returns the time on the machine's monotonic clock in µs, rounded down.
 #[must_use]
@@ -44,8 +45,4 @@ fn anchor() -> (Instant, Duration) {
 fn raw() -> Duration {
     let now = clock_gettime(ClockId::Monotonic);
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

@@ -121,7 +121,7 @@ fn windows(
     exact: bool,
     found: &mut Vec<Violation>,
 ) {
-    let Some(rate) = rate(quota, if exact { 100 } else { 101 }) else { return };
+    let Some(rate) = Rate::of(quota, if exact { 100 } else { 101 }) else { return };
     let mut charges: Vec<(Charge, &RecordedCall<'_>)> = calls
         .iter()
         .filter_map(|asked| {
@@ -150,13 +150,6 @@ fn windows(
         events.extend(charges[excess.last].1.events());
         found.push(Violation::new(Rule::OverTheRate, Some(dossier.object), text, events));
     }
-}
-
-/// Returns the rate at `percent` of a quota; `None` for a quota that no store accepts.
-pub(super) fn rate(quota: Quota, percent: u64) -> Option<Rate> {
-    let exact = quota.validate().ok()?;
-    let (amount, period) = (exact.amount().checked_mul(percent)?, exact.period().checked_mul(100)?);
-    Some(Rate { amount, period, burst: exact.burst() })
 }
 
 fn allowed(rate: Rate, length: u64) -> u128 {

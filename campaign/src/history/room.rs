@@ -4,7 +4,6 @@ use stanchion_core::{DecidedBy, Quota};
 
 use super::digest::RecordedCall;
 use super::hold::definite_end;
-use super::limiter::rate;
 use super::surroundings::{NEVER, Surroundings};
 use super::windows::Rate;
 use super::{Bounds, Call, ObjectId, Rule, Violation, What};
@@ -27,7 +26,7 @@ pub(super) fn check(
     (around, bounds): (&Surroundings, &Bounds),
     found: &mut Vec<Violation>,
 ) {
-    let Some(rate) = rate(quota, if exact { 100 } else { 99 }) else { return };
+    let Some(rate) = Rate::of(quota, if exact { 100 } else { 99 }) else { return };
     let mut bucket = Low { rate, level: i128::from(rate.burst) * i128::from(rate.period), last: 0 };
     let mut judged: Vec<Judged<'_>> = calls.iter().filter_map(|asked| Judged::of(asked, exact)).collect();
     // Among decisions in the same µs, the ones that took tokens may have come first.

@@ -1,5 +1,7 @@
 //! The cost that was certainly admitted in every window, in whole numbers.
 
+use stanchion_core::Quota;
+
 /// A cost that was admitted at an unknown time of a span.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Charge {
@@ -25,6 +27,15 @@ pub(super) struct Rate {
     pub(super) amount: u64,
     pub(super) period: u64,
     pub(super) burst: u64,
+}
+
+impl Rate {
+    /// Returns the rate at `percent` of a quota; `None` for a quota that no store accepts.
+    pub(super) fn of(quota: Quota, percent: u64) -> Option<Self> {
+        let exact = quota.validate().ok()?;
+        let (amount, period) = (exact.amount().checked_mul(percent)?, exact.period().checked_mul(100)?);
+        Some(Self { amount, period, burst: exact.burst() })
+    }
 }
 
 /// Returns the first window with more than `burst + rate · length`. `charges` are in the order of their latest times.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stanchion_core::clock::{now, sleep};
+use stanchion_core::clock::{micros, now, sleep};
 use stanchion_core::{Kind, LimiterOptions, MutexOptions, Name, Quota, Store};
 use tempfile::tempdir;
 use tokio::sync::Barrier;
@@ -69,8 +69,4 @@ pub async fn bucket(clients: &[&dyn Store]) -> ReportResult {
         }
     }
     Ok(history::check(folder.path())?)
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use stanchion_core::Ttl;
+use stanchion_core::clock::micros;
 
 use crate::history::Bounds;
 use crate::rounds::Deployment;
@@ -62,8 +63,8 @@ pub enum Limit {
     MoreThan(i64),
 }
 
-fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+fn signed_micros(duration: Duration) -> i64 {
+    signed(micros(duration))
 }
 
 fn signed(micros: u64) -> i64 {
@@ -72,7 +73,7 @@ fn signed(micros: u64) -> i64 {
 
 /// Returns the time from the sending of a granting or renewing request to the deadline `D`, in µs.
 pub(super) fn belief() -> i64 {
-    Ttl::new(LEASE).map_or(0, |lease| micros(lease.belief()))
+    Ttl::new(LEASE).map_or(0, |lease| signed_micros(lease.belief()))
 }
 
 impl Measure {
@@ -113,7 +114,7 @@ impl Measure {
     pub fn bound(self, deployment: Deployment) -> Option<Bound> {
         let Bounds { epsilon, silence, recovery } = Bounds::default();
         let (epsilon, silence, recovery) = (signed(epsilon), signed(silence), signed(recovery));
-        let (lease, dead) = (micros(LEASE), i64::try_from(DEAD).unwrap_or(i64::MAX));
+        let (lease, dead) = (signed_micros(LEASE), i64::try_from(DEAD).unwrap_or(i64::MAX));
         let of_session = deployment == Deployment::PostgresSessions;
         let at_most = |limit, clause| Bound { limit: Limit::AtMost(limit), clause };
         let more_than = |limit, clause| Bound { limit: Limit::MoreThan(limit), clause };

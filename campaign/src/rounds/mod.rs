@@ -26,6 +26,7 @@ mod stall_monitor;
 pub(crate) mod tail;
 mod two_holders;
 pub(crate) mod work;
+mod worker;
 pub(crate) mod worker_commands;
 mod worker_view;
 mod workload;

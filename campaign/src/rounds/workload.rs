@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use stanchion_core::clock::sleep;
+use stanchion_core::clock::{micros, sleep};
 use stanchion_core::{
     Kind, Limiter, LimiterOptions, Mutex, MutexOptions, Name, Permit, Quota, Result, Semaphore,
     SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
@@ -44,10 +44,6 @@ pub(super) struct Workload {
     limiter: Option<Arc<dyn Limiter>>,
     quota: Quota,
     register: Register,
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn object(kind: Kind, name: &str) -> io::Result<ObjectId> {

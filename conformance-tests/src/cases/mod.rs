@@ -21,7 +21,7 @@ mod wait_group;
 
 use std::sync::LazyLock;
 
-use crate::suite::Case;
+use crate::case::Case;
 use lock_fixture::LockKind;
 
 /// The one list of cases: groups, each a module of the generated tests, and the cases that run in each of them.

@@ -93,7 +93,9 @@ pub trait StepHarness: Send + Sync + 'static {
     /// If the store cannot be reached, like all methods here.
     async fn process(&self) -> Process;
 
-    /// Connects a process whose idle names keep their fencing tokens for `tokens` and the rest for `state` (C25).
+    /// Connects a process whose idle names keep their fencing tokens for `tokens` and the rest for `state` ([C25]).
+    ///
+    /// [C25]: stanchion_core::contract#c25
     async fn forgetful_process(&self, tokens: Duration, state: Duration) -> Process {
         let _ = (tokens, state);
         lacks("processes with another retention time")

@@ -21,7 +21,9 @@ mod cases;
 pub mod drive;
 mod harness;
 mod provided;
+mod suite;
 
-pub use case::{Case, check_clock_gaps, check_gaps, run, run_by_clock, verdict};
+pub use case::Case;
 pub use cases::{CLOCK_CASES, STEP_CASES};
 pub use harness::{ClockHarness, LeaseSteps, Outages, Process, StepHarness, Tally};
+pub use suite::{check_clock_gaps, check_gaps, run, run_by_clock, verdict};

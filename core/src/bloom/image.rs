@@ -22,6 +22,26 @@ pub fn header(shape: &Shape) -> [u8; HEADER_BYTES] {
     header
 }
 
+/// Returns the length of an export, in bytes; the header is a part of it.
+#[must_use]
+pub fn image_bytes(shape: &Shape) -> usize {
+    usize::try_from(shape.bytes()).unwrap_or(usize::MAX / 2) + HEADER_BYTES
+}
+
+/// Returns the header of an export, with room for the rest.
+///
+/// # Errors
+/// `Overloaded` if there is no memory for it.
+pub fn begin_image(shape: &Shape) -> Result<Vec<u8>> {
+    let mut image = Vec::new();
+    image.try_reserve_exact(image_bytes(shape)).map_err(|error| {
+        Error::new(crate::ErrorKind::Overloaded, "there is no memory for the exported bytes")
+            .with_source(error)
+    })?;
+    image.extend(header(shape));
+    Ok(image)
+}
+
 /// The shape of exported bytes, and their bits.
 ///
 /// # Errors

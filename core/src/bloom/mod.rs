@@ -1,7 +1,7 @@
 //! The layout of a Bloom filter (Bloom 1970): sizes, hashing, the order of bits, exported bytes. Pure, without I/O.
 //!
-//! It is the same on every store, so that the bytes that one store exports load into another (B4). How a store cuts the
-//! bits into pages is its own matter.
+//! It is the same on every store, so that the bytes that one store exports load into another ([B4]). How a store cuts
+//! the bits into pages is its own matter.
 //!
 //! # Size
 //! For a capacity of *n* items and a false-positive rate *p*: `m = ⌈−n·ln p / (ln 2)²⌉` bits, rounded up to a multiple
@@ -35,12 +35,14 @@
 //! | 16–23 | *n* |
 //! | 24–31 | *p*, as the bits of an IEEE double |
 //! | 32–39 | *m* |
+//!
+//! [B4]: crate::contract#b4
 
 mod hash;
 mod image;
 mod shape;
 mod terms;
 
-pub use self::image::{HEADER_BYTES, header, open};
+pub use self::image::{HEADER_BYTES, begin_image, header, image_bytes, open};
 pub use self::shape::Shape;
 pub use self::terms::FilterTerms;

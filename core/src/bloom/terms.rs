@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::Shape;
 
-/// The parameters of a filter (B5): those of its first insert are in force until it ends.
+/// The parameters of a filter ([B5]): those of its first insert are in force until it ends.
+///
+/// [B5]: crate::contract#b5
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FilterTerms {
     /// Its shape.

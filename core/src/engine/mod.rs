@@ -38,7 +38,7 @@ use self::limiter::handle::LimiterHandle;
 use self::shared::{EngineHandle, Shared};
 use self::taking::group::WaitGroupHandle;
 use self::taking::handle::ObjectHandle;
-use self::taking::permits::Permits;
+use self::taking::locks::Permits;
 use crate::steps::{NO_LIMIT, Object, Steps};
 #[cfg(feature = "bloom")]
 use crate::{BloomFilter, BloomOptions};
@@ -201,10 +201,12 @@ impl Engine {
         pinged.map_err(|error| self.context("ping", "", error))
     }
 
-    /// Closes the store object (C12): see [`Store::close`](crate::Store::close).
+    /// Closes the store object ([C12]): see [`Store::close`](crate::Store::close).
     ///
     /// # Errors
     /// `Timeout` if the store did not take all releases within 5 s.
+    ///
+    /// [C12]: crate::contract#c12
     pub async fn close(&self) -> Result<()> {
         let shared = &self.handle.shared;
         shared.close();

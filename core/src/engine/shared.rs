@@ -93,11 +93,11 @@ impl Shared {
         if self.closed.load(Ordering::Acquire) { Err(Error::closed()) } else { Ok(()) }
     }
 
-    /// Returns when a request that begins now ends: after the steps' own time limit, or a third of the lease if that is less
-    /// (C17), plus a grace, so that the steps notice first.
+    /// Returns the time until which the engine waits for the answer to a request that is sent now: the request timeout, or
+    /// a third of the lease if that is less (C17), plus [`REQUEST_GRACE`], so that the steps' own timeout comes first.
     pub(crate) fn request_end(&self, lease: Option<Ttl>) -> Instant {
         let limit = self.steps.request_timeout;
-        now() + lease.map_or(limit, |lease| limit.min(lease.renewal())) + REQUEST_GRACE
+        now() + lease.map_or(limit, |lease| lease.request_limit(limit)) + REQUEST_GRACE
     }
 
     /// Registers a granted hold, and its renewal.

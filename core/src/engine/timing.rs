@@ -6,8 +6,8 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::Ttl;
 
-/// Interval at which a process with waiters polls the store; a third of the time after which the store calls a process
-/// silent.
+/// Interval at which a process with waiters polls the store: less than a third of the time after which a store calls a
+/// process silent (1 s: `LIVENESS` in the Lua scripts, the SQL functions and the step cases).
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(300);
 /// Delay between the end of a lease and the poll that notices it.
 pub(crate) const AFTER_EXPIRY: Duration = Duration::from_millis(10);

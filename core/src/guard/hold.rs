@@ -12,19 +12,28 @@ use crate::clock::Instant;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::{Error, FencingToken, Result, Ticket, Ttl};
 
-/// The store's side of a guard. Every method concerns the hold with that ticket only (C11).
+/// The store's side of a guard. Every method concerns the hold with that ticket only ([C11]).
+///
+/// [C11]: crate::contract#c11
 #[async_trait]
 pub trait HoldBackend: fmt::Debug + Send + Sync {
-    /// Returns whether the hold is live. No I/O; `false` from the deadline on, and once `false`, always (C9, C10).
+    /// Returns whether the hold is live. No I/O; `false` from the deadline on, and once `false`, always ([C9], [C10]).
+    ///
+    /// [C9]: crate::contract#c9
+    /// [C10]: crate::contract#c10
     fn is_held(&self, ticket: Ticket) -> bool;
 
     /// Returns the deadline `D` as last renewed; `None` while the hold has none.
     fn deadline(&self, ticket: Ticket) -> Option<Instant>;
 
-    /// Resolves when the hold is lost, at its deadline at the latest; never on an ordinary release (C9).
+    /// Resolves when the hold is lost, at its deadline at the latest; never on an ordinary release ([C9]).
+    ///
+    /// [C9]: crate::contract#c9
     async fn lost(&self, ticket: Ticket);
 
-    /// Queues the release. Must not block, panic or need a runtime (C12).
+    /// Queues the release. Must not block, panic or need a runtime ([C12]).
+    ///
+    /// [C12]: crate::contract#c12
     fn abandon(&self, ticket: Ticket);
 
     /// Releases now.
@@ -33,11 +42,13 @@ pub trait HoldBackend: fmt::Debug + Send + Sync {
     /// `Lost` if the hold was gone; `Unavailable` or `Unknown` if the store did not answer.
     async fn release(&self, ticket: Ticket) -> Result<()>;
 
-    /// Ends renewal, sets the lease a last time, and returns the ticket by which the hold can be attached (C24): the hold's own
-    /// or a fresh one.
+    /// Ends renewal, sets the lease a last time, and returns the ticket by which the hold can be attached ([C24]): the
+    /// hold's own or a fresh one.
     ///
     /// # Errors
     /// As [`release`](Self::release); `Unsupported` where the store cannot.
+    ///
+    /// [C24]: crate::contract#c24
     async fn detach(&self, ticket: Ticket, lease: Ttl) -> Result<Ticket>;
 }
 

@@ -6,8 +6,10 @@ use crate::Result;
 /// A member of a wait group: work under way.
 ///
 /// # Drop
-/// Never blocks and never panics. It queues that this member was *abandoned*, which `wait` reports apart from the finished
-/// ones (W4). Call [`done`](Self::done) when the work is done.
+/// Never blocks and never panics. It queues that this member was *abandoned*, which `wait` reports apart from the
+/// finished ones ([W4]). Call [`done`](Self::done) when the work is done.
+///
+/// [W4]: crate::contract#w4
 #[derive(Debug)]
 #[must_use = "dropping a member counts as abandoned, not as done"]
 pub struct Member {
@@ -19,11 +21,12 @@ impl Member {
 
     /// Reports the work as finished.
     ///
-    /// If a reply is lost and the retry finds the member gone before the [`deadline`](Self::deadline), this call has finished
-    /// it. Limitation: if another process finished the member by its ticket at that moment, `done` may still return `Ok`.
+    /// If a reply is lost and the retry finds the member gone before its [`deadline`](Self::deadline), `done` returns `Ok`,
+    /// because its first request probably ended the member. Limitation: it also returns `Ok` if another process ended the
+    /// member by its ticket between the two requests.
     ///
     /// # Errors
-    /// `Lost` if the member was gone already: expired, or done by its ticket (W2). `Unavailable` or `Unknown` if
+    /// `Lost` if the member was gone already: expired, or done by its ticket ([W2]). `Unavailable` or `Unknown` if
     /// the store did not answer in time, or if the outcome is unknown; then the member is being
     /// abandoned.
     ///
@@ -42,6 +45,8 @@ impl Member {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [W2]: crate::contract#w2
     pub async fn done(self) -> Result<()> {
         self.hold.release().await
     }

@@ -40,7 +40,7 @@ macro_rules! hold_methods {
             self.hold.ticket()
         }
 
-        /// Returns the fencing token of this grant: larger than every earlier one of this name (M2).
+        /// Returns the fencing token of this grant: larger than every earlier one of this name ([M2]).
         ///
         /// # Examples
         /// ```
@@ -55,13 +55,15 @@ macro_rules! hold_methods {
         /// # Ok(())
         /// # }
         /// ```
+        ///
+        /// [M2]: crate::contract#m2
         #[must_use]
         pub fn fencing_token(&self) -> crate::FencingToken {
             self.hold.token()
         }
 
-        /// Returns whether the hold is live, without I/O: `false` exactly from the [`deadline`](Self::deadline) on, also in a
-        /// process that was stopped and resumed (C10). Once `false`, it stays `false`.
+        /// Returns whether the hold is live, without I/O: `false` exactly from the [`deadline`](Self::deadline) on,
+        /// also in a process that was stopped and resumed ([C10]). Once `false`, it stays `false`.
         ///
         /// What is *not* guaranteed: that the hold is still live when the next statement runs. Protect what must not happen
         /// twice by a resource that checks the fencing token.
@@ -76,6 +78,8 @@ macro_rules! hold_methods {
         /// # Ok(())
         /// # }
         /// ```
+        ///
+        /// [C10]: crate::contract#c10
         #[must_use]
         pub fn is_held(&self) -> bool {
             self.hold.is_held()
@@ -101,8 +105,8 @@ macro_rules! hold_methods {
             self.hold.deadline().map(tokio::time::Instant::into_std)
         }
 
-        /// Resolves when the hold is lost: at its deadline without any network, earlier if the store reports it (C9). It does
-        /// not resolve while renewals succeed, nor at an ordinary release.
+        /// Resolves when the hold is lost: at its deadline without any network, earlier if the store reports it ([C9]).
+        /// It does not resolve while renewals succeed, nor at an ordinary release.
         ///
         /// # Cancel safety
         /// Dropping the call has no effect.
@@ -120,12 +124,14 @@ macro_rules! hold_methods {
         /// # Ok(())
         /// # }
         /// ```
+        ///
+        /// [C9]: crate::contract#c9
         pub async fn lost(&self) {
             self.hold.lost().await;
         }
 
-        /// Runs a future while the hold is live (M4): the future is dropped at the deadline or at the loss, whichever comes
-        /// first, and is not polled after that.
+        /// Runs a future while the hold is live ([M4]): the future is dropped at the deadline or at the loss, whichever
+        /// comes first, and is not polled after that.
         ///
         /// What is *not* guaranteed: a future that blocks its thread is stopped only at its next await point.
         ///
@@ -146,12 +152,14 @@ macro_rules! hold_methods {
         /// # Ok(())
         /// # }
         /// ```
+        ///
+        /// [M4]: crate::contract#m4
         pub async fn run<F: std::future::Future>(&self, future: F) -> crate::Result<F::Output> {
             self.hold.run(future).await
         }
 
-        /// Ends renewal, sets the lease a last time, and returns the ticket, by which `attach` takes the hold over in any
-        /// process (C24). `lease` is 100 ms to 24 h, counted by the store from now.
+        /// Ends renewal, sets the lease a last time, and returns the ticket, by which `attach` takes the hold over in
+        /// any process ([C24]). `lease` is 100 ms to 24 h, counted by the store from now.
         ///
         /// # Errors
         /// `Lost` if the hold was gone; `InvalidArgument` for a lease out of range; `Unsupported` where
@@ -171,6 +179,8 @@ macro_rules! hold_methods {
         /// # Ok(())
         /// # }
         /// ```
+        ///
+        /// [C24]: crate::contract#c24
         pub async fn detach(self, lease: std::time::Duration) -> crate::Result<crate::Ticket> {
             self.hold.detach(crate::Ttl::new(lease)?).await
         }

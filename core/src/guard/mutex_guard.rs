@@ -6,8 +6,10 @@ use crate::Result;
 /// The guard of a locked mutex, returned by [`Mutex::lock`](crate::Mutex::lock) and the other ways to lock.
 ///
 /// # Drop
-/// Never blocks and never panics. It queues the release (C12), so the mutex is free a moment later, not at once; call
+/// Never blocks and never panics. It queues the release ([C12]), so the mutex is free a moment later, not at once; call
 /// [`release`](Self::release) to wait for that. If the process dies first, the end of the lease frees the mutex.
+///
+/// [C12]: crate::contract#c12
 #[derive(Debug)]
 #[must_use = "dropping the guard unlocks the mutex"]
 pub struct MutexGuard {
@@ -17,7 +19,7 @@ pub struct MutexGuard {
 impl MutexGuard {
     hold_methods!("store.mutex(\"report\", Default::default())?.lock().await?");
 
-    /// Returns another guard of the same hold (M5). The last guard that is dropped or released frees the mutex.
+    /// Returns another guard of the same hold ([M5]). The last guard that is dropped or released frees the mutex.
     ///
     /// # Examples
     /// ```
@@ -32,6 +34,8 @@ impl MutexGuard {
     /// # inner.release().await
     /// # }
     /// ```
+    ///
+    /// [M5]: crate::contract#m5
     pub fn reenter(&self) -> Self {
         Self { hold: self.hold.share() }
     }
@@ -42,8 +46,8 @@ impl MutexGuard {
     /// Limitation: if another process force-released the hold just before this call, `release` may still return `Ok`.
     ///
     /// # Errors
-    /// `Lost` if the hold was gone already; no other hold is released by that (C11). `Unavailable` or `Unknown` if the store did
-    /// not answer in time, or if the outcome is unknown; then the release stays queued.
+    /// `Lost` if the hold was gone already; no other hold is released by that ([C11]). `Unavailable` or `Unknown` if
+    /// the store did not answer in time, or if the outcome is unknown; then the release stays queued.
     ///
     /// # Cancel safety
     /// A dropped call queues the release, as [`Drop`] does.
@@ -59,6 +63,8 @@ impl MutexGuard {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [C11]: crate::contract#c11
     pub async fn release(self) -> Result<()> {
         self.hold.release().await
     }

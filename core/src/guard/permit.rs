@@ -6,8 +6,10 @@ use crate::Result;
 /// One or more permits of a semaphore, held together.
 ///
 /// # Drop
-/// Never blocks and never panics. It queues the release (C12), so the permits are free a moment later, not at once; call
-/// [`release`](Self::release) to wait for that. If the process dies first, the end of the lease frees them.
+/// Never blocks and never panics. It queues the release ([C12]), so the permits are free a moment later, not at once;
+/// call [`release`](Self::release) to wait for that. If the process dies first, the end of the lease frees them.
+///
+/// [C12]: crate::contract#c12
 #[derive(Debug)]
 #[must_use = "dropping a permit gives it back"]
 pub struct Permit {
@@ -40,8 +42,8 @@ impl Permit {
     /// Limitation: if another process force-released the hold just before this call, `release` may still return `Ok`.
     ///
     /// # Errors
-    /// `Lost` if the hold was gone already; no other hold is released by that (C11). `Unavailable` or `Unknown` if the store did
-    /// not answer in time, or if the outcome is unknown; then the release stays queued.
+    /// `Lost` if the hold was gone already; no other hold is released by that ([C11]). `Unavailable` or `Unknown` if
+    /// the store did not answer in time, or if the outcome is unknown; then the release stays queued.
     ///
     /// # Cancel safety
     /// A dropped call queues the release, as [`Drop`] does.
@@ -57,6 +59,8 @@ impl Permit {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [C11]: crate::contract#c11
     pub async fn release(self) -> Result<()> {
         self.hold.release().await
     }

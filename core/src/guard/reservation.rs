@@ -17,21 +17,26 @@ pub trait ReservationBackend: fmt::Debug + Send + Sync {
     /// Resolves when the reservation is ready.
     async fn due(&self, ready_at: Instant);
 
-    /// Refunds what no later reservation has used (L7), and returns how much that was; 0 once it is ready.
+    /// Refunds what no later reservation has used ([L7]), and returns how much that was; 0 once it is ready.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` if the store did not answer.
+    ///
+    /// [L7]: crate::contract#l7
     async fn cancel(&self, ticket: Ticket) -> Result<u64>;
 
     /// Queues the cancel, which has an effect until `ready_at`. Must not block, panic or need a runtime.
     fn abandon(&self, ticket: Ticket, ready_at: Instant);
 }
 
-/// Tokens of a limiter, reserved for a time in the future (L6).
+/// Tokens of a limiter, reserved for a time in the future ([L6]).
 ///
 /// # Drop
-/// Dropped before it is ready, the reservation is cancelled by the queue of releases: what no later reservation has used is
-/// refunded (L7).
+/// Dropped before it is ready, the reservation is cancelled by the queue of releases: what no later reservation has
+/// used is refunded ([L7]).
+///
+/// [L6]: crate::contract#l6
+/// [L7]: crate::contract#l7
 #[must_use = "a reservation dropped before its time is cancelled"]
 pub struct Reservation {
     backend: Arc<dyn ReservationBackend>,
@@ -166,7 +171,8 @@ impl Reservation {
         self.armed = false;
     }
 
-    /// Cancels the reservation and returns the refund, in tokens: what no later reservation has used; 0 once it is ready (L7).
+    /// Cancels the reservation and returns the refund, in tokens: what no later reservation has used; 0 once it is
+    /// ready ([L7]).
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` if the store did not answer in time; then the cancel stays queued.
@@ -189,6 +195,8 @@ impl Reservation {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [L7]: crate::contract#l7
     pub async fn cancel(mut self) -> Result<u64> {
         if !self.can_refund() {
             self.armed = false;

@@ -6,7 +6,9 @@ use super::snapshot::{Snapshot, counted};
 use super::{ExactQuota, MAX};
 use crate::Result;
 
-/// What a bucket says to one call (L8). Times in µs, counted from the `now` of the call.
+/// What a bucket says to one call ([L8]). Times in µs, counted from the `now` of the call.
+///
+/// [L8]: crate::contract#l8
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verdict {
@@ -16,8 +18,10 @@ pub struct Verdict {
     pub limit: u64,
     /// Whole tokens that can be taken at once, after this call.
     pub remaining: u64,
-    /// The same call is allowed after this time, and not a microsecond before, if nobody else takes (L2). `None` when
+    /// The same call is allowed after this time, and not a microsecond before, if nobody else takes ([L2]). `None` when
     /// allowed.
+    ///
+    /// [L2]: crate::contract#l2
     pub retry_after: Option<u64>,
     /// The bucket is full after this time, if nobody takes.
     pub reset_after: u64,
@@ -37,18 +41,23 @@ pub struct Reserved {
 ///
 /// # Guarantees
 /// In every window `[a, b]` the cost of the calls admitted in it and of the reservations whose time lies in it is at
-/// most `burst + rate · (b − a)`, exactly (L1). Below 2⁵³ µs every wait is exact to the microsecond, rounded up.
-/// Under saturating demand nothing of the rate is lost, unless the bucket fills within a microsecond (L2): a burst
+/// most `burst + rate · (b − a)`, exactly ([L1]). Below 2⁵³ µs every wait is exact to the microsecond, rounded up.
+/// Under saturating demand nothing of the rate is lost, unless the bucket fills within a microsecond ([L2]): a burst
 /// that the rate refills in less than a millisecond can lose a part of one microsecond in each filling.
 ///
 /// # Time
 /// `now` is in µs and below 2⁵³; a larger one counts as 2⁵³ − 1. A `now` before the latest one seen counts as the
-/// latest one and mints nothing (L4); durations in the answers still count from the `now` that was given, so that they
-/// hold on a clock that went back.
+/// latest one and mints nothing ([L4]); durations in the answers still count from the `now` that was given, so that
+/// they hold on a clock that went back.
 ///
 /// # Retries
 /// [`reserve`](Self::reserve) and [`cancel`](Self::cancel) are idempotent by id while the reservation is live; nothing
-/// is kept of it afterwards. A store that can see a call again later remembers its answers (L5).
+/// is kept of it afterwards. A store that can see a call again later remembers its answers ([L5]).
+///
+/// [L1]: crate::contract#l1
+/// [L2]: crate::contract#l2
+/// [L4]: crate::contract#l4
+/// [L5]: crate::contract#l5
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
     quota: ExactQuota,
@@ -64,7 +73,9 @@ impl Bucket {
         Self::holding(quota, quota.burst(), now)
     }
 
-    /// An empty bucket, as an outage policy starts with (L10).
+    /// An empty bucket, as an outage policy starts with ([L10]).
+    ///
+    /// [L10]: crate::contract#l10
     #[must_use]
     pub fn empty(quota: ExactQuota, now: u64) -> Self {
         Self::holding(quota, 0, now)
@@ -80,12 +91,16 @@ impl Bucket {
         &self.quota
     }
 
-    /// Takes `cost` if that much is there (L1). A cost of 0 takes nothing and is allowed while there is no debt (L9).
+    /// Takes `cost` if that much is there ([L1]). A cost of 0 takes nothing and is allowed while there is no debt
+    /// ([L9]).
     ///
     /// May be allowed while reservations are ahead, if a cancelled one gave tokens back: they keep their times.
     ///
     /// # Errors
     /// `InvalidArgument` if the cost is over the burst.
+    ///
+    /// [L1]: crate::contract#l1
+    /// [L9]: crate::contract#l9
     #[inline]
     pub fn take(&mut self, now: u64, cost: u64) -> Result<Verdict> {
         self.quota.check_cost(cost)?;
@@ -108,13 +123,15 @@ impl Bucket {
     }
 
     /// Takes a place in the future for `cost`, at most `max_wait` µs after `now`; `None`, without cost, if there is
-    /// none that soon or if the debt would reach 2⁵³ tokens (L6).
+    /// none that soon or if the debt would reach 2⁵³ tokens ([L6]).
     ///
     /// The place is never before that of an earlier live reservation. The same id again gets the same place. A cost
     /// of 0 gets the time at which there is no debt and nobody waits; it takes and holds no place.
     ///
     /// # Errors
     /// `InvalidArgument` if the cost is over the burst.
+    ///
+    /// [L6]: crate::contract#l6
     pub fn reserve(&mut self, now: u64, id: u128, cost: u64, max_wait: u64) -> Result<Option<Reserved>> {
         self.quota.check_cost(cost)?;
         self.advance(now);
@@ -138,13 +155,16 @@ impl Bucket {
     }
 
     /// Cancels a reservation before its time and says how many tokens it gave back; 0 if its time has come, or if it
-    /// was cancelled before or is not known (L7).
+    /// was cancelled before or is not known ([L7]).
     ///
-    /// It gives back `clamp(cost − cost taken behind it, 0, cost)`, where reservations behind it that were given back
-    /// in full do not count. At a rate that is not a whole number of µs per token, one token less if the reservation
-    /// was for (nearly) the whole burst and something was taken behind it: those keep their times, which were rounded
-    /// up to the microsecond, and the full amount would admit more than the burst then (L1). The discount is that of
-    /// `Reservation.CancelAt` in `golang.org/x/time/rate`.
+    /// It gives back `clamp(cost − cost taken later, 0, cost)`, where later reservations that were given back in full do
+    /// not count; the discount is that of `Reservation.CancelAt` in `golang.org/x/time/rate`. If anything was taken
+    /// later, it gives back at most `burst − r − cost taken later`, with `r = ⌈(amount − 1) / period⌉`: later
+    /// reservations keep times that were rounded up to the microsecond, so that a full refund could admit more than the
+    /// burst ([L1]).
+    ///
+    /// [L7]: crate::contract#l7
+    /// [L1]: crate::contract#l1
     pub fn cancel(&mut self, now: u64, id: u128) -> u64 {
         self.advance(now);
         // The most that rounding a time up to the next microsecond can have left over, in whole tokens.
@@ -164,7 +184,9 @@ impl Bucket {
         self.quota = quota;
     }
 
-    /// Fills the bucket and forgets all reservations. The latest time seen stays (L4).
+    /// Fills the bucket and forgets all reservations. The latest time seen stays ([L4]).
+    ///
+    /// [L4]: crate::contract#l4
     pub fn reset(&mut self, now: u64) {
         self.advance(now);
         self.level = Level::whole(self.quota.burst());
@@ -177,7 +199,9 @@ impl Bucket {
         self.full_at() <= now.min(MAX).max(self.last)
     }
 
-    /// The time from which [`is_full`](Self::is_full) holds if nobody takes, in µs, at most 2⁵³ − 1 (C25).
+    /// The time from which [`is_full`](Self::is_full) holds if nobody takes, in µs, at most 2⁵³ − 1 ([C25]).
+    ///
+    /// [C25]: crate::contract#c25
     #[must_use]
     pub fn full_at(&self) -> u64 {
         let full = self.last + self.level.wait_for(&self.quota, self.quota.burst());

@@ -6,9 +6,11 @@ use std::num::NonZeroU32;
 use super::{MAX, Quota};
 use crate::{Error, Result};
 
-/// A quota in lowest terms whose arithmetic is exact (L11): `amount · period < 2⁵³`, burst from 1 to 2⁵³ − 1.
+/// A quota in lowest terms whose arithmetic is exact ([L11]): `amount · period < 2⁵³`, burst from 1 to 2⁵³ − 1.
 ///
 /// Made by [`Quota::validate`]. Two are equal exactly if they admit the same.
+///
+/// [L11]: crate::contract#l11
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExactQuota {
     amount: u64,
@@ -59,8 +61,10 @@ impl ExactQuota {
         self.burst
     }
 
-    /// The `n`-th part of the rate and of the burst, as each of `n` processes may take (L10): the nearest exact rate not
-    /// above it, at least one token in 2⁵³ − 1 µs, and a burst of at least 1.
+    /// The `n`-th part of the rate and of the burst, as each of `n` processes may take ([L10]): the nearest exact rate
+    /// not above it, at least one token in 2⁵³ − 1 µs, and a burst of at least 1.
+    ///
+    /// [L10]: crate::contract#l10
     #[must_use]
     pub fn share(&self, n: NonZeroU32) -> Self {
         let n = u64::from(n.get());
@@ -75,10 +79,12 @@ impl ExactQuota {
         Self { amount, period, burst: (self.burst / n).max(1) }
     }
 
-    /// Checks that a cost can ever be admitted: at most the burst (L9).
+    /// Checks that a cost can ever be admitted: at most the burst ([L9]).
     ///
     /// # Errors
     /// `InvalidArgument` naming the cost and the burst.
+    ///
+    /// [L9]: crate::contract#l9
     #[inline]
     pub fn check_cost(&self, cost: u64) -> Result<()> {
         if cost > self.burst {

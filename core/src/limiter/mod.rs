@@ -10,9 +10,11 @@
 //! `golang.org/x/time/rate`, whose `Reservation.CancelAt` is also the model of the refund.
 //!
 //! # Porting
-//! Decisions must agree between stores to the microsecond (L3), and one of them calculates in IEEE doubles. So every
+//! Decisions must agree between stores to the microsecond ([L3]), and one of them calculates in IEEE doubles. So every
 //! intermediate result on the way to a decision is a whole number whose magnitude is below 2⁵³, or one that is only
 //! compared with a smaller one. [`GOLDEN`] holds calls and the decisions they must give.
+//!
+//! [L3]: crate::contract#l3
 
 mod bucket;
 mod exact;
@@ -29,5 +31,8 @@ pub use snapshot::Snapshot;
 /// The largest cost, time and waiting time: 2⁵³ − 1. Longer waiting times are reported as this one (285 years).
 pub const MAX: u64 = (1 << 53) - 1;
 
-/// A table of calls and the decisions that every store must give, to the microsecond (L3). Its head says how to read it.
+/// A table of calls and the decisions that every store must give, to the microsecond ([L3]). Its head says how to read
+/// it.
+///
+/// [L3]: crate::contract#l3
 pub const GOLDEN: &str = include_str!("golden.txt");

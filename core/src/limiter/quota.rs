@@ -76,11 +76,13 @@ impl Quota {
         self.burst
     }
 
-    /// Reduces the rate to lowest terms and checks that its arithmetic is exact (L11).
+    /// Reduces the rate to lowest terms and checks that its arithmetic is exact ([L11]).
     ///
     /// # Errors
     /// `InvalidArgument` if amount, period or burst is zero, the period has a part below a microsecond, the burst is
     /// 2⁵³ or more, or the reduced `amount · period in µs` is 2⁵³ or more; the last names the nearest exact quota.
+    ///
+    /// [L11]: crate::contract#l11
     pub fn validate(&self) -> Result<ExactQuota> {
         ExactQuota::new(self)
     }

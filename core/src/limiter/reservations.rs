@@ -65,11 +65,14 @@ impl Reservations {
     /// Removes a reservation and says what it gives back, in whole tokens; 0 if it is not live.
     ///
     /// With nothing behind it, that is all of it, and the bucket is as if it had never been made. Otherwise it is what
-    /// those behind it did not use (L7), and at most `shared` less their cost: they keep their times, and the sum
-    /// must fit into the burst when theirs comes (L1).
+    /// those behind it did not use ([L7]), and at most `shared` less their cost: they keep their times, and the sum
+    /// must fit into the burst when theirs comes ([L1]).
     ///
     /// Only a full refund lowers the cost behind the earlier ones. A partial refund moves tokens to a time later than
     /// the cancelled reservation's own; an earlier one that got them too would give them back twice.
+    ///
+    /// [L7]: crate::contract#l7
+    /// [L1]: crate::contract#l1
     pub(super) fn cancel(&mut self, id: u128, shared: u64) -> u64 {
         let Some(Entry { ready_at, cost, mark }) = self.by_id.remove(&id) else {
             return 0;

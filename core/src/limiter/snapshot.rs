@@ -7,7 +7,9 @@ use crate::{Error, Result};
 /// The content of a [`Bucket`](super::Bucket) at one moment, as a store tells it that has decided many takes then.
 ///
 /// The store says how the bucket stood before the first of them; the verdict of each follows from that, exactly as if
-/// they had been called one after the other at that moment (L5).
+/// they had been called one after the other at that moment ([L5]).
+///
+/// [L5]: crate::contract#l5
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     quota: ExactQuota,

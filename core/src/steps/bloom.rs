@@ -10,10 +10,12 @@
 //! - [`clear`](BloomSteps::clear) removes all pages and the terms but keeps the header with its generation, for
 //!   [`CLEARED_KEPT`], so that a handle that saw the filter live learns that it was not lost. The next insert or merge keeps
 //!   the generation and sets new terms and a new end.
-//! - A record that a handle has seen ([`Known`]) and that is absent, or has another generation, was lost (B6), unless the end
-//!   known to the handle has passed by the store's clock.
+//! - A record that a handle has seen ([`Known`]) and that is absent, or has another generation, was lost ([B6]), unless
+//!   the end known to the handle has passed by the store's clock.
 //! - The header lists the pages that were written. If a page is missing, every step that needs it answers `Lost` until the
 //!   filter is cleared. A store that changes pages and header in one transaction need not check this.
+//!
+//! [B6]: crate::contract#b6
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -30,7 +32,7 @@ pub const MAX_POSITIONS: usize = 1 << 16;
 /// Length of the pieces in which bits are read and merged: 128 KiB, at multiples of it; the last piece may be shorter.
 pub const CHUNK_BYTES: u64 = 1 << 17;
 
-/// Time for which the header of a cleared filter is kept.
+/// Time for which the record of a cleared filter is kept.
 pub const CLEARED_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A filter's record, as a step found or left it.
@@ -97,8 +99,10 @@ pub enum Probed {
         /// The stored terms.
         stored: FilterTerms,
     },
-    /// The record that the caller knows is gone before its end, or a page is missing (B6). Nothing was done. Takes precedence
-    /// over `Mismatch`.
+    /// The record that the caller knows is gone before its end, or a page is missing ([B6]). Nothing was done. Takes
+    /// precedence over `Mismatch`.
+    ///
+    /// [B6]: crate::contract#b6
     Lost,
 }
 
@@ -167,9 +171,12 @@ pub trait BloomSteps: Debug + Send + Sync {
     /// page.
     fn most_positions(&self) -> usize;
 
-    /// Executes calls in order. A retry has the same request id and the same calls; each insert MUST be answered as the first
-    /// time (B3). To that end a store keeps, for each name and lane, the answers to the inserts of the last request for 60 s. No
-    /// retry is sent later than 55 s after the first attempt. A request without inserts on a name leaves nothing there.
+    /// Executes calls in order. A retry has the same request id and the same calls; each insert MUST be answered as the
+    /// first time ([B3]). To that end a store keeps, for each name and lane, the answers to the inserts of the last
+    /// request for 60 s. No retry is sent later than 55 s after the first attempt. A request without inserts on a name
+    /// leaves nothing there.
+    ///
+    /// [B3]: crate::contract#b3
     async fn probe(&self, flight: RequestId, calls: &[BloomCall]) -> Answers<Probed>;
 
     /// Merges a piece. Merging it twice has the effect of merging it once.

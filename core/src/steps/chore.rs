@@ -32,8 +32,10 @@ impl Reports {
         self.0.wake(ticket);
     }
 
-    /// Reports that the store does not keep that hold any more: its guard is told at once (C9). Does nothing for a ticket of
-    /// another store object.
+    /// Reports that the store does not keep that hold any more: its guard is told at once ([C9]). Does nothing for a
+    /// ticket of another store object.
+    ///
+    /// [C9]: crate::contract#c9
     pub fn gone(&self, ticket: Ticket) {
         self.0.gone(ticket);
     }

@@ -26,18 +26,22 @@ pub struct Look {
 /// The state of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looked {
-    /// The epoch of the record, as [`Polled::born`](super::Polled::born); 0 if there is no record. It MUST be the same in all
-    /// generations for as long as the record is kept; a count of zero does not end it. A value that differs from the one seen
-    /// before says that the record was lost: a handle that saw the group live returns `StateLost` (W6).
-    pub born: u64,
+    /// The epoch of the record, as [`Polled::epoch`](super::Polled::epoch); 0 if there is no record. It MUST be the same
+    /// in all generations for as long as the record is kept; a count of zero does not end it. A value that differs from
+    /// the one seen before says that the record was lost: a handle that saw the group live returns `StateLost` ([W6]).
+    ///
+    /// [W6]: crate::contract#w6
+    pub epoch: u64,
     /// Number of live members.
     pub count: u64,
     /// The generation that is open or, at a count of zero, that ended last. Counts from 1 in each record; 0 if no member was
     /// ever added.
     pub generation: u64,
-    /// How the watched generation ended; without one, at a count of zero, how the last one ended. `None` while it is open. A
-    /// store that keeps only the last few outcomes returns the sum of the forgotten ones and the oldest known one, so that no
-    /// failed member is left out (W4).
+    /// How the watched generation ended; without one, at a count of zero, how the last one ended. `None` while it is
+    /// open. A store that keeps only the last few outcomes returns the sum of the forgotten ones and the oldest known
+    /// one, so that no failed member is left out ([W4]).
+    ///
+    /// [W4]: crate::contract#w4
     pub ended: Option<Outcome>,
     /// Time until the next member's lease ends, by the store's clock.
     pub next: Option<Duration>,

@@ -8,9 +8,11 @@ use super::{Answers, Object};
 use crate::limiter::{ExactQuota, Reserved, Verdict};
 use crate::{OnMismatch, Result, Ticket};
 
-/// Identifies one request; the same in every retry of it. Requests of one lane never overlap: a store keeps, for each name
-/// and lane, its last answer for 60 s, and answers a retry with it (L5). A request that arrives after a later one of its lane
-/// is refused as `Unknown`.
+/// Identifies one request; the same in every retry of it. Requests of one lane never overlap: a store keeps, for each
+/// name and lane, its last answer for 60 s, and answers a retry with it ([L5]). A request that arrives after a later
+/// one of its lane is refused as `Unknown`.
+///
+/// [L5]: crate::contract#l5
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId {
     /// The lane, of one process.
@@ -19,7 +21,9 @@ pub struct RequestId {
     pub number: u64,
 }
 
-/// How the caller's quota is compared with the stored one (C20).
+/// How the caller's quota is compared with the stored one ([C20]).
+///
+/// [C20]: crate::contract#c20
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaCheck {
     /// The handle's first operation.
@@ -92,7 +96,9 @@ pub enum Limited {
         /// The quota in force.
         quota: ExactQuota,
     },
-    /// A refund of this ticket was executed first: the reserve is refused for good (C4).
+    /// A refund of this ticket was executed first: the reserve is refused for good ([C4]).
+    ///
+    /// [C4]: crate::contract#c4
     Cancelled,
     /// The stored quota differs and the check refuses that.
     Mismatch {
@@ -106,13 +112,17 @@ pub enum Limited {
     },
 }
 
-/// Cancels a reservation: [`Bucket::cancel`](crate::limiter::Bucket::cancel). The refund of an unknown reservation leaves a
-/// tombstone for 60 s, which refuses a reserve that arrives after its refund (C4).
+/// Cancels a reservation: [`Bucket::cancel`](crate::limiter::Bucket::cancel). The refund of an unknown reservation
+/// leaves a tombstone for 60 s, which refuses a reserve that arrives after its refund ([C4]).
+///
+/// [C4]: crate::contract#c4
 #[derive(Clone, Debug)]
 pub struct Refund {
     /// The limiter.
     pub object: Object,
-    /// The reservation. A second refund of it is answered as the first, for 60 s (L7).
+    /// The reservation. A second refund of it is answered as the first, for 60 s ([L7]).
+    ///
+    /// [L7]: crate::contract#l7
     pub ticket: Ticket,
 }
 

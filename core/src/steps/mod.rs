@@ -8,10 +8,10 @@
 //!   retry sets the lease anew, since the engine counts the lease from the last request.
 //! - A step MUST NOT wait for other callers, and MUST NOT retry, renew or sleep: the engine does all that. It may wait for
 //!   the lock of a record, within its time limit.
-//! - A step MUST use the store's clock only, and MUST read it after any lock wait (C7), once for all entries that it
+//! - A step MUST use the store's clock only, and MUST read it after any lock wait ([C7]), once for all entries that it
 //!   carries out together. The clock is a wall clock, the same for all clients of the store; where it is set back,
-//!   leases last longer, and tokens MUST grow all the same. No time of a client is ever sent: a lease is a length, and so
-//!   is every time that a step of mutexes, semaphores and wait groups answers.
+//!   leases last longer, and tokens MUST grow all the same. No time of a client is ever sent: a lease is a length, and
+//!   so is every time that a step of mutexes, semaphores and wait groups answers.
 //!
 //! # Batches
 //! A step takes a batch, carries its entries out one after the other, and MUST answer each, in order, with as many answers
@@ -24,7 +24,7 @@
 //! | kind | meaning for an entry | the engine |
 //! | --- | --- | --- |
 //! | `Unavailable` | it was certainly not executed, and never will be | retries within the caller's time |
-//! | `Unknown` | it may have been executed, or may be later (C3) | the same; the end of what is in doubt then leaves a tombstone |
+//! | `Unknown` | it may have been executed, or may be later ([C3]) | the same; the end of what is in doubt then leaves a tombstone |
 //! | `Timeout` | as `Unavailable`; a step has no use for it | the same |
 //! | any other | a retry would not help | returns it to the caller |
 //!
@@ -33,7 +33,7 @@
 //!
 //! # Time limit of a request
 //! [`Steps::request_timeout`] MUST be the limit that the steps keep by themselves. The limit of
-//! a request that carries leases is a third of the shortest lease, if that is less (C17).
+//! a request that carries leases is a third of the shortest lease, if that is less ([C17]).
 //!
 //! | the engine enforces it, 50 ms later | the step MUST enforce it: the engine waits as long as the step takes |
 //! | --- | --- |
@@ -49,6 +49,10 @@
 //! # Lanes
 //! Entries of one batch are of one lane, except in `renew`, `poll` and the engine's `look`, whose batches contain names of all
 //! lanes. A store whose lanes are different servers splits those batches.
+//!
+//! [C7]: crate::contract#c7
+//! [C3]: crate::contract#c3
+//! [C17]: crate::contract#c17
 
 #[cfg(feature = "bloom")]
 mod bloom;
@@ -113,7 +117,9 @@ pub struct Steps {
     /// The steps of Bloom filters, if the store offers them.
     #[cfg(feature = "bloom")]
     pub bloom: Option<Arc<dyn BloomSteps>>,
-    /// Time limit of one request (C17), which the steps enforce by themselves: see the head of this page.
+    /// Time limit of one request ([C17]), which the steps enforce by themselves: see the head of this page.
+    ///
+    /// [C17]: crate::contract#c17
     pub request_timeout: Duration,
 }
 

@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use super::{Answers, Object};
 use crate::{FencingToken, Inspection, OnMismatch, Result, Ticket, Ttl};
 
-/// How the caller's limit is compared with the stored one (C20).
+/// How the caller's limit is compared with the stored one ([C20]).
+///
+/// [C20]: crate::contract#c20
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitCheck {
     /// The handle's first operation.
@@ -49,15 +51,17 @@ pub enum Acquired {
     /// The ticket holds the permits. A ticket that held them already had its lease set anew and keeps its token and its
     /// label.
     ///
-    /// The engine counts the lease from just before the request was sent. If half of it is over when the answer arrives,
-    /// the engine sends the request again with the same ticket (C6).
+    /// The engine counts the lease from just before the request was sent. If half of it is over when the answer
+    /// arrives, the engine sends the request again with the same ticket ([C6]).
+    ///
+    /// [C6]: crate::contract#c6
     Granted {
         /// The token of the grant.
         token: FencingToken,
         /// The limit in force.
         limit: u32,
-        /// The epoch of a wait group's record, as [`Looked::born`](super::Looked::born); 0 for other objects.
-        born: u64,
+        /// The epoch of a wait group's record, as [`Looked::epoch`](super::Looked::epoch); 0 for other objects.
+        epoch: u64,
     },
     /// The ticket queues; or, if the request was not to queue, it was not granted and has no place.
     ///
@@ -66,10 +70,12 @@ pub enum Acquired {
     Waiting {
         /// The limit in force.
         limit: u32,
-        /// The epoch of the record that the ticket queues in, as [`Polled::born`]; not used if the ticket does not queue.
-        born: u64,
+        /// The epoch of the record that the ticket queues in, as [`Polled::epoch`]; not used if the ticket does not queue.
+        epoch: u64,
     },
-    /// The ticket has a tombstone: a cancel, release, attach or force was executed first (C4). The engine gives up.
+    /// The ticket has a tombstone: a cancel, release, attach or force was executed first ([C4]). The engine gives up.
+    ///
+    /// [C4]: crate::contract#c4
     Cancelled,
     /// The stored limit differs and the check refuses that. The call returns `ConfigMismatch`.
     Mismatch {
@@ -82,7 +88,9 @@ pub enum Acquired {
         /// The limit in force.
         limit: u32,
     },
-    /// The queue is at its bound, without silent waiters (C26). The call returns `Overloaded`.
+    /// The queue is at its bound, without silent waiters ([C26]). The call returns `Overloaded`.
+    ///
+    /// [C26]: crate::contract#c26
     Overloaded,
 }
 
@@ -97,7 +105,9 @@ pub struct Renew {
     pub lease: Ttl,
 }
 
-/// How a member of a wait group ends (W4). It has no meaning for other holds.
+/// How a member of a wait group ends ([W4]). It has no meaning for other holds.
+///
+/// [W4]: crate::contract#w4
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
     /// By `done`.
@@ -126,9 +136,11 @@ pub struct Release {
     pub call: Option<Ticket>,
 }
 
-/// A request to withdraw an acquisition, whatever its outcome: a hold is released, a place in the queue given up. A tombstone
-/// MUST be left in every case, also if there was a hold or a place: it refuses an acquire that arrives after its cancel, and
-/// a late copy of one that arrived before (C4). A retry only sets the tombstone's time anew.
+/// A request to withdraw an acquisition, whatever its outcome: a hold is released, a place in the queue given up. A
+/// tombstone MUST be left in every case, also if there was a hold or a place: it refuses an acquire that arrives after
+/// its cancel, and a late copy of one that arrived before ([C4]). A retry only sets the tombstone's time anew.
+///
+/// [C4]: crate::contract#c4
 #[derive(Clone, Debug)]
 pub struct Cancel {
     /// The object.
@@ -144,8 +156,10 @@ pub struct Cancel {
 pub enum Kept {
     /// The hold existed. After a renewal, the engine considers it held for the new lease, counted from the sending.
     Yes,
-    /// The hold was gone: expired, released, or taken over. After a renewal, the engine tells its holder at once (C9) and never
-    /// asks about it again, so `No` MUST be certain. A hold that is gone MUST NOT come back.
+    /// The hold was gone: expired, released, or taken over. After a renewal, the engine tells its holder at once ([C9])
+    /// and never asks about it again, so `No` MUST be certain. A hold that is gone MUST NOT come back.
+    ///
+    /// [C9]: crate::contract#c9
     No,
 }
 
@@ -161,7 +175,7 @@ pub struct Polled {
     pub next: Option<Duration>,
     /// The epoch of the object's record, 0 if there is none. A value that differs from the last one says that the queue was
     /// lost. A poll makes no record.
-    pub born: u64,
+    pub epoch: u64,
 }
 
 /// A request to take over a detached hold: it gets another ticket and another lease, and keeps its token, weight and time of
@@ -187,8 +201,8 @@ pub struct Attached {
     pub token: FencingToken,
     /// Number of permits.
     pub weight: u32,
-    /// As `born` in [`Acquired::Granted`].
-    pub born: u64,
+    /// As `epoch` in [`Acquired::Granted`].
+    pub epoch: u64,
 }
 
 /// The holds to release by force. Each released ticket MUST get a tombstone for the rest of its lease: a late copy of its
@@ -205,17 +219,17 @@ pub enum Force {
 /// weight 1, with a limit or without.
 ///
 /// # What is kept of a name
-/// - Its **limit**, from the first grant or queued request on, while there are holds or waiters, and for a retention time
-///   after (C20, C25).
-/// - Its last **fencing token**. A grant's token MUST be `max(last + 1, store time in µs since 1970)` (M2, M3).
-/// - Its **holds**: ticket, weight, token, time of grant, end of the lease, label. A hold whose lease has ended MUST count
-///   as gone in every step, whether anything has removed it yet or not (C8).
+/// - Its **limit**, from the first grant or queued request on, while there are holds or waiters, and for a retention
+///   time after ([C20], [C25]).
+/// - Its last **fencing token**. A grant's token MUST be `max(last + 1, store time in µs since 1970)` ([M2], [M3]).
+/// - Its **holds**: ticket, weight, token, time of grant, end of the lease, label. A hold whose lease has ended MUST
+///   count as gone in every step, whether anything has removed it yet or not ([C8]).
 /// - Its **queue**: places in order of arrival, each with ticket, weight, process, and the lease of the request.
 /// - **Tombstones**: tickets that are refused until a time, some with the call that left them.
 /// - Its **epoch**: see below.
 ///
 /// # Epoch
-/// `born` identifies a name's record: the store time in µs at which the record was made, or another number above 0 that no
+/// `epoch` identifies a name's record: the store time in µs at which the record was made, or another number above 0 that no
 /// earlier record of the name had. 0 means that there is no record. It MUST NOT change while the record keeps a hold or a
 /// place, and MUST change once they were lost. The engine compares it with the last value: if it differs, the queue was
 /// lost with the record, and all waiters of the process send their requests again. In an answer after which no caller waits
@@ -224,17 +238,25 @@ pub enum Force {
 /// # Live and silent processes, and which places may be dropped
 /// - A process is **heard** on a name when it polls that name, and when one of its requests joins the queue there or finds
 ///   its place. A store may count other requests, and hear a process on other names by them.
-/// - A process that was not heard for 1 s is **silent**. Its waiters MUST be passed over: they are not granted, do not delay
-///   the waiters behind them, and do not count for `max_waiters`. They keep their places: once the process is heard again, a
-///   waiter is first again (C16). The engine polls every 300 ms while there are waiters.
-/// - No process may be judged silent in the first 2 s after the store stood still or was restarted. A store that heard no
-///   process at all for a while cannot tell the two apart, and MUST give this **grace**, once: processes that were silent for
-///   a whole grace MUST NOT start another (C5).
+/// - A process that was not heard for 1 s is **silent**. Its waiters MUST be passed over: they are not granted, do not
+///   delay the waiters behind them, and do not count for `max_waiters`. They keep their places: once the process is
+///   heard again, a waiter is first again ([C16]). The engine polls every 300 ms while there are waiters.
+/// - No process may be judged silent in the first 2 s after the store stood still or was restarted. A store that heard
+///   no process at all for a while cannot tell the two apart, and MUST give this **grace**, once: processes that were
+///   silent for a whole grace MUST NOT start another ([C5]).
 /// - A place MUST be dropped by the acquire of its own ticket that is granted, is refused as `TooLarge`, or does not ask
 ///   to queue, and by a cancel of its ticket.
-/// - A store may drop a place on its own only once the process was silent for the lease of the request, for 1 s at least, and
-///   outside a grace. It MUST drop the place some time after that (C25).
+/// - A store may drop a place on its own only once the process was silent for the lease of the request, for 1 s at
+///   least, and outside a grace. It MUST drop the place some time after that ([C25]).
 /// - A store that lost places MUST show that by another epoch.
+///
+/// [C20]: crate::contract#c20
+/// [C25]: crate::contract#c25
+/// [M2]: crate::contract#m2
+/// [M3]: crate::contract#m3
+/// [C8]: crate::contract#c8
+/// [C16]: crate::contract#c16
+/// [C5]: crate::contract#c5
 #[async_trait]
 pub trait PermitSteps: Debug + Send + Sync {
     /// Returns the lane of an object: steps on objects of one lane can leave in one request. A store on one server has one lane.
@@ -244,19 +266,24 @@ pub trait PermitSteps: Debug + Send + Sync {
     /// rows. If so, acquires of several callers and releases of several callers leave one after the other.
     fn excludes(&self, lane: usize) -> bool;
 
-    /// Grants, queues or refuses, first come, first served among the live (C16): a request is granted only if its weight is
-    /// free and no live waiter is in front that could ever be granted. For a ticket that is not queued, the whole queue is in
-    /// front.
+    /// Grants, queues or refuses, first come, first served among the live ([C16]): a request is granted only if its
+    /// weight is free and no live waiter is in front that could ever be granted. For a ticket that is not queued, the
+    /// whole queue is in front.
     ///
     /// A grant to a queued ticket that leaves permits free wakes the next waiter.
+    ///
+    /// [C16]: crate::contract#c16
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired>;
 
     /// Renews leases. It MUST NOT make a hold that is gone.
     async fn renew(&self, batch: &[Renew]) -> Answers<Kept>;
 
-    /// Releases holds and sends the resulting wake-ups: a hint for each live waiter that may be granted now, to its own process.
-    /// Every step that ends a hold or a place, finds one ended, or raises a limit sends them. A hint may be lost or doubled, and
-    /// a hint that cannot be sent MUST NOT fail the step (C14, C30).
+    /// Releases holds and sends the resulting wake-ups: a hint for each live waiter that may be granted now, to its own
+    /// process. Every step that ends a hold or a place, finds one ended, or raises a limit sends them. A hint may be
+    /// lost or doubled, and a hint that cannot be sent MUST NOT fail the step ([C14], [C30]).
+    ///
+    /// [C14]: crate::contract#c14
+    /// [C30]: crate::contract#c30
     async fn release(&self, batch: &[Release]) -> Answers<Kept>;
 
     /// Withdraws acquisitions and sends the resulting wake-ups.
@@ -278,11 +305,13 @@ pub trait PermitSteps: Debug + Send + Sync {
     /// As all steps.
     async fn inspect(&self, object: &Object) -> Result<Inspection>;
 
-    /// Sets the limit, also of an unused name, and wakes the waiters that fit now and those that never will. No holder loses a
-    /// permit by it (S6).
+    /// Sets the limit, also of an unused name, and wakes the waiters that fit now and those that never will. No holder
+    /// loses a permit by it ([S6]).
     ///
     /// # Errors
     /// As all steps.
+    ///
+    /// [S6]: crate::contract#s6
     async fn resize(&self, object: &Object, limit: u32) -> Result<()>;
 
     /// Releases holds by force and returns how many. A retry of [`Force::All`] also releases holds granted in between.

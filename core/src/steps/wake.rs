@@ -7,9 +7,11 @@ use async_trait::async_trait;
 use super::Object;
 use crate::{Result, Ticket};
 
-/// A source of wake-ups. They are hints: they may be lost, doubled, late, or for a waiter that has gone (C14). A hint is the
-/// ticket of the waiter, or the [`hint`](super::Look::hint) of a group. A woken waiter sends its request to the store; without
-/// hints, waiters proceed by the engine's polls.
+/// A source of wake-ups. They are hints: they may be lost, doubled, late, or for a waiter that has gone ([C14]). A hint
+/// is the ticket of the waiter, or the [`hint`](super::Look::hint) of a group. A woken waiter sends its request to the
+/// store; without hints, waiters proceed by the engine's polls.
+///
+/// [C14]: crate::contract#c14
 #[async_trait]
 pub trait WakeSource: Debug + Send + Sync {
     /// Tells the source that an object has waiters of this process from now on, or has none any more. Called once for each

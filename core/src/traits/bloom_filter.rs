@@ -34,16 +34,20 @@ impl BloomOptions {
         Self { capacity, false_positive_rate, ttl: None, on_mismatch: OnMismatch::default() }
     }
 
-    /// Sets the time to live, 1 s to 10 years, counted from the first insert by the store's clock: the whole filter ends at that
-    /// instant (B5). Fractions of a millisecond are ignored.
+    /// Sets the time to live, 1 s to 10 years, counted from the first insert by the store's clock: the whole filter
+    /// ends at that instant ([B5]). Fractions of a millisecond are ignored.
+    ///
+    /// [B5]: crate::contract#b5
     #[must_use]
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Sets what to do if the store's capacity, rate or time to live differs (C20). `Replace` is refused: the items cannot be
-    /// recovered from the bits. Clear the filter instead.
+    /// Sets what to do if the store's capacity, rate or time to live differs ([C20]). `Replace` is refused: the items
+    /// cannot be recovered from the bits. Clear the filter instead.
+    ///
+    /// [C20]: crate::contract#c20
     #[must_use]
     pub fn on_mismatch(mut self, on_mismatch: OnMismatch) -> Self {
         self.on_mismatch = on_mismatch;
@@ -83,22 +87,27 @@ impl BloomOptions {
 ///
 /// The caller hashes the items: their length costs neither requests nor space. A filter of *n* items takes
 /// `−n·ln p / (ln 2)²` bits, that is 1.2 bytes an item at 1 %, 3.6 at one in a million; the layout is written down in
-/// `stanchion_core::bloom`, and the same on every store (B4).
+/// `stanchion_core::bloom`, and the same on every store ([B4]).
 ///
 /// # Which one should you use?
 /// Use a filter to ask whether an item was seen before, for very many items in little space, where a wrong yes is acceptable:
 /// a message is skipped, a cache is not filled. Otherwise keep the items themselves.
 ///
 /// # Guarantees
-/// - No false negatives: an inserted item is contained until the filter ends or is cleared (B1).
-/// - [`insert`](Self::insert) reports an item as new to one caller only, across processes, lost replies and retries (B3). At a
-///   rate of *p*, about *p* of the items of a full filter are reported as new to no caller.
-/// - A loss of data is reported as `StateLost`, not as "not contained", where the store can know (B6): to each handle that has
-///   seen the filter before; and, if a part is missing, to every caller, until the filter is cleared.
+/// - No false negatives: an inserted item is contained until the filter ends or is cleared ([B1]).
+/// - [`insert`](Self::insert) reports an item as new to one caller only, across processes, lost replies and retries
+///   ([B3]). At a rate of *p*, about *p* of the items of a full filter are reported as new to no caller.
+/// - A loss of data is reported as `StateLost`, not as "not contained", where the store can know ([B6]): to each handle
+///   that has seen the filter before; and, if a part is missing, to every caller, until the filter is cleared.
 ///
 /// # What is not guaranteed
 /// A handle made after the loss of a whole filter cannot know, and finds an empty filter. Items cannot be removed. A filter
 /// without a [`ttl`](BloomOptions::ttl) stays in the store until it is cleared.
+///
+/// [B4]: crate::contract#b4
+/// [B1]: crate::contract#b1
+/// [B3]: crate::contract#b3
+/// [B6]: crate::contract#b6
 #[async_trait]
 pub trait BloomFilter: Debug + Send + Sync {
     /// Returns the name.
@@ -163,8 +172,9 @@ pub trait BloomFilter: Debug + Send + Sync {
     /// other. Concurrent calls of a process share requests.
     ///
     /// # Errors
-    /// `ConfigMismatch` if the store's parameters differ; `StateLost` (B6); `Unavailable`, `Unknown`. After an error it is
-    /// not known which items were inserted. They can be inserted again; those that were inserted are then not new.
+    /// `ConfigMismatch` if the store's parameters differ; `StateLost` ([B6]); `Unavailable`, `Unknown`. After an error
+    /// it is not known which items were inserted. They can be inserted again; those that were inserted are then not
+    /// new.
     ///
     /// # Cancel safety
     /// A dropped call may have inserted some or all of the items; these are then reported as new to no caller.
@@ -181,6 +191,8 @@ pub trait BloomFilter: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [B6]: crate::contract#b6
     async fn insert_many(&self, items: &[&[u8]]) -> Result<Vec<bool>>;
 
     /// Returns whether an item is contained. `false` is certain.
@@ -321,10 +333,11 @@ pub trait BloomFilter: Debug + Send + Sync {
     /// ```
     async fn clear(&self) -> Result<()>;
 
-    /// Returns the filter as bytes, 40 plus an eighth of its bits, in the layout of all stores (B4). A filter that does not exist
-    /// is exported without items. The export is not atomic: items inserted meanwhile may be included or not. A filter that ends
-    /// or is cleared meanwhile is exported without items, never in part. Limitation: if it is cleared and begun anew meanwhile,
-    /// with the same parameters and without a time to live, the export may contain a part of each.
+    /// Returns the filter as bytes, 40 plus an eighth of its bits, in the layout of all stores ([B4]). A filter that
+    /// does not exist is exported without items. The export is not atomic: items inserted meanwhile may be included or
+    /// not. A filter that ends or is cleared meanwhile is exported without items, never in part. Limitation: if it is
+    /// cleared and begun anew meanwhile, with the same parameters and without a time to live, the export may contain a
+    /// part of each.
     ///
     /// # Errors
     /// As [`insert_many`](Self::insert_many); `Overloaded` if there is no memory for it.
@@ -346,6 +359,8 @@ pub trait BloomFilter: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [B4]: crate::contract#b4
     async fn export(&self) -> Result<Vec<u8>>;
 
     /// Inserts all items of an export, of this store or another. The import is not atomic: other callers may see a part. If the

@@ -17,11 +17,15 @@ pub enum DecidedBy {
     Store,
     /// A refusal by the store that still holds, remembered in this process.
     LocalCache,
-    /// The outage policy, while the store was away (L10).
+    /// The outage policy, while the store was away ([L10]).
+    ///
+    /// [L10]: crate::contract#l10
     OutagePolicy,
 }
 
-/// The answer of a limiter (L8).
+/// The answer of a limiter ([L8]).
+///
+/// [L8]: crate::contract#l8
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Decision {
@@ -48,7 +52,9 @@ impl Decision {
     }
 }
 
-/// What decides while the store is away (L10).
+/// What decides while the store is away ([L10]).
+///
+/// [L10]: crate::contract#l10
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OutagePolicy {
@@ -88,14 +94,18 @@ impl LimiterOptions {
         }
     }
 
-    /// Sets what to do if the store's quota differs (C20).
+    /// Sets what to do if the store's quota differs ([C20]).
+    ///
+    /// [C20]: crate::contract#c20
     #[must_use]
     pub fn on_mismatch(mut self, on_mismatch: OnMismatch) -> Self {
         self.on_mismatch = on_mismatch;
         self
     }
 
-    /// What decides while the store is away (L10).
+    /// What decides while the store is away ([L10]).
+    ///
+    /// [L10]: crate::contract#l10
     #[must_use]
     pub fn outage(mut self, outage: OutagePolicy) -> Self {
         self.outage = outage;
@@ -111,10 +121,12 @@ impl LimiterOptions {
         self
     }
 
-    /// Checks the quota (L11).
+    /// Checks the quota ([L11]).
     ///
     /// # Errors
     /// `InvalidArgument` naming the bound and the nearest quota that is exact.
+    ///
+    /// [L11]: crate::contract#l11
     pub fn check(&self) -> Result<()> {
         self.quota.validate().map(drop)
     }
@@ -124,8 +136,12 @@ impl LimiterOptions {
 ///
 /// # Guarantees
 /// In every window `[a, b]` of store time the admitted cost is at most `burst + rate·(b − a)`, in exact integer
-/// arithmetic (L1); under saturating demand at least 99.9 % of it is admitted (L2); the same calls at the same times
-/// give the same decisions on every store (L3).
+/// arithmetic ([L1]); under saturating demand at least 99.9 % of it is admitted ([L2]); the same calls at the same
+/// times give the same decisions on every store ([L3]).
+///
+/// [L1]: crate::contract#l1
+/// [L2]: crate::contract#l2
+/// [L3]: crate::contract#l3
 #[async_trait]
 pub trait Limiter: Debug + Send + Sync {
     /// Returns the name.
@@ -169,11 +185,11 @@ pub trait Limiter: Debug + Send + Sync {
         self.allow_n(1).await
     }
 
-    /// Takes `cost` tokens if they are there, without waiting; a cost of 0 takes none (L9).
+    /// Takes `cost` tokens if they are there, without waiting; a cost of 0 takes none ([L9]).
     ///
     /// # Errors
-    /// `InvalidArgument` if the cost is more than the burst; `ConfigMismatch`; `Unavailable` or `Unknown` if the outage policy
-    /// is to fail.
+    /// `InvalidArgument` if the cost is more than the burst; `ConfigMismatch`; `Unavailable` or `Unknown` if the store
+    /// does not answer and the outage policy is `FailClosed`, or has no share left.
     ///
     /// # Cancel safety
     /// A dropped call may have taken the tokens.
@@ -192,15 +208,18 @@ pub trait Limiter: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [L9]: crate::contract#l9
     async fn allow_n(&self, cost: u64) -> Result<Decision>;
 
-    /// Reserves `cost` tokens that will be there within `max_wait`; `None`, at once and without cost, if they will not (L6).
+    /// Reserves `cost` tokens that will be there within `max_wait`; `None`, at once and without cost, if they will not
+    /// ([L6]).
     ///
     /// # Errors
     /// As [`allow_n`](Self::allow_n).
     ///
     /// # Cancel safety
-    /// The reservation of a dropped call is cancelled (L7).
+    /// The reservation of a dropped call is cancelled ([L7]).
     ///
     /// # Examples
     /// ```
@@ -219,6 +238,9 @@ pub trait Limiter: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [L6]: crate::contract#l6
+    /// [L7]: crate::contract#l7
     async fn reserve_n(&self, cost: u64, max_wait: Duration) -> Result<Option<Reservation>>;
 
     /// Waits for 1 token.
@@ -251,7 +273,7 @@ pub trait Limiter: Debug + Send + Sync {
     /// As [`allow_n`](Self::allow_n).
     ///
     /// # Cancel safety
-    /// A dropped call cancels its reservation (L7).
+    /// A dropped call cancels its reservation ([L7]).
     ///
     /// # Examples
     /// ```
@@ -265,6 +287,8 @@ pub trait Limiter: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [L7]: crate::contract#l7
     async fn wait_n(&self, cost: u64) -> Result<()>;
 
     /// Waits for `cost` tokens, at most `timeout`; `false`, at once and without cost, if they will not be there in time.
@@ -316,7 +340,7 @@ pub trait Limiter: Debug + Send + Sync {
     /// Changes the quota for all processes. The tokens in the bucket stay, up to the new burst; reservations keep their times.
     ///
     /// # Errors
-    /// `InvalidArgument` if the quota cannot be exact (L11); as [`allow_n`](Self::allow_n).
+    /// `InvalidArgument` if the quota cannot be exact ([L11]); as [`allow_n`](Self::allow_n).
     ///
     /// # Examples
     /// ```
@@ -331,6 +355,8 @@ pub trait Limiter: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [L11]: crate::contract#l11
     async fn set_quota(&self, quota: Quota) -> Result<()>;
 
     /// Fills the bucket and forgets all reservations.

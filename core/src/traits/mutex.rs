@@ -11,9 +11,9 @@ use crate::{Inspection, MutexGuard, Result, Ticket};
 ///
 /// # Guarantees
 /// From the grant until release, [deadline](MutexGuard::deadline) or loss, whichever is first, no other holder believes
-/// that it holds the name (M1). Each grant's fencing token is larger than every earlier one (M2), also after the store lost
-/// its data (M3). Waiters are served first come, first served, by arrival at the store (C16), and are woken by the store
-/// (C14).
+/// that it holds the name ([M1]). Each grant's fencing token is larger than every earlier one ([M2]), also after the
+/// store lost its data ([M3]). Waiters are served first come, first served, by arrival at the store ([C16]), and are
+/// woken by the store ([C14]).
 ///
 /// # What is not guaranteed
 /// No lock stops a paused holder from acting late; only a resource that checks the fencing token does. Faults that the
@@ -22,7 +22,7 @@ use crate::{Inspection, MutexGuard, Result, Ticket};
 ///
 /// # Which one should you use?
 /// A mutex for one holder, a [`Semaphore`](crate::Semaphore) for several, a [`Limiter`](crate::Limiter) for a number *a
-/// second*. The mutex is not re-entrant (M5): see [`MutexGuard::reenter`].
+/// second*. The mutex is not re-entrant ([M5]): see [`MutexGuard::reenter`].
 ///
 /// # Examples
 /// ```
@@ -38,6 +38,13 @@ use crate::{Inspection, MutexGuard, Result, Ticket};
 /// guard.release().await
 /// # }
 /// ```
+///
+/// [M1]: crate::contract#m1
+/// [M2]: crate::contract#m2
+/// [M3]: crate::contract#m3
+/// [C16]: crate::contract#c16
+/// [C14]: crate::contract#c14
+/// [M5]: crate::contract#m5
 #[async_trait]
 pub trait Mutex: Debug + Send + Sync {
     /// Returns the name.
@@ -54,13 +61,13 @@ pub trait Mutex: Debug + Send + Sync {
     /// ```
     fn name(&self) -> &str;
 
-    /// Locks, waiting in the queue without a time limit, also while the store is away (C17).
+    /// Locks, waiting in the queue without a time limit, also while the store is away ([C17]).
     ///
     /// # Errors
     /// Only errors that waiting cannot resolve: `Unauthorized`, `ConfigMismatch`, `UnsafeStore`, `Overloaded`, `Closed`.
     ///
     /// # Cancel safety
-    /// Dropped at any await point, it leaves nothing behind: no hold and no place in the queue (C4).
+    /// Dropped at any await point, it leaves nothing behind: no hold and no place in the queue ([C4]).
     ///
     /// # Examples
     /// ```
@@ -74,9 +81,12 @@ pub trait Mutex: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [C17]: crate::contract#c17
+    /// [C4]: crate::contract#c4
     async fn lock(&self) -> Result<MutexGuard>;
 
-    /// Locks if there is no holder and no live waiter (C16); `None` otherwise. Never waits for other callers.
+    /// Locks if there is no holder and no live waiter ([C16]); `None` otherwise. Never waits for other callers.
     ///
     /// # Errors
     /// As [`lock`](Self::lock), and `Unavailable` or `Unknown` if the store does not answer within the request's
@@ -96,6 +106,8 @@ pub trait Mutex: Debug + Send + Sync {
     /// # guard.release().await
     /// # }
     /// ```
+    ///
+    /// [C16]: crate::contract#c16
     async fn try_lock(&self) -> Result<Option<MutexGuard>>;
 
     /// Locks, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
@@ -123,7 +135,7 @@ pub trait Mutex: Debug + Send + Sync {
     /// ```
     async fn try_lock_for(&self, timeout: Duration) -> Result<Option<MutexGuard>>;
 
-    /// Takes over a detached hold, with a new ticket and the same fencing token (C24).
+    /// Takes over a detached hold, with a new ticket and the same fencing token ([C24]).
     ///
     /// # Errors
     /// `Lost` if the hold has expired or another caller was first; `Unsupported`; as [`try_lock`](Self::try_lock).
@@ -148,9 +160,11 @@ pub trait Mutex: Debug + Send + Sync {
     /// # guard.release().await
     /// # }
     /// ```
+    ///
+    /// [C24]: crate::contract#c24
     async fn attach(&self, ticket: Ticket) -> Result<MutexGuard>;
 
-    /// Returns the holder and the number of waiters (C23).
+    /// Returns the holder and the number of waiters ([C23]).
     ///
     /// # Errors
     /// As [`try_lock`](Self::try_lock).
@@ -170,10 +184,12 @@ pub trait Mutex: Debug + Send + Sync {
     /// # guard.release().await
     /// # }
     /// ```
+    ///
+    /// [C23]: crate::contract#c23
     async fn inspect(&self) -> Result<Inspection>;
 
-    /// Releases the name, whichever process holds it; `true` if there was a holder. The holder is told (C9), and its later
-    /// calls affect no other holder (M8).
+    /// Releases the name, whichever process holds it; `true` if there was a holder. The holder is told ([C9]), and its
+    /// later calls affect no other holder ([M8]).
     ///
     /// # Errors
     /// As [`try_lock`](Self::try_lock).
@@ -194,5 +210,8 @@ pub trait Mutex: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [C9]: crate::contract#c9
+    /// [M8]: crate::contract#m8
     async fn force_unlock(&self) -> Result<bool>;
 }

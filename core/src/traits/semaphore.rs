@@ -10,13 +10,14 @@ use crate::{Inspection, Permit, Result, Ticket};
 /// A named counting semaphore.
 ///
 /// # Guarantees
-/// The live permits never exceed the limit, at any instant of store time (S1). A request for several is one decision,
-/// all or nothing (S2), and is not starved by small ones behind it (S5): waiters are served first come, first served.
-/// A dead holder's permits come back once, at the end of its lease (S3). Each grant has a fencing token,
-/// as that of a mutex.
+/// The live permits never exceed the limit, at any instant of store time ([S1]). A request for several is one decision,
+/// all or nothing ([S2]), and is not starved by small ones behind it ([S5]): waiters are served first come, first
+/// served. A dead holder's permits come back once, at the end of its lease ([S3]). Each grant has a fencing token, as
+/// that of a mutex.
 ///
 /// # What is not guaranteed
-/// After a [`resize`](Self::resize) to a lower limit, more permits than the limit may be held until enough were released (S6).
+/// After a [`resize`](Self::resize) to a lower limit, more permits than the limit may be held until enough were
+/// released ([S6]).
 ///
 /// # Examples
 /// ```
@@ -31,6 +32,12 @@ use crate::{Inspection, Permit, Result, Ticket};
 /// permit.release().await
 /// # }
 /// ```
+///
+/// [S1]: crate::contract#s1
+/// [S2]: crate::contract#s2
+/// [S5]: crate::contract#s5
+/// [S3]: crate::contract#s3
+/// [S6]: crate::contract#s6
 #[async_trait]
 pub trait Semaphore: Debug + Send + Sync {
     /// Returns the name.
@@ -70,15 +77,15 @@ pub trait Semaphore: Debug + Send + Sync {
         self.acquire_many(1).await
     }
 
-    /// Takes `count` permits together, waiting without a time limit, also while the store is away (C17).
+    /// Takes `count` permits together, waiting without a time limit, also while the store is away ([C17]).
     ///
     /// # Errors
-    /// `InvalidArgument` at once if `count` is zero or more than the limit, also if the limit falls below `count` while the call
-    /// waits (C20); `ConfigMismatch` if the store's limit differs and the options refuse that; `Unauthorized`,
-    /// `UnsafeStore`, `Overloaded`, `Closed`.
+    /// `InvalidArgument` at once if `count` is zero or more than the limit, also if the limit falls below `count` while
+    /// the call waits ([C20]); `ConfigMismatch` if the store's limit differs and the options refuse that;
+    /// `Unauthorized`, `UnsafeStore`, `Overloaded`, `Closed`.
     ///
     /// # Cancel safety
-    /// Dropped at any await point, it leaves nothing behind: no permit and no place in the queue (C4).
+    /// Dropped at any await point, it leaves nothing behind: no permit and no place in the queue ([C4]).
     ///
     /// # Examples
     /// ```
@@ -91,6 +98,10 @@ pub trait Semaphore: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [C17]: crate::contract#c17
+    /// [C20]: crate::contract#c20
+    /// [C4]: crate::contract#c4
     async fn acquire_many(&self, count: u32) -> Result<Permit>;
 
     /// Takes one permit if one is free and there is no live waiter; `None` otherwise.
@@ -163,7 +174,7 @@ pub trait Semaphore: Debug + Send + Sync {
     /// ```
     async fn try_acquire_many_for(&self, count: u32, timeout: Duration) -> Result<Option<Permit>>;
 
-    /// Takes over a detached permit, with a new ticket, the same weight and the same fencing token (C24).
+    /// Takes over a detached permit, with a new ticket, the same weight and the same fencing token ([C24]).
     ///
     /// # Errors
     /// `Lost` if it has expired or another caller was first; `Unsupported`; as [`try_acquire_many`](Self::try_acquire_many).
@@ -187,6 +198,8 @@ pub trait Semaphore: Debug + Send + Sync {
     /// # permit.release().await
     /// # }
     /// ```
+    ///
+    /// [C24]: crate::contract#c24
     async fn attach(&self, ticket: Ticket) -> Result<Permit>;
 
     /// Returns the number of free permits at this instant; 0 while more are held than the limit.
@@ -206,7 +219,7 @@ pub trait Semaphore: Debug + Send + Sync {
     /// ```
     async fn available(&self) -> Result<u32>;
 
-    /// Changes the limit for all processes (S6): a higher limit wakes waiters; a lower one takes no permit away.
+    /// Changes the limit for all processes ([S6]): a higher limit wakes waiters; a lower one takes no permit away.
     ///
     /// # Errors
     /// `InvalidArgument` if zero or too large; as [`try_acquire_many`](Self::try_acquire_many).
@@ -222,9 +235,11 @@ pub trait Semaphore: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [S6]: crate::contract#s6
     async fn resize(&self, permits: u32) -> Result<()>;
 
-    /// Returns the holders and the number of waiters (C23).
+    /// Returns the holders and the number of waiters ([C23]).
     ///
     /// # Errors
     /// As [`try_acquire_many`](Self::try_acquire_many).
@@ -241,9 +256,11 @@ pub trait Semaphore: Debug + Send + Sync {
     /// # permit.release().await
     /// # }
     /// ```
+    ///
+    /// [C23]: crate::contract#c23
     async fn inspect(&self) -> Result<Inspection>;
 
-    /// Releases the permits of that ticket; `true` if it held any. The holder is told (C9).
+    /// Releases the permits of that ticket; `true` if it held any. The holder is told ([C9]).
     ///
     /// # Errors
     /// As [`try_acquire_many`](Self::try_acquire_many).
@@ -260,5 +277,7 @@ pub trait Semaphore: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [C9]: crate::contract#c9
     async fn force_release(&self, ticket: Ticket) -> Result<bool>;
 }

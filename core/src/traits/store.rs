@@ -14,9 +14,11 @@ use crate::{Error, ErrorKind};
 
 /// A store of state: this process, Redis or Postgres.
 ///
-/// Making an object needs no I/O: bad names and options fail here with `InvalidArgument` (C19), everything else at the
-/// object's first operation. Objects with the same kind and name share their state, whichever process made them; objects of
-/// different kinds do not.
+/// Making an object needs no I/O: bad names and options fail here with `InvalidArgument` ([C19]), everything else at
+/// the object's first operation. Objects with the same kind and name share their state, whichever process made them;
+/// objects of different kinds do not.
+///
+/// [C19]: crate::contract#c19
 #[async_trait]
 pub trait Store: Debug + Send + Sync {
     /// Returns the mutex with that name.
@@ -73,7 +75,7 @@ pub trait Store: Debug + Send + Sync {
     /// Returns the limiter with that name.
     ///
     /// # Errors
-    /// As [`mutex`](Self::mutex); also for a quota that cannot be exact (L11).
+    /// As [`mutex`](Self::mutex); also for a quota that cannot be exact ([L11]).
     ///
     /// # Examples
     /// ```
@@ -87,12 +89,25 @@ pub trait Store: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [L11]: crate::contract#l11
     fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Arc<dyn Limiter>>;
 
     /// Returns the Bloom filter with that name. A store without Bloom filters need not implement this method.
     ///
     /// # Errors
     /// As [`mutex`](Self::mutex); also for a capacity, rate or time to live outside its range.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let seen = store.bloom_filter("mails", stanchion::BloomOptions::new(10_000, 0.001))?;
+    /// assert!(seen.insert(b"1@example.org").await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[cfg(feature = "bloom")]
     fn bloom_filter(&self, name: &str, options: BloomOptions) -> Result<Arc<dyn BloomFilter>> {
         options.check().and_then(|()| crate::Name::new(name))?;
@@ -129,8 +144,8 @@ pub trait Store: Debug + Send + Sync {
     /// ```
     async fn ping(&self) -> Result<()>;
 
-    /// Closes the store object (C12): refuses new calls with `Closed`, tells live guards that they are lost, releases what they
-    /// held, and waits until all queued releases are delivered.
+    /// Closes the store object ([C12]): refuses new calls with `Closed`, tells live guards that they are lost, releases
+    /// what they held, and waits until all queued releases are delivered.
     ///
     /// # Errors
     /// `Timeout` if the store did not accept all releases within 5 s; the end of the leases frees the rest.
@@ -149,5 +164,7 @@ pub trait Store: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [C12]: crate::contract#c12
     async fn close(&self) -> Result<()>;
 }

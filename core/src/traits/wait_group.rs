@@ -7,7 +7,9 @@ use async_trait::async_trait;
 
 use crate::{Inspection, Member, Result, Ticket};
 
-/// How the members of one generation ended (W4). The counts are those of the generation that reached zero last.
+/// How the members of one generation ended ([W4]). The counts are those of the generation that reached zero last.
+///
+/// [W4]: crate::contract#w4
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -42,11 +44,11 @@ impl Outcome {
 /// A named wait group: callers add members, and other callers wait until there are none left.
 ///
 /// # Guarantees
-/// [`wait`](Self::wait) returns only if the count was zero at some instant of store time during the call (W1). Adding
-/// and finishing are idempotent per ticket (W2). A member that died is reported, not ignored (W4). The group is
-/// reusable: an `add` after zero opens the next generation, which waiters of the earlier one do not wait for (W5).
-/// An absent record is not a count of zero: a handle that has seen the group live returns `StateLost` when its record is
-/// gone (W6).
+/// [`wait`](Self::wait) returns only if the count was zero at some instant of store time during the call ([W1]). Adding
+/// and finishing are idempotent per ticket ([W2]). A member that died is reported, not ignored ([W4]). The group is
+/// reusable: an `add` after zero opens the next generation, which waiters of the earlier one do not wait for ([W5]). An
+/// absent record is not a count of zero: a handle that has seen the group live returns `StateLost` when its record is
+/// gone ([W6]).
 ///
 /// # What is not guaranteed
 /// A process that connects after the store lost the record cannot know that there was one.
@@ -63,6 +65,12 @@ impl Outcome {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// [W1]: crate::contract#w1
+/// [W2]: crate::contract#w2
+/// [W4]: crate::contract#w4
+/// [W5]: crate::contract#w5
+/// [W6]: crate::contract#w6
 #[async_trait]
 pub trait WaitGroup: Debug + Send + Sync {
     /// Returns the name.
@@ -79,14 +87,14 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// ```
     fn name(&self) -> &str;
 
-    /// Adds a member; with a limit, waits while the group has as many live members as the limit (W7).
+    /// Adds a member; with a limit, waits while the group has as many live members as the limit ([W7]).
     ///
     /// # Errors
     /// `ConfigMismatch` if the store's limit differs and the options refuse that; `Unauthorized`, `UnsafeStore`,
     /// `Overloaded`, `Closed`.
     ///
     /// # Cancel safety
-    /// Dropped at any await point, it leaves nothing behind (C4).
+    /// Dropped at any await point, it leaves nothing behind ([C4]).
     ///
     /// # Examples
     /// ```
@@ -99,6 +107,9 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// # member.done().await
     /// # }
     /// ```
+    ///
+    /// [W7]: crate::contract#w7
+    /// [C4]: crate::contract#c4
     async fn add(&self) -> Result<Member>;
 
     /// Adds `count` members together, all or nothing.
@@ -148,7 +159,7 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// ```
     async fn try_add_for(&self, timeout: Duration) -> Result<Option<Member>>;
 
-    /// Takes over a detached member, with a new ticket (C24).
+    /// Takes over a detached member, with a new ticket ([C24]).
     ///
     /// # Errors
     /// `Lost` if it has expired, is done, or another caller was first; `Unsupported`.
@@ -170,12 +181,14 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [C24]: crate::contract#c24
     async fn attach(&self, ticket: Ticket) -> Result<Member>;
 
-    /// Finishes the member of that ticket, from any process (W8).
+    /// Finishes the member of that ticket, from any process ([W8]).
     ///
     /// # Errors
-    /// `Lost` if no live member has that ticket (W2).
+    /// `Lost` if no live member has that ticket ([W2]).
     ///
     /// # Cancel safety
     /// A dropped call may have finished the member.
@@ -194,12 +207,15 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [W8]: crate::contract#w8
+    /// [W2]: crate::contract#w2
     async fn done(&self, ticket: Ticket) -> Result<()>;
 
-    /// Waits until the count is zero, without a time limit; returns at once on an unused group (W1).
+    /// Waits until the count is zero, without a time limit; returns at once on an unused group ([W1]).
     ///
     /// # Errors
-    /// `StateLost` if this handle has seen the group live and its record is gone (W6); `Unauthorized`,
+    /// `StateLost` if this handle has seen the group live and its record is gone ([W6]); `Unauthorized`,
     /// `UnsafeStore`, `Closed`.
     ///
     /// # Cancel safety
@@ -217,6 +233,9 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [W1]: crate::contract#w1
+    /// [W6]: crate::contract#w6
     async fn wait(&self) -> Result<Outcome>;
 
     /// Waits until the count is zero, at most `timeout`; `None` if the time ran out. Zero looks once.
@@ -259,7 +278,7 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// ```
     async fn count(&self) -> Result<u64>;
 
-    /// Returns the members, and the number of calls that wait to add one (C23).
+    /// Returns the members, and the number of calls that wait to add one ([C23]).
     ///
     /// # Errors
     /// As [`wait_for`](Self::wait_for).
@@ -275,5 +294,7 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// # member.done().await
     /// # }
     /// ```
+    ///
+    /// [C23]: crate::contract#c23
     async fn inspect(&self) -> Result<Inspection>;
 }

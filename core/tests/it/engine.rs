@@ -219,7 +219,7 @@ async fn c5_a_lost_queue_is_joined_again() {
     model.records.lock().unwrap().values_mut().for_each(|record| {
         record.queue.clear();
         record.holds.clear();
-        record.born += 1;
+        record.epoch += 1;
     });
     timeout(Duration::from_secs(2), waiting).await.expect("asks again").unwrap().unwrap();
     timeout(LONG / 3 + EPSILON, guard.lost()).await.expect("the holder is told");

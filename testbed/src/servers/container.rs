@@ -8,7 +8,7 @@ use super::docker::{Address, Docker};
 use super::error::ServerError;
 use super::launch;
 use super::postgres_access::{log_in, url_of};
-use super::redis_wire::{Door, ask};
+use super::redis_wire::{RedisEndpoint, ask};
 use super::supervisor::last_lines;
 use super::wait::wait_until;
 
@@ -71,9 +71,8 @@ impl Content {
 
     fn answers(self, port: u16) -> bool {
         match self {
-            Self::Redis => {
-                ask(&Door::Port(port), None, &[&["PING"]]).is_ok_and(|answer| answer.contains("+PONG\r\n"))
-            }
+            Self::Redis => ask(&RedisEndpoint::Port(port), None, &[&["PING"]])
+                .is_ok_and(|answer| answer.contains("+PONG\r\n")),
             Self::Postgres => launch::connect(port).and_then(log_in).unwrap_or(false),
         }
     }

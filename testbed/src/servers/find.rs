@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::error::ServerError;
-use super::install::{Package, command};
+use super::package::{Package, command};
 
 /// The major and the minor version.
 type Version = (u32, u32);

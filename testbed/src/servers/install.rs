@@ -8,41 +8,13 @@ use super::account::is_root;
 use super::error::ServerError;
 use super::find::{pgbouncer, postgres_folder, program, redis_server};
 
-const SCRIPT: &str = include_str!("install.sh");
+pub use super::package::{Package, command};
 
-/// A Debian package that tests need.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Package {
-    /// `redis-server`.
-    Redis,
-    /// `postgresql`.
-    Postgres,
-    /// `pgbouncer`.
-    PgBouncer,
-    /// `docker.io`, the daemon and, on older systems, the client.
-    Docker,
-    /// `docker-cli`, the client where it is a package of its own.
-    DockerClient,
-    /// `debootstrap`, which unpacks a system into a folder.
-    Debootstrap,
-}
+const SCRIPT: &str = include_str!("install.sh");
 
 const SERVERS: [Package; 3] = [Package::Redis, Package::Postgres, Package::PgBouncer];
 
 impl Package {
-    /// Returns its name for `apt-get`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Redis => "redis-server",
-            Self::Postgres => "postgresql",
-            Self::PgBouncer => "pgbouncer",
-            Self::Docker => "docker.io",
-            Self::DockerClient => "docker-cli",
-            Self::Debootstrap => "debootstrap",
-        }
-    }
-
     /// Looks for the package's program.
     fn find(self) -> Result<PathBuf, ServerError> {
         match self {
@@ -72,13 +44,6 @@ pub fn missing() -> Vec<Package> {
 
 fn missing_of(packages: &[Package]) -> Vec<Package> {
     packages.iter().copied().filter(|package| package.find().is_err()).collect()
-}
-
-/// Returns the command that installs `packages`, to show to a person.
-pub fn command(packages: &[Package]) -> String {
-    let names: Vec<_> = packages.iter().map(|package| package.name()).collect();
-    let sudo = if is_root() { "" } else { "sudo " };
-    format!("{sudo}apt-get install {}", names.join(" "))
 }
 
 /// Ensures that every server is installed, and returns the packages that were installed for it.

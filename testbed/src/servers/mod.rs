@@ -31,6 +31,7 @@ mod error;
 mod find;
 pub mod install;
 mod launch;
+mod package;
 mod pgbouncer;
 mod postgres;
 mod postgres_access;

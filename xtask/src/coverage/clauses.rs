@@ -1,9 +1,47 @@
 //! The clauses of the contract.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::fs;
+use std::sync::LazyLock;
 
-/// The letter of each kind of clause, and the number of its last clause.
-const KINDS: [(char, u8); 6] = [('C', 26), ('M', 9), ('S', 8), ('W', 8), ('L', 11), ('B', 6)];
+use crate::workspace::root;
+
+/// The contract of this workspace.
+///
+/// # Panics
+/// If `CONTRACT.md` cannot be read.
+static CONTRACT: LazyLock<Contract> = LazyLock::new(|| {
+    let path = root().join("CONTRACT.md");
+    Contract::read(&fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+});
+
+/// The heading above the table of clauses that are not kept yet.
+const KNOWN_GAPS: &str = "## Known gaps";
+
+#[derive(Debug, Default)]
+struct Contract {
+    clauses: Vec<Clause>,
+    /// What is missing where a clause is not kept yet.
+    gaps: BTreeMap<Clause, String>,
+}
+
+impl Contract {
+    /// Reads rows like `| <a id="c1"></a>C1 | … |`, and the rows `| C1 | … |` below [`KNOWN_GAPS`].
+    fn read(text: &str) -> Self {
+        let (clauses, gaps) = text.split_once(KNOWN_GAPS).unwrap_or((text, ""));
+        let row = |line: &str| {
+            let (id, words) = line.strip_prefix("| ")?.split_once(" |")?;
+            let id = id.rsplit('>').next().unwrap_or(id);
+            Some((Clause::parse(id)?, words.trim_end_matches('|').trim().to_owned()))
+        };
+        let anchored = clauses.lines().filter(|line| line.starts_with("| <a id="));
+        Self {
+            clauses: anchored.filter_map(row).map(|(clause, _)| clause).collect(),
+            gaps: gaps.lines().filter_map(row).collect(),
+        }
+    }
+}
 
 /// One clause, like `C22`. The contract may not have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,17 +52,33 @@ pub(crate) struct Clause {
 
 impl Clause {
     /// Returns whether the contract has it.
-    pub(super) fn exists(self) -> bool {
-        KINDS.iter().any(|&(letter, last)| letter == self.letter && (1..=last).contains(&self.number))
+    pub(crate) fn exists(self) -> bool {
+        CONTRACT.clauses.contains(&self)
     }
 
-    /// Parses `c22`. Only the letters of the contract are valid.
+    /// Returns what is missing, if the contract lists the clause as a known gap.
+    pub(super) fn gap(self) -> Option<&'static str> {
+        CONTRACT.gaps.get(&self).map(String::as_str)
+    }
+
+    /// Parses `C22`, if the contract has that clause.
+    pub(crate) fn known(id: &str) -> Option<Self> {
+        Self::parse(id).filter(|clause| clause.exists())
+    }
+
+    /// Parses `C22`.
     fn parse(id: &str) -> Option<Self> {
-        let letter = id.chars().next()?.to_ascii_uppercase();
-        let is_clause = id.starts_with(|first: char| first.is_ascii_lowercase())
-            && KINDS.iter().any(|kind| kind.0 == letter)
-            && id[1..].bytes().all(|byte| byte.is_ascii_digit());
+        let letter = id.chars().next().filter(char::is_ascii_uppercase)?;
+        let is_clause = id[1..].bytes().all(|byte| byte.is_ascii_digit());
         is_clause.then(|| id[1..].parse().ok()).flatten().map(|number| Self { letter, number })
+    }
+
+    /// Parses `c22`, as a case's name says it. Only the letters of the contract are valid.
+    fn of_case(id: &str) -> Option<Self> {
+        let clause =
+            id.starts_with(|first: char| first.is_ascii_lowercase()).then(|| id.to_ascii_uppercase());
+        let clause = Self::parse(&clause?)?;
+        CONTRACT.clauses.iter().any(|known| known.letter == clause.letter).then_some(clause)
     }
 }
 
@@ -36,7 +90,7 @@ impl fmt::Display for Clause {
 
 /// Returns all clauses of the contract, in its order.
 pub(super) fn all() -> impl Iterator<Item = Clause> {
-    KINDS.into_iter().flat_map(|(letter, last)| (1..=last).map(move |number| Clause { letter, number }))
+    CONTRACT.clauses.iter().copied()
 }
 
 /// Returns the clauses at the beginning of a case's name, as in `c14_c15_one_release_wakes_one`.
@@ -44,7 +98,7 @@ pub(crate) fn clauses_of(function: &str) -> Vec<Clause> {
     let mut clauses = Vec::new();
     let mut rest = function;
     while let Some((id, next)) = rest.split_once('_') {
-        let Some(clause) = Clause::parse(id) else { break };
+        let Some(clause) = Clause::of_case(id) else { break };
         clauses.push(clause);
         rest = next;
     }
@@ -53,7 +107,7 @@ pub(crate) fn clauses_of(function: &str) -> Vec<Clause> {
 
 #[cfg(test)]
 mod tests {
-    use super::{all, clauses_of};
+    use super::{Contract, all, clauses_of};
 
     fn written(function: &str) -> Vec<String> {
         clauses_of(function).iter().map(ToString::to_string).collect()
@@ -68,12 +122,24 @@ mod tests {
         assert_eq!(written("c_zero"), [""; 0]);
         assert_eq!(written("é2_zero"), [""; 0]);
         assert_eq!(written("c7"), [""; 0]);
-        assert!(!clauses_of("c27_too_many")[0].exists());
+        assert!(!clauses_of("c31_too_many")[0].exists());
     }
 
     #[test]
-    fn the_contract_has_68_clauses() {
-        assert_eq!(all().count(), 68);
+    fn clauses_and_known_gaps_are_read_from_the_contract() {
+        let text = "| # |\n| <a id=\"c1\"></a>C1 | one |\n| C2 | a row of no clause |\n\
+                    ## Known gaps\n| C1 | half of it |\n";
+        let contract = Contract::read(text);
+        assert_eq!(contract.clauses, clauses_of("c1_"));
+        assert_eq!(
+            contract.gaps.into_iter().collect::<Vec<_>>(),
+            [(contract.clauses[0], "half of it".to_owned())]
+        );
+    }
+
+    #[test]
+    fn the_contract_has_72_clauses() {
+        assert_eq!(all().count(), 72);
         assert!(all().all(|clause| clause.exists()));
     }
 }

@@ -73,6 +73,7 @@ impl Cell {
         match count(&own.suite, clause) + count(&own.tests, clause) - gaps {
             0 if gaps > 0 => Self::Gap,
             0 if core > 0 => Self::Core,
+            0 if clause.gap().is_some() => Self::Gap,
             0 => Self::Nothing,
             cases => Self::Cases(cases),
         }
@@ -126,9 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn every_clause_without_a_case_is_a_problem() {
+    fn every_clause_without_a_case_or_a_known_gap_is_a_problem() {
         let nothing = Found { core: vec![], stores: [("memory", StoreCases::default())].into() };
-        assert_eq!(judge(&nothing).problems.len(), all().count());
+        let kept = all().filter(|clause| clause.gap().is_none());
+        assert_eq!(judge(&nothing).problems.len(), kept.count());
         let cases: Vec<_> = all().map(|clause| format!("{clause}_case").to_lowercase()).collect();
         let own = StoreCases { suite: cases, ..StoreCases::default() };
         let verdict = judge(&Found { core: vec![], stores: [("memory", own)].into() });

@@ -29,6 +29,9 @@ pub(crate) fn run() -> Outcome {
         found.stores.insert(store, cases_of(&sources, &calls));
     }
     let verdict = judge(&found);
+    for (clause, gap) in clauses::all().filter_map(|clause| Some((clause, clause.gap()?))) {
+        println!("gap: all stores: {clause}: {gap}");
+    }
     print!("{}", verdict.table);
     for problem in &verdict.problems {
         println!("problem: {problem}");

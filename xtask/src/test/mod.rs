@@ -37,7 +37,7 @@ const USUAL_THREADS: usize = 1;
 
 /// Parts of the names of tests that take at least half a minute, most of it waiting. They start first, in a separate
 /// process: at the end of a program the processor would idle.
-const LONG: [&str; 4] = ["awaits::", "crashes::", "c25_idle_names_leave_nothing", "rights::c21_every"];
+const LONG: [&str; 4] = ["lost_commands::", "crashes::", "c25_idle_names_leave_nothing", "rights::c21_every"];
 /// Number of concurrent tests in such a process.
 const LONG_THREADS: usize = 4;
 

@@ -46,7 +46,7 @@ impl PermitSteps for RecordingSteps {
         self.note("acquire", batch.iter().map(|entry| &entry.object));
         // Lets the other half run in between.
         tokio::task::yield_now().await;
-        (0..).zip(batch).map(|(born, _)| Ok(Acquired::Waiting { limit: self.tag, born })).collect()
+        (0..).zip(batch).map(|(epoch, _)| Ok(Acquired::Waiting { limit: self.tag, epoch })).collect()
     }
 
     async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
@@ -66,7 +66,7 @@ impl PermitSteps for RecordingSteps {
 
     async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
         self.note("poll", batch.iter());
-        batch.iter().map(|_| Ok(Polled { born: self.tag.into(), ..Polled::default() })).collect()
+        batch.iter().map(|_| Ok(Polled { epoch: self.tag.into(), ..Polled::default() })).collect()
     }
 
     async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {
@@ -119,7 +119,7 @@ async fn a_mixed_batch_is_split_and_answered_in_order() {
     let batch: Vec<_> =
         objects(&["s1", "m1", "m2", "w1", "m3"]).into_iter().map(|object| ask(&object)).collect();
     let answers: Vec<_> = dispatch.acquire(&batch).await.into_iter().map(|answer| answer.unwrap()).collect();
-    let waiting = |limit, born| Acquired::Waiting { limit, born };
+    let waiting = |limit, epoch| Acquired::Waiting { limit, epoch };
     assert_eq!(answers, [waiting(0, 0), waiting(1, 0), waiting(1, 1), waiting(0, 1), waiting(1, 2)]);
     let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
     assert_eq!(mutexes.calls(), [("acquire", names(&["m1", "m2", "m3"]))]);

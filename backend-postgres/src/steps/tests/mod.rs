@@ -42,7 +42,7 @@ struct Fixture {
     /// The changes that are made to the schema after it is made.
     changes: &'static [Change],
     retention: Retention,
-    /// The connection for frequent questions.
+    /// The connection for SQL that tests run often, opened once.
     shared_raw: Mutex<Option<PgConnection>>,
 }
 

@@ -1,13 +1,15 @@
 //! C5, C8, C14, C17, C18, M7, W3.
 
 use stanchion_campaign::history::{Call, Change, Rule, Target, What};
+use stanchion_conformance::stopwatch;
 use stanchion_core::{ErrorKind, Kind};
 
 use crate::history::scribe::{Scribe, TTL};
 
 /// Maximum wait for a free name, in µs: 2 s and ε.
-const FREE: u64 = 2_500_000;
-const EPSILON: u64 = 500_000;
+const FREE: u64 = 2_000_000 + EPSILON;
+/// The scheduling allowance, in µs.
+const EPSILON: u64 = stopwatch::EPSILON.subsec_micros() as u64;
 
 fn scribe() -> Scribe {
     Scribe::new(Kind::Mutex)

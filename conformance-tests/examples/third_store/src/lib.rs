@@ -10,13 +10,16 @@
 //! | `record.rs` | what each step does to a name | your scripts, functions or transactions |
 //! | `queue.rs` | the waiters, and which of them may be granted | the same |
 //! | `liveness.rs` | which waiting processes are still live | the same |
+//! | `client.rs`, `moment.rs` | the settings of a process; the time and the client of a step | the same |
 //! | `server.rs`, `wake.rs` | the map and its clock; the mailboxes | your server; its way to push |
 //!
 //! Wait groups, limiters and Bloom filters are declared absent. `tests/it` has the two harnesses, the suites, and a
 //! test that breaks one rule at a time.
 
+mod client;
 mod liveness;
 mod mistake;
+mod moment;
 mod queue;
 mod record;
 mod server;
@@ -24,8 +27,8 @@ mod steps;
 mod store;
 mod wake;
 
+pub use client::{Client, Retention};
 pub use mistake::Mistake;
-pub use queue::QueuedWaiter;
-pub use record::{Hold, Record, Tombstone};
-pub use server::{Retention, Server, State};
-pub use store::{Client, ThirdStore};
+pub use record::{Hold, QueuedWaiter, Record, Tombstone};
+pub use server::{Server, State};
+pub use store::ThirdStore;

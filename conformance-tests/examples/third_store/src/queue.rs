@@ -1,23 +1,10 @@
 //! The waiters of a name, and which of them may be granted (C16).
 
 use stanchion_core::Ticket;
-use stanchion_core::steps::{Acquire, Polled, ProcessId};
+use stanchion_core::steps::{Acquire, Polled};
 
-use crate::record::Record;
-use crate::server::Moment;
-
-/// A waiter's place in the queue.
-#[derive(Clone, Copy, Debug)]
-pub struct QueuedWaiter {
-    /// Names the acquisition.
-    pub ticket: Ticket,
-    /// The waiter's process: it gets the wake-ups, and its polls keep the waiter live.
-    pub process: ProcessId,
-    /// The number of permits that it asks for.
-    pub weight: u32,
-    /// How long the waiter keeps its place while its process is silent, in µs.
-    pub lease: u64,
-}
+use crate::moment::Moment;
+use crate::record::{QueuedWaiter, Record};
 
 impl Record {
     pub(crate) fn is_queued(&self, ticket: Ticket) -> bool {
@@ -27,7 +14,7 @@ impl Record {
     /// Returns whether the queue is at its bound. Silent waiters do not count (C26).
     pub(crate) fn is_full(&self, bound: Option<u32>, at: &Moment<'_>) -> bool {
         bound.is_some_and(|bound| {
-            self.queue.iter().filter(|waiter| at.is_live(waiter)).count() >= bound as usize
+            self.queue.iter().filter(|waiter| at.is_live(waiter.process)).count() >= bound as usize
         })
     }
 
@@ -48,15 +35,16 @@ impl Record {
     /// Removes the waiters that were silent for a whole lease. Until then a silent waiter keeps its place, and is first
     /// again when its process is heard.
     pub(crate) fn drop_silent(&mut self, at: &Moment<'_>) {
-        self.queue
-            .retain(|waiter| at.is_live(waiter) || at.liveness.heard(waiter.process) + waiter.lease > at.now);
+        self.queue.retain(|waiter| {
+            at.is_live(waiter.process) || at.liveness.heard(waiter.process) + waiter.lease > at.now
+        });
     }
 
     /// Returns whether no live waiter is in front of a ticket. All waiters are in front of a ticket that has not
     /// joined. A waiter that asks for more than the limit can never be granted, and is passed over.
     pub(crate) fn is_first(&self, ticket: Ticket, limit: u32, at: &Moment<'_>) -> bool {
         let mut in_front = self.queue.iter().take_while(|waiter| waiter.ticket != ticket);
-        !in_front.any(|waiter| waiter.weight <= limit && at.is_live(waiter))
+        !in_front.any(|waiter| waiter.weight <= limit && at.is_live(waiter.process))
     }
 
     /// Returns the waiters to wake: the live waiters that fit together, up to the first one that does not fit, which is
@@ -74,7 +62,7 @@ impl Record {
         };
         self.queue
             .iter()
-            .filter(|waiter| at.is_live(waiter))
+            .filter(|waiter| at.is_live(waiter.process))
             .filter(|waiter| is_next(waiter))
             .copied()
             .collect()
@@ -98,6 +86,6 @@ impl Record {
         let silences =
             in_front.map(|waiter| at.liveness.until(waiter.process)).filter(|until| *until > at.now);
         let next = self.holds.iter().map(|hold| hold.expires).chain(silences).min();
-        Polled { ready, next: next.map(|next| at.until(next)), born: self.born }
+        Polled { ready, next: next.map(|next| at.until(next)), epoch: self.epoch }
     }
 }

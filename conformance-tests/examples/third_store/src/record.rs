@@ -4,13 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use stanchion_core::steps::{
-    Acquire, Acquired, Attach, Attached, Cancel, Force, Kept, LimitCheck, Release, Renew,
+    Acquire, Acquired, Attach, Attached, Cancel, Force, Kept, LimitCheck, ProcessId, Release, Renew,
 };
 use stanchion_core::{FencingToken, Holder, Inspection, OnMismatch, Result, Ticket};
 
 use crate::mistake::Mistake;
-use crate::queue::QueuedWaiter;
-use crate::server::Moment;
+use crate::moment::Moment;
 
 /// A hold of permits.
 #[derive(Clone, Debug)]
@@ -29,6 +28,19 @@ pub struct Hold {
     pub label: Option<Arc<str>>,
 }
 
+/// A waiter's place in the queue.
+#[derive(Clone, Copy, Debug)]
+pub struct QueuedWaiter {
+    /// Names the acquisition.
+    pub ticket: Ticket,
+    /// The waiter's process: it gets the wake-ups, and its polls keep the waiter live.
+    pub process: ProcessId,
+    /// The number of permits that it asks for.
+    pub weight: u32,
+    /// How long the waiter keeps its place while its process is silent, in µs.
+    pub lease: u64,
+}
+
 /// Refuses every late acquire of a ticket (C4).
 #[derive(Clone, Copy, Debug)]
 pub struct Tombstone {
@@ -43,7 +55,7 @@ pub struct Tombstone {
 pub struct Record {
     /// When the record was created; it identifies this life of the record. 0 if nothing was stored yet: then it is not
     /// kept.
-    pub born: u64,
+    pub epoch: u64,
     /// The limit, once it is set.
     pub limit: Option<u32>,
     /// The last fencing token.
@@ -90,7 +102,7 @@ impl Record {
             return Ok(Acquired::Granted {
                 token: hold.token,
                 limit: self.limit.unwrap_or(ask.limit),
-                born: 0,
+                epoch: 0,
             });
         }
         let limit = match self.compare(ask, at) {
@@ -104,7 +116,7 @@ impl Record {
         if self.used() + u64::from(ask.weight) <= u64::from(limit) && self.is_first(ask.ticket, limit, at) {
             let token = self.grant(ask, at)?;
             self.limit = Some(limit);
-            return Ok(Acquired::Granted { token, limit, born: 0 });
+            return Ok(Acquired::Granted { token, limit, epoch: 0 });
         }
         if !ask.queue {
             self.leave(ask.ticket);
@@ -114,7 +126,7 @@ impl Record {
             }
             self.join(ask, at);
         }
-        Ok(Acquired::Waiting { limit, born: self.born })
+        Ok(Acquired::Waiting { limit, epoch: self.epoch })
     }
 
     /// Returns the limit in force for a request; the stored one as an error, if the request refuses it (C20).
@@ -206,7 +218,7 @@ impl Record {
         (hold.ticket, hold.expires) = (ask.to, at.end_of(ask.lease));
         hold.label = ask.label.clone().or(hold.label.take());
         let (attached, expires) =
-            (Attached { token: hold.token, weight: hold.weight, born: 0 }, hold.expires);
+            (Attached { token: hold.token, weight: hold.weight, epoch: 0 }, hold.expires);
         if old != ask.to {
             self.leave_tombstone(old, expires.max(expired), None, at);
         }
@@ -253,7 +265,7 @@ impl Record {
 
     /// Keeps the record until the retention time after `until`. Marks it as stored.
     pub(crate) fn keep(&mut self, until: u64, at: &Moment<'_>) {
-        self.born = if self.born == 0 { at.now } else { self.born };
+        self.epoch = if self.epoch == 0 { at.now } else { self.epoch };
         self.forget_at = self.forget_at.max(until.saturating_add(at.client.retention.tokens_micros()));
     }
 

@@ -4,43 +4,17 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::clock::{Instant, now, wall_micros};
+use stanchion_core::clock::{Instant, micros, now, wall_micros};
 use stanchion_core::steps::{Object, ProcessId};
-use stanchion_core::{Error, ErrorKind, Result, Ticket, Ttl};
+use stanchion_core::{Error, ErrorKind, Result, Ticket};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
+use crate::client::Client;
 use crate::liveness::Liveness;
-use crate::mistake::Mistake;
-use crate::queue::QueuedWaiter;
-use crate::record::Record;
-use crate::store::Client;
-
-/// How long idle names are kept (C25).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention {
-    /// For the whole record, with its fencing token.
-    pub tokens: Duration,
-    /// For the limit.
-    pub limits: Duration,
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        Self { tokens: Duration::from_secs(24 * 60 * 60), limits: Duration::from_secs(60 * 60) }
-    }
-}
-
-impl Retention {
-    pub(crate) fn tokens_micros(self) -> u64 {
-        micros(self.tokens)
-    }
-
-    pub(crate) fn limits_micros(self) -> u64 {
-        micros(self.limits)
-    }
-}
+use crate::moment::Moment;
+use crate::record::{QueuedWaiter, Record};
 
 /// The server of a store. Clients of the same server share its names.
 #[derive(Debug)]
@@ -133,7 +107,7 @@ impl StepInProgress<'_> {
         let record = records.entry(object.clone()).or_default();
         record.reap(&at);
         let answer = run(record, &mut at);
-        if record.born == 0 {
+        if record.epoch == 0 {
             // Nothing was stored: a query or a refused request leaves nothing (C20).
             records.remove(object);
         } else if record.stirred {
@@ -155,41 +129,4 @@ impl StepInProgress<'_> {
             }
         }
     }
-}
-
-/// The time and the client of a step.
-pub(crate) struct Moment<'a> {
-    pub(crate) now: u64,
-    pub(crate) client: Client,
-    pub(crate) liveness: &'a mut Liveness,
-}
-
-impl Moment<'_> {
-    pub(crate) fn mark_live(&mut self) {
-        self.liveness.mark_live(self.client.process, self.now);
-    }
-
-    pub(crate) fn is_live(&self, waiter: &QueuedWaiter) -> bool {
-        self.liveness.until(waiter.process) > self.now
-    }
-
-    pub(crate) fn makes(&self, mistake: Mistake) -> bool {
-        self.client.mistake == Some(mistake)
-    }
-
-    pub(crate) fn end_of(&self, lease: Ttl) -> u64 {
-        self.now + micros(lease.get())
-    }
-
-    pub(crate) fn until(&self, time: u64) -> Duration {
-        Duration::from_micros(time.saturating_sub(self.now))
-    }
-
-    pub(crate) fn since(&self, time: u64) -> Duration {
-        Duration::from_micros(self.now.saturating_sub(time))
-    }
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

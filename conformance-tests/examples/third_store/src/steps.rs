@@ -12,9 +12,10 @@ use stanchion_core::steps::{
 };
 use stanchion_core::{Inspection, Result, Ttl};
 
+use crate::client::Client;
+use crate::moment::Moment;
 use crate::record::Record;
-use crate::server::{Moment, Server};
-use crate::store::Client;
+use crate::server::Server;
 
 /// The steps of one process.
 #[derive(Clone, Debug)]
@@ -85,7 +86,16 @@ impl PermitSteps for ThirdSteps {
 
     async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
         let limit = self.client.request_timeout;
-        self.each(batch, limit, |ask| &ask.object, |record, ask, at| Ok(record.cancel(ask, at))).await
+        self.each(
+            batch,
+            limit,
+            |ask| &ask.object,
+            |record, ask, at| {
+                record.cancel(ask, at);
+                Ok(())
+            },
+        )
+        .await
     }
 
     async fn poll(&self, batch: &[Object]) -> Answers<Polled> {

@@ -1,50 +1,21 @@
 //! The store: the engine over the steps.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::engine::{Background, Engine, StepsWrap};
-use stanchion_core::steps::{PermitSteps, ProcessId, Steps, WakeSource};
+use stanchion_core::steps::{PermitSteps, Steps, WakeSource};
 use stanchion_core::{
     Capabilities, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
     SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
 };
 
-use crate::mistake::Mistake;
-use crate::server::{Retention, Server};
+use crate::client::Client;
+use crate::server::Server;
 use crate::steps::ThirdSteps;
 use crate::wake::{Mailbox, Sweep};
 
-/// One process as the server knows it, with its settings for each request.
-#[derive(Clone, Copy, Debug)]
-pub struct Client {
-    /// The process: its polls keep its waiters live, and its mailbox gets their wake-ups.
-    pub process: ProcessId,
-    /// How long idle names are kept.
-    pub retention: Retention,
-    /// Time limit of one request (C17).
-    pub request_timeout: Duration,
-    pub(crate) mistake: Option<Mistake>,
-}
-
-impl Default for Client {
-    /// Creates a client with a new process id.
-    fn default() -> Self {
-        let request_timeout = Duration::from_secs(2);
-        Self { process: ProcessId::random(), retention: Retention::default(), request_timeout, mistake: None }
-    }
-}
-
 impl Client {
-    /// Sets a mistake.
-    #[cfg(feature = "mutants")]
-    #[must_use]
-    pub fn with_mistake(mut self, mistake: Mistake) -> Self {
-        self.mistake = Some(mistake);
-        self
-    }
-
     /// Returns the steps of this process and its source of wake-ups, for tests without an engine.
     pub async fn steps(self, server: &Arc<Server>) -> (Arc<dyn PermitSteps>, Arc<dyn WakeSource>) {
         let mailbox = tokio::sync::Mutex::new(server.mailbox(self.process).await);

@@ -120,7 +120,7 @@ enum Call {
     Bring(ExactQuota, OnMismatch),
 }
 
-/// The actions of a run.
+/// One action of a random sequence.
 #[derive(Clone, Debug)]
 enum Action {
     Batch(Vec<Call>),

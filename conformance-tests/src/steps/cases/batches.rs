@@ -74,8 +74,8 @@ pub(super) async fn c16_a_batch_is_carried_out_in_order_whatever_is_in_it(harnes
     let answers = all(process.callers.acquire(&batch).await);
     let token = |index: usize| match answers[index] {
         Acquired::Granted { token, .. } => Some(token),
-        Acquired::Waiting { born, .. } => {
-            assert!(born > 0);
+        Acquired::Waiting { epoch, .. } => {
+            assert!(epoch > 0);
             None
         }
         ref other => panic!("{other:?}"),

@@ -13,14 +13,14 @@ pub(super) async fn w4_w5_generations_are_counted_and_their_outcomes_told(harnes
     let process = harness.process().await;
     let object = wait_group("g");
     assert_eq!(ended(look(&process, &object, Some(0)).await), Some((0, 0, 0)));
-    assert_eq!(look(&process, &object, None).await.born, 0);
+    assert_eq!(look(&process, &object, None).await.epoch, 0);
     assert_eq!(harness.records().await, 0, "asking makes no record");
     let (three, one) = (members(&object, 3), members(&object, 1));
     granted(&process, &three).await;
     granted(&process, &Acquire { lease: ttl(1_000), ..one.clone() }).await;
     let looked = look(&process, &object, None).await;
     assert_eq!((looked.count, looked.generation, looked.ended), (4, 1, None));
-    assert!(looked.born > 0);
+    assert!(looked.epoch > 0);
     assert!(looked.next.is_some_and(|next| next <= Duration::from_secs(1)), "{looked:?}");
     assert_eq!(end(&process, &three, Ending::Finished).await, Kept::Yes);
     assert_eq!(end(&process, &three, Ending::Finished).await, Kept::No, "once");
@@ -154,20 +154,20 @@ pub(super) async fn w6_another_record_has_another_birth(harness: &dyn StepHarnes
     let process = harness.process().await;
     let object = wait_group("g");
     let first = acquire(&process, &members(&object, 1)).await;
-    let born = look(&process, &object, None).await.born;
+    let epoch = look(&process, &object, None).await.epoch;
     let birth = |answer| match answer {
-        Acquired::Granted { born, .. } => born,
+        Acquired::Granted { epoch, .. } => epoch,
         other => panic!("{other:?}"),
     };
-    assert_eq!(birth(first), born, "the grant that makes the record tells its birth");
-    assert_eq!(birth(acquire(&process, &members(&object, 1)).await), born);
+    assert_eq!(birth(first), epoch, "the grant that makes the record tells its birth");
+    assert_eq!(birth(acquire(&process, &members(&object, 1)).await), epoch);
     harness.lose_data().await;
     let looked = look(&process, &object, Some(1)).await;
-    assert_eq!((looked.born, looked.count, looked.generation), (0, 0, 0));
+    assert_eq!((looked.epoch, looked.count, looked.generation), (0, 0, 0));
     let again = birth(acquire(&process, &members(&object, 1)).await);
-    assert!(again > born);
+    assert!(again > epoch);
     let looked = look(&process, &object, Some(1)).await;
-    assert_eq!((looked.born, looked.count, looked.ended), (again, 1, None));
+    assert_eq!((looked.epoch, looked.count, looked.ended), (again, 1, None));
     // Answers for other objects have no epoch.
     assert_eq!(birth(acquire(&process, &ask(&mutex("m"))).await), 0);
 }

@@ -150,7 +150,7 @@ pub(super) async fn c16_the_order_survives_a_restart_of_the_store(harness: &dyn 
     let (harness, server) = harness.alone().await;
     let row = Row::new(harness.as_ref(), 30_000).await;
     let object = row.held.object.clone();
-    let born = poll(&row.other, &object).await.born;
+    let epoch = poll(&row.other, &object).await.epoch;
     server.kill();
     sleep(Duration::from_millis(1_100)).await;
     server.restart();
@@ -159,7 +159,7 @@ pub(super) async fn c16_the_order_survives_a_restart_of_the_store(harness: &dyn 
             while steps.ping().await.is_err() {}
         }
     }
-    assert_eq!(poll(&row.other, &object).await.born, born);
+    assert_eq!(poll(&row.other, &object).await.epoch, epoch);
     release(&row.other, &row.held).await;
     waits(&row.other, &row.second).await;
     granted(&row.silent, &row.first).await;
@@ -168,11 +168,11 @@ pub(super) async fn c16_the_order_survives_a_restart_of_the_store(harness: &dyn 
 pub(super) async fn c16_a_lost_queue_is_told_by_another_birth(harness: &dyn StepHarness) {
     let row = Row::new(harness, 30_000).await;
     let object = row.held.object.clone();
-    let before = poll(&row.other, &object).await.born;
+    let before = poll(&row.other, &object).await.epoch;
     harness.lose_data().await;
-    assert_eq!(poll(&row.other, &object).await.born, 0);
+    assert_eq!(poll(&row.other, &object).await.epoch, 0);
     granted(&row.silent, &row.first).await;
-    let after = poll(&row.other, &object).await.born;
+    let after = poll(&row.other, &object).await.epoch;
     assert!(after > before);
     waits(&row.other, &row.second).await;
 }
@@ -181,9 +181,9 @@ pub(super) async fn c18_a_waiter_that_made_the_record_notices_when_it_is_gone(ha
     let process = harness.process().await;
     granted(&process, &ask(&mutex("m"))).await;
     let queued = acquire(&process, &ask(&mutex("m"))).await;
-    let Acquired::Waiting { born, .. } = queued else { panic!("{queued:?}") };
-    let polled = poll(&process, &mutex("m")).await.born;
-    assert!(born > 0 && polled == born, "{born} and then {polled}");
+    let Acquired::Waiting { epoch, .. } = queued else { panic!("{queued:?}") };
+    let polled = poll(&process, &mutex("m")).await.epoch;
+    assert!(epoch > 0 && polled == epoch, "{epoch} and then {polled}");
     harness.lose_data().await;
-    assert_eq!(poll(&process, &mutex("m")).await.born, 0);
+    assert_eq!(poll(&process, &mutex("m")).await.epoch, 0);
 }

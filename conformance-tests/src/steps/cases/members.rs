@@ -112,12 +112,12 @@ pub(super) async fn c24_w4_a_moved_member_is_counted_where_it_ends(harness: &dyn
     let process = harness.process().await;
     let object = wait_group("g");
     let member = added(&process, &object).await;
-    let born = look(&process, &object, None).await.born;
+    let epoch = look(&process, &object, None).await.epoch;
     let (to, lease) = (Ticket::random(), ttl(5_000));
     let attach = Attach { object: object.clone(), from: member.ticket, to, lease, label: None };
     for _ in 0..2 {
         let attached = process.callers.attach(&attach).await.expect("an answer").expect("a hold");
-        assert_eq!((attached.weight, attached.born), (1, born));
+        assert_eq!((attached.weight, attached.epoch), (1, epoch));
     }
     let looked = look(&process, &object, None).await;
     assert_eq!((looked.count, looked.generation, looked.ended), (1, 1, None));

@@ -41,7 +41,7 @@ pub(super) async fn c14_without_any_hint_a_poll_tells_whose_turn_it_is(harness: 
     waits(&second, &other).await;
     let polled = poll(&first, &object).await;
     assert_eq!(polled.ready, []);
-    assert!(polled.born > 0);
+    assert!(polled.epoch > 0);
     let next = polled.next.expect("an end");
     assert!(
         next > Duration::from_secs(20) && next <= Duration::from_secs(30),
@@ -55,7 +55,7 @@ pub(super) async fn c14_without_any_hint_a_poll_tells_whose_turn_it_is(harness: 
     let polled = poll(&second, &object).await;
     assert_eq!(polled.ready, []);
     assert!(polled.next.expect("an end") <= LIVENESS, "those in front may fall silent");
-    assert_eq!(poll(&second, &semaphore("unused")).await.born, 0);
+    assert_eq!(poll(&second, &semaphore("unused")).await.epoch, 0);
 }
 
 pub(super) async fn c14_expiry_found_by_a_poll_wakes_the_others(harness: &dyn StepHarness) {

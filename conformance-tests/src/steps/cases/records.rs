@@ -98,7 +98,7 @@ async fn agree(harness: &dyn StepHarness, object: &Object) {
     let other = harness.process().await;
     let inspection = other.callers.inspect(object).await.expect("an answer");
     let limit = inspection.limit.unwrap_or(1);
-    // Waits for the last leases, and for a grace period if no process polled.
+    // Retries until the remaining leases have ended. If no process polled, a grace period comes on top.
     for _ in 0..8 {
         heard(&[&other], object, Duration::from_millis(400)).await;
         let all = Acquire { queue: false, ..ask_many(object, limit, limit) };

@@ -20,11 +20,15 @@ pub use self::rig::Rig;
 use super::Process;
 use crate::stopwatch::Stopwatch;
 
-/// Time after which the waiters of an unheard process count as silent (C5).
+/// Time after which the waiters of an unheard process count as silent ([C5]).
+///
+/// [C5]: stanchion_core::contract#c5
 pub const LIVENESS: Duration = Duration::from_secs(1);
 /// Time limit for retries of requests whose answers did not come in time.
 const RETRY_LIMIT: Duration = Duration::from_secs(5);
-/// Time after a stall of the store in which no process is judged silent (C16).
+/// Time after a stall of the store in which no process is judged silent ([C16]).
+///
+/// [C16]: stanchion_core::contract#c16
 pub const GRACE: Duration = Duration::from_secs(2);
 
 /// Returns the mutex of that name.
@@ -93,8 +97,10 @@ pub fn renewal(request: &Acquire) -> Renew {
     Renew { object: request.object.clone(), ticket: request.ticket, lease: request.lease }
 }
 
-/// Sends a request and returns its answer. If none comes in time, retries with the same ticket, as callers do (C2); a
+/// Sends a request and returns its answer. If none comes in time, retries with the same ticket, as callers do ([C2]); a
 /// short lease gives a busy store little time.
+///
+/// [C2]: stanchion_core::contract#c2
 pub async fn acquire(process: &Process, request: &Acquire) -> Acquired {
     let end = now() + RETRY_LIMIT;
     loop {

@@ -74,7 +74,7 @@ impl Filter {
             return Err(Error::new(ErrorKind::Unknown, "the store finds a difference where there is none"));
         }
         if self.on_mismatch != OnMismatch::Adopt {
-            return Err(mismatch(&given, &stored));
+            return Err(Error::mismatch("filter", given, stored));
         }
         self.state().terms = stored;
         Ok(())
@@ -131,13 +131,6 @@ impl Filter {
             }
         }
     }
-}
-
-pub(super) fn mismatch(given: &impl std::fmt::Display, stored: &impl std::fmt::Display) -> Error {
-    Error::new(
-        ErrorKind::ConfigMismatch,
-        format!("the filter given is for {given}, the store's for {stored}"),
-    )
 }
 
 #[async_trait]

@@ -1,6 +1,6 @@
 //! Operations on a whole filter: counting, clearing, reading and merging, piece by piece.
 
-use super::handle::{Filter, mismatch};
+use super::handle::Filter;
 use crate::bloom::{self, Shape};
 use crate::steps::{CHUNK_BYTES, ChunkRead, Known, Merge, Merged, Object, Survey, Surveyed};
 use crate::{Error, ErrorKind, Kind, Name, Result};
@@ -46,12 +46,8 @@ impl Filter {
     pub(super) async fn image(&self) -> Result<Vec<u8>> {
         let survey = self.survey().await?;
         let shape = self.seen().terms.shape;
-        let size = length(shape.bytes()) + bloom::HEADER_BYTES;
-        let mut image = Vec::new();
-        image.try_reserve_exact(size).map_err(|error| {
-            Error::new(ErrorKind::Overloaded, "there is no memory for the exported bytes").with_source(error)
-        })?;
-        image.extend(bloom::header(&shape));
+        let size = bloom::image_bytes(&shape);
+        let mut image = bloom::begin_image(&shape)?;
         let Some(survey) = survey else {
             image.resize(size, 0);
             return Ok(image);
@@ -138,7 +134,7 @@ impl Filter {
 
     fn check_like(&self, shape: &Shape) -> Result<()> {
         let own = self.seen().terms.shape;
-        if own == *shape { Ok(()) } else { Err(mismatch(shape, &own)) }
+        if own == *shape { Ok(()) } else { Err(Error::mismatch("filter", shape, own)) }
     }
 
     /// Reads a piece of the surveyed filter; `Empty` if the filter was replaced meanwhile, so that its bits mean something

@@ -70,7 +70,7 @@ fn batches(due: Vec<Due>, request_timeout: Duration) -> Vec<Vec<Due>> {
 /// Returns how often the time limit has to be halved until it is within a third of the lease.
 fn halvings(mut limit: Duration, lease: Ttl) -> u32 {
     let mut halvings = 0;
-    while limit > lease.renewal() {
+    while limit > lease.request_limit(limit) {
         limit /= 2;
         halvings += 1;
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::local::Local;
+use crate::clock::micros;
 use crate::engine::limiter::limiting::Limiting;
 use crate::engine::shared::EngineHandle;
 use crate::limiter::{ExactQuota, MAX, Verdict};
@@ -140,10 +141,7 @@ impl LimiterState {
     /// Returns the error that an answer other than a decision means.
     pub(super) fn refusal(&self, limited: &Limited, cost: u64, known: Known) -> Error {
         match limited {
-            Limited::Mismatch { stored } => {
-                let detail = format!("the quota given is {}, the store's is {stored}", known.quota);
-                Error::new(ErrorKind::ConfigMismatch, detail)
-            }
+            Limited::Mismatch { stored } => Error::mismatch("quota", known.quota, stored),
             Limited::TooLarge { quota } => {
                 self.learn(*quota);
                 let unexpected = || Error::invalid_argument("the cost is over the burst in force");
@@ -158,8 +156,9 @@ impl LimiterState {
     }
 }
 
-pub(super) fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(MAX).min(MAX)
+/// Returns the duration in µs, at most [`MAX`].
+pub(super) fn limiter_micros(duration: Duration) -> u64 {
+    micros(duration).min(MAX)
 }
 
 pub(super) fn decision(verdict: Verdict) -> Decision {
@@ -182,7 +181,7 @@ impl Limiter for LimiterHandle {
     }
 
     async fn reserve_n(&self, cost: u64, max_wait: Duration) -> Result<Option<Reservation>> {
-        let reserved = self.reserve(cost, micros(max_wait)).await;
+        let reserved = self.reserve(cost, limiter_micros(max_wait)).await;
         reserved.map_err(|error| self.handle.context("reserve_n", error))
     }
 
@@ -193,7 +192,7 @@ impl Limiter for LimiterHandle {
     async fn wait_n(&self, cost: u64) -> Result<()> {
         match self.wait_for(cost, None).await {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Error::new(ErrorKind::Overloaded, "2^53 tokens are reserved already")),
+            Ok(false) => Err(Error::too_many_reserved()),
             Err(error) => Err(error),
         }
         .map_err(|error| self.handle.context("wait_n", error))

@@ -62,8 +62,8 @@ impl Limiting {
         claims
     }
 
-    /// Ends all waiting calls. Their refunds have to be queued already: the calls would queue their own, in any order, after
-    /// [`close`](Self::close) has returned.
+    /// Ends all waiting calls. The caller has queued the refunds that [`close`](Self::close) returned, in their order;
+    /// otherwise each call would queue its own, in any order.
     pub(crate) fn dismiss(&self) {
         self.closing.notify_waiters();
     }

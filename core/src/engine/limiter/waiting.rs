@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::handle::{LimiterState, micros};
+use super::handle::{LimiterState, limiter_micros};
 use super::policy::is_outage;
 use super::reservation::Claim;
 use crate::clock::{now, sleep};
@@ -64,7 +64,7 @@ impl LimiterState {
     /// Waits until the tokens are there; `false`, at once and without cost, if that is not within the limit.
     pub(super) async fn wait(self: &Arc<Self>, cost: u64, limit: Option<Duration>) -> Result<bool> {
         let wait_limit = limit.map_or(WaitLimit::Forever, WaitLimit::at_most);
-        let mut max_wait = limit.map_or(MAX, micros);
+        let mut max_wait = limit.map_or(MAX, limiter_micros);
         let mut pause = FIRST_PAUSE;
         loop {
             let error = match self.place(cost, max_wait, self.request_end(cost, wait_limit)).await {
@@ -79,7 +79,7 @@ impl LimiterState {
                 }
                 Err(error) => error,
             };
-            let left = |end: Instant| micros(end.saturating_duration_since(now()));
+            let left = |end: Instant| limiter_micros(end.saturating_duration_since(now()));
             max_wait = wait_limit.end().map_or(max_wait, left);
             if !self.needs_store(cost) {
                 let Some(reservation) = self.reserve_without(cost, max_wait, error)? else {

@@ -36,7 +36,7 @@ impl Rig {
         let mut in_doubt = InDoubt::new(&self.engine, &object(number), ticket, lease);
         in_doubt.sent();
         let token = FencingToken::new(1).unwrap();
-        (Grant { token, sent, ambiguous: draw(2) == 0, born: 0 }, in_doubt)
+        (Grant { token, sent, ambiguous: draw(2) == 0, epoch: 0 }, in_doubt)
     }
 
     /// A hold that the store has just granted.

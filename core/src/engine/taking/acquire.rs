@@ -23,7 +23,7 @@ pub(crate) struct Grant {
     /// An earlier request of this ticket may still be under way.
     pub(crate) ambiguous: bool,
     /// The epoch of a wait group's record.
-    pub(crate) born: u64,
+    pub(crate) epoch: u64,
 }
 
 /// One acquisition. `learn` receives the limit in force from every answer that contains it.
@@ -105,33 +105,30 @@ impl Acquisition<'_> {
             in_doubt.resolved();
         }
         match answer {
-            Acquired::Granted { token, limit, born } => {
+            Acquired::Granted { token, limit, epoch } => {
                 (self.learn)(limit);
                 // Too old to hand out (C6): requested again, the same ticket gets a lease of full length.
                 if now() > sent + self.request.lease.handout() {
                     return Ok(Next::Again);
                 }
-                Ok(Next::Done(Some(Grant { token, sent, ambiguous, born })))
+                Ok(Next::Done(Some(Grant { token, sent, ambiguous, epoch })))
             }
-            Acquired::Waiting { limit, born } => {
+            Acquired::Waiting { limit, epoch } => {
                 (self.learn)(limit);
-                Ok(if self.request.queue { Next::Wait(Queued { sent, born }) } else { Next::Done(None) })
+                Ok(if self.request.queue { Next::Wait(Queued { sent, epoch }) } else { Next::Done(None) })
             }
             // `close` cancelled it before this request arrived; no other caller knows the ticket.
             Acquired::Cancelled => Err(self.engine.shared.check_open().err().unwrap_or_else(Error::lost)),
-            Acquired::Mismatch { stored } => Err(Error::new(
-                ErrorKind::ConfigMismatch,
-                format!(
-                    "the store has {}, this handle {}",
-                    limit_text(stored),
-                    limit_text(self.request.limit)
-                ),
-            )),
+            Acquired::Mismatch { stored } => {
+                let [given, stored] =
+                    [self.request.limit, stored].map(|limit| (limit != NO_LIMIT).then_some(limit));
+                Err(Error::limit_mismatch(given, stored))
+            }
             Acquired::TooLarge { limit } => {
                 (self.learn)(limit);
-                Err(over_limit(self.request.weight, limit))
+                Err(Error::over_limit(self.request.weight, limit))
             }
-            Acquired::Overloaded => Err(Error::new(ErrorKind::Overloaded, "the queue is at max_waiters")),
+            Acquired::Overloaded => Err(Error::queue_full()),
         }
     }
 
@@ -148,15 +145,6 @@ impl Acquisition<'_> {
 /// The result of a call without a time limit, which has no definite no.
 pub(crate) fn granted<T>(granted: Option<T>) -> Result<T> {
     granted.ok_or_else(Error::lost)
-}
-
-/// The error of a request for more than the limit.
-pub(crate) fn over_limit(weight: u32, limit: u32) -> Error {
-    Error::invalid_argument(format!("{weight} at once is over the limit of {limit}"))
-}
-
-fn limit_text(limit: u32) -> String {
-    if limit == NO_LIMIT { "no limit".to_owned() } else { format!("a limit of {limit}") }
 }
 
 /// Makes the hold of a grant, and registers it for renewal.

@@ -45,7 +45,7 @@ impl WaitGroupHandle {
         let Some((grant, in_doubt)) = self.handle.acquire(operation, 1, wait_limit).await? else {
             return Ok(None);
         };
-        self.record_seen.follow(grant.born);
+        self.record_seen.follow(grant.epoch);
         self.handle.make_hold(operation, &grant, in_doubt, 1).map(|hold| Some(Member::new(hold)))
     }
 
@@ -54,7 +54,7 @@ impl WaitGroupHandle {
         loop {
             let acquired = self.handle.acquire("add_many", count, WaitLimit::Forever).await?;
             let (grant, in_doubt) = granted(acquired)?;
-            self.record_seen.follow(grant.born);
+            self.record_seen.follow(grant.epoch);
             if count == 1 {
                 return Ok(vec![Member::new(self.handle.make_hold("add_many", &grant, in_doubt, 1)?)]);
             }
@@ -84,7 +84,7 @@ impl WaitGroupHandle {
                 Ok(true) if now() > sent + lease.handout() => {}
                 Ok(true) => {
                     whole.resolved();
-                    let grant = Grant { token: grant.token, sent, ambiguous: false, born: grant.born };
+                    let grant = Grant { token: grant.token, sent, ambiguous: false, epoch: grant.epoch };
                     let hold = |part| self.handle.make_hold("add_many", &grant, part, 1).map(Member::new);
                     return parts.into_iter().map(hold).collect::<Result<_>>().map(Some);
                 }
@@ -200,8 +200,8 @@ impl WaitGroup for WaitGroupHandle {
     }
 
     async fn attach(&self, ticket: Ticket) -> Result<Member> {
-        let (hold, born) = self.handle.take_over(ticket).await?;
-        self.record_seen.follow(born);
+        let (hold, epoch) = self.handle.take_over(ticket).await?;
+        self.record_seen.follow(epoch);
         Ok(Member::new(hold))
     }
 

@@ -8,7 +8,7 @@ use crate::clock::now;
 use crate::engine::keeping::lease_backend::move_hold;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::EngineHandle;
-use crate::engine::taking::acquire::{Acquisition, Grant, into_hold, over_limit};
+use crate::engine::taking::acquire::{Acquisition, Grant, into_hold};
 use crate::engine::taking::wait_limit::WaitLimit;
 use crate::options::check_count;
 use crate::steps::{Acquire, Attach, Attached, Force, LimitCheck, NO_LIMIT, Object};
@@ -90,7 +90,7 @@ impl ObjectHandle {
             check_count(what, weight)?;
             let limit = self.known_limit();
             if weight > limit && !self.follows() {
-                return Err(over_limit(weight, limit));
+                return Err(Error::over_limit(weight, limit));
             }
             let request = self.request(weight, !matches!(wait_limit, WaitLimit::None))?;
             let learn = |limit| self.learn(limit);
@@ -149,9 +149,9 @@ impl ObjectHandle {
                 label: self.options.label.clone(),
             };
             let (moved, in_doubt) = move_hold(&self.engine, &attach).await?.ok_or_else(Error::lost)?;
-            let Attached { token, weight, born } = moved.attached;
-            let grant = Grant { token, sent: moved.sent, ambiguous: true, born };
-            Ok((into_hold(&grant, in_doubt, &self.options, weight)?, born))
+            let Attached { token, weight, epoch } = moved.attached;
+            let grant = Grant { token, sent: moved.sent, ambiguous: true, epoch };
+            Ok((into_hold(&grant, in_doubt, &self.options, weight)?, epoch))
         };
         taken.await.map_err(|error| self.context("attach", error))
     }

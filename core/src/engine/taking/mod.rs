@@ -3,5 +3,5 @@
 pub(in crate::engine) mod acquire;
 pub(in crate::engine) mod group;
 pub(in crate::engine) mod handle;
-pub(in crate::engine) mod permits;
+pub(in crate::engine) mod locks;
 pub(in crate::engine) mod wait_limit;

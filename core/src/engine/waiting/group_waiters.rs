@@ -21,12 +21,12 @@ use crate::{Result, Ticket};
 #[derive(Debug)]
 pub(crate) struct DueLook {
     pub(crate) look: Look,
-    born: u64,
+    epoch: u64,
 }
 
 #[derive(Debug)]
 struct WatchedGeneration {
-    born: u64,
+    epoch: u64,
     generation: u64,
     generation_end: Arc<GenerationEnd>,
     callers: usize,
@@ -45,7 +45,7 @@ impl WaitedGroup {
     fn due_looks<'a>(&'a self, object: &'a Object) -> impl Iterator<Item = DueLook> + 'a {
         self.generations.iter().map(|watched| {
             let watch = Some(watched.generation);
-            DueLook { look: Look { object: object.clone(), watch, hint: self.hint }, born: watched.born }
+            DueLook { look: Look { object: object.clone(), watch, hint: self.hint }, epoch: watched.epoch }
         })
     }
 }
@@ -164,12 +164,12 @@ impl GroupWaiters {
     pub(crate) fn looked(&self, asked: &DueLook, answer: Result<Looked>, sent: Instant) {
         let mut inner = self.inner();
         let Some(group) = inner.groups.get_mut(&asked.look.object) else { return };
-        let key = (asked.born, asked.look.watch);
+        let key = (asked.epoch, asked.look.watch);
         let found =
-            group.generations.iter().position(|watched| (watched.born, Some(watched.generation)) == key);
+            group.generations.iter().position(|watched| (watched.epoch, Some(watched.generation)) == key);
         let Some(index) = found else { return };
         let end = match answer {
-            Ok(looked) if looked.born != asked.born => End::Gone(looked, sent),
+            Ok(looked) if looked.epoch != asked.epoch => End::Gone(looked, sent),
             Ok(Looked { ended: Some(outcome), .. }) => End::Zero(outcome),
             Err(error) if error.kind().is_final() => End::Refused(error),
             Ok(looked) => {
@@ -238,14 +238,14 @@ impl Interest<'_> {
             return generation_end;
         }
         let Some(group) = inner.groups.get_mut(self.object) else { return generation_end };
-        let key = (looked.born, looked.generation);
-        let found = group.generations.iter_mut().find(|watched| (watched.born, watched.generation) == key);
+        let key = (looked.epoch, looked.generation);
+        let found = group.generations.iter_mut().find(|watched| (watched.epoch, watched.generation) == key);
         let generation_end = if let Some(watched) = found {
             watched.callers += 1;
             Arc::clone(&watched.generation_end)
         } else {
             let watched = WatchedGeneration {
-                born: key.0,
+                epoch: key.0,
                 generation: key.1,
                 generation_end: Arc::clone(&generation_end),
                 callers: 1,

@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 /// A record that was seen with members.
 #[derive(Clone, Copy, Debug)]
 struct Record {
-    born: u64,
+    epoch: u64,
     /// When this process first knew of it. An answer to a request sent earlier may be older.
     known: Instant,
 }
@@ -22,10 +22,10 @@ pub(crate) struct RecordSeen(Mutex<Option<Record>>);
 
 impl RecordSeen {
     /// Notes the record in which this handle was granted a member.
-    pub(crate) fn follow(&self, born: u64) {
+    pub(crate) fn follow(&self, epoch: u64) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.is_none_or(|record| record.born != born) {
-            *seen = Some(Record { born, known: now() });
+        if seen.is_none_or(|record| record.epoch != epoch) {
+            *seen = Some(Record { epoch, known: now() });
         }
     }
 
@@ -36,12 +36,12 @@ impl RecordSeen {
     /// `StateLost` if the known record is gone. If there is another record, this handle follows it from now on.
     pub(crate) fn check(&self, looked: &Looked, sent: Instant) -> Result<bool> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let live = (looked.count > 0).then(|| Record { born: looked.born, known: now() });
+        let live = (looked.count > 0).then(|| Record { epoch: looked.epoch, known: now() });
         match *seen {
-            Some(record) if record.born == looked.born => {}
+            Some(record) if record.epoch == looked.epoch => {}
             Some(record) if sent <= record.known => return Ok(false),
             Some(_) => {
-                if looked.born != 0 {
+                if looked.epoch != 0 {
                     *seen = live;
                 }
                 return Err(state_lost());
@@ -62,8 +62,8 @@ mod tests {
 
     use super::*;
 
-    fn looked(born: u64, count: u64) -> Looked {
-        Looked { born, count, ..Looked::default() }
+    fn looked(epoch: u64, count: u64) -> Looked {
+        Looked { epoch, count, ..Looked::default() }
     }
 
     fn kind(judged: Result<bool>) -> Option<ErrorKind> {

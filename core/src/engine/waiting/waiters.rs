@@ -18,7 +18,7 @@ pub(crate) type WakeUp = Arc<Notify>;
 struct WaitedObject {
     tickets: HashSet<Ticket>,
     /// The epoch of the record that the tickets queue in, as far as is known.
-    born: u64,
+    epoch: u64,
     /// The shortest lease among the waiters: if the store does not hear of them for that long, they may lose their places.
     shortest_lease: Duration,
     /// When the last request that the store has answered was sent.
@@ -42,7 +42,7 @@ pub(crate) struct Queued {
     /// When the request was sent.
     pub(crate) sent: Instant,
     /// The epoch of the record.
-    pub(crate) born: u64,
+    pub(crate) epoch: u64,
 }
 
 #[derive(Debug, Default)]
@@ -104,7 +104,7 @@ impl Waiters {
         shortest_lease: Duration,
         queued: Queued,
     ) -> WakeUp {
-        let Queued { sent, born } = queued;
+        let Queued { sent, epoch } = queued;
         let wake_up = WakeUp::default();
         let mut inner = self.inner();
         if inner.closed || inner.asking.get(&ticket) == Some(&true) {
@@ -114,10 +114,10 @@ impl Waiters {
         inner.wake_ups.insert(ticket, (Arc::clone(&wake_up), object.clone()));
         let watched = inner.objects.entry(object.clone()).or_insert_with(|| {
             self.watch(object, true);
-            WaitedObject { tickets: HashSet::new(), born, shortest_lease, heard: sent, unknown: Vec::new() }
+            WaitedObject { tickets: HashSet::new(), epoch, shortest_lease, heard: sent, unknown: Vec::new() }
         });
-        let is_new_record = watched.born != born;
-        watched.born = born;
+        let is_new_record = watched.epoch != epoch;
+        watched.epoch = epoch;
         let before = if is_new_record { watched.tickets.iter().copied().collect() } else { Vec::new() };
         watched.tickets.insert(ticket);
         watched.shortest_lease = watched.shortest_lease.min(shortest_lease);
@@ -202,8 +202,8 @@ impl Waiters {
             |ticket: &&Ticket| !inner.wake_ups.contains_key(ticket) && !inner.asking.contains_key(ticket);
         let unknown: Vec<Ticket> = polled.ready.iter().filter(unknown).copied().collect();
         let Some(watched) = inner.objects.get_mut(object) else { return Vec::new() };
-        let all = watched.may_have_lost_places(answered) || watched.born != polled.born;
-        watched.born = polled.born;
+        let all = watched.may_have_lost_places(answered) || watched.epoch != polled.epoch;
+        watched.epoch = polled.epoch;
         watched.heard = sent;
         let orphaned = unknown.iter().filter(|ticket| watched.unknown.contains(ticket)).copied().collect();
         watched.unknown = unknown;

@@ -76,7 +76,7 @@ impl Record {
         }
         let next = self.holds.iter().map(|hold| hold.expires).min();
         let next = next.map(|next| next.saturating_duration_since(Instant::now()));
-        Looked { born: self.born, count: u64::from(self.used()), generation, ended, next }
+        Looked { epoch: self.epoch, count: u64::from(self.used()), generation, ended, next }
     }
 }
 
@@ -89,7 +89,7 @@ impl GroupSteps for Model {
     async fn look(&self, batch: &[Look]) -> Answers<Looked> {
         self.faults.looks.fetch_add(1, SeqCst);
         self.each(batch.len(), |records| {
-            let look = |ask: &Look| match records.get_mut(&ask.object).filter(|record| record.born > 0) {
+            let look = |ask: &Look| match records.get_mut(&ask.object).filter(|record| record.epoch > 0) {
                 Some(record) => record.look(ask),
                 None => Looked { ended: Some(Outcome::default()), ..Looked::default() },
             };

@@ -51,7 +51,7 @@ pub struct Record {
     pub tombstones: HashMap<Ticket, Instant>,
     /// The calls that ended holds, by ticket.
     pub calls: HashMap<Ticket, Ticket>,
-    pub born: u64,
+    pub epoch: u64,
     pub generations: Generations,
 }
 

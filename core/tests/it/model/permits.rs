@@ -68,7 +68,7 @@ impl Model {
             return Acquired::Granted {
                 token: FencingToken::new(hold.token).unwrap(),
                 limit,
-                born: record.born,
+                epoch: record.epoch,
             };
         }
         let place = record.queue.iter().position(|(ticket, _)| *ticket == ask.ticket);
@@ -78,7 +78,7 @@ impl Model {
             record.queue.retain(|(ticket, _)| *ticket != ask.ticket);
             if ask.object.kind == Kind::WaitGroup {
                 record.generations.open();
-                record.born = if record.born == 0 { token } else { record.born };
+                record.epoch = if record.epoch == 0 { token } else { record.epoch };
             }
             record.holds.push(ModelHold {
                 ticket: ask.ticket,
@@ -88,7 +88,11 @@ impl Model {
                 expires,
             });
             self.wake(record, limit);
-            return Acquired::Granted { token: FencingToken::new(token).unwrap(), limit, born: record.born };
+            return Acquired::Granted {
+                token: FencingToken::new(token).unwrap(),
+                limit,
+                epoch: record.epoch,
+            };
         }
         if ask.queue && place.is_none() {
             if ask.max_waiters.is_some_and(|max| record.queue.len() >= max as usize) {
@@ -98,7 +102,7 @@ impl Model {
         } else if !ask.queue {
             record.queue.retain(|(ticket, _)| *ticket != ask.ticket);
         }
-        Acquired::Waiting { limit, born: record.born }
+        Acquired::Waiting { limit, epoch: record.epoch }
     }
 
     fn free(&self, record: &mut Record, cause: Option<Cause>, freed: impl Fn(Ticket) -> bool) -> u32 {
@@ -219,7 +223,7 @@ impl PermitSteps for Model {
                 }
                 let next = record.holds.iter().map(|hold| hold.expires).min();
                 let next = next.map(|next| next.saturating_duration_since(Instant::now()));
-                Polled { ready, next, born: record.born }
+                Polled { ready, next, epoch: record.epoch }
             };
             batch.iter().map(poll).collect()
         })
@@ -237,7 +241,7 @@ impl PermitSteps for Model {
             hold.ticket = ask.to;
             hold.expires = Instant::now() + ask.lease.get();
             let token = FencingToken::new(hold.token).unwrap();
-            let attached = Attached { token, weight: hold.weight, born: record.born };
+            let attached = Attached { token, weight: hold.weight, epoch: record.epoch };
             record.bury(ask.from, ask.lease);
             Some(attached)
         })

@@ -9,7 +9,7 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::sleep_until;
 
-use super::rule::Then;
+use super::action::Then;
 use super::state::{End, Ledger};
 use super::wire::{Piece, Wire};
 

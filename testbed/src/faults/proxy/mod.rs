@@ -5,16 +5,19 @@
     reason = "its own thread, runtime and clock, so that no blocked test stops it"
 )]
 
+mod action;
 mod address;
 mod link;
 mod listen;
 mod pg_frame;
 mod postgres;
 mod redis;
+mod request;
 mod resp;
 mod rewrite;
-mod rule;
 mod state;
+mod stop;
+mod when;
 mod wire;
 
 use std::fmt;
@@ -28,8 +31,10 @@ use tokio::time::timeout;
 
 use crate::servers::{free_port, wait_until};
 
-pub use rule::{Action, Then, When};
-pub use state::{ConnectionCounts, Direction, Mark, Request, Scope};
+pub use action::{Action, Then};
+pub use request::Request;
+pub use state::{ConnectionCounts, Direction, Mark, Scope};
+pub use when::When;
 
 use address::Protocol;
 use rewrite::Rewrite;

@@ -1,6 +1,6 @@
 //! Framing of the Postgres protocol, version 3.
 
-use super::wire::Stop;
+use super::stop::Stop;
 
 const CANCEL: u32 = 80_877_102;
 const SSL: u32 = 80_877_103;

@@ -3,10 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::mem;
 
+use super::action::{Effect, Ordered};
 use super::pg_frame::{self, Opening};
-use super::rule::{Effect, Ordered};
 use super::state::Ledger;
-use super::wire::{Piece, Stop, Wire, split};
+use super::stop::Stop;
+use super::wire::{Piece, Wire, split};
 
 /// Groups messages into requests, each ended by `Sync` or a simple query, and matches `ReadyForQuery` to them by their
 /// order. From the moment a connection uses TLS or another protocol, its bytes are forwarded unread.

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::action::{Effect, Ordered, Then};
 use super::resp::{self, Command, Frame};
-use super::rule::{Effect, Ordered, Then};
 use super::state::Ledger;
-use super::wire::{Piece, Stop, Wire, split};
+use super::stop::Stop;
+use super::wire::{Piece, Wire, split};
 
 const SUBSCRIPTIONS: [&str; 6] =
     ["SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE"];

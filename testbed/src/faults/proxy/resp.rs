@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::wire::Stop;
+use super::stop::Stop;
 
 /// Maximum number of elements of a request that are kept for its text.
 const KEPT: usize = 32;

@@ -4,17 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::rule::{Effect, Then};
+use super::action::{Effect, Then};
 use super::state::Ledger;
-
-/// The reason why a buffer has no frame at its front.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// More bytes are needed.
-    Part,
-    /// The bytes are of another protocol.
-    Foreign,
-}
+use super::stop::Stop;
 
 /// Bytes to forward in one direction, in order.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use stanchion_pool::WorkerPool;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::batch::Batches;
+use crate::batches::Batches;
 use crate::collection::Collection;
 use crate::settings::Settings;
 

@@ -10,17 +10,21 @@
 #![expect(clippy::disallowed_methods, reason = "a program owns its runtime, reads its clock and sleeps")]
 
 mod batch;
+mod batches;
 mod collection;
 mod endpoint;
+mod error;
 mod server;
 mod service;
 mod settings;
 mod storage;
 
-pub use batch::{Batch, Batches};
+pub use batch::Batch;
+pub use batches::Batches;
 pub use collection::{Collection, Malformed};
 pub use endpoint::{Endpoint, router};
+pub use error::Failed;
 pub use server::serve;
-pub use service::{Failed, Summary, run};
+pub use service::{Summary, run};
 pub use settings::{Settings, USAGE};
 pub use storage::Storage;

@@ -1,7 +1,6 @@
 //! The whole service, from its settings to its end.
 
 use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,40 +10,12 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::batch::Batches;
+use crate::batches::Batches;
 use crate::endpoint::{Endpoint, router};
+use crate::error::Failed;
 use crate::server::serve;
 use crate::settings::Settings;
 use crate::storage::Storage;
-
-/// Why the service cannot start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Failed {
-    /// A call of the operating system failed.
-    #[error("cannot {what}: {source}")]
-    Io {
-        /// The attempted action.
-        what: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The place to store in is neither a folder nor a URL.
-    #[error("{0} is not a place to store in")]
-    Place(String),
-    /// The object store does not accept its URL or settings.
-    #[error("cannot open the object store: {0}")]
-    Store(#[from] object_store::Error),
-    /// The pool does not accept its settings.
-    #[error("cannot start the pool: {0}")]
-    Pool(#[from] stanchion_pool::ConfigError),
-}
-
-impl Failed {
-    pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { what, source }
-    }
-}
 
 /// The totals of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use url::Url;
 
 use crate::batch::Batch;
-use crate::service::Failed;
+use crate::error::Failed;
 
 const MINIMUM_RETRY_PAUSE: Duration = Duration::from_millis(50);
 const MAXIMUM_RETRY_PAUSE: Duration = Duration::from_secs(2);

@@ -133,7 +133,7 @@ impl StepHarness for Fixture {
         for hold in &record.holds {
             assert!(hold.token.get() <= record.token && hold.expires <= record.forget_at, "{record:?}");
         }
-        assert!(record.born > 0 && (record.limit.is_some() || tickets.is_empty()), "{record:?}");
+        assert!(record.epoch > 0 && (record.limit.is_some() || tickets.is_empty()), "{record:?}");
     }
 }
 

@@ -1,0 +1,72 @@
+//! The main loop of a worker.
+
+use std::io;
+use std::sync::Arc;
+
+use stanchion_core::Store;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::task::JoinSet;
+
+use super::work::{CANCEL, Job, STOP, Work};
+use super::worker_commands::run_commands;
+use super::workload::Workload;
+use crate::history::Recorder;
+
+/// The tasks that a worker runs for each kind.
+const TASKS: usize = 3;
+
+impl Work {
+    /// Runs the job with a store that was connected to [`url`](Self::url), until the nemesis ends it.
+    ///
+    /// # Errors
+    /// If the history cannot be written, an object cannot be created, or the free permits cannot be taken.
+    pub async fn run(&self, store: Arc<dyn Store>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let recorder = Recorder::create(&self.folder, self.worker)?;
+        match self.job {
+            Job::Use => self.use_up(Workload::new(store.as_ref(), self, recorder)?).await?,
+            Job::Drain => Workload::new(store.as_ref(), self, recorder)?.drain().await?,
+            Job::RunCommands => run_commands(store.as_ref(), self.ttl, &recorder).await?,
+        }
+        // A hold that cannot be released ends with its lease.
+        drop(store.close().await);
+        Ok(())
+    }
+
+    async fn use_up(&self, workload: Workload) -> io::Result<()> {
+        let workload = Arc::new(workload);
+        let mut lines = BufReader::new(tokio::io::stdin()).lines();
+        let mut round = 0;
+        let mut tasks = self.tasks(&workload, round);
+        loop {
+            tokio::select! {
+                line = lines.next_line() => match line?.as_deref() {
+                    Some(CANCEL) => {
+                        round += 1;
+                        tasks.shutdown().await;
+                        tasks = self.tasks(&workload, round);
+                    }
+                    Some(STOP) | None => break,
+                    Some(_) => {}
+                },
+                // A task ends only if its history cannot be written, or by a panic.
+                Some(ended) = tasks.join_next() => {
+                    ended.map_err(io::Error::other)??;
+                }
+            }
+        }
+        tasks.shutdown().await;
+        Ok(())
+    }
+
+    fn tasks(&self, workload: &Arc<Workload>, round: u64) -> JoinSet<io::Result<()>> {
+        let mut tasks = JoinSet::new();
+        for (at, kind) in self.kinds.iter().enumerate() {
+            for task in 0..TASKS {
+                let number = (round << 16) | (u64::try_from(at * TASKS + task).unwrap_or_default());
+                let (workload, kind) = (Arc::clone(workload), *kind);
+                tasks.spawn(async move { workload.run(kind, number).await });
+            }
+        }
+        tasks
+    }
+}
