@@ -33,7 +33,7 @@ CREATE TABLE stanchion.objects (
     dead bigint NOT NULL DEFAULT 0,
     swept bigint NOT NULL DEFAULT 0,
     -- When the row was made, which identifies this life of the object.
-    born bigint NOT NULL,
+    epoch bigint NOT NULL,
     -- When the sweep may remove the row.
     expires bigint NOT NULL,
     -- Of wait groups: the number of the open generation, or of the last one; how its members ended so far; the outcomes

@@ -18,7 +18,7 @@ BEGIN
             RETURN o;
         END IF;
         clock := stanchion.now();
-        INSERT INTO stanchion.objects AS x (namespace, kind, name, born, expires)
+        INSERT INTO stanchion.objects AS x (namespace, kind, name, epoch, expires)
         VALUES (p_namespace, p_kind::"char", p_name, clock, clock + p_tokens / 8 * 9)
         ON CONFLICT DO NOTHING
         RETURNING x.* INTO o;

@@ -2,14 +2,14 @@
 --
 -- Their tickets are distinct. The rows of the tickets are read with one statement for each table. The results are
 -- written together: before a look at the queue, and at the end. Arguments as in `acquire`.
--- codes, tokens, limits, births  the answers
+-- codes, tokens, limits, epochs  the answers
 -- woken, leased                  whether a waiter may fit now, and the longest lease that was set
 -- O(entries · log holds); with a queue O(log waiters + waiters passed over).
 CREATE FUNCTION stanchion.acquire_each(
     INOUT o stanchion.objects, p_now bigint, p_process uuid, p_state bigint,
     p_tickets uuid[], p_weights bigint[], p_leases bigint[], p_limits bigint[], p_checks text[],
     p_queue boolean[], p_bounds bigint[], p_labels text[],
-    OUT codes integer[], OUT tokens bigint[], OUT limits bigint[], OUT births bigint[],
+    OUT codes integer[], OUT tokens bigint[], OUT limits bigint[], OUT epochs bigint[],
     OUT woken boolean, OUT leased bigint
 )
 LANGUAGE plpgsql AS $$
@@ -44,7 +44,7 @@ BEGIN
     codes := array_fill(0, ARRAY[size]);
     tokens := array_fill(0::bigint, ARRAY[size]);
     limits := array_fill(0::bigint, ARRAY[size]);
-    births := array_fill(CASE WHEN o.kind = 'w' THEN o.born ELSE 0 END, ARRAY[size]);
+    epochs := array_fill(CASE WHEN o.kind = 'w' THEN o.epoch ELSE 0 END, ARRAY[size]);
     IF o.used > 0 THEN
         FOR r IN SELECT array_position(p_tickets, h.ticket) AS k, h.token
                  FROM stanchion.holds h WHERE h.object + 0 = o.id AND h.ticket = ANY (p_tickets) LOOP
@@ -136,10 +136,10 @@ BEGIN
             codes[k] := 4;
         ELSE
             codes[k] := 1;
-            births[k] := 0;
+            epochs[k] := 0;
         END IF;
         IF codes[k] = 1 AND p_queue[k] THEN
-            births[k] := o.born;
+            epochs[k] := o.epoch;
             IF NOT heard THEN
                 heard := true;
                 PERFORM stanchion.mark_live(o.namespace, p_process, p_now,

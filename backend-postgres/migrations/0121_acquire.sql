@@ -5,8 +5,8 @@
 --                    tickets of an object are distinct (if one occurs twice, the object is listed twice)
 -- p_checks           r: refuse another limit, a: adopt or follow, p: replace
 -- p_queue, p_bounds  whether to queue, and the bound of the queue or null
--- codes              0 granted: token, limit, born (of a wait group)
---                    1 waiting: limit, born; born is 0 if not queued   2 cancelled before
+-- codes              0 granted: token, limit, epoch (of a wait group)
+--                    1 waiting: limit, epoch; epoch is 0 if not queued   2 cancelled before
 --                    3 limits differ: limit   4 too large: limit   5 the queue is at its bound
 -- Locks     the objects, in order; then see `mark_live`.
 -- O(entries · log holds); with a queue O(log waiters + waiters passed over).
@@ -16,7 +16,7 @@ CREATE FUNCTION stanchion.acquire(
     p_kinds text[], p_names text[], p_counts integer[],
     p_tickets uuid[], p_weights bigint[], p_leases bigint[], p_limits bigint[], p_checks text[],
     p_queue boolean[], p_bounds bigint[], p_labels text[],
-    OUT codes integer[], OUT tokens bigint[], OUT limits bigint[], OUT births bigint[]
+    OUT codes integer[], OUT tokens bigint[], OUT limits bigint[], OUT epochs bigint[]
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -49,7 +49,7 @@ BEGIN
     codes := '{}';
     tokens := '{}';
     limits := '{}';
-    births := '{}';
+    epochs := '{}';
     FOR i IN 1 .. count LOOP
         size := p_counts[i];
         last := first + size - 1;
@@ -98,7 +98,7 @@ BEGIN
             codes := codes || array_fill(0, ARRAY[size]);
             tokens := tokens || ARRAY(SELECT generate_series(o.token, o.token + size - 1));
             limits := limits || array_fill(lim, ARRAY[size]);
-            births := births || array_fill(CASE WHEN o.kind = 'w' THEN o.born ELSE 0 END, ARRAY[size]);
+            epochs := epochs || array_fill(CASE WHEN o.kind = 'w' THEN o.epoch ELSE 0 END, ARRAY[size]);
             o.lim := lim;
             o.token := o.token + size - 1;
             o.used := o.used + total;
@@ -112,7 +112,7 @@ BEGIN
             codes := codes || r.codes;
             tokens := tokens || r.tokens;
             limits := limits || r.limits;
-            births := births || r.births;
+            epochs := epochs || r.epochs;
         END IF;
         IF woken AND o.waiting > 0 THEN
             o := stanchion.wake(o, clock, p_process);

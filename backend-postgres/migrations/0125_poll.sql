@@ -1,7 +1,7 @@
 -- poll: marks the calling process as live, and returns which of its waiters can be granted next.
 --
 -- p_kinds, p_names  the objects in the order of kind and name
--- births    when each record was made; 0 if there is none
+-- epochs    when each record was made; 0 if there is none
 -- nexts     time until the next hold ends, or the liveness of a waiter of another process in front (-1: neither)
 -- ready, counts  the tickets of the process's waiters that can be granted next, object by object, and their numbers
 -- Locks     the objects, in order; then see `mark_live`. O(log waiters + waiters passed over or served) for each
@@ -9,7 +9,7 @@
 -- Retry     asks again.
 CREATE FUNCTION stanchion.poll(
     p_namespace text, p_process uuid, p_tokens bigint, p_state bigint, p_kinds text[], p_names text[],
-    OUT births bigint[], OUT nexts bigint[], OUT counts integer[], OUT ready uuid[]
+    OUT epochs bigint[], OUT nexts bigint[], OUT counts integer[], OUT ready uuid[]
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -30,7 +30,7 @@ BEGIN
     END LOOP;
     clock := stanchion.now();
     PERFORM stanchion.mark_live(p_namespace, p_process, clock, longest + p_state);
-    births := '{}';
+    epochs := '{}';
     nexts := '{}';
     counts := '{}';
     ready := '{}';
@@ -39,7 +39,7 @@ BEGIN
             o := claimed[i];
         END IF;
         IF o.lim IS NULL THEN
-            births := births || coalesce(o.born, 0);
+            epochs := epochs || coalesce(o.epoch, 0);
             nexts := nexts || (-1)::bigint;
             counts := counts || 0;
             CONTINUE;
@@ -55,7 +55,7 @@ BEGIN
             o.swept := 0;
         END IF;
         next := least(o.next, found.soon);
-        births := births || o.born;
+        epochs := epochs || o.epoch;
         nexts := nexts || CASE WHEN next < never THEN greatest(next - clock, 0) ELSE -1 END;
         counts := counts || cardinality(found.ready);
         ready := ready || found.ready;

@@ -1,12 +1,12 @@
 -- attach: moves a detached hold to another ticket. The token, the weight and the time of the grant stay.
 --
 -- p_label   the new label; null keeps the label of the hold
--- token     null if the hold is gone;  born: of a wait group
+-- token     null if the hold is gone;  epoch: of a wait group
 -- Locks     the object. O(log holds).
 -- Retry     finds the hold under the new ticket, sets its lease anew, and gives the same answer.
 CREATE FUNCTION stanchion.attach(
     p_namespace text, p_tokens bigint, p_kind text, p_name text, p_from uuid, p_to uuid, p_lease bigint, p_label text,
-    OUT token bigint, OUT weight bigint, OUT born bigint
+    OUT token bigint, OUT weight bigint, OUT epoch bigint
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -47,7 +47,7 @@ BEGIN
         END IF;
     END IF;
     IF token IS NOT NULL THEN
-        born := CASE WHEN o.kind = 'w' THEN o.born ELSE 0 END;
+        epoch := CASE WHEN o.kind = 'w' THEN o.epoch ELSE 0 END;
         o.next := least(o.next, clock + p_lease);
     END IF;
     IF o.used < before THEN

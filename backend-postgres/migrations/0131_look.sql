@@ -2,14 +2,14 @@
 --
 -- p_names    the groups in the order of their names, each with the next p_counts of the entries below
 -- p_watches  the generation to wait for, 0 for the open one, or null to ask only;  p_hints  the hint that its end sends
--- births, members, generations, nexts  nexts: time until a lease ends (-1: none)
+-- epochs, members, generations, nexts  nexts: time until a lease ends (-1: none)
 -- ended, finished, abandoned, expired  whether the generation has ended, and how
 -- Locks      the objects, in order. O(log holds + watchers).
 -- Retry      asks again.
 CREATE FUNCTION stanchion.look(
     p_namespace text, p_process uuid, p_tokens bigint, p_names text[], p_counts integer[],
     p_watches bigint[], p_hints uuid[],
-    OUT births bigint[], OUT members bigint[], OUT generations bigint[], OUT nexts bigint[], OUT ended boolean[],
+    OUT epochs bigint[], OUT members bigint[], OUT generations bigint[], OUT nexts bigint[], OUT ended boolean[],
     OUT finished bigint[], OUT abandoned bigint[], OUT expired bigint[]
 )
 LANGUAGE plpgsql AS $$
@@ -56,7 +56,7 @@ BEGIN
                     DELETE FROM stanchion.watchers w WHERE w.object = o.id AND w.noted < clock - forgotten;
                 END IF;
             END IF;
-            births[k] := coalesce(o.born, 0);
+            epochs[k] := coalesce(o.epoch, 0);
             members[k] := coalesce(o.used, 0);
             generations[k] := coalesce(o.generation, 0);
             nexts[k] := CASE WHEN o.next < never THEN o.next - clock ELSE -1 END;

@@ -44,9 +44,9 @@ pub(super) fn acquired(row: &PgRow, size: usize) -> Result<Vec<Acquired>> {
     let codes: Vec<i32> = column_of(row, 0, size)?;
     let tokens: Vec<i64> = column_of(row, 1, size)?;
     let limits: Vec<i64> = column_of(row, 2, size)?;
-    let births: Vec<i64> = column_of(row, 3, size)?;
+    let epochs: Vec<i64> = column_of(row, 3, size)?;
     let answer = |index: usize| -> Result<Acquired> {
-        let (limit, epoch) = (count(limits[index])?, number(births[index])?);
+        let (limit, epoch) = (count(limits[index])?, number(epochs[index])?);
         Ok(match codes[index] {
             0 => Acquired::Granted { token: token(tokens[index])?, limit, epoch },
             1 => Acquired::Waiting { limit, epoch },
@@ -72,14 +72,14 @@ pub(super) fn kept(row: &PgRow, size: usize) -> Result<Vec<Kept>> {
 }
 
 pub(super) fn polled(row: &PgRow, size: usize) -> Result<Vec<Polled>> {
-    let births: Vec<i64> = column_of(row, 0, size)?;
+    let epochs: Vec<i64> = column_of(row, 0, size)?;
     let nexts: Vec<i64> = column_of(row, 1, size)?;
     let counts: Vec<i32> = column_of(row, 2, size)?;
     let mut ready = column::<Vec<Uuid>>(row, 3)?.into_iter().map(ticket);
     let answer = |index: usize| -> Result<Polled> {
         let mine = usize::try_from(counts[index]).map_err(|_| unexpected())?;
         let ready = ready.by_ref().take(mine).collect();
-        Ok(Polled { ready, next: time(nexts[index])?, epoch: number(births[index])? })
+        Ok(Polled { ready, next: time(nexts[index])?, epoch: number(epochs[index])? })
     };
     (0..size).map(answer).collect()
 }
@@ -116,7 +116,7 @@ pub(super) fn inspection(rows: &[PgRow]) -> Result<Inspection> {
 }
 
 pub(super) fn looked(row: &PgRow, size: usize) -> Result<Vec<Looked>> {
-    let births: Vec<i64> = column_of(row, 0, size)?;
+    let epochs: Vec<i64> = column_of(row, 0, size)?;
     let members: Vec<i64> = column_of(row, 1, size)?;
     let generations: Vec<i64> = column_of(row, 2, size)?;
     let nexts: Vec<i64> = column_of(row, 3, size)?;
@@ -129,7 +129,7 @@ pub(super) fn looked(row: &PgRow, size: usize) -> Result<Vec<Looked>> {
         outcome.abandoned = number(counts[1][index])?;
         outcome.expired = number(counts[2][index])?;
         Ok(Looked {
-            epoch: number(births[index])?,
+            epoch: number(epochs[index])?,
             count: number(members[index])?,
             generation: number(generations[index])?,
             ended: ended[index].then_some(outcome),
