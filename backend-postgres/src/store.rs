@@ -73,6 +73,7 @@ struct Connected {
     wake: Arc<PostgresWake>,
     capabilities: Capabilities,
     session_ttl: Ttl,
+    drain: Duration,
 }
 
 impl PostgresStore {
@@ -238,6 +239,7 @@ impl PostgresBuilder {
             own: Arc::new(own),
             capabilities,
             session_ttl,
+            drain: self.drain,
         })
     }
 }
@@ -347,10 +349,10 @@ fn start(
     mut chores: Vec<Arc<dyn Chore>>,
     wrap: Option<&StepsWrap>,
 ) -> Result<Engine> {
-    let Connected { context, own: link, wake, capabilities, .. } = connected;
+    let Connected { context, own: link, wake, capabilities, drain, .. } = connected;
     chores.push(Arc::new(Sweep::new(context, link)));
     let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
-    Engine::start_wrapped(wrap, capabilities, callers, Background { steps: own, wake, chores })
+    Engine::start_wrapped(wrap, capabilities, callers, Background { steps: own, wake, chores, drain })
 }
 
 fn context(error: Error) -> Error {
@@ -395,5 +397,13 @@ impl Store for PostgresStore {
 
     async fn close(&self) -> Result<()> {
         self.engine.close().await
+    }
+
+    async fn drain(&self) -> Result<()> {
+        self.engine.drain().await
+    }
+
+    fn drain_blocking(&self, timeout: Duration) -> Result<()> {
+        self.engine.drain_blocking(timeout)
     }
 }

@@ -1,6 +1,7 @@
 //! The store: an engine over the steps.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::engine::{Background, Engine};
@@ -83,10 +84,10 @@ impl RedisBuilder {
     ///
     /// [C22]: stanchion_core::contract#c22
     pub async fn connect(self) -> Result<RedisStore> {
-        let wrap = self.wrap.clone();
+        let (wrap, drain) = (self.wrap.clone(), self.drain);
         let StepsOfStore { callers, own, wake, capabilities } = self.steps().await?;
         let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
-        let own = Background { steps: engine_steps(own), wake, chores: Vec::new() };
+        let own = Background { steps: engine_steps(own), wake, chores: Vec::new(), drain };
         let engine = Engine::start_wrapped(wrap.as_ref(), capabilities, engine_steps(callers), own);
         Ok(RedisStore { engine: engine.map_err(context)? })
     }
@@ -165,5 +166,13 @@ impl Store for RedisStore {
 
     async fn close(&self) -> Result<()> {
         self.engine.close().await
+    }
+
+    async fn drain(&self) -> Result<()> {
+        self.engine.drain().await
+    }
+
+    fn drain_blocking(&self, timeout: Duration) -> Result<()> {
+        self.engine.drain_blocking(timeout)
     }
 }

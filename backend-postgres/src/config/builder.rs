@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sqlx::postgres::PgPool;
-use stanchion_core::engine::{EngineSteps, StepsWrap};
+use stanchion_core::engine::{Background, EngineSteps, StepsWrap};
 use stanchion_core::{Error, MutexMode, Result, Ttl};
 
 use super::url;
@@ -30,6 +30,7 @@ pub struct PostgresBuilder {
     pub(crate) retention: Retention,
     pub(crate) connections: usize,
     pub(crate) lock_sessions: usize,
+    pub(crate) drain: Duration,
     pub(crate) wrap: Option<StepsWrap>,
 }
 
@@ -103,6 +104,7 @@ impl PostgresBuilder {
             },
             connections: 2,
             lock_sessions: 4,
+            drain: Background::DRAIN,
             wrap: None,
         }
     }
@@ -162,6 +164,20 @@ impl PostgresBuilder {
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
+        self
+    }
+
+    /// Sets how long the drop of the last thing of this store blocks its thread (default 250 ms, at most 1 min), until
+    /// what earlier drops queued is sent: releases, cancels, refunds ([C12]). Zero does not wait.
+    ///
+    /// A program that drops its store before it ends so leaves nothing held. The drop uses the engine's own thread and
+    /// connections. It blocks the worker of a runtime on which it happens: [`close`](stanchion_core::Store::close)
+    /// before avoids that.
+    ///
+    /// [C12]: stanchion_core::contract#c12
+    #[must_use]
+    pub fn drain(mut self, time: Duration) -> Self {
+        self.drain = time;
         self
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::Client;
 use redis::aio::ConnectionLike;
-use stanchion_core::engine::{EngineSteps, StepsWrap};
+use stanchion_core::engine::{Background, EngineSteps, StepsWrap};
 use stanchion_core::{Error, Result};
 
 use super::deployment::Deployment;
@@ -38,6 +38,7 @@ pub struct RedisBuilder {
     pub(crate) request_timeout: Duration,
     pub(crate) retention: Retention,
     pub(crate) replicas: u32,
+    pub(crate) drain: Duration,
     pub(crate) wrap: Option<StepsWrap>,
 }
 
@@ -109,6 +110,7 @@ impl RedisBuilder {
                 state: Duration::from_secs(60 * 60),
             },
             replicas: 0,
+            drain: Background::DRAIN,
             wrap: None,
         }
     }
@@ -140,6 +142,20 @@ impl RedisBuilder {
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
+        self
+    }
+
+    /// Sets how long the drop of the last thing of this store blocks its thread (default 250 ms, at most 1 min), until
+    /// what earlier drops queued is sent: releases, cancels, refunds ([C12]). Zero does not wait.
+    ///
+    /// A program that drops its store before it ends so leaves nothing held. The drop uses the engine's own thread and
+    /// connections. It blocks the worker of a runtime on which it happens: [`close`](stanchion_core::Store::close)
+    /// before avoids that.
+    ///
+    /// [C12]: stanchion_core::contract#c12
+    #[must_use]
+    pub fn drain(mut self, time: Duration) -> Self {
+        self.drain = time;
         self
     }
 

@@ -1,6 +1,7 @@
 //! A store with a bug.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::{
@@ -103,5 +104,13 @@ impl Store for MutantStore {
 
     async fn close(&self) -> Result<()> {
         self.inner.close().await
+    }
+
+    async fn drain(&self) -> Result<()> {
+        self.inner.drain().await
+    }
+
+    fn drain_blocking(&self, timeout: Duration) -> Result<()> {
+        self.inner.drain_blocking(timeout)
     }
 }

@@ -7,4 +7,5 @@
 )]
 
 mod history;
+mod program_ends;
 mod recovery;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::steps::{Chore, Steps, WakeSource};
 
@@ -14,6 +15,14 @@ pub struct Background {
     pub wake: Option<Arc<dyn WakeSource>>,
     /// Work of the backend's own.
     pub chores: Vec<Arc<dyn Chore>>,
+    /// Maximum time for which the drop of the last thing of the store blocks its thread, until everything queued is sent
+    /// ([C12](crate::contract#c12)); zero does not wait. The default of the networked stores is [`DRAIN`](Self::DRAIN).
+    pub drain: Duration,
+}
+
+impl Background {
+    /// The default of `drain`: 250 ms.
+    pub const DRAIN: Duration = Duration::from_millis(250);
 }
 
 /// The steps of one store object, before its engine uses them.
@@ -39,9 +48,9 @@ impl StepsWrap {
     }
 
     pub(super) fn wrap(&self, callers: Steps, own: Background) -> (Steps, Background) {
-        let Background { steps, wake, chores } = own;
+        let Background { steps, wake, chores, drain } = own;
         let EngineSteps { callers, own, wake } = (self.0)(EngineSteps { callers, own: steps, wake });
-        (callers, Background { steps: own, wake, chores })
+        (callers, Background { steps: own, wake, chores, drain })
     }
 }
 

@@ -49,6 +49,8 @@ use crate::{
 
 /// Maximum time for which [`Engine::close`] waits for the last releases.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum time for which a drop may block its thread.
+const MAXIMUM_DRAIN: Duration = Duration::from_secs(60);
 
 /// The engine of one store object. Clones share it. Its thread ends after the last releases, once the last clone, handle
 /// and guard is dropped.
@@ -63,7 +65,7 @@ impl Engine {
     /// `callers` are the steps over the callers' connection.
     ///
     /// # Errors
-    /// `Unavailable` if the system has no thread to give.
+    /// `Unavailable` if the system has no thread to give; `InvalidArgument` for a `drain` above 1 min.
     pub fn start(capabilities: Capabilities, callers: Steps, own: Background) -> Result<Self> {
         #[cfg(feature = "bloom")]
         let capabilities = {
@@ -71,8 +73,12 @@ impl Engine {
             Capabilities { bloom_filters, ..capabilities }
         };
         let shared = Arc::new(Shared::new(capabilities, callers, own.wake.clone()));
+        let drain = own.drain;
+        if drain > MAXIMUM_DRAIN {
+            return Err(Error::invalid_argument("drain is at most 1 min"));
+        }
         thread::start(Arc::clone(&shared), own)?;
-        Ok(Self { handle: Arc::new(EngineHandle { shared }) })
+        Ok(Self { handle: Arc::new(EngineHandle { shared, drain }) })
     }
 
     /// Starts the engine over the steps that `wrap` makes of these, if there is a wrap.
@@ -208,12 +214,38 @@ impl Engine {
     ///
     /// [C12]: crate::contract#c12
     pub async fn close(&self) -> Result<()> {
+        self.handle.shared.close();
+        self.drained("close").await
+    }
+
+    /// Sends everything queued, and leaves the store open: see [`Store::drain`](crate::Store::drain).
+    ///
+    /// # Errors
+    /// `Timeout` if the store did not take all releases within 5 s.
+    pub async fn drain(&self) -> Result<()> {
+        self.drained("drain").await
+    }
+
+    /// As [`drain`](Self::drain), blocking the thread for `timeout` at most. On the engine's own thread it does nothing.
+    ///
+    /// # Errors
+    /// `Timeout` if the store did not take all releases within that time.
+    pub fn drain_blocking(&self, timeout: Duration) -> Result<()> {
         let shared = &self.handle.shared;
-        shared.close();
-        timeout(CLOSE_TIMEOUT, shared.outbox.drained()).await.map_err(|_| {
-            let error =
-                Error::new(ErrorKind::Timeout, "the store did not take all releases; their leases will end");
-            self.context("close", "", error)
-        })
+        if shared.is_on_thread() || shared.outbox.drain_blocking(timeout) {
+            return Ok(());
+        }
+        Err(self.not_drained("drain_blocking"))
+    }
+
+    async fn drained(&self, operation: &'static str) -> Result<()> {
+        let drained = timeout(CLOSE_TIMEOUT, self.handle.shared.outbox.drained()).await;
+        drained.map_err(|_| self.not_drained(operation))
+    }
+
+    fn not_drained(&self, operation: &'static str) -> Error {
+        let error =
+            Error::new(ErrorKind::Timeout, "the store did not take all releases; their leases will end");
+        self.context(operation, "", error)
     }
 }

@@ -1,6 +1,7 @@
 //! The state of one store object, shared by the engine's thread and the callers.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -33,11 +34,17 @@ const REFUND_TIME: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct EngineHandle {
     pub(crate) shared: Arc<Shared>,
+    /// Maximum time for which the last drop waits until everything queued is sent (C12).
+    pub(crate) drain: Duration,
 }
 
 impl Drop for EngineHandle {
     fn drop(&mut self) {
         self.shared.stop();
+        // The process may end right after this, and the engine's thread with it. That thread cannot wait for itself.
+        if !self.drain.is_zero() && !self.shared.is_on_thread() {
+            self.shared.outbox.drain_blocking(self.drain);
+        }
     }
 }
 
@@ -60,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) outbox: Outbox,
     closed: AtomicBool,
     stop: Notify,
+    /// The engine's thread, once it has begun.
+    thread: OnceLock<ThreadId>,
 }
 
 impl Shared {
@@ -80,6 +89,7 @@ impl Shared {
             group_waiters: GroupWaiters::new(wake),
             closed: AtomicBool::new(false),
             stop: Notify::new(),
+            thread: OnceLock::new(),
         }
     }
 
@@ -152,6 +162,16 @@ impl Shared {
     pub(crate) fn stop(&self) {
         self.outbox.stop();
         self.stop.notify_one();
+    }
+
+    /// Notes that the calling thread is the engine's.
+    pub(crate) fn begin_on_thread(&self) {
+        // One engine has one thread, so that it is noted once.
+        let _ = self.thread.set(thread::current().id());
+    }
+
+    pub(crate) fn is_on_thread(&self) -> bool {
+        self.thread.get() == Some(&thread::current().id())
     }
 
     pub(crate) async fn stopped(&self) {

@@ -32,12 +32,15 @@ pub(crate) fn start(shared: Arc<Shared>, own: Background) -> Result<()> {
     })?;
     std::thread::Builder::new()
         .name("stanchion".into())
-        .spawn(move || runtime.block_on(run(&shared, &own)))
+        .spawn(move || {
+            shared.begin_on_thread();
+            runtime.block_on(run(&shared, &own));
+        })
         .map_err(|error| Error::new(ErrorKind::Unavailable, "no thread for the engine").with_source(error))?;
     Ok(())
 }
 
-async fn run(shared: &Arc<Shared>, Background { steps, wake, chores }: &Background) {
+async fn run(shared: &Arc<Shared>, Background { steps, wake, chores, .. }: &Background) {
     // Dropping it at the end ends the chores.
     let mut busy = JoinSet::new();
     for chore in chores {

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -167,4 +168,55 @@ pub trait Store: Debug + Send + Sync {
     ///
     /// [C12]: crate::contract#c12
     async fn close(&self) -> Result<()>;
+
+    /// Sends what dropped guards and calls have queued, and leaves the store open ([C12]).
+    ///
+    /// Call it before a program ends that never drops its store: one in a `static`, a leaked one, or one that another
+    /// thread holds. A store that is dropped does the same, for a time that its builder sets.
+    ///
+    /// # Errors
+    /// `Timeout` if the store did not accept all releases within 5 s.
+    ///
+    /// # Cancel safety
+    /// A dropped call has no effect; the delivery continues.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// drop(store.mutex("report", Default::default())?.lock().await?);
+    /// store.drain().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [C12]: crate::contract#c12
+    async fn drain(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// As [`drain`](Self::drain), without a runtime: blocks the thread for `timeout` at most.
+    ///
+    /// # Errors
+    /// `Timeout` if the store did not accept all releases within that time.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::{Arc, OnceLock};
+    /// use std::time::Duration;
+    ///
+    /// use stanchion::Store;
+    ///
+    /// static STORE: OnceLock<Arc<dyn Store>> = OnceLock::new();
+    ///
+    /// fn at_exit() -> stanchion::Result<()> {
+    ///     STORE.get().map_or(Ok(()), |store| store.drain_blocking(Duration::from_secs(1)))
+    /// }
+    /// # at_exit().unwrap();
+    /// ```
+    fn drain_blocking(&self, timeout: Duration) -> Result<()> {
+        let _ = timeout;
+        Ok(())
+    }
 }

@@ -59,7 +59,12 @@ fn engine() -> (Arc<Model>, Engine, Tell, Arc<AtomicBool>) {
     let (tell, tickets) = mpsc::unbounded_channel();
     let dropped = Arc::new(AtomicBool::new(false));
     let teller = Teller { tickets: tokio::sync::Mutex::new(tickets), dropped: Arc::clone(&dropped) };
-    let own = Background { steps: steps.clone(), wake: None, chores: vec![Arc::new(teller)] };
+    let own = Background {
+        steps: steps.clone(),
+        wake: None,
+        chores: vec![Arc::new(teller)],
+        drain: Background::DRAIN,
+    };
     let capabilities = Capabilities::full("model", MutexMode::Session);
     (model, Engine::start(capabilities, steps, own).unwrap(), tell, dropped)
 }

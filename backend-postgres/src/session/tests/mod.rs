@@ -89,7 +89,12 @@ impl Process {
         let settings = SessionOptions { ttl: Ttl::new(ttl).unwrap(), max_sessions, request_timeout };
         let (steps, chore) = super::sessions(&context, link, &options(server), settings);
         let steps = Steps::new(Arc::new(steps), request_timeout);
-        let own = Background { steps: steps.clone(), wake: None, chores: vec![Arc::new(chore)] };
+        let own = Background {
+            steps: steps.clone(),
+            wake: None,
+            chores: vec![Arc::new(chore)],
+            drain: Background::DRAIN,
+        };
         let capabilities = Capabilities::full("postgres", MutexMode::Session);
         Self { engine: Engine::start(capabilities, steps, own).unwrap(), context, ttl }
     }

@@ -1,6 +1,7 @@
 //! The store: the engine over the steps.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::engine::{Background, Engine, StepsWrap};
@@ -40,7 +41,7 @@ impl Client {
         // A networked store gives the engine steps with their own connection: see `Background`.
         let steps = Steps::new(permits, self.request_timeout);
         let sweep = Sweep(ThirdSteps { server: Arc::clone(server), client: self });
-        let own = Background { steps: steps.clone(), wake: Some(wake), chores: vec![Arc::new(sweep)] };
+        let own = Background { steps: steps.clone(), wake: Some(wake), chores: vec![Arc::new(sweep)], drain: Background::DRAIN };
         Ok(ThirdStore { engine: Engine::start_wrapped(wrap, capabilities(), steps, own)? })
     }
 }
@@ -93,5 +94,13 @@ impl Store for ThirdStore {
 
     async fn close(&self) -> Result<()> {
         self.engine.close().await
+    }
+
+    async fn drain(&self) -> Result<()> {
+        self.engine.drain().await
+    }
+
+    fn drain_blocking(&self, timeout: Duration) -> Result<()> {
+        self.engine.drain_blocking(timeout)
     }
 }

@@ -26,7 +26,7 @@ impl Rig {
         let shared = Arc::new(Shared::new(capabilities, store.steps(false), None));
         let (running, steps) = (Arc::clone(&shared), store.steps(true));
         let thread = beside(async move { thread::engine(&running, &steps, None).await });
-        (Self { store, engine: Arc::new(EngineHandle { shared }) }, thread)
+        (Self { store, engine: Arc::new(EngineHandle { shared, drain: Duration::ZERO }) }, thread)
     }
 
     /// What the store has just granted to a call.

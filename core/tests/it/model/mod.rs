@@ -94,7 +94,12 @@ pub fn model() -> (Arc<Model>, Engine) {
 pub fn model_within(request_timeout: Duration) -> (Arc<Model>, Engine) {
     let model = Model::new();
     let steps = model.steps(request_timeout);
-    let own = Background { steps: steps.clone(), wake: Some(model.wakes()), chores: Vec::new() };
+    let own = Background {
+        steps: steps.clone(),
+        wake: Some(model.wakes()),
+        chores: Vec::new(),
+        drain: Background::DRAIN,
+    };
     let engine = Engine::start(Capabilities::full("model", MutexMode::Lease), steps, own).unwrap();
     (model, engine)
 }

@@ -3,6 +3,7 @@
 //! Messages of one kind to one lane leave together. Kinds and lanes are delivered concurrently, so that a lane whose server is
 //! slow or away delays no other.
 
+mod emptied;
 mod message;
 mod queue;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use self::emptied::Emptied;
 use self::message::Channel;
 pub(crate) use self::message::Message;
 use self::queue::{Entry, Queue};
@@ -28,6 +30,7 @@ pub(crate) struct Outbox {
     queue: Mutex<Queue>,
     filled: Notify,
     emptied: Notify,
+    emptied_for_threads: Emptied,
 }
 
 /// The result of a delivery task.
@@ -38,7 +41,13 @@ enum Done {
 
 impl Outbox {
     pub(crate) fn new(steps: Steps) -> Self {
-        Self { steps, queue: Mutex::default(), filled: Notify::new(), emptied: Notify::new() }
+        Self {
+            steps,
+            queue: Mutex::default(),
+            filled: Notify::new(),
+            emptied: Notify::new(),
+            emptied_for_threads: Emptied::default(),
+        }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -74,6 +83,12 @@ impl Outbox {
             }
             emptied.await;
         }
+    }
+
+    /// As [`drained`](Self::drained), but blocks the thread, for `time` at most. Returns whether everything was delivered or
+    /// given up by then.
+    pub(crate) fn drain_blocking(&self, time: Duration) -> bool {
+        self.emptied_for_threads.wait(time, || self.queue().is_empty())
     }
 
     /// Delivers until stopped and empty.
@@ -124,6 +139,7 @@ impl Outbox {
         drop(queue);
         if empty {
             self.emptied.notify_waiters();
+            self.emptied_for_threads.notify();
         }
         pause
     }

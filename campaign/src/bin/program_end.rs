@@ -1,0 +1,88 @@
+//! A program that locks a mutex and ends without a release, in the way that its first argument says. The tests of
+//! program ends start it.
+
+#![expect(clippy::disallowed_methods, reason = "a program owns its runtimes")]
+
+use std::error::Error;
+use std::io::{self, Read, Write};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use stanchion::{MutexGuard, MutexOptions, Store};
+use tokio::runtime::{Builder, Runtime};
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+/// Never dropped.
+static STORE: OnceLock<Arc<dyn Store>> = OnceLock::new();
+
+fn main() -> Outcome {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [way, url, name] = arguments.as_slice() else {
+        return Err("arguments: the way to end, a URL, a name".into());
+    };
+    match way.as_str() {
+        "return" => many_threads()?.block_on(async {
+            let _held = locked(url, name).await?;
+            Ok(())
+        }),
+        "error" => many_threads()?.block_on(async {
+            let _held = locked(url, name).await?;
+            Err("ends with an error")?;
+            Ok(())
+        }),
+        "panic" => many_threads()?.block_on(async {
+            let _held = locked(url, name).await?;
+            panic!("ends with a panic");
+        }),
+        "current-thread" => one_thread()?.block_on(async {
+            let _held = locked(url, name).await?;
+            Ok(())
+        }),
+        "dropped-runtime" => {
+            let runtime = many_threads()?;
+            let held = runtime.block_on(locked(url, name))?;
+            drop(runtime);
+            drop(held);
+            Ok(())
+        }
+        "static" => {
+            let runtime = one_thread()?;
+            let (store, guard) = runtime.block_on(locked(url, name))?;
+            drop(guard);
+            STORE.get_or_init(|| store).drain_blocking(Duration::from_secs(1))?;
+            Ok(())
+        }
+        "static-async" => one_thread()?.block_on(async {
+            let (store, guard) = locked(url, name).await?;
+            drop(guard);
+            STORE.get_or_init(|| store).drain().await?;
+            Ok(())
+        }),
+        // Says when it holds the lock, and waits until its server is away.
+        "away" => many_threads()?.block_on(async {
+            let _held = locked(url, name).await?;
+            println!("locked");
+            io::stdout().flush()?;
+            io::stdin().read_exact(&mut [0])?;
+            Ok(())
+        }),
+        other => Err(format!("no way to end: {other}").into()),
+    }
+}
+
+fn many_threads() -> io::Result<Runtime> {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build()
+}
+
+fn one_thread() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
+/// Locks the mutex, which is free. The store comes first, so that the guard is dropped last where the two are dropped
+/// together.
+async fn locked(url: &str, name: &str) -> Result<(Arc<dyn Store>, MutexGuard), Box<dyn Error>> {
+    let store = stanchion::connect(url).await?;
+    let guard = store.mutex(name, MutexOptions::default())?.try_lock().await?;
+    Ok((store, guard.ok_or("the mutex is held")?))
+}
