@@ -1,6 +1,7 @@
 //! The store: an engine that runs the steps.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::postgres::PgArguments;

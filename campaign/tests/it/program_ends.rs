@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use stanchion::{MutexOptions, Store};
+use stanchion::MutexOptions;
 use stanchion_conformance::stopwatch::{EPSILON, Stopwatch, timeout};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer, RedisOptions, RedisServer};
 

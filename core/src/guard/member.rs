@@ -6,9 +6,11 @@ use crate::Result;
 /// A member of a wait group: work under way.
 ///
 /// # Drop
-/// Never blocks and never panics. It queues that this member was *abandoned*, which `wait` reports apart from the
-/// finished ones ([W4]). Call [`done`](Self::done) when the work is done.
+/// Never panics. It queues that this member was *abandoned*, which `wait` reports apart from the finished ones ([W4]). Call
+/// [`done`](Self::done) when the work is done. It does not block while anything else of its store is alive; the last drop
+/// waits until what is queued is sent, for the store's `drain` time at most ([C12]).
 ///
+/// [C12]: crate::contract#c12
 /// [W4]: crate::contract#w4
 #[derive(Debug)]
 #[must_use = "dropping a member counts as abandoned, not as done"]

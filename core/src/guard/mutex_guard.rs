@@ -6,8 +6,10 @@ use crate::Result;
 /// The guard of a locked mutex, returned by [`Mutex::lock`](crate::Mutex::lock) and the other ways to lock.
 ///
 /// # Drop
-/// Never blocks and never panics. It queues the release ([C12]), so the mutex is free a moment later, not at once; call
-/// [`release`](Self::release) to wait for that. If the process dies first, the end of the lease frees the mutex.
+/// Never panics. It queues the release ([C12]), so the mutex is free a moment later, not at once; call
+/// [`release`](Self::release) to wait for that. It does not block while anything else of its store is alive; the last
+/// drop waits until what is queued is sent, for the store's `drain` time at most. If the process dies first, the end of
+/// the lease frees the mutex.
 ///
 /// [C12]: crate::contract#c12
 #[derive(Debug)]

@@ -6,8 +6,10 @@ use crate::Result;
 /// One or more permits of a semaphore, held together.
 ///
 /// # Drop
-/// Never blocks and never panics. It queues the release ([C12]), so the permits are free a moment later, not at once;
-/// call [`release`](Self::release) to wait for that. If the process dies first, the end of the lease frees them.
+/// Never panics. It queues the release ([C12]), so the permits are free a moment later, not at once; call
+/// [`release`](Self::release) to wait for that. It does not block while anything else of its store is alive; the last
+/// drop waits until what is queued is sent, for the store's `drain` time at most. If the process dies first, the end of
+/// the lease frees them.
 ///
 /// [C12]: crate::contract#c12
 #[derive(Debug)]
