@@ -14,10 +14,10 @@ use crate::schema::{Schema, Statement};
 const REFUSED: &str = "STF01";
 const INSTALL: &str = concat!(
     include_str!("sql/fence_begin.sql"),
-    include_str!("../migrations/0400_fences.sql"),
-    include_str!("../migrations/0401_fenced.sql"),
-    include_str!("../migrations/0402_fence.sql"),
-    include_str!("../migrations/0403_fence_hand_over.sql"),
+    include_str!("../schema/0006_fences.sql"),
+    include_str!("../functions/fenced.sql"),
+    include_str!("../functions/fence.sql"),
+    include_str!("../functions/fence_hand_over.sql"),
 );
 
 /// A resource in a Postgres database that only the newest holder of a mutex may write ([M9]). The database may be

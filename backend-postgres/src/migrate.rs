@@ -4,32 +4,52 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use sqlx::migrate::{Migration, Migrator};
-use sqlx::{Connection, PgConnection, Row, raw_sql};
+use sqlx::postgres::PgRow;
+use sqlx::{Connection, PgConnection, Row, SqlStr, raw_sql};
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::time::timeout;
 
 use crate::access::Way;
 use crate::error;
-use crate::schema::Schema;
+use crate::schema::{OLDEST_LIBRARY, Schema};
 
 /// Timeout of a migration, including the wait for other processes that migrate.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// The version of this library.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The state of the schema at the server.
+#[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// It is the schema of this version.
+    /// It works with this version.
     Current,
     /// It does not exist.
     Missing,
     /// It lacks this migration, and maybe later ones.
     Behind(i64),
+    /// Its functions are not those of this version, but of this one, which is not a later one.
+    OtherFunctions(String),
 }
 
-/// Makes the schema that this version needs. If it is there already, this costs one cheap request.
+/// What the schema at the server tells.
+#[derive(Debug)]
+struct Found {
+    /// The checksums of the applied migrations, by version.
+    applied: HashMap<i64, Vec<u8>>,
+    /// The checksum of the functions.
+    functions: Vec<u8>,
+    /// The version of the library that wrote the functions.
+    version: String,
+    /// The oldest version of the library that works with them.
+    oldest: String,
+}
+
+/// Makes the schema that this version needs, or brings it up to date. If that was done already, also by a later version
+/// that still works with this one, this costs one cheap request.
 ///
 /// # Errors
-/// `ConfigMismatch` if the schema belongs to a newer version, or if an administrator has to make it; `Unauthorized` if
-/// the role may not look at it or make it; or the reason why the server could not be asked.
+/// `ConfigMismatch` if the schema does not work with this version, or if an administrator has to make it; `Unauthorized`
+/// if the role may not look at it or make it; or the reason why the server could not be asked.
 pub(crate) async fn prepare(
     connection: &mut PgConnection,
     schema: &Schema,
@@ -38,8 +58,7 @@ pub(crate) async fn prepare(
 ) -> Result<()> {
     let state = match look_within(TIMEOUT, connection, schema).await? {
         State::Current => return Ok(()),
-        State::Missing => format!("there is no schema {}", schema.name()),
-        State::Behind(version) => format!("schema {} lacks migration {version}", schema.name()),
+        state => described(&state, schema),
     };
     if !migrate {
         return Err(error::of_schema(&state));
@@ -49,6 +68,16 @@ pub(crate) async fn prepare(
     timeout(TIMEOUT, run(connection, schema, way)).await.map_err(late)?
 }
 
+fn described(state: &State, schema: &Schema) -> String {
+    let name = schema.name();
+    match state {
+        State::Current => format!("schema {name} is up to date"),
+        State::Missing => format!("there is no schema {name}"),
+        State::Behind(version) => format!("schema {name} lacks migration {version}"),
+        State::OtherFunctions(version) => format!("schema {name} has the functions of version {version}"),
+    }
+}
+
 async fn look_within(time: Duration, connection: &mut PgConnection, schema: &Schema) -> Result<State> {
     let late = |_| Error::new(ErrorKind::Unavailable, "the server did not tell its schema in time");
     timeout(time, look(connection, schema)).await.map_err(late)?
@@ -56,44 +85,95 @@ async fn look_within(time: Duration, connection: &mut PgConnection, schema: &Sch
 
 async fn look(connection: &mut PgConnection, schema: &Schema) -> Result<State> {
     let statement = schema.statement(include_str!("sql/applied.sql"));
-    let rows = match raw_sql(statement.sql()).fetch_all(connection).await {
-        Ok(rows) => rows,
-        Err(error) if matches!(error::code(&error), Some("42P01" | "3F000")) => return Ok(State::Missing),
-        Err(error) => return Err(error::certain(error::of_request(error))),
-    };
-    let read = |row: &sqlx::postgres::PgRow| Some((row.try_get(0).ok()?, row.try_get(1).ok()?));
-    let applied: Option<HashMap<i64, Vec<u8>>> = rows.iter().map(read).collect();
-    compare(applied.ok_or_else(error::unexpected)?, &schema.migrations(), schema)
+    match raw_sql(statement.sql()).fetch_all(&mut *connection).await {
+        Ok(rows) => compare(found(&rows)?, schema),
+        // Asked apart: a server without the table answers no statement that names it.
+        Err(error) if matches!(error::code(&error), Some("42P01" | "3F000")) => {
+            let [has_migrations, _] = tables(connection, schema).await?;
+            if has_migrations { Err(before_first_release(schema)) } else { Ok(State::Missing) }
+        }
+        Err(error) => Err(error::certain(error::of_request(error))),
+    }
 }
 
-fn compare(mut applied: HashMap<i64, Vec<u8>>, ours: &[Migration], schema: &Schema) -> Result<State> {
+/// Returns whether the schema has the table of migrations, and that of the library.
+async fn tables(connection: &mut PgConnection, schema: &Schema) -> Result<[bool; 2]> {
+    let statement = schema.statement(include_str!("sql/tables.sql"));
+    let row = raw_sql(statement.sql()).fetch_one(connection).await;
+    let row = row.map_err(|error| error::certain(error::of_request(error)))?;
+    match (row.try_get(0), row.try_get(1)) {
+        (Ok(migrations), Ok(library)) => Ok([migrations, library]),
+        _ => Err(error::unexpected()),
+    }
+}
+
+fn found(rows: &[PgRow]) -> Result<Found> {
+    let first = rows.first().ok_or_else(error::unexpected)?;
+    let read = |row: &PgRow| Some((row.try_get(0).ok()?, row.try_get(1).ok()?));
+    let applied: Option<HashMap<i64, Vec<u8>>> = rows.iter().map(read).collect();
+    let library = (first.try_get(2), first.try_get(3), first.try_get(4));
+    match (applied, library) {
+        (Some(applied), (Ok(functions), Ok(version), Ok(oldest))) => {
+            Ok(Found { applied, functions, version, oldest })
+        }
+        _ => Err(error::unexpected()),
+    }
+}
+
+fn before_first_release(schema: &Schema) -> Error {
+    let detail = format!(
+        "schema {} was made by a version from before the first release, which is not carried over: drop it, or use \
+         another schema",
+        schema.name()
+    );
+    Error::new(ErrorKind::ConfigMismatch, detail)
+}
+
+/// Compares the schema with this version. A later version's schema works if that version says so: in a rolling upgrade,
+/// and after a rollback, both versions use one schema.
+fn compare(found: Found, schema: &Schema) -> Result<State> {
+    let refused = |detail: String| Err(Error::new(ErrorKind::ConfigMismatch, detail));
+    let Found { mut applied, functions, version, oldest } = found;
+    let (ours, name) = (numbers(VERSION), schema.name());
+    if numbers(&oldest) > ours {
+        return refused(format!(
+            "schema {name} needs version {oldest} of this library or a later one; this is {VERSION}: update it, or use \
+             another schema"
+        ));
+    }
     let mut state = State::Current;
-    for migration in ours {
+    for migration in schema.migrations() {
         match applied.remove(&migration.version) {
             Some(checksum) if checksum == *migration.checksum => {}
             Some(_) => {
-                let detail = format!(
-                    "migration {} of schema {} is not the one that this version has",
-                    migration.version,
-                    schema.name()
-                );
-                return Err(Error::new(ErrorKind::ConfigMismatch, detail));
+                let version = migration.version;
+                return refused(format!(
+                    "migration {version} of schema {name} is not the one that this version has"
+                ));
             }
-            None if matches!(state, State::Current) => state = State::Behind(migration.version),
+            None if state == State::Current => state = State::Behind(migration.version),
             None => {}
         }
     }
-    match applied.into_keys().min() {
-        None => Ok(state),
-        Some(newer) => {
-            let detail = format!(
-                "schema {} is a newer version's: it has migration {newer}, which this version does not know; \
-                 update the library, or use another schema",
-                schema.name()
-            );
-            Err(Error::new(ErrorKind::ConfigMismatch, detail))
-        }
+    if numbers(&version) > ours {
+        return Ok(state);
     }
+    if let Some(unknown) = applied.into_keys().min() {
+        return refused(format!(
+            "schema {name} has migration {unknown}, which no version up to {VERSION} has"
+        ));
+    }
+    if state == State::Current && functions != Schema::functions_checksum() {
+        state = State::OtherFunctions(version);
+    }
+    Ok(state)
+}
+
+/// Returns the numbers of a version such as `1.2.3-rc.1`, for comparison; what is no number counts as zero.
+fn numbers(version: &str) -> [u64; 3] {
+    let release = version.split(['-', '+']).next().unwrap_or_default();
+    let mut parts = release.split('.').map(|part| part.parse().unwrap_or(0));
+    [(); 3].map(|()| parts.next().unwrap_or(0))
 }
 
 /// Migrates in one transaction, so that the schema is complete or unchanged, also through a pooler.
@@ -102,21 +182,35 @@ async fn run(connection: &mut PgConnection, schema: &Schema, way: Way) -> Result
     let mut transaction = connection.begin().await.map_err(failed)?;
     let lock = schema.statement(include_str!("sql/lock_schema.sql"));
     raw_sql(lock.sql()).execute(&mut *transaction).await.map_err(failed)?;
-    let there = sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)")
-        .bind(schema.name())
-        .persistent(false)
-        .fetch_one(&mut *transaction)
-        .await;
-    let mut migrator = Migrator::with_migrations(schema.migrations());
-    migrator.set_locking(false);
-    migrator.dangerous_set_table_name(schema.migrations_table());
-    if !there.map_err(failed)? {
-        // Only if it is missing: even `IF NOT EXISTS` requires the right to make a schema.
-        migrator.create_schema(schema.quoted());
+    // Another process may have migrated while this one waited, even a later version.
+    let state = match tables(&mut transaction, schema).await? {
+        [_, true] => look(&mut transaction, schema).await?,
+        [true, false] => return Err(before_first_release(schema)),
+        [false, false] => State::Missing,
+    };
+    if state != State::Current {
+        let there = sqlx::query_scalar("SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)")
+            .bind(schema.name())
+            .persistent(false)
+            .fetch_one(&mut *transaction)
+            .await;
+        let mut migrator = Migrator::with_migrations(schema.migrations());
+        migrator.set_locking(false);
+        // A later version may have made more tables.
+        migrator.set_ignore_missing(true);
+        migrator.dangerous_set_table_name(schema.migrations_table());
+        if !there.map_err(failed)? {
+            // Only if it is missing: even `IF NOT EXISTS` requires the right to make a schema.
+            migrator.create_schema(schema.quoted());
+        }
+        // The same as `run`, whose future the compiler does not accept as `Send`.
+        let applied = migrator.run_direct(None, &mut *transaction, false).await;
+        applied.map_err(error::of_migration)?;
+        let functions = raw_sql(schema.functions()).execute(&mut *transaction).await;
+        functions.map_err(|error| error::of_migration(error.into()))?;
+        let library = raw_sql(library_row(schema)).execute(&mut *transaction).await;
+        library.map_err(|error| error::of_migration(error.into()))?;
     }
-    // The same as `run`, whose future the compiler does not accept as `Send`.
-    let applied = migrator.run_direct(None, &mut *transaction, false).await;
-    applied.map_err(error::of_migration)?;
     if way == Way::Pooled {
         // The client library prepared statements by name in a session that other clients will use.
         transaction.clear_cached_statements().await.map_err(failed)?;
@@ -124,10 +218,22 @@ async fn run(connection: &mut PgConnection, schema: &Schema, way: Way) -> Result
     transaction.commit().await.map_err(failed)
 }
 
+/// Returns the statement that notes this version's functions.
+fn library_row(schema: &Schema) -> SqlStr {
+    let checksum = hexadecimal(&Schema::functions_checksum());
+    let values = [("{functions}", checksum.as_str()), ("{version}", VERSION), ("{oldest}", OLDEST_LIBRARY)];
+    schema.filled(include_str!("sql/library.sql"), &values).sql()
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Returns the SQL that makes a schema (1 to 63 of `a-z 0-9 _`, beginning with a letter). An administrator runs it, for
 /// instance with `psql`. It grants `role` the rights to connect with `migrate=off`. It is one transaction.
 ///
-/// `after` is the last migration that the schema has already; 0 if there is no schema yet.
+/// `after` is the last migration of tables that the schema has already; 0 if there is no schema yet. The functions are
+/// replaced in any case.
 ///
 /// # Errors
 /// `InvalidArgument` for an illegal name of a schema or a role.
@@ -140,13 +246,14 @@ pub fn schema_sql(schema: &str, role: Option<&str>, after: i64) -> Result<String
     }
     for migration in schema.migrations().iter().filter(|migration| migration.version > after) {
         let Migration { version, description, sql: text, checksum, .. } = migration;
-        let checksum: String = checksum.iter().map(|byte| format!("{byte:02x}")).collect();
+        let checksum = hexadecimal(checksum);
         sql += &format!(
             "\n{}\nINSERT INTO {table} (version, description, success, checksum, execution_time)\n    \
              VALUES ({version}, '{description}', true, '\\x{checksum}', -1);\n",
             text.as_str().trim_end()
         );
     }
+    sql += &format!("\n{}\n{}", schema.functions().as_str(), library_row(&schema).as_str());
     if let Some(role) = role {
         if role.is_empty() || role.contains('\0') {
             return Err(Error::invalid_argument("this is not the name of a role"));
@@ -189,29 +296,57 @@ mod tests {
         assert!(TIMEOUT <= Duration::from_secs(60));
     }
 
-    fn applied(versions: &[i64], schema: &Schema) -> HashMap<i64, Vec<u8>> {
+    /// Returns what a schema with these migrations tells, whose functions this version wrote.
+    fn found_with(versions: &[i64], schema: &Schema) -> Found {
         let known = schema.migrations();
         let checksum = |version: i64| {
             let known = known.iter().find(|migration| migration.version == version);
             known.map_or_else(Vec::new, |migration| migration.checksum.to_vec())
         };
-        versions.iter().map(|&version| (version, checksum(version))).collect()
+        Found {
+            applied: versions.iter().map(|&version| (version, checksum(version))).collect(),
+            functions: Schema::functions_checksum(),
+            version: VERSION.to_owned(),
+            oldest: OLDEST_LIBRARY.to_owned(),
+        }
     }
 
     #[test]
-    fn c22_versions_are_compared() {
+    fn c22_a_schema_is_compared_with_this_version() {
         let schema = Schema::new("stanchion").unwrap();
-        let ours = schema.migrations();
-        let all: Vec<_> = ours.iter().map(|migration| migration.version).collect();
-        let judged = |versions: &[i64]| compare(applied(versions, &schema), &ours, &schema);
-        assert!(matches!(judged(&all), Ok(State::Current)));
-        assert!(matches!(judged(&all[..1]), Ok(State::Behind(2))));
-        let newer = judged(&[&all[..], &[9_999]].concat()).err().unwrap();
-        assert_eq!(newer.kind(), ErrorKind::ConfigMismatch);
-        assert!(newer.to_string().contains("9999") && newer.to_string().contains("newer"), "{newer}");
-        let mut changed = applied(&all, &schema);
-        changed.insert(1, vec![0]);
-        assert_eq!(compare(changed, &ours, &schema).err().unwrap().kind(), ErrorKind::ConfigMismatch);
+        let all: Vec<_> = schema.migrations().iter().map(|migration| migration.version).collect();
+        let more = [&all[..], &[9_999]].concat();
+        let found = |versions: &[i64]| found_with(versions, &schema);
+        let judged = |found: Found| compare(found, &schema).map_err(|error| error.to_string());
+        assert_eq!(judged(found(&all)), Ok(State::Current));
+        assert_eq!(judged(found(&all[..1])), Ok(State::Behind(2)));
+        let unknown = judged(found(&more)).unwrap_err();
+        assert!(unknown.contains("9999"), "{unknown}");
+        let mut changed = found(&all);
+        changed.applied.insert(1, vec![0]);
+        assert!(judged(changed).unwrap_err().contains("migration 1"));
+        // An earlier version wrote the functions, or this one before a change.
+        for version in ["0.0.9", VERSION] {
+            let earlier = Found { functions: vec![0], version: version.to_owned(), ..found(&all) };
+            assert_eq!(judged(earlier), Ok(State::OtherFunctions(version.to_owned())));
+        }
+        // A later version wrote them, and still works with this one.
+        let later = |oldest: &str| Found {
+            functions: vec![0],
+            version: "9.0.0".to_owned(),
+            oldest: oldest.to_owned(),
+            ..found(&more)
+        };
+        assert_eq!(judged(later(OLDEST_LIBRARY)), Ok(State::Current));
+        let refused = judged(later("8.1.0")).unwrap_err();
+        assert!(refused.contains("8.1.0") && refused.contains(VERSION), "{refused}");
+    }
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        assert!(numbers("0.10.0") > numbers("0.9.9") && numbers("1.0.0") > numbers("0.99.99"));
+        assert_eq!(numbers("1.2.3-rc.1"), [1, 2, 3]);
+        assert_eq!(numbers("2"), [2, 0, 0]);
     }
 
     #[test]
@@ -234,5 +369,6 @@ mod tests {
         assert!(
             !later.contains("CREATE SCHEMA") && !later.contains("VALUES (2,") && later.contains("VALUES (3,")
         );
+        assert!(later.contains("FUNCTION \"locks\".acquire("), "functions are replaced");
     }
 }

@@ -1,4 +1,4 @@
-//! The schema of the tables and functions, and its migrations.
+//! The tables, functions and views of a schema.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,96 +12,107 @@ const DEFAULT: &str = "stanchion";
 /// Maximum length of an identifier at the server, in bytes.
 const MAX_NAME: usize = 63;
 
-/// The migrations that make the schema, in order: version, description, SQL.
-const MIGRATIONS: &[(i64, &str, &str)] = &[
-    (1, "namespaces", include_str!("../migrations/0001_namespaces.sql")),
-    (2, "now", include_str!("../migrations/0002_now.sql")),
-    (3, "open namespace", include_str!("../migrations/0003_open_namespace.sql")),
-    (4, "enter", include_str!("../migrations/0004_enter.sql")),
-    (100, "permits: tables", include_str!("../migrations/0100_permits.sql")),
-    (103, "claim", include_str!("../migrations/0103_claim.sql")),
-    (104, "ring", include_str!("../migrations/0104_ring.sql")),
-    (105, "ring all", include_str!("../migrations/0105_ring_all.sql")),
-    (106, "settle", include_str!("../migrations/0106_settle.sql")),
-    (107, "reap", include_str!("../migrations/0107_reap.sql")),
-    (108, "save", include_str!("../migrations/0108_save.sql")),
-    (110, "judge", include_str!("../migrations/0110_judge.sql")),
-    (111, "mark live", include_str!("../migrations/0111_mark_live.sql")),
-    (112, "each waiter", include_str!("../migrations/0112_each_waiter.sql")),
-    (113, "front", include_str!("../migrations/0113_front.sql")),
-    (114, "census", include_str!("../migrations/0114_census.sql")),
-    (115, "next grants", include_str!("../migrations/0115_next_grants.sql")),
-    (116, "wake", include_str!("../migrations/0116_wake.sql")),
-    (117, "leave tombstones", include_str!("../migrations/0117_leave_tombstones.sql")),
-    (119, "acquire flush", include_str!("../migrations/0119_acquire_flush.sql")),
-    (120, "acquire each", include_str!("../migrations/0120_acquire_each.sql")),
-    (121, "acquire", include_str!("../migrations/0121_acquire.sql")),
-    (122, "renew", include_str!("../migrations/0122_renew.sql")),
-    (123, "release", include_str!("../migrations/0123_release.sql")),
-    (124, "cancel", include_str!("../migrations/0124_cancel.sql")),
-    (125, "poll", include_str!("../migrations/0125_poll.sql")),
-    (126, "attach", include_str!("../migrations/0126_attach.sql")),
-    (127, "inspect", include_str!("../migrations/0127_inspect.sql")),
-    (128, "resize", include_str!("../migrations/0128_resize.sql")),
-    (129, "force", include_str!("../migrations/0129_force.sql")),
-    (130, "outcome", include_str!("../migrations/0130_outcome.sql")),
-    (131, "look", include_str!("../migrations/0131_look.sql")),
-    (132, "split", include_str!("../migrations/0132_split.sql")),
-    (140, "sweep permits", include_str!("../migrations/0140_sweep_permits.sql")),
-    (150, "holders and waiting: views", include_str!("../migrations/0150_holders.sql")),
-    (200, "limit tables", include_str!("../migrations/0200_limit_tables.sql")),
-    (201, "limit after", include_str!("../migrations/0201_limit_after.sql")),
-    (202, "limit wait", include_str!("../migrations/0202_limit_wait.sql")),
-    (203, "limit place", include_str!("../migrations/0203_limit_place.sql")),
-    (204, "limit convert", include_str!("../migrations/0204_limit_convert.sql")),
-    (205, "limit lock", include_str!("../migrations/0205_limit_lock.sql")),
-    (206, "limit load", include_str!("../migrations/0206_limit_load.sql")),
-    (207, "limit save", include_str!("../migrations/0207_limit_save.sql")),
-    (210, "limit decide", include_str!("../migrations/0210_limit_decide.sql")),
-    (211, "limit decide one", include_str!("../migrations/0211_limit_decide_one.sql")),
-    (212, "limit refund", include_str!("../migrations/0212_limit_refund.sql")),
-    (213, "limit set quota", include_str!("../migrations/0213_limit_set_quota.sql")),
-    (214, "limit reset", include_str!("../migrations/0214_limit_reset.sql")),
-    (220, "sweep limits", include_str!("../migrations/0220_sweep_limits.sql")),
-    (300, "session tokens", include_str!("../migrations/0300_session_tokens.sql")),
-    (301, "session key", include_str!("../migrations/0301_session_key.sql")),
-    (302, "session mark", include_str!("../migrations/0302_session_mark.sql")),
-    (303, "session raise", include_str!("../migrations/0303_session_raise.sql")),
-    (304, "session token", include_str!("../migrations/0304_session_token.sql")),
-    (305, "session join", include_str!("../migrations/0305_session_join.sql")),
-    (306, "session open", include_str!("../migrations/0306_session_open.sql")),
-    (307, "session step", include_str!("../migrations/0307_session_step.sql")),
-    (308, "session wait", include_str!("../migrations/0308_session_wait.sql")),
-    (309, "session evictions", include_str!("../migrations/0309_session_evictions.sql")),
-    (310, "session holders", include_str!("../migrations/0310_session_holders.sql")),
-    (311, "session evict", include_str!("../migrations/0311_session_evict.sql")),
-    (312, "session end", include_str!("../migrations/0312_session_end.sql")),
-    (313, "session lock in", include_str!("../migrations/0313_session_lock_in.sql")),
-    (314, "session is silent", include_str!("../migrations/0314_session_is_silent.sql")),
-    (400, "fences", include_str!("../migrations/0400_fences.sql")),
-    (401, "fenced", include_str!("../migrations/0401_fenced.sql")),
-    (402, "fence", include_str!("../migrations/0402_fence.sql")),
-    (403, "fence_hand_over", include_str!("../migrations/0403_fence_hand_over.sql")),
-    (500, "bloom tables", include_str!("../migrations/0500_bloom_tables.sql")),
-    (501, "bloom mask", include_str!("../migrations/0501_bloom_mask.sql")),
-    (502, "bloom state", include_str!("../migrations/0502_bloom_state.sql")),
-    (503, "bloom lock", include_str!("../migrations/0503_bloom_lock.sql")),
-    (504, "bloom was made", include_str!("../migrations/0504_bloom_was_made.sql")),
-    (505, "bloom unset", include_str!("../migrations/0505_bloom_unset.sql")),
-    (506, "bloom write", include_str!("../migrations/0506_bloom_write.sql")),
-    (507, "bloom open", include_str!("../migrations/0507_bloom_open.sql")),
-    (508, "bloom save", include_str!("../migrations/0508_bloom_save.sql")),
-    (509, "bloom flags", include_str!("../migrations/0509_bloom_flags.sql")),
-    (510, "bloom contains", include_str!("../migrations/0510_bloom_contains.sql")),
-    (511, "bloom insert", include_str!("../migrations/0511_bloom_insert.sql")),
-    (512, "bloom look", include_str!("../migrations/0512_bloom_look.sql")),
-    (513, "bloom probe", include_str!("../migrations/0513_bloom_probe.sql")),
-    (514, "bloom merge", include_str!("../migrations/0514_bloom_merge.sql")),
-    (515, "bloom clear", include_str!("../migrations/0515_bloom_clear.sql")),
-    (516, "bloom survey", include_str!("../migrations/0516_bloom_survey.sql")),
-    (517, "bloom read", include_str!("../migrations/0517_bloom_read.sql")),
-    (520, "sweep blooms", include_str!("../migrations/0520_sweep_blooms.sql")),
+/// The migrations that make the tables, in order: version, description, SQL. A released one is never changed.
+const TABLES: &[(i64, &str, &str)] = &[
+    (1, "namespaces", include_str!("../schema/0001_namespaces.sql")),
+    (2, "permits", include_str!("../schema/0002_permits.sql")),
+    (3, "limits", include_str!("../schema/0003_limits.sql")),
+    (4, "session tokens", include_str!("../schema/0004_session_tokens.sql")),
+    (5, "session evictions", include_str!("../schema/0005_session_evictions.sql")),
+    (6, "fences", include_str!("../schema/0006_fences.sql")),
+    (7, "Bloom filters", include_str!("../schema/0007_blooms.sql")),
 ];
+
+/// The functions and views, each behind the ones that it needs. All of them are replaced together, in one transaction.
+///
+/// Processes of other versions of the library may call them meanwhile: a function that is called from Rust keeps its
+/// arguments and columns, or gets another name. One that is no longer listed stays in a schema until a migration drops it,
+/// which also raises [`OLDEST_LIBRARY`].
+const FUNCTIONS: &[&str] = &[
+    include_str!("../functions/now.sql"),
+    include_str!("../functions/open_namespace.sql"),
+    include_str!("../functions/enter.sql"),
+    include_str!("../functions/claim.sql"),
+    include_str!("../functions/notify_process.sql"),
+    include_str!("../functions/notify_processes.sql"),
+    include_str!("../functions/end_generation.sql"),
+    include_str!("../functions/remove_expired.sql"),
+    include_str!("../functions/save.sql"),
+    include_str!("../functions/mark_dead.sql"),
+    include_str!("../functions/mark_live.sql"),
+    include_str!("../functions/each_waiter.sql"),
+    include_str!("../functions/front.sql"),
+    include_str!("../functions/count_silent.sql"),
+    include_str!("../functions/next_grants.sql"),
+    include_str!("../functions/wake.sql"),
+    include_str!("../functions/leave_tombstones.sql"),
+    include_str!("../functions/acquire_flush.sql"),
+    include_str!("../functions/acquire_each.sql"),
+    include_str!("../functions/acquire.sql"),
+    include_str!("../functions/renew.sql"),
+    include_str!("../functions/release.sql"),
+    include_str!("../functions/cancel.sql"),
+    include_str!("../functions/poll.sql"),
+    include_str!("../functions/attach.sql"),
+    include_str!("../functions/inspect.sql"),
+    include_str!("../functions/resize.sql"),
+    include_str!("../functions/force.sql"),
+    include_str!("../functions/outcome.sql"),
+    include_str!("../functions/look.sql"),
+    include_str!("../functions/split.sql"),
+    include_str!("../functions/sweep_permits.sql"),
+    include_str!("../functions/holders.sql"),
+    include_str!("../functions/limit_after.sql"),
+    include_str!("../functions/limit_wait.sql"),
+    include_str!("../functions/limit_place.sql"),
+    include_str!("../functions/limit_convert.sql"),
+    include_str!("../functions/limit_lock.sql"),
+    include_str!("../functions/limit_load.sql"),
+    include_str!("../functions/limit_save.sql"),
+    include_str!("../functions/limit_decide.sql"),
+    include_str!("../functions/limit_decide_one.sql"),
+    include_str!("../functions/limit_refund.sql"),
+    include_str!("../functions/limit_set_quota.sql"),
+    include_str!("../functions/limit_reset.sql"),
+    include_str!("../functions/sweep_limits.sql"),
+    include_str!("../functions/session_key.sql"),
+    include_str!("../functions/session_mark.sql"),
+    include_str!("../functions/session_raise.sql"),
+    include_str!("../functions/session_token.sql"),
+    include_str!("../functions/session_join.sql"),
+    include_str!("../functions/session_open.sql"),
+    include_str!("../functions/session_step.sql"),
+    include_str!("../functions/session_wait.sql"),
+    include_str!("../functions/session_holders.sql"),
+    include_str!("../functions/session_evict.sql"),
+    include_str!("../functions/session_end.sql"),
+    include_str!("../functions/session_lock_in.sql"),
+    include_str!("../functions/session_is_silent.sql"),
+    include_str!("../functions/fenced.sql"),
+    include_str!("../functions/fence.sql"),
+    include_str!("../functions/fence_hand_over.sql"),
+    include_str!("../functions/bloom_mask.sql"),
+    include_str!("../functions/bloom_state.sql"),
+    include_str!("../functions/bloom_lock.sql"),
+    include_str!("../functions/bloom_was_made.sql"),
+    include_str!("../functions/bloom_unset.sql"),
+    include_str!("../functions/bloom_write.sql"),
+    include_str!("../functions/bloom_open.sql"),
+    include_str!("../functions/bloom_save.sql"),
+    include_str!("../functions/bloom_flags.sql"),
+    include_str!("../functions/bloom_contains.sql"),
+    include_str!("../functions/bloom_insert.sql"),
+    include_str!("../functions/bloom_look.sql"),
+    include_str!("../functions/bloom_probe.sql"),
+    include_str!("../functions/bloom_merge.sql"),
+    include_str!("../functions/bloom_clear.sql"),
+    include_str!("../functions/bloom_survey.sql"),
+    include_str!("../functions/bloom_read.sql"),
+    include_str!("../functions/sweep_blooms.sql"),
+];
+
+/// The oldest version of the library that works with these tables and functions.
+pub(crate) const OLDEST_LIBRARY: &str = "0.1.0";
 
 /// The layout of the rows of a namespace.
 pub(crate) const LAYOUT: i32 = 1;
@@ -177,13 +188,26 @@ impl Schema {
         self.statement(include_str!("sql/bookkeeping.sql")).sql()
     }
 
-    /// Returns the migrations that make the schema, in order.
+    /// Returns the migrations that make the tables, in order.
     pub(crate) fn migrations(&self) -> Vec<Migration> {
         let migration = |(version, what, text): &(i64, &'static str, &'static str)| {
             let sql = self.statement(text).sql();
             Migration::new(*version, Cow::Borrowed(what), MigrationType::Simple, sql, false)
         };
-        MIGRATIONS.iter().map(migration).collect()
+        TABLES.iter().map(migration).collect()
+    }
+
+    /// Returns the SQL that makes or replaces all functions and views.
+    pub(crate) fn functions(&self) -> SqlStr {
+        let texts: Vec<_> = FUNCTIONS.iter().map(|text| self.text(text)).collect();
+        AssertSqlSafe(texts.concat()).into_sql_str()
+    }
+
+    /// Returns the checksum of the functions, the same in every schema.
+    pub(crate) fn functions_checksum() -> Vec<u8> {
+        let text = AssertSqlSafe(FUNCTIONS.concat()).into_sql_str();
+        let functions = Migration::new(0, Cow::Borrowed("functions"), MigrationType::Simple, text, false);
+        functions.checksum.into_owned()
     }
 }
 

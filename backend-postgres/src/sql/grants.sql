@@ -1,6 +1,7 @@
 -- Grants the rights that a role needs with migrate=off: the list in the manual.
 GRANT USAGE ON SCHEMA "{schema}" TO "{role}";
 GRANT SELECT ON stanchion.migrations TO "{role}";
+GRANT SELECT ON stanchion.library TO "{role}";
 GRANT SELECT, INSERT ON stanchion.namespaces TO "{role}";
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.objects TO "{role}";
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.holds TO "{role}";

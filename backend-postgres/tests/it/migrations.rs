@@ -53,13 +53,61 @@ async fn c22_a_schema_that_is_not_this_versions_is_refused() {
         assert_eq!(newer.kind(), ErrorKind::ConfigMismatch, "{newer:?}");
         assert!(newer.to_string().contains("9999"), "{newer}");
     }
-    server.sql("DELETE FROM stanchion.migrations WHERE version IN (9999, 3)").unwrap();
+    server.sql("DELETE FROM stanchion.migrations WHERE version IN (9999, 6)").unwrap();
     let behind = refused(off()).await;
-    assert!(behind.to_string().contains("lacks migration 3"), "{behind}");
-    server.sql("DROP FUNCTION stanchion.open_namespace").unwrap();
+    assert!(behind.to_string().contains("lacks migration 6"), "{behind}");
+    server.sql("DROP TABLE stanchion.fences CASCADE").unwrap();
     lease(&server.url()).steps().await.unwrap();
+    assert_eq!(server.sql("SELECT count(*) FROM stanchion.fences").unwrap().trim(), "0");
     server.sql("UPDATE stanchion.migrations SET checksum = '\\x00' WHERE version = 1").unwrap();
     assert_eq!(refused(off()).await.kind(), ErrorKind::ConfigMismatch);
+}
+
+#[tokio::test]
+async fn c22_functions_of_an_earlier_version_are_replaced() {
+    let server = server();
+    lease(&server.url()).steps().await.unwrap();
+    let earlier = "UPDATE stanchion.library SET version = '0.0.9', functions = '\\x00';
+                   CREATE OR REPLACE FUNCTION stanchion.now() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint'";
+    server.sql(earlier).unwrap();
+    let refused = refused(lease(&server.url()).migrate(false)).await;
+    assert!(refused.to_string().contains("functions of version 0.0.9"), "{refused}");
+    lease(&server.url()).steps().await.unwrap();
+    assert_eq!(server.sql("SELECT stanchion.now() > 0").unwrap().trim(), "t");
+    let version = server.sql("SELECT version FROM stanchion.library").unwrap();
+    assert_eq!(version.trim(), env!("CARGO_PKG_VERSION"));
+}
+
+/// In a rolling upgrade, and after a rollback, an earlier version uses the schema of a later one.
+#[tokio::test]
+async fn c22_the_schema_of_a_later_version_is_left_alone_while_it_works() {
+    let server = server();
+    lease(&server.url()).steps().await.unwrap();
+    let later = "INSERT INTO stanchion.migrations VALUES (9999, 'later', now(), true, '\\x00', 1);
+                 UPDATE stanchion.library SET version = '9.0.0', functions = '\\x00'";
+    server.sql(later).unwrap();
+    for migrate in [false, true] {
+        let steps = lease(&server.url()).migrate(migrate).steps().await.unwrap();
+        steps.callers.ping().await.unwrap();
+        assert_eq!(server.sql("SELECT version FROM stanchion.library").unwrap().trim(), "9.0.0");
+    }
+    server.sql("UPDATE stanchion.library SET oldest = '8.1.0'").unwrap();
+    for migrate in [false, true] {
+        let refused = refused(lease(&server.url()).migrate(migrate)).await;
+        assert_eq!(refused.kind(), ErrorKind::ConfigMismatch, "{refused:?}");
+        assert!(refused.to_string().contains("8.1.0") && refused.to_string().contains("update"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn c22_a_schema_from_before_the_first_release_is_refused() {
+    let server = server();
+    server.sql("CREATE SCHEMA stanchion; CREATE TABLE stanchion.migrations (version bigint)").unwrap();
+    for migrate in [false, true] {
+        let refused = refused(lease(&server.url()).migrate(migrate)).await;
+        assert_eq!(refused.kind(), ErrorKind::ConfigMismatch, "{refused:?}");
+        assert!(refused.to_string().contains("before the first release"), "{refused}");
+    }
 }
 
 #[tokio::test]
@@ -74,7 +122,10 @@ async fn c21_a_role_without_rights_is_told_what_it_lacks() {
     assert_eq!(look.kind(), ErrorKind::Unauthorized, "{look:?}");
     assert!(look.to_string().contains("permission denied for schema stanchion"), "{look}");
     server
-        .sql("GRANT USAGE ON SCHEMA stanchion TO app; GRANT SELECT ON stanchion.migrations TO app")
+        .sql(
+            "GRANT USAGE ON SCHEMA stanchion TO app;
+             GRANT SELECT ON stanchion.migrations, stanchion.library TO app",
+        )
         .unwrap();
     let table = refused(lease(&url)).await;
     assert_eq!(table.kind(), ErrorKind::Unauthorized, "{table:?}");

@@ -1,0 +1,124 @@
+-- acquire: grants, queues or refuses requests; first come, first served among live waiters.
+--
+-- p_tokens, p_state  the retention of tokens, and of other state
+-- p_kinds, p_names   the objects in the order of kind and name, each with the next p_counts of the entries below; the
+--                    tickets of an object are distinct (if one occurs twice, the object is listed twice)
+-- p_checks           r: refuse another limit, a: adopt or follow, p: replace
+-- p_queue, p_bounds  whether to queue, and the bound of the queue or null
+-- codes              0 granted: token, limit, epoch (of a wait group)
+--                    1 waiting: limit, epoch; epoch is 0 if not queued   2 cancelled before
+--                    3 limits differ: limit   4 too large: limit   5 the queue is at its bound
+-- Locks     the objects, in order; then see `mark_live`.
+-- O(entries · log holds); with a queue O(log waiters + waiters passed over).
+-- Retry     the ticket names the acquisition: a hold gets its lease anew and keeps its token, a waiter keeps its place.
+CREATE OR REPLACE FUNCTION stanchion.acquire(
+    p_namespace text, p_process uuid, p_tokens bigint, p_state bigint,
+    p_kinds text[], p_names text[], p_counts integer[],
+    p_tickets uuid[], p_weights bigint[], p_leases bigint[], p_limits bigint[], p_checks text[],
+    p_queue boolean[], p_bounds bigint[], p_labels text[],
+    OUT codes integer[], OUT tokens bigint[], OUT limits bigint[], OUT epochs bigint[]
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    count CONSTANT integer := cardinality(p_names);
+    claimed stanchion.objects[];
+    o stanchion.objects;
+    clock bigint;
+    before bigint;
+    woken boolean;
+    size integer;
+    first integer := 1;
+    last integer;
+    lim bigint;
+    total bigint;
+    shortest bigint;
+    longest bigint;
+    tickets uuid[] := p_tickets;
+    weights bigint[] := p_weights;
+    leases bigint[] := p_leases;
+    limited bigint[] := p_limits;
+    checks text[] := p_checks;
+    labels text[] := p_labels;
+    r record;
+BEGIN
+    PERFORM stanchion.enter();
+    FOR i IN 1 .. count LOOP
+        claimed[i] := stanchion.claim(p_namespace, p_kinds[i], p_names[i], p_tokens);
+    END LOOP;
+    clock := stanchion.now();
+    codes := '{}';
+    tokens := '{}';
+    limits := '{}';
+    epochs := '{}';
+    FOR i IN 1 .. count LOOP
+        size := p_counts[i];
+        last := first + size - 1;
+        IF count > 1 THEN
+            tickets := p_tickets[first:last];
+            weights := p_weights[first:last];
+            leases := p_leases[first:last];
+            limited := p_limits[first:last];
+            checks := p_checks[first:last];
+            labels := p_labels[first:last];
+        END IF;
+        IF i = 1 OR p_names[i] <> p_names[i - 1] OR p_kinds[i] <> p_kinds[i - 1] THEN
+            o := claimed[i];
+        END IF;
+        before := o.used;
+        IF o.next <= clock THEN
+            o := stanchion.remove_expired(o, clock);
+        END IF;
+        woken := o.used < before;
+        IF size = 1 THEN
+            total := weights[1];
+            shortest := leases[1];
+            longest := leases[1];
+        ELSE
+            SELECT sum(e.weight)::bigint, min(e.lease), max(e.lease) INTO total, shortest, longest
+            FROM unnest(weights, leases) e (weight, lease);
+        END IF;
+        lim := o.lim;
+        IF lim IS NULL OR (o.used = 0 AND o.waiting = 0 AND clock - o.touched > p_state) THEN
+            lim := limited[1];
+        END IF;
+        IF o.waiting = 0 AND o.used + total <= lim AND (lim = ALL (limited) OR 'a' = ALL (checks))
+            AND NOT (o.used > 0 AND EXISTS (
+                SELECT FROM stanchion.holds h WHERE h.object + 0 = o.id AND h.ticket = ANY (tickets)))
+            AND NOT (o.tombstones_until > clock AND EXISTS (
+                SELECT FROM stanchion.tombstones t WHERE t.object + 0 = o.id AND t.ticket = ANY (tickets)))
+        THEN
+            -- All entries are granted; none of their tickets has a row.
+            IF o.kind = 'w' AND o.used = 0 THEN
+                o.generation := o.generation + 1;
+            END IF;
+            o.token := greatest(o.token + 1, clock);
+            INSERT INTO stanchion.holds (object, ticket, weight, expiry, granted, token, label)
+            SELECT o.id, e.ticket, e.weight, clock + e.lease, clock, o.token + e.at - 1, e.label
+            FROM unnest(tickets, weights, leases, labels) WITH ORDINALITY e (ticket, weight, lease, label, at);
+            codes := codes || array_fill(0, ARRAY[size]);
+            tokens := tokens || ARRAY(SELECT generate_series(o.token, o.token + size - 1));
+            limits := limits || array_fill(lim, ARRAY[size]);
+            epochs := epochs || array_fill(CASE WHEN o.kind = 'w' THEN o.epoch ELSE 0 END, ARRAY[size]);
+            o.lim := lim;
+            o.token := o.token + size - 1;
+            o.used := o.used + total;
+            o.next := least(o.next, clock + shortest);
+        ELSE
+            SELECT e.* INTO r FROM stanchion.acquire_each(o, clock, p_process, p_state,
+                tickets, weights, leases, limited, checks, p_queue[first:last], p_bounds[first:last], labels) e;
+            o := r.o;
+            woken := woken OR r.woken;
+            longest := r.leased;
+            codes := codes || r.codes;
+            tokens := tokens || r.tokens;
+            limits := limits || r.limits;
+            epochs := epochs || r.epochs;
+        END IF;
+        IF woken AND o.waiting > 0 THEN
+            o := stanchion.wake(o, clock, p_process);
+        END IF;
+        PERFORM stanchion.save(o, true, clock, longest, p_tokens);
+        first := last + 1;
+    END LOOP;
+END
+$$;

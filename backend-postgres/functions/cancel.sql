@@ -1,0 +1,69 @@
+-- cancel: withdraws acquisitions in every state.
+--
+-- It ends the hold, removes the waiter, and always leaves a tombstone: a copy of the acquire that a retry overtook may
+-- still be under way. A cancelled member of a wait group is not counted in the outcome.
+--
+-- p_kinds, p_names, p_counts  as in `acquire`;  p_leases  how long the tombstones stay
+-- Locks     the objects, in order. O(entries · (log holds + log waiters)).
+-- Retry     changes only the times of the tombstones.
+CREATE OR REPLACE FUNCTION stanchion.cancel(
+    p_namespace text, p_tokens bigint, p_kinds text[], p_names text[], p_counts integer[],
+    p_tickets uuid[], p_leases bigint[]
+) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    claimed stanchion.objects[];
+    o stanchion.objects;
+    clock bigint;
+    before bigint;
+    first integer := 1;
+    last integer;
+    tickets uuid[];
+    freed bigint;
+    gone bigint;
+    longest bigint;
+BEGIN
+    PERFORM stanchion.enter();
+    FOR i IN 1 .. cardinality(p_names) LOOP
+        claimed[i] := stanchion.claim(p_namespace, p_kinds[i], p_names[i], p_tokens);
+    END LOOP;
+    clock := stanchion.now();
+    FOR i IN 1 .. cardinality(p_names) LOOP
+        last := first + p_counts[i] - 1;
+        tickets := p_tickets[first:last];
+        IF i = 1 OR p_names[i] <> p_names[i - 1] OR p_kinds[i] <> p_kinds[i - 1] THEN
+            o := claimed[i];
+        END IF;
+        before := o.used;
+        IF o.next <= clock THEN
+            o := stanchion.remove_expired(o, clock);
+        END IF;
+        IF o.used > 0 THEN
+            WITH ended AS (
+                DELETE FROM stanchion.holds h WHERE h.object + 0 = o.id AND h.ticket = ANY (tickets) RETURNING h.weight
+            )
+            SELECT coalesce(sum(e.weight), 0)::bigint INTO freed FROM ended e;
+            IF freed > 0 THEN
+                o.used := o.used - freed;
+                o.touched := clock;
+                IF o.kind = 'w' AND o.used = 0 THEN
+                    o := stanchion.end_generation(o);
+                END IF;
+            END IF;
+        END IF;
+        gone := 0;
+        IF o.waiting > 0 THEN
+            DELETE FROM stanchion.waiters w WHERE w.object + 0 = o.id AND w.ticket = ANY (tickets);
+            GET DIAGNOSTICS gone = ROW_COUNT;
+            o.waiting := o.waiting - gone;
+        END IF;
+        longest := stanchion.leave_tombstones(o.id, clock, tickets, p_leases[first:last], NULL);
+        o.tombstones_until := greatest(o.tombstones_until, clock + longest);
+        IF o.used < before OR gone > 0 THEN
+            o := stanchion.wake(o, clock, NULL);
+        END IF;
+        PERFORM stanchion.save(o, true, clock, longest, p_tokens);
+        first := last + 1;
+    END LOOP;
+END
+$$;

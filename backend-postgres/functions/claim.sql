@@ -1,0 +1,30 @@
+-- claim: locks an object's row and returns its newest version.
+--
+-- p_tokens  the retention of tokens; a missing row is made. If it is null, no row is made, and a missing row is null.
+-- Locks     the row. A step claims all its objects in the order of kind and name, before any other lock.
+-- O(log objects). A retry finds the row.
+CREATE OR REPLACE FUNCTION stanchion.claim(p_namespace text, p_kind text, p_name text, p_tokens bigint)
+RETURNS stanchion.objects
+LANGUAGE plpgsql AS $$
+DECLARE
+    o stanchion.objects;
+    clock bigint;
+BEGIN
+    LOOP
+        SELECT x.* INTO o FROM stanchion.objects x
+        WHERE x.namespace = p_namespace AND x.kind = p_kind::"char" AND x.name = p_name
+        FOR UPDATE;
+        IF FOUND OR p_tokens IS NULL THEN
+            RETURN o;
+        END IF;
+        clock := stanchion.now();
+        INSERT INTO stanchion.objects AS x (namespace, kind, name, epoch, expires)
+        VALUES (p_namespace, p_kind::"char", p_name, clock, clock + p_tokens / 8 * 9)
+        ON CONFLICT DO NOTHING
+        RETURNING x.* INTO o;
+        IF FOUND THEN
+            RETURN o;
+        END IF;
+    END LOOP;
+END
+$$;

@@ -1,0 +1,33 @@
+-- end_generation: ends the open generation of a wait group whose last member ended, and sends hints to the processes that wait
+-- for its end.
+--
+-- Returns the row for `save`. Locks: only the rows of this object's watchers. O(watchers).
+CREATE OR REPLACE FUNCTION stanchion.end_generation(o stanchion.objects) RETURNS stanchion.objects
+LANGUAGE plpgsql AS $$
+DECLARE
+    kept CONSTANT integer := 16;
+    ended bigint[] := ARRAY[o.finished, o.abandoned, o.expired, 1];
+    size integer := coalesce(cardinality(o.past), 0);
+    processes uuid[];
+    hints uuid[];
+BEGIN
+    IF o.finished = 0 AND o.abandoned = 0 AND o.expired = 0 THEN
+        ended := CASE WHEN size > 0 THEN o.past[size - 3:size - 1] || 0::bigint ELSE ARRAY[0, 0, 0, 0]::bigint[] END;
+    END IF;
+    o.past := coalesce(o.past, '{}') || ended;
+    IF size = kept * 4 THEN
+        IF o.past[4] = 1 THEN
+            o.old := ARRAY[coalesce(o.old[1], 0) + o.past[1], coalesce(o.old[2], 0) + o.past[2],
+                           coalesce(o.old[3], 0) + o.past[3]];
+        END IF;
+        o.past := o.past[5:];
+    END IF;
+    o.finished := 0;
+    o.abandoned := 0;
+    o.expired := 0;
+    WITH told AS (DELETE FROM stanchion.watchers w WHERE w.object = o.id RETURNING w.process, w.hint)
+    SELECT array_agg(t.process), array_agg(t.hint) INTO processes, hints FROM told t;
+    PERFORM stanchion.notify_processes(processes, hints);
+    RETURN o;
+END
+$$;

@@ -1,0 +1,56 @@
+-- limit_load: brings a limiter up to this moment.
+--
+-- A moment before the latest time seen counts as that time, and mints nothing (L4). `latest` and `taken` are 0 if no
+-- reservation is ahead. Tickets whose time has come are removed about once a second: many at once cost little more than
+-- one.
+--
+-- A request can take up to 2^54 tokens. If `taken` has reached 2^53, `taken` and all marks are lowered together. For a
+-- mark that would fall below zero, so much cost was taken after it that its reservation can never give anything back.
+--
+-- Arguments   a locked row, the moment
+-- Returns     the row as it is now; only its tickets have been written
+-- Locks       rows of `limit_tickets`, under the lock of the limiter
+-- Complexity  O(1); O(log tickets) for each removed one, O(tickets) once in 2^53 tokens
+-- Retry       changes nothing more
+CREATE OR REPLACE FUNCTION stanchion.limit_load(in_limiter stanchion.limiters, in_moment bigint)
+RETURNS stanchion.limiters
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    level stanchion.limit_level;
+    shift bigint;
+BEGIN
+    IF in_limiter.amount IS NULL THEN
+        in_limiter.last := in_moment;
+    ELSIF in_moment > in_limiter.last THEN
+        level := stanchion.limit_after(
+            in_limiter.amount, in_limiter.period, in_limiter.tokens, in_limiter.fraction,
+            in_moment - in_limiter.last, in_limiter.burst
+        );
+        in_limiter.tokens := level.tokens;
+        in_limiter.fraction := level.fraction;
+        in_limiter.last := in_moment;
+    END IF;
+    IF in_limiter.latest <= in_limiter.last THEN
+        in_limiter.latest := 0;
+        in_limiter.taken := 0;
+    END IF;
+    IF in_limiter.purge <= in_limiter.last THEN
+        DELETE FROM stanchion.limit_tickets AS t
+        WHERE t.limiter = in_limiter.id AND t.refund IS NULL AND t.until <= in_limiter.last;
+        DELETE FROM stanchion.limit_tickets AS t
+        WHERE t.limiter = in_limiter.id AND t.refund IS NOT NULL AND t.until <= in_limiter.last;
+        in_limiter.purge := CASE
+            WHEN EXISTS (SELECT FROM stanchion.limit_tickets AS t WHERE t.limiter = in_limiter.id)
+            THEN in_limiter.last + 1000000 END;
+    END IF;
+    IF in_limiter.taken > 9007199254740991 THEN
+        shift := in_limiter.taken - 9007199254740991;
+        UPDATE stanchion.limit_tickets AS t
+        SET cost = CASE WHEN t.mark >= shift THEN t.cost ELSE 0 END, mark = greatest(t.mark - shift, 0)
+        WHERE t.limiter = in_limiter.id AND t.refund IS NULL;
+        in_limiter.taken := 9007199254740991;
+    END IF;
+    RETURN in_limiter;
+END
+$$;

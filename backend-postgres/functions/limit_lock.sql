@@ -1,0 +1,35 @@
+-- limit_lock: locks the rows of limiters. Makes missing rows first, if it is told to.
+--
+-- The names are locked strictly one after the other, so that two batches in the same order cannot deadlock.
+--
+-- Arguments   namespace; names, distinct, in the order of their bytes; whether missing rows are made
+-- Returns     the rows, in that order; null for a missing one
+-- Locks       rows of `limiters`, in that order
+-- Complexity  O(names)
+-- Retry       makes no row twice
+CREATE OR REPLACE FUNCTION stanchion.limit_lock(in_namespace text, in_names text[], in_making boolean)
+RETURNS stanchion.limiters[]
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    rows stanchion.limiters[];
+    found_row stanchion.limiters;
+BEGIN
+    PERFORM stanchion.enter();
+    FOR i IN 1 .. cardinality(in_names) LOOP
+        LOOP
+            SELECT l.* INTO found_row FROM stanchion.limiters AS l
+            WHERE l.namespace = in_namespace AND l.name = in_names[i]
+            FOR UPDATE;
+            EXIT WHEN FOUND OR NOT in_making;
+            INSERT INTO stanchion.limiters AS l (namespace, name)
+            VALUES (in_namespace, in_names[i])
+            ON CONFLICT DO NOTHING
+            RETURNING l.* INTO found_row;
+            EXIT WHEN FOUND;
+        END LOOP;
+        rows[i] := found_row;
+    END LOOP;
+    RETURN rows;
+END
+$$;

@@ -1,0 +1,71 @@
+-- mark_dead: decides which processes of a namespace are dead. Returns {the beginning of the last grace period, a time t};
+-- processes that were silent since before t have just been marked dead.
+--
+-- Waiting processes are heard three times a second. If none was heard for 0.6 s, the reason may be the server: it may
+-- have been stalled or restarted. So a grace period of 2 s begins, in which no process is judged dead. Processes that
+-- were silent for a whole grace period are marked dead by a negative time, so that they alone cannot start another one.
+-- After a crash the unlogged tables are empty: a grace period begins.
+--
+-- Locks  rows of other processes and of `grace`, and waits for none of them. If another transaction has locked the row
+--        of `grace`, that one begins a grace period right now. Only the insert of a namespace's first row may wait,
+--        before any row in `processes` is locked.
+-- O(processes of the namespace).
+CREATE OR REPLACE FUNCTION stanchion.mark_dead(p_namespace text, p_now bigint) RETURNS bigint[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    liveness CONSTANT bigint := 1000000;
+    unheard CONSTANT bigint := 600000;
+    lasting CONSTANT bigint := 2000000;
+    start bigint;
+    before bigint;
+    newest bigint;
+    last bigint;
+    marked bigint := 0;
+BEGIN
+    SELECT (SELECT g.started FROM stanchion.grace g WHERE g.namespace = p_namespace),
+           (SELECT max(p.heard) FROM stanchion.processes p WHERE p.namespace = p_namespace)
+    INTO start, last;
+    IF start IS NULL THEN
+        start := 0;
+        IF EXISTS (SELECT FROM stanchion.waiters w JOIN stanchion.objects x ON x.id = w.object
+                   WHERE x.namespace = p_namespace) THEN
+            start := p_now;
+        END IF;
+        INSERT INTO stanchion.grace (namespace, started) VALUES (p_namespace, start) ON CONFLICT DO NOTHING;
+        RETURN ARRAY[start, 0];
+    END IF;
+    before := start;
+    -- After a step back of the clock, times in the future count as now.
+    IF start > p_now THEN
+        start := 0;
+    END IF;
+    IF last > p_now + liveness THEN
+        UPDATE stanchion.processes p SET heard = p_now
+        FROM (SELECT q.process FROM stanchion.processes q
+              WHERE q.namespace = p_namespace AND q.heard > p_now FOR UPDATE SKIP LOCKED) ahead
+        WHERE p.namespace = p_namespace AND p.process = ahead.process;
+    ELSIF last > 0 AND last < p_now - unheard AND p_now >= start + lasting THEN
+        SELECT g.started INTO newest FROM stanchion.grace g WHERE g.namespace = p_namespace
+        FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            RETURN ARRAY[p_now, 0];
+        END IF;
+        IF newest <> before THEN
+            RETURN ARRAY[least(newest, p_now), 0];
+        END IF;
+        IF start > 0 THEN
+            marked := start;
+            UPDATE stanchion.processes p SET heard = -p.heard
+            FROM (SELECT q.process FROM stanchion.processes q
+                  WHERE q.namespace = p_namespace AND q.heard >= 1 AND q.heard < start
+                  FOR UPDATE SKIP LOCKED) silent
+            WHERE p.namespace = p_namespace AND p.process = silent.process;
+        END IF;
+        IF last >= start THEN
+            start := p_now;
+            UPDATE stanchion.grace g SET started = p_now WHERE g.namespace = p_namespace;
+        END IF;
+    END IF;
+    RETURN ARRAY[start, marked];
+END
+$$;

@@ -1,0 +1,89 @@
+-- next_grants: finds the next grants: the first live waiters that fit together, up to the first live one that does not
+-- fit. Waiters larger than the limit get hints, too, and are passed over.
+--
+-- p_own     the polling process, or null
+-- p_tell    whether waiters of other processes get hints
+-- ready     p_own's tickets that have no waiter of another process before them
+-- soon      when the liveness of a waiter before them, of another process, ends
+-- gone      number of lost waiters, which are removed
+-- heaviest  the row's bound, lowered if the whole queue was seen
+-- O(front); O(waiters) while a waiter larger than the limit may be queued.
+CREATE OR REPLACE FUNCTION stanchion.next_grants(
+    o stanchion.objects, p_now bigint, p_asking uuid, p_own uuid, p_tell boolean,
+    OUT ready uuid[], OUT soon bigint, OUT gone bigint, OUT heaviest bigint
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    room bigint := o.lim - o.used;
+    opened boolean := room > 0;
+    others boolean := false;
+    most bigint := 0;
+    chunk integer := 4;
+    seen integer;
+    behind bigint := 0;
+    lost bigint[] := '{}';
+    processes uuid[] := '{}';
+    tickets uuid[] := '{}';
+    w record;
+    mine boolean;
+    large boolean;
+    done boolean := false;
+BEGIN
+    ready := '{}';
+    soon := 9007199254740992;
+    gone := 0;
+    heaviest := o.heaviest;
+    IF o.waiting = 0 OR (room <= 0 AND o.heaviest <= o.lim) THEN
+        RETURN;
+    END IF;
+    LOOP
+        seen := 0;
+        FOR w IN SELECT q.* FROM stanchion.each_waiter(o.namespace, o.id, p_now, p_asking, behind, chunk) q LOOP
+            seen := seen + 1;
+            behind := w.arrival;
+            IF w.lost THEN
+                lost := lost || w.arrival;
+                CONTINUE;
+            END IF;
+            most := greatest(most, w.weight);
+            mine := w.process IS NOT DISTINCT FROM p_own;
+            large := w.weight > o.lim;
+            IF w.till > p_now AND (large OR opened) THEN
+                IF NOT large THEN
+                    IF NOT mine THEN
+                        soon := least(soon, w.till);
+                    END IF;
+                    opened := w.weight <= room;
+                    IF opened THEN
+                        room := room - w.weight;
+                        others := others OR NOT mine;
+                    END IF;
+                END IF;
+                IF large OR opened THEN
+                    IF NOT mine THEN
+                        IF p_tell THEN
+                            processes := processes || w.process;
+                            tickets := tickets || w.ticket;
+                        END IF;
+                    ELSIF large OR NOT others THEN
+                        ready := ready || w.ticket;
+                    END IF;
+                END IF;
+                opened := opened AND room > 0;
+            END IF;
+            done := NOT opened AND o.heaviest <= o.lim;
+            EXIT WHEN done;
+        END LOOP;
+        EXIT WHEN done OR seen < chunk;
+        chunk := least(chunk * 4, 256);
+    END LOOP;
+    IF NOT done THEN
+        heaviest := least(heaviest, most);
+    END IF;
+    gone := cardinality(lost);
+    IF gone > 0 THEN
+        DELETE FROM stanchion.waiters q WHERE q.object = o.id AND q.arrival = ANY (lost);
+    END IF;
+    PERFORM stanchion.notify_processes(processes, tickets);
+END
+$$;

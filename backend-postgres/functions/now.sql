@@ -1,0 +1,8 @@
+-- now: returns this server's clock in µs since 1970, at the moment of the call, not at the beginning of the
+-- transaction.
+--
+-- Each step reads it once, after it has taken its locks. O(1); takes no locks.
+CREATE OR REPLACE FUNCTION stanchion.now() RETURNS bigint
+LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
+    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+$$;

@@ -1,0 +1,15 @@
+-- outcome: returns how generation p_asked of a wait group ended: {finished, abandoned, expired}. The outcome of a
+-- forgotten generation is the sum of all forgotten ones and of the oldest one that is known. O(1); takes no locks.
+CREATE OR REPLACE FUNCTION stanchion.outcome(o stanchion.objects, p_asked bigint) RETURNS bigint[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    last bigint := o.generation - CASE WHEN o.used > 0 THEN 1 ELSE 0 END;
+    at integer := (coalesce(cardinality(o.past), 0) / 4 - (last - p_asked))::integer;
+BEGIN
+    IF at >= 1 THEN
+        RETURN o.past[at * 4 - 3:at * 4 - 1];
+    END IF;
+    RETURN ARRAY[coalesce(o.old[1], 0) + coalesce(o.past[1], 0), coalesce(o.old[2], 0) + coalesce(o.past[2], 0),
+                 coalesce(o.old[3], 0) + coalesce(o.past[3], 0)];
+END
+$$;

@@ -1,0 +1,100 @@
+-- release: ends holds, and wakes the waiters that fit then.
+--
+-- p_kinds, p_names, p_counts  as in `acquire`
+-- p_tombstones  how long a tombstone stays, 0 for none
+-- p_finished    how a member ends: finished, or abandoned
+-- p_calls       the call that leaves the tombstone, or null
+-- kept          the numbers of the entries whose hold was there
+-- Locks         the objects, in order. O(entries · log holds); with a queue O(log waiters + waiters passed over or
+--               woken).
+-- Retry         finds no hold and changes only the time of the tombstone. With a call, it finds the tombstone of that
+--               call and gives the same answer.
+CREATE OR REPLACE FUNCTION stanchion.release(
+    p_namespace text, p_tokens bigint, p_kinds text[], p_names text[], p_counts integer[],
+    p_tickets uuid[], p_tombstones bigint[], p_finished boolean[], p_calls uuid[], OUT kept integer[]
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    count CONSTANT integer := cardinality(p_names);
+    -- Without tombstones, a missing row of an object is not made: it has no holds to end.
+    leaves_tombstones CONSTANT boolean := 0 < ANY (p_tombstones);
+    claimed stanchion.objects[];
+    o stanchion.objects;
+    clock bigint;
+    before bigint;
+    first integer := 1;
+    last integer;
+    tickets uuid[] := p_tickets;
+    times bigint[];
+    finished boolean[];
+    calls uuid[];
+    found integer[];
+    told integer[];
+    freed bigint;
+    done bigint;
+    longest bigint;
+BEGIN
+    PERFORM stanchion.enter();
+    FOR i IN 1 .. count LOOP
+        claimed[i] := stanchion.claim(
+            p_namespace, p_kinds[i], p_names[i], CASE WHEN leaves_tombstones THEN p_tokens END);
+    END LOOP;
+    clock := stanchion.now();
+    kept := '{}';
+    FOR i IN 1 .. count LOOP
+        last := first + p_counts[i] - 1;
+        IF i = 1 OR p_names[i] <> p_names[i - 1] OR p_kinds[i] <> p_kinds[i - 1] THEN
+            o := claimed[i];
+        END IF;
+        IF count > 1 THEN
+            tickets := p_tickets[first:last];
+        END IF;
+        IF o.id IS NOT NULL THEN
+            before := o.used;
+            IF o.next <= clock THEN
+                o := stanchion.remove_expired(o, clock);
+            END IF;
+            finished := p_finished[first:last];
+            WITH ended AS (
+                DELETE FROM stanchion.holds h WHERE h.object + 0 = o.id AND h.ticket = ANY (tickets)
+                RETURNING array_position(tickets, h.ticket) AS k, h.weight
+            )
+            SELECT coalesce(array_agg(e.k), '{}'), coalesce(sum(e.weight), 0)::bigint,
+                   coalesce(sum(e.weight) FILTER (WHERE finished[e.k]), 0)::bigint
+            INTO found, freed, done FROM ended e;
+            longest := 0;
+            told := found;
+            IF leaves_tombstones THEN
+                times := p_tombstones[first:last];
+                calls := p_calls[first:last];
+                SELECT told || coalesce(array_agg(b.k), '{}') INTO told
+                FROM (SELECT array_position(tickets, t.ticket) AS k, t.call FROM stanchion.tombstones t
+                      WHERE t.object + 0 = o.id AND t.ticket = ANY (tickets) AND t.expiry > clock) b
+                WHERE b.call = calls[b.k] AND b.k <> ALL (found);
+                longest := stanchion.leave_tombstones(o.id, clock,
+                    ARRAY(SELECT CASE WHEN e.call IS NULL OR e.k = ANY (found) THEN e.ticket END
+                          FROM unnest(tickets, calls) WITH ORDINALITY e (ticket, call, k) ORDER BY e.k),
+                    times, calls);
+                o.tombstones_until := greatest(o.tombstones_until, clock + longest);
+            END IF;
+            kept := kept || ARRAY(SELECT e.k + first - 1 FROM unnest(told) e (k));
+            IF freed > 0 THEN
+                o.used := o.used - freed;
+                o.touched := clock;
+                IF o.kind = 'w' THEN
+                    o.finished := o.finished + done;
+                    o.abandoned := o.abandoned + freed - done;
+                    IF o.used = 0 THEN
+                        o := stanchion.end_generation(o);
+                    END IF;
+                END IF;
+            END IF;
+            IF o.used < before AND o.waiting > 0 THEN
+                o := stanchion.wake(o, clock, NULL);
+            END IF;
+            PERFORM stanchion.save(o, o.used < before OR longest > 0, clock, longest, p_tokens);
+        END IF;
+        first := last + 1;
+    END LOOP;
+END
+$$;

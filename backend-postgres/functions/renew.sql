@@ -1,0 +1,61 @@
+-- renew: sets the leases of holds anew.
+--
+-- p_kinds, p_names, p_counts  as in `acquire`
+-- kept      the numbers of the entries whose hold was there and has its new lease; the other holds are gone for good
+-- Locks     the objects, in order. O(entries · log holds).
+-- Retry     the lease is counted from the last request.
+CREATE OR REPLACE FUNCTION stanchion.renew(
+    p_namespace text, p_tokens bigint, p_kinds text[], p_names text[], p_counts integer[],
+    p_tickets uuid[], p_leases bigint[], OUT kept integer[]
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    claimed stanchion.objects[];
+    o stanchion.objects;
+    clock bigint;
+    before stanchion.objects;
+    first integer := 1;
+    last integer;
+    tickets uuid[];
+    leases bigint[];
+    found integer[];
+    shortest bigint;
+    longest bigint;
+BEGIN
+    PERFORM stanchion.enter();
+    FOR i IN 1 .. cardinality(p_names) LOOP
+        claimed[i] := stanchion.claim(p_namespace, p_kinds[i], p_names[i], NULL);
+    END LOOP;
+    clock := stanchion.now();
+    kept := '{}';
+    FOR i IN 1 .. cardinality(p_names) LOOP
+        last := first + p_counts[i] - 1;
+        IF i = 1 OR p_names[i] <> p_names[i - 1] OR p_kinds[i] <> p_kinds[i - 1] THEN
+            o := claimed[i];
+        END IF;
+        IF o.id IS NOT NULL THEN
+            tickets := p_tickets[first:last];
+            leases := p_leases[first:last];
+            before := o;
+            IF o.next <= clock THEN
+                o := stanchion.remove_expired(o, clock);
+            END IF;
+            WITH extended AS (
+                UPDATE stanchion.holds h SET expiry = clock + leases[array_position(tickets, h.ticket)]
+                WHERE h.object + 0 = o.id AND h.ticket = ANY (tickets)
+                RETURNING h.ticket, h.expiry
+            )
+            SELECT array_agg(array_position(tickets, e.ticket) + first - 1), min(e.expiry), max(e.expiry) - clock
+            INTO found, shortest, longest FROM extended e;
+            kept := kept || found;
+            o.next := least(o.next, shortest);
+            IF o.used < before.used THEN
+                o := stanchion.wake(o, clock, NULL);
+            END IF;
+            PERFORM stanchion.save(o, o.next <> before.next OR o.used < before.used, clock, coalesce(longest, 0),
+                p_tokens);
+        END IF;
+        first := last + 1;
+    END LOOP;
+END
+$$;

@@ -1,0 +1,13 @@
+-- Returns the sessions that hold or wait for a mutex.
+--
+-- Arguments: the namespace and the name. Returns the process id of each session, its application name, and whether it
+-- holds the mutex. Locks: none. O(locks of the server).
+CREATE OR REPLACE FUNCTION stanchion.session_holders(namespace text, name text)
+RETURNS TABLE (pid integer, application text, holds boolean)
+LANGUAGE sql STABLE AS $$
+    SELECT l.pid, coalesce(a.application_name, ''), l.granted
+    FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+    WHERE l.locktype = 'advisory' AND l.objsubid = 1
+        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND (l.classid::bigint << 32) | l.objid::bigint = stanchion.session_key(namespace, name)
+$$;

@@ -1,0 +1,10 @@
+-- Returns the advisory lock of a mutex in session mode: one bigint in the database's only space of such keys.
+--
+-- Arguments: the namespace and the name. Returns the key; in `pg_locks` its upper 32 bits are classid, its lower ones
+-- objid, and objsubid is 1. Another schema gives other keys. Two names with the same key only exclude each other.
+-- Locks: none. O(length).
+CREATE OR REPLACE FUNCTION stanchion.session_key(namespace text, name text) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT hashtextextended(
+        ('stanchion.' || length(namespace)::text || ':' || namespace || ':' || name) COLLATE "C", 7281461950370518081);
+$$;

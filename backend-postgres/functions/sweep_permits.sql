@@ -1,0 +1,59 @@
+-- sweep_permits: removes idle rows: objects whose retention is over, with their holds and waiters; tombstones that have
+-- expired; watchers that went away; processes that do not wait any more. Returns the number of removed rows.
+--
+-- p_batch   maximum number of rows of each kind
+-- Locks     rows that are not locked by another transaction; waits for none. O(p_batch · log objects).
+-- Retry     continues.
+CREATE OR REPLACE FUNCTION stanchion.sweep_permits(p_namespace text, p_batch integer) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    forgotten CONSTANT bigint := 10000000;
+    clock CONSTANT bigint := stanchion.now();
+    idle bigint[];
+    removed bigint := 0;
+    rows bigint;
+BEGIN
+    idle := ARRAY(
+        SELECT x.id FROM stanchion.objects x WHERE x.namespace = p_namespace AND x.expires >= 0 AND x.expires <= clock
+        LIMIT p_batch FOR UPDATE SKIP LOCKED);
+    IF idle <> '{}' THEN
+        DELETE FROM stanchion.holds h WHERE h.object = ANY (idle);
+        GET DIAGNOSTICS rows = ROW_COUNT;
+        removed := removed + rows;
+        DELETE FROM stanchion.waiters w WHERE w.object = ANY (idle);
+        GET DIAGNOSTICS rows = ROW_COUNT;
+        removed := removed + rows;
+        -- The tombstones and watchers of these objects have ended before: they are removed below.
+        DELETE FROM stanchion.objects x WHERE x.id = ANY (idle);
+        removed := removed + cardinality(idle);
+    END IF;
+    DELETE FROM stanchion.tombstones t
+    USING (SELECT s.ticket, s.object FROM stanchion.tombstones s WHERE s.expiry <= clock
+           LIMIT p_batch FOR UPDATE SKIP LOCKED) ended
+    WHERE t.ticket = ended.ticket AND t.object = ended.object;
+    GET DIAGNOSTICS rows = ROW_COUNT;
+    removed := removed + rows;
+    DELETE FROM stanchion.watchers w
+    USING (SELECT v.object, v.process, v.hint FROM stanchion.watchers v WHERE v.noted <= clock - forgotten
+           LIMIT p_batch FOR UPDATE SKIP LOCKED) ended
+    WHERE w.object = ended.object AND w.process = ended.process AND w.hint = ended.hint;
+    GET DIAGNOSTICS rows = ROW_COUNT;
+    removed := removed + rows;
+    DELETE FROM stanchion.processes p
+    USING (SELECT q.process FROM stanchion.processes q WHERE q.namespace = p_namespace AND q.kept <= clock
+           LIMIT p_batch FOR UPDATE SKIP LOCKED) ended
+    WHERE p.namespace = p_namespace AND p.process = ended.process;
+    GET DIAGNOSTICS rows = ROW_COUNT;
+    removed := removed + rows;
+    IF NOT EXISTS (SELECT FROM stanchion.processes p WHERE p.namespace = p_namespace)
+        AND NOT EXISTS (SELECT FROM stanchion.objects x WHERE x.namespace = p_namespace) THEN
+        DELETE FROM stanchion.grace g
+        USING (SELECT f.namespace FROM stanchion.grace f WHERE f.namespace = p_namespace
+               FOR UPDATE SKIP LOCKED) ended
+        WHERE g.namespace = ended.namespace;
+        GET DIAGNOSTICS rows = ROW_COUNT;
+        removed := removed + rows;
+    END IF;
+    RETURN removed;
+END
+$$;

@@ -1,0 +1,18 @@
+-- wake: sends hints to the waiters that `next_grants` finds. Returns the row for `save`. Complexity: see there.
+CREATE OR REPLACE FUNCTION stanchion.wake(o stanchion.objects, p_now bigint, p_asking uuid) RETURNS stanchion.objects
+LANGUAGE plpgsql AS $$
+DECLARE
+    found record;
+BEGIN
+    IF o.waiting = 0 OR o.lim IS NULL THEN
+        RETURN o;
+    END IF;
+    SELECT t.* INTO found FROM stanchion.next_grants(o, p_now, p_asking, NULL, true) t;
+    o.heaviest := found.heaviest;
+    IF found.gone > 0 THEN
+        o.waiting := o.waiting - found.gone;
+        o.swept := 0;
+    END IF;
+    RETURN o;
+END
+$$;

@@ -1,9 +1,0 @@
--- One row for each namespace in use, written by the first store that connects with it.
-CREATE TABLE stanchion.namespaces (
-    namespace text COLLATE "C" PRIMARY KEY,
-    -- The mutex mode: `session` or `lease`. The two modes must never guard the same name.
-    mutex_mode text NOT NULL CHECK (mutex_mode IN ('session', 'lease')),
-    -- The layout of the rows of the namespace.
-    layout integer NOT NULL,
-    created timestamptz NOT NULL DEFAULT clock_timestamp()
-);
