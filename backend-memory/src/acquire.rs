@@ -31,7 +31,7 @@ pub(crate) struct Acquire<'a> {
 impl<'a> Acquire<'a> {
     #[inline]
     pub(crate) fn new(handle: &'a NameHandle, weight: u32) -> Self {
-        Self { handle, weight, ticket: Ticket::random(), arrival: None, alarm: Alarm::default() }
+        Self { handle, weight, ticket: Ticket::random_in_process(), arrival: None, alarm: Alarm::default() }
     }
 
     /// Handles the first poll: grants at once, or takes a place at the end of the queue.
@@ -78,7 +78,7 @@ impl<'a> Acquire<'a> {
             // it again at its old place.
             Progress::Gone => {
                 self.admit(permits, transition)?;
-                self.ticket = Ticket::random();
+                self.ticket = Ticket::random_in_process();
                 permits.enqueue(self.waiter(arrival, waker), transition);
             }
         }

@@ -121,7 +121,7 @@ impl NameHandle {
     /// Makes one attempt, without waiting.
     #[inline]
     pub(crate) fn try_hold(&self, weight: u32) -> Result<Option<Granted>> {
-        let ticket = Ticket::random();
+        let ticket = Ticket::random_in_process();
         let token = self.with(|permits, transition| {
             self.settle(permits, transition)?;
             self.check_weight(permits, weight)?;
@@ -132,7 +132,7 @@ impl NameHandle {
 
     /// Takes over a detached hold (C24).
     pub(crate) fn attach(&self, from: Ticket) -> Result<(Granted, u32)> {
-        let ticket = Ticket::random();
+        let ticket = Ticket::random_in_process();
         self.with(|permits, transition| {
             let attached = permits.attach(from, self.claim(ticket, 0), transition);
             let (token, weight) = attached.ok_or_else(Error::lost)?;

@@ -143,6 +143,7 @@ impl PostgresStore {
     }
 
     fn by_session(&self) -> Result<()> {
+        self.engine.check("lock_in")?;
         let refused = || {
             Error::new(ErrorKind::Unsupported, "mutexes of this store are kept by leases, not by sessions")
         };

@@ -15,10 +15,25 @@ use crate::{Error, Result};
 pub struct Ticket(u128);
 
 impl Ticket {
-    /// Returns a new random ticket.
+    /// Returns a new ticket from the operating system's random source, so that a forked child or a cloned machine makes
+    /// other tickets than its original.
+    ///
+    /// # Panics
+    /// If the operating system has no random source.
+    #[must_use]
+    pub fn random() -> Self {
+        let mut bits = [0; 16];
+        if let Err(error) = getrandom::fill(&mut bits) {
+            panic!("the operating system has no random source: {error}");
+        }
+        Self(u128::from_ne_bytes(bits))
+    }
+
+    /// Returns a new ticket from this thread's generator, faster than [`random`](Self::random). Only for stores that live in
+    /// one process: a forked child can make the same tickets.
     #[must_use]
     #[inline]
-    pub fn random() -> Self {
+    pub fn random_in_process() -> Self {
         Self(rand::random())
     }
 

@@ -48,7 +48,7 @@ impl Permits {
         let whole = self.holds.remove(ticket);
         let mut parts = Vec::new();
         for _ in 0..count {
-            let (ticket, token) = (Ticket::random(), self.draw_token(transition.at().micros));
+            let (ticket, token) = (Ticket::random_in_process(), self.draw_token(transition.at().micros));
             if let Some(grant) = &whole {
                 self.hold(Grant { ticket, token, weight: 1, ..grant.clone() }, transition);
             }

@@ -106,7 +106,7 @@ impl MemoryLimiter {
     }
 
     fn reserve(&self, cost: u64, max_wait: u64) -> Result<Option<Reservation>> {
-        let ticket = Ticket::random();
+        let ticket = Ticket::random_in_process();
         let reserved = self.handle.with(|bucket, at| {
             let reserved = bucket.reserve(at.micros, ticket.as_u128(), cost, max_wait)?;
             Ok(reserved.map(|reserved| self.handle.clock().after(at, reserved.wait)))

@@ -214,6 +214,7 @@ impl Engine {
     ///
     /// [C12]: crate::contract#c12
     pub async fn close(&self) -> Result<()> {
+        self.check("close")?;
         self.handle.shared.close();
         self.drained("close").await
     }
@@ -223,6 +224,7 @@ impl Engine {
     /// # Errors
     /// `Timeout` if the store did not take all releases within 5 s.
     pub async fn drain(&self) -> Result<()> {
+        self.check("drain")?;
         self.drained("drain").await
     }
 
@@ -231,11 +233,20 @@ impl Engine {
     /// # Errors
     /// `Timeout` if the store did not take all releases within that time.
     pub fn drain_blocking(&self, timeout: Duration) -> Result<()> {
+        self.check("drain_blocking")?;
         let shared = &self.handle.shared;
         if shared.is_on_thread() || shared.outbox.drain_blocking(timeout) {
             return Ok(());
         }
         Err(self.not_drained("drain_blocking"))
+    }
+
+    /// Returns the error of a call that a forked child of the process that opened the store makes.
+    ///
+    /// # Errors
+    /// `Closed` in such a child.
+    pub fn check(&self, operation: &'static str) -> Result<()> {
+        self.handle.shared.check_process().map_err(|error| self.context(operation, "", error))
     }
 
     async fn drained(&self, operation: &'static str) -> Result<()> {

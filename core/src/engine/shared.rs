@@ -21,7 +21,7 @@ use crate::engine::waiting::waiters::Waiters;
 use crate::steps::{Cancel, Ending, Object, Refund, Release, ReportSink, Steps, WakeSource};
 use crate::sync::Notify;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::{Capabilities, Error, Result, Ticket, Ttl};
+use crate::{Capabilities, Error, ErrorKind, Result, Ticket, Ttl};
 
 /// Extra time after the steps' own time limit, before the engine ends a request.
 const REQUEST_GRACE: Duration = Duration::from_millis(50);
@@ -40,6 +40,11 @@ pub(crate) struct EngineHandle {
 
 impl Drop for EngineHandle {
     fn drop(&mut self) {
+        if self.shared.is_forked() {
+            // Dropped, the connections would take the parent's out of the poll set that both have.
+            std::mem::forget(Arc::clone(&self.shared));
+            return;
+        }
         self.shared.stop();
         // The process may end right after this, and the engine's thread with it. That thread cannot wait for itself.
         if !self.drain.is_zero() && !self.shared.is_on_thread() {
@@ -66,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) group_waiters: GroupWaiters,
     pub(crate) outbox: Outbox,
     closed: AtomicBool,
+    /// The process that opened the store.
+    process: u32,
     stop: Notify,
     /// The engine's thread, once it has begun.
     thread: OnceLock<ThreadId>,
@@ -88,6 +95,7 @@ impl Shared {
             waiters: Waiters::new(wake.clone()),
             group_waiters: GroupWaiters::new(wake),
             closed: AtomicBool::new(false),
+            process: std::process::id(),
             stop: Notify::new(),
             thread: OnceLock::new(),
         }
@@ -97,9 +105,26 @@ impl Shared {
         self.capabilities.store
     }
 
+    /// Returns whether this process is a forked child of the one that opened the store (C1). Its copy of the state may be
+    /// locked for ever, and its sockets are its parent's: it must not use either. Asked before any lock is taken.
+    pub(crate) fn is_forked(&self) -> bool {
+        std::process::id() != self.process
+    }
+
     /// # Errors
-    /// `Closed` after [`close`](Self::close).
+    /// `Closed` in a forked child.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if self.is_forked() {
+            let detail = "a forked process cannot use the store of its parent: connect again";
+            return Err(Error::new(ErrorKind::Closed, detail));
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// `Closed` after [`close`](Self::close), and in a forked child.
     pub(crate) fn check_open(&self) -> Result<()> {
+        self.check_process()?;
         if self.closed.load(Ordering::Acquire) { Err(Error::closed()) } else { Ok(()) }
     }
 

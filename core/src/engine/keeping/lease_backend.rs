@@ -31,6 +31,10 @@ impl LeaseBackend {
         self.hold.give()
     }
 
+    fn check_process(&self, operation: &'static str) -> Result<()> {
+        self.engine.shared.check_process().map_err(|error| self.context(operation, error))
+    }
+
     fn context(&self, operation: &'static str, error: Error) -> Error {
         error.context(operation, self.engine.shared.store(), self.hold.object.name.as_str())
     }
@@ -118,29 +122,36 @@ pub(crate) async fn move_hold(
 #[async_trait]
 impl HoldBackend for LeaseBackend {
     fn is_held(&self, _: Ticket) -> bool {
-        self.hold.is_held()
+        !self.engine.shared.is_forked() && self.hold.is_held()
     }
 
     fn deadline(&self, _: Ticket) -> Option<Instant> {
-        Some(self.hold.deadline())
+        (!self.engine.shared.is_forked()).then(|| self.hold.deadline())
     }
 
     async fn lost(&self, _: Ticket) {
-        self.hold.lost().await;
+        if !self.engine.shared.is_forked() {
+            self.hold.lost().await;
+        }
     }
 
     fn abandon(&self, _: Ticket) {
+        if self.engine.shared.is_forked() {
+            return;
+        }
         self.forget();
         self.engine.shared.send_release(&self.hold);
     }
 
     async fn release(&self, _: Ticket) -> Result<()> {
+        self.check_process("release")?;
         let deadline = self.hold.deadline();
         let was_live = self.forget();
         self.try_release(was_live, deadline).await.map_err(|error| self.context("release", error))
     }
 
     async fn detach(&self, _: Ticket, lease: Ttl) -> Result<Ticket> {
+        self.check_process("detach")?;
         if !self.forget() {
             return Err(self.context("detach", Error::lost()));
         }

@@ -68,6 +68,8 @@ impl LimiterHandle {
     /// Makes one reservation and sleeps once (L6); the end of the store object interrupts the sleep.
     async fn wait_for(&self, cost: u64, limit: Option<Duration>) -> Result<bool> {
         let handle = &self.handle;
+        // Asked before the flag's lock is taken, which a forked child must not do, and after, so that no close is missed.
+        handle.engine.shared.check_open()?;
         let mut closing = pin!(handle.limiting.closing.notified());
         closing.as_mut().enable();
         handle.engine.shared.check_open()?;

@@ -54,6 +54,9 @@ impl<'a> Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
+        if self.engine.shared.is_forked() {
+            return;
+        }
         // Queued before the claim is removed, so that `close` finds one of the two.
         if self.is_open {
             self.engine.shared.send_refund(self.object, self.ticket, self.ready_by);
@@ -74,6 +77,7 @@ impl ReservationBackend for LimiterState {
     }
 
     async fn cancel(&self, ticket: Ticket) -> Result<u64> {
+        self.engine.shared.check_process().map_err(|error| self.context("cancel", error))?;
         self.local.forget();
         let end = self.engine.shared.request_end(None);
         let refund = [Refund { object: self.object.clone(), ticket }];
@@ -94,6 +98,9 @@ impl ReservationBackend for LimiterState {
     }
 
     fn abandon(&self, ticket: Ticket, ready_at: Instant) {
+        if self.engine.shared.is_forked() {
+            return;
+        }
         self.local.forget();
         self.engine.shared.send_refund(&self.object, ticket, Some(ready_at));
     }

@@ -79,6 +79,9 @@ impl InDoubt {
 impl Drop for InDoubt {
     fn drop(&mut self) {
         let shared = &self.engine.shared;
+        if shared.is_forked() {
+            return;
+        }
         if self.registered {
             shared.waiters.leave(self.ticket);
         }

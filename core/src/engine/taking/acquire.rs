@@ -45,6 +45,7 @@ enum Next {
 impl Acquisition<'_> {
     /// Returns the grant, and the [`InDoubt`] that the caller resolves once the hold has an owner; `None` for a definite no.
     pub(crate) async fn run(mut self) -> Result<Option<(Grant, InDoubt)>> {
+        self.engine.shared.check_open()?;
         let mut in_doubt =
             InDoubt::new(self.engine, &self.request.object, self.request.ticket, self.request.lease);
         if self.request.queue {
