@@ -9,7 +9,7 @@ use stanchion_core::{
 };
 
 use crate::sync::atomic::Ordering::SeqCst;
-use crate::sync::model::{LateSignals, Patience, Time, beside, draw, explore, pause};
+use crate::sync::model::{LateSignals, GiveUp, Time, beside, draw, explore, pause};
 use crate::{ManualClock, MemoryStore};
 
 const TTL: Duration = Duration::from_millis(100);
@@ -75,9 +75,9 @@ fn c12_a_close_ends_a_queued_call_or_loses_its_hold_and_leaves_nothing() {
             let holder = MemoryStore::new();
             let closed = holder.client();
             let (held, one) = (mutex(&holder).lock().await.unwrap(), mutex(&closed));
-            let patience = Patience::draw();
+            let give_up = GiveUp::draw();
             let queued = beside(async move {
-                match patience.wait(one.lock()).await {
+                match give_up.wait(one.lock()).await {
                     Some(Ok(guard)) => {
                         guard.lost().await;
                         assert!(!guard.is_held());
@@ -182,7 +182,7 @@ fn w7_members_that_wait_for_room_are_never_too_many_and_leave_nothing() {
             let joiners = [0, 1, 2].map(|_| {
                 let (one, live) = (open(), Arc::clone(&live));
                 beside(async move {
-                    if let Some(member) = Patience::draw().wait(one.add()).await {
+                    if let Some(member) = GiveUp::draw().wait(one.add()).await {
                         assert_eq!(live.fetch_add(1, SeqCst), 0, "over the limit (W7)");
                         pause().await;
                         live.fetch_sub(1, SeqCst);
@@ -289,13 +289,13 @@ fn c25_a_name_that_comes_and_goes_is_never_doubled_and_its_tokens_grow() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn w3_a_late_signal_is_found_where_a_group_is_waited_for() {
-    let _planted = LateSignals::plant();
+    let _bug = LateSignals::insert();
     explore(1500, zero);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn l6_a_late_signal_is_found_where_a_clock_is_waited_for() {
-    let _planted = LateSignals::plant();
+    let _bug = LateSignals::insert();
     explore(1500, clocked);
 }

@@ -15,7 +15,7 @@ use crate::kernel::Arrival;
 use crate::name_handle::{Granted, NameHandle};
 use crate::session::Session;
 use crate::sync::atomic::Ordering::SeqCst;
-use crate::sync::model::{Patience, Time, beside, draw, exhaust, explore, pause};
+use crate::sync::model::{GiveUp, Time, beside, draw, exhaust, explore, pause};
 
 /// A call that records its place in the queue and when it arrived.
 struct Watched<'a> {
@@ -73,9 +73,9 @@ impl Fixture {
         Box::pin(Watched { call: self.handle.acquire(weight), fixture: self, came: Came::default() })
     }
 
-    /// Acquires with this patience, uses the permit, and returns it by a call or by a drop.
-    async fn visit(&self, weight: u32, patience: Patience, calls_release: bool) {
-        let Some(granted) = patience.wait(self.call(weight)).await else { return };
+    /// Acquires with this give_up, uses the permit, and returns it by a call or by a drop.
+    async fn visit(&self, weight: u32, give_up: GiveUp, calls_release: bool) {
+        let Some(granted) = give_up.wait(self.call(weight)).await else { return };
         let (granted, came) = granted.unwrap();
         self.grants.lock().unwrap().push((granted.token, came));
         let permit = Permit::new(self.handle.hold(granted, weight));
@@ -118,7 +118,7 @@ fn crowd(limit: u32, visits: usize) {
             beside(async move {
                 for _ in 0..visits {
                     let weight = u32::try_from(1 + draw(usize::try_from(limit).unwrap())).unwrap();
-                    fixture.visit(weight, Patience::draw(), draw(2) == 0).await;
+                    fixture.visit(weight, GiveUp::draw(), draw(2) == 0).await;
                 }
             })
         });
@@ -149,9 +149,9 @@ fn c5_a_large_call_that_is_given_up_lets_the_small_one_behind_it_go() {
             let held = fixture.handle.try_hold(1).unwrap().unwrap();
             let held = fixture.handle.hold(held, 1);
             let (large, small) = (Arc::clone(&fixture), Arc::clone(&fixture));
-            let patience = if draw(2) == 0 { Patience::Polls(1) } else { Patience::Polls(2) };
-            let large = beside(async move { large.visit(3, patience, false).await });
-            let small = beside(async move { small.visit(1, Patience::Endless, false).await });
+            let give_up = if draw(2) == 0 { GiveUp::Polls(1) } else { GiveUp::Polls(2) };
+            let large = beside(async move { large.visit(3, give_up, false).await });
+            let small = beside(async move { small.visit(1, GiveUp::Endless, false).await });
             small.await;
             large.await;
             drop(held);
@@ -162,14 +162,14 @@ fn c5_a_large_call_that_is_given_up_lets_the_small_one_behind_it_go() {
 
 #[test]
 fn m1_every_schedule_of_two_callers_keeps_exclusion_and_wakes_both() {
-    let others = [Patience::Endless, Patience::Polls(1), Patience::Woken];
+    let others = [GiveUp::Endless, GiveUp::Polls(1), GiveUp::Woken];
     for other in others {
         let schedules = exhaust(50_000, move || {
             Time::scenario(|_| async move {
                 let fixture = Fixture::new(1);
                 let second = Arc::clone(&fixture);
                 let second = beside(async move { second.visit(1, other, false).await });
-                fixture.visit(1, Patience::Endless, false).await;
+                fixture.visit(1, GiveUp::Endless, false).await;
                 second.await;
                 fixture.check();
             });
@@ -194,9 +194,9 @@ fn c5_a_place_that_is_never_given_up_is_found() {
                     Poll::Pending => forget(call),
                 }
             });
-            fixture.visit(1, Patience::Endless, false).await;
+            fixture.visit(1, GiveUp::Endless, false).await;
             forgetful.await;
-            fixture.visit(1, Patience::Endless, false).await;
+            fixture.visit(1, GiveUp::Endless, false).await;
         });
     });
 }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::{Hold, HoldBackend, MutexGuard};
 use crate::clock::Instant;
 use crate::sync::atomic::Ordering::SeqCst;
-use crate::sync::model::{Patience, Time, beside, draw, explore, pause};
+use crate::sync::model::{GiveUp, Time, beside, draw, explore, pause};
 use crate::{Error, ErrorKind, FencingToken, Result, Ticket, Ttl};
 
 /// Counts how often the hold ended.
@@ -67,7 +67,7 @@ fn m5_of_several_guards_the_last_one_gives_the_hold_up_once() {
                     match draw(3) {
                         0 => drop(guard),
                         1 => drop(guard.release().await),
-                        _ => drop(Patience::Polls(1).wait(Box::pin(guard.release())).await),
+                        _ => drop(GiveUp::Polls(1).wait(Box::pin(guard.release())).await),
                     }
                     assert!(again.is_none_or(|again| again.is_held()), "given up before the last guard");
                 })

@@ -79,7 +79,7 @@ pub(crate) fn beside<T: Send + 'static>(
 
 /// When a call is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum GiveUp {
     Endless,
     /// After so many polls, woken or not.
     Polls(usize),
@@ -87,7 +87,7 @@ pub(crate) enum Patience {
     Woken,
 }
 
-impl Patience {
+impl GiveUp {
     /// One of all kinds.
     pub(crate) fn draw() -> Self {
         match draw(4) {
@@ -167,7 +167,7 @@ thread_local! {
 pub(crate) struct LateSignals(());
 
 impl LateSignals {
-    pub(crate) fn plant() -> Self {
+    pub(crate) fn insert() -> Self {
         LATE.set(true);
         Self(())
     }

@@ -151,6 +151,6 @@ fn c9_every_schedule_of_a_loss_a_renewal_and_a_watcher_wakes_it() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn c9_a_late_signal_is_found_where_a_loss_is_watched() {
-    let _planted = LateSignals::plant();
+    let _bug = LateSignals::insert();
     exhaust(50_000, loss);
 }

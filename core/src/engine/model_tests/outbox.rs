@@ -98,6 +98,6 @@ fn c12_what_is_given_up_holds_nobody_up() {
 #[test]
 #[should_panic(expected = "max_steps")]
 fn c12_a_late_signal_is_found_where_releases_are_delivered() {
-    let _planted = LateSignals::plant();
+    let _bug = LateSignals::insert();
     explore(2000, || deliveries(0));
 }

@@ -110,7 +110,7 @@ impl GroupSteps for Model {
                 let part =
                     |ticket: &Ticket| ModelHold { ticket: *ticket, weight: 1, token, granted, expires };
                 record.holds.extend(split.into.iter().map(part));
-                record.bury(split.from, split.lease);
+                record.tombstone(split.from, split.lease);
                 return true;
             }
             let parts = record.holds.iter_mut().filter(|hold| split.into.contains(&hold.ticket));

@@ -27,7 +27,7 @@ impl Record {
         self.tombstones.retain(|_, until| *until > now);
     }
 
-    pub fn bury(&mut self, ticket: Ticket, lasting: Ttl) {
+    pub fn tombstone(&mut self, ticket: Ticket, lasting: Ttl) {
         self.tombstones.insert(ticket, Instant::now() + lasting.get());
     }
 
@@ -172,7 +172,7 @@ impl PermitSteps for Model {
                     return Kept::Yes;
                 }
                 if let Some(lasting) = ask.tombstone {
-                    record.bury(ask.ticket, lasting);
+                    record.tombstone(ask.ticket, lasting);
                 }
                 let cause = match ask.ending {
                     Ending::Finished => Cause::Finished,
@@ -200,7 +200,7 @@ impl PermitSteps for Model {
                 let record = records.entry(ask.object.clone()).or_default();
                 record.queue.retain(|(ticket, _)| *ticket != ask.ticket);
                 self.free(record, None, |ticket| ticket == ask.ticket);
-                record.bury(ask.ticket, ask.lease);
+                record.tombstone(ask.ticket, ask.lease);
             }
             vec![(); batch.len()]
         })
@@ -242,7 +242,7 @@ impl PermitSteps for Model {
             hold.expires = Instant::now() + ask.lease.get();
             let token = FencingToken::new(hold.token).unwrap();
             let attached = Attached { token, weight: hold.weight, epoch: record.epoch };
-            record.bury(ask.from, ask.lease);
+            record.tombstone(ask.from, ask.lease);
             Some(attached)
         })
         .await
