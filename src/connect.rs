@@ -9,20 +9,6 @@ const KNOWN_SCHEMES: &str = "memory:, redis://, rediss://, redis+unix://, redis+
 
 /// Opens the store that a URL names.
 ///
-/// | URL | store |
-/// | --- | --- |
-/// | `memory:` | in this process, private to the returned object and its clones |
-/// | `memory:NAME` | in this process, shared by all callers that connect to the same `NAME` |
-/// | `redis://[[USER]:PASSWORD@]HOST[:PORT][/DB]` | one Redis or Valkey server |
-/// | `redis+unix:///PATH` | the same, through a Unix socket |
-/// | `redis+cluster://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]` | a Redis Cluster, from any of its nodes |
-/// | `redis+sentinel://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]/SERVICE[/DB]` | the primary that these sentinels announce |
-/// | `rediss://`, `rediss+cluster://`, `rediss+sentinel://` | the same with TLS, always with verification; the parameter `ca` is a PEM file |
-/// | `postgres://[USER[:PASSWORD]@][HOST][:PORT][/DATABASE]`, or `postgresql://…` | a Postgres server; what is left out comes from the environment, as with `psql` |
-///
-/// Parameters of the store follow a `?`, as in `redis://127.0.0.1/?namespace=billing`; each store documents its own.
-/// The memory store has none.
-///
 /// # Errors
 /// - `InvalidArgument` for an unknown scheme, a malformed URL or an unknown parameter.
 /// - `Unsupported` if the store's Cargo feature is off, naming it, or if the server is too old.
@@ -46,6 +32,8 @@ const KNOWN_SCHEMES: &str = "memory:, redis://, rediss://, redis+unix://, redis+
 ///
 /// [C22]: crate::contract#c22
 /// [C21]: crate::contract#c21
+///
+#[doc = include_str!("urls.md")]
 pub async fn connect(url: &str) -> Result<Arc<dyn Store>> {
     let (scheme, rest) = url.split_once(':').unwrap_or_default();
     match scheme.to_ascii_lowercase().as_str() {

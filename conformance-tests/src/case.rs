@@ -11,15 +11,22 @@ use crate::harness::Harness;
 /// A running case. It needs no `Send`: a thread of its own drives it.
 pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// One case: the smallest part of the contract that can hold or fail by itself.
-#[derive(Clone, Copy)]
-pub struct Case {
+/// One case: the smallest part of the contract that can hold or fail by itself. It runs on a harness `H`.
+pub struct Case<H: ?Sized + 'static = dyn Harness> {
     pub(crate) group: &'static str,
     pub(crate) name: &'static str,
-    pub(crate) run: for<'a> fn(&'a dyn Harness) -> Running<'a>,
+    pub(crate) run: for<'a> fn(&'a H) -> Running<'a>,
 }
 
-impl Case {
+impl<H: ?Sized> Copy for Case<H> {}
+
+impl<H: ?Sized> Clone for Case<H> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H: ?Sized> Case<H> {
     /// Returns the group: a module of the generated tests.
     #[must_use]
     pub fn group(&self) -> &'static str {
@@ -37,7 +44,9 @@ impl Case {
     pub fn path(&self) -> String {
         format!("{}::{}", self.group, self.name)
     }
+}
 
+impl Case {
     /// Returns the clauses in the name of the case, written as in the contract: `C4`. A mutex's case that runs on a
     /// semaphore also shows [S8].
     ///
@@ -71,7 +80,7 @@ impl Case {
     }
 }
 
-impl fmt::Debug for Case {
+impl<H: ?Sized> fmt::Debug for Case<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Case").field("group", &self.group).field("name", &self.name).finish_non_exhaustive()
     }

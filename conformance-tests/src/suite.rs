@@ -226,7 +226,7 @@ macro_rules! suite {
     };
     ($harness:expr, gaps { $($gaps:tt)* } $(,)?) => {
         $crate::known_gaps! { ($) $($gaps)* }
-        $crate::for_each_case! { [$crate::suite_tests] ($harness) }
+        $crate::for_each_case! { [$crate::suite_tests] ($crate::suite::run, $harness) }
 
         mod gaps {
             #[allow(unused_imports)]
@@ -249,15 +249,15 @@ macro_rules! suite {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! suite_tests {
-    (($harness:expr) $({ $($group:ident)+ } $cases:tt)+) => {
-        $($($crate::suite_group! { ($harness) $group $cases })+)+
+    ($start:tt $({ $($group:ident)+ } $cases:tt)+) => {
+        $($($crate::suite_group! { $start $group $cases })+)+
     };
 }
 
 #[doc(hidden)]
 #[macro_export]
 macro_rules! suite_group {
-    (($harness:expr) $group:ident [$($case:ident,)+]) => {
+    (($run:path, $harness:expr) $group:ident [$($case:ident,)+]) => {
         mod $group {
             #[allow(unused_imports)]
             use super::*;
@@ -266,7 +266,7 @@ macro_rules! suite_group {
                 #[test]
                 fn $case() {
                     let path = concat!(stringify!($group), "::", stringify!($case));
-                    $crate::suite::run(path, || async { $harness });
+                    $run(path, || async { $harness });
                 }
             })+
         }

@@ -16,14 +16,13 @@
 //! Each suite takes a list of known [gaps](crate::gaps), like the suite for stores. A store's own tests may use
 //! [`drive`], too.
 
-mod case;
 mod cases;
 pub mod drive;
 mod harness;
 mod provided;
 mod suite;
 
-pub use case::Case;
+pub use crate::case::Case;
 pub use cases::{CLOCK_CASES, STEP_CASES};
 pub use harness::{ClockHarness, LeaseSteps, Outages, Process, StepHarness, Tally};
 pub use suite::{check_clock_gaps, check_gaps, run, run_by_clock, verdict};

@@ -3,10 +3,9 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::case::Case;
 use super::cases::{CLOCK_CASES, STEP_CASES};
 use super::harness::{ClockHarness, StepHarness};
-use crate::case::Running;
+use crate::case::{Case, Running};
 use crate::gaps::Gap;
 use crate::suite::{CASE_LIMIT, GAP_LIMIT, Making, Verdict, apart};
 
@@ -176,7 +175,7 @@ macro_rules! suite_of_steps {
     };
     (($run:ident $check:ident) [$($list:ident)+] $harness:expr, gaps { $($gaps:tt)* } $(,)?) => {
         $crate::known_gaps! { ($) $($gaps)* }
-        $($crate::$list! { [$crate::step_tests] ($run $harness) })+
+        $($crate::$list! { [$crate::suite_tests] ($crate::steps::$run, $harness) })+
 
         mod gaps {
             #[allow(unused_imports)]
@@ -196,32 +195,5 @@ macro_rules! suite_of_steps {
 macro_rules! step_paths {
     (() $({ $group:ident } [$($case:ident,)+])+) => {
         &[$($(concat!(stringify!($group), "::", stringify!($case)),)+)+] as &[&str]
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! step_tests {
-    ($start:tt $({ $group:ident } $cases:tt)+) => {
-        $($crate::step_group! { $start $group $cases })+
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! step_group {
-    (($run:ident $harness:expr) $group:ident [$($case:ident,)+]) => {
-        mod $group {
-            #[allow(unused_imports)]
-            use super::*;
-            $(with_known_gap! {
-                $group $case
-                #[test]
-                fn $case() {
-                    let path = concat!(stringify!($group), "::", stringify!($case));
-                    $crate::steps::$run(path, || async { $harness });
-                }
-            })+
-        }
     };
 }

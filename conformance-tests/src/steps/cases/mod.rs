@@ -19,8 +19,8 @@ mod stress;
 
 use std::sync::LazyLock;
 
-use super::case::Case;
 use super::harness::{ClockHarness, StepHarness};
+use crate::case::Case;
 
 /// The list of cases about [`PermitSteps`](stanchion_core::steps::PermitSteps).
 #[doc(hidden)]
