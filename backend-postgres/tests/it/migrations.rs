@@ -6,6 +6,8 @@
     reason = "tests own their runtimes, and fail by panic"
 )]
 
+use std::time::Duration;
+
 use crate::common::{lease, refused, server};
 use stanchion_core::ErrorKind;
 use stanchion_core::steps::PermitSteps;
@@ -36,6 +38,31 @@ async fn schemas_do_not_see_each_other() {
     assert_eq!(server.sql(count).unwrap().trim(), "0");
     assert_eq!(server.sql("SELECT count(*) FROM one.namespaces").unwrap().trim(), "1");
     assert_eq!(server.sql("SELECT count(*) FROM other_2.namespaces").unwrap().trim(), "1");
+}
+
+/// The library's connections put a large price on scans of a whole table, and the server compiles what costs much first:
+/// a look at the schema that scanned a table took 100 ms.
+#[tokio::test]
+async fn a_connect_scans_no_table_as_a_whole() {
+    let server = server();
+    lease(&server.url()).steps().await.unwrap();
+    let count = |column: &str| {
+        let sum = format!("SELECT sum({column}) FROM pg_stat_user_tables WHERE schemaname = 'stanchion'");
+        server.sql(&sum).unwrap().trim().parse::<u64>().unwrap()
+    };
+    // A connection's counts are seen for certain once it has ended.
+    let ended = async |builder: stanchion_postgres::PostgresBuilder| {
+        drop(builder.steps().await.unwrap());
+        let left = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'stanchion%'";
+        while server.sql(left).unwrap().trim() != "0" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    ended(lease(&server.url())).await;
+    let (scans, lookups) = (count("seq_scan"), count("idx_scan"));
+    ended(lease(&server.url())).await;
+    assert_eq!(count("seq_scan"), scans);
+    assert!(count("idx_scan") > lookups, "the counts were not read");
 }
 
 #[tokio::test]

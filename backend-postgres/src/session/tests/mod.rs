@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::support::{eventually, within};
 use stanchion_core::engine::{Background, Engine};
@@ -25,6 +25,7 @@ use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 use super::SessionOptions;
 use crate::context::{Context, Retention};
 use crate::link::Link;
+use crate::migrate::schema_sql;
 use crate::schema::Schema;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -46,13 +47,8 @@ async fn connect(server: &PostgresServer) -> PgConnection {
 
 /// Makes the schema, once for each server.
 async fn migrate(server: &PostgresServer) {
-    let mut connection = connect(server).await;
-    sqlx::raw_sql("CREATE SCHEMA stanchion").execute(&mut connection).await.unwrap();
-    for migration in Schema::new("stanchion").unwrap().migrations() {
-        if (300..400).contains(&migration.version) {
-            sqlx::raw_sql(migration.sql).execute(&mut connection).await.unwrap();
-        }
-    }
+    let schema = schema_sql("stanchion", None, 0).unwrap();
+    sqlx::raw_sql(AssertSqlSafe(schema)).execute(&mut connect(server).await).await.unwrap();
 }
 
 async fn start(options: PostgresOptions) -> PostgresServer {
