@@ -43,7 +43,9 @@ const ENGINE_CONNECTIONS: usize = 2;
 /// replaced when they break.
 ///
 /// # Drop
-/// After the last handle, guard and clone is dropped, queued releases are sent for up to 2 s. The leases free the rest.
+/// The drop of the last handle, guard or clone waits until queued releases are sent, for
+/// [`drain`](PostgresBuilder::drain) at most. While the process goes on, they are sent for up to 2 s. The leases free the
+/// rest.
 #[derive(Clone, Debug)]
 pub struct PostgresStore {
     engine: Engine,
@@ -109,6 +111,28 @@ impl PostgresStore {
     /// # Cancel safety
     /// A dropped call may have taken the lock. The end of the transaction frees it.
     ///
+    /// # Examples
+    /// A [fence](crate::PostgresFence) around the rows also refuses a late holder that has the same mutex by a guard:
+    ///
+    /// ```no_run
+    /// use sqlx::PgPool;
+    /// use stanchion_core::Ticket;
+    /// use stanchion_postgres::{PostgresFence, PostgresStore};
+    ///
+    /// # async fn pay(pool: PgPool, store: PostgresStore) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut transaction = pool.begin().await?;
+    /// sqlx::query("SET LOCAL lock_timeout = '5s'").execute(&mut *transaction).await?;
+    /// let token = store.lock_in(&mut transaction, "invoices/42").await?;
+    ///
+    /// // A transaction has no guard, and so no ticket: it makes one, and uses it for all of its checks.
+    /// let fence = PostgresFence::new("invoices/42");
+    /// fence.check(&mut *transaction, token, Ticket::random()).await?;
+    /// sqlx::query("UPDATE invoices SET paid = true WHERE id = 42").execute(&mut *transaction).await?;
+    /// transaction.commit().await?; // frees the mutex
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// [M1]: stanchion_core::contract#m1
     pub async fn lock_in(
         &self,
@@ -154,6 +178,22 @@ impl PostgresStore {
     ///
     /// # Errors
     /// As [`PostgresBuilder::connect`].
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use sqlx::postgres::PgPoolOptions;
+    /// use stanchion_core::Store;
+    /// use stanchion_postgres::PostgresStore;
+    ///
+    /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    /// let pool = PgPoolOptions::new().max_connections(10).connect("postgres://app@localhost/app").await?;
+    /// let store = PostgresStore::from_pool(pool.clone()).await?;
+    /// let guard = store.mutex("report", Default::default())?.lock().await?;
+    /// sqlx::query("UPDATE reports SET done = true").execute(&pool).await?;
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn from_pool(pool: sqlx::PgPool) -> Result<Self> {
         PostgresBuilder::from_pool(pool).connect().await
     }

@@ -32,7 +32,8 @@ use crate::wake::RedisWake;
 /// server answers `TRYAGAIN`); they wait for the end of the move within their time limit.
 ///
 /// # Drop
-/// When the last handle, guard and clone is dropped, queued releases are sent for up to 2 s; the leases free the rest.
+/// The drop of the last handle, guard or clone waits until queued releases are sent, for [`drain`](RedisBuilder::drain)
+/// at most. While the process goes on, they are sent for up to 2 s. The leases free the rest.
 #[derive(Clone, Debug)]
 pub struct RedisStore {
     engine: Engine,

@@ -81,6 +81,22 @@ impl RedisBuilder {
     /// Without a [`wake_client`](Self::wake_client), renewals and releases use this connection, too. Then the runtime
     /// of the engine does not help them while the runtime that drives the connection is blocked ([C13]).
     ///
+    /// # Examples
+    /// ```no_run
+    /// use redis::Client;
+    /// use stanchion_core::Store;
+    /// use stanchion_redis::RedisBuilder;
+    ///
+    /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = Client::open("redis://127.0.0.1/")?;
+    /// let connection = client.get_connection_manager().await?;
+    /// let store = RedisBuilder::from_connection(connection).wake_client(client).connect().await?;
+    /// let guard = store.mutex("report", Default::default())?.lock().await?;
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// [C13]: stanchion_core::contract#c13
     pub fn from_connection(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> Self {
         Self::over(Deployment::UserConnection {
