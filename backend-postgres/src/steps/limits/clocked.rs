@@ -14,6 +14,7 @@ use tokio::sync::Mutex;
 
 use crate::context::{Context, Retention};
 use crate::link::Link;
+use crate::migrate::schema_sql;
 use crate::schema::Schema;
 use crate::steps::PostgresSteps;
 
@@ -31,10 +32,8 @@ impl Clocked {
         let mut raw = PgConnection::connect_with(&options).await.unwrap();
         let schema = format!("t{}", Ticket::random());
         let place = Schema::new(&schema).unwrap();
-        raw_sql(AssertSqlSafe(format!("CREATE SCHEMA {schema}"))).execute(&mut raw).await.unwrap();
-        for migration in place.migrations() {
-            raw_sql(migration.sql).execute(&mut raw).await.unwrap();
-        }
+        let all = schema_sql(&schema, None, 0).unwrap();
+        raw_sql(AssertSqlSafe(all)).execute(&mut raw).await.unwrap();
         let hour = Duration::from_secs(3_600);
         let context = Context {
             schema: place,

@@ -24,6 +24,7 @@ use tokio::time::{sleep, timeout};
 use super::PostgresSteps;
 use crate::context::{Context, Retention};
 use crate::link::Link;
+use crate::migrate::schema_sql;
 use crate::schema::Schema;
 
 step_suite!(Fixture::shared());
@@ -112,10 +113,8 @@ impl Fixture {
             return;
         }
         let mut raw = self.raw().await;
-        self.execute(&mut raw, &format!("CREATE SCHEMA {}", self.schema.quoted())).await;
-        for migration in self.schema.migrations() {
-            sqlx::raw_sql(migration.sql.clone()).execute(&mut raw).await.expect(&migration.description);
-        }
+        let schema = schema_sql(self.schema.name(), None, 0).expect("a name of a schema");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(schema)).execute(&mut raw).await.expect("a schema");
         for change in self.changes {
             self.change(&mut raw, change).await;
         }
