@@ -53,16 +53,19 @@ pub enum Refusal {
 }
 
 /// A job that was not queued, with the reason. It has not begun.
+///
+/// It is `Send` and `Sync` whatever the job is, so that `?` turns it into a `Box<dyn Error + Send + Sync>`.
 #[derive(Error)]
 #[error("job refused: {refusal}")]
 pub struct SubmitError<J> {
     refusal: Refusal,
-    job: J,
+    /// Behind a lock that nobody takes: a job need not be `Sync`.
+    job: Mutex<J>,
 }
 
 impl<J> SubmitError<J> {
     pub(crate) fn new(refusal: Refusal, job: J) -> Self {
-        Self { refusal, job }
+        Self { refusal, job: Mutex::new(job) }
     }
 
     /// Returns why the job was refused.
@@ -74,11 +77,11 @@ impl<J> SubmitError<J> {
     /// Returns the job, unchanged.
     #[must_use]
     pub fn into_job(self) -> J {
-        self.job
+        self.job.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn map<K>(self, change: impl FnOnce(J) -> K) -> SubmitError<K> {
-        SubmitError { refusal: self.refusal, job: change(self.job) }
+        SubmitError::new(self.refusal, change(self.into_job()))
     }
 }
 
@@ -154,6 +157,9 @@ impl fmt::Display for Panic {
 }
 
 /// Why a group has no result.
+///
+/// It is an error for every `E` that prints, also for one that is no error itself, as `Box<dyn Error + Send + Sync>`. Its text
+/// ends with that of the job's error.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum GroupError<E> {
@@ -183,20 +189,13 @@ impl<E> GroupError<E> {
     }
 }
 
-impl<E> fmt::Display for GroupError<E> {
+impl<E: fmt::Display> fmt::Display for GroupError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Failed { index, .. } => write!(f, "job {index} of the group failed"),
-            Self::Ended { index, .. } => write!(f, "job {index} of the group ended without a result"),
+            Self::Failed { index, error } => write!(f, "job {index} of the group failed: {error}"),
+            Self::Ended { index, error } => write!(f, "job {index} of the group has no result: {error}"),
         }
     }
 }
 
-impl<E: Error + 'static> Error for GroupError<E> {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Failed { error, .. } => Some(error),
-            Self::Ended { error, .. } => Some(error),
-        }
-    }
-}
+impl<E: fmt::Debug + fmt::Display> Error for GroupError<E> {}

@@ -28,7 +28,7 @@ use crate::{GroupError, Job, JobError, JobHandle, SubmitError};
 /// use stanchion_pool::WorkerPool;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 /// let pool = WorkerPool::builder().workers(4).queue(10).build()?;
 /// let mut group = pool.group::<u32, std::io::Error>();
 /// for number in 1..=5 {
