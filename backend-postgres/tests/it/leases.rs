@@ -18,7 +18,8 @@ use stanchion_core::{Kind, MutexOptions, Name, Store, Ticket, Ttl};
 use stanchion_testbed::servers::PostgresServer;
 use tokio::time::sleep;
 
-const SHORT: Duration = Duration::from_millis(1_500);
+/// So long that a machine that stands still for a second does not end it.
+const SHORT: Duration = Duration::from_secs(3);
 /// The row of an object is locked for half of it; the short lease has to be renewed several times meanwhile.
 const LONG: Duration = Duration::from_secs(9);
 

@@ -97,11 +97,16 @@ pub(super) async fn s1_s4_the_limit_holds_and_every_permit_comes_back(harness: &
 pub(super) async fn s3_permits_of_the_dead_come_back_once(harness: &dyn StepHarness) {
     let (dead, live) = (harness.process().await, harness.process().await);
     let object = semaphore("s");
-    for _ in 0..3 {
-        granted(&dead, &Acquire { lease: ttl(300), ..ask_many(&object, 2, LIMIT) }).await;
+    let holds = [(); 3].map(|()| Acquire { lease: ttl(20_000), ..ask_many(&object, 2, LIMIT) });
+    for hold in &holds {
+        granted(&dead, hold).await;
     }
     let waiter = ask_many(&object, LIMIT, LIMIT);
     waits(&live, &waiter).await;
+    // Their leases end soon, and not before it waits.
+    for hold in holds {
+        assert_eq!(renew(&dead, &Acquire { lease: ttl(300), ..hold }).await, Kept::Yes);
+    }
     turn(&live, &waiter, Duration::from_millis(300) + EPSILON).await;
     granted(&live, &waiter).await;
     waits(&live, &Acquire { queue: false, ..ask_many(&object, 1, LIMIT) }).await;
