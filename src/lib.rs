@@ -24,10 +24,10 @@ pub use connect::connect;
 #[doc(inline)]
 pub use stanchion_core::contract;
 pub use stanchion_core::{
-    Capabilities, DecidedBy, Decision, Error, ErrorKind, Fenced, FencingToken, HoldOptions, Holder,
+    Capabilities, DecidedBy, Decision, Detached, Error, ErrorKind, Fenced, FencingToken, HoldOptions, Holder,
     Inspection, Kind, Limiter, LimiterOptions, Member, Mutex, MutexGuard, MutexMode, MutexOptions,
     OnMismatch, OutagePolicy, Outcome, Permit, Quota, Reservation, Result, Semaphore, SemaphoreOptions,
-    Store, Ticket, WaitGroup, WaitGroupOptions,
+    Store, Ticket, Ttl, WaitGroup, WaitGroupOptions,
 };
 
 /// The interface for authors of stores: the steps, the engine that drives them, and the parts of guards.
@@ -35,7 +35,8 @@ pub use stanchion_core::{
 /// See [writing a store](guide::writing_a_store).
 pub mod spi {
     pub use stanchion_core::{
-        Hold, HoldBackend, Name, ReservationBackend, Ttl, check_count, clock, engine, limiter, steps,
+        Hold, HoldBackend, Name, ReservationBackend, check_count, check_members, check_times, clock, engine,
+        limiter, steps,
     };
 }
 

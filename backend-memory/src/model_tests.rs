@@ -9,7 +9,7 @@ use stanchion_core::{
 };
 
 use crate::sync::atomic::Ordering::SeqCst;
-use crate::sync::model::{LateSignals, GiveUp, Time, beside, draw, explore, pause};
+use crate::sync::model::{GiveUp, LateSignals, Time, beside, draw, explore, pause};
 use crate::{ManualClock, MemoryStore};
 
 const TTL: Duration = Duration::from_millis(100);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::{Inspection, Kind, Mutex, MutexGuard, MutexOptions, Name, OnMismatch, Result, Ticket};
+use stanchion_core::{Detached, Inspection, Kind, Mutex, MutexGuard, MutexOptions, Name, OnMismatch, Result};
 
 use crate::name_handle::{Granted, NameHandle};
 use crate::session::Session;
@@ -50,8 +50,8 @@ impl Mutex for MemoryMutex {
         Ok(granted.map(|granted| self.guard(granted)))
     }
 
-    async fn attach(&self, ticket: Ticket) -> Result<MutexGuard> {
-        let (granted, _) = self.handle.attach(ticket).map_err(self.handle.context("attach"))?;
+    async fn attach(&self, detached: &Detached) -> Result<MutexGuard> {
+        let (granted, _) = self.handle.attach(detached).map_err(self.handle.context("attach"))?;
         Ok(self.guard(granted))
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Instant};
 use stanchion_core::{
-    Error, FencingToken, Hold, HoldBackend, HoldOptions, Inspection, Kind, Name, OnMismatch, Result, Ticket,
-    Ttl,
+    Detached, Error, FencingToken, Hold, HoldBackend, HoldOptions, Inspection, Kind, Name, OnMismatch,
+    Result, Ticket, Ttl,
 };
 
 use crate::alarm::wait_for_signal;
@@ -15,6 +15,9 @@ use crate::entry::Entry;
 use crate::kernel::{Cause, Claim, Limit, Permits, Terms, Transition};
 use crate::session::Session;
 use crate::sync::atomic::{AtomicBool, Ordering};
+
+/// A store of this process has no namespaces.
+const NAMESPACE: &str = "";
 
 /// The ticket and the token of a new hold.
 #[derive(Clone, Copy, Debug)]
@@ -131,7 +134,9 @@ impl NameHandle {
     }
 
     /// Takes over a detached hold (C24).
-    pub(crate) fn attach(&self, from: Ticket) -> Result<(Granted, u32)> {
+    pub(crate) fn attach(&self, detached: &Detached) -> Result<(Granted, u32)> {
+        detached.check(self.kind, NAMESPACE, &self.name)?;
+        let from = detached.ticket();
         let ticket = Ticket::random_in_process();
         self.with(|permits, transition| {
             let attached = permits.attach(from, self.claim(ticket, 0), transition);
@@ -188,6 +193,10 @@ impl HoldBackend for NameHandle {
         self.entry.read(|permits| permits.deadline(ticket))
     }
 
+    fn context(&self, operation: &'static str, error: Error) -> Error {
+        error.context(operation, crate::STORE, self.name.as_str())
+    }
+
     async fn lost(&self, ticket: Ticket) {
         loop {
             let mut notified = pin!(self.entry.lost.notified());
@@ -208,10 +217,11 @@ impl HoldBackend for NameHandle {
         if released { Ok(()) } else { Err(Error::lost()).map_err(self.context("release")) }
     }
 
-    async fn detach(&self, ticket: Ticket, lease: Ttl) -> Result<Ticket> {
+    async fn detach(&self, ticket: Ticket, token: FencingToken, lease: Ttl) -> Result<Detached> {
         let detached = self.with(|permits, transition| Ok(permits.detach(ticket, lease, transition)));
-        let detached = detached.and_then(|detached| if detached { Ok(ticket) } else { Err(Error::lost()) });
-        detached.map_err(self.context("detach"))
+        let detached = detached.and_then(|detached| if detached { Ok(()) } else { Err(Error::lost()) });
+        detached.map_err(self.context("detach"))?;
+        Ok(Detached::new(self.kind, NAMESPACE, &self.name, ticket, token))
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::{
-    Inspection, Kind, Name, Permit, Result, Semaphore, SemaphoreOptions, Ticket, check_count,
+    Detached, Inspection, Kind, Name, Permit, Result, Semaphore, SemaphoreOptions, Ticket, check_count,
 };
 
 use crate::name_handle::{Granted, NameHandle};
@@ -77,8 +77,8 @@ impl Semaphore for MemorySemaphore {
         Ok(granted.map(|granted| self.permit(granted, count)))
     }
 
-    async fn attach(&self, ticket: Ticket) -> Result<Permit> {
-        let (granted, weight) = self.handle.attach(ticket).map_err(self.handle.context("attach"))?;
+    async fn attach(&self, detached: &Detached) -> Result<Permit> {
+        let (granted, weight) = self.handle.attach(detached).map_err(self.handle.context("attach"))?;
         Ok(self.permit(granted, weight))
     }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Instant};
 use stanchion_core::{
-    Error, ErrorKind, Inspection, Kind, Member, Name, Outcome, Result, Ticket, WaitGroup, WaitGroupOptions,
-    check_count,
+    Detached, Error, ErrorKind, Inspection, Kind, Member, Name, Outcome, Result, Ticket, WaitGroup,
+    WaitGroupOptions, check_members,
 };
 
 use crate::alarm::Alarm;
@@ -124,7 +124,7 @@ impl WaitGroup for MemoryWaitGroup {
     }
 
     async fn add_many(&self, count: u32) -> Result<Vec<Member>> {
-        let added = match check_count("count", count) {
+        let added = match check_members(count) {
             Ok(()) => self.handle.acquire(count).await,
             Err(error) => Err(error),
         };
@@ -139,8 +139,8 @@ impl WaitGroup for MemoryWaitGroup {
         Ok(granted.map(|granted| self.member(granted)))
     }
 
-    async fn attach(&self, ticket: Ticket) -> Result<Member> {
-        let (granted, _) = self.handle.attach(ticket).map_err(self.handle.context("attach"))?;
+    async fn attach(&self, detached: &Detached) -> Result<Member> {
+        let (granted, _) = self.handle.attach(detached).map_err(self.handle.context("attach"))?;
         Ok(self.member(granted))
     }
 

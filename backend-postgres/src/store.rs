@@ -99,6 +99,9 @@ impl PostgresStore {
     /// Locks a mutex for the duration of a user's transaction, whose commit or rollback frees it. Returns the fencing
     /// token of the grant.
     ///
+    /// The transaction is one of the store's database, and mutexes are kept by sessions there, which excludes
+    /// [`detach`](stanchion_core::MutexGuard::detach).
+    ///
     /// The call waits in the queue of all callers. The transaction's `lock_timeout` limits the wait; without it there
     /// is no limit. The same transaction may lock the same mutex again. There is no lease: while the transaction stays
     /// open, it keeps the mutex ([M1] holds as long as the transaction is open, and no longer).
@@ -392,9 +395,11 @@ fn start(
     wrap: Option<&StepsWrap>,
 ) -> Result<Engine> {
     let Connected { context, own: link, wake, capabilities, drain, .. } = connected;
+    let namespace = Arc::clone(&context.namespace);
     chores.push(Arc::new(Sweep::new(context, link)));
     let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
-    Engine::start_wrapped(wrap, capabilities, callers, Background { steps: own, wake, chores, drain })
+    let own = Background { wake, chores, namespace, drain, ..Background::new(own) };
+    Engine::start_wrapped(wrap, capabilities, callers, own)
 }
 
 fn context(error: Error) -> Error {

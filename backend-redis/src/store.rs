@@ -85,10 +85,10 @@ impl RedisBuilder {
     ///
     /// [C22]: stanchion_core::contract#c22
     pub async fn connect(self) -> Result<RedisStore> {
-        let (wrap, drain) = (self.wrap.clone(), self.drain);
+        let (wrap, drain, namespace) = (self.wrap.clone(), self.drain, Arc::from(self.namespace.as_str()));
         let StepsOfStore { callers, own, wake, capabilities } = self.steps().await?;
         let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
-        let own = Background { steps: engine_steps(own), wake, chores: Vec::new(), drain };
+        let own = Background { wake, namespace, drain, ..Background::new(engine_steps(own)) };
         let engine = Engine::start_wrapped(wrap.as_ref(), capabilities, engine_steps(callers), own);
         Ok(RedisStore { engine: engine.map_err(context)? })
     }

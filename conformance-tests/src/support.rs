@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use stanchion_core::clock::{self, Instant};
-use stanchion_core::{ErrorKind, HoldOptions, Result, Ticket, Ttl};
+use stanchion_core::{Detached, ErrorKind, FencingToken, HoldOptions, Kind, Name, Result, Ticket, Ttl};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
@@ -58,6 +58,17 @@ pub fn leased(ttl: Duration) -> HoldOptions {
     let mut options = HoldOptions::default();
     options.ttl = Some(ttl);
     options
+}
+
+/// Returns a lease of a time in range.
+pub fn lease_of(time: Duration) -> Ttl {
+    Ttl::new(time).expect("a time from 100 ms to 24 h")
+}
+
+/// Returns a hold that was detached in a namespace that no store has.
+pub fn foreign(kind: Kind) -> Detached {
+    let (name, token) = (Name::new("foreign").expect("a name"), FencingToken::new(1).expect("a token"));
+    Detached::new(kind, "not a namespace", &name, Ticket::detached(), token)
 }
 
 /// Returns options for holds that end after `ttl` without renewal. With the guard forgotten, such a hold is like the

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 
+use crate::Name;
+
 /// What went wrong, so that a caller can decide without reading text ([C21]).
 ///
 /// [C21]: crate::contract#c21
@@ -52,7 +54,8 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Returns whether the same call can succeed later without a change by the caller.
+    /// Returns whether a call that ended so can succeed later without a change by the caller;
+    /// [`Error::is_retryable`] says whether it should be repeated.
     #[must_use]
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::Timeout | Self::Unavailable | Self::Unknown | Self::Overloaded)
@@ -90,10 +93,15 @@ impl fmt::Display for ErrorKind {
     }
 }
 
+/// The operations that do more when they are executed twice than once. All others are idempotent, or withdraw what an
+/// unknown outcome left before the error is returned.
+const ADD_UP: [&str; 6] = ["allow", "allow_n", "insert", "insert_many", "force_unlock", "force_release"];
+
 /// An error of any store: kind, operation, store, name and source ([C21]).
 ///
-/// `Display` is one line without the source and never holds a password. Not getting a lock is not an error but
-/// a value (`None`).
+/// `Display` is one line without the source, `Debug` the same line with all causes, which is what a `main` that returns it
+/// prints. Neither holds a password, nor more than 64 bytes of a value that a caller passed in. Not getting a lock is not an
+/// error but a value (`None`).
 ///
 /// [C21]: crate::contract#c21
 pub struct Error(Box<Inner>);
@@ -143,7 +151,8 @@ impl Error {
     pub fn context(mut self, operation: &'static str, store: &'static str, name: &str) -> Self {
         self.0.operation.get_or_insert(operation);
         self.0.store.get_or_insert(store);
-        if self.0.name.is_none() && !name.is_empty() {
+        // A longer one is not legal, and could be of any length.
+        if self.0.name.is_none() && (1..=Name::MAX_BYTES).contains(&name.len()) {
             self.0.name = Some(name.to_owned());
         }
         self
@@ -173,10 +182,13 @@ impl Error {
         self.0.name.as_deref()
     }
 
-    /// Returns whether the same call can succeed later without a change by the caller.
+    /// Returns whether it makes sense to make the same call again, without a change by the caller. A call whose outcome is
+    /// `Unknown` is repeated only if that cannot do twice what it does: not a decision, which can have been charged for, an
+    /// insert, whose retry would find its own items, or a release by force, whose retry could free a later holder.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        self.0.kind.is_retryable()
+        let adds_up = || self.operation().is_some_and(|operation| ADD_UP.contains(&operation));
+        self.kind().is_retryable() && !(self.kind() == ErrorKind::Unknown && adds_up())
     }
 
     /// Makes a second error of the same kind and text, for another caller of the same request. The source cannot be shared and
@@ -203,7 +215,7 @@ impl fmt::Display for Error {
             write!(f, " in `{operation}`")?;
         }
         if let Some(name) = &inner.name {
-            write!(f, " of {name:?}")?;
+            write!(f, " of {}", Shown(name))?;
         }
         if let Some(store) = inner.store {
             write!(f, " on {store}")?;
@@ -214,15 +226,29 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inner = &self.0;
-        f.debug_struct("Error")
-            .field("kind", &inner.kind)
-            .field("detail", &inner.detail)
-            .field("operation", &inner.operation)
-            .field("store", &inner.store)
-            .field("name", &inner.name)
-            .field("source", &inner.source)
-            .finish()
+        fmt::Display::fmt(self, f)?;
+        let mut source = self.source();
+        while let Some(cause) = source {
+            write!(f, ": {cause}")?;
+            source = cause.source();
+        }
+        Ok(())
+    }
+}
+
+/// A value that a caller passed in, as texts show it: in quotes, with control characters escaped, and its first 64 bytes alone
+/// if it is longer ([C21](crate::contract#c21)).
+pub(crate) struct Shown<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 64;
+        let Self(value) = self;
+        if value.len() <= MOST {
+            return write!(f, "{value:?}");
+        }
+        let cut = (0..=MOST).rev().find(|&at| value.is_char_boundary(at)).unwrap_or_default();
+        write!(f, "{:?}… ({} bytes)", &value[..cut], value.len())
     }
 }
 
@@ -234,3 +260,41 @@ impl StdError for Error {
 
 /// `Result` with the library's [`struct@Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c21_long_and_odd_names_are_shown_in_one_short_line() {
+        let error = |name: &str| Error::closed().context("lock", "redis", name);
+        assert_eq!(
+            error("a\n\"b").to_string(),
+            r#"closed in `lock` of "a\n\"b" on redis: the store object was closed"#
+        );
+        let legal = "é".repeat(256);
+        assert_eq!(error(&legal).name(), Some(&*legal), "a legal name is kept whole");
+        assert!(error(&legal).to_string().ends_with("… (512 bytes) on redis: the store object was closed"));
+        assert_eq!(error(&"x".repeat(513)).name(), None);
+    }
+
+    #[test]
+    fn c21_debug_is_the_line_with_its_causes() {
+        let source = Error::new(ErrorKind::Unavailable, "refused").with_source(fmt::Error);
+        let error = Error::new(ErrorKind::Unavailable, "no connection").with_source(source);
+        let line = format!("{error:?}");
+        assert!(line.starts_with("store unavailable: no connection: store unavailable: refused: "), "{line}");
+        assert!(!line.contains('\n'));
+    }
+
+    #[test]
+    fn c21_what_adds_up_is_not_repeated_when_its_outcome_is_unknown() {
+        for (operation, repeats) in
+            [("try_lock", true), ("release", true), ("allow", false), ("insert_many", false)]
+        {
+            let error = |kind| Error::new(kind, "").context(operation, "redis", "x");
+            assert_eq!(error(ErrorKind::Unknown).is_retryable(), repeats, "{operation}");
+            assert!(error(ErrorKind::Unavailable).is_retryable() && !error(ErrorKind::Lost).is_retryable());
+        }
+    }
+}

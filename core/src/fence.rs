@@ -96,8 +96,9 @@ impl<T> Fenced<T> {
     /// let mutex = store.mutex("ledger", Default::default())?;
     /// let guard = mutex.lock().await?;
     /// ledger.write(guard.fencing_token(), guard.ticket(), |rows| rows.push("here"))?;
-    /// let detached = guard.detach(std::time::Duration::from_secs(10)).await?;
-    /// let guard = mutex.attach(detached).await?; // in any process
+    /// let lease = stanchion::Ttl::new(std::time::Duration::from_secs(10))?;
+    /// let detached = guard.detach(lease).await?;
+    /// let guard = mutex.attach(&detached).await?; // in any process
     /// ledger.hand_over(guard.fencing_token(), guard.ticket())?;
     /// ledger.write(guard.fencing_token(), guard.ticket(), |rows| rows.push("there"))?;
     /// # Ok(())

@@ -11,6 +11,7 @@ pub mod limiter;
 pub mod steps;
 
 mod capabilities;
+mod detached;
 mod error;
 mod fence;
 mod guard;
@@ -24,6 +25,7 @@ mod ticket;
 mod traits;
 
 pub use capabilities::{Capabilities, MutexMode};
+pub use detached::Detached;
 pub use error::{Error, ErrorKind, Result};
 pub use fence::Fenced;
 pub use guard::{Hold, HoldBackend, Member, MutexGuard, Permit, Reservation, ReservationBackend};
@@ -31,7 +33,10 @@ pub use inspect::{Holder, Inspection};
 pub use lease::Ttl;
 pub use limiter::Quota;
 pub use name::{Kind, Name};
-pub use options::{HoldOptions, MutexOptions, OnMismatch, SemaphoreOptions, WaitGroupOptions, check_count};
+pub use options::{
+    HoldOptions, MutexOptions, OnMismatch, SemaphoreOptions, WaitGroupOptions, check_count, check_members,
+    check_times,
+};
 pub use ticket::{FencingToken, Ticket};
 #[cfg(feature = "bloom")]
 pub use traits::{BloomFilter, BloomOptions};

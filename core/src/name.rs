@@ -23,6 +23,21 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All kinds.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Mutex, Self::Semaphore, Self::WaitGroup, Self::Limiter, Self::BloomFilter];
+
+    /// Returns the word for texts that are read again.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Semaphore => "semaphore",
+            Self::WaitGroup => "wait_group",
+            Self::Limiter => "limiter",
+            Self::BloomFilter => "bloom_filter",
+        }
+    }
+
     /// Returns a letter for keys and channels: `m`, `s`, `w`, `l`, `b`.
     #[must_use]
     pub fn letter(self) -> char {

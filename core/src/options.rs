@@ -19,6 +19,45 @@ pub enum OnMismatch {
     Replace,
 }
 
+/// The longest time that an option can set, TTLs apart.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// Maximum number of members that one call adds ([C27]).
+///
+/// [C27]: crate::contract#c27
+const MAX_MEMBERS: u32 = 10_000;
+
+/// Checks the number of members of one `add_many` ([C27]).
+///
+/// # Errors
+/// `InvalidArgument` unless it is 1 to 10,000.
+///
+/// [C27]: crate::contract#c27
+pub fn check_members(count: u32) -> Result<()> {
+    if (1..=MAX_MEMBERS).contains(&count) {
+        return Ok(());
+    }
+    Err(Error::invalid_argument(format!("one call adds 1 to 10,000 members, not {count}")))
+}
+
+/// Checks the times that the options of every store have: the time limit of one request ([C17]), and how long the state of
+/// an idle name is kept ([C25]).
+///
+/// # Errors
+/// `InvalidArgument` unless the limit is 1 ms to 1 h and each retention time 1 s to 366 days.
+///
+/// [C17]: crate::contract#c17
+/// [C25]: crate::contract#c25
+pub fn check_times(request_timeout: Duration, retention: &[Duration]) -> Result<()> {
+    if !(Duration::from_millis(1)..=Duration::from_secs(60 * 60)).contains(&request_timeout) {
+        return Err(Error::invalid_argument("request_timeout is between 1 ms and 1 h"));
+    }
+    if !retention.iter().all(|time| (Duration::from_secs(1)..=LONGEST).contains(time)) {
+        return Err(Error::invalid_argument("a retention time is between 1 s and 366 days"));
+    }
+    Ok(())
+}
+
 /// Options of every hold of a handle; part of [`MutexOptions`], [`SemaphoreOptions`] and [`WaitGroupOptions`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -67,8 +106,8 @@ impl HoldOptions {
     /// `InvalidArgument` naming the field and its range.
     pub fn check(&self) -> Result<()> {
         self.ttl_or_default()?;
-        if self.max_hold.is_some_and(|max| max < Ttl::MIN) {
-            return Err(Error::invalid_argument("max_hold is at least 100 ms"));
+        if self.max_hold.is_some_and(|max| !(Ttl::MIN..=LONGEST).contains(&max)) {
+            return Err(Error::invalid_argument("max_hold is between 100 ms and 366 days"));
         }
         if self.max_waiters == Some(0) {
             return Err(Error::invalid_argument("max_waiters is at least 1"));
@@ -97,7 +136,7 @@ macro_rules! hold_setters {
             self
         }
 
-        /// Sets the maximum time of a hold (at least 100 ms), at which renewal ends.
+        /// Sets the maximum time of a hold (100 ms to 366 days), at which renewal ends.
         #[must_use]
         pub fn max_hold(mut self, max_hold: Duration) -> Self {
             self.hold.max_hold = Some(max_hold);

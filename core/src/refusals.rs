@@ -1,8 +1,9 @@
 //! The errors of refused calls that every store returns in the same words.
 
 use std::fmt;
+use std::time::Duration;
 
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, Ttl};
 
 impl Error {
     /// Returns the error of a request for more than the limit in force.
@@ -18,7 +19,15 @@ impl Error {
     /// [C20]: crate::contract#c20
     #[must_use]
     pub fn mismatch(what: &str, given: impl fmt::Display, stored: impl fmt::Display) -> Self {
-        Self::new(ErrorKind::ConfigMismatch, format!("the {what} given is {given}, the store's is {stored}"))
+        let way_out = match what {
+            "quota" => "; `on_mismatch` says which one is used, `set_quota` changes it for everybody",
+            "limit" => {
+                "; `on_mismatch` says which one is used, a semaphore's `resize` changes it for everybody"
+            }
+            _ => "",
+        };
+        let detail = format!("the {what} given is {given}, the store's is {stored}{way_out}");
+        Self::new(ErrorKind::ConfigMismatch, detail)
     }
 
     /// As [`mismatch`](Self::mismatch), of limits; `None` is no limit.
@@ -35,6 +44,25 @@ impl Error {
     #[must_use]
     pub fn queue_full() -> Self {
         Self::new(ErrorKind::Overloaded, "the queue has `max_waiters` waiters")
+    }
+
+    /// Returns the error of a call whose grants came so late that half of their lease was over ([C6]).
+    ///
+    /// [C6]: crate::contract#c6
+    pub(crate) fn too_slow(lease: Ttl, took: Duration) -> Self {
+        let ttl = lease.get();
+        let detail = format!(
+            "the store took {took:.0?} to answer, more than half of the TTL of {ttl:?}: use a longer TTL"
+        );
+        Self::new(ErrorKind::Unavailable, detail)
+    }
+
+    /// Returns the error of a call of a process that has too many calls in doubt ([C28]).
+    ///
+    /// [C28]: crate::contract#c28
+    pub(crate) fn too_many_in_doubt() -> Self {
+        let detail = "the store has not answered 10,000 calls of this process yet that it may have executed";
+        Self::new(ErrorKind::Overloaded, detail)
     }
 
     /// Returns the error of a reservation beyond the largest number of tokens that can be reserved.

@@ -5,14 +5,20 @@ use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// 128 random bits that identify one acquisition ([C1]).
+/// 127 random bits that identify one acquisition ([C1]), and one that says whether the ticket is that of a detached hold.
 ///
 /// The client makes it before the first request and sends it with every retry, so that a retry is recognised. It prints as 32
-/// hexadecimal digits and can be parsed from them, so that a detached hold can be passed to another process.
+/// hexadecimal digits and can be parsed from them, with or without the hyphens of a UUID.
+///
+/// The mark makes sure on every store that only a detached hold is taken over ([C24]): the ticket of a guard never has it.
 ///
 /// [C1]: crate::contract#c1
+/// [C24]: crate::contract#c24
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(u128);
+
+/// The mark of the tickets of detached holds.
+const DETACHED: u128 = 1 << 127;
 
 impl Ticket {
     /// Returns a new ticket from the operating system's random source, so that a forked child or a cloned machine makes
@@ -26,7 +32,7 @@ impl Ticket {
         if let Err(error) = getrandom::fill(&mut bits) {
             panic!("the operating system has no random source: {error}");
         }
-        Self(u128::from_ne_bytes(bits))
+        Self(u128::from_ne_bytes(bits) & !DETACHED)
     }
 
     /// Returns a new ticket from this thread's generator, faster than [`random`](Self::random). Only for stores that live in
@@ -34,7 +40,19 @@ impl Ticket {
     #[must_use]
     #[inline]
     pub fn random_in_process() -> Self {
-        Self(rand::random())
+        Self(rand::random::<u128>() & !DETACHED)
+    }
+
+    /// Returns a new ticket for a detached hold, made as by [`random`](Self::random).
+    #[must_use]
+    pub fn detached() -> Self {
+        Self(Self::random().0 | DETACHED)
+    }
+
+    /// Returns whether this is the ticket of a detached hold.
+    #[must_use]
+    pub fn is_detached(self) -> bool {
+        self.0 & DETACHED != 0
     }
 
     /// Returns the bits.
@@ -66,11 +84,15 @@ impl FromStr for Ticket {
     type Err = Error;
 
     /// # Errors
-    /// `InvalidArgument` unless the text is exactly 32 hexadecimal digits.
+    /// `InvalidArgument` unless the text is 32 hexadecimal digits, or these with hyphens as in a UUID.
     fn from_str(text: &str) -> Result<Self> {
-        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        match u128::from_str_radix(text, 16) {
-            Ok(bits) if digits => Ok(Self(bits)),
+        let is_hyphen = |at: usize| matches!(at, 8 | 13 | 18 | 23);
+        let is_uuid =
+            text.len() == 36 && text.bytes().enumerate().all(|(at, byte)| (byte == b'-') == is_hyphen(at));
+        let digits: String = if is_uuid { text.replace('-', "") } else { text.to_owned() };
+        let is_ticket = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        match u128::from_str_radix(&digits, 16) {
+            Ok(bits) if is_ticket => Ok(Self(bits)),
             _ => Err(Error::invalid_argument("a ticket is 32 hexadecimal digits")),
         }
     }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::common::{Polled, TTL, kind, leased, mutex, settle};
-use stanchion_core::{ErrorKind, MutexOptions, Store, Ticket, Ttl};
+use stanchion_core::{Detached, ErrorKind, Kind, MutexOptions, Name, Store, Ticket, Ttl};
 use stanchion_memory::MemoryStore;
 use tokio::time::{Instant, advance};
 
@@ -147,11 +147,11 @@ async fn c24_c23_an_attached_hold_keeps_its_label_unless_it_is_given_another() {
     let store = MemoryStore::new();
     let labelled = |label: &str| store.mutex("a", MutexOptions::default().label(label)).unwrap();
     let shown = async || mutex(&store, "a").inspect().await.unwrap().holders[0].label.clone();
-    let ticket = labelled("first").lock().await.unwrap().detach(TTL).await.unwrap();
-    let attached = mutex(&store, "a").attach(ticket).await.unwrap();
+    let detached = labelled("first").lock().await.unwrap().detach(Ttl::new(TTL).unwrap()).await.unwrap();
+    let attached = mutex(&store, "a").attach(&detached).await.unwrap();
     assert_eq!(shown().await.as_deref(), Some("first"));
-    let ticket = attached.detach(TTL).await.unwrap();
-    let _attached = labelled("second").attach(ticket).await.unwrap();
+    let detached = attached.detach(Ttl::new(TTL).unwrap()).await.unwrap();
+    let _attached = labelled("second").attach(&detached).await.unwrap();
     assert_eq!(shown().await.as_deref(), Some("second"));
 }
 
@@ -174,13 +174,13 @@ async fn c24_detach_and_attach() {
     let (here, there) = (mutex(&store, "a"), mutex(&store.client(), "a"));
     let guard = here.lock().await.unwrap();
     let token = guard.fencing_token();
-    let ticket = guard.detach(TTL).await.unwrap();
+    let detached = guard.detach(Ttl::new(TTL).unwrap()).await.unwrap();
     assert!(here.try_lock().await.unwrap().is_none());
-    let text = ticket.to_string();
-    let attached = there.attach(text.parse().unwrap()).await.unwrap();
-    assert_ne!(attached.ticket(), ticket);
+    let text = detached.to_string();
+    let attached = there.attach(&text.parse().unwrap()).await.unwrap();
+    assert_ne!(attached.ticket(), detached.ticket());
     assert_eq!(attached.fencing_token(), token);
-    assert_eq!(kind(here.attach(ticket).await), ErrorKind::Lost);
+    assert_eq!(kind(here.attach(&detached).await), ErrorKind::Lost);
     advance(TTL * 2).await;
     assert!(attached.is_held());
     assert!(here.try_lock().await.unwrap().is_none());
@@ -193,20 +193,23 @@ async fn c24_a_hold_with_a_guard_is_not_to_be_had() {
     let store = MemoryStore::new();
     let one = mutex(&store, "a");
     let guard = one.lock().await.unwrap();
-    assert_eq!(kind(one.attach(guard.ticket()).await), ErrorKind::Lost);
-    assert_eq!(kind(one.attach(Ticket::random()).await), ErrorKind::Lost);
+    for ticket in [guard.ticket(), Ticket::random(), Ticket::detached()] {
+        let (name, token) = (Name::new("a").unwrap(), guard.fencing_token());
+        let detached = Detached::new(Kind::Mutex, "", &name, ticket, token);
+        assert_eq!(kind(one.attach(&detached).await), ErrorKind::Lost);
+    }
     assert!(guard.is_held());
 }
 
 #[tokio::test(start_paused = true)]
 async fn c24_a_detached_hold_ends_with_its_lease_even_if_nobody_has_the_name_open() {
     let store = MemoryStore::new();
-    let ticket = mutex(&store, "a").lock().await.unwrap().detach(TTL).await.unwrap();
+    let detached = mutex(&store, "a").lock().await.unwrap().detach(Ttl::new(TTL).unwrap()).await.unwrap();
     assert_eq!(store.len(), 1);
     assert!(mutex(&store, "a").try_lock().await.unwrap().is_none());
     advance(TTL + Duration::from_millis(1)).await;
     assert!(store.is_empty());
-    assert_eq!(kind(mutex(&store, "a").attach(ticket).await), ErrorKind::Lost);
+    assert_eq!(kind(mutex(&store, "a").attach(&detached).await), ErrorKind::Lost);
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,10 +221,10 @@ async fn c8_a_lease_that_appears_while_others_wait_is_waited_for() {
     let waiting = tokio::spawn(async move { waiter.lock().await.map(drop) });
     settle().await;
     let start = Instant::now();
-    let ticket = guard.detach(TTL * 10).await.unwrap();
+    let detached = guard.detach(Ttl::new(TTL * 10).unwrap()).await.unwrap();
     settle().await;
     // Taken over with a lease that ends sooner: the waiter must look sooner.
-    std::mem::forget(leased(&store, "a").attach(ticket).await.unwrap());
+    std::mem::forget(leased(&store, "a").attach(&detached).await.unwrap());
     waiting.await.unwrap().unwrap();
     assert_eq!(start.elapsed(), TTL);
 }

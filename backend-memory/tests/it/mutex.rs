@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{Polled, kind, mutex, now, settle};
-use stanchion_core::{ErrorKind, MutexOptions, Store};
+use stanchion_core::{ErrorKind, MutexOptions, Store, Ttl};
 use stanchion_memory::MemoryStore;
 
 #[test]
@@ -43,8 +43,8 @@ fn m2_tokens_grow_over_a_hand_off_and_stay_with_reenter_and_attach() {
     assert_eq!(guard.reenter().fencing_token(), token);
     let mut waiting = Polled::new(one.lock());
     assert!(waiting.poll().is_none());
-    let ticket = now(guard.detach(Duration::from_secs(60))).unwrap();
-    let guard = now(one.attach(ticket)).unwrap();
+    let detached = now(guard.detach(Ttl::new(Duration::from_secs(60)).unwrap())).unwrap();
+    let guard = now(one.attach(&detached)).unwrap();
     assert_eq!(guard.fencing_token(), token);
     drop(guard);
     assert!(waiting.poll().unwrap().unwrap().fencing_token() > token);

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::common::{Polled, kind, now, semaphore};
-use stanchion_core::{ErrorKind, OnMismatch, SemaphoreOptions, Store};
+use stanchion_core::{ErrorKind, OnMismatch, SemaphoreOptions, Store, Ttl};
 use stanchion_memory::MemoryStore;
 
 fn with(
@@ -121,8 +121,8 @@ fn s8_a_permit_is_a_guard_as_a_mutex_has() {
     assert_eq!(kind(now(permit.release())), ErrorKind::Lost);
     let next = now(one.acquire()).unwrap();
     assert!(next.fencing_token() > token);
-    let detached = now(next.detach(Duration::from_secs(60))).unwrap();
-    let attached = now(one.attach(detached)).unwrap();
+    let detached = now(next.detach(Ttl::new(Duration::from_secs(60)).unwrap())).unwrap();
+    let attached = now(one.attach(&detached)).unwrap();
     assert_eq!(attached.weight(), 1);
     assert!(now(one.try_acquire()).unwrap().is_none());
 }

@@ -93,10 +93,16 @@ fn c12_close_ends_those_who_wait_for_a_group_and_abandons_its_members() {
 async fn c12_detached_holds_outlive_their_store_object() {
     let store = MemoryStore::new();
     let other = store.client();
-    let ticket = mutex(&store, "a").lock().await.unwrap().detach(crate::common::TTL).await.unwrap();
+    let detached = mutex(&store, "a")
+        .lock()
+        .await
+        .unwrap()
+        .detach(stanchion_core::Ttl::new(crate::common::TTL).unwrap())
+        .await
+        .unwrap();
     store.close().await.unwrap();
     assert!(mutex(&other, "a").try_lock().await.unwrap().is_none());
-    assert!(mutex(&other, "a").attach(ticket).await.unwrap().is_held());
+    assert!(mutex(&other, "a").attach(&detached).await.unwrap().is_held());
 }
 
 #[tokio::test(start_paused = true)]

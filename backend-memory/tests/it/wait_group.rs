@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::common::{Polled, TTL, group, kind, now};
-use stanchion_core::{ErrorKind, Member, OnMismatch, Outcome, Store, WaitGroupOptions};
+use stanchion_core::{ErrorKind, Member, OnMismatch, Outcome, Store, Ttl, WaitGroupOptions};
 use stanchion_memory::MemoryStore;
 
 fn sums(outcome: Outcome) -> (u64, u64, u64) {
@@ -86,7 +86,7 @@ async fn w4_a_lease_that_appears_later_is_waited_for() {
     let waiter = group(&store, "a");
     let waiting = tokio::spawn(async move { waiter.wait().await });
     crate::common::settle().await;
-    member.detach(TTL).await.unwrap();
+    member.detach(Ttl::new(TTL).unwrap()).await.unwrap();
     let start = tokio::time::Instant::now();
     assert_eq!(sums(waiting.await.unwrap().unwrap()), (0, 0, 1));
     assert_eq!(start.elapsed(), TTL);
@@ -178,12 +178,12 @@ async fn w8_done_and_attach_from_another_process() {
     let store = MemoryStore::new();
     let (here, there) = (group(&store, "a"), group(&store.client(), "a"));
     let (one, two) = (here.add().await.unwrap(), here.add().await.unwrap());
-    let lease = Duration::from_secs(60);
+    let lease = Ttl::new(Duration::from_secs(60)).unwrap();
     let (one, two) = (one.detach(lease).await.unwrap(), two.detach(lease).await.unwrap());
-    there.done(one).await.unwrap();
-    let member: Member = there.attach(two).await.unwrap();
-    assert_eq!(kind(here.attach(two).await), ErrorKind::Lost);
-    assert_eq!(kind(here.done(two).await), ErrorKind::Lost);
+    there.done(one.ticket()).await.unwrap();
+    let member: Member = there.attach(&two).await.unwrap();
+    assert_eq!(kind(here.attach(&two).await), ErrorKind::Lost);
+    assert_eq!(kind(here.done(two.ticket()).await), ErrorKind::Lost);
     let mut waiting = Polled::new(here.wait());
     assert!(waiting.poll().is_none());
     member.done().await.unwrap();

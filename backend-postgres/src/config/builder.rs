@@ -4,16 +4,13 @@ use std::time::Duration;
 
 use sqlx::postgres::PgPool;
 use stanchion_core::engine::{Background, EngineSteps, StepsWrap};
-use stanchion_core::{Error, MutexMode, Result, Ttl};
+use stanchion_core::{Error, MutexMode, Result, Ttl, check_times};
 
 use super::url;
 use crate::access::Access;
 use crate::context::Retention;
 use crate::schema::Schema;
 
-const MAX_RETENTION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-/// Maximum request timeout, which is enough for leases of a day.
-const MAX_REQUEST_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 const MAX_CONNECTIONS: usize = 4;
 const MAX_LOCK_SESSIONS: usize = 100;
 
@@ -225,13 +222,7 @@ impl PostgresBuilder {
         if namespace.is_empty() || namespace.len() > 64 || !namespace.iter().copied().all(legal) {
             return refused("a namespace is 1 to 64 of A-Z a-z 0-9 _ . -");
         }
-        if !(Duration::from_millis(1)..=MAX_REQUEST_TIMEOUT).contains(&self.request_timeout) {
-            return refused("request_timeout is between 1 ms and 1 h");
-        }
-        let range = Duration::from_secs(1)..=MAX_RETENTION;
-        if !range.contains(&self.retention.tokens) || !range.contains(&self.retention.state) {
-            return refused("a retention time is between 1 s and 366 days");
-        }
+        check_times(self.request_timeout, &[self.retention.tokens, self.retention.state])?;
         if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
             return refused("connections is between 1 and 4");
         }
@@ -264,6 +255,7 @@ mod tests {
         let retention = |tokens, state| ok(builder().retention(ms(tokens), ms(state)));
         assert!(retention(1_000, 1_000) && !retention(999, 1_000) && !retention(1_000, 999));
         assert!(ok(builder().request_timeout(ms(1))) && !ok(builder().request_timeout(Duration::ZERO)));
+        assert!(!ok(builder().request_timeout(Duration::MAX)));
         assert!(
             ok(builder().connections(4)) && !ok(builder().connections(0)) && !ok(builder().connections(5))
         );

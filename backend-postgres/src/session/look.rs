@@ -17,7 +17,7 @@ use crate::link::Link;
 use crate::schema::Statement;
 
 /// How long another process may take to give a mutex up before its session is ended.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(1);
 /// Between two looks whether it has.
 const GLANCE: Duration = Duration::from_millis(50);
 
@@ -108,7 +108,7 @@ impl Look {
         }
         let count = u32::try_from(holders.len()).unwrap_or(u32::MAX);
         let mut requests: Vec<i64> = self.asked(&self.evict, name, holders).await?;
-        let end = now() + GRACE;
+        let end = now() + GRACE.min(desk.limit / 2);
         while now() < end {
             let (silent, later) = self.answers(name, std::mem::take(&mut requests)).await?;
             requests = silent;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Client;
 use redis::aio::ConnectionLike;
 use stanchion_core::engine::{Background, EngineSteps, StepsWrap};
-use stanchion_core::{Error, Result};
+use stanchion_core::{Error, Result, check_times};
 
 use super::deployment::Deployment;
 use super::url;
@@ -13,8 +13,6 @@ use crate::access::Access;
 use crate::keys::Keyspace;
 use crate::user_connection::UserConnection;
 
-/// Maximum retention time.
-const MAX_RETENTION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// Maximum of `replicas`; no primary has more.
 const MAX_REPLICAS: u32 = 1_000;
 
@@ -151,7 +149,7 @@ impl RedisBuilder {
         self
     }
 
-    /// Sets the time limit of one request, at least 1 ms (default 2 s). If a third of the lease is less, that is the
+    /// Sets the time limit of one request, 1 ms to 1 h (default 2 s). If a third of the lease is less, that is the
     /// limit ([C17]).
     ///
     /// [C17]: stanchion_core::contract#c17
@@ -212,13 +210,7 @@ impl RedisBuilder {
     /// # Errors
     /// `InvalidArgument` naming an option that is out of range; `Unsupported` for one that a user's connection cannot offer.
     pub(crate) fn check(&self) -> Result<Keyspace> {
-        if self.request_timeout < Duration::from_millis(1) {
-            return Err(Error::invalid_argument("request_timeout is at least 1 ms"));
-        }
-        let range = Duration::from_secs(1)..=MAX_RETENTION;
-        if !range.contains(&self.retention.tokens) || !range.contains(&self.retention.state) {
-            return Err(Error::invalid_argument("a retention time is between 1 s and 366 days"));
-        }
+        check_times(self.request_timeout, &[self.retention.tokens, self.retention.state])?;
         if self.replicas > MAX_REPLICAS {
             return Err(Error::invalid_argument("replicas is at most 1000"));
         }
@@ -246,5 +238,6 @@ mod tests {
         assert!(retention(1_000, 1_000) && !retention(999, 1_000) && !retention(1_000, 999));
         assert!(builder().replicas(1_000).check().is_ok() && builder().replicas(1_001).check().is_err());
         assert!(builder().request_timeout(Duration::ZERO).check().is_err());
+        assert!(builder().request_timeout(Duration::MAX).check().is_err());
     }
 }

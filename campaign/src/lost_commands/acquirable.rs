@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::{
-    FencingToken, Inspection, Kind, Member, Mutex, MutexGuard, MutexOptions, Permit, Result, Semaphore,
-    SemaphoreOptions, Store, Ticket, WaitGroup, WaitGroupOptions,
+    Detached, Error, FencingToken, Inspection, Kind, Member, Mutex, MutexGuard, MutexOptions, Permit, Result,
+    Semaphore, SemaphoreOptions, Store, Ticket, Ttl, WaitGroup, WaitGroupOptions,
 };
 
 use super::{Call, LEASE};
@@ -67,19 +67,20 @@ impl Acquirable {
         })
     }
 
-    /// Makes a call that acquires. `limit` is its time limit, if it has one; `detached` is the ticket for an attach.
+    /// Makes a call that acquires. `limit` is its time limit, if it has one; `detached` is what an attach takes over.
     pub(super) async fn call(
         &self,
         call: Call,
         limit: Duration,
-        detached: Ticket,
+        detached: Option<&Detached>,
     ) -> Result<Option<Acquired>> {
+        let detached = || detached.ok_or_else(|| Error::invalid_argument("nothing was detached"));
         match self {
             Self::Mutex(mutex) => {
                 let guard = match call {
                     Call::TryLock => mutex.try_lock().await?,
                     Call::TryLockFor => mutex.try_lock_for(limit).await?,
-                    Call::AttachMutex => Some(mutex.attach(detached).await?),
+                    Call::AttachMutex => Some(mutex.attach(detached()?).await?),
                     _ => Some(mutex.lock().await?),
                 };
                 Ok(guard.map(Acquired::Mutex))
@@ -88,7 +89,7 @@ impl Acquirable {
                 let permit = match call {
                     Call::TryAcquire => semaphore.try_acquire_many(SOME).await?,
                     Call::TryAcquireFor => semaphore.try_acquire_many_for(SOME, limit).await?,
-                    Call::AttachPermit => Some(semaphore.attach(detached).await?),
+                    Call::AttachPermit => Some(semaphore.attach(detached()?).await?),
                     _ => Some(semaphore.acquire_many(SOME).await?),
                 };
                 Ok(permit.map(Acquired::Permit))
@@ -96,7 +97,7 @@ impl Acquirable {
             Self::Group(group) => {
                 let members = match call {
                     Call::TryAddFor => group.try_add_for(limit).await?.map(|member| vec![member]),
-                    Call::AttachMember => Some(vec![group.attach(detached).await?]),
+                    Call::AttachMember => Some(vec![group.attach(detached()?).await?]),
                     _ => Some(group.add_many(SOME).await?),
                 };
                 Ok(members.map(Acquired::Members))
@@ -104,12 +105,13 @@ impl Acquirable {
         }
     }
 
-    /// Acquires and detaches a hold, and returns its ticket.
-    pub(super) async fn detached(&self) -> Result<Ticket> {
+    /// Acquires and detaches a hold.
+    pub(super) async fn detached(&self) -> Result<Detached> {
+        let lease = Ttl::new(LEASE)?;
         match self {
-            Self::Mutex(mutex) => mutex.lock().await?.detach(LEASE).await,
-            Self::Semaphore(semaphore) => semaphore.acquire_many(SOME).await?.detach(LEASE).await,
-            Self::Group(group) => group.add().await?.detach(LEASE).await,
+            Self::Mutex(mutex) => mutex.lock().await?.detach(lease).await,
+            Self::Semaphore(semaphore) => semaphore.acquire_many(SOME).await?.detach(lease).await,
+            Self::Group(group) => group.add().await?.detach(lease).await,
         }
     }
 

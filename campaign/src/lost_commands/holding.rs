@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::{FencingToken, Kind, MutexMode, Result, Ticket};
+use stanchion_core::{Detached, FencingToken, Kind, MutexMode, Result, Ticket};
 use tokio::sync::Mutex;
 
 use super::acquirable::{Acquirable, Acquired};
@@ -15,7 +15,7 @@ pub(super) struct Holding {
     setting: Setting,
     own: Acquirable,
     witness: Acquirable,
-    detached: Ticket,
+    detached: Option<Detached>,
     /// The other holder's hold, until it is released.
     held: Mutex<Option<Acquired>>,
     /// The token of the other holder's hold.
@@ -96,7 +96,7 @@ impl Holding {
             Kind::Semaphore => Call::TryAcquireFor,
             Kind::WaitGroup | Kind::Limiter | Kind::BloomFilter => Call::TryAddFor,
         };
-        let got = after_fault(self.own.call(call, limit, self.detached).await)?;
+        let got = after_fault(self.own.call(call, limit, self.detached.as_ref()).await)?;
         let got = got.ok_or_else(|| format!("the client gets nothing within {limit:?}"))?;
         after_fault(got.give_back().await)
     }
@@ -111,8 +111,8 @@ impl Trial for Holding {
         let own = Acquirable::open(setting.own.as_ref(), kind, name)?;
         let witness = Acquirable::open(setting.witness.as_ref(), kind, name)?;
         let detached = match setting.call.attaches() {
-            true => witness.detached().await?,
-            false => Ticket::random(),
+            true => Some(witness.detached().await?),
+            false => None,
         };
         let held = match setting.contention {
             Contention::Free => None,
@@ -123,7 +123,7 @@ impl Trial for Holding {
     }
 
     async fn call(&self) -> Result<Option<Acquired>> {
-        self.own.call(self.setting.call, self.setting.limit(), self.detached).await
+        self.own.call(self.setting.call, self.setting.limit(), self.detached.as_ref()).await
     }
 
     async fn make_way(&self) -> Result<()> {

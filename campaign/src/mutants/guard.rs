@@ -6,7 +6,9 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Instant};
-use stanchion_core::{Error, ErrorKind, HoldBackend, Mutex, MutexGuard, Result, Ticket, Ttl};
+use stanchion_core::{
+    Detached, Error, ErrorKind, FencingToken, HoldBackend, Mutex, MutexGuard, Result, Ticket, Ttl,
+};
 
 use super::Bug;
 
@@ -81,6 +83,10 @@ impl HoldBackend for MutantHoldBackend {
         self.deadline.or_else(|| self.guard()?.deadline().map(Instant::from_std))
     }
 
+    fn context(&self, operation: &'static str, error: Error) -> Error {
+        error.context(operation, "mutant", self.mutex.name())
+    }
+
     async fn lost(&self, _ticket: Ticket) {
         if self.bug == Some(Bug::NeverLost) {
             pending::<()>().await;
@@ -104,7 +110,7 @@ impl HoldBackend for MutantHoldBackend {
         }
     }
 
-    async fn detach(&self, _ticket: Ticket, lease: Ttl) -> Result<Ticket> {
-        self.take()?.detach(lease.get()).await
+    async fn detach(&self, _ticket: Ticket, _token: FencingToken, lease: Ttl) -> Result<Detached> {
+        self.take()?.detach(lease).await
     }
 }

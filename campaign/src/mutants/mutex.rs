@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::{Error, FencingToken, Hold, Inspection, Mutex, MutexGuard, Result, Ticket, Ttl, clock};
+use stanchion_core::{
+    Detached, Error, FencingToken, Hold, Inspection, Mutex, MutexGuard, Result, Ttl, clock,
+};
 use tokio::sync::oneshot;
 
 use super::Bug;
@@ -156,8 +158,8 @@ impl Mutex for MutantMutex {
         self.grant_if(self.inner.try_lock_for(limit).await?).await
     }
 
-    async fn attach(&self, ticket: Ticket) -> Result<MutexGuard> {
-        self.grant(self.inner.attach(ticket).await?).await
+    async fn attach(&self, detached: &Detached) -> Result<MutexGuard> {
+        self.grant(self.inner.attach(detached).await?).await
     }
 
     async fn inspect(&self) -> Result<Inspection> {

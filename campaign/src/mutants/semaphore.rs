@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Instant};
 use stanchion_core::{
-    Error, FencingToken, Hold, HoldBackend, Inspection, Permit, Result, Semaphore, Ticket, Ttl,
+    Detached, Error, FencingToken, Hold, HoldBackend, Inspection, Permit, Result, Semaphore, Ticket, Ttl,
 };
 use tokio::task::yield_now;
 use tokio::time::timeout;
@@ -76,6 +76,10 @@ impl HoldBackend for CountedPermits {
         None
     }
 
+    fn context(&self, operation: &'static str, error: Error) -> Error {
+        error.context(operation, "mutant", &self.name)
+    }
+
     async fn lost(&self, _ticket: Ticket) {
         pending().await
     }
@@ -90,7 +94,7 @@ impl HoldBackend for CountedPermits {
         Ok(())
     }
 
-    async fn detach(&self, _ticket: Ticket, _lease: Ttl) -> Result<Ticket> {
+    async fn detach(&self, _: Ticket, _: FencingToken, _: Ttl) -> Result<Detached> {
         Err(Error::lost())
     }
 }
@@ -140,8 +144,8 @@ impl Semaphore for MutantSemaphore {
         self.inner.try_acquire_many_for(count, limit).await
     }
 
-    async fn attach(&self, ticket: Ticket) -> Result<Permit> {
-        self.inner.attach(ticket).await
+    async fn attach(&self, detached: &Detached) -> Result<Permit> {
+        self.inner.attach(detached).await
     }
 
     async fn available(&self) -> Result<u32> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::{ErrorKind, Inspection, Member, Outcome, Result, Ticket, WaitGroup};
+use stanchion_core::{Detached, ErrorKind, Inspection, Member, Outcome, Result, Ticket, WaitGroup};
 
 use super::Bug;
 
@@ -47,8 +47,8 @@ impl WaitGroup for MutantWaitGroup {
         self.inner.try_add_for(limit).await
     }
 
-    async fn attach(&self, ticket: Ticket) -> Result<Member> {
-        self.inner.attach(ticket).await
+    async fn attach(&self, detached: &Detached) -> Result<Member> {
+        self.inner.attach(detached).await
     }
 
     async fn done(&self, ticket: Ticket) -> Result<()> {

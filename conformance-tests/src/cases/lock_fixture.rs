@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use stanchion_core::clock::Instant;
 use stanchion_core::{
-    FencingToken, HoldOptions, Holder, Inspection, Mutex, MutexGuard, MutexMode, MutexOptions, Permit,
-    Result, Semaphore, SemaphoreOptions, Store, Ticket,
+    Detached, FencingToken, HoldOptions, Holder, Inspection, Mutex, MutexGuard, MutexMode, MutexOptions,
+    Permit, Result, Semaphore, SemaphoreOptions, Store, Ticket, Ttl,
 };
 
 use crate::harness::Harness;
@@ -162,10 +162,10 @@ impl Lock {
         })
     }
 
-    pub(crate) async fn attach(&self, ticket: Ticket) -> Result<Guard> {
+    pub(crate) async fn attach(&self, detached: &Detached) -> Result<Guard> {
         match &self.object {
-            LockObject::Mutex(mutex) => mutex.attach(ticket).await.map(Guard::Mutex),
-            LockObject::Semaphore(semaphore) => semaphore.attach(ticket).await.map(Guard::Permit),
+            LockObject::Mutex(mutex) => mutex.attach(detached).await.map(Guard::Mutex),
+            LockObject::Semaphore(semaphore) => semaphore.attach(detached).await.map(Guard::Permit),
         }
     }
 
@@ -244,7 +244,7 @@ impl Guard {
         either!(self, guard => guard.run(future).await)
     }
 
-    pub(crate) async fn detach(self, lease: Duration) -> Result<Ticket> {
+    pub(crate) async fn detach(self, lease: Ttl) -> Result<Detached> {
         either!(self, guard => guard.detach(lease).await)
     }
 

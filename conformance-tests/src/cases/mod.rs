@@ -96,7 +96,9 @@ macro_rules! for_each_case {
                 c24_the_second_attach_is_lost,
                 c24_a_detached_hold_expires_by_its_lease,
                 c24_an_attached_hold_is_renewed,
-                c24_a_refused_detach_releases,
+                c24_a_lost_hold_is_not_detached,
+                c24_a_live_guard_keeps_its_hold,
+                c24_a_hold_of_another_name_is_refused,
                 c4_c24_a_dropped_attach_keeps_no_hold,
             ]
             { mutex } [
@@ -143,6 +145,7 @@ macro_rules! for_each_case {
                 c9_c13_a_live_member_is_renewed,
                 w8_done_by_ticket_from_another_client,
                 c24_w8_attach_takes_a_member_over,
+                c27_a_call_adds_ten_thousand_members_at_most,
                 c24_w4_a_detached_member_ends,
                 c4_dropped_add_leaves_nothing,
                 c4_w7_a_dropped_timed_add_leaves_nothing,

@@ -6,8 +6,8 @@ use stanchion_core::{ErrorKind, MutexGuard, MutexOptions};
 
 use crate::harness::Harness;
 use crate::support::{
-    BRIEF, CANCELLED, EPSILON, IDLE, QUEUED, belief, eventually, kind_of, now, on_bare_thread, poll_once,
-    stays_pending, unique, within,
+    BRIEF, CANCELLED, EPSILON, IDLE, QUEUED, belief, eventually, kind_of, lease_of, now, on_bare_thread,
+    poll_once, stays_pending, unique, within,
 };
 
 pub(crate) async fn m5_a_second_try_lock_by_the_same_task_is_a_no(h: &dyn Harness) {
@@ -93,11 +93,11 @@ pub(crate) async fn c11_m5_reentered_guards_are_lost_together(h: &dyn Harness) {
 pub(crate) async fn c24_m5_only_the_last_guard_detaches(h: &dyn Harness) {
     let mutex = h.store().await.mutex(&unique("mutex"), MutexOptions::default()).expect("a mutex");
     let kept = mutex.lock().await.expect("lock");
-    let refused = kept.reenter().detach(Duration::from_secs(10)).await;
+    let refused = kept.reenter().detach(lease_of(Duration::from_secs(10))).await;
     assert_eq!(kind_of(refused), Some(ErrorKind::InvalidArgument));
     assert!(kept.is_held());
-    let ticket = kept.detach(Duration::from_secs(10)).await.expect("the last one");
-    mutex.attach(ticket).await.expect("attach").release().await.expect("release");
+    let detached = kept.detach(lease_of(Duration::from_secs(10))).await.expect("the last one");
+    mutex.attach(&detached).await.expect("attach").release().await.expect("release");
 }
 
 /// M3: a token is never below the store's time in microseconds, which is what makes it grow after data loss.

@@ -72,12 +72,7 @@ impl MutantModel {
         let mut steps = Steps::new(permits, Duration::from_secs(2));
         steps.groups = Some(Arc::clone(&client) as Arc<dyn GroupSteps>);
         steps.limits = Some(client as Arc<dyn LimitSteps>);
-        let own = Background {
-            steps: steps.clone(),
-            wake: Some(self.model.wakes()),
-            chores: Vec::new(),
-            drain: Background::DRAIN,
-        };
+        let own = Background { wake: Some(self.model.wakes()), ..Background::new(steps.clone()) };
         let mut capabilities = Capabilities::full("model", MutexMode::Lease);
         capabilities.bloom_filters = false;
         let engine = Engine::start_wrapped(wrap, capabilities, steps, own).expect("a thread");

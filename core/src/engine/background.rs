@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::engine::contained::Containment;
 use crate::steps::{Chore, Steps, WakeSource};
 
 /// What the engine's thread works with.
@@ -15,6 +16,8 @@ pub struct Background {
     pub wake: Option<Arc<dyn WakeSource>>,
     /// Work of the backend's own.
     pub chores: Vec<Arc<dyn Chore>>,
+    /// The namespace that the steps work in, for the text of detached holds; empty on a store without namespaces.
+    pub namespace: Arc<str>,
     /// Maximum time for which the drop of the last thing of the store blocks its thread, until everything queued is sent
     /// ([C12](crate::contract#c12)); zero does not wait. The default of the networked stores is [`DRAIN`](Self::DRAIN).
     pub drain: Duration,
@@ -23,6 +26,17 @@ pub struct Background {
 impl Background {
     /// The default of `drain`: 250 ms.
     pub const DRAIN: Duration = Duration::from_millis(250);
+
+    /// The engine's own steps, without anything else: no wake-ups, no chores, no namespaces, and the default of `drain`.
+    #[must_use]
+    pub fn new(steps: Steps) -> Self {
+        Self { steps, wake: None, chores: Vec::new(), namespace: Arc::from(""), drain: Self::DRAIN }
+    }
+
+    pub(super) fn contained(self, containment: &Arc<Containment>) -> Self {
+        let wake = self.wake.map(|wake| containment.around_wake(wake));
+        Self { steps: containment.around(self.steps), wake, ..self }
+    }
 }
 
 /// The steps of one store object, before its engine uses them.
@@ -48,9 +62,9 @@ impl StepsWrap {
     }
 
     pub(super) fn wrap(&self, callers: Steps, own: Background) -> (Steps, Background) {
-        let Background { steps, wake, chores, drain } = own;
+        let Background { steps, wake, chores, namespace, drain } = own;
         let EngineSteps { callers, own, wake } = (self.0)(EngineSteps { callers, own: steps, wake });
-        (callers, Background { steps: own, wake, chores, drain })
+        (callers, Background { steps: own, wake, chores, namespace, drain })
     }
 }
 

@@ -12,11 +12,14 @@
 //! | `waiting` | knows which callers wait, and delivers wake-ups to them |
 //! | `sending` | puts many callers' requests into one, and delivers releases that no caller waits for |
 //! | `limiter`, `bloom` | the same for limiters and Bloom filters |
+//! | `contained` | gives each step its time limit, and contains its panics; `availability` logs outages |
 //! | `shared`, `thread`, `timing` | the state of one store object, the thread that serves it, the intervals |
 
+mod availability;
 mod background;
 #[cfg(feature = "bloom")]
 mod bloom;
+mod contained;
 mod keeping;
 mod limiter;
 #[cfg(test)]
@@ -34,6 +37,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 pub use self::background::{Background, EngineSteps, StepsWrap};
+use self::contained::Containment;
 use self::limiter::handle::LimiterHandle;
 use self::shared::{EngineHandle, Shared};
 use self::taking::group::WaitGroupHandle;
@@ -44,7 +48,7 @@ use crate::steps::{NO_LIMIT, Object, Steps};
 use crate::{BloomFilter, BloomOptions};
 use crate::{
     Capabilities, Error, ErrorKind, Kind, Limiter, LimiterOptions, Mutex, MutexOptions, Name, OnMismatch,
-    Result, Semaphore, SemaphoreOptions, WaitGroup, WaitGroupOptions,
+    Result, Semaphore, SemaphoreOptions, WaitGroup, WaitGroupOptions, check_times,
 };
 
 /// Maximum time for which [`Engine::close`] waits for the last releases.
@@ -65,14 +69,20 @@ impl Engine {
     /// `callers` are the steps over the callers' connection.
     ///
     /// # Errors
-    /// `Unavailable` if the system has no thread to give; `InvalidArgument` for a `drain` above 1 min.
+    /// `Unavailable` if the system has no thread to give; `InvalidArgument` for a `drain` above 1 min, or a time limit of
+    /// requests that is not 1 ms to 1 h.
     pub fn start(capabilities: Capabilities, callers: Steps, own: Background) -> Result<Self> {
         #[cfg(feature = "bloom")]
         let capabilities = {
             let bloom_filters = capabilities.bloom_filters && callers.bloom.is_some();
             Capabilities { bloom_filters, ..capabilities }
         };
-        let shared = Arc::new(Shared::new(capabilities, callers, own.wake.clone()));
+        check_times(callers.request_timeout, &[])?;
+        check_times(own.steps.request_timeout, &[])?;
+        let containment = Arc::new(Containment::new(capabilities.store));
+        let (callers, own) = (containment.around(callers), own.contained(&containment));
+        let (wake, namespace) = (own.wake.clone(), Arc::clone(&own.namespace));
+        let shared = Arc::new(Shared::new(capabilities, callers, wake, containment, namespace));
         let drain = own.drain;
         if drain > MAXIMUM_DRAIN {
             return Err(Error::invalid_argument("drain is at most 1 min"));

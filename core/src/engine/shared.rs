@@ -9,7 +9,8 @@ use tokio::time::Instant;
 use crate::clock::now;
 #[cfg(feature = "bloom")]
 use crate::engine::bloom::filtering::Filtering;
-use crate::engine::keeping::hold::LeaseHold;
+use crate::engine::contained::{Containment, REQUEST_GRACE};
+use crate::engine::keeping::hold::{LeaseHold, Loss};
 use crate::engine::keeping::registry::Registry;
 use crate::engine::limiter::limiting::{Claimed, Limiting};
 use crate::engine::sending::batching::{Batcher, ExclusiveSends};
@@ -22,9 +23,6 @@ use crate::steps::{Cancel, Ending, Object, Refund, Release, ReportSink, Steps, W
 use crate::sync::Notify;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::{Capabilities, Error, ErrorKind, Result, Ticket, Ttl};
-
-/// Extra time after the steps' own time limit, before the engine ends a request.
-const REQUEST_GRACE: Duration = Duration::from_millis(50);
 
 /// Minimum time for which a refund is tried, and the extra time after the reservation is ready: clocks run at different
 /// speeds.
@@ -57,6 +55,7 @@ impl Drop for EngineHandle {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) capabilities: Capabilities,
+    pub(crate) namespace: Arc<str>,
     /// The steps over the callers' connection.
     pub(crate) steps: Steps,
     pub(crate) acquires: Batcher<Acquiring>,
@@ -70,6 +69,7 @@ pub(crate) struct Shared {
     pub(crate) waiters: Waiters,
     pub(crate) group_waiters: GroupWaiters,
     pub(crate) outbox: Outbox,
+    pub(crate) containment: Arc<Containment>,
     closed: AtomicBool,
     /// The process that opened the store.
     process: u32,
@@ -79,10 +79,18 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(capabilities: Capabilities, steps: Steps, wake: Option<Arc<dyn WakeSource>>) -> Self {
+    /// `containment` is around the steps and the source of wake-ups.
+    pub(crate) fn new(
+        capabilities: Capabilities,
+        steps: Steps,
+        wake: Option<Arc<dyn WakeSource>>,
+        containment: Arc<Containment>,
+        namespace: Arc<str>,
+    ) -> Self {
         let exclusives = ExclusiveSends::default();
         Self {
             capabilities,
+            namespace,
             acquires: Batcher::new(Acquiring(Arc::clone(&steps.permits), exclusives.clone())),
             releases: Batcher::new(Releasing(Arc::clone(&steps.permits), exclusives)),
             looks: steps.groups.as_ref().map(|groups| Arc::new(Batcher::new(Looking(Arc::clone(groups))))),
@@ -94,6 +102,7 @@ impl Shared {
             registry: Registry::default(),
             waiters: Waiters::new(wake.clone()),
             group_waiters: GroupWaiters::new(wake),
+            containment,
             closed: AtomicBool::new(false),
             process: std::process::id(),
             stop: Notify::new(),
@@ -122,9 +131,10 @@ impl Shared {
     }
 
     /// # Errors
-    /// `Closed` after [`close`](Self::close), and in a forked child.
+    /// `Closed` after [`close`](Self::close), after a panic of the store, and in a forked child.
     pub(crate) fn check_open(&self) -> Result<()> {
         self.check_process()?;
+        self.containment.check()?;
         if self.closed.load(Ordering::Acquire) { Err(Error::closed()) } else { Ok(()) }
     }
 
@@ -151,10 +161,18 @@ impl Shared {
         self.outbox.push(Message::Release(release), now().checked_add(lasting.get()));
     }
 
-    /// Queues a cancel. It is retried without end: a waiter's place lasts as long as its process lives.
+    /// Queues the cancel of an acquisition that can have a place in the queue. It is retried without end: a place lasts as long
+    /// as its process lives.
     pub(crate) fn send_cancel(&self, object: &Object, ticket: Ticket, lease: Ttl) {
         let cancel = Cancel { object: object.clone(), ticket, lease: lease.tombstone() };
         self.outbox.push(Message::Cancel(cancel), None);
+    }
+
+    /// Queues the cancel of an acquisition that cannot have a place. Its lease ends what the cancel would end.
+    pub(crate) fn send_cancel_of_hold(&self, object: &Object, ticket: Ticket, lease: Ttl) {
+        let cancel = Cancel { object: object.clone(), ticket, lease: lease.tombstone() };
+        let give_up = now().checked_add(cancel.lease.get());
+        self.outbox.push(Message::Cancel(cancel), give_up);
     }
 
     /// Queues the refund of a reservation that is ready at `ready_at` at the latest; `None` is beyond the clock's range. Until
@@ -167,14 +185,16 @@ impl Shared {
     /// Refuses new calls, tells live guards that they are lost, and queues the release of what they held (C12).
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        for hold in self.registry.close() {
-            hold.lose();
-            self.send_release(&hold);
-        }
-        for (object, ticket) in self.waiters.close() {
-            self.send_cancel(&object, ticket, Ttl::DEFAULT);
+        // Everybody is told before anything is queued.
+        let (holds, waiters) = (self.registry.close(), self.waiters.close());
+        for hold in &holds {
+            hold.lose(Loss::Closed);
         }
         self.group_waiters.close();
+        holds.iter().for_each(|hold| self.send_release(hold));
+        for (object, ticket) in waiters {
+            self.send_cancel(&object, ticket, Ttl::DEFAULT);
+        }
         if let Some(limits) = &self.limits {
             for (ticket, Claimed { object, ready_by, .. }) in limits.close() {
                 self.send_refund(&object, ticket, ready_by);
@@ -212,10 +232,8 @@ impl ReportSink for Shared {
     }
 
     fn gone(&self, ticket: Ticket) {
-        if let Some(hold) = self.registry.find(ticket)
-            && hold.lose()
-        {
-            tracing::warn!(name = %hold.object.name, %ticket, "hold lost: the store does not keep it any more");
+        if let Some(hold) = self.registry.find(ticket) {
+            hold.lose(Loss::Gone);
         }
     }
 }

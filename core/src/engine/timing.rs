@@ -13,6 +13,8 @@ pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(300);
 pub(crate) const AFTER_EXPIRY: Duration = Duration::from_millis(10);
 /// Extra time for the answer to a request that is under way when its caller's time is over, before the outcome is unknown.
 pub(crate) const ANSWER_GRACE: Duration = Duration::from_millis(200);
+/// Maximum number of attempts of a call that makes a bounded number of them.
+pub(crate) const ATTEMPTS: u32 = 3;
 /// Pause between the first two attempts while the store is away. It doubles up to [`MAXIMUM_PAUSE`].
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// Maximum pause between two attempts while the store is away.

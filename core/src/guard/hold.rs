@@ -10,7 +10,7 @@ use async_trait::async_trait;
 
 use crate::clock::Instant;
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::{Error, FencingToken, Result, Ticket, Ttl};
+use crate::{Detached, Error, FencingToken, Result, Ticket, Ttl};
 
 /// The store's side of a guard. Every method concerns the hold with that ticket only ([C11]).
 ///
@@ -25,6 +25,11 @@ pub trait HoldBackend: fmt::Debug + Send + Sync {
 
     /// Returns the deadline `D` as last renewed; `None` while the hold has none.
     fn deadline(&self, ticket: Ticket) -> Option<Instant>;
+
+    /// Adds to an error the operation, the store and the name of the object ([C21]).
+    ///
+    /// [C21]: crate::contract#c21
+    fn context(&self, operation: &'static str, error: Error) -> Error;
 
     /// Resolves when the hold is lost, at its deadline at the latest; never on an ordinary release ([C9]).
     ///
@@ -42,14 +47,14 @@ pub trait HoldBackend: fmt::Debug + Send + Sync {
     /// `Lost` if the hold was gone; `Unavailable` or `Unknown` if the store did not answer.
     async fn release(&self, ticket: Ticket) -> Result<()>;
 
-    /// Ends renewal, sets the lease a last time, and returns the ticket by which the hold can be attached ([C24]): the
-    /// hold's own or a fresh one.
+    /// Ends renewal, sets the lease a last time, and returns the hold, with the token of its grant, under the ticket by which
+    /// it can be attached ([C24]): its own or a fresh one.
     ///
     /// # Errors
     /// As [`release`](Self::release); `Unsupported` where the store cannot.
     ///
     /// [C24]: crate::contract#c24
-    async fn detach(&self, ticket: Ticket, lease: Ttl) -> Result<Ticket>;
+    async fn detach(&self, ticket: Ticket, token: FencingToken, lease: Ttl) -> Result<Detached>;
 }
 
 /// One hold of one acquisition, shared by the guards of it: the inside of [`MutexGuard`](crate::MutexGuard), [`Permit`](crate::Permit) and
@@ -102,7 +107,7 @@ impl Hold {
         poll_fn(|cx| {
             // Checked before the future is polled: a process stopped past its deadline must not take one more step.
             if !self.is_held() || lost.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Err(Error::lost()));
+                return Poll::Ready(Err(self.backend.context("run", Error::lost())));
             }
             future.as_mut().poll(cx).map(Ok)
         })
@@ -134,7 +139,7 @@ impl Hold {
 
     pub(crate) async fn release(mut self) -> Result<()> {
         if !self.is_last() {
-            return if self.is_held() { Ok(()) } else { Err(Error::lost()) };
+            return if self.is_held() { Ok(()) } else { Err(self.backend.context("release", Error::lost())) };
         }
         let released = self.backend.release(self.ticket).await;
         // After an unknown outcome, `drop` queues the release again.
@@ -142,13 +147,13 @@ impl Hold {
         released
     }
 
-    pub(crate) async fn detach(mut self, lease: Ttl) -> Result<Ticket> {
+    pub(crate) async fn detach(mut self, lease: Ttl) -> Result<Detached> {
         if !self.is_last() {
-            return Err(Error::invalid_argument(
-                "other guards of this hold are alive: it cannot be detached",
-            ));
+            let shared =
+                Error::invalid_argument("other guards of this hold are alive: it cannot be detached");
+            return Err(self.backend.context("detach", shared));
         }
-        let detached = self.backend.detach(self.ticket, lease).await?;
+        let detached = self.backend.detach(self.ticket, self.token, lease).await?;
         self.armed = false;
         Ok(detached)
     }

@@ -42,16 +42,18 @@ macro_rules! hold_methods {
 
         /// Returns the fencing token of this grant: larger than every earlier one of this name ([M2]).
         ///
+        /// A resource may refuse the smaller of two tokens only where their holders exclude each other: at a mutex, or at a
+        /// semaphore with one permit. Holders of different permits, and members of a group, live at the same time with
+        /// different tokens, so that such a resource would refuse live ones. There, fence each part of the resource by a mutex of
+        /// its own.
+        ///
         /// # Examples
         /// ```
         /// # #[tokio::main(flavor = "current_thread")]
         /// # async fn main() -> stanchion::Result<()> {
         /// # let store = stanchion::connect("memory:").await?;
         #[doc = concat!("let guard = ", $make, ";")]
-        /// let token = guard.fencing_token();
-        /// // The resource remembers the largest token that it has seen, and refuses smaller ones.
-        /// let resource = stanchion::Fenced::new(Vec::new());
-        /// resource.write(token, guard.ticket(), |rows| rows.push("paid"))?;
+        /// println!("granted with {}", guard.fencing_token());
         /// # Ok(())
         /// # }
         /// ```
@@ -158,12 +160,13 @@ macro_rules! hold_methods {
             self.hold.run(future).await
         }
 
-        /// Ends renewal, sets the lease a last time, and returns the ticket, by which `attach` takes the hold over in
-        /// any process ([C24]). `lease` is 100 ms to 24 h, counted by the store from now.
+        /// Ends renewal, sets the lease a last time, and returns the hold without a guard, which `attach` takes over in any
+        /// process ([C24]). The store counts the lease from now.
         ///
         /// # Errors
-        /// `Lost` if the hold was gone; `InvalidArgument` for a lease out of range; `Unsupported` where
-        /// [`Capabilities::detach`](crate::Capabilities) says so. After any error the hold is being released.
+        /// `Lost` if the hold was gone; `Unsupported` where [`Capabilities::detach`](crate::Capabilities) says so;
+        /// `InvalidArgument` while other guards of the hold are alive, which keep it. After any other error the hold is being
+        /// released.
         ///
         /// # Cancel safety
         /// A dropped call releases the hold.
@@ -174,15 +177,16 @@ macro_rules! hold_methods {
         /// # async fn main() -> stanchion::Result<()> {
         /// # let store = stanchion::connect("memory:").await?;
         #[doc = concat!("let guard = ", $make, ";")]
-        /// let ticket = guard.detach(std::time::Duration::from_secs(60)).await?;
-        /// println!("another process can attach {ticket}");
+        /// let lease = stanchion::Ttl::new(std::time::Duration::from_secs(60))?;
+        /// let detached = guard.detach(lease).await?;
+        /// println!("another process can attach {detached}");
         /// # Ok(())
         /// # }
         /// ```
         ///
         /// [C24]: crate::contract#c24
-        pub async fn detach(self, lease: std::time::Duration) -> crate::Result<crate::Ticket> {
-            self.hold.detach(crate::Ttl::new(lease)?).await
+        pub async fn detach(self, lease: crate::Ttl) -> crate::Result<crate::Detached> {
+            self.hold.detach(lease).await
         }
     };
 }

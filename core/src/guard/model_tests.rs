@@ -9,7 +9,7 @@ use super::{Hold, HoldBackend, MutexGuard};
 use crate::clock::Instant;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::model::{GiveUp, Time, beside, draw, explore, pause};
-use crate::{Error, ErrorKind, FencingToken, Result, Ticket, Ttl};
+use crate::{Detached, Error, ErrorKind, FencingToken, Result, Ticket, Ttl};
 
 /// Counts how often the hold ended.
 #[derive(Debug, Default)]
@@ -26,6 +26,10 @@ impl HoldBackend for Counting {
 
     fn deadline(&self, _: Ticket) -> Option<Instant> {
         None
+    }
+
+    fn context(&self, operation: &'static str, error: Error) -> Error {
+        error.context(operation, "model", "x")
     }
 
     async fn lost(&self, _: Ticket) {
@@ -46,7 +50,7 @@ impl HoldBackend for Counting {
         Ok(())
     }
 
-    async fn detach(&self, _: Ticket, _: Ttl) -> Result<Ticket> {
+    async fn detach(&self, _: Ticket, _: FencingToken, _: Ttl) -> Result<Detached> {
         Err(Error::new(ErrorKind::Unsupported, "nobody detaches"))
     }
 }

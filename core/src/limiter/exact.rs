@@ -97,7 +97,18 @@ impl ExactQuota {
 
 impl fmt::Display for ExactQuota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} per {} µs, burst {}", self.amount, self.period, self.burst)
+        // In the unit that a user has probably written: the shortest of these with a whole number of tokens.
+        const UNITS: [(u64, &str); 4] =
+            [(1, "second"), (60, "minute"), (60 * 60, "hour"), (24 * 60 * 60, "day")];
+        let tokens = |seconds: u64| {
+            let micros = u128::from(seconds) * 1_000_000 * u128::from(self.amount);
+            let period = u128::from(self.period);
+            micros.is_multiple_of(period).then(|| micros / period)
+        };
+        match UNITS.iter().find_map(|(seconds, unit)| tokens(*seconds).map(|tokens| (tokens, unit))) {
+            Some((tokens, unit)) => write!(f, "{tokens} per {unit}, burst {}", self.burst),
+            None => write!(f, "{} per {} µs, burst {}", self.amount, self.period, self.burst),
+        }
     }
 }
 

@@ -32,27 +32,24 @@
 //! releases, cancels and refunds that a `Drop` queued: the engine retries them after every error except `InvalidArgument`.
 //!
 //! # Time limit of a request
-//! [`Steps::request_timeout`] MUST be the limit that the steps keep by themselves. The limit of
-//! a request that carries leases is a third of the shortest lease, if that is less ([C17]).
+//! [`Steps::request_timeout`] is the limit of every request; of a request that carries leases, a third of the shortest lease,
+//! if that is less ([C17]); of an `acquire`, whose callers have limits of their own, of the longest. A step SHOULD keep it by itself, since it alone knows whether its request was sent: the engine
+//! drops it 50 ms later, at any await point, and answers its entries with `Unknown`. So a step MUST bear to be dropped. A
+//! [`WakeSource`] has no limit.
 //!
-//! | the engine enforces it, 50 ms later | the step MUST enforce it: the engine waits as long as the step takes |
-//! | --- | --- |
-//! | `acquire`; `release` by a guard's or a group's call | `renew`, `cancel`, `poll`, `attach`, `inspect`, `resize`, `force`, `ping`; `release` from a `Drop` |
-//! | `look` for a caller; `split` | `look` for those who wait |
-//! | `decide`; `refund` by a reservation's call | `set_quota`, `reset`; `refund` from a `Drop` |
-//! | `probe` | `merge`, `clear`, `survey`, `read` |
-//!
-//! Where the engine enforces it, it stops waiting. A request that left alone is dropped then, at any await point; a request
-//! of several callers continues. A step MUST bear both, and SHOULD limit the time of the latter. A `poll` that never ends blocks all later polls; a `cancel`, or a `release` from a
-//! `Drop`, blocks those of its lane; a `renew` loses the holds in it.
+//! # Panics
+//! After a panic in a step, a wake source or a chore, the engine closes the store object: its guards are lost, and every
+//! later call ends with `Closed` ([C27]). A step that can go on after an error of its own returns `Unknown`.
 //!
 //! # Lanes
-//! Entries of one batch are of one lane, except in `renew`, `poll` and the engine's `look`, whose batches contain names of all
-//! lanes. A store whose lanes are different servers splits those batches.
+//! Entries of one batch are of one lane. Batches of different lanes leave independently of each other, so that a server that
+//! is slow or silent delays its own names alone ([C27]): a store whose lanes are different servers says so by
+//! [`PermitSteps::lane`].
 //!
 //! [C7]: crate::contract#c7
 //! [C3]: crate::contract#c3
 //! [C17]: crate::contract#c17
+//! [C27]: crate::contract#c27
 
 #[cfg(feature = "bloom")]
 mod bloom;
@@ -117,7 +114,7 @@ pub struct Steps {
     /// The steps of Bloom filters, if the store offers them.
     #[cfg(feature = "bloom")]
     pub bloom: Option<Arc<dyn BloomSteps>>,
-    /// Time limit of one request ([C17]), which the steps enforce by themselves: see the head of this page.
+    /// Time limit of one request, 1 ms to 1 h ([C17]): see the head of this page.
     ///
     /// [C17]: crate::contract#c17
     pub request_timeout: Duration,

@@ -17,8 +17,22 @@ pub(crate) use tokio::{sync::Notify, task::JoinSet};
 #[cfg(test)]
 pub(crate) use self::{
     model::{Mutex, MutexGuard, Notify, atomic},
-    tasks::{JoinSet, spawn},
+    tasks::{JoinSet, caught, spawn},
 };
+
+/// Returns what some work returns; `None` if it panics, after which it is not polled again.
+#[cfg(not(test))]
+pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Option<T> {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::task::Poll;
+
+    let mut work = std::pin::pin!(work);
+    std::future::poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Some),
+        Err(_) => Poll::Ready(None),
+    })
+    .await
+}
 
 /// Runs a task beside the one that calls, on the engine's runtime.
 #[cfg(not(test))]

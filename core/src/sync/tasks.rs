@@ -12,6 +12,11 @@ pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     drop(shuttle::future::spawn(task));
 }
 
+/// Some work. The checker unwinds what does not end, so that nothing is caught here.
+pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Option<T> {
+    Some(work.await)
+}
+
 /// Tasks that end with their owner, as tokio's.
 #[derive(Debug)]
 pub(crate) struct JoinSet<T> {

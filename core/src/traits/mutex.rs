@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{Inspection, MutexGuard, Result, Ticket};
+use crate::{Detached, Inspection, MutexGuard, Result};
 
 /// A named mutex: one holder at a time among all tasks and processes that share the store.
 ///
@@ -137,8 +137,13 @@ pub trait Mutex: Debug + Send + Sync {
 
     /// Takes over a detached hold, with a new ticket and the same fencing token ([C24]).
     ///
+    /// The lease and its renewal are those of this handle. A fence still knows the earlier ticket: call its `hand_over` before the
+    /// first write. A call that ends with `Unknown` or is dropped has released the hold or left it detached for its lease, so
+    /// that another call can find it `Lost`.
+    ///
     /// # Errors
-    /// `Lost` if the hold has expired or another caller was first; `Unsupported`; as [`try_lock`](Self::try_lock).
+    /// `Lost` if the hold has expired, another caller was first, or the ticket is a guard's; `InvalidArgument` if it is of
+    /// another object; `Unsupported`; as [`try_lock`](Self::try_lock).
     ///
     /// # Cancel safety
     /// A dropped call may have taken the hold over; then the hold is released.
@@ -153,16 +158,16 @@ pub trait Mutex: Debug + Send + Sync {
     /// let mutex = store.mutex("upload", Default::default())?;
     /// let guard = mutex.lock().await?;
     /// let token = guard.fencing_token();
-    /// let ticket = guard.detach(Duration::from_secs(60)).await?;
+    /// let detached = guard.detach(stanchion::Ttl::new(Duration::from_secs(60))?).await?;
     /// // Later, also in another process:
-    /// let guard = mutex.attach(ticket).await?;
+    /// let guard = mutex.attach(&detached).await?;
     /// assert_eq!(guard.fencing_token(), token);
     /// # guard.release().await
     /// # }
     /// ```
     ///
     /// [C24]: crate::contract#c24
-    async fn attach(&self, ticket: Ticket) -> Result<MutexGuard>;
+    async fn attach(&self, detached: &Detached) -> Result<MutexGuard>;
 
     /// Returns the holder and the number of waiters ([C23]).
     ///

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{Inspection, Permit, Result, Ticket};
+use crate::{Detached, Inspection, Permit, Result, Ticket};
 
 /// A named counting semaphore.
 ///
@@ -176,8 +176,13 @@ pub trait Semaphore: Debug + Send + Sync {
 
     /// Takes over a detached permit, with a new ticket, the same weight and the same fencing token ([C24]).
     ///
+    /// The lease and its renewal are those of this handle. A fence still knows the earlier ticket: call its `hand_over` before the
+    /// first write. A call that ends with `Unknown` or is dropped has released the hold or left it detached for its lease, so
+    /// that another call can find it `Lost`.
+    ///
     /// # Errors
-    /// `Lost` if it has expired or another caller was first; `Unsupported`; as [`try_acquire_many`](Self::try_acquire_many).
+    /// `Lost` if it has expired, another caller was first, or the ticket is a guard's; `InvalidArgument` if it is of another
+    /// object; `Unsupported`; as [`try_acquire_many`](Self::try_acquire_many).
     ///
     /// # Cancel safety
     /// A dropped call may have taken the permit over; then the permit is released.
@@ -191,16 +196,16 @@ pub trait Semaphore: Debug + Send + Sync {
     ///
     /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
     /// let permit = exports.acquire_many(2).await?;
-    /// let ticket = permit.detach(Duration::from_secs(60)).await?;
+    /// let detached = permit.detach(stanchion::Ttl::new(Duration::from_secs(60))?).await?;
     /// // Later, also in another process:
-    /// let permit = exports.attach(ticket).await?;
+    /// let permit = exports.attach(&detached).await?;
     /// assert_eq!(permit.weight(), 2);
     /// # permit.release().await
     /// # }
     /// ```
     ///
     /// [C24]: crate::contract#c24
-    async fn attach(&self, ticket: Ticket) -> Result<Permit>;
+    async fn attach(&self, detached: &Detached) -> Result<Permit>;
 
     /// Returns the number of free permits at this instant; 0 while more are held than the limit.
     ///

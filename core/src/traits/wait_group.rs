@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{Inspection, Member, Result, Ticket};
+use crate::{Detached, Inspection, Member, Result, Ticket};
 
 /// How the members of one generation ended ([W4]). The counts are those of the generation that reached zero last.
 ///
@@ -112,10 +112,10 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// [C4]: crate::contract#c4
     async fn add(&self) -> Result<Member>;
 
-    /// Adds `count` members together, all or nothing.
+    /// Adds `count` members together, 1 to 10,000, all or nothing.
     ///
     /// # Errors
-    /// As [`add`](Self::add); `InvalidArgument` if `count` is zero or more than the limit.
+    /// As [`add`](Self::add); `InvalidArgument` if `count` is zero, above 10,000 or more than the limit.
     ///
     /// # Cancel safety
     /// As [`add`](Self::add).
@@ -161,8 +161,13 @@ pub trait WaitGroup: Debug + Send + Sync {
 
     /// Takes over a detached member, with a new ticket ([C24]).
     ///
+    /// The lease and its renewal are those of this handle. A fence still knows the earlier ticket: call its `hand_over` before the
+    /// first write. A call that ends with `Unknown` or is dropped has released the hold or left it detached for its lease, so
+    /// that another call can find it `Lost`.
+    ///
     /// # Errors
-    /// `Lost` if it has expired, is done, or another caller was first; `Unsupported`.
+    /// `Lost` if it has expired, is done, another caller was first, or the ticket is a guard's; `InvalidArgument` if it is of
+    /// another object; `Unsupported`.
     ///
     /// # Cancel safety
     /// A dropped call may have taken the member over; then the member is abandoned.
@@ -175,15 +180,15 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// use std::time::Duration;
     ///
     /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
-    /// let ticket = batch.add().await?.detach(Duration::from_secs(60)).await?;
+    /// let detached = batch.add().await?.detach(stanchion::Ttl::new(Duration::from_secs(60))?).await?;
     /// // Later, also in another process:
-    /// batch.attach(ticket).await?.done().await?;
+    /// batch.attach(&detached).await?.done().await?;
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// [C24]: crate::contract#c24
-    async fn attach(&self, ticket: Ticket) -> Result<Member>;
+    async fn attach(&self, detached: &Detached) -> Result<Member>;
 
     /// Finishes the member of that ticket, from any process ([W8]).
     ///
@@ -201,8 +206,8 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// use std::time::Duration;
     ///
     /// let batch = store.wait_group("batch 7", stanchion::WaitGroupOptions::default())?;
-    /// let ticket = batch.add().await?.detach(Duration::from_secs(60)).await?;
-    /// batch.done(ticket).await?; // from any process
+    /// let detached = batch.add().await?.detach(stanchion::Ttl::new(Duration::from_secs(60))?).await?;
+    /// batch.done(detached.ticket()).await?; // from any process
     /// assert_eq!(batch.count().await?, 0);
     /// # Ok(())
     /// # }

@@ -17,7 +17,7 @@ use crate::model::{Model, model};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
 use stanchion_core::engine::Engine;
-use stanchion_core::{ErrorKind, Mutex, MutexGuard, MutexOptions, SemaphoreOptions};
+use stanchion_core::{ErrorKind, Mutex, MutexGuard, MutexOptions, SemaphoreOptions, Ttl};
 use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_millis(600);
@@ -316,11 +316,11 @@ async fn c24_detach_moves_the_hold_to_a_ticket_that_one_attach_takes() {
     let mutex = lasting(&engine);
     let guard = mutex.lock().await.unwrap();
     let token = guard.fencing_token();
-    let ticket = guard.detach(LONG).await.unwrap();
+    let detached = guard.detach(Ttl::new(LONG).unwrap()).await.unwrap();
     assert!(mutex.try_lock().await.unwrap().is_none());
-    let guard = mutex.attach(ticket).await.unwrap();
+    let guard = mutex.attach(&detached).await.unwrap();
     assert_eq!(guard.fencing_token(), token);
-    assert_eq!(mutex.attach(ticket).await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(mutex.attach(&detached).await.unwrap_err().kind(), ErrorKind::Lost);
     assert!(guard.is_held());
     guard.release().await.unwrap();
 }

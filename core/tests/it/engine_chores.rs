@@ -59,12 +59,7 @@ fn engine() -> (Arc<Model>, Engine, Tell, Arc<AtomicBool>) {
     let (tell, tickets) = mpsc::unbounded_channel();
     let dropped = Arc::new(AtomicBool::new(false));
     let teller = Teller { tickets: tokio::sync::Mutex::new(tickets), dropped: Arc::clone(&dropped) };
-    let own = Background {
-        steps: steps.clone(),
-        wake: None,
-        chores: vec![Arc::new(teller)],
-        drain: Background::DRAIN,
-    };
+    let own = Background { chores: vec![Arc::new(teller)], ..Background::new(steps.clone()) };
     let capabilities = Capabilities::full("model", MutexMode::Session);
     (model, Engine::start(capabilities, steps, own).unwrap(), tell, dropped)
 }

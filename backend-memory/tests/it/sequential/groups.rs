@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::clock;
-use stanchion_core::{ErrorKind, Member, Outcome, Result, Store, Ticket, Ttl, WaitGroup};
+use stanchion_core::{ErrorKind, Kind, Member, Outcome, Result, Store, Ticket, Ttl, WaitGroup};
 use stanchion_memory::MemoryStore;
 
 use crate::common::{Polled, kind, now};
 use crate::sequential::group_ops::Op;
 use crate::sequential::model::{Cause, End, Fate, Model, Terms};
 use crate::sequential::permits::{agree, pick, refusal};
+use crate::sequential::real::detached;
 use crate::sequential::terms::CLIENTS;
 
 /// One caller's object.
@@ -224,21 +225,16 @@ impl World {
     }
 
     fn detach(&mut self, index: usize, lease: Duration) {
+        let Ok(lease) = Ttl::new(lease) else { return };
         let Some(index) = pick(index, self.members.len()) else { return };
         let member = self.members.swap_remove(index);
         let ticket = member.ticket();
-        let expected = match Ttl::new(lease) {
-            Ok(lease) => self.model.detach(ticket, lease).then_some(ticket).ok_or(ErrorKind::Lost),
-            Err(_) => {
-                self.model.end_ticket(ticket, Cause::Abandoned);
-                Err(ErrorKind::InvalidArgument)
-            }
-        };
+        let expected = self.model.detach(ticket, lease).then_some(ticket).ok_or(ErrorKind::Lost);
         let detached = now(member.detach(lease));
         if self.closed.contains(&true) && expected == Err(ErrorKind::Lost) {
             assert!(matches!(kind(detached), ErrorKind::Closed | ErrorKind::Lost));
         } else if let Some((detached, ticket)) = agree(detached, expected) {
-            assert_eq!(detached, ticket);
+            assert_eq!(detached.ticket(), ticket);
         }
     }
 
@@ -250,7 +246,9 @@ impl World {
             false => self.model.is_detached(ticket).then_some(()).ok_or(ErrorKind::Lost),
         };
         let handle = &mut self.handles[handle];
-        if let Some((member, ())) = agree(now(handle.real.attach(ticket)), expected) {
+        if let Some((member, ())) =
+            agree(now(handle.real.attach(&detached(Kind::WaitGroup, handle.real.name(), ticket))), expected)
+        {
             self.model.attach(ticket, member.ticket(), &handle.terms);
             handle.seen = true;
             self.tickets.push(member.ticket());

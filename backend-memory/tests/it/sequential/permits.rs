@@ -270,25 +270,20 @@ impl World {
     }
 
     fn detach(&mut self, index: usize, lease: Duration) {
+        let Ok(lease) = Ttl::new(lease) else { return };
         let Some((guard, last)) = self.take(index) else { return };
         let ticket = guard.ticket();
         let closed = self.clients.iter().zip(&self.closed).any(|(_, closed)| *closed);
-        let expected = match Ttl::new(lease) {
-            Ok(lease) if last => self.model.detach(ticket, lease).then_some(ticket).ok_or(ErrorKind::Lost),
-            Ok(_) => Err(ErrorKind::InvalidArgument),
-            Err(_) => {
-                if last {
-                    self.model.end_ticket(ticket, Cause::Abandoned);
-                }
-                Err(ErrorKind::InvalidArgument)
-            }
+        let expected = match last {
+            true => self.model.detach(ticket, lease).then_some(ticket).ok_or(ErrorKind::Lost),
+            false => Err(ErrorKind::InvalidArgument),
         };
         let detached = now(guard.detach(lease));
         if closed && expected == Err(ErrorKind::Lost) {
             // Of a closed store object, or lost before.
             assert!(matches!(kind(detached), ErrorKind::Closed | ErrorKind::Lost));
         } else if let Some((detached, ticket)) = agree(detached, expected) {
-            assert_eq!(detached, ticket);
+            assert_eq!(detached.ticket(), ticket);
         }
     }
 

@@ -4,7 +4,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::{FencingToken, Inspection, Mutex, MutexGuard, Permit, Result, Semaphore, Store, Ticket};
+use stanchion_core::{
+    Detached, FencingToken, Inspection, Kind, Mutex, MutexGuard, Name, Permit, Result, Semaphore, Store,
+    Ticket, Ttl,
+};
 use stanchion_memory::MemoryStore;
 
 use crate::sequential::model::Terms;
@@ -51,8 +54,10 @@ impl Real {
 
     pub(crate) async fn attach(&self, ticket: Ticket) -> Result<Guard> {
         Ok(match self {
-            Self::Mutex(one) => Guard::Mutex(one.attach(ticket).await?),
-            Self::Semaphore(one) => Guard::Permit(one.attach(ticket).await?),
+            Self::Mutex(one) => Guard::Mutex(one.attach(&detached(Kind::Mutex, one.name(), ticket)).await?),
+            Self::Semaphore(one) => {
+                Guard::Permit(one.attach(&detached(Kind::Semaphore, one.name(), ticket)).await?)
+            }
         })
     }
 
@@ -136,10 +141,15 @@ impl Guard {
         }
     }
 
-    pub(crate) async fn detach(self, lease: Duration) -> Result<Ticket> {
+    pub(crate) async fn detach(self, lease: Ttl) -> Result<Detached> {
         match self {
             Self::Mutex(guard) => guard.detach(lease).await,
             Self::Permit(guard) => guard.detach(lease).await,
         }
     }
+}
+
+/// Returns a hold that was detached under this ticket, or was not.
+pub(crate) fn detached(kind: Kind, name: &str, ticket: Ticket) -> Detached {
+    Detached::new(kind, "", &Name::new(name).unwrap(), ticket, FencingToken::new(1).unwrap())
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use stanchion_conformance::EPSILON;
-use stanchion_conformance::support::{pause, within};
-use stanchion_core::{ErrorKind, MutexOptions, Ticket};
+use stanchion_conformance::support::{foreign, pause, within};
+use stanchion_core::{ErrorKind, Kind, MutexOptions, Ticket, Ttl};
 
 use super::{Process, server, soon};
 use crate::session::{lock_in, try_lock_in};
@@ -102,9 +102,10 @@ async fn c23_inspect_tells_holders_and_waiters() {
 async fn c24_detach_and_attach_are_unsupported() {
     let server = server().await;
     let a = Process::new(server, "c24");
-    let guard = a.mutex("x").lock().await.unwrap();
-    let attached = a.mutex("x").attach(guard.ticket()).await.unwrap_err();
+    let attached = a.mutex("x").attach(&foreign(Kind::Mutex)).await.unwrap_err();
     assert_eq!(attached.kind(), ErrorKind::Unsupported);
+    let detached = a.mutex("x").lock().await.unwrap().detach(Ttl::DEFAULT).await.unwrap_err();
+    assert_eq!(detached.kind(), ErrorKind::Unsupported);
 }
 
 #[tokio::test]

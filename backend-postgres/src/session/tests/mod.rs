@@ -85,13 +85,9 @@ impl Process {
         let settings = SessionOptions { ttl: Ttl::new(ttl).unwrap(), max_sessions, request_timeout };
         let (steps, chore) = super::sessions(&context, link, &options(server), settings);
         let steps = Steps::new(Arc::new(steps), request_timeout);
-        let own = Background {
-            steps: steps.clone(),
-            wake: None,
-            chores: vec![Arc::new(chore)],
-            drain: Background::DRAIN,
-        };
-        let capabilities = Capabilities::full("postgres", MutexMode::Session);
+        let own = Background { chores: vec![Arc::new(chore)], ..Background::new(steps.clone()) };
+        let mut capabilities = Capabilities::full("postgres", MutexMode::Session);
+        capabilities.detach = false;
         Self { engine: Engine::start(capabilities, steps, own).unwrap(), context, ttl }
     }
 

@@ -166,7 +166,7 @@ mod backend {
 
     use async_trait::async_trait;
     use stanchion_core::clock::Instant;
-    use stanchion_core::{FencingToken, Hold, HoldBackend, Result, Ticket, Ttl};
+    use stanchion_core::{Detached, Error, FencingToken, Hold, HoldBackend, Kind, Name, Result, Ticket, Ttl};
 
     /// Backs holds that last for ever.
     #[derive(Debug)]
@@ -184,6 +184,9 @@ mod backend {
         fn deadline(&self, _: Ticket) -> Option<Instant> {
             None
         }
+        fn context(&self, _: &'static str, error: Error) -> Error {
+            error
+        }
         async fn lost(&self, _: Ticket) {
             std::future::pending().await
         }
@@ -191,8 +194,8 @@ mod backend {
         async fn release(&self, _: Ticket) -> Result<()> {
             Ok(())
         }
-        async fn detach(&self, ticket: Ticket, _: Ttl) -> Result<Ticket> {
-            Ok(ticket)
+        async fn detach(&self, ticket: Ticket, token: FencingToken, _: Ttl) -> Result<Detached> {
+            Ok(Detached::new(Kind::Mutex, "", &Name::new("always")?, ticket, token))
         }
     }
 }

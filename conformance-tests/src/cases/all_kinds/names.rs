@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use stanchion_core::{
-    BloomOptions, LimiterOptions, MutexMode, MutexOptions, Quota, SemaphoreOptions, WaitGroupOptions,
+    BloomOptions, ErrorKind, LimiterOptions, MutexMode, MutexOptions, Quota, SemaphoreOptions, Ttl,
+    WaitGroupOptions,
 };
 
 use super::super::lock_fixture::unknown_ticket;
@@ -251,7 +252,14 @@ pub(crate) async fn c19_kinds_do_not_see_each_other(h: &dyn Harness) {
         filter.clear().await.expect("clear");
     }
     assert_eq!(mutex.inspect().await.expect("inspect").holders.len(), 1);
-    assert!(semaphore.attach(guard.ticket()).await.is_err(), "a mutex's ticket is nothing to a semaphore");
+    let guard = if capabilities.detach {
+        let detached = guard.detach(Ttl::DEFAULT).await.expect("detach");
+        let attached = kind_of(semaphore.attach(&detached).await);
+        assert_eq!(attached, Some(ErrorKind::InvalidArgument), "a mutex's hold is nothing to a semaphore");
+        mutex.attach(&detached).await.expect("attach")
+    } else {
+        guard
+    };
     assert!(!semaphore.force_release(guard.ticket()).await.expect("force"));
     assert!(mutex.force_unlock().await.expect("force"));
     assert_eq!(semaphore.available().await.expect("available"), 0, "the semaphore is untouched");

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use stanchion_core::{
-    BloomOptions, ErrorKind, LimiterOptions, MutexMode, MutexOptions, Quota, SemaphoreOptions, Store, Ticket,
-    WaitGroupOptions,
+    BloomOptions, ErrorKind, Kind, LimiterOptions, MutexMode, MutexOptions, Quota, SemaphoreOptions, Store,
+    Ttl, WaitGroupOptions,
 };
 
 use crate::harness::Harness;
-use crate::support::{EPSILON, POLL_FLOOR, cannot_show, eventually, kind_of, spawn, unique, within};
+use crate::support::{EPSILON, POLL_FLOOR, cannot_show, eventually, foreign, kind_of, spawn, unique, within};
 
 /// C22: a capability that is declared works, and one that is declared missing is refused.
 pub(crate) async fn c22_the_declaration_is_true(h: &dyn Harness) {
@@ -28,10 +28,11 @@ pub(crate) async fn c22_the_declaration_is_true(h: &dyn Harness) {
     assert_eq!(filter.is_ok(), capabilities.bloom_filters);
     assert_eq!(kind_of(filter), unsupported.filter(|_| !capabilities.bloom_filters));
     let mutex = store.mutex("m", MutexOptions::default()).expect("every store has mutexes");
-    let attached = kind_of(mutex.attach(Ticket::random()).await);
-    assert_eq!(attached, Some(if capabilities.detach { ErrorKind::Lost } else { ErrorKind::Unsupported }));
+    let attached = kind_of(mutex.attach(&foreign(Kind::Mutex)).await);
+    let refusal = if capabilities.detach { ErrorKind::InvalidArgument } else { ErrorKind::Unsupported };
+    assert_eq!(attached, Some(refusal));
     if !capabilities.detach {
-        let refused = mutex.lock().await.expect("lock").detach(Duration::from_secs(1)).await;
+        let refused = mutex.lock().await.expect("lock").detach(Ttl::DEFAULT).await;
         assert_eq!(kind_of(refused), unsupported);
         let again = within(POLL_FLOOR, "released after the refusal", mutex.lock()).await.expect("lock");
         again.release().await.expect("release");

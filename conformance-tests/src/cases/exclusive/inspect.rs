@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::{ErrorKind, HoldOptions};
+use stanchion_core::{ErrorKind, HoldOptions, Kind};
 
 use super::super::lock_fixture::{LockFixture, LockKind};
 use crate::harness::Harness;
-use crate::support::{EPSILON, TICK, eventually, kind_of, now, pause, spawn, unrenewed, within};
+use crate::support::{EPSILON, TICK, eventually, foreign, kind_of, now, pause, spawn, unrenewed, within};
 
 pub(crate) async fn c23_inspect_tells_the_holder(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
@@ -103,8 +103,8 @@ pub(crate) async fn c21_an_error_says_what_where_and_why(h: &dyn Harness, kind: 
     let line = error.to_string();
     assert!(!line.contains('\n') && line.contains("release") && line.contains(fixture.name()), "{line}");
 
-    let error = lock.attach(stanchion_core::Ticket::random()).await.expect_err("nothing to attach");
+    let error = lock.attach(&foreign(Kind::Mutex)).await.expect_err("nothing to attach");
     assert_eq!((error.operation(), error.name()), (Some("attach"), Some(fixture.name())));
-    let kind = if fixture.is_kept_by_session() { ErrorKind::Unsupported } else { ErrorKind::Lost };
+    let kind = if fixture.is_kept_by_session() { ErrorKind::Unsupported } else { ErrorKind::InvalidArgument };
     assert_eq!(kind_of::<()>(Err(error)), Some(kind));
 }

@@ -9,8 +9,8 @@ use stanchion_core::{Error, ErrorKind, HoldOptions, Permit, Result, Semaphore};
 use super::client;
 use crate::harness::Harness;
 use crate::support::{
-    CANCELLED, EPSILON, TICK, beside, drop_after, eventually, join_all, now, pause, spawn, stays_pending,
-    unique, unrenewed, within,
+    CANCELLED, EPSILON, TICK, beside, drop_after, eventually, join_all, lease_of, now, pause, spawn,
+    stays_pending, unique, unrenewed, within,
 };
 
 /// Asserts that the limit, and not one permit more, can be acquired.
@@ -99,9 +99,9 @@ async fn campaign_step(lasting: &Arc<dyn Semaphore>, dying: &Arc<dyn Semaphore>,
         }
         6 => {
             let permit = lasting.acquire().await.expect("acquire");
-            let ticket = permit.detach(ttl).await.expect("detach");
+            let detached = permit.detach(lease_of(ttl)).await.expect("detach");
             if step.is_multiple_of(2) {
-                drop(lasting.attach(ticket).await);
+                drop(lasting.attach(&detached).await);
             }
         }
         7 => {

@@ -8,7 +8,9 @@ use stanchion_core::{ErrorKind, HoldOptions, Permit};
 
 use super::{client, queue_of};
 use crate::harness::Harness;
-use crate::support::{AT_ONCE, EPSILON, IDLE, POLL_FLOOR, join_all, kind_of, pause, spawn, unique, within};
+use crate::support::{
+    AT_ONCE, EPSILON, IDLE, POLL_FLOOR, join_all, kind_of, lease_of, pause, spawn, unique, within,
+};
 
 /// S1: the holders themselves count the permits, under contention of two clients.
 pub(crate) async fn s1_live_permits_never_exceed_the_limit(h: &dyn Harness) {
@@ -194,9 +196,9 @@ pub(crate) async fn c24_s8_attach_keeps_the_weight(h: &dyn Harness) {
     let semaphore = client(h, &name, 5, HoldOptions::default()).await;
     let other = client(h, &name, 5, HoldOptions::default()).await;
     let permit = semaphore.acquire_many(3).await.expect("acquire");
-    let ticket = permit.detach(Duration::from_secs(20)).await.expect("detach");
+    let detached = permit.detach(lease_of(Duration::from_secs(20))).await.expect("detach");
     assert_eq!(other.available().await.expect("available"), 2, "detached permits are still out");
-    let attached = other.attach(ticket).await.expect("attach");
+    let attached = other.attach(&detached).await.expect("attach");
     assert_eq!(attached.weight(), 3);
     assert_eq!(other.available().await.expect("available"), 2);
     attached.release().await.expect("release");

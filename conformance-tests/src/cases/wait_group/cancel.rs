@@ -7,7 +7,7 @@ use stanchion_core::{HoldOptions, WaitGroup};
 
 use super::{client, default_group};
 use crate::harness::Harness;
-use crate::support::{CANCELLED, Cut, EPSILON, POLL_FLOOR, drop_after, eventually, unique, within};
+use crate::support::{CANCELLED, Cut, EPSILON, POLL_FLOOR, drop_after, eventually, lease_of, unique, within};
 
 /// Maximum number of polls: more than any call needs before it waits.
 const MAXIMUM_POLLS: u32 = 24;
@@ -85,8 +85,8 @@ pub(crate) async fn c4_c24_a_dropped_attach_keeps_no_member(h: &dyn Harness) {
     let group: Arc<dyn WaitGroup> = client(h, &name, None, HoldOptions::default()).await;
     for polls in 0..=MAXIMUM_POLLS {
         assert!(polls < MAXIMUM_POLLS, "an attach ends");
-        let detached = group.add().await.expect("add").detach(lease).await.expect("detach");
-        let cut = drop_after(polls, group.attach(detached)).await;
+        let detached = group.add().await.expect("add").detach(lease_of(lease)).await.expect("detach");
+        let cut = drop_after(polls, group.attach(&detached)).await;
         let is_last = matches!(cut, Cut::Ended(_));
         if let Cut::Ended(attached) = cut {
             attached.expect("it was detached").done().await.expect("done");

@@ -9,8 +9,8 @@ use stanchion_core::{ErrorKind, HoldOptions, Member, Ticket};
 use super::{client, default_group};
 use crate::harness::Harness;
 use crate::support::{
-    CANCELLED, Cut, EPSILON, POLL_FLOOR, QUEUED, TICK, belief, drop_after, eventually, kind_of, leased,
-    long_ttl, now, on_bare_thread, pause, spawn, unique, unrenewed, within,
+    CANCELLED, Cut, EPSILON, POLL_FLOOR, QUEUED, TICK, belief, drop_after, eventually, kind_of, lease_of,
+    leased, long_ttl, now, on_bare_thread, pause, spawn, unique, unrenewed, within,
 };
 
 pub(crate) async fn c1_members_have_their_own_tickets(h: &dyn Harness) {
@@ -107,18 +107,28 @@ pub(crate) async fn w8_done_by_ticket_from_another_client(h: &dyn Harness) {
     assert_eq!((outcome.finished, outcome.abandoned), (1, 0), "it ended once");
 }
 
+pub(crate) async fn c27_a_call_adds_ten_thousand_members_at_most(h: &dyn Harness) {
+    let group = default_group(h, &unique("group")).await;
+    assert_eq!(kind_of(group.add_many(10_001).await), Some(ErrorKind::InvalidArgument));
+    assert_eq!(group.count().await.expect("count"), 0);
+}
+
 pub(crate) async fn c24_w8_attach_takes_a_member_over(h: &dyn Harness) {
     let name = unique("group");
     let (group, other) = (default_group(h, &name).await, default_group(h, &name).await);
     let member = group.add().await.expect("add");
     let token = member.fencing_token();
-    let ticket = member.detach(Duration::from_secs(20)).await.expect("detach");
+    let detached = member.detach(lease_of(Duration::from_secs(20))).await.expect("detach");
     assert_eq!(other.count().await.expect("count"), 1, "a detached member is live");
-    let attached = other.attach(ticket).await.expect("attach");
-    assert_ne!(attached.ticket(), ticket, "the ticket is a new one");
+    let attached = other.attach(&detached).await.expect("attach");
+    assert_ne!(attached.ticket(), detached.ticket(), "the ticket is a new one");
     assert_eq!(attached.fencing_token(), token, "the token is kept");
-    assert_eq!(kind_of(group.attach(ticket).await), Some(ErrorKind::Lost), "the first wins");
-    assert_eq!(kind_of(group.done(ticket).await), Some(ErrorKind::Lost), "the old ticket is spent");
+    assert_eq!(kind_of(group.attach(&detached).await), Some(ErrorKind::Lost), "the first wins");
+    assert_eq!(
+        kind_of(group.done(detached.ticket()).await),
+        Some(ErrorKind::Lost),
+        "the old ticket is spent"
+    );
     assert!(group.wait_for(Duration::ZERO).await.expect("wait").is_none());
     attached.done().await.expect("done");
     let outcome = group.wait().await.expect("wait");
@@ -130,15 +140,15 @@ pub(crate) async fn c24_w4_a_detached_member_ends(h: &dyn Harness) {
     let lease = h.ttl() * 2;
     let name = unique("group");
     let (group, other) = (default_group(h, &name).await, default_group(h, &name).await);
-    let finished = group.add().await.expect("add").detach(lease).await.expect("detach");
-    other.done(finished).await.expect("done by its ticket");
+    let finished = group.add().await.expect("add").detach(lease_of(lease)).await.expect("detach");
+    other.done(finished.ticket()).await.expect("done by its ticket");
     let keep = group.add().await.expect("add");
     let before = now();
-    let forgotten = keep.detach(lease).await.expect("detach");
+    let forgotten = keep.detach(lease_of(lease)).await.expect("detach");
     let outcome = within(lease + POLL_FLOOR + EPSILON, "the detached lease ends", other.wait()).await;
     assert!(now() + TICK >= before + lease);
     assert_eq!(outcome.expect("wait").expired, 1);
-    assert_eq!(kind_of(other.attach(forgotten).await), Some(ErrorKind::Lost));
+    assert_eq!(kind_of(other.attach(&forgotten).await), Some(ErrorKind::Lost));
 }
 
 /// C4: a dropped add leaves no member, at whatever poll it is dropped.

@@ -1,7 +1,7 @@
 //! The state of one hold: live until its deadline, extended by renewals, then lost or released.
 
 use std::fmt;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::clock::now;
 use crate::steps::Object;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Mutex, MutexGuard, Notify};
+use crate::sync::{Mutex, Notify};
 use crate::{Ticket, Ttl};
 
 /// The state of a hold. `Lost` and `Given` are final.
@@ -19,6 +19,30 @@ enum Phase {
     Lost,
     /// Released, detached or abandoned by its own guard.
     Given,
+}
+
+/// Why a hold is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// Its deadline has passed.
+    Deadline,
+    /// The store says that it is gone.
+    Gone,
+    /// This process released it by force.
+    Forced,
+    /// Its store object was closed.
+    Closed,
+}
+
+impl Loss {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Deadline => "its deadline passed",
+            Self::Gone => "the store says that it is gone",
+            Self::Forced => "it was released by force",
+            Self::Closed => "its store was closed",
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -32,6 +56,8 @@ pub(crate) struct LeaseHold {
     pub(crate) object: Object,
     pub(crate) ticket: Ticket,
     pub(crate) lease: Ttl,
+    /// For the log.
+    pub(crate) label: Option<Arc<str>>,
     /// No renewal from this moment on.
     pub(crate) renew_until: Option<Instant>,
     /// A request of this ticket may still be under way, so its release leaves a tombstone.
@@ -52,6 +78,7 @@ impl LeaseHold {
             object,
             ticket,
             lease,
+            label: None,
             renew_until: None,
             ambiguous: false,
             sent,
@@ -61,36 +88,56 @@ impl LeaseHold {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// Works on the state. What is lost by its deadline is told once the lock is free: a subscriber of the log may ask its guard.
+    fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Read under the lock: once a caller has seen the deadline pass, no later renewal may contradict it.
-        if state.phase == Phase::Live && now() >= state.deadline {
+        let expires = state.phase == Phase::Live && now() >= state.deadline;
+        if expires {
             state.phase = Phase::Lost;
             self.changed.notify_waiters();
-            tracing::warn!(name = %self.object.name, ticket = %self.ticket, "hold lost: its deadline passed");
         }
-        state
+        let worked = work(&mut state);
+        drop(state);
+        if expires {
+            self.tell(Loss::Deadline);
+        }
+        worked
+    }
+
+    fn tell(&self, loss: Loss) {
+        let (name, ticket, label, held) = (&self.object.name, self.ticket, &self.label, self.sent.elapsed());
+        if loss == Loss::Closed {
+            tracing::debug!(%name, %ticket, ?label, ?held, "lock given up: {}", loss.text());
+        } else {
+            tracing::warn!(%name, %ticket, ?label, ?held, "lock lost: {}", loss.text());
+        }
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        self.state().phase == Phase::Live
+        self.with(|state| state.phase == Phase::Live)
     }
 
     pub(crate) fn deadline(&self) -> Instant {
-        self.state().deadline
+        self.with(|state| state.deadline)
     }
 
     /// Applies a successful renewal that was sent at `sent`. Has no effect on a hold that is not live.
     pub(crate) fn extend(&self, sent: Instant, lease: Ttl) {
-        let mut state = self.state();
-        if state.phase == Phase::Live {
-            state.deadline = state.deadline.max(sent + lease.belief());
-        }
+        self.with(|state| {
+            if state.phase == Phase::Live {
+                state.deadline = state.deadline.max(sent + lease.belief());
+            }
+        });
     }
 
     /// Marks the hold as lost: the store does not have it any more, or the store object was closed. `true` if it was live.
-    pub(crate) fn lose(&self) -> bool {
-        self.leave(Phase::Lost)
+    pub(crate) fn lose(&self, loss: Loss) -> bool {
+        let was_live = self.leave(Phase::Lost);
+        if was_live {
+            self.tell(loss);
+        }
+        was_live
     }
 
     /// Notes that this process asks the store to release the hold by force.
@@ -109,12 +156,13 @@ impl LeaseHold {
     }
 
     fn leave(&self, phase: Phase) -> bool {
-        let mut state = self.state();
-        let live = state.phase == Phase::Live;
-        if live {
-            state.phase = phase;
-        }
-        drop(state);
+        let live = self.with(|state| {
+            let live = state.phase == Phase::Live;
+            if live {
+                state.phase = phase;
+            }
+            live
+        });
         if live && phase == Phase::Given {
             let held = self.sent.elapsed();
             tracing::debug!(name = %self.object.name, ticket = %self.ticket, ?held, "hold given up");
@@ -129,10 +177,7 @@ impl LeaseHold {
             let changed = self.changed.notified();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            let (phase, deadline) = {
-                let state = self.state();
-                (state.phase, state.deadline)
-            };
+            let (phase, deadline) = self.with(|state| (state.phase, state.deadline));
             match phase {
                 Phase::Lost => return,
                 Phase::Given => changed.await,

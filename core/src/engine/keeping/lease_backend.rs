@@ -10,8 +10,9 @@ use crate::clock::{now, sleep};
 use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::{EngineHandle, Shared, release_of};
-use crate::steps::{Attach, Attached, Ending, Kept, Release};
-use crate::{Error, ErrorKind, HoldBackend, Result, Ticket, Ttl};
+use crate::engine::timing::ATTEMPTS;
+use crate::steps::{Attach, Attached, Ending, Kept, Object, Release};
+use crate::{Detached, Error, ErrorKind, FencingToken, HoldBackend, Result, Ticket, Ttl};
 
 /// The backend of one hold. It keeps the engine alive.
 #[derive(Debug)]
@@ -22,8 +23,6 @@ pub(crate) struct LeaseBackend {
 
 /// Pause between two attempts of a call with a maximum number of attempts.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Maximum number of attempts of a release, a detach or an attach while its outcome is unknown.
-const ATTEMPTS: u32 = 3;
 
 impl LeaseBackend {
     fn forget(&self) -> bool {
@@ -33,10 +32,6 @@ impl LeaseBackend {
 
     fn check_process(&self, operation: &'static str) -> Result<()> {
         self.engine.shared.check_process().map_err(|error| self.context(operation, error))
-    }
-
-    fn context(&self, operation: &'static str, error: Error) -> Error {
-        error.context(operation, self.engine.shared.store(), self.hold.object.name.as_str())
     }
 
     async fn try_release(&self, was_live: bool, deadline: Instant) -> Result<()> {
@@ -57,7 +52,7 @@ impl LeaseBackend {
     /// Moves the hold to a fresh ticket, so that a renewal of the old ticket that is still under way cannot shorten the lease
     /// that is set here.
     async fn try_detach(&self, lease: Ttl) -> Result<Ticket> {
-        let to = Ticket::random();
+        let to = Ticket::detached();
         let object = self.hold.object.clone();
         let attach = Attach { object, from: self.hold.ticket, to, lease, label: None };
         let (_, mut in_doubt) = move_hold(&self.engine, &attach).await?.ok_or_else(Error::lost)?;
@@ -102,18 +97,32 @@ pub(crate) async fn move_hold(
     attach: &Attach,
 ) -> Result<Option<(Moved, InDoubt)>> {
     let mut in_doubt = InDoubt::of_move(engine, &attach.object, attach.to, attach.lease);
+    let mut ambiguous = false;
     for attempt in 1.. {
         in_doubt.sent();
         let sent = now();
         match engine.shared.steps.permits.attach(attach).await {
-            Ok(Some(_)) if now() > sent + attach.lease.handout() => {}
+            Ok(Some(_)) if now() > sent + attach.lease.handout() => {
+                ambiguous = true;
+                if attempt == ATTEMPTS {
+                    return Err(Error::too_slow(attach.lease, sent.elapsed()));
+                }
+            }
             Ok(Some(attached)) => return Ok(Some((Moved { attached, sent }, in_doubt))),
             Ok(None) => {
                 in_doubt.resolved();
                 return Ok(None);
             }
-            Err(error) if error.kind().is_final() || attempt == ATTEMPTS => return Err(error),
-            Err(_) => sleep(PAUSE).await,
+            Err(error) => {
+                ambiguous |= error.kind() == ErrorKind::Unknown;
+                if !ambiguous {
+                    in_doubt.resolved();
+                }
+                if error.kind().is_final() || attempt == ATTEMPTS {
+                    return Err(error);
+                }
+                sleep(PAUSE).await;
+            }
         }
     }
     unreachable!("the loop ends at the last attempt")
@@ -127,6 +136,10 @@ impl HoldBackend for LeaseBackend {
 
     fn deadline(&self, _: Ticket) -> Option<Instant> {
         (!self.engine.shared.is_forked()).then(|| self.hold.deadline())
+    }
+
+    fn context(&self, operation: &'static str, error: Error) -> Error {
+        error.context(operation, self.engine.shared.store(), self.hold.object.name.as_str())
     }
 
     async fn lost(&self, _: Ticket) {
@@ -150,11 +163,13 @@ impl HoldBackend for LeaseBackend {
         self.try_release(was_live, deadline).await.map_err(|error| self.context("release", error))
     }
 
-    async fn detach(&self, _: Ticket, lease: Ttl) -> Result<Ticket> {
+    async fn detach(&self, _: Ticket, token: FencingToken, lease: Ttl) -> Result<Detached> {
         self.check_process("detach")?;
         if !self.forget() {
             return Err(self.context("detach", Error::lost()));
         }
-        self.try_detach(lease).await.map_err(|error| self.context("detach", error))
+        let ticket = self.try_detach(lease).await.map_err(|error| self.context("detach", error))?;
+        let Object { kind, name } = &self.hold.object;
+        Ok(Detached::new(*kind, &self.engine.shared.namespace, name, ticket, token))
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::Ttl;
 use crate::clock::now;
-use crate::engine::keeping::hold::LeaseHold;
+use crate::engine::keeping::hold::{LeaseHold, Loss};
 use crate::engine::shared::Shared;
 use crate::engine::timing::{renewal_interval, sleep_until_some};
 use crate::steps::{Kept, PermitSteps, Renew, Steps};
@@ -24,7 +24,7 @@ pub(crate) async fn renew_due(shared: &Arc<Shared>, steps: &Steps) {
     loop {
         let sent = now();
         let (due, next) = shared.registry.take_due(sent);
-        for batch in batches(requests(shared, due, sent), steps.request_timeout) {
+        for batch in batches(requests(shared, due, sent), steps) {
             let (shared, permits) = (Arc::clone(shared), Arc::clone(&steps.permits));
             spawn(async move { renew(&shared, permits.as_ref(), batch, sent).await });
         }
@@ -49,13 +49,15 @@ fn requests(shared: &Shared, due: Vec<Arc<LeaseHold>>, sent: Instant) -> Vec<Due
     requests
 }
 
-/// Splits renewals into requests. The shortest lease in a request sets its time limit, so renewals whose own limit is twice
+/// Splits renewals into requests, each of one lane, so that a server that is silent delays its own holds alone (C27). The shortest
+/// lease in a request sets its time limit, so renewals whose own limit is twice
 /// as long, or is that of the steps, leave in another request: every renewal gets at least half of its own time limit, and
 /// there are few requests however many different leases there are.
-fn batches(due: Vec<Due>, request_timeout: Duration) -> Vec<Vec<Due>> {
-    let mut alike = BTreeMap::<u32, Vec<Due>>::new();
+fn batches(due: Vec<Due>, steps: &Steps) -> Vec<Vec<Due>> {
+    let mut alike = BTreeMap::<(usize, u32), Vec<Due>>::new();
     for (hold, renew) in due {
-        alike.entry(halvings(request_timeout, renew.lease)).or_default().push((hold, renew));
+        let key = (steps.permits.lane(&renew.object), halvings(steps.request_timeout, renew.lease));
+        alike.entry(key).or_default().push((hold, renew));
     }
     let mut batches = Vec::new();
     for mut due in alike.into_values() {
@@ -88,9 +90,7 @@ async fn renew(shared: &Shared, steps: &dyn PermitSteps, batch: Vec<Due>, sent: 
                 Some(sent + renewal_interval(request.lease))
             }
             Some(Ok(Kept::No)) => {
-                if hold.lose() {
-                    tracing::warn!(name = %hold.object.name, ticket = %hold.ticket, "hold lost: the store says it is gone");
-                }
+                hold.lose(Loss::Gone);
                 None
             }
             failed => {

@@ -26,6 +26,10 @@ impl LimiterState {
         }
     }
 
+    fn note_decision(&self) {
+        self.engine.shared.containment.availability.decided_without(self.object.name.as_str());
+    }
+
     /// Decides by the policy in place of the store.
     ///
     /// # Errors
@@ -50,6 +54,7 @@ impl LimiterState {
                 decide.map_err(|_| error)?
             }
         };
+        self.note_decision();
         Ok(Decision { decided_by: DecidedBy::OutagePolicy, ..super::handle::decision(verdict) })
     }
 
@@ -81,6 +86,7 @@ impl LimiterState {
                 reserved.wait
             }
         };
+        self.note_decision();
         let ready_at = at.checked_add(Duration::from_micros(wait)).unwrap_or(at);
         Ok(Some(Reservation::new(Arc::clone(&self.local) as _, ticket, cost, ready_at)))
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::store::{Heard, Store, object};
 use crate::clock::now;
+use crate::engine::contained::Containment;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::{EngineHandle, Shared};
 use crate::engine::taking::acquire::{Grant, into_hold};
@@ -23,9 +24,11 @@ impl Rig {
     /// The rig, and the end of its thread.
     fn start(store: Arc<Store>) -> (Self, impl Future<Output = ()>) {
         let capabilities = Capabilities::full("model", MutexMode::Lease);
-        let shared = Arc::new(Shared::new(capabilities, store.steps(false), None));
+        let containment = Arc::new(Containment::new("model"));
+        let shared =
+            Arc::new(Shared::new(capabilities, store.steps(false), None, containment, Arc::from("")));
         let (running, steps) = (Arc::clone(&shared), store.steps(true));
-        let thread = beside(async move { thread::engine(&running, &steps, None).await });
+        let thread = beside(async move { thread::engine(&running, &steps, None, Duration::ZERO).await });
         (Self { store, engine: Arc::new(EngineHandle { shared, drain: Duration::ZERO }) }, thread)
     }
 

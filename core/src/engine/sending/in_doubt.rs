@@ -1,6 +1,7 @@
 //! Requests that may have left something at the store.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::clock::now;
 use crate::engine::sending::outbox::Message;
@@ -27,6 +28,7 @@ pub(crate) struct InDoubt {
 
 impl InDoubt {
     pub(crate) fn new(engine: &Arc<EngineHandle>, object: &Object, ticket: Ticket, lease: Ttl) -> Self {
+        engine.shared.containment.availability.acquiring.fetch_add(1, Ordering::Relaxed);
         Self {
             engine: Arc::clone(engine),
             object: object.clone(),
@@ -82,6 +84,7 @@ impl Drop for InDoubt {
         if shared.is_forked() {
             return;
         }
+        shared.containment.availability.acquiring.fetch_sub(1, Ordering::Relaxed);
         if self.registered {
             shared.waiters.leave(self.ticket);
         }
@@ -92,8 +95,10 @@ impl Drop for InDoubt {
             let release =
                 Release { object, ticket: self.ticket, ending, tombstone: Some(tombstone), call: None };
             shared.outbox.push(Message::Release(release), give_up);
-        } else if self.open {
+        } else if self.open && self.registered {
             shared.send_cancel(&self.object, self.ticket, self.lease);
+        } else if self.open {
+            shared.send_cancel_of_hold(&self.object, self.ticket, self.lease);
         }
     }
 }

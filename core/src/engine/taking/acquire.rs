@@ -10,9 +10,9 @@ use crate::engine::keeping::lease_backend::LeaseBackend;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::EngineHandle;
 use crate::engine::taking::wait_limit::WaitLimit;
-use crate::engine::timing::{FIRST_PAUSE, sleep_until_some};
+use crate::engine::timing::{ATTEMPTS, FIRST_PAUSE, sleep_until_some};
 use crate::engine::waiting::waiters::{Queued, WakeUp};
-use crate::steps::{Acquire, Acquired, LimitCheck, NO_LIMIT};
+use crate::steps::{Acquire, Acquired, LimitCheck, NO_LIMIT, Object};
 use crate::{Error, ErrorKind, FencingToken, Hold, HoldOptions, Result};
 
 /// A grant that no [`Hold`] owns yet.
@@ -46,6 +46,7 @@ impl Acquisition<'_> {
     /// Returns the grant, and the [`InDoubt`] that the caller resolves once the hold has an owner; `None` for a definite no.
     pub(crate) async fn run(mut self) -> Result<Option<(Grant, InDoubt)>> {
         self.engine.shared.check_open()?;
+        wait_for_room(self.engine, &self.request.object, self.wait_limit).await?;
         let mut in_doubt =
             InDoubt::new(self.engine, &self.request.object, self.request.ticket, self.request.lease);
         if self.request.queue {
@@ -53,6 +54,7 @@ impl Acquisition<'_> {
         }
         let mut wake_up: Option<WakeUp> = None;
         let mut ambiguous = false;
+        let mut late = 0;
         let mut pause = FIRST_PAUSE;
         loop {
             self.engine.shared.check_open()?;
@@ -63,7 +65,14 @@ impl Acquisition<'_> {
                 Ok(answer) => match self.judge(answer, sent, ambiguous, &mut in_doubt)? {
                     Next::Done(None) => return Ok(None),
                     Next::Done(Some(grant)) => return Ok(Some((grant, in_doubt))),
-                    Next::Again => continue,
+                    Next::Again => {
+                        late += 1;
+                        if late % ATTEMPTS == 0 {
+                            let error = Error::too_slow(self.request.lease, sent.elapsed());
+                            self.wait_limit.ride_out(error, &mut pause).await?;
+                        }
+                        continue;
+                    }
                     Next::Wait(queued) => {
                         pause = FIRST_PAUSE;
                         let wake_up = wake_up.get_or_insert_with(|| in_doubt.join(queued));
@@ -143,6 +152,24 @@ impl Acquisition<'_> {
     }
 }
 
+/// Waits, within the call's time limit, until the process has room for another call in doubt about that object (C28).
+///
+/// # Errors
+/// `Overloaded` if there is none in time; `Closed`.
+pub(crate) async fn wait_for_room(
+    engine: &Arc<EngineHandle>,
+    object: &Object,
+    wait_limit: WaitLimit,
+) -> Result<()> {
+    let (shared, mut pause) = (&engine.shared, FIRST_PAUSE);
+    while shared.outbox.is_full(shared.steps.permits.lane(object)) {
+        let no_room = Error::new(ErrorKind::Unavailable, "no room");
+        wait_limit.ride_out(no_room, &mut pause).await.map_err(|_| Error::too_many_in_doubt())?;
+        shared.check_open()?;
+    }
+    Ok(())
+}
+
 /// The result of a call without a time limit, which has no definite no.
 pub(crate) fn granted<T>(granted: Option<T>) -> Result<T> {
     granted.ok_or_else(Error::lost)
@@ -161,6 +188,7 @@ pub(crate) fn into_hold(
     let engine = Arc::clone(in_doubt.engine());
     let mut hold = LeaseHold::new(in_doubt.object.clone(), in_doubt.ticket, in_doubt.lease, grant.sent);
     hold.ambiguous = grant.ambiguous;
+    hold.label.clone_from(&options.label);
     hold.renew_until = options.max_hold.and_then(|max_hold| grant.sent.checked_add(max_hold));
     let hold = Arc::new(hold);
     engine.shared.adopt(&hold, options.renew)?;

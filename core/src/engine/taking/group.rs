@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::clock::now;
 use crate::engine::keeping::lease_backend::release_with_retry;
@@ -18,8 +18,9 @@ use crate::engine::timing::{FIRST_PAUSE, sleep_until_some};
 use crate::engine::waiting::generation_end::End;
 use crate::engine::waiting::group_waiters::Interest;
 use crate::engine::waiting::record_seen::{RecordSeen, state_lost};
+use crate::options::check_members;
 use crate::steps::{Ending, GroupSteps, Kept, Look, Looked, Release, Split};
-use crate::{Error, ErrorKind, Inspection, Member, Outcome, Result, Ticket, Ttl, WaitGroup};
+use crate::{Detached, Error, ErrorKind, Inspection, Member, Outcome, Result, Ticket, Ttl, WaitGroup};
 
 /// A wait group as one caller uses it.
 #[derive(Debug)]
@@ -51,6 +52,7 @@ impl WaitGroupHandle {
 
     /// Adds several members as one hold, which is one decision, and splits it.
     async fn add_all(&self, count: u32) -> Result<Vec<Member>> {
+        check_members(count)?;
         loop {
             let acquired = self.handle.acquire("add_many", count, WaitLimit::Forever).await?;
             let (grant, in_doubt) = granted(acquired)?;
@@ -78,10 +80,13 @@ impl WaitGroupHandle {
             shared.check_open()?;
             parts.iter_mut().for_each(InDoubt::sent);
             let sent = now();
-            let answer = timeout_at(shared.request_end(Some(lease)), self.steps.split(&split)).await;
-            match answer.unwrap_or_else(|_| Err(unanswered())) {
+            match self.steps.split(&split).await {
                 // Too old to hand out (C6): split again, the members get leases of full length.
-                Ok(true) if now() > sent + lease.handout() => {}
+                Ok(true) if now() > sent + lease.handout() => {
+                    ambiguous = true;
+                    let error = Error::too_slow(lease, sent.elapsed());
+                    WaitLimit::Forever.ride_out(error, &mut pause).await?;
+                }
                 Ok(true) => {
                     whole.resolved();
                     let grant = Grant { token: grant.token, sent, ambiguous: false, epoch: grant.epoch };
@@ -96,6 +101,9 @@ impl WaitGroupHandle {
                 }
                 Err(error) => {
                     ambiguous |= error.kind() == ErrorKind::Unknown;
+                    if !ambiguous {
+                        parts.iter_mut().for_each(InDoubt::resolved);
+                    }
                     WaitLimit::Forever.ride_out(error, &mut pause).await?;
                 }
             }
@@ -118,6 +126,8 @@ impl WaitGroupHandle {
 
     /// Waits for the end of the generation that is open now; `None` when the time is over.
     async fn wait_for_zero(&self, wait_limit: WaitLimit) -> Result<Option<Outcome>> {
+        // Before a lock is taken, which a forked child must not do.
+        self.handle.engine.shared.check_open()?;
         let mut interest = self.handle.engine.shared.group_waiters.join(&self.handle.object);
         let mut pause = FIRST_PAUSE;
         loop {
@@ -177,10 +187,6 @@ impl WaitGroupHandle {
     }
 }
 
-fn unanswered() -> Error {
-    Error::new(ErrorKind::Unknown, "no answer within the request's time limit")
-}
-
 #[async_trait]
 impl WaitGroup for WaitGroupHandle {
     fn name(&self) -> &str {
@@ -199,8 +205,8 @@ impl WaitGroup for WaitGroupHandle {
         self.add_one("try_add_for", WaitLimit::at_most(limit)).await
     }
 
-    async fn attach(&self, ticket: Ticket) -> Result<Member> {
-        let (hold, epoch) = self.handle.take_over(ticket).await?;
+    async fn attach(&self, detached: &Detached) -> Result<Member> {
+        let (hold, epoch) = self.handle.take_over(detached).await?;
         self.record_seen.follow(epoch);
         Ok(Member::new(hold))
     }

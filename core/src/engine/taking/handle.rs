@@ -5,15 +5,16 @@ use std::sync::Arc;
 use tracing::Instrument;
 
 use crate::clock::now;
+use crate::engine::keeping::hold::Loss;
 use crate::engine::keeping::lease_backend::move_hold;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::EngineHandle;
-use crate::engine::taking::acquire::{Acquisition, Grant, into_hold};
+use crate::engine::taking::acquire::{Acquisition, Grant, into_hold, wait_for_room};
 use crate::engine::taking::wait_limit::WaitLimit;
 use crate::options::check_count;
 use crate::steps::{Acquire, Attach, Attached, Force, LimitCheck, NO_LIMIT, Object};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use crate::{Error, Hold, HoldOptions, Inspection, Kind, OnMismatch, Result, Ticket};
+use crate::{Detached, Error, ErrorKind, Hold, HoldOptions, Inspection, Kind, OnMismatch, Result, Ticket};
 
 /// One caller's handle of a mutex, a semaphore or a wait group.
 #[derive(Debug)]
@@ -138,12 +139,14 @@ impl ObjectHandle {
     }
 
     /// Takes a detached hold over; also returns the epoch of a wait group's record.
-    pub(crate) async fn take_over(&self, ticket: Ticket) -> Result<(Hold, u64)> {
+    pub(crate) async fn take_over(&self, detached: &Detached) -> Result<(Hold, u64)> {
         let taken = async {
             self.engine.shared.check_open()?;
+            self.check_detached(detached)?;
+            wait_for_room(&self.engine, &self.object, WaitLimit::None).await?;
             let attach = Attach {
                 object: self.object.clone(),
-                from: ticket,
+                from: detached.ticket(),
                 to: Ticket::random(),
                 lease: self.options.first_lease()?,
                 label: self.options.label.clone(),
@@ -154,6 +157,16 @@ impl ObjectHandle {
             Ok((into_hold(&grant, in_doubt, &self.options, weight)?, epoch))
         };
         taken.await.map_err(|error| self.context("attach", error))
+    }
+
+    /// Checks that this object can have the detached hold (C24).
+    fn check_detached(&self, detached: &Detached) -> Result<()> {
+        let shared = &self.engine.shared;
+        if self.object.kind == Kind::Mutex && !shared.capabilities.detach {
+            return Err(Error::new(ErrorKind::Unsupported, "a session cannot give away what it holds"));
+        }
+        detached.check(self.object.kind, &shared.namespace, &self.object.name)?;
+        if detached.ticket().is_detached() { Ok(()) } else { Err(Error::lost()) }
     }
 
     pub(crate) async fn inspect(&self, operation: &'static str) -> Result<Inspection> {
@@ -174,8 +187,8 @@ impl ObjectHandle {
             let meant = shared.registry.matching(&self.object, force);
             meant.iter().for_each(|hold| hold.request_force());
             let freed = shared.steps.permits.force(&self.object, force).await?;
-            for hold in meant.iter().filter(|hold| hold.lose()) {
-                tracing::warn!(name = %self.object.name, ticket = %hold.ticket, "hold lost: freed by force");
+            for hold in &meant {
+                hold.lose(Loss::Forced);
             }
             Ok(freed > 0)
         };

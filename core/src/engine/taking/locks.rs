@@ -9,7 +9,7 @@ use crate::engine::taking::handle::ObjectHandle;
 use crate::engine::taking::wait_limit::WaitLimit;
 use crate::options::check_count;
 use crate::steps::Force;
-use crate::{Inspection, Mutex, MutexGuard, Permit, Result, Semaphore, Ticket};
+use crate::{Detached, Inspection, Mutex, MutexGuard, Permit, Result, Semaphore, Ticket};
 
 /// A mutex or a semaphore as one caller uses it.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ impl Mutex for Permits {
         Ok(self.0.take("try_lock_for", 1, WaitLimit::at_most(limit)).await?.map(MutexGuard::new))
     }
 
-    async fn attach(&self, ticket: Ticket) -> Result<MutexGuard> {
-        self.0.take_over(ticket).await.map(|(hold, _)| MutexGuard::new(hold))
+    async fn attach(&self, detached: &Detached) -> Result<MutexGuard> {
+        self.0.take_over(detached).await.map(|(hold, _)| MutexGuard::new(hold))
     }
 
     async fn inspect(&self) -> Result<Inspection> {
@@ -64,8 +64,8 @@ impl Semaphore for Permits {
         Ok(self.0.take("try_acquire_many_for", count, WaitLimit::at_most(limit)).await?.map(Permit::new))
     }
 
-    async fn attach(&self, ticket: Ticket) -> Result<Permit> {
-        self.0.take_over(ticket).await.map(|(hold, _)| Permit::new(hold))
+    async fn attach(&self, detached: &Detached) -> Result<Permit> {
+        self.0.take_over(detached).await.map(|(hold, _)| Permit::new(hold))
     }
 
     async fn available(&self) -> Result<u32> {

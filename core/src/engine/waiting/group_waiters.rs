@@ -24,6 +24,13 @@ pub(crate) struct DueLook {
     epoch: u64,
 }
 
+impl DueLook {
+    /// Identifies the generation.
+    pub(crate) fn key(&self) -> (Object, u64, Option<u64>) {
+        (self.look.object.clone(), self.epoch, self.look.watch)
+    }
+}
+
 #[derive(Debug)]
 struct WatchedGeneration {
     epoch: u64,

@@ -14,6 +14,10 @@ pub enum Stuck {
     Release,
     Cancel,
     Refund,
+    Renew,
+    Poll,
+    Look,
+    Wake,
 }
 
 /// What happens to calls of steps, counted from 1 over all of them.
@@ -39,6 +43,10 @@ pub struct Faults {
     pub leap_secs: AtomicU64,
     /// A request of that step with an entry of that lane takes a second and is lost.
     pub stuck: Mutex<Option<(Stuck, usize)>>,
+    /// It takes for ever.
+    pub for_ever: AtomicBool,
+    /// That step panics.
+    pub panics: Mutex<Option<Stuck>>,
     /// Renewals fail.
     pub no_renewal: AtomicBool,
     /// Wake-ups are dropped.
@@ -58,13 +66,18 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Takes its time where that is ordered.
+    /// Takes its time, or panics, where that is ordered.
     ///
     /// # Errors
-    /// `Unknown`, then.
+    /// `Unknown`, once it took its time.
     pub async fn pass<'a>(&self, step: Stuck, mut objects: impl Iterator<Item = &'a Object>) -> Result<()> {
+        let panics = *self.panics.lock().unwrap();
+        assert!(panics != Some(step), "a step panics, as ordered");
         let stuck = *self.stuck.lock().unwrap();
         if stuck.is_some_and(|(stuck, lane)| stuck == step && objects.any(|object| lane_of(object) == lane)) {
+            if self.for_ever.load(SeqCst) {
+                std::future::pending::<()>().await;
+            }
             sleep(Duration::from_secs(1)).await;
             return Err(Error::new(ErrorKind::Unknown, "stuck"));
         }

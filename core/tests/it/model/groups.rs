@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::SeqCst;
 
 use async_trait::async_trait;
-use stanchion_core::steps::{Answers, GroupSteps, Look, Looked, Object, Split};
+use stanchion_core::steps::{Answers, GroupSteps, Look, Looked, Object, Split, refused};
 use stanchion_core::{Outcome, Result, Ticket};
 use tokio::time::Instant;
 
-use super::faults::lane_of;
+use super::faults::{Stuck, lane_of};
 use super::{Model, ModelHold, Record};
 
 /// How a member ends.
@@ -88,6 +88,9 @@ impl GroupSteps for Model {
 
     async fn look(&self, batch: &[Look]) -> Answers<Looked> {
         self.faults.looks.fetch_add(1, SeqCst);
+        if let Err(error) = self.faults.pass(Stuck::Look, batch.iter().map(|ask| &ask.object)).await {
+            return refused(batch.len(), &error);
+        }
         self.each(batch.len(), |records| {
             let look = |ask: &Look| match records.get_mut(&ask.object).filter(|record| record.epoch > 0) {
                 Some(record) => record.look(ask),

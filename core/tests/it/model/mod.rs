@@ -30,7 +30,7 @@ use stanchion_core::{Capabilities, Error, ErrorKind, MutexMode, Result, Ticket};
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep};
 
-pub use self::faults::Faults;
+pub use self::faults::{Faults, Stuck};
 use self::groups::Generations;
 
 #[derive(Debug)]
@@ -67,13 +67,14 @@ pub struct Model {
 }
 
 #[derive(Debug)]
-struct Wakes(tokio::sync::Mutex<broadcast::Receiver<Ticket>>);
+struct Wakes(tokio::sync::Mutex<broadcast::Receiver<Ticket>>, Arc<Model>);
 
 #[async_trait]
 impl WakeSource for Wakes {
     fn watch(&self, _: &Object, _: bool) {}
 
     async fn next(&self) -> Result<Vec<Ticket>> {
+        self.1.faults.pass(Stuck::Wake, std::iter::empty()).await?;
         let mut wakes = self.0.lock().await;
         match tokio::time::timeout(Duration::from_millis(500), wakes.recv()).await {
             Ok(Ok(ticket)) => Ok(vec![ticket]),
@@ -94,12 +95,7 @@ pub fn model() -> (Arc<Model>, Engine) {
 pub fn model_within(request_timeout: Duration) -> (Arc<Model>, Engine) {
     let model = Model::new();
     let steps = model.steps(request_timeout);
-    let own = Background {
-        steps: steps.clone(),
-        wake: Some(model.wakes()),
-        chores: Vec::new(),
-        drain: Background::DRAIN,
-    };
+    let own = Background { wake: Some(model.wakes()), ..Background::new(steps.clone()) };
     let engine = Engine::start(Capabilities::full("model", MutexMode::Lease), steps, own).unwrap();
     (model, engine)
 }
@@ -132,8 +128,8 @@ impl Model {
     }
 
     /// Every hint from now on, also those to other processes.
-    pub fn wakes(&self) -> Arc<dyn WakeSource> {
-        Arc::new(Wakes(tokio::sync::Mutex::new(self.wake.subscribe())))
+    pub fn wakes(self: &Arc<Self>) -> Arc<dyn WakeSource> {
+        Arc::new(Wakes(tokio::sync::Mutex::new(self.wake.subscribe()), Arc::clone(self)))
     }
 
     /// Runs a step on a record, with the faults ordered.

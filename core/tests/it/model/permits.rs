@@ -140,6 +140,9 @@ impl PermitSteps for Model {
 
     async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
         self.faults.renewals.fetch_add(1, SeqCst);
+        if let Err(error) = self.faults.pass(Stuck::Renew, batch.iter().map(|ask| &ask.object)).await {
+            return refused(batch.len(), &error);
+        }
         self.faults.renewed.lock().unwrap().push(batch.iter().map(|ask| ask.lease).collect());
         if self.faults.no_renewal.load(SeqCst) {
             return refused(batch.len(), &Error::new(ErrorKind::Unavailable, "no renewal"));
@@ -209,6 +212,9 @@ impl PermitSteps for Model {
 
     async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
         self.faults.polls.fetch_add(1, SeqCst);
+        if let Err(error) = self.faults.pass(Stuck::Poll, batch.iter()).await {
+            return refused(batch.len(), &error);
+        }
         self.each(batch.len(), |records| {
             let poll = |object: &Object| {
                 let record = records.entry(object.clone()).or_default();

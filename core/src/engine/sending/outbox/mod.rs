@@ -8,7 +8,7 @@ mod message;
 mod queue;
 
 use std::panic::resume_unwind;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -20,9 +20,13 @@ use self::queue::{Entry, Queue};
 use crate::ErrorKind;
 use crate::clock::{now, sleep};
 use crate::steps::{Answers, Steps};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{JoinSet, Mutex, MutexGuard, Notify};
 
-/// The queue. It has no bound, but each entry was a hold, a waiter or a reservation of this process before.
+/// Number of messages from which on no call begins that could add one, while the store does not take them (C28).
+const FULL: usize = 10_000;
+
+/// The queue. Each entry was a hold, a waiter or a reservation of this process before.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     /// Used for the lanes only.
@@ -31,6 +35,10 @@ pub(crate) struct Outbox {
     filled: Notify,
     emptied: Notify,
     emptied_for_threads: Emptied,
+    /// A channel is full.
+    full: AtomicBool,
+    /// Ends the rests of channels. It is a hint, and so not one of the signals that the model checker follows.
+    hurry: Arc<tokio::sync::Notify>,
 }
 
 /// The result of a delivery task.
@@ -47,6 +55,8 @@ impl Outbox {
             filled: Notify::new(),
             emptied: Notify::new(),
             emptied_for_threads: Emptied::default(),
+            full: AtomicBool::new(false),
+            hurry: Arc::new(tokio::sync::Notify::new()),
         }
     }
 
@@ -59,6 +69,7 @@ impl Outbox {
         let channel = message.channel(&self.steps);
         let mut queue = self.queue();
         queue.add(Entry { channel, message, give_up });
+        self.note_full(&queue);
         let ready = queue.is_ready();
         drop(queue);
         if ready {
@@ -66,14 +77,26 @@ impl Outbox {
         }
     }
 
+    /// Returns whether there are so many messages about objects of that lane that the store does not take that no call may add
+    /// one (C28).
+    pub(crate) fn is_full(&self, lane: usize) -> bool {
+        self.full.load(Ordering::Relaxed) && self.queue().is_full(Some(lane), FULL)
+    }
+
+    fn note_full(&self, queue: &Queue) {
+        self.full.store(queue.is_full(None, FULL), Ordering::Relaxed);
+    }
+
     /// Lets [`deliver`](Self::deliver) return once the queue is empty.
     pub(crate) fn stop(&self) {
         self.queue().stopping = true;
         self.filled.notify_one();
+        self.hurry.notify_waiters();
     }
 
     /// Resolves when everything queued is delivered or given up.
     pub(crate) async fn drained(&self) {
+        self.hurry.notify_waiters();
         loop {
             let emptied = self.emptied.notified();
             let mut emptied = std::pin::pin!(emptied);
@@ -88,6 +111,7 @@ impl Outbox {
     /// As [`drained`](Self::drained), but blocks the thread, for `time` at most. Returns whether everything was delivered or
     /// given up by then.
     pub(crate) fn drain_blocking(&self, time: Duration) -> bool {
+        self.hurry.notify_waiters();
         self.emptied_for_threads.wait(time, || self.queue().is_empty())
     }
 
@@ -113,8 +137,13 @@ impl Outbox {
                 Done::Rested(channel) => self.queue().rested(channel),
                 Done::Sent { channel, batch, failed } => {
                     if let Some(pause) = self.settle(channel, batch, &failed) {
+                        let hurry = Arc::clone(&self.hurry);
                         tasks.spawn(async move {
-                            sleep(pause).await;
+                            tokio::select! {
+                                biased;
+                                () = sleep(pause) => {}
+                                () = hurry.notified() => {}
+                            }
                             Done::Rested(channel)
                         });
                     }
@@ -135,6 +164,7 @@ impl Outbox {
     fn settle(&self, channel: Channel, batch: Vec<Entry>, failed: &[bool]) -> Option<Duration> {
         let mut queue = self.queue();
         let pause = queue.settle(channel, batch, failed, now());
+        self.note_full(&queue);
         let empty = queue.is_empty();
         drop(queue);
         if empty {

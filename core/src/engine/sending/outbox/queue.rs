@@ -46,6 +46,13 @@ impl Queue {
         self.behind.is_empty()
     }
 
+    /// Returns whether a channel, of that lane if one is given, has so many entries and its last request failed.
+    pub(super) fn is_full(&self, of: Option<usize>, full: usize) -> bool {
+        self.backlogs.iter().any(|((_, lane), backlog)| {
+            of.is_none_or(|of| of == *lane) && backlog.pause > FIRST_PAUSE && backlog.entries.len() >= full
+        })
+    }
+
     pub(super) fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
@@ -97,7 +104,8 @@ impl Queue {
         if failed.contains(&true) {
             let pause = backlog.pause;
             backlog.pause = (pause * 2).min(LAST_PAUSE);
-            return Some(pause);
+            // The last messages of a store object have little time.
+            return Some(if self.stopping { FIRST_PAUSE } else { pause });
         }
         backlog.pause = FIRST_PAUSE;
         self.rested(channel);

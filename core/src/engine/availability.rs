@@ -1,0 +1,124 @@
+//! What the log says of an outage: one line when the store goes away, one when it is back (C29).
+
+use std::array;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::Error;
+use crate::clock::now;
+
+/// Time without an answer from which on the store is away. A lost reply alone is no outage.
+const AWAY: Duration = Duration::from_millis(500);
+/// Minimum time between two lines about decisions of an outage policy.
+const POLICY_INTERVAL: Duration = Duration::from_secs(10);
+/// Number of lanes that are told apart.
+const LANES: usize = 32;
+
+/// Whether the servers of a store answer, lane by lane.
+#[derive(Debug)]
+pub(crate) struct Availability {
+    pub(crate) store: &'static str,
+    lanes: [Lane; LANES],
+    /// Number of lanes of which it was told that they are away: the log speaks of the store, with the first and the last.
+    away: AtomicUsize,
+    /// Number of calls under way that acquire.
+    pub(crate) acquiring: AtomicUsize,
+    /// When a decision of an outage policy was told last, and how many were made since.
+    policy: Mutex<(Option<Instant>, u64)>,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    /// Number of answers so far.
+    answers: AtomicU64,
+    /// The last request failed.
+    is_failing: AtomicBool,
+    failing: Mutex<Failing>,
+}
+
+#[derive(Debug, Default)]
+struct Failing {
+    since: Option<Instant>,
+    /// It was told that the store is away.
+    told: bool,
+}
+
+/// A request under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    lane: usize,
+    at: Instant,
+    answers: u64,
+}
+
+impl Availability {
+    pub(crate) fn new(store: &'static str) -> Self {
+        Self {
+            store,
+            lanes: array::from_fn(|_| Lane::default()),
+            away: AtomicUsize::new(0),
+            acquiring: AtomicUsize::new(0),
+            policy: Mutex::default(),
+        }
+    }
+
+    /// Notes that a request is about to be sent.
+    pub(crate) fn sent(&self, lane: usize) -> Request {
+        let lane = lane % LANES;
+        Request { lane, at: now(), answers: self.lanes[lane].answers.load(Ordering::Relaxed) }
+    }
+
+    /// Notes that the store answered.
+    pub(crate) fn answered(&self, request: Request) {
+        let lane = &self.lanes[request.lane];
+        lane.answers.fetch_add(1, Ordering::Relaxed);
+        if !lane.is_failing.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let failing = std::mem::take(&mut *lane.failing.lock().unwrap_or_else(PoisonError::into_inner));
+        if let (Some(since), true) = (failing.since, failing.told)
+            && self.away.fetch_sub(1, Ordering::Relaxed) == 1
+        {
+            tracing::info!(store = self.store, away = ?since.elapsed(), "the store is back");
+        }
+    }
+
+    /// Notes that no answer came. Another request's answer since it was sent says that the store is there.
+    pub(crate) fn failed(&self, request: Request, error: &Error) {
+        let lane = &self.lanes[request.lane];
+        if lane.answers.load(Ordering::Relaxed) != request.answers {
+            return;
+        }
+        lane.is_failing.store(true, Ordering::Relaxed);
+        let mut failing = lane.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *failing.since.get_or_insert(request.at);
+        let tells = !failing.told && since.elapsed() >= AWAY;
+        failing.told |= tells;
+        drop(failing);
+        if tells && self.away.fetch_add(1, Ordering::Relaxed) == 0 {
+            let waiting = self.acquiring.load(Ordering::Relaxed);
+            let since = since.elapsed();
+            tracing::warn!(store = self.store, cause = ?error, ?since, waiting, "the store is away");
+        }
+    }
+
+    /// Notes a decision of an outage policy.
+    pub(crate) fn decided_without(&self, name: &str) {
+        let mut policy = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
+        policy.1 += 1;
+        if policy.0.is_some_and(|told| told.elapsed() < POLICY_INTERVAL) {
+            return;
+        }
+        let (_, decisions) = std::mem::replace(&mut *policy, (Some(now()), 0));
+        drop(policy);
+        tracing::warn!(
+            store = self.store,
+            name,
+            decisions,
+            "the store is away, and the outage policy decides"
+        );
+    }
+}

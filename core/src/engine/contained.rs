@@ -1,0 +1,326 @@
+//! The steps of a store, each with a time limit (C17) and with its panics contained (C27).
+//!
+//! The engine calls a store only through these. A step without an answer in time is answered as unknown. A step that panics
+//! has broken off between two changes of the store's own state, so that nothing the store says can be relied on: the store
+//! object is closed, which loses its guards and ends all waiting, and every later call says why.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::timeout;
+
+use crate::engine::availability::Availability;
+use crate::limiter::ExactQuota;
+use crate::steps::{
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Chore, Force, GroupSteps, Kept, LimitCall,
+    LimitSteps, Limited, Look, Looked, Object, PermitSteps, Polled, Refund, Release, Renew, Reports,
+    RequestId, Split, Steps, WakeSource, refused,
+};
+#[cfg(feature = "bloom")]
+use crate::steps::{BloomCall, BloomSteps, ChunkRead, Known, Merge, Merged, Probed, Surveyed};
+use crate::sync::{Notify, caught};
+use crate::{Error, ErrorKind, Inspection, Result, Ticket, Ttl};
+
+/// Extra time after the steps' own time limit, before the engine ends a request.
+pub(crate) const REQUEST_GRACE: Duration = Duration::from_millis(50);
+
+/// What all steps of one store object share: whether one of them has panicked, and whether the store answers.
+#[derive(Debug)]
+pub(crate) struct Containment {
+    /// The first step that panicked.
+    panicked: OnceLock<&'static str>,
+    noted: Notify,
+    pub(crate) availability: Availability,
+}
+
+impl Containment {
+    pub(crate) fn new(store: &'static str) -> Self {
+        Self { panicked: OnceLock::new(), noted: Notify::new(), availability: Availability::new(store) }
+    }
+
+    /// # Errors
+    /// `Closed` once a step has panicked.
+    pub(crate) fn check(&self) -> Result<()> {
+        let Some(step) = self.panicked.get() else { return Ok(()) };
+        let detail = format!("`{step}` of the store panicked, so the store was closed: connect again");
+        Err(Error::new(ErrorKind::Closed, detail))
+    }
+
+    /// Notes that a step has panicked.
+    pub(crate) fn note_panic(&self, step: &'static str) {
+        if self.panicked.set(step).is_ok() {
+            tracing::error!(store = self.availability.store, step, "the store panicked and is closed");
+        }
+        self.noted.notify_one();
+    }
+
+    /// Resolves once a step has panicked. For one caller.
+    pub(crate) async fn panicked(&self) {
+        while self.panicked.get().is_none() {
+            self.noted.notified().await;
+        }
+    }
+
+    /// Does some work of the store; `None` if it panics.
+    pub(crate) async fn catch<T>(
+        &self,
+        step: &'static str,
+        work: impl Future<Output = T> + Send,
+    ) -> Option<T> {
+        let done = caught(work).await;
+        if done.is_none() {
+            self.note_panic(step);
+        }
+        done
+    }
+
+    /// Puts the time limits and the containment around the steps of a store.
+    pub(crate) fn around(self: &Arc<Self>, steps: Steps) -> Steps {
+        let limit = steps.request_timeout;
+        Steps {
+            permits: Arc::new(self.contained(steps.permits, limit)),
+            groups: steps.groups.map(|groups| Arc::new(self.contained(groups, limit)) as _),
+            limits: steps.limits.map(|limits| Arc::new(self.contained(limits, limit)) as _),
+            #[cfg(feature = "bloom")]
+            bloom: steps.bloom.map(|bloom| Arc::new(self.contained(bloom, limit)) as _),
+            request_timeout: limit,
+        }
+    }
+
+    /// Puts the containment around a source of wake-ups. It has no time limit: a wait for hints is no request.
+    pub(crate) fn around_wake(self: &Arc<Self>, wake: Arc<dyn WakeSource>) -> Arc<dyn WakeSource> {
+        Arc::new(self.contained(wake, Duration::MAX))
+    }
+
+    fn contained<S: ?Sized>(self: &Arc<Self>, steps: Arc<S>, limit: Duration) -> Contained<S> {
+        Contained { steps, limit, containment: Arc::clone(self) }
+    }
+
+    /// Runs a chore until it ends or panics.
+    pub(crate) async fn run_chore(&self, chore: Arc<dyn Chore>, reports: Reports) {
+        self.catch("a chore", async { chore.run(&reports).await }).await;
+    }
+}
+
+/// Steps with time limits, whose panics are contained.
+struct Contained<S: ?Sized> {
+    steps: Arc<S>,
+    limit: Duration,
+    containment: Arc<Containment>,
+}
+
+impl<S: Send + Sync + ?Sized> Contained<S> {
+    /// Runs a step within the limit of requests, or of a request for holds with `lease`.
+    async fn run<T: Send>(
+        &self,
+        step: &'static str,
+        lease: Option<Ttl>,
+        work: impl Future<Output = T> + Send,
+    ) -> Result<T> {
+        let limit = lease.map_or(self.limit, |lease| lease.request_limit(self.limit));
+        match timeout(limit.saturating_add(REQUEST_GRACE), self.containment.catch(step, work)).await {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) => self.containment.check().and(Err(Error::closed())),
+            Err(_) => Err(Error::new(ErrorKind::Unknown, "no answer within the request's time limit")),
+        }
+    }
+
+    /// The answers to a batch of `count`, whose first entry is of that lane.
+    async fn each<T: Send>(
+        &self,
+        step: &'static str,
+        (lane, count): (usize, usize),
+        lease: Option<Ttl>,
+        work: impl Future<Output = Answers<T>> + Send,
+    ) -> Answers<T> {
+        let availability = &self.containment.availability;
+        let request = availability.sent(lane);
+        let answers = self.run(step, lease, work).await.unwrap_or_else(|error| refused(count, &error));
+        let outage = |answer: &Result<T>| answer.as_ref().err().is_some_and(|error| !error.kind().is_final());
+        match answers.first() {
+            Some(Err(error)) if answers.iter().all(outage) => availability.failed(request, error),
+            _ => availability.answered(request),
+        }
+        answers
+    }
+
+    async fn one<T: Send>(
+        &self,
+        step: &'static str,
+        lane: usize,
+        lease: Option<Ttl>,
+        work: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        let work = async { vec![work.await] };
+        let mut answers = self.each(step, (lane, 1), lease, work).await;
+        answers
+            .pop()
+            .unwrap_or_else(|| Err(Error::new(ErrorKind::Unknown, "the store's answer was too short")))
+    }
+}
+
+impl<S: fmt::Debug + ?Sized> fmt::Debug for Contained<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.steps.fmt(f)
+    }
+}
+
+impl Contained<dyn PermitSteps> {
+    /// The lane and the length of a batch.
+    fn whole<A>(&self, batch: &[A], object: impl Fn(&A) -> &Object) -> (usize, usize) {
+        (batch.first().map_or(0, |first| self.steps.lane(object(first))), batch.len())
+    }
+}
+
+#[async_trait]
+impl PermitSteps for Contained<dyn PermitSteps> {
+    fn lane(&self, object: &Object) -> usize {
+        self.steps.lane(object)
+    }
+
+    fn excludes(&self, lane: usize) -> bool {
+        self.steps.excludes(lane)
+    }
+
+    async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
+        // Each caller has the limit of its own lease: a short one must not end the calls that leave with it.
+        let longest = batch.iter().map(|acquire| acquire.lease).max();
+        let whole = self.whole(batch, |acquire| &acquire.object);
+        self.each("acquire", whole, longest, self.steps.acquire(batch)).await
+    }
+
+    async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
+        let shortest = batch.iter().map(|renew| renew.lease).min();
+        let whole = self.whole(batch, |renew| &renew.object);
+        self.each("renew", whole, shortest, self.steps.renew(batch)).await
+    }
+
+    async fn release(&self, batch: &[Release]) -> Answers<Kept> {
+        let whole = self.whole(batch, |release| &release.object);
+        self.each("release", whole, None, self.steps.release(batch)).await
+    }
+
+    async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
+        let whole = self.whole(batch, |cancel| &cancel.object);
+        self.each("cancel", whole, None, self.steps.cancel(batch)).await
+    }
+
+    async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
+        let whole = self.whole(batch, |object| object);
+        self.each("poll", whole, None, self.steps.poll(batch)).await
+    }
+
+    async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {
+        self.one("attach", self.steps.lane(&attach.object), Some(attach.lease), self.steps.attach(attach))
+            .await
+    }
+
+    async fn inspect(&self, object: &Object) -> Result<Inspection> {
+        self.one("inspect", self.steps.lane(object), None, self.steps.inspect(object)).await
+    }
+
+    async fn resize(&self, object: &Object, limit: u32) -> Result<()> {
+        self.one("resize", self.steps.lane(object), None, self.steps.resize(object, limit)).await
+    }
+
+    async fn force(&self, object: &Object, force: Force) -> Result<u32> {
+        self.one("force", self.steps.lane(object), None, self.steps.force(object, force)).await
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.one("ping", 0, None, self.steps.ping()).await
+    }
+}
+
+#[async_trait]
+impl GroupSteps for Contained<dyn GroupSteps> {
+    fn lane(&self, object: &Object) -> usize {
+        self.steps.lane(object)
+    }
+
+    async fn look(&self, batch: &[Look]) -> Answers<Looked> {
+        let lane = batch.first().map_or(0, |look| self.steps.lane(&look.object));
+        self.each("look", (lane, batch.len()), None, self.steps.look(batch)).await
+    }
+
+    async fn split(&self, split: &Split) -> Result<bool> {
+        self.one("split", self.steps.lane(&split.object), Some(split.lease), self.steps.split(split)).await
+    }
+}
+
+#[async_trait]
+impl LimitSteps for Contained<dyn LimitSteps> {
+    fn lane(&self, object: &Object) -> usize {
+        self.steps.lane(object)
+    }
+
+    async fn decide(&self, id: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
+        let lane = calls.first().map_or(0, |call| self.steps.lane(&call.object));
+        self.each("decide", (lane, calls.len()), None, self.steps.decide(id, calls)).await
+    }
+
+    async fn refund(&self, batch: &[Refund]) -> Answers<u64> {
+        let lane = batch.first().map_or(0, |refund| self.steps.lane(&refund.object));
+        self.each("refund", (lane, batch.len()), None, self.steps.refund(batch)).await
+    }
+
+    async fn set_quota(&self, object: &Object, quota: ExactQuota) -> Result<()> {
+        self.one("set_quota", self.steps.lane(object), None, self.steps.set_quota(object, quota)).await
+    }
+
+    async fn reset(&self, object: &Object) -> Result<()> {
+        self.one("reset", self.steps.lane(object), None, self.steps.reset(object)).await
+    }
+}
+
+#[cfg(feature = "bloom")]
+#[async_trait]
+impl BloomSteps for Contained<dyn BloomSteps> {
+    fn lane(&self, object: &Object) -> usize {
+        self.steps.lane(object)
+    }
+
+    fn most_positions(&self) -> usize {
+        self.steps.most_positions()
+    }
+
+    async fn probe(&self, id: RequestId, calls: &[BloomCall]) -> Answers<Probed> {
+        let lane = calls.first().map_or(0, |call| self.steps.lane(&call.of.object));
+        self.each("probe", (lane, calls.len()), None, self.steps.probe(id, calls)).await
+    }
+
+    async fn merge(&self, merge: &Merge) -> Result<Merged> {
+        self.one("merge", self.steps.lane(&merge.of.object), None, self.steps.merge(merge)).await
+    }
+
+    async fn clear(&self, object: &Object) -> Result<Known> {
+        self.one("clear", self.steps.lane(object), None, self.steps.clear(object)).await
+    }
+
+    async fn survey(&self, object: &Object, known: Known) -> Result<Surveyed> {
+        self.one("survey", self.steps.lane(object), None, self.steps.survey(object, known)).await
+    }
+
+    async fn read(&self, object: &Object, known: Known, chunk: u64) -> Result<ChunkRead> {
+        self.one("read", self.steps.lane(object), None, self.steps.read(object, known, chunk)).await
+    }
+}
+
+#[async_trait]
+impl WakeSource for Contained<dyn WakeSource> {
+    fn watch(&self, object: &Object, waited_for: bool) {
+        if catch_unwind(AssertUnwindSafe(|| self.steps.watch(object, waited_for))).is_err() {
+            self.containment.note_panic("watch");
+        }
+    }
+
+    async fn next(&self) -> Result<Vec<Ticket>> {
+        match self.containment.catch("next", self.steps.next()).await {
+            Some(hints) => hints,
+            None => self.containment.check().map(|()| Vec::new()),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What the log says of outages and losses (C29).
+
+use std::fmt::{self, Write as _};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use crate::model::Model;
+use stanchion_conformance::EPSILON;
+use stanchion_conformance::stopwatch::timeout;
+use stanchion_core::engine::{Background, Engine};
+use stanchion_core::{Capabilities, LimiterOptions, MutexMode, MutexOptions, OutagePolicy, Quota};
+use tokio::time::sleep;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// The lines of the log of this program at `info` and above, with their fields.
+#[derive(Default)]
+struct Log(Mutex<Vec<(Level, String)>>);
+
+struct Shared(Arc<Log>);
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        write!(self.0, " {}={value:?}", field.name()).unwrap();
+    }
+}
+
+impl Subscriber for Shared {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("stanchion_core") && *metadata.level() <= Level::INFO
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        self.0.0.lock().unwrap().push((*event.metadata().level(), line.0));
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// The log, and the tests of this file one after the other: other tests of the program write to it, too.
+async fn log() -> (Arc<Log>, tokio::sync::MutexGuard<'static, ()>) {
+    static LOG: OnceLock<Arc<Log>> = OnceLock::new();
+    static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    let alone = ALONE.lock().await;
+    let log = LOG.get_or_init(|| {
+        let log = Arc::<Log>::default();
+        tracing::subscriber::set_global_default(Shared(Arc::clone(&log))).unwrap();
+        log
+    });
+    (Arc::clone(log), alone)
+}
+
+impl Log {
+    /// The lines with that text.
+    fn lines(&self, text: &str) -> Vec<(Level, String)> {
+        self.0.lock().unwrap().iter().filter(|(_, line)| line.contains(text)).cloned().collect()
+    }
+}
+
+/// A model whose lines are told apart from those of other tests.
+fn logged(store: &'static str) -> (Arc<Model>, Engine) {
+    let model = Model::new();
+    let steps = model.steps(Duration::from_secs(2));
+    let own = Background { wake: Some(model.wakes()), ..Background::new(steps.clone()) };
+    (model, Engine::start(Capabilities::full(store, MutexMode::Lease), steps, own).unwrap())
+}
+
+#[tokio::test]
+async fn c29_an_outage_is_one_line_when_it_begins_and_one_when_it_ends() {
+    let (log, _alone) = log().await;
+    let (model, engine) = logged("store of outages");
+    let held = engine.mutex("a", MutexOptions::default()).unwrap();
+    let guard = held.lock().await.unwrap();
+    let waiting = tokio::spawn(async move { held.lock().await.map(drop) });
+    sleep(Duration::from_millis(100)).await;
+    model.faults.away.store(true, SeqCst);
+    sleep(Duration::from_secs(2)).await;
+    let begun = log.lines("store of outages");
+    let [(level, line)] = &begun[..] else { panic!("one line: {begun:?}") };
+    assert_eq!(*level, Level::WARN);
+    assert!(line.contains("the store is away") && line.contains("waiting=1"), "{line}");
+    model.faults.away.store(false, SeqCst);
+    guard.release().await.unwrap();
+    timeout(Duration::from_secs(1) + EPSILON, waiting).await.unwrap().unwrap().unwrap();
+    sleep(Duration::from_millis(400)).await;
+    let all = log.lines("store of outages");
+    assert!(all.len() == 2 && all[1].0 == Level::INFO && all[1].1.contains("is back"), "{all:?}");
+}
+
+#[tokio::test]
+async fn c29_a_lost_reply_is_no_outage() {
+    let (log, _alone) = log().await;
+    let (model, engine) = logged("store of lost replies");
+    let mutex = engine.mutex("a", MutexOptions::default()).unwrap();
+    for _ in 0..5 {
+        model.faults.lose_reply.store(model.faults.calls.load(SeqCst) + 1, SeqCst);
+        assert!(mutex.try_lock().await.is_err());
+        drop(mutex.lock().await.unwrap());
+        sleep(Duration::from_millis(200)).await;
+    }
+    assert!(log.lines("store of lost replies").is_empty());
+}
+
+#[tokio::test]
+async fn c29_decisions_of_a_policy_are_told_at_most_every_ten_seconds() {
+    let (log, _alone) = log().await;
+    let (model, engine) = logged("store of policies");
+    let options = LimiterOptions::new(Quota::per_second(1)).outage(OutagePolicy::FailOpen);
+    let limiter = engine.limiter("rate of the policy", options).unwrap();
+    model.faults.away.store(true, SeqCst);
+    for _ in 0..100 {
+        assert!(limiter.allow().await.unwrap().allowed);
+    }
+    let lines = log.lines("rate of the policy");
+    assert!(lines.len() == 1 && lines[0].0 == Level::WARN, "{lines:?}");
+}
+
+#[tokio::test]
+async fn c29_a_lost_lock_says_which_whose_and_for_how_long() {
+    let (log, _alone) = log().await;
+    let (model, engine) = logged("store of losses");
+    let ttl = Duration::from_millis(300);
+    let options = MutexOptions::default().ttl(ttl).label("the label");
+    let guard = engine.mutex("the lost one", options).unwrap().lock().await.unwrap();
+    model.faults.no_renewal.store(true, SeqCst);
+    guard.lost().await;
+    assert!(!guard.is_held());
+    let lines = log.lines("the lost one");
+    let [(level, line)] = &lines[..] else { panic!("one line: {lines:?}") };
+    assert_eq!(*level, Level::WARN);
+    assert!(
+        line.contains("the label") && line.contains("held=") && line.contains("deadline passed"),
+        "{line}"
+    );
+}
