@@ -18,8 +18,36 @@ use crate::error;
 /// together: a server that loses the mark alone would let an older holder in. On a cluster both keys need the same hash
 /// tag.
 ///
+/// ```no_run
+/// use redis::Client;
+/// use stanchion_core::MutexGuard;
+/// use stanchion_redis::RedisFence;
+///
+/// # async fn save(guard: &MutexGuard) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut connection = Client::open("redis://127.0.0.1/")?.get_connection_manager().await?;
+/// let fence = RedisFence::new("{report}:fence"); // a key of your own, that nothing else uses
+/// fence.set(&mut connection, guard.fencing_token(), guard.ticket(), "{report}:text", "done").await?;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// For other writes than `SET`, put [`GUARD`](Self::GUARD) in front of a script of your own and call
-/// `fenced(mark, token, ticket)` in it before the first write.
+/// `fenced(mark, token, ticket)` in it before the first write. The mark is one of its `KEYS`; the token is passed as a decimal
+/// number, the ticket as its 32 hexadecimal digits:
+///
+/// ```no_run
+/// # use redis::Script;
+/// # use stanchion_core::MutexGuard;
+/// # use stanchion_redis::RedisFence;
+/// # async fn count(connection: &mut redis::aio::ConnectionManager, guard: &MutexGuard) -> redis::RedisResult<()> {
+/// let body = "if not fenced(KEYS[1], ARGV[1], ARGV[2]) then return false end return redis.call('INCR', KEYS[2])";
+/// let script = Script::new(&format!("{}\n{body}", RedisFence::GUARD));
+/// let mut call = script.key("{report}:fence");
+/// call.key("{report}:count").arg(guard.fencing_token().get()).arg(guard.ticket().to_string());
+/// let count: Option<u64> = call.invoke_async(connection).await?; // `None`: refused
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// [M9]: stanchion_core::contract#m9
 #[derive(Clone, Debug)]

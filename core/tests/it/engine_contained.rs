@@ -233,3 +233,20 @@ async fn c12_the_last_drop_waits_for_no_rest_between_two_attempts() {
     }
     assert!(waited < Duration::from_secs(1), "a rest lasts a quarter of a second on average: {waited:?}");
 }
+
+#[tokio::test]
+async fn c17_times_out_of_range_are_refused() {
+    let start = |request_timeout, drain| {
+        let steps = Model::new().steps(request_timeout);
+        let own = Background { drain, ..Background::new(steps.clone()) };
+        Engine::start(Capabilities::full("model", MutexMode::Lease), steps, own).map(drop)
+    };
+    let second = Duration::from_secs(1);
+    assert!(start(second, Duration::ZERO).is_ok() && start(second, second * 60).is_ok());
+    for (request_timeout, drain) in
+        [(Duration::ZERO, second), (second * 3_601, second), (Duration::MAX, second), (second, second * 61)]
+    {
+        let refused = start(request_timeout, drain).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{request_timeout:?}, {drain:?}");
+    }
+}

@@ -84,3 +84,17 @@ fn equal_rates_are_equal_once_reduced() {
     assert_eq!(b.to_string(), "60 per 60s, burst 60");
     assert_eq!((b.amount(), b.period(), b.burst_tokens()), (60, Duration::from_secs(60), 60));
 }
+
+#[test]
+fn c20_a_stored_quota_is_told_in_the_unit_of_its_writer() {
+    for (quota, text) in [
+        (Quota::per_second(6), "6 per second, burst 6"),
+        (Quota::per(3, Duration::from_millis(500)), "6 per second, burst 3"),
+        (Quota::per_minute(7), "7 per minute, burst 7"),
+        (Quota::per_hour(1).burst(5), "1 per hour, burst 5"),
+        (Quota::per(1, Duration::from_secs(24 * 60 * 60)), "1 per day, burst 1"),
+        (Quota::per(5, Duration::from_micros(7)), "5 per 7 µs, burst 5"),
+    ] {
+        assert_eq!(quota.validate().unwrap().to_string(), text);
+    }
+}

@@ -94,6 +94,8 @@ pub(crate) async fn c21_an_error_says_what_where_and_why(h: &dyn Harness, kind: 
     let guard = lock.lock().await.expect("lock");
     within(ttl + EPSILON, "the lease ends", guard.lost()).await;
     pause(EPSILON).await;
+    let error = guard.run(async {}).await.expect_err("the hold is gone");
+    assert_eq!((error.operation(), error.name()), (Some("run"), Some(fixture.name())));
     let error = guard.release().await.expect_err("the hold is gone");
     assert_eq!(error.kind(), ErrorKind::Lost);
     assert_eq!(error.operation(), Some("release"));
