@@ -194,7 +194,7 @@ impl HoldBackend for NameHandle {
     }
 
     fn context(&self, operation: &'static str, error: Error) -> Error {
-        error.context(operation, crate::STORE, self.name.as_str())
+        Self::context(self, operation)(error)
     }
 
     async fn lost(&self, ticket: Ticket) {

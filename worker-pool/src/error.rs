@@ -159,7 +159,7 @@ impl fmt::Display for Panic {
 /// Why a group has no result.
 ///
 /// It is an error for every `E` that prints, also for one that is no error itself, as `Box<dyn Error + Send + Sync>`. Its text
-/// ends with that of the job's error.
+/// ends with that of the job's error, and it has no [`source`](Error::source): match on it for the error itself.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum GroupError<E> {

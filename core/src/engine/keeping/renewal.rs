@@ -49,10 +49,11 @@ fn requests(shared: &Shared, due: Vec<Arc<LeaseHold>>, sent: Instant) -> Vec<Due
     requests
 }
 
-/// Splits renewals into requests, each of one lane, so that a server that is silent delays its own holds alone (C27). The shortest
-/// lease in a request sets its time limit, so renewals whose own limit is twice
-/// as long, or is that of the steps, leave in another request: every renewal gets at least half of its own time limit, and
-/// there are few requests however many different leases there are.
+/// Splits renewals into requests, each of one lane, so that a server that is silent delays its own holds alone (C27).
+///
+/// The shortest lease in a request sets its time limit, so renewals whose own limit is twice as long, or is that of the steps,
+/// leave in another request: every renewal gets at least half of its own time limit, and there are few requests however many
+/// different leases there are.
 fn batches(due: Vec<Due>, steps: &Steps) -> Vec<Vec<Due>> {
     let mut alike = BTreeMap::<(usize, u32), Vec<Due>>::new();
     for (hold, renew) in due {
