@@ -34,6 +34,8 @@ pub use stanchion_core::{
 ///
 /// See [writing a store](guide::writing_a_store).
 pub mod spi {
+    #[cfg(feature = "bloom")]
+    pub use stanchion_core::check_items;
     pub use stanchion_core::{
         Hold, HoldBackend, Name, ReservationBackend, check_count, check_members, check_times, clock, engine,
         limiter, steps,

@@ -9,9 +9,9 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use stanchion_core::{Error, FencingToken, Result, Ticket, clock};
+use stanchion_core::clock::{self, Alarm};
+use stanchion_core::{Error, FencingToken, Result, Ticket};
 
-use crate::alarm::Alarm;
 use crate::kernel::{Arrival, Permits, Progress, Refusal, Transition, Waiter};
 use crate::name_handle::{Granted, NameHandle};
 
@@ -42,13 +42,10 @@ impl<'a> Acquire<'a> {
         transition: &mut Transition<'_>,
         waker: &Waker,
     ) -> Result<Option<FencingToken>> {
-        self.admit(permits, transition)?;
+        self.handle.session.check_open()?;
+        self.handle.admit(permits, self.weight, true, transition)?;
         if let Some(token) = permits.try_grant(self.handle.claim(self.ticket, self.weight), transition) {
             return Ok(Some(token));
-        }
-        let maximum = self.handle.max_waiters.map(usize::try_from).and_then(Result::ok).unwrap_or(usize::MAX);
-        if permits.queued() >= maximum {
-            return Err(Error::queue_full());
         }
         let arrival = permits.arrive();
         self.arrival = Some(arrival);
@@ -71,25 +68,18 @@ impl<'a> Acquire<'a> {
             Progress::Refused(Refusal::TooLarge { limit }) => {
                 return Err(Error::over_limit(self.weight, limit));
             }
-            Progress::Queued if permits.limit().is_some() => {}
-            // The store lost its data: store the limit again.
-            Progress::Queued => self.handle.settle(permits, transition)?,
+            // If the store lost its data, its waiters bring the limit again.
+            Progress::Queued => self.handle.bring_limit(permits, transition),
             // The request was granted, and the hold was ended by force or expired before this future was polled: queue
             // it again at its old place.
             Progress::Gone => {
-                self.admit(permits, transition)?;
+                self.handle.session.check_open()?;
+                self.handle.admit(permits, self.weight, false, transition)?;
                 self.ticket = Ticket::random_in_process();
                 permits.enqueue(self.waiter(arrival, waker), transition);
             }
         }
         Ok(None)
-    }
-
-    #[inline]
-    fn admit(&self, permits: &mut Permits, transition: &mut Transition<'_>) -> Result<()> {
-        self.handle.session.check_open()?;
-        self.handle.settle(permits, transition)?;
-        self.handle.check_weight(permits, self.weight)
     }
 
     fn waiter(&self, arrival: Arrival, waker: &Waker) -> Waiter {
@@ -142,7 +132,9 @@ impl Future for Acquire<'_> {
                     None => this.arrive(permits, transition, cx.waker()),
                     Some(arrival) => this.check_progress(arrival, permits, transition, cx.waker()),
                 };
-                next_end = permits.next_end();
+                if let Ok(None) = token {
+                    next_end = permits.expect_end(transition);
+                }
                 token
             });
             if let Ok(None) = token {

@@ -1,6 +1,9 @@
 //! The state of a name behind its lock.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
+use std::task::Wake;
+
+use stanchion_core::clock::{self, Instant, WakeUp};
 
 use crate::clock::{Moment, StoreClock};
 use crate::kernel::{Permits, Transition};
@@ -14,11 +17,37 @@ pub(crate) struct Entry {
     permits: Mutex<Permits>,
     /// Notified when a hold ended in another way than by its holder.
     pub(crate) lost: Notify,
+    watch: Watch,
+}
+
+/// Ends the leases of a name in time for its waiters: one wake-up for the name, whatever the number of waiters.
+#[derive(Debug, Default)]
+struct Watch {
+    watcher: OnceLock<Arc<Watcher>>,
+    /// Of the time that is watched.
+    wake_up: std::sync::Mutex<Option<WakeUp>>,
+}
+
+#[derive(Debug)]
+struct Watcher(Weak<Entry>);
+
+impl Wake for Watcher {
+    fn wake(self: Arc<Self>) {
+        let Some(entry) = self.0.upgrade() else { return };
+        drop(entry.watch.wake_up.lock().unwrap_or_else(PoisonError::into_inner).take());
+        entry.change(Permits::watch);
+    }
 }
 
 impl Entry {
     pub(crate) fn new(clock: StoreClock, permits: Permits) -> Self {
-        Self { clock, permits: Mutex::new(permits), lost: Notify::new() }
+        Self { clock, permits: Mutex::new(permits), lost: Notify::new(), watch: Watch::default() }
+    }
+
+    /// Lets the ends of leases be watched.
+    pub(crate) fn watched(self: Arc<Self>) -> Arc<Self> {
+        self.watch.watcher.get_or_init(|| Arc::new(Watcher(Arc::downgrade(&self))));
+        self
     }
 
     /// Reads the state.
@@ -35,8 +64,21 @@ impl Entry {
         if transition.lost {
             self.lost.notify_waiters();
         }
+        if let Some(at) = transition.next_end {
+            self.watch_until(at);
+        }
         transition.end();
         result
+    }
+
+    #[cold]
+    fn watch_until(&self, at: Instant) {
+        let Some(watcher) = self.watch.watcher.get().filter(|_| clock::is_real()) else { return };
+        let at = at.into_std();
+        let mut watched = self.watch.wake_up.lock().unwrap_or_else(PoisonError::into_inner);
+        if watched.as_ref().is_none_or(|watched| at < watched.time()) {
+            *watched = Some(WakeUp::at(at, Arc::clone(watcher).into()));
+        }
     }
 }
 

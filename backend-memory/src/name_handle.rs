@@ -16,6 +16,8 @@ use crate::kernel::{Cause, Claim, Limit, Permits, Terms, Transition};
 use crate::session::Session;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
+/// Maximum number of holds that a hold is split into under the lock of its name.
+const PART: u32 = 500;
 /// A store of this process has no namespaces.
 const NAMESPACE: &str = "";
 
@@ -86,30 +88,58 @@ impl NameHandle {
         })
     }
 
-    /// Compares the limit with the stored one at the first operation, or stores it if there is none (C20).
-    pub(crate) fn settle(&self, permits: &mut Permits, transition: &mut Transition<'_>) -> Result<()> {
-        let Some(stored) = permits.limit() else {
-            permits.set_limit(self.limit, transition);
-            self.settled.store(true, Ordering::Relaxed);
-            return Ok(());
-        };
-        if stored != self.limit && !self.settled.load(Ordering::Relaxed) {
-            match self.on_mismatch {
-                OnMismatch::Refuse => return Err(Error::limit_mismatch(self.limit, stored)),
-                OnMismatch::Adopt => {}
-                OnMismatch::Replace => permits.set_limit(self.limit, transition),
+    /// Returns the limit for a request of that weight, after comparing it with the stored one at the first operation (C20). It is
+    /// not stored yet: a request that is refused stores nothing.
+    fn agreed(&self, permits: &Permits, weight: u32) -> Result<Limit> {
+        let limit = match permits.limit() {
+            Some(stored) if stored != self.limit && !self.settled.load(Ordering::Relaxed) => {
+                match self.on_mismatch {
+                    OnMismatch::Refuse => return Err(Error::limit_mismatch(self.kind, self.limit, stored)),
+                    OnMismatch::Adopt => stored,
+                    OnMismatch::Replace => self.limit,
+                }
             }
+            Some(stored) => stored,
+            None => self.limit,
+        };
+        match limit {
+            Some(most) if weight > most => Err(Error::over_limit(weight, most)),
+            _ => Ok(limit),
+        }
+    }
+
+    /// Checks a request against the limit and the bound of the queue, if it is to queue, and stores the limit (C20, C26, S2).
+    pub(crate) fn admit(
+        &self,
+        permits: &mut Permits,
+        weight: u32,
+        queues: bool,
+        transition: &mut Transition<'_>,
+    ) -> Result<()> {
+        let limit = self.agreed(permits, weight)?;
+        if queues && let Some(most) = self.max_waiters {
+            let waits = permits.queued() > 0 || permits.free(limit) < u64::from(weight);
+            if waits && permits.queued() >= most as usize {
+                return Err(Error::queue_full());
+            }
+        }
+        if permits.limit() != Some(limit) {
+            permits.set_limit(limit, transition);
         }
         self.settled.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Checks a weight against the limit in force (S2).
-    pub(crate) fn check_weight(&self, permits: &Permits, weight: u32) -> Result<()> {
-        match permits.limit().flatten() {
-            Some(limit) if weight > limit => Err(Error::over_limit(weight, limit)),
-            _ => Ok(()),
+    /// Stores the limit if none is stored.
+    pub(crate) fn bring_limit(&self, permits: &mut Permits, transition: &mut Transition<'_>) {
+        if permits.limit().is_none() {
+            permits.set_limit(self.limit, transition);
         }
+    }
+
+    /// Returns the number of permits that are free. Compares and stores nothing (C20).
+    pub(crate) fn available(&self) -> Result<u64> {
+        self.with(|permits, _| Ok(permits.free(permits.limit().unwrap_or(self.limit))))
     }
 
     /// Changes the limit for all callers (S6).
@@ -126,8 +156,7 @@ impl NameHandle {
     pub(crate) fn try_hold(&self, weight: u32) -> Result<Option<Granted>> {
         let ticket = Ticket::random_in_process();
         let token = self.with(|permits, transition| {
-            self.settle(permits, transition)?;
-            self.check_weight(permits, weight)?;
+            self.admit(permits, weight, false, transition)?;
             Ok(permits.try_grant(self.claim(ticket, weight), transition))
         })?;
         Ok(token.map(|token| Granted { ticket, token }))
@@ -158,10 +187,25 @@ impl NameHandle {
         self.with(|permits, transition| Ok(permits.end_where(|grant| condition(grant.ticket), transition)))
     }
 
-    /// Splits a hold into holds of 1.
-    pub(crate) fn split(&self, ticket: Ticket, count: u32) -> Vec<Granted> {
-        let parts = self.entry.change(|permits, transition| permits.split(ticket, count, transition));
-        parts.into_iter().map(|(ticket, token)| Granted { ticket, token }).collect()
+    /// Splits a hold of that weight into holds of 1, a bounded number at a time, so that others can come between (C27); `None` if
+    /// it ended meanwhile.
+    pub(crate) fn split(&self, ticket: Ticket, weight: u32) -> Option<Vec<Granted>> {
+        let mut parts = Vec::new();
+        let mut left = weight;
+        while left > 0 {
+            let count = left.min(PART);
+            left -= count;
+            let Some(split) =
+                self.entry.change(|permits, transition| permits.split(ticket, count, transition))
+            else {
+                for Granted { ticket, .. } in parts {
+                    self.release_with(ticket, Cause::Cancelled);
+                }
+                return None;
+            };
+            parts.extend(split.into_iter().map(|(ticket, token)| Granted { ticket, token }));
+        }
+        Some(parts)
     }
 
     pub(crate) fn inspect(&self) -> Result<Inspection> {

@@ -25,7 +25,7 @@ impl MemorySemaphore {
     }
 
     async fn take(&self, operation: &'static str, count: u32) -> Result<Permit> {
-        let taken = match check_count("count", count) {
+        let taken = match check_count("permits", count) {
             Ok(()) => self.handle.acquire(count).await,
             Err(error) => Err(error),
         };
@@ -36,7 +36,7 @@ impl MemorySemaphore {
     }
 
     fn try_take(&self, operation: &'static str, count: u32) -> Result<Option<Permit>> {
-        let taken = check_count("count", count).and_then(|()| self.handle.try_hold(count));
+        let taken = check_count("permits", count).and_then(|()| self.handle.try_hold(count));
         let granted = taken.map_err(self.handle.context(operation))?;
         Ok(granted.map(|granted| self.permit(granted, count)))
     }
@@ -69,7 +69,7 @@ impl Semaphore for MemorySemaphore {
     }
 
     async fn try_acquire_many_for(&self, count: u32, timeout: Duration) -> Result<Option<Permit>> {
-        let taken = match check_count("count", count) {
+        let taken = match check_count("permits", count) {
             Ok(()) => self.handle.acquire_for(count, timeout).await,
             Err(error) => Err(error),
         };
@@ -83,11 +83,8 @@ impl Semaphore for MemorySemaphore {
     }
 
     async fn available(&self) -> Result<u32> {
-        let available = self.handle.with(|permits, transition| {
-            self.handle.settle(permits, transition)?;
-            Ok(u32::try_from(permits.available()).unwrap_or(u32::MAX))
-        });
-        available.map_err(self.handle.context("available"))
+        let available = self.handle.available().map_err(self.handle.context("available"))?;
+        Ok(u32::try_from(available).unwrap_or(u32::MAX))
     }
 
     async fn resize(&self, permits: u32) -> Result<()> {

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use stanchion_core::clock::micros;
 use stanchion_core::{Kind, Name};
 
 #[cfg(feature = "bloom")]
 use crate::bloom::FilterEntry;
-use crate::clock::StoreClock;
+use crate::clock::{Moment, StoreClock};
 use crate::entry::Entry;
 use crate::kernel::{Generations, Permits};
 use crate::limiter::{LimiterClock, LimiterEntry};
@@ -59,8 +60,15 @@ impl State {
     /// Returns the state of a mutex, a semaphore or a wait group, for a new handle.
     pub(crate) fn open(&self, kind: Kind, name: &Name) -> Arc<Entry> {
         let generations = (kind == Kind::WaitGroup).then(|| Generations::new(self.retention));
-        let fresh = |token_floor| Entry::new(self.clock, Permits::new(token_floor, generations));
-        self.names(kind).open(name, self.clock.read(), fresh)
+        // A mutex has one permit, always.
+        let keeps_limit = (kind != Kind::Mutex).then_some(self.retention);
+        let fresh = |token_floor| Entry::new(self.clock, Permits::new(token_floor, generations, keeps_limit));
+        self.names(kind).open(name, self.clock.read(), fresh).watched()
+    }
+
+    /// Returns the state of a limiter, for a new handle.
+    pub(crate) fn open_limiter(&self, name: &Name, at: Moment) -> Arc<LimiterEntry> {
+        self.limiters.open(name, at, |_| LimiterEntry::new(micros(self.retention)))
     }
 
     /// Ends a handle of a mutex, a semaphore or a wait group.

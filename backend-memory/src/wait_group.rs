@@ -7,13 +7,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::clock::{self, Instant};
+use stanchion_core::clock::{self, Alarm, Instant};
 use stanchion_core::{
     Detached, Error, ErrorKind, Inspection, Kind, Member, Name, Outcome, Result, Ticket, WaitGroup,
     WaitGroupOptions, check_members,
 };
 
-use crate::alarm::Alarm;
 use crate::kernel::{Cause, End, Generation, Permits};
 use crate::name_handle::{Granted, NameHandle};
 use crate::session::Session;
@@ -89,7 +88,7 @@ impl MemoryWaitGroup {
             let mut changed = pin!(generation.changed.notified());
             changed.as_mut().enable();
             // Ends expired members, which may end the generation.
-            let next_end = self.handle.with(|permits, _| Ok(permits.next_end()))?;
+            let next_end = self.handle.with(|permits, transition| Ok(permits.expect_end(transition)))?;
             match generation.end.get() {
                 Some(End::Zero(outcome)) => return Ok(Some(*outcome)),
                 Some(End::StateLost) => return Err(state_lost()),
@@ -124,13 +123,14 @@ impl WaitGroup for MemoryWaitGroup {
     }
 
     async fn add_many(&self, count: u32) -> Result<Vec<Member>> {
-        let added = match check_members(count) {
-            Ok(()) => self.handle.acquire(count).await,
-            Err(error) => Err(error),
-        };
-        let whole = added.map_err(self.handle.context("add_many"))?;
-        let parts = self.handle.split(whole.ticket, count);
-        Ok(parts.into_iter().map(|part| self.member(part)).collect())
+        check_members(count).map_err(self.handle.context("add_many"))?;
+        loop {
+            let whole = self.handle.acquire(count).await.map_err(self.handle.context("add_many"))?;
+            // No caller was told of a hold that ended before it was split: it is added again.
+            if let Some(parts) = self.handle.split(whole.ticket, count) {
+                return Ok(parts.into_iter().map(|part| self.member(part)).collect());
+            }
+        }
     }
 
     async fn try_add_for(&self, timeout: Duration) -> Result<Option<Member>> {

@@ -26,6 +26,7 @@ DECLARE
     heard boolean := false;
     counted boolean := false;
     lim bigint;
+    replaced bigint;
     weight bigint;
     place bigint;
     gone bigint;
@@ -79,6 +80,7 @@ BEGIN
         END IF;
         place := places[k];
         weight := p_weights[k];
+        replaced := NULL;
         -- A queue of dead waiters only may be empty after `count_silent`.
         IF o.waiting > 0 AND o.used = 0 AND p_now - o.touched > p_state AND NOT counted THEN
             counted := true;
@@ -97,6 +99,13 @@ BEGIN
                 limits[k] := lim;
                 CONTINUE;
             ELSIF p_checks[k] = 'p' THEN
+                -- A refused request changes nothing.
+                IF weight > p_limits[k] THEN
+                    codes[k] := 4;
+                    limits[k] := p_limits[k];
+                    CONTINUE;
+                END IF;
+                replaced := lim;
                 lim := p_limits[k];
                 o.lim := lim;
                 woken := true;
@@ -155,6 +164,10 @@ BEGIN
                     END IF;
                     IF o.waiting - o.dead >= p_bounds[k] THEN
                         codes[k] := 5;
+                        IF replaced IS NOT NULL THEN
+                            o.lim := replaced;
+                            line := NULL;
+                        END IF;
                         CONTINUE;
                     END IF;
                 END IF;

@@ -22,6 +22,7 @@ DECLARE
     is_quota_told boolean := false;
     is_content_told boolean := false;
     differs boolean;
+    absent boolean;
     cost bigint;
     span bigint;
     admitted bigint;
@@ -39,8 +40,11 @@ DECLARE
     level stanchion.limit_level;
 BEGIN
     FOR g IN in_first .. in_last LOOP
-        differs := l.amount <> in_amounts[g] OR l.period <> in_periods[g] OR l.burst <> in_bursts[g];
-        IF differs IS NULL THEN
+        absent := l.amount IS NULL;
+        differs := NOT absent AND (
+            l.amount <> in_amounts[g] OR l.period <> in_periods[g] OR l.burst <> in_bursts[g]
+        );
+        IF absent THEN
             l.amount := in_amounts[g];
             l.period := in_periods[g];
             l.burst := in_bursts[g];
@@ -95,6 +99,14 @@ BEGIN
             slot := array_position(tickets, in_tickets[g]);
             IF refunds[slot] IS NOT NULL THEN
                 told := told || ';c';
+                IF absent THEN
+                    l.amount := NULL;
+                    l.period := NULL;
+                    l.burst := NULL;
+                    l.tokens := 0;
+                    l.fraction := 0;
+                    is_quota_told := false;
+                END IF;
                 CONTINUE;
             END IF;
             IF untils[slot] IS NOT NULL THEN
@@ -125,7 +137,21 @@ BEGIN
                 END IF;
             END IF;
         END IF;
+        -- What takes nothing makes no bucket.
+        IF absent AND (cost = 0 OR cost > l.burst) THEN
+            l.amount := NULL;
+            l.period := NULL;
+            l.burst := NULL;
+            l.tokens := 0;
+            l.fraction := 0;
+            is_quota_told := false;
+        END IF;
     END LOOP;
+
+    IF l.amount IS NULL AND in_new AND l.lanes = 0 AND l.purge IS NULL THEN
+        DELETE FROM stanchion.limiters AS n WHERE n.id = l.id;
+        RETURN told;
+    END IF;
 
     IF entered IS NOT NULL THEN
         -- The row of a ticket that is there already has no meaning any more.

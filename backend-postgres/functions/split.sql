@@ -1,8 +1,9 @@
--- split: splits one hold of weight n into n holds of weight 1, with the same token, and sets their leases anew.
+-- split: splits holds of weight 1 off a hold, with the same token, and sets all their leases anew.
 --
--- p_tickets  the n tickets. Returns false if the hold is gone, or if one of the tickets was cancelled before.
+-- p_tickets  n tickets, 500 at most. Returns false if the hold is gone or weighs less than n, or if one of the tickets was
+--            cancelled before.
 -- Locks      the object. O(n · log holds).
--- Retry      finds holds under the new tickets, and sets their leases anew.
+-- Retry      finds holds under the new tickets, and sets the leases anew.
 CREATE OR REPLACE FUNCTION stanchion.split(
     p_namespace text, p_tokens bigint, p_kind text, p_name text, p_from uuid, p_lease bigint, p_tickets uuid[]
 ) RETURNS boolean
@@ -26,26 +27,29 @@ BEGIN
         o := stanchion.remove_expired(o, clock);
     END IF;
     SELECT h.* INTO hold FROM stanchion.holds h WHERE h.object + 0 = o.id AND h.ticket = p_from;
-    IF (hold.ticket IS NULL OR hold.weight = cardinality(p_tickets))
-        AND NOT (o.tombstones_until > clock AND EXISTS (
-            SELECT FROM stanchion.tombstones t
-            WHERE t.object + 0 = o.id AND t.ticket = ANY (p_tickets) AND t.expiry > clock))
+    IF NOT (o.tombstones_until > clock AND EXISTS (
+        SELECT FROM stanchion.tombstones t
+        WHERE t.object + 0 = o.id AND t.ticket = ANY (p_tickets) AND t.expiry > clock))
     THEN
-        IF hold.ticket IS NULL THEN
-            UPDATE stanchion.holds h SET expiry = clock + p_lease
-            WHERE h.object + 0 = o.id AND h.ticket = ANY (p_tickets);
-        ELSE
-            DELETE FROM stanchion.holds h WHERE h.object + 0 = o.id AND h.ticket = p_from;
+        UPDATE stanchion.holds h SET expiry = clock + p_lease
+        WHERE h.object + 0 = o.id AND h.ticket = ANY (p_tickets);
+        GET DIAGNOSTICS changed = ROW_COUNT;
+        IF changed > 0 THEN
+            UPDATE stanchion.holds h SET expiry = clock + p_lease WHERE h.object + 0 = o.id AND h.ticket = p_from;
+        ELSIF hold.weight >= cardinality(p_tickets) THEN
+            changed := cardinality(p_tickets);
+            IF hold.weight > changed THEN
+                UPDATE stanchion.holds h SET expiry = clock + p_lease, weight = h.weight - changed
+                WHERE h.object + 0 = o.id AND h.ticket = p_from;
+            ELSE
+                DELETE FROM stanchion.holds h WHERE h.object + 0 = o.id AND h.ticket = p_from;
+                longest := stanchion.leave_tombstones(
+                    o.id, clock, ARRAY[p_from], ARRAY[greatest(p_lease, hold.expiry - clock)], NULL);
+                o.tombstones_until := greatest(o.tombstones_until, clock + longest);
+            END IF;
             INSERT INTO stanchion.holds (object, ticket, weight, expiry, granted, token, label)
             SELECT o.id, e.ticket, 1, clock + p_lease, hold.granted, hold.token, hold.label
             FROM unnest(p_tickets) e (ticket);
-            longest := stanchion.leave_tombstones(
-                o.id, clock, ARRAY[p_from], ARRAY[greatest(p_lease, hold.expiry - clock)], NULL);
-            o.tombstones_until := greatest(o.tombstones_until, clock + longest);
-        END IF;
-        GET DIAGNOSTICS changed = ROW_COUNT;
-        IF hold.ticket IS NOT NULL THEN
-            changed := cardinality(p_tickets);
         END IF;
         IF changed > 0 THEN
             o.next := least(o.next, clock + p_lease);

@@ -6,11 +6,13 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use sqlx::{ConnectOptions, Connection, PgConnection};
 use stanchion_core::Result;
-use tokio::time::timeout;
+use stanchion_core::clock::timeout;
 
 use crate::error;
 use crate::schema::{Schema, Statement};
 
+/// The protocol that servers should speak, as errors name it.
+pub(crate) const PROTOCOL: &str = "Postgres";
 /// Minimum timeout of one attempt to connect. An attempt that began in an outage ends this long after it at the latest,
 /// unless a quarter of the request timeout is longer.
 const MIN_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -55,7 +57,7 @@ impl Access {
     }
 
     /// Returns the address, for errors.
-    fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         address(&self.options())
     }
 }

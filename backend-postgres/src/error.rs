@@ -19,19 +19,28 @@
 //! | `57P05`, `25P03` | not executed: the session was idle and had ended before | `Unavailable`; the connection is replaced |
 //! | `57P01`, `57P02`, any other `FATAL` or `PANIC` | the session ended | `Unknown`; the connection is replaced |
 //!
-//! A failure to connect is `Unavailable`. A connection that broke, or an answer that did not arrive in time, is
+//! A failure to connect is `Unavailable`, with its cause and the address. A connection that broke, or an answer that did not arrive in time, is
 //! `Unknown`. Through a pooler each request is a transaction of several messages, and only its commit can be `Unknown`.
 //! A pool that the user closed is `Closed`.
+
+use std::io;
 
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use stanchion_core::{Error, ErrorKind};
 
+use crate::access::PROTOCOL;
+
 /// Maximum length of the server's message in an error, in characters.
 const MAX_MESSAGE: usize = 160;
 /// Says how to make the schema.
-const MAKE_SCHEMA: &str =
-    "run the SQL of `cargo xtask postgres-schema` as an administrator, or connect with migrate=on";
+const MAKE_SCHEMA: &str = "run the SQL of `stanchion::postgres::schema_sql()` as an administrator (see \
+                           `stanchion::guide::operating_postgres`), or connect with migrate=on";
+/// Says how to get a right.
+const GRANT_RIGHT: &str = "the SQL of `stanchion::postgres::schema_sql()` grants it to the role it is made for (see \
+                           `stanchion::guide::operating_postgres`)";
+/// The server's code for a right that is missing.
+const NO_RIGHT: &str = "42501";
 
 fn of_server(error: &sqlx::Error) -> Option<&PgDatabaseError> {
     error.as_database_error()?.try_downcast_ref()
@@ -68,11 +77,10 @@ pub(crate) fn of_request(error: sqlx::Error) -> Error {
 }
 
 fn of_code(error: &PgDatabaseError) -> (ErrorKind, String) {
-    let message: String = error.message().chars().take(MAX_MESSAGE).collect();
-    let code = error.code();
+    let (code, message) = (error.code(), message(error));
     let certain = error.severity() == PgSeverity::Error || ["57P05", "25P03"].contains(&code);
     match code {
-        "42501" => (ErrorKind::Unauthorized, format!("the role lacks a right: {message}")),
+        NO_RIGHT => (ErrorKind::Unauthorized, format!("the role lacks a right: {message}; {GRANT_RIGHT}")),
         "3F000" | "42P01" | "42883" | "42703" | "42704" => (
             ErrorKind::ConfigMismatch,
             format!("the schema is missing or another version's: {message}; {MAKE_SCHEMA}"),
@@ -100,27 +108,46 @@ pub(crate) fn certain(error: Error) -> Error {
 
 /// Converts the error of a failure to connect to `address`. Nothing was sent.
 pub(crate) fn of_connect(error: sqlx::Error, address: &str) -> Error {
-    let unavailable = |detail: &str| (ErrorKind::Unavailable, detail.to_owned());
-    let (kind, detail) = match of_server(&error) {
-        Some(told) if told.code() == "3D000" => {
-            (ErrorKind::InvalidArgument, "the server has no database of that name".to_owned())
-        }
-        Some(told) if told.code() == "53300" => unavailable("the server takes no more connections"),
-        Some(told) => match of_code(told) {
-            told @ (ErrorKind::Unauthorized, _) => told,
-            _ => unavailable(&format!("the server refused the connection: {}", told.message())),
-        },
-        None => match &error {
-            sqlx::Error::PoolClosed => (ErrorKind::Closed, "the pool was closed".to_owned()),
-            sqlx::Error::PoolTimedOut => unavailable("the pool had no connection in time"),
-            sqlx::Error::Tls(why) => unavailable(&format!("no secure connection was made: {why}")),
-            sqlx::Error::Configuration(_) => {
-                (ErrorKind::InvalidArgument, "the client library refuses the settings".to_owned())
-            }
-            _ => unavailable("the server could not be reached"),
-        },
+    let made = match of_server(&error) {
+        Some(told) => of_refusal(told),
+        None => of_client(&error, address),
     };
-    Error::new(kind, format!("{detail}: {address}")).with_source(error)
+    made.at(address).with_source(error)
+}
+
+/// Converts a refusal to connect.
+fn of_refusal(told: &PgDatabaseError) -> Error {
+    match (told.code(), of_code(told)) {
+        ("3D000", _) => Error::invalid_argument("the server has no database of that name"),
+        ("53300", _) => Error::new(ErrorKind::Unavailable, "the server takes no more connections"),
+        // It is not a right that the schema's SQL grants.
+        (NO_RIGHT, _) => {
+            Error::new(ErrorKind::Unauthorized, format!("the role lacks a right: {}", message(told)))
+        }
+        (_, (kind @ ErrorKind::Unauthorized, detail)) => Error::new(kind, detail),
+        _ => {
+            let detail = format!("the server refused the connection: {}", message(told));
+            Error::new(ErrorKind::Unavailable, detail)
+        }
+    }
+}
+
+/// Converts the client library's own error about a connection.
+fn of_client(error: &sqlx::Error, address: &str) -> Error {
+    let unavailable = |detail: String| Error::new(ErrorKind::Unavailable, detail);
+    match error {
+        sqlx::Error::PoolClosed => Error::new(ErrorKind::Closed, "the pool was closed"),
+        sqlx::Error::PoolTimedOut => unavailable("the pool had no connection in time".to_owned()),
+        sqlx::Error::Tls(why) => unavailable(format!("no secure connection was made: {why}")),
+        sqlx::Error::Configuration(_) => Error::invalid_argument("the client library refuses the settings"),
+        // A host is not looked for among the files: it is a file of the TLS settings that is missing.
+        sqlx::Error::Io(cause) if cause.kind() == io::ErrorKind::NotFound && !address.starts_with('/') => {
+            unavailable(format!("a file of sslrootcert, sslcert or sslkey cannot be read: {cause}"))
+        }
+        sqlx::Error::Io(cause) => Error::unreached(PROTOCOL, cause),
+        sqlx::Error::Protocol(_) => Error::misunderstood(PROTOCOL),
+        _ => unavailable("the server could not be reached".to_owned()),
+    }
 }
 
 /// Returns whether the server refused start-up parameters, as poolers do.
@@ -135,15 +162,12 @@ pub(crate) fn refuses_settings(error: &Error) -> bool {
 pub(crate) fn of_migration(error: MigrateError) -> Error {
     match error {
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
-            let lacks = code(&error) == Some("42501");
-            let error = certain(of_request(error));
-            if !lacks {
-                return error;
-            }
-            let detail = format!(
-                "{}: the role may not make the schema; {MAKE_SCHEMA} by a role that may",
-                text(&error)
-            );
+            let Some(told) = of_server(&error).filter(|told| told.code() == NO_RIGHT) else {
+                return certain(of_request(error));
+            };
+            let message = message(told);
+            let detail =
+                format!("the role may not make the schema: {message}; {MAKE_SCHEMA} by a role that may");
             Error::new(ErrorKind::Unauthorized, detail).with_source(error)
         }
         other => Error::new(ErrorKind::ConfigMismatch, "the schema cannot be brought up to date")
@@ -156,10 +180,9 @@ pub(crate) fn of_schema(state: &str) -> Error {
     Error::new(ErrorKind::ConfigMismatch, format!("{state}: {MAKE_SCHEMA}"))
 }
 
-/// Returns an error's text without its kind, which is part of the new error's text already.
-fn text(error: &Error) -> String {
-    let text = error.to_string();
-    text.split_once(": ").map_or(text.clone(), |(_, detail)| detail.to_owned())
+/// Returns the beginning of the server's message.
+fn message(told: &PgDatabaseError) -> String {
+    told.message().chars().take(MAX_MESSAGE).collect()
 }
 
 /// Makes the error for an answer that no function of the schema gives: something else changed the schema. The step was

@@ -3,6 +3,7 @@
 mod access;
 mod check;
 mod config;
+mod connect;
 mod context;
 mod error;
 mod fence;
@@ -17,9 +18,10 @@ mod user_connection;
 mod wake;
 
 pub use config::PostgresBuilder;
+pub use connect::StepsOfStore;
 pub use migrate::schema_sql;
 pub use steps::PostgresSteps;
-pub use store::{PostgresStore, StepsOfStore};
+pub use store::PostgresStore;
 pub use wake::PostgresWake;
 
 pub use fence::PostgresFence;

@@ -13,14 +13,13 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPool, PgRow};
 use sqlx::{Connection, PgConnection, SqlStr, raw_sql};
-use stanchion_core::clock::{Instant, now};
+use stanchion_core::clock::{Instant, now, timeout, timeout_at};
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Semaphore;
-use tokio::time::{timeout, timeout_at};
 
 use self::attempt::{Attempt, Standing};
-use self::failed::Failed;
+use self::failed::{Failed, unconnected};
 use self::marker::Marker;
 use crate::access::{Access, Sessions, Settings, Way};
 use crate::error;
@@ -191,7 +190,8 @@ impl Link {
         let lane = self.lane()?;
         let late = |_| Error::new(ErrorKind::Unavailable, "no connection within the request timeout");
         let _permit = timeout_at(end, lane.permits.acquire()).await.map_err(late)?;
-        let open = Some(timeout_at(end, self.open(&lane)).await.map_err(late)??);
+        let open = timeout_at(end, self.open(&lane)).await;
+        let open = Some(open.map_err(|_| unconnected(&self.source))??);
         let mut under_way = UnderWay { open, link: self, lane: &lane };
         let (mut sent, began) = (false, now());
         let answer = timeout_at(end, self.send(&mut under_way.open, statement, arguments, &mut sent)).await;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use sqlx::migrate::{Migration, Migrator};
 use sqlx::postgres::PgRow;
 use sqlx::{Connection, PgConnection, Row, SqlStr, raw_sql};
+use stanchion_core::clock::timeout;
 use stanchion_core::{Error, ErrorKind, Result};
-use tokio::time::timeout;
 
 use crate::access::Way;
 use crate::error;

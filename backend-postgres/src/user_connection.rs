@@ -6,6 +6,7 @@ use sqlx::{PgConnection, Postgres};
 use stanchion_core::Result;
 use tokio::runtime::Handle;
 
+use crate::access::address;
 use crate::error;
 
 /// A connection of the user's pool. Dropped without [`give_back`](Self::give_back), it is closed: its session may have
@@ -22,8 +23,8 @@ impl UserConnection {
     /// # Errors
     /// The reason why the pool has no connection. Nothing was sent.
     pub(crate) async fn acquire(pool: &PgPool) -> Result<Self> {
-        let connection =
-            pool.acquire().await.map_err(|error| error::of_connect(error, "the pool's server"))?;
+        let failed = |error| error::of_connect(error, &address(&pool.connect_options()));
+        let connection = pool.acquire().await.map_err(failed)?;
         Ok(Self { connection: Some(connection), runtime: Handle::current() })
     }
 

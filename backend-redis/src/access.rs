@@ -9,7 +9,7 @@ use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ProtocolVersion, PushInfo,
     RedisConnectionInfo,
 };
-use stanchion_core::Result;
+use stanchion_core::{Error, Result};
 
 use crate::error;
 
@@ -57,6 +57,24 @@ impl Access {
         Self::new(ConnectionInfo::clone(&self.0).set_redis_settings(settings))
     }
 
+    /// Returns the host and port, or the path of the socket, as errors show them.
+    pub(crate) fn target(&self) -> String {
+        self.0.addr().to_string()
+    }
+
+    /// Returns the protocol that the node should speak, as errors name it.
+    pub(crate) fn protocol(&self) -> &'static str {
+        match self.0.addr() {
+            ConnectionAddr::TcpTls { .. } => "TLS",
+            _ => "Redis without TLS",
+        }
+    }
+
+    /// Returns the error of a connection that was not made in time. Nothing was sent.
+    pub(crate) fn unanswered(&self) -> Error {
+        Error::unanswered(self.protocol()).at(&self.target())
+    }
+
     /// Returns the address of the node; `None` for a socket.
     pub(crate) fn address(&self) -> Option<Address> {
         match self.0.addr() {
@@ -89,7 +107,7 @@ impl Access {
     /// # Errors
     /// As [`error::of_connect`].
     pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Weak<()>)> {
-        let failed = |error| error::of_connect(error, self.0.addr());
+        let failed = |error| error::of_connect(error, self.protocol(), &self.target());
         let client = Client::open(ConnectionInfo::clone(&self.0)).map_err(failed)?;
         let alive = Arc::new(());
         let driver = Arc::downgrade(&alive);

@@ -19,9 +19,14 @@
 //! | `max number of clients reached` | not connected | `Unavailable` |
 //! | anything else | the request may have been executed | `Unknown` |
 //!
-//! A connection that was not made is `Unavailable`. One that broke is `Unknown`, and so is a reply that came too late.
+//! A connection that was not made is `Unavailable`. A connection that broke is `Unknown`, and so is a reply that came too late. A
+//! server that is not of the kind that the URL names is `InvalidArgument`.
 
-use redis::{ConnectionAddr, ErrorKind as RedisKind, RedisError, ServerErrorKind};
+use std::error::Error as StdError;
+use std::io;
+use std::sync::Arc;
+
+use redis::{ErrorKind as RedisKind, RedisError, ServerErrorKind};
 use stanchion_core::{Error, ErrorKind};
 
 /// Refusals that come before a command is executed, or at the first write of a script, so that nothing was changed.
@@ -74,36 +79,56 @@ pub(crate) fn of_question(error: RedisError) -> Error {
     certain(of_request(error))
 }
 
+/// Maps an error of a question to a sentinel.
+pub(crate) fn of_sentinel(error: RedisError) -> Error {
+    if says(&error, "unknown command") {
+        let detail =
+            "the server is not a sentinel: the URL of a server itself begins with redis:// or rediss://";
+        return Error::invalid_argument(detail).with_source(error);
+    }
+    of_question(error)
+}
+
 /// Makes `Unknown` certain, for a question that changes nothing and is asked again.
 pub(crate) fn certain(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::Unknown => {
-            Error::new(ErrorKind::Unavailable, "the server did not answer as it should").with_source(error)
-        }
-        _ => error,
+    if error.kind() != ErrorKind::Unknown {
+        return error;
+    }
+    let certain = Error::new(ErrorKind::Unavailable, "the server did not answer as it should");
+    match error.address().map(str::to_owned) {
+        Some(address) => certain.at(&address).with_source(error),
+        None => certain.with_source(error),
     }
 }
 
-/// Maps an error of a connection to `address` that was not made. Nothing was sent.
-pub(crate) fn of_connect(error: RedisError, address: &ConnectionAddr) -> Error {
-    let (kind, detail) = match error.kind() {
-        RedisKind::RESP3NotSupported => (ErrorKind::Unsupported, "Redis 6.2 or later is needed".to_owned()),
-        RedisKind::InvalidClientConfig => {
-            (ErrorKind::InvalidArgument, "the client library refuses the settings".to_owned())
-        }
-        RedisKind::Io | RedisKind::Parse => {
-            (ErrorKind::Unavailable, "the server could not be reached".to_owned())
-        }
+/// Maps an error of a connection to `address` that was not made. Nothing was sent. `protocol` is the one that the server
+/// should speak.
+pub(crate) fn of_connect(error: RedisError, protocol: &str, address: &str) -> Error {
+    let unavailable = |detail: &'static str| Error::new(ErrorKind::Unavailable, detail);
+    let made = match error.kind() {
+        RedisKind::RESP3NotSupported => Error::new(ErrorKind::Unsupported, "Redis 6.2 or later is needed"),
+        RedisKind::InvalidClientConfig => Error::invalid_argument("the client library refuses the settings"),
+        RedisKind::Parse => Error::misunderstood(protocol),
+        RedisKind::Io => match cause(&error) {
+            Some(cause) => Error::unreached(protocol, cause),
+            None => unavailable("the server could not be reached"),
+        },
         _ if says(&error, "DB index is out of range") => {
-            (ErrorKind::InvalidArgument, "the server has no database of that number".to_owned())
+            Error::invalid_argument("the server has no database of that number")
         }
-        _ if says(&error, "max number of clients") => {
-            (ErrorKind::Unavailable, "the server takes no more clients".to_owned())
-        }
-        _ => of_server(&error)
-            .unwrap_or_else(|| (ErrorKind::Unavailable, "the server refused the connection".to_owned())),
+        _ if says(&error, "max number of clients") => unavailable("the server takes no more clients"),
+        _ => match of_server(&error) {
+            Some((kind, detail)) => Error::new(kind, detail),
+            None => unavailable("the server refused the connection"),
+        },
     };
-    Error::new(kind, format!("{detail}: {address}")).with_source(error)
+    made.at(address).with_source(error)
+}
+
+/// Returns the I/O error inside an error of the client library, which shares it among its clones.
+fn cause(error: &RedisError) -> Option<&io::Error> {
+    let source = error.source()?;
+    source.downcast_ref::<Arc<dyn StdError + Send + Sync>>()?.downcast_ref::<io::Error>()
 }
 
 /// Whether a script lacked a right and the server, a Redis before 7.2, does not name it.
@@ -206,6 +231,31 @@ mod tests {
             assert_eq!(of_request(unknown).kind(), ErrorKind::Unknown);
         }
         assert_eq!(of_question(broken()).kind(), ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn c21_a_connection_that_was_not_made_tells_its_cause_and_its_address() {
+        let failed = |error| of_connect(error, "TLS", "h:6379");
+        let broken = |kind: io::ErrorKind| failed(RedisError::from(io::Error::from(kind)));
+        for (error, words) in [
+            (broken(io::ErrorKind::ConnectionRefused), "connection refused"),
+            (broken(io::ErrorKind::ConnectionReset), "does it speak TLS?"),
+            (broken(io::ErrorKind::UnexpectedEof), "does it speak TLS?"),
+            (failed(answer("ERR max number of clients reached")), "takes no more clients"),
+            (failed((RedisKind::Parse, "no value of RESP").into()), "does it speak TLS?"),
+        ] {
+            assert_eq!((error.kind(), error.address()), (ErrorKind::Unavailable, Some("h:6379")));
+            assert!(error.to_string().ends_with(words), "{error}");
+            assert!(error.source().is_some_and(|source| source.is::<RedisError>()), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn c21_a_server_that_is_no_sentinel_is_told() {
+        let error = of_sentinel(answer("ERR unknown command 'SENTINEL', with args beginning with: "));
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains("not a sentinel"), "{error}");
+        assert_eq!(of_sentinel(answer("NOAUTH Authentication required.")).kind(), ErrorKind::Unauthorized);
     }
 
     #[test]

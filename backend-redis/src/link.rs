@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, RedisResult, ServerErrorKind, Value};
-use stanchion_core::clock::Instant;
+use stanchion_core::clock::{Instant, timeout_at};
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
-use tokio::time::timeout_at;
 
 use self::attempt::Attempts;
 use crate::access::Access;
@@ -46,9 +45,24 @@ impl Endpoint {
         match self {
             Self::Server(access) => access.connect().await,
             Self::Sentinel(sentinels) => sentinels.connect().await,
-            Self::UserConnection(_) => {
-                Err(Error::new(ErrorKind::Unsupported, "the user's connection is the only one"))
-            }
+            Self::UserConnection(_) => Err(no_connection()),
+        }
+    }
+
+    /// Returns the error of a connection that was not made in time. Nothing was sent.
+    pub(crate) fn unanswered(&self) -> Error {
+        match self {
+            Self::Server(access) => access.unanswered(),
+            Self::Sentinel(sentinels) => sentinels.unanswered(),
+            Self::UserConnection(_) => no_connection(),
+        }
+    }
+
+    /// Adds the address of the server to an error, if there is one server only.
+    pub(crate) fn locate(&self, error: Error) -> Error {
+        match self {
+            Self::Server(access) => error.at(&access.target()),
+            _ => error,
         }
     }
 }
@@ -152,9 +166,14 @@ impl Link {
         Ok(value.map(|value| Answered { value, acknowledged: answers.next().map(read) }))
     }
 
+    /// Adds the address of the server to an error, if the link leads to one server only.
+    pub(crate) fn locate(&self, error: Error) -> Error {
+        self.endpoint.locate(error)
+    }
+
     /// Returns what an error answer on this connection means.
     pub(crate) fn judge(&self, error: RedisError) -> Error {
-        let error = error::of_request(error);
+        let error = self.locate(error::of_request(error));
         if self.is_cluster() && error.kind() == ErrorKind::Unavailable {
             // The client library may have sent it twice: this can be the answer to its second attempt, after a lost reply.
             return Error::new(ErrorKind::Unknown, "the last attempt was refused").with_source(error);
@@ -163,15 +182,14 @@ impl Link {
     }
 
     async fn exchange(&self, commands: &[Cmd], end: Instant) -> Result<Answers> {
-        let late = |_| Error::new(ErrorKind::Unknown, "no answer within the request's time limit");
+        let late =
+            |_| self.locate(Error::new(ErrorKind::Unknown, "no answer within the request's time limit"));
         if let Endpoint::UserConnection(connection) = &self.endpoint {
             let answers = timeout_at(end, connection.exchange(commands)).await.map_err(late)?;
             return Ok(answers.map_err(|error| self.judge(error))?.into_iter());
         }
         let connected = timeout_at(end, self.connection()).await;
-        let (mut connection, driver) = connected.map_err(|_| {
-            Error::new(ErrorKind::Unavailable, "no connection within the request's time limit")
-        })??;
+        let (mut connection, driver) = connected.map_err(|_| self.endpoint.unanswered())??;
         let answers = match timeout_at(end, exchange(&mut connection, commands)).await {
             Ok(answers) => answers,
             Err(elapsed) => {
@@ -188,32 +206,39 @@ impl Link {
             }
             Err(error) => {
                 self.connections.discard(&driver);
-                Err(error::of_request(error))
+                Err(self.locate(error::of_request(error)))
             }
         }
     }
 
     async fn connection(&self) -> Result<(MultiplexedConnection, Weak<()>)> {
-        let runtime = Handle::try_current()
-            .map_err(|error| Error::new(ErrorKind::Unavailable, "there is no runtime").with_source(error))?
-            .id();
-        if let Some(open) = self.connections.find(runtime) {
+        // Asked each time: the call may go on in another runtime.
+        let runtime = || match Handle::try_current() {
+            Ok(runtime) => Ok(runtime.id()),
+            Err(error) => Err(Error::new(ErrorKind::Unavailable, "there is no runtime").with_source(error)),
+        };
+        if let Some(open) = self.connections.find(runtime()?) {
             return Ok(open);
         }
         // Shorter than a request: an attempt that met an outage must not hold up the later ones.
         let timeout = MIN_ATTEMPT_TIMEOUT.max(self.timeout / 2);
-        let attempt = || self.attempts.of(runtime, &self.endpoint, &self.connections, timeout);
-        let first = attempt();
-        if let Some(open) = self.connections.find(runtime) {
+        let attempt =
+            || runtime().map(|runtime| self.attempts.of(runtime, &self.endpoint, &self.connections, timeout));
+        let first = attempt()?;
+        if let Some(open) = self.connections.find(runtime()?) {
             return Ok(open);
         }
         let is_shared = first.is_shared;
         match first.end().await {
             // The attempt may have begun long ago, under other conditions.
-            Err(_) if is_shared => attempt().end().await,
+            Err(_) if is_shared => attempt()?.end().await,
             made => made,
         }
     }
+}
+
+fn no_connection() -> Error {
+    Error::new(ErrorKind::Unsupported, "the user's connection is the only one")
 }
 
 /// Whether a new connection may help: to the server that is the primary now, or with rights that this one has lost.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use stanchion_core::Result;
 use stanchion_core::clock::{Instant, now};
+use stanchion_core::{Error, Result};
 
 use crate::cluster::Cluster;
 use crate::error;
@@ -34,6 +34,14 @@ impl Route {
         match self {
             Self::One(link) if !link.is_cluster() => 0,
             _ => stripe,
+        }
+    }
+
+    /// Adds the address of the server to an error, if there is one server only.
+    pub(crate) fn locate(&self, error: Error) -> Error {
+        match self {
+            Self::One(link) => link.locate(error),
+            Self::Cluster(_) => error,
         }
     }
 

@@ -61,8 +61,14 @@ impl Sentinels {
         }
     }
 
+    /// Returns the error of a connection that was not made in time. Nothing was sent.
+    pub(crate) fn unanswered(&self) -> Error {
+        let all: Vec<_> = self.sentinels.iter().map(Access::target).collect();
+        Error::unanswered(self.servers.protocol()).at(&all.join(","))
+    }
+
     async fn through(&self, sentinel: &Access) -> Result<(MultiplexedConnection, Weak<()>)> {
-        let announced = self.announced(sentinel).await?;
+        let announced = self.announced(sentinel).await.map_err(|error| error.at(&sentinel.target()))?;
         let (mut connection, driver) = self.servers.at(&announced).connect().await?;
         let role = match ask(&mut connection, redis::cmd("ROLE")).await {
             Ok(Value::Array(parts)) => parts.into_iter().next(),
@@ -71,13 +77,13 @@ impl Sentinels {
             Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoPerm) => {
                 return Ok((connection, driver));
             }
-            Err(error) => return Err(error::of_question(error)),
+            Err(error) => return Err(error::of_question(error).at(&announced.to_string())),
         };
         match role {
             Some(Value::BulkString(role)) if role == b"master" => Ok((connection, driver)),
             _ => {
-                let detail = format!("the announced server is not the primary yet: {announced}");
-                Err(Error::new(ErrorKind::Unavailable, detail))
+                let detail = "the announced server is not the primary yet";
+                Err(Error::new(ErrorKind::Unavailable, detail).at(&announced.to_string()))
             }
         }
     }
@@ -86,14 +92,14 @@ impl Sentinels {
         let (mut connection, _) = sentinel.connect().await?;
         let mut command = redis::cmd("SENTINEL");
         command.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
-        let answer = ask(&mut connection, command).await.map_err(error::of_question)?;
+        let answer = ask(&mut connection, command).await.map_err(error::of_sentinel)?;
         let text = |value: &Value| match value {
             Value::BulkString(text) => Some(String::from_utf8_lossy(text).into_owned()),
             _ => None,
         };
         match answer {
             Value::Nil => {
-                let detail = format!("the sentinel knows no service {:?}", self.service);
+                let detail = format!("the sentinel knows no service {}", Error::shown(&self.service));
                 Err(Error::new(ErrorKind::Unavailable, detail))
             }
             Value::Array(parts) => match parts.as_slice() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::engine::{Background, Engine};
+use stanchion_core::engine::{Background, Engine, EngineThread};
 #[cfg(feature = "bloom")]
 use stanchion_core::steps::BloomSteps;
 use stanchion_core::steps::{GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
@@ -74,7 +74,8 @@ impl RedisBuilder {
     /// Connects, checks the server and starts the engine.
     ///
     /// # Errors
-    /// - `InvalidArgument` for an option out of range, or if the URL says server and it is a cluster, or the other way round.
+    /// - `InvalidArgument` for an option out of range, or if the server is not of the kind that the URL names: a server by
+    ///   itself, a node of a cluster, a sentinel.
     /// - `Unavailable`, `Unknown` or `Unauthorized` if the server cannot be asked.
     /// - `UnsafeStore` if the server may evict keys or is a replica.
     /// - `ConfigMismatch` if the namespace has another layout.
@@ -86,9 +87,11 @@ impl RedisBuilder {
     /// [C22]: stanchion_core::contract#c22
     pub async fn connect(self) -> Result<RedisStore> {
         let (wrap, drain, namespace) = (self.wrap.clone(), self.drain, Arc::from(self.namespace.as_str()));
-        let StepsOfStore { callers, own, wake, capabilities } = self.steps().await?;
+        let thread = EngineThread::start().map_err(context)?;
+        let StepsOfStore { callers, own, wake, capabilities } = thread.on(Box::pin(self.steps())).await?;
         let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
-        let own = Background { wake, namespace, drain, ..Background::new(engine_steps(own)) };
+        let own =
+            Background { wake, namespace, drain, thread: Some(thread), ..Background::new(engine_steps(own)) };
         let engine = Engine::start_wrapped(wrap.as_ref(), capabilities, engine_steps(callers), own);
         Ok(RedisStore { engine: engine.map_err(context)? })
     }
@@ -103,7 +106,8 @@ impl RedisBuilder {
         let Self { deployment, request_timeout, retention, replicas, .. } = self;
         let routes = deployment.routes(&keyspace, keyspace.boxes(process), request_timeout);
         let Routes { callers, own, wake, wakes } = routes.map_err(context)?;
-        let server = check::servers(&callers, &keyspace).await.map_err(context)?;
+        let checked = check::servers(&callers, &keyspace).await;
+        let server = checked.map_err(|error| context(callers.locate(error)))?;
         if wakes && matches!(deployment, Deployment::UserConnection { .. }) {
             check::same(&callers, &own, &keyspace, process).await.map_err(context)?;
         }

@@ -5,7 +5,8 @@
 use std::future::{Future, poll_fn};
 use std::panic::resume_unwind;
 use std::pin::pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -214,6 +215,24 @@ pub fn on_another_runtime<T: Send>(work: impl FnOnce(Lone) -> T + Send) -> T {
 /// The payload of its panic.
 pub fn on_bare_thread<T: Send>(work: impl FnOnce() -> T + Send) -> thread::Result<T> {
     thread::scope(|scope| scope.spawn(work).join())
+}
+
+/// Drives a future on a thread without a runtime, as an executor does that is not tokio.
+pub fn drive_bare<F: Future>(future: F) -> F::Output {
+    struct Unpark(thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let (mut future, mut cx) = (pin!(future), Context::from_waker(&waker));
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+            return output;
+        }
+        thread::park();
+    }
 }
 
 /// The progress of a future before it was dropped.

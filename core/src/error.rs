@@ -1,9 +1,15 @@
 //! The one error type of all stores.
 
+mod connecting;
+mod shown;
+mod url;
+
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
+use self::shown::{Shown, ShownAddress};
 use crate::Name;
 
 /// What went wrong, so that a caller can decide without reading text ([C21]).
@@ -97,7 +103,7 @@ impl fmt::Display for ErrorKind {
 /// unknown outcome left before the error is returned.
 const ADD_UP: [&str; 6] = ["allow", "allow_n", "insert", "insert_many", "force_unlock", "force_release"];
 
-/// An error of any store: kind, operation, store, name and source ([C21]).
+/// An error of any store: kind, operation, store, name, address and source ([C21]).
 ///
 /// `Display` is one line without the source, `Debug` the same line with all causes, which is what a `main` that returns it
 /// prints. Neither holds a password, nor more than 64 bytes of a value that a caller passed in. Not getting a lock is not an
@@ -112,14 +118,23 @@ struct Inner {
     operation: Option<&'static str>,
     store: Option<&'static str>,
     name: Option<String>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    address: Option<String>,
+    /// Shared by the errors that [`Error::replicate`] makes.
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
     /// Makes an error without context; the engine adds operation, store and name.
     pub fn new(kind: ErrorKind, detail: impl Into<Cow<'static, str>>) -> Self {
-        let detail = detail.into();
-        Self(Box::new(Inner { kind, detail, operation: None, store: None, name: None, source: None }))
+        Self(Box::new(Inner {
+            kind,
+            detail: detail.into(),
+            operation: None,
+            store: None,
+            name: None,
+            address: None,
+            source: None,
+        }))
     }
 
     /// Makes an [`ErrorKind::InvalidArgument`] with the bound that was exceeded.
@@ -142,7 +157,8 @@ impl Error {
     /// Adds the cause. [`source`](StdError::source) returns it; `Display` does not print it.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.0.source = Some(source.into());
+        let source: Box<dyn StdError + Send + Sync> = source.into();
+        self.0.source = Some(Arc::from(source));
         self
     }
 
@@ -155,6 +171,13 @@ impl Error {
         if self.0.name.is_none() && (1..=Name::MAX_BYTES).contains(&name.len()) {
             self.0.name = Some(name.to_owned());
         }
+        self
+    }
+
+    /// Adds the address of the server that was asked, if it is not set yet: `HOST:PORT`, or the path of a socket.
+    #[must_use]
+    pub fn at(mut self, address: &str) -> Self {
+        self.0.address.get_or_insert_with(|| address.to_owned());
         self
     }
 
@@ -182,6 +205,12 @@ impl Error {
         self.0.name.as_deref()
     }
 
+    /// Returns the address of the server that was asked, if it is known.
+    #[must_use]
+    pub fn address(&self) -> Option<&str> {
+        self.0.address.as_deref()
+    }
+
     /// Returns whether it makes sense to make the same call again, without a change by the caller. A call whose outcome is
     /// `Unknown` is repeated only if that cannot do twice what it does: not a decision, which can have been charged for, an
     /// insert, whose retry would find its own items, or a release by force, whose retry could free a later holder.
@@ -191,8 +220,7 @@ impl Error {
         self.kind().is_retryable() && !(self.kind() == ErrorKind::Unknown && adds_up())
     }
 
-    /// Makes a second error of the same kind and text, for another caller of the same request. The source cannot be shared and
-    /// stays with the first.
+    /// Makes a second error of the same kind, text and source, for another caller of the same request.
     #[must_use]
     pub fn replicate(&self) -> Self {
         let inner = &self.0;
@@ -202,7 +230,8 @@ impl Error {
             operation: inner.operation,
             store: inner.store,
             name: inner.name.clone(),
-            source: None,
+            address: inner.address.clone(),
+            source: inner.source.clone(),
         }))
     }
 }
@@ -220,6 +249,9 @@ impl fmt::Display for Error {
         if let Some(store) = inner.store {
             write!(f, " on {store}")?;
         }
+        if let Some(address) = &inner.address {
+            write!(f, " at {}", ShownAddress(address))?;
+        }
         write!(f, ": {}", inner.detail)
     }
 }
@@ -233,22 +265,6 @@ impl fmt::Debug for Error {
             source = cause.source();
         }
         Ok(())
-    }
-}
-
-/// A value that a caller passed in, as texts show it: in quotes, with control characters escaped, and its first 64 bytes alone
-/// if it is longer ([C21](crate::contract#c21)).
-pub(crate) struct Shown<'a>(pub(crate) &'a str);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MOST: usize = 64;
-        let Self(value) = self;
-        if value.len() <= MOST {
-            return write!(f, "{value:?}");
-        }
-        let cut = (0..=MOST).rev().find(|&at| value.is_char_boundary(at)).unwrap_or_default();
-        write!(f, "{:?}… ({} bytes)", &value[..cut], value.len())
     }
 }
 
@@ -285,6 +301,15 @@ mod tests {
         let line = format!("{error:?}");
         assert!(line.starts_with("store unavailable: no connection: store unavailable: refused: "), "{line}");
         assert!(!line.contains('\n'));
+    }
+
+    #[test]
+    fn c21_each_caller_of_a_request_gets_the_address_and_the_source() {
+        let first = Error::new(ErrorKind::Unavailable, "refused").at("h:1").with_source(fmt::Error);
+        let second = first.replicate().at("h:2").context("connect", "redis", "");
+        assert_eq!(second.address(), Some("h:1"), "the first address is kept");
+        assert_eq!(second.to_string(), "store unavailable in `connect` on redis at h:1: refused");
+        assert!(second.source().is_some_and(|source| source.is::<fmt::Error>()));
     }
 
     #[test]

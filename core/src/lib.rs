@@ -33,6 +33,8 @@ pub use inspect::{Holder, Inspection};
 pub use lease::Ttl;
 pub use limiter::Quota;
 pub use name::{Kind, Name};
+#[cfg(feature = "bloom")]
+pub use options::check_items;
 pub use options::{
     HoldOptions, MutexOptions, OnMismatch, SemaphoreOptions, WaitGroupOptions, check_count, check_members,
     check_times,

@@ -40,6 +40,26 @@ pub fn check_members(count: u32) -> Result<()> {
     Err(Error::invalid_argument(format!("one call adds 1 to 10,000 members, not {count}")))
 }
 
+/// Maximum number of items of one call on a Bloom filter ([C27]).
+///
+/// [C27]: crate::contract#c27
+#[cfg(feature = "bloom")]
+const MAX_ITEMS: usize = 10_000;
+
+/// Checks the number of items of one call on a Bloom filter ([C27]).
+///
+/// # Errors
+/// `InvalidArgument` if it is more than 10,000.
+///
+/// [C27]: crate::contract#c27
+#[cfg(feature = "bloom")]
+pub fn check_items(count: usize) -> Result<()> {
+    if count <= MAX_ITEMS {
+        return Ok(());
+    }
+    Err(Error::invalid_argument(format!("one call has at most 10,000 items, not {count}")))
+}
+
 /// Checks the times that the options of every store have: the time limit of one request ([C17]), and how long the state of
 /// an idle name is kept ([C25]).
 ///

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{Error, ErrorKind, Ttl};
+use crate::{Error, ErrorKind, Kind, Ttl};
 
 impl Error {
     /// Returns the error of a request for more than the limit in force.
@@ -14,15 +14,16 @@ impl Error {
 
     /// Returns the error of a call whose parameter is not the one in force at the store ([C20]).
     ///
-    /// `what` names the parameter: "limit", "quota".
+    /// `what` names the parameter, for instance "quota".
     ///
     /// [C20]: crate::contract#c20
     #[must_use]
     pub fn mismatch(what: &str, given: impl fmt::Display, stored: impl fmt::Display) -> Self {
         let way_out = match what {
             "quota" => "; `on_mismatch` says which one is used, `set_quota` changes it for everybody",
-            "limit" => {
-                "; `on_mismatch` says which one is used, a semaphore's `resize` changes it for everybody"
+            "limit of permits" => "; `on_mismatch` says which one is used, `resize` changes it for everybody",
+            "limit of members" => {
+                "; `on_mismatch` says which one is used: `Adopt` the store's, `Replace` this one for everybody"
             }
             _ => "",
         };
@@ -30,12 +31,13 @@ impl Error {
         Self::new(ErrorKind::ConfigMismatch, detail)
     }
 
-    /// As [`mismatch`](Self::mismatch), of limits; `None` is no limit.
+    /// As [`mismatch`](Self::mismatch), of the limits of a semaphore or a wait group; `None` is no limit.
     #[must_use]
-    pub fn limit_mismatch(given: Option<u32>, stored: Option<u32>) -> Self {
+    pub fn limit_mismatch(kind: Kind, given: Option<u32>, stored: Option<u32>) -> Self {
+        let what = if kind == Kind::WaitGroup { "limit of members" } else { "limit of permits" };
         let [given, stored] =
             [given, stored].map(|limit| limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string()));
-        Self::mismatch("limit", given, stored)
+        Self::mismatch(what, given, stored)
     }
 
     /// Returns the error of a call that would wait in a queue with `max_waiters` waiters ([C26]).

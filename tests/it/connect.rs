@@ -12,17 +12,17 @@ use std::iter;
 use stanchion::{Error, ErrorKind, connect};
 
 /// Returns the error of a URL that must not connect.
-async fn refused(url: &str) -> Error {
+pub(crate) async fn refused(url: &str) -> Error {
     connect(url).await.err().unwrap_or_else(|| panic!("{url} was accepted"))
 }
 
 /// Returns every text as which an error and its sources can be printed.
-fn texts(error: &Error) -> Vec<String> {
+pub(crate) fn texts(error: &Error) -> Vec<String> {
     let chain = iter::successors(Some(error as &dyn StdError), |&cause| cause.source());
     chain.flat_map(|cause| [cause.to_string(), format!("{cause:?}"), format!("{cause:#?}")]).collect()
 }
 
-fn assert_hidden(secret: &str, texts: &[String]) {
+pub(crate) fn assert_hidden(secret: &str, texts: &[String]) {
     for text in texts {
         assert!(!text.contains(secret), "{secret:?} is in {text:?}");
     }

@@ -6,6 +6,8 @@
     reason = "tests fail by panics, and have tasks and time of their own"
 )]
 
+mod clocks;
 mod connect;
+mod connect_errors;
 mod pool_cluster;
 mod quickstart;

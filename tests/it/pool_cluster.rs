@@ -101,7 +101,7 @@ async fn work(url: &str, journal: &Path) {
             submitted = pool.submit(task) => drop(submitted.unwrap()),
         }
     }
-    pool.drain().await;
+    pool.drain().await.unwrap();
     store.close().await.unwrap();
 }
 

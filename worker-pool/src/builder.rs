@@ -61,9 +61,18 @@ impl PoolBuilder {
         self
     }
 
-    /// Lets a job begin only when this limiter admits a cost of 1. With a cap, the permit comes first. If the job was
-    /// cancelled meanwhile and no other job waits, the cost is not given back. Errors are handled as for
+    /// Lets a job begin only when this limiter has admitted a cost of 1. Errors are handled as for
     /// [`cluster_cap`](Self::cluster_cap).
+    ///
+    /// With a cap, the permit comes after the rate: no permit is held while a job waits for the rate. So a job that had to
+    /// wait for a permit begins later than it was admitted. In a window of `t` seconds at most `burst + rate·t` jobs begin,
+    /// and besides as many as the pools have workers together, whose jobs were admitted before and waited for permits.
+    ///
+    /// # What is spent
+    /// A cost is spent once it is admitted. It is lost if no job begins on it, because meanwhile the pool was paused, resized
+    /// or ended, or its last queued job was cancelled. Then fewer jobs begin than the rate allows. An error of the store
+    /// while the worker waits for a permit costs nothing more. A worker that stops waiting before the limiter admits it
+    /// cancels its reservation.
     pub fn rate(mut self, rate: Arc<dyn Limiter>) -> Self {
         self.rate = Some(rate);
         self

@@ -1,9 +1,9 @@
-//! Limits shared across processes: a permit of the cluster's cap and a token of the rate, which a job needs to begin.
+//! Limits shared across processes: a token of the rate and a permit of the cluster's cap, which a job needs to begin.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::{Error, Limiter, Permit, Result, Semaphore, clock};
+use stanchion_core::{Limiter, Permit, Result, Semaphore, clock};
 
 /// Minimum pause after an error of the store; each further error doubles it.
 const MINIMUM_RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -23,40 +23,43 @@ impl ClusterLimits {
 
     /// Waits until one job may begin; retries after every error of the store, and calls `count_error` for it. `pool` is
     /// the name of the pool.
-    pub(crate) async fn acquire(&self, pool: &str, count_error: impl Fn() + Send) -> Option<Permit> {
-        let mut pause = MINIMUM_RETRY_PAUSE;
-        loop {
-            match self.acquire_once().await {
-                Ok(permit) => return permit,
-                Err(error) => {
-                    count_error();
-                    tracing::warn!(
-                        %pool, %error, pause_ms = pause.as_millis(),
-                        "the store failed to grant a permit or a rate token; jobs wait"
-                    );
-                    clock::sleep(pause).await;
-                    pause = (pause * 2).min(MAXIMUM_RETRY_PAUSE);
-                }
-            }
+    ///
+    /// The rate token comes before the permit, so that no permit is held while other processes could use it. A token is
+    /// taken once, whatever the permit costs; a call that is dropped while it waits for the permit loses the token.
+    pub(crate) async fn acquire(&self, pool: &str, count_error: impl Fn() + Send + Sync) -> Option<Permit> {
+        if let Some(rate) = &self.rate {
+            until_granted(pool, &count_error, || rate.wait()).await;
+        }
+        match &self.cap {
+            Some(cap) => Some(until_granted(pool, &count_error, || cap.acquire()).await),
+            None => None,
         }
     }
+}
 
-    /// Acquires the permit before the rate token. In the other order, jobs with old tokens could begin together once
-    /// permits come free, and exceed the rate.
-    async fn acquire_once(&self) -> Result<Option<Permit>> {
-        let permit = match &self.cap {
-            Some(cap) => Some(cap.acquire().await?),
-            None => None,
-        };
-        if let Some(rate) = &self.rate {
-            match &permit {
-                Some(permit) => permit.run(rate.wait()).await??,
-                None => rate.wait().await?,
+/// Asks the store until it answers without an error.
+async fn until_granted<T, F>(
+    pool: &str,
+    count_error: &(impl Fn() + Sync),
+    ask: impl Fn() -> F + Send + Sync,
+) -> T
+where
+    T: Send,
+    F: Future<Output = Result<T>> + Send,
+{
+    let mut pause = MINIMUM_RETRY_PAUSE;
+    loop {
+        match ask().await {
+            Ok(granted) => return granted,
+            Err(error) => {
+                count_error();
+                tracing::warn!(
+                    %pool, %error, pause_ms = pause.as_millis(),
+                    "the store failed to grant a permit or a rate token; jobs wait"
+                );
+                clock::sleep(pause).await;
+                pause = (pause * 2).min(MAXIMUM_RETRY_PAUSE);
             }
         }
-        if permit.as_ref().is_some_and(|permit| !permit.is_held()) {
-            return Err(Error::lost());
-        }
-        Ok(permit)
     }
 }

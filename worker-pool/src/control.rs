@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use crate::builder::check_workers;
 use crate::kernel::Mode;
 use crate::worker::start_workers;
-use crate::{ConfigError, JobId, ReturnedJob, Shutdown, WorkerPool};
+use crate::{ConfigError, DrainError, JobId, ReturnedJob, Shutdown, WorkerPool};
 
 /// Timeout, after the deadline of a shutdown, for aborted jobs to be dropped.
 const ABORT_TIMEOUT: Duration = Duration::from_millis(250);
@@ -30,6 +30,26 @@ impl WorkerPool {
 
     /// Begins no more jobs until [`resume`](Self::resume). Running jobs go on, and jobs are queued while there is room.
     /// Permits that no job uses yet are given back. A pool that is drained or shut down is not paused.
+    ///
+    /// A paused pool still ends with its last handle. Handles in queued jobs count: if jobs use their own pool, let them hold
+    /// a [`WeakPool`](crate::WeakPool). [`shutdown`](Self::shutdown) gives back the jobs that a paused pool has queued, and with
+    /// them the handles that they hold.
+    ///
+    /// # Examples
+    /// ```
+    /// use stanchion_pool::WorkerPool;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    /// let pool = WorkerPool::builder().workers(1).queue(10).build()?;
+    /// pool.pause();
+    /// let weak = pool.downgrade();
+    /// let depth = pool.submit(async move { weak.upgrade().map(|pool| pool.stats().queued) }).await?;
+    /// pool.resume();
+    /// assert_eq!(depth.await?, Some(0));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn pause(&self) {
         self.shared().with(|kernel, wakes| {
             if kernel.mode() == Mode::Open {
@@ -49,12 +69,20 @@ impl WorkerPool {
     /// It lasts as long as the jobs do. [`shutdown`](Self::shutdown) cuts it short, also when called during or after
     /// it.
     ///
+    /// # Errors
+    /// [`DrainError::InsideJob`] if the caller is a [job of the pool](WorkerPool#inside-a-job): the call would wait for its own job.
+    /// The pool is unchanged.
+    ///
     /// # Cancel safety
     /// A dropped call leaves the pool draining; it may be called again.
-    pub async fn drain(&self) {
+    pub async fn drain(&self) -> Result<(), DrainError> {
+        if self.shared().runs_caller() {
+            return Err(DrainError::InsideJob);
+        }
         self.shared().with(|kernel, wakes| kernel.drain(wakes));
         self.shared().tell_if_ending();
         self.shared().until(|kernel| kernel.is_quiet() && kernel.workers() == 0).await;
+        Ok(())
     }
 
     /// Takes no more jobs and begins none, gives running jobs `grace` to finish, aborts the rest, and gives back the
@@ -63,6 +91,10 @@ impl WorkerPool {
     /// A job that still ran at the deadline is in [`Shutdown::aborted`]. A job that could not be stopped (a blocking
     /// job, or a job that did not come to an await point) is in [`Shutdown::unstopped`]: it runs on, holds its permit,
     /// and its handle gets its outcome when it ends.
+    ///
+    /// Inside a job of the pool, the call waits for its own job until `grace` is over. Then it aborts that job, and with it
+    /// this call, as if it were dropped; in a blocking job it returns, and lists that job in [`Shutdown::unstopped`]. Call it
+    /// outside the pool's jobs.
     ///
     /// # Cancel safety
     /// A dropped call leaves the pool closed: no job begins, running jobs go on, and no job is lost. Call it again: the

@@ -1,4 +1,4 @@
-//! Errors of building a pool, of submitting jobs and of running them.
+//! Errors of building and draining a pool, of submitting jobs and of running them.
 
 use std::any::Any;
 use std::error::Error;
@@ -34,6 +34,16 @@ pub enum ConfigError {
     Closed,
 }
 
+/// Why a pool was not drained.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DrainError {
+    /// The caller is a job of the pool: it would wait for its own end. The pool is unchanged. See
+    /// [`WorkerPool`](crate::WorkerPool#inside-a-job).
+    #[error("a job drains its own pool, and would wait for its own end: drain the pool outside its jobs")]
+    InsideJob,
+}
+
 /// Why a job was not queued.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -50,6 +60,16 @@ pub enum Refusal {
     /// Another job of the group failed.
     #[error("a job of the group failed")]
     GroupFailed,
+    /// The group was dropped or joined.
+    #[error("the group has ended")]
+    GroupEnded,
+    /// The caller is a job of the pool, and the queue is full: the caller keeps a worker busy while it waits for room, and
+    /// if all workers wait so, there never is room. See [`WorkerPool`](crate::WorkerPool#inside-a-job).
+    #[error(
+        "the queue is full, and a job of the pool would wait for room, which may never come: run the refused job in \
+         place, or limit the wait with `submit_for`"
+    )]
+    InsideJob,
 }
 
 /// A job that was not queued, with the reason. It has not begun.
@@ -91,7 +111,7 @@ impl<J> fmt::Debug for SubmitError<J> {
     }
 }
 
-/// Why a queued job has no result.
+/// Why a handle has no output of its job.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum JobError {
@@ -111,6 +131,13 @@ pub enum JobError {
     /// The job was stopped while it ran, at the deadline of a shutdown or with its runtime.
     #[error("the job was aborted")]
     Aborted,
+    /// A job of the pool awaited the handle. The handle's job goes on, and the handle stays valid: outside the pool's jobs,
+    /// it returns how its job ended. See [`WorkerPool`](crate::WorkerPool#inside-a-job).
+    #[error(
+        "a job waits for another job of its own pool, which may never get a worker: await the handle outside the \
+         pool's jobs, or do the work in place"
+    )]
+    InsideJob,
 }
 
 /// The panic of a job.
@@ -177,14 +204,18 @@ pub enum GroupError<E> {
         /// How the job ended.
         error: JobError,
     },
+    /// A job of the pool awaited the group. The group is unchanged, unless the call consumed it: outside the pool's jobs,
+    /// it returns its results. See [`WorkerPool`](crate::WorkerPool#inside-a-job).
+    InsideJob,
 }
 
 impl<E> GroupError<E> {
-    /// Returns the position of the failed job in the order of submission, from 0.
+    /// Returns the position of the failed job in the order of submission, from 0; `None` if no job failed.
     #[must_use]
-    pub fn index(&self) -> usize {
+    pub fn index(&self) -> Option<usize> {
         match self {
-            Self::Failed { index, .. } | Self::Ended { index, .. } => *index,
+            Self::Failed { index, .. } | Self::Ended { index, .. } => Some(*index),
+            Self::InsideJob => None,
         }
     }
 }
@@ -194,6 +225,10 @@ impl<E: fmt::Display> fmt::Display for GroupError<E> {
         match self {
             Self::Failed { index, error } => write!(f, "job {index} of the group failed: {error}"),
             Self::Ended { index, error } => write!(f, "job {index} of the group has no result: {error}"),
+            Self::InsideJob => f.write_str(
+                "a job waits for a group of its own pool, whose jobs may never get a worker: await the group outside \
+                 the pool's jobs",
+            ),
         }
     }
 }

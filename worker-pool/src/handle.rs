@@ -33,6 +33,12 @@ impl fmt::Display for JobId {
 /// By the time the handle resolves, the job's future is dropped, its permit is on its way back, and the pool's counters
 /// include the job.
 ///
+/// # Inside a job
+/// A job that awaits the handle of a job of its own pool gets [`JobError::InsideJob`] at once, also if that job has ended:
+/// it would keep a worker busy while it waits for one, and jobs that wait so on all workers wait for ever. The handle's job
+/// goes on, and the handle stays valid. A job can return the handle as its output, so that it is awaited outside. See
+/// [`WorkerPool`](crate::WorkerPool#inside-a-job) for what is not detected.
+///
 /// # Drop
 /// Dropping a handle detaches its job: the job still runs, and its output is dropped. [`cancel`](Self::cancel) stops
 /// it.
@@ -81,6 +87,9 @@ impl<T> Future for JobHandle<T> {
     type Output = Result<T, JobError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.shared.runs_caller() {
+            return Poll::Ready(Err(JobError::InsideJob));
+        }
         self.outcome.poll_outcome(cx)
     }
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use tokio::task::spawn_blocking;
 
-use crate::token::{fencing_token, with_token};
+use crate::job_context::JobContext;
 
 /// A piece of work. Every future that is `Send` and `'static` is a job. A dedicated type has the advantage that a job
 /// which never ran [comes back as that type](crate::ReturnedJob::downcast), so that it can be stored for later.
@@ -24,7 +24,7 @@ use crate::token::{fencing_token, with_token};
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 /// let pool = WorkerPool::builder().workers(2).queue(10).build()?;
 /// assert_eq!(pool.submit(Invoice(7)).await?.await?, "invoice 7 sent");
 /// # Ok(())
@@ -34,7 +34,8 @@ pub trait Job: Send + 'static {
     /// The output that the job's handle returns.
     type Output: Send + 'static;
 
-    /// Does the work. Called once, by the worker that begins the job.
+    /// Does the work. Called once, by the worker that begins the job. A job must not wait for its own pool: see
+    /// [`WorkerPool`](crate::WorkerPool#inside-a-job).
     ///
     /// # Cancel safety
     /// The future is dropped at an await point when the job is cancelled, loses its permit or is aborted at the
@@ -69,8 +70,12 @@ where
     type Output = T;
 
     async fn run(self) -> T {
-        let token = fencing_token();
-        match spawn_blocking(move || with_token(token, self.0)).await {
+        let context = JobContext::current();
+        let run = move || match context {
+            Some(context) => context.enter(self.0),
+            None => (self.0)(),
+        };
+        match spawn_blocking(run).await {
             Ok(output) => output,
             Err(error) => match error.try_into_panic() {
                 Ok(payload) => std::panic::resume_unwind(payload),

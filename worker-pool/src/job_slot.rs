@@ -18,13 +18,16 @@ type Ended<T> = Result<T, JobError>;
 
 /// The view of a job that the queue and the workers have.
 pub(crate) trait Run: Send + Sync {
+    /// Tells the job its number. Called once, under the lock of the pool's state, before a worker can take the job.
+    fn queued(&self, id: u64);
+
     /// Begins the job. Returns `None` if it has begun or was taken out before.
     fn start(self: Arc<Self>) -> Option<Running>;
 
     /// Stores an error as the result.
     fn fail(&self, error: JobError);
 
-    /// Makes the result visible. Called once, as the last step.
+    /// Makes the result visible to the job's handle, or gives it to the job's group. Called once, as the last step.
     fn announce(&self);
 
     /// Returns whether the job ends when its future is dropped.
@@ -89,6 +92,12 @@ impl<J: Job> JobSlot<J> {
 }
 
 impl<J: Job> Run for JobSlot<J> {
+    fn queued(&self, id: u64) {
+        if let Some(group) = &self.group {
+            group.queued(id);
+        }
+    }
+
     fn start(self: Arc<Self>) -> Option<Running> {
         let job = self.take()?;
         Some(Box::pin(async move {
@@ -102,17 +111,15 @@ impl<J: Job> Run for JobSlot<J> {
     }
 
     fn announce(&self) {
-        // Before the result is visible, so that a caller that sees a failure can tell which job failed first.
-        if let Some(group) = &self.group
-            && self.state().result.as_ref().is_some_and(|result| group.is_failure(result))
-        {
-            group.fail();
-        }
-        let (waker, unbegun) = {
+        let (result, waker, unbegun) = {
             let mut state = self.state();
             state.announced = true;
-            (state.waker.take(), state.job.take())
+            let result = if self.group.is_some() { state.result.take() } else { None };
+            (result, state.waker.take(), state.job.take())
         };
+        if let (Some(group), Some(result)) = (&self.group, result) {
+            group.end(result);
+        }
         if let Some(waker) = waker {
             waker.wake();
         }

@@ -1,37 +1,42 @@
 //! A job's link to its group.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::JobError;
 
-/// The view of a group that its jobs have.
-pub(crate) trait FailureListener: Send + Sync {
-    /// Tells the group that the job at this position, in the order of submission, has failed.
-    fn fail(&self, index: usize);
+/// The view of a group that its jobs have. `R` is the output of each job.
+pub(crate) trait GroupMembers<R>: Send + Sync {
+    /// Adds a job that was just queued under this number, and returns its position in the order of submission, from 0.
+    /// Called under the lock of the pool's state: must not call the pool.
+    fn add(&self, id: u64) -> usize;
+
+    /// Takes the result of the job at this position.
+    fn end(&self, index: usize, result: Result<R, JobError>);
 }
 
 /// A job's link to its group.
 pub(crate) struct Membership<R> {
-    group: Arc<dyn FailureListener>,
-    index: usize,
-    failure: fn(&Result<R, JobError>) -> bool,
+    group: Arc<dyn GroupMembers<R>>,
+    /// Position of the job in the order of submission, once it is queued.
+    index: OnceLock<usize>,
 }
 
 impl<R> Membership<R> {
-    /// Links the job at this position to its group. `failure` returns whether a result makes the group fail.
-    pub(crate) fn new(
-        group: Arc<dyn FailureListener>,
-        index: usize,
-        failure: fn(&Result<R, JobError>) -> bool,
-    ) -> Self {
-        Self { group, index, failure }
+    pub(crate) fn new(group: Arc<dyn GroupMembers<R>>) -> Self {
+        Self { group, index: OnceLock::new() }
     }
 
-    pub(crate) fn is_failure(&self, result: &Result<R, JobError>) -> bool {
-        (self.failure)(result)
+    /// Adds the job to its group. Called once, under the lock of the pool's state, so that it has a position before it
+    /// begins.
+    pub(crate) fn queued(&self, id: u64) {
+        // A job is queued once, so that no position was set before.
+        let _ = self.index.set(self.group.add(id));
     }
 
-    pub(crate) fn fail(&self) {
-        self.group.fail(self.index);
+    /// Gives the job's result to its group.
+    pub(crate) fn end(&self, result: Result<R, JobError>) {
+        if let Some(index) = self.index.get() {
+            self.group.end(*index, result);
+        }
     }
 }

@@ -4,14 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::coop;
-
 use crate::job::Blocking;
-use crate::job_run::end;
 use crate::job_slot::{JobSlot, Queued};
+use crate::owner::Owner;
 use crate::shared::Shared;
-use crate::submission::{queue_job, refused, try_queue_job};
-use crate::{Job, JobError, JobGroup, JobHandle, PoolBuilder, PoolStats, Refusal, SubmitError};
+use crate::submission::{WaitForRoom, queue_job, refused, try_queue_job};
+use crate::{Job, JobGroup, JobHandle, PoolBuilder, PoolStats, Refusal, SubmitError, WeakPool};
 
 /// The result of a submission: the handle of the job, or the refused job with the reason.
 pub type Submitted<T, J> = Result<JobHandle<T>, SubmitError<J>>;
@@ -28,23 +26,44 @@ pub type Submitted<T, J> = Result<JobHandle<T>, SubmitError<J>>;
 /// - Every queued job ends in exactly one way: done, panicked, cancelled, stopped because its permit was lost, never
 ///   run, or aborted. Its handle tells which, and the [counters](Self::stats) add up.
 /// - With a [cap](PoolBuilder::cluster_cap), a job begins only with a permit, which it holds to its end. With a
-///   [rate](PoolBuilder::rate), a job begins only when the limiter admits it. Both are shared with every pool that
+///   [rate](PoolBuilder::rate), a job begins only when the limiter has admitted it. Both are shared with every pool that
 ///   names the same object of the same store, in every process.
 ///
 /// # What is not guaranteed
 /// Jobs do not *end* in order; a [`JobGroup`] returns results in order. A killed process loses its queued jobs.
 ///
+/// # Inside a job
+/// A job that waits for another job of its own pool keeps a worker busy until that job gets one. If the jobs of all workers
+/// wait so, none of them ever ends. A call that would wait so is therefore refused, whether a worker is free or not:
+///
+/// | call inside a job of the same pool | refused with |
+/// | --- | --- |
+/// | to await a [`JobHandle`] | [`JobError::InsideJob`](crate::JobError::InsideJob) |
+/// | [`next`](JobGroup::next), [`join_next`](JobGroup::join_next) or [`join`](JobGroup::join), if a result is to come | [`GroupError::InsideJob`](crate::GroupError::InsideJob) |
+/// | [`submit`](Self::submit), [`submit_blocking`](Self::submit_blocking) or [`JobGroup::submit`], if there is no room at once | [`Refusal::InsideJob`] |
+/// | [`drain`](Self::drain) | [`DrainError::InsideJob`](crate::DrainError::InsideJob) |
+///
+/// Everything that ends by itself is allowed: a submission for which there is room, [`try_submit`](Self::try_submit),
+/// [`submit_for`](Self::submit_for), [`shutdown`](Self::shutdown), and every call of another pool.
+///
+/// Ways out: do the work in place, also that of a refused job, which comes back with the error. Return the handle as the
+/// job's output, and await it outside. Let a task that the job spawns and does not await wait for the handle. Use a pool of
+/// its own for the inner jobs.
+///
+/// Limitation: the caller is known by its task, or by its thread if it is a blocking job. A task or thread that the job
+/// starts is not known as the job: if the job awaits it, and it waits for the pool, they stand still. The same applies to
+/// jobs of two pools that wait for each other.
+///
 /// # Drop
-/// Dropping the last handle closes the pool: running jobs finish, and queued jobs never run
-/// ([`JobError::NotRun`]). To control the end, use [`drain`](Self::drain) or [`shutdown`](Self::shutdown).
+/// Dropping the last handle closes the pool, also a paused one: running jobs finish, and queued jobs never run
+/// ([`JobError::NotRun`](crate::JobError::NotRun)). To control the end, use [`drain`](Self::drain) or
+/// [`shutdown`](Self::shutdown).
+///
+/// A clone that a queued job holds is a handle like every other. Let jobs hold a [`WeakPool`] instead: a paused pool begins
+/// no job, and so it never ends while its own queue holds the last clones.
 #[derive(Clone)]
 pub struct WorkerPool {
     owner: Arc<Owner>,
-}
-
-/// Closes the pool when it is dropped. Only handles of the pool share it; workers and handles of jobs do not.
-struct Owner {
-    shared: Arc<Shared>,
 }
 
 impl WorkerPool {
@@ -54,7 +73,11 @@ impl WorkerPool {
     }
 
     pub(crate) fn over(shared: Arc<Shared>) -> Self {
-        Self { owner: Arc::new(Owner { shared }) }
+        Self::of(Arc::new(Owner { shared }))
+    }
+
+    pub(crate) fn of(owner: Arc<Owner>) -> Self {
+        Self { owner }
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -67,15 +90,24 @@ impl WorkerPool {
         &self.shared().name
     }
 
+    /// Returns a handle that does not keep the pool open, for jobs that use their own pool.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakPool {
+        WeakPool::new(&self.owner)
+    }
+
     /// Queues a job, waiting for room behind all callers that wait already.
     ///
+    /// A queued job that holds a clone of the pool keeps the pool open: let it hold a [`WeakPool`].
+    ///
     /// # Errors
-    /// [`Refusal::Closed`] if the pool is drained or shut down, also while the call waits. The error returns the job.
+    /// [`Refusal::Closed`] if the pool is drained or shut down, also while the call waits. [`Refusal::InsideJob`] if the
+    /// caller is a [job of the pool](WorkerPool#inside-a-job) and would have to wait. The error returns the job.
     ///
     /// # Cancel safety
     /// A dropped call has not queued the job, and the next waiting caller takes its place in line.
     pub fn submit<J: Job>(&self, job: J) -> impl Future<Output = Submitted<J::Output, J>> + Send {
-        self.submit_slot(JobSlot::new(job, true, None))
+        self.submit_slot(JobSlot::new(job, true, None), WaitForRoom::WithoutLimit)
     }
 
     /// Queues a job if there is room at once and no other caller waits for room.
@@ -86,7 +118,7 @@ impl WorkerPool {
         self.try_submit_slot(JobSlot::new(job, true, None))
     }
 
-    /// Queues a job, waiting for room at most `timeout`; zero makes one attempt.
+    /// Queues a job, waiting for room at most `timeout`; zero makes one attempt. A job of the pool may wait so, too.
     ///
     /// # Errors
     /// [`Refusal::TimedOut`] or [`Refusal::Closed`]. The error returns the job.
@@ -100,7 +132,8 @@ impl WorkerPool {
     ) -> impl Future<Output = Submitted<J::Output, J>> + Send {
         let slot = JobSlot::new(job, true, None);
         async move {
-            match tokio::time::timeout(timeout, self.submit_slot(Arc::clone(&slot))).await {
+            let submitting = self.submit_slot(Arc::clone(&slot), WaitForRoom::WithTimeout);
+            match tokio::time::timeout(timeout, submitting).await {
                 Ok(submitted) => submitted,
                 Err(_) => Err(refused(Refusal::TimedOut, &slot)),
             }
@@ -127,7 +160,8 @@ impl WorkerPool {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let submitting = self.submit_slot(JobSlot::new(Blocking(job), false, None));
+        let submitting =
+            self.submit_slot(JobSlot::new(Blocking(job), false, None), WaitForRoom::WithoutLimit);
         async move { submitting.await.map_err(|error| error.map(|Blocking(job)| job)) }
     }
 
@@ -145,7 +179,7 @@ impl WorkerPool {
         submitted.map_err(|error| error.map(|Blocking(job)| job))
     }
 
-    /// Returns an empty group of jobs: results come in order, and the first error cancels the rest.
+    /// Returns an empty group of jobs: results come in order or as the jobs end, and the first error cancels the rest.
     pub fn group<T, E>(&self) -> JobGroup<T, E>
     where
         T: Send + 'static,
@@ -166,12 +200,11 @@ impl WorkerPool {
     fn submit_slot<J: Job>(
         &self,
         slot: Arc<JobSlot<J>>,
+        wait: WaitForRoom,
     ) -> impl Future<Output = Submitted<J::Output, J>> + Send {
         async move {
-            // A caller that submits in a loop lets other tasks of its thread run.
-            coop::consume_budget().await;
             let queued: Queued = Arc::<JobSlot<J>>::clone(&slot);
-            match queue_job(self.shared(), &queued, None).await {
+            match queue_job(self.shared(), &queued, wait).await {
                 Ok(id) => Ok(JobHandle::new(id, slot, Arc::clone(self.shared()))),
                 Err(refusal) => Err(refused(refusal, &slot)),
             }
@@ -190,15 +223,5 @@ impl WorkerPool {
 impl fmt::Debug for WorkerPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkerPool").field("name", &self.name()).field("stats", &self.stats()).finish()
-    }
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        let unrun = self.shared.with(|kernel, wakes| {
-            kernel.close(wakes);
-            kernel.take_unrun()
-        });
-        unrun.into_iter().for_each(|(_, job)| end(job, JobError::NotRun));
     }
 }

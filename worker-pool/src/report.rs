@@ -38,7 +38,7 @@ pub struct Shutdown {
 /// use stanchion_pool::WorkerPool;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 /// let old = WorkerPool::builder().workers(1).queue(10).build()?;
 /// old.pause();
 /// let answer = old.submit(async { 42 }).await?;

@@ -1,23 +1,37 @@
 //! State shared by the pool's handles, its jobs' handles and its workers.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 
 use crate::JobError;
 use crate::cluster_limits::ClusterLimits;
+use crate::job_context::JobContext;
 use crate::job_run::end;
 use crate::job_slot::Queued;
 use crate::kernel::{Kernel, Wakes};
+use crate::signal::Signal;
 
 pub(crate) type PoolKernel = Kernel<Queued, Waker>;
 
+/// Tells the pools of this process apart. No two pools have the same, also if one of them has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PoolId(u64);
+
+impl PoolId {
+    fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 pub(crate) struct Shared {
+    pub(crate) id: PoolId,
     kernel: Mutex<PoolKernel>,
-    /// Notified when a job or a worker ends in a pool that takes no more jobs.
-    ending: Notify,
+    /// Notified when a job or a worker of a closed pool ends.
+    ending: Signal,
     pub(crate) limits: Option<ClusterLimits>,
     pub(crate) name: String,
     pub(crate) runtime: Handle,
@@ -31,7 +45,7 @@ impl Shared {
         runtime: Handle,
     ) -> Arc<Self> {
         let kernel = Mutex::new(Kernel::new(queue));
-        Arc::new(Self { kernel, ending: Notify::new(), limits, name, runtime })
+        Arc::new(Self { id: PoolId::next(), kernel, ending: Signal::default(), limits, name, runtime })
     }
 
     /// Reads or changes the state under its lock, and calls the wakers that the change concerns once the lock is free.
@@ -41,6 +55,12 @@ impl Shared {
         let result = change(&mut self.kernel.lock().unwrap_or_else(PoisonError::into_inner), &mut wakes);
         wakes.into_iter().for_each(Waker::wake);
         result
+    }
+
+    /// Returns whether the caller is a job of this pool. Such a caller keeps a worker busy while it waits, so that what it
+    /// waits for may never get one.
+    pub(crate) fn runs_caller(&self) -> bool {
+        JobContext::current().is_some_and(|context| context.pool == self.id)
     }
 
     /// Cancels a job, whether it waits or runs.
@@ -60,19 +80,12 @@ impl Shared {
 
     /// Wakes the callers of [`until`](Self::until), so that they check their condition again.
     pub(crate) fn tell_if_ending(&self) {
-        self.ending.notify_waiters();
+        self.ending.tell();
     }
 
     /// Waits until the condition is true; checks it again whenever a job or a worker ends.
     pub(crate) async fn until(&self, condition: impl Fn(&PoolKernel) -> bool) {
-        loop {
-            let told = self.ending.notified();
-            let mut told = std::pin::pin!(told);
-            told.as_mut().enable();
-            if self.with(|kernel, _| condition(kernel)) {
-                return;
-            }
-            told.await;
-        }
+        let holds = move || self.with(|kernel, _| condition(kernel)).then_some(());
+        self.ending.until(holds).await;
     }
 }

@@ -2,18 +2,28 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
-use crate::group_state::GroupState;
+use tokio::task::coop;
+
 use crate::job_slot::{JobSlot, Queued};
-use crate::kernel::{Mode, NoRoom, SubmitterState};
-use crate::shared::Shared;
+use crate::kernel::{Mode, NoRoom, SubmitterState, Wakes};
+use crate::shared::{PoolKernel, Shared};
 use crate::{Job, Refusal, SubmitError};
+
+/// How long a submission waits for room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitForRoom {
+    /// As long as it takes. A caller that is a job of the same pool is refused, because it could take for ever.
+    WithoutLimit,
+    /// Until the caller drops the submission, at its timeout.
+    WithTimeout,
+}
 
 /// Queues a job if there is room and no submitter waits; never waits itself.
 pub(crate) fn try_queue_job(shared: &Shared, job: &Queued) -> Result<u64, Refusal> {
     shared.with(|kernel, wakes| match kernel.admit() {
-        Ok(()) => Ok(kernel.push(Arc::clone(job), wakes)),
+        Ok(()) => Ok(push(kernel, job, wakes)),
         Err(NoRoom::Full) => {
             kernel.counts.refused += 1;
             Err(Refusal::Full)
@@ -24,12 +34,10 @@ pub(crate) fn try_queue_job(shared: &Shared, job: &Queued) -> Result<u64, Refusa
 
 /// Queues a job as soon as there is room for it, in the order of arrival. If the future is dropped before it is ready,
 /// the job is not queued.
-pub(crate) async fn queue_job(
-    shared: &Shared,
-    job: &Queued,
-    group: Option<&GroupState>,
-) -> Result<u64, Refusal> {
-    let mut submission = Submission { shared, job, group, waiting: None };
+pub(crate) async fn queue_job(shared: &Shared, job: &Queued, wait: WaitForRoom) -> Result<u64, Refusal> {
+    // A caller that submits in a loop lets other tasks of its thread run.
+    coop::consume_budget().await;
+    let mut submission = Submission { shared, job, wait, waiting: None };
     poll_fn(|cx| submission.poll(cx)).await
 }
 
@@ -38,20 +46,25 @@ pub(crate) fn refused<J: Job>(refusal: Refusal, slot: &JobSlot<J>) -> SubmitErro
     SubmitError::new(refusal, slot.take().expect("only a worker takes a job, and none has seen this one"))
 }
 
+/// Queues a job that was admitted, and tells the job its number before a worker can take it.
+fn push(kernel: &mut PoolKernel, job: &Queued, wakes: &mut Wakes<Waker>) -> u64 {
+    let id = kernel.push(Arc::clone(job), wakes);
+    job.queued(id);
+    id
+}
+
 struct Submission<'a> {
     shared: &'a Shared,
     job: &'a Queued,
-    group: Option<&'a GroupState>,
+    wait: WaitForRoom,
     waiting: Option<u64>,
 }
 
 impl Submission<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Refusal>> {
-        if self.group.is_some_and(|group| group.has_failed(cx.waker())) {
-            return Poll::Ready(Err(Refusal::GroupFailed));
-        }
+        let (shared, wait) = (self.shared, self.wait);
         let waiting = &mut self.waiting;
-        self.shared.with(|kernel, wakes| {
+        shared.with(|kernel, wakes| {
             let admitted = match *waiting {
                 None => match kernel.admit() {
                     Ok(()) => SubmitterState::Admitted,
@@ -64,12 +77,15 @@ impl Submission<'_> {
                 Some(submitter) => kernel.poll_submitter(submitter, cx.waker().clone()),
             };
             match admitted {
+                SubmitterState::Waiting if wait == WaitForRoom::WithoutLimit && shared.runs_caller() => {
+                    Poll::Ready(Err(Refusal::InsideJob))
+                }
                 SubmitterState::Waiting => Poll::Pending,
                 SubmitterState::Refused => Poll::Ready(Err(Refusal::Closed)),
                 SubmitterState::Admitted => {
                     debug_assert_eq!(kernel.mode(), Mode::Open);
                     *waiting = None;
-                    Poll::Ready(Ok(kernel.push(Arc::clone(self.job), wakes)))
+                    Poll::Ready(Ok(push(kernel, self.job, wakes)))
                 }
             }
         })

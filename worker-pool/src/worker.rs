@@ -10,11 +10,11 @@ use tokio::task::coop;
 
 use crate::cluster_limits::ClusterLimits;
 use crate::error::JobError;
+use crate::job_context::JobContext;
 use crate::job_run::{caught, end, step};
 use crate::job_slot::Queued;
 use crate::kernel::{End, Next, Stop, StopFlag, Wakes};
 use crate::shared::{PoolKernel, Shared};
-use crate::token::with_token;
 
 /// How a job ended; its output is in its slot.
 type Ended = Result<(), JobError>;
@@ -120,7 +120,7 @@ impl Worker {
         let Some(running) = Arc::clone(job).start() else { return Err(JobError::Cancelled) };
         let mut running = Some(running);
         let stoppable = job.is_stoppable();
-        let token = permit.as_ref().map(Permit::fencing_token);
+        let context = JobContext { pool: self.shared.id, token: permit.as_ref().map(Permit::fencing_token) };
         let mut begun = false;
         let mut steps = pin!(poll_fn(|cx| {
             self.register(cx.waker());
@@ -130,7 +130,7 @@ impl Worker {
                 return Poll::Ready(Err(stopped(stop)));
             }
             begun = true;
-            with_token(token, || step(running.as_mut(), &span, cx))
+            context.enter(|| step(running.as_mut(), &span, cx))
         }));
         let ended = match &permit {
             Some(permit) if stoppable => {
@@ -215,5 +215,6 @@ fn end_of(ended: &Ended) -> End {
         Err(JobError::LostPermit) => End::LostPermit,
         Err(JobError::NotRun) => End::NotRun,
         Err(JobError::Aborted) => End::Aborted,
+        Err(JobError::InsideJob) => unreachable!("a handle refuses to wait; no job ends so"),
     }
 }

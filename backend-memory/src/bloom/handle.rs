@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use stanchion_core::bloom::{FilterTerms, Shape};
-use stanchion_core::{BloomFilter, BloomOptions, Error, ErrorKind, Name, OnMismatch, Result};
+use stanchion_core::{BloomFilter, BloomOptions, Error, ErrorKind, Name, OnMismatch, Result, check_items};
 
 use super::record::{Contents, FilterEntry, Life, Record};
 use crate::session::Session;
@@ -108,6 +108,7 @@ impl MemoryFilter {
     }
 
     fn insert_all(&self, items: &[&[u8]]) -> Result<Vec<bool>> {
+        check_items(items.len())?;
         let inserted =
             self.with(true, |contents| items.iter().map(|item| self.insert_one(contents, item)).collect())?;
         Ok(inserted.unwrap_or_default())
@@ -123,6 +124,7 @@ impl MemoryFilter {
     }
 
     fn contains_all(&self, items: &[&[u8]]) -> Result<Vec<bool>> {
+        check_items(items.len())?;
         let found = self.with(false, |Contents { terms, bits, .. }| {
             let contains = |item: &&[u8]| terms.shape.positions(item).all(|bit| bits.is_set(bit));
             items.iter().map(contains).collect()

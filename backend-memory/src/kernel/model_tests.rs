@@ -137,7 +137,7 @@ impl KernelAndModel {
         let plain = Terms::new(&options).unwrap();
         (options.ttl, options.renew) = (Some(LEASE), false);
         let (clock, at) = (StoreClock::start(), Moment { now: clock::now(), micros: 1 });
-        let mut real = Permits::new(0, None);
+        let mut real = Permits::new(0, None, None);
         real.set_limit(Some(limit), &mut Transition::at_moment(&clock, at));
         let model = Model { limit, requests: Vec::new() };
         let waker = Waker::from(Arc::new(Count::default()));
@@ -270,7 +270,8 @@ impl KernelAndModel {
 
     fn check(&self) {
         assert_eq!(self.real.used(), u64::from(self.model.used()));
-        assert_eq!(self.real.available(), u64::from(self.model.free()));
+        let free = self.real.limit().map_or(0, |limit| self.real.free(limit));
+        assert_eq!(free, u64::from(self.model.free()));
         assert_eq!(self.real.queued(), self.model.queued());
         let refused = self.model.requests.iter().filter(|request| request.status == Status::TooLarge);
         assert_eq!(

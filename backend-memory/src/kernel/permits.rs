@@ -2,8 +2,9 @@
 //! argument, and wake-ups are gathered, not sent.
 
 use std::task::Waker;
+use std::time::Duration;
 
-use stanchion_core::clock::{Instant, micros};
+use stanchion_core::clock::{self, Instant, micros};
 use stanchion_core::{FencingToken, Inspection, Ticket};
 
 use super::claim::Claim;
@@ -42,11 +43,21 @@ pub(crate) struct Permits {
     last_token: u64,
     /// Present for a wait group only.
     pub(crate) generations: Option<Box<Generations>>,
+    /// Waiters watch the ends of leases themselves: they wait by a clock that the store cannot watch.
+    pub(crate) waiters_watch: bool,
+    /// How long the limit is kept without a handle; `None` if it is no parameter.
+    keeps_limit: Option<Duration>,
+    /// When the limit was used last.
+    limit_used: Option<Instant>,
 }
 
 impl Permits {
     /// Creates a state whose tokens are larger than `token_floor` (M2).
-    pub(crate) fn new(token_floor: u64, generations: Option<Generations>) -> Self {
+    pub(crate) fn new(
+        token_floor: u64,
+        generations: Option<Generations>,
+        keeps_limit: Option<Duration>,
+    ) -> Self {
         Self {
             limit: None,
             used: 0,
@@ -54,6 +65,9 @@ impl Permits {
             queue: Queue::default(),
             last_token: token_floor,
             generations: generations.map(Box::new),
+            waiters_watch: false,
+            keeps_limit,
+            limit_used: None,
         }
     }
 
@@ -80,16 +94,13 @@ impl Permits {
         self.last_token
     }
 
+    /// Returns the number of permits that are free under a limit.
     #[inline]
-    pub(crate) fn available(&self) -> u64 {
-        match self.limit {
-            Some(Some(limit)) => u64::from(limit).saturating_sub(self.used),
-            Some(None) => u64::MAX - self.used,
-            None => 0,
-        }
+    pub(crate) fn free(&self, limit: Limit) -> u64 {
+        limit.map_or(u64::MAX, u64::from).saturating_sub(self.used)
     }
 
-    /// Returns when a waiter has to check again without a wake-up.
+    /// Returns when the next lease ends.
     #[inline]
     pub(crate) fn next_end(&self) -> Option<Instant> {
         self.holds.next_end()
@@ -99,6 +110,7 @@ impl Permits {
     /// waiters that can never be served (C20).
     pub(crate) fn set_limit(&mut self, limit: Limit, transition: &mut Transition<'_>) {
         self.limit = Some(limit);
+        self.limit_used = self.keeps_limit.map(|_| transition.at().now);
         if let Some(limit) = limit {
             let refusal = Refusal::TooLarge { limit };
             transition.wake_all(self.queue.refuse(refusal, |waiter| waiter.weight > limit));
@@ -237,24 +249,25 @@ impl Permits {
     /// Forgets everything except the queue, as a store that lost its data. The waiters store their limit again.
     pub(crate) fn forget(&mut self, transition: &mut Transition<'_>) {
         self.holds = Holds::default();
-        (self.limit, self.used, self.last_token) = (None, 0, 0);
+        (self.limit, self.used, self.last_token, self.limit_used) = (None, 0, 0, None);
         transition.lost = true;
         transition.tell(self.generations.as_mut().and_then(|generations| generations.forget()));
         transition.wake_all(self.queue.wakers());
     }
 
-    /// Returns until when, in store time, this state is kept without a handle: for detached holds, and after the last
-    /// of them for the outcome (C25).
+    /// Returns until when, in store time, this state is kept without a handle: for detached holds, and after the last of them
+    /// for the limit and the outcome (C25).
     pub(crate) fn kept_until(&self, at: Moment) -> Option<u64> {
         let holds = self.holds.iter().filter_map(Grant::end).max();
         let record = self.generations.as_ref().and_then(|generations| generations.kept_until());
-        let until = holds.or(record).filter(|until| *until > at.now)?;
+        let limit = self.limit_used.zip(self.keeps_limit).and_then(|(used, kept)| used.checked_add(kept));
+        let until = holds.or(record.max(limit)).filter(|until| *until > at.now)?;
         Some(at.micros.saturating_add(micros(until - at.now)).saturating_add(1))
     }
 
     #[inline]
     fn fits(&self, weight: u32) -> bool {
-        self.available() >= u64::from(weight)
+        self.limit.is_some_and(|limit| self.free(limit) >= u64::from(weight))
     }
 
     #[inline]
@@ -264,6 +277,7 @@ impl Permits {
         let (token, lease, terms) = (self.draw_token(at.micros), terms.lease(at.now), terms.clone());
         self.hold(Grant { ticket, token, weight, session, since: at.micros, lease, terms }, transition);
         self.used += u64::from(weight);
+        self.limit_used = self.keeps_limit.map(|_| at.now);
         if let Some(generations) = &mut self.generations {
             generations.opened();
         }
@@ -281,7 +295,7 @@ impl Permits {
         }
     }
 
-    /// Adds a hold. If it ends before all others, every waiter that sleeps until an end has to check again.
+    /// Adds a hold. If it ends before all others, its end has to be watched.
     #[inline]
     pub(super) fn hold(&mut self, grant: Grant, transition: &mut Transition<'_>) {
         let before = self.holds.next_end();
@@ -293,8 +307,31 @@ impl Permits {
 
     #[cold]
     fn rearm(&self, transition: &mut Transition<'_>) {
-        transition.wake_all(self.queue.wakers());
-        transition.tell(self.generations.as_ref().and_then(|generations| generations.watched()));
+        let watched = self.generations.as_ref().and_then(|generations| generations.watched());
+        if !self.queue.is_empty() || watched.is_some() {
+            transition.next_end = self.holds.next_end();
+        }
+        if self.waiters_watch {
+            transition.wake_all(self.queue.wakers());
+            transition.tell(watched);
+        }
+    }
+
+    /// Has the end of the next lease watched for a waiter; returns it if the waiter has to watch it itself, since its runtime has a
+    /// clock of its own, as a test with paused time has.
+    pub(crate) fn expect_end(&mut self, transition: &mut Transition<'_>) -> Option<Instant> {
+        if clock::is_real() {
+            transition.next_end = self.next_end();
+            return None;
+        }
+        self.waiters_watch = true;
+        self.next_end()
+    }
+
+    /// Ends the holds whose lease has ended, and has the next end watched while somebody waits for it.
+    pub(crate) fn watch(&mut self, transition: &mut Transition<'_>) {
+        self.reap(transition);
+        self.rearm(transition);
     }
 
     /// Ends holds that were taken out.

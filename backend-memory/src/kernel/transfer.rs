@@ -38,22 +38,23 @@ impl Permits {
         Some(attached)
     }
 
-    /// Splits a hold into holds of 1 with tickets and tokens of their own. If the hold is gone, the parts are not held.
+    /// Splits holds of 1, with tickets and tokens of their own, off a hold; `None` if the hold is gone.
     pub(crate) fn split(
         &mut self,
         ticket: Ticket,
         count: u32,
         transition: &mut Transition<'_>,
-    ) -> Vec<(Ticket, FencingToken)> {
-        let whole = self.holds.remove(ticket);
+    ) -> Option<Vec<(Ticket, FencingToken)>> {
+        let whole = self.holds.remove(ticket)?;
         let mut parts = Vec::new();
         for _ in 0..count {
             let (ticket, token) = (Ticket::random_in_process(), self.draw_token(transition.at().micros));
-            if let Some(grant) = &whole {
-                self.hold(Grant { ticket, token, weight: 1, ..grant.clone() }, transition);
-            }
+            self.hold(Grant { ticket, token, weight: 1, ..whole.clone() }, transition);
             parts.push((ticket, token));
         }
-        parts
+        if whole.weight > count {
+            self.hold(Grant { weight: whole.weight - count, ..whole }, transition);
+        }
+        Some(parts)
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use stanchion_core::clock::Instant;
+
 use super::generations::Generation;
 use crate::clock::{Moment, StoreClock};
 
@@ -19,6 +21,8 @@ pub(crate) struct Transition<'a> {
     more: Option<Box<More>>,
     /// Whether a hold ended in another way than by its holder.
     pub(crate) lost: bool,
+    /// The end of a lease that somebody waits for and nobody watches yet.
+    pub(crate) next_end: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -32,7 +36,7 @@ struct More {
 impl<'a> Transition<'a> {
     #[inline]
     pub(crate) fn new(clock: &'a StoreClock) -> Self {
-        Self { clock, at: None, first: None, retired: None, more: None, lost: false }
+        Self { clock, at: None, first: None, retired: None, more: None, lost: false, next_end: None }
     }
 
     /// Returns a transition at a given moment.

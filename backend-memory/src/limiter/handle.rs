@@ -48,17 +48,35 @@ impl LimiterHandle {
         self.entry.cancel(self.clock().read().micros, ticket)
     }
 
-    /// Runs an operation on the bucket, unless the store object was closed.
+    /// Runs an operation of that cost on the bucket, unless the store object was closed.
     #[inline]
-    fn with<R>(&self, operation: impl FnOnce(&mut Bucket, Moment) -> Result<R>) -> Result<R> {
+    fn with<R>(&self, cost: u64, operation: impl FnOnce(&mut Bucket, Moment) -> Result<R>) -> Result<R> {
         self.session.check_open()?;
+        let is_settled = self.settled.load(Ordering::Relaxed);
+        if !is_settled {
+            self.check_cost(cost)?;
+        }
         let at = self.clock().read();
         self.entry.change(self.quota, at.micros, |bucket| {
-            if !self.settled.load(Ordering::Relaxed) {
+            if !is_settled {
                 self.settle(bucket, at)?;
             }
             operation(bucket, at)
         })
+    }
+
+    /// Refuses a cost that the quota which this handle requires does not admit.
+    #[cold]
+    fn check_cost(&self, cost: u64) -> Result<()> {
+        if self.on_mismatch == OnMismatch::Adopt { Ok(()) } else { self.quota.check_cost(cost) }
+    }
+
+    /// Asks without taking: compares and stores nothing (C20).
+    #[cold]
+    fn look<R>(&self, look: impl FnOnce(&Bucket, Moment) -> R) -> Result<R> {
+        self.session.check_open()?;
+        let at = self.clock().read();
+        Ok(self.entry.look(self.quota, at.micros, |bucket| look(bucket, at)))
     }
 
     /// Compares the quota with the stored one at the first operation (C20).
@@ -83,7 +101,7 @@ impl MemoryLimiter {
     pub(crate) fn open(session: &Arc<Session>, name: Name, options: &LimiterOptions) -> Result<Self> {
         let quota = options.quota.validate()?;
         let clock = session.state.limiter_clock.clone();
-        let entry = session.state.limiters.open(&name, clock.read(), |_| LimiterEntry::default());
+        let entry = session.state.open_limiter(&name, clock.read());
         let settled = AtomicBool::new(false);
         let (session, on_mismatch) = (Arc::clone(session), options.on_mismatch);
         Ok(Self {
@@ -99,7 +117,11 @@ impl MemoryLimiter {
     // written in other widths, would stall for some of the eighty nanoseconds that a decision takes.
     #[inline(always)]
     fn take(&self, operation: &'static str, cost: u64) -> Result<Decision> {
-        match self.handle.with(|bucket, at| bucket.take(at.micros, cost)) {
+        let taken = match cost {
+            0 => self.handle.look(|bucket, at| bucket.peek(at.micros)),
+            cost => self.handle.with(cost, |bucket, at| bucket.take(at.micros, cost)),
+        };
+        match taken {
             Ok(verdict) => Ok(decision(verdict)),
             Err(error) => Err(error).map_err(self.context(operation)),
         }
@@ -107,12 +129,25 @@ impl MemoryLimiter {
 
     fn reserve(&self, cost: u64, max_wait: u64) -> Result<Option<Reservation>> {
         let ticket = Ticket::random_in_process();
-        let reserved = self.handle.with(|bucket, at| {
+        let reserve = |bucket: &mut Bucket, at: Moment| {
             let reserved = bucket.reserve(at.micros, ticket.as_u128(), cost, max_wait)?;
             Ok(reserved.map(|reserved| self.handle.clock().after(at, reserved.wait)))
-        })?;
+        };
+        let reserved = match cost {
+            0 => self.handle.look(|bucket, at| reserve(&mut bucket.clone(), at))?,
+            cost => self.handle.with(cost, reserve),
+        }?;
         let backend = || Arc::clone(&self.handle);
         Ok(reserved.map(|ready_at| Reservation::new(backend(), ticket, cost, ready_at)))
+    }
+
+    async fn wait_without_limit(&self, operation: &'static str, cost: u64) -> Result<()> {
+        match self.wait_for(cost, MAX).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::too_many_reserved()),
+            Err(error) => Err(error),
+        }
+        .map_err(self.context(operation))
     }
 
     /// Makes one reservation and sleeps once (L6); closing the store object interrupts the sleep.
@@ -164,16 +199,11 @@ impl Limiter for MemoryLimiter {
     }
 
     async fn wait(&self) -> Result<()> {
-        self.wait_n(1).await
+        self.wait_without_limit("wait", 1).await
     }
 
     async fn wait_n(&self, cost: u64) -> Result<()> {
-        match self.wait_for(cost, MAX).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Error::too_many_reserved()),
-            Err(error) => Err(error),
-        }
-        .map_err(self.context("wait_n"))
+        self.wait_without_limit("wait_n", cost).await
     }
 
     async fn wait_n_for(&self, cost: u64, timeout: Duration) -> Result<bool> {
@@ -187,21 +217,24 @@ impl Limiter for MemoryLimiter {
     async fn set_quota(&self, quota: Quota) -> Result<()> {
         let set = quota.validate().and_then(|quota| {
             let handle = &self.handle;
-            handle.settled.store(true, Ordering::Relaxed);
-            handle.with(|bucket, at| {
-                bucket.set_quota(at.micros, quota);
+            handle.session.check_open()?;
+            let at = handle.clock().read().micros;
+            handle.entry.change(quota, at, |bucket| {
+                bucket.set_quota(at, quota);
                 Ok(())
-            })
+            })?;
+            handle.settled.store(true, Ordering::Relaxed);
+            Ok(())
         });
         set.map_err(self.context("set_quota"))
     }
 
     async fn reset(&self) -> Result<()> {
-        let reset = self.handle.with(|bucket, at| {
-            bucket.reset(at.micros);
-            Ok(())
-        });
-        reset.map_err(self.context("reset"))
+        let handle = &self.handle;
+        handle.session.check_open().map_err(self.context("reset"))?;
+        let at = handle.clock().read().micros;
+        handle.entry.change_stored(|bucket| bucket.reset(at));
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use stanchion_core::clock::{self, Instant};
+use stanchion_core::clock::{Instant, wait_until};
 
 use super::ManualClock;
 use crate::clock::{Moment, StoreClock};
@@ -42,7 +42,7 @@ impl LimiterClock {
     /// Sleeps until a time of this clock.
     pub(crate) async fn sleep_until(&self, time: Instant) {
         match self {
-            Self::Store(_) => clock::sleep(time.saturating_duration_since(clock::now())).await,
+            Self::Store(_) => wait_until(Some(time)).await,
             Self::Manual(clock) => loop {
                 let mut moved = pin!(clock.moved().notified());
                 moved.as_mut().enable();

@@ -167,8 +167,8 @@ fn c20_a_different_quota_is_never_silent() {
     let adopting = store.limiter("a", options.clone().on_mismatch(OnMismatch::Adopt)).unwrap();
     assert_eq!(now(adopting.peek()).unwrap().limit, 10);
     let replacing = store.limiter("a", options.on_mismatch(OnMismatch::Replace)).unwrap();
-    assert_eq!(now(replacing.peek()).unwrap().limit, 20);
-    assert_eq!(now(limiter.peek()).unwrap().remaining, 6);
+    assert_eq!(now(replacing.allow()).unwrap().limit, 20);
+    assert_eq!(now(limiter.peek()).unwrap().remaining, 5);
     now(limiter.set_quota(Quota::per_second(2))).unwrap();
     assert_eq!(now(replacing.peek()).unwrap().remaining, 2);
     assert!(now(refusing.set_quota(Quota::per_second(20))).is_ok());
@@ -192,6 +192,8 @@ fn c25_a_handle_for_each_request_still_limits() {
     let allowed = (0..100).filter(|_| request().allowed).count();
     assert_eq!((allowed, store.len()), (3, 1));
     clock.advance(Duration::from_secs(60));
+    assert_eq!(store.len(), 1, "the quota is kept");
+    clock.advance(Duration::from_secs(60 * 60));
     assert!(store.is_empty());
     assert!(request().allowed);
     store.simulate_data_loss();

@@ -19,4 +19,5 @@ mod semaphore;
 mod sequential;
 mod store;
 mod threads;
+mod timers;
 mod wait_group;

@@ -78,6 +78,9 @@ impl PostgresBuilder {
     /// connections of the store's own, made with the pool's connect options: they depend neither on the runtime that
     /// drives the pool nor on a free connection in it.
     ///
+    /// The store uses at most [`connections`](Self::connections) of the pool at once, 2 by default and for each runtime that sends
+    /// requests: a pool with that many more than the application itself needs is large enough.
+    ///
     /// The sessions of the pool must be `read committed`; the store checks one of them. Their other settings are the
     /// pool's: without a `statement_timeout`, a statement that waits for a lock continues after its caller's time
     /// limit. If the pool has to connect for a request, it must do so within the request timeout: `min_connections`

@@ -70,12 +70,14 @@ impl Parameters {
                     read.client.push((known.to_owned(), value.into_owned()));
                     twice
                 }
-                // Such a key may be the end of a password that was not escaped.
-                _ if key.contains('@') => return Err(Error::invalid_argument("the URL does not parse")),
-                _ => return Err(Error::invalid_argument(format!("unknown URL parameter `{key}`"))),
+                _ => {
+                    let query = url.query().unwrap_or_default();
+                    return Err(Error::unknown_parameter(url.scheme(), &key, query));
+                }
             };
             if twice {
-                return Err(Error::invalid_argument(format!("URL parameter `{key}` is given twice")));
+                let key = Error::shown(&key);
+                return Err(Error::invalid_argument(format!("URL parameter {key} is given twice")));
             }
         }
         Ok(read)

@@ -20,13 +20,15 @@ pub(super) fn parse(text: &str) -> Result<(PgConnectOptions, Parameters)> {
             "the scheme of a Postgres URL is one of postgres://, postgresql://",
         ));
     }
+    let malformed = || Error::malformed_url(text);
     if !text.get(scheme.len()..).is_some_and(|rest| rest.starts_with("://")) {
-        return Err(invalid());
+        return Err(malformed());
     }
     // The errors of the parser and of the client are left out: they may quote a part of the URL.
-    let mut url = Url::parse(text).map_err(|_| invalid())?;
-    if url.fragment().is_some() {
-        return Err(Error::invalid_argument("a Postgres URL has no fragment"));
+    let mut url = Url::parse(text).map_err(|_| malformed())?;
+    // An `@` in the path may be the end of a password that was not escaped.
+    if url.fragment().is_some() || url.path().contains('@') {
+        return Err(malformed());
     }
     if url.host_str().is_some_and(|host| host.contains(',')) {
         return Err(Error::invalid_argument("a Postgres URL has one host"));
@@ -36,7 +38,8 @@ pub(super) fn parse(text: &str) -> Result<(PgConnectOptions, Parameters)> {
     if !parameters.client.is_empty() {
         url.query_pairs_mut().extend_pairs(&parameters.client);
     }
-    let options = PgConnectOptions::from_str(url.as_str()).map_err(|_| invalid())?;
+    let options = PgConnectOptions::from_str(url.as_str())
+        .map_err(|_| illegal_value(&parameters).unwrap_or_else(malformed))?;
     let demands_tls =
         matches!(options.get_ssl_mode(), PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull);
     if demands_tls && !cfg!(feature = "tls") {
@@ -46,8 +49,14 @@ pub(super) fn parse(text: &str) -> Result<(PgConnectOptions, Parameters)> {
     Ok((options, parameters))
 }
 
-fn invalid() -> Error {
-    Error::invalid_argument("this is not the URL of a Postgres server")
+/// Returns the error of the parameter whose value the client library refuses, if there is one.
+fn illegal_value(parameters: &Parameters) -> Option<Error> {
+    let is_refused = |key: &str, value: &str| {
+        let url = Url::parse_with_params("postgres://h/", [(key, value)]).ok();
+        url.is_none_or(|url| PgConnectOptions::from_str(url.as_str()).is_err())
+    };
+    let (key, _) = parameters.client.iter().find(|(key, value)| is_refused(key, value))?;
+    Some(Error::invalid_argument(format!("the value of URL parameter {} is not legal", Error::shown(key))))
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use stanchion_core::{Error, ErrorKind};
 
+use super::Source;
+use crate::access::PROTOCOL;
 use crate::error;
 
 /// The error of a request, and the state of its connection.
@@ -27,5 +29,13 @@ impl Failed {
     /// The failure of a request without a connection.
     pub(super) fn gone() -> Self {
         Self { error: Error::new(ErrorKind::Unavailable, "the connection is gone"), intact: false }
+    }
+}
+
+/// Returns the error of a request for which no connection was made in time.
+pub(super) fn unconnected(source: &Source) -> Error {
+    match source {
+        Source::Own(sessions) => Error::unanswered(PROTOCOL).at(&sessions.access.address()),
+        Source::UserPool(_) => Error::new(ErrorKind::Unavailable, "the pool had no connection in time"),
     }
 }

@@ -81,7 +81,7 @@ async fn c3_what_the_server_refuses_was_not_executed_and_keeps_the_connection() 
     assert_eq!(kind(&link, "SELECT stanchion.nothing()").await, ErrorKind::ConfigMismatch);
     let missing = run(&link, "SELECT 1 FROM stanchion.nothing").await.unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::ConfigMismatch);
-    assert!(missing.to_string().contains("cargo xtask postgres-schema"), "{missing}");
+    assert!(missing.to_string().contains("stanchion::postgres::schema_sql()"), "{missing}");
     assert_eq!(number(&link, PID).await.unwrap(), pid);
 }
 

@@ -4,14 +4,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use stanchion_core::clock::{Instant, now};
+use stanchion_core::clock::{Instant, now, timeout_at};
 use stanchion_core::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release,
     Renew,
 };
 use stanchion_core::{Error, ErrorKind, Inspection, Result};
 use tokio::sync::oneshot;
-use tokio::time::timeout_at;
 
 use super::asks::Asked;
 use super::desk::Desk;

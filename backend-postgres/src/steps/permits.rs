@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use stanchion_core::steps::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, LimitCheck, Object,
-    PermitSteps, Polled, Release, Renew, refused,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, Object, PermitSteps, Polled,
+    Release, Renew, refused,
 };
-use stanchion_core::{Inspection, OnMismatch, Result, Ttl};
+use stanchion_core::{Inspection, Result, Ttl};
 
 use super::PostgresSteps;
 use super::batch::Batch;
@@ -17,14 +17,6 @@ use crate::schema::Statement;
 
 fn lease_of(lease: Ttl) -> i64 {
     micros(lease.get())
-}
-
-fn check_of(check: LimitCheck) -> &'static str {
-    match check {
-        LimitCheck::First(OnMismatch::Refuse) => "r",
-        LimitCheck::First(OnMismatch::Replace) => "p",
-        LimitCheck::First(OnMismatch::Adopt) | LimitCheck::Follow => "a",
-    }
 }
 
 /// Sorts the answers to a batch into the order of its entries.
@@ -99,7 +91,7 @@ impl PermitSteps for PostgresSteps {
             .with(batch.each(|entry| i64::from(entry.weight)))
             .with(batch.each(|entry| lease_of(entry.lease)))
             .with(batch.each(|entry| i64::from(entry.limit)))
-            .with(batch.each(|entry| check_of(entry.check)))
+            .with(batch.each(|entry| entry.check.letter()))
             .with(batch.each(|entry| entry.queue))
             .with(batch.each(|entry| entry.max_waiters.map(i64::from)))
             .with(batch.each(|entry| entry.label.as_deref()));

@@ -16,7 +16,10 @@ use stanchion_testbed::servers::PostgresOptions;
 use stanchion_testbed::servers::PostgresServer;
 
 const KILLS: usize = 50;
-const TTL: Duration = Duration::from_millis(500);
+/// Of the guard that is released: a lock that takes long on a busy machine does not end it.
+const LONG_TTL: Duration = Duration::from_secs(10);
+/// Of the guard that outlives its server: the next grant may wait for its end.
+const SHORT_TTL: Duration = Duration::from_millis(500);
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Kills the server after a grant, which is not released. The next grants go to a process that saw earlier ones, and to
@@ -25,13 +28,13 @@ async fn killed_after_grants(mode: MutexMode) {
     // The data of a killed server is with the operating system: only a killed machine needs `fsync`.
     let options = PostgresOptions::default().setting("synchronous_commit", "on");
     let server = PostgresServer::start(options).unwrap();
-    let veteran = store(&server.url(), mode, TTL).await;
+    let veteran = store(&server.url(), mode, LONG_TTL).await;
     let mut largest = None;
     for round in 0..KILLS {
-        let fresh = store(&server.url(), mode, TTL).await;
-        let options = MutexOptions::default().ttl(TTL).renew(false);
-        for store in [&veteran, &fresh] {
-            let mutex = store.mutex("m", options.clone()).unwrap();
+        let fresh = store(&server.url(), mode, SHORT_TTL).await;
+        for (store, ttl) in [(&veteran, LONG_TTL), (&fresh, SHORT_TTL)] {
+            let options = MutexOptions::default().ttl(ttl).renew(false);
+            let mutex = store.mutex("m", options).unwrap();
             let guard = timeout(TIMEOUT, mutex.lock()).await.expect("the lease ends").unwrap();
             assert!(
                 Some(guard.fencing_token()) > largest,

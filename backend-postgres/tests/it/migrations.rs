@@ -71,7 +71,7 @@ async fn c22_a_schema_that_is_not_this_versions_is_refused() {
     let off = || lease(&server.url()).migrate(false);
     let missing = refused(off()).await;
     assert_eq!(missing.kind(), ErrorKind::ConfigMismatch, "{missing:?}");
-    assert!(missing.to_string().contains("cargo xtask postgres-schema"), "{missing}");
+    assert!(missing.to_string().contains("stanchion::postgres::schema_sql()"), "{missing}");
     lease(&server.url()).steps().await.unwrap();
     off().steps().await.unwrap();
     server.sql("INSERT INTO stanchion.migrations VALUES (9999, 'later', now(), true, '\\x00', 1)").unwrap();
@@ -143,7 +143,7 @@ async fn c21_a_role_without_rights_is_told_what_it_lacks() {
     let url = server.role("app", "pw", "SELECT 1").unwrap();
     let make = refused(lease(&url)).await;
     assert_eq!(make.kind(), ErrorKind::Unauthorized, "{make:?}");
-    assert!(make.to_string().contains("database") && make.to_string().contains("xtask"), "{make}");
+    assert!(make.to_string().contains("database") && make.to_string().contains("schema_sql()"), "{make}");
     lease(&server.url()).steps().await.unwrap();
     let look = refused(lease(&url)).await;
     assert_eq!(look.kind(), ErrorKind::Unauthorized, "{look:?}");

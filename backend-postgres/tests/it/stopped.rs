@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::common::{lease, server};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::support::within;
-use stanchion_core::steps::{Acquire, Acquired, LimitCheck, Object, PermitSteps};
+use stanchion_core::steps::{Acquire, Acquired, Object, ParameterCheck, PermitSteps};
 use stanchion_core::{Kind, Name, Ticket, Ttl};
 use stanchion_testbed::faults::{Action, Proxy, Then, When};
 use stanchion_testbed::servers::PgBouncer;
@@ -23,7 +23,7 @@ fn ask() -> Acquire {
         weight: 1,
         lease: Ttl::DEFAULT,
         limit: 5,
-        check: LimitCheck::Follow,
+        check: ParameterCheck::Follow,
         queue: false,
         max_waiters: None,
         label: None,

@@ -14,9 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use redis::{RedisError, ServerErrorKind};
-use stanchion_core::clock::{Instant, now, sleep};
+use stanchion_core::clock::{Instant, now, sleep, timeout_at};
 use stanchion_core::{Error, ErrorKind, Result};
-use tokio::time::timeout_at;
 
 pub(crate) use self::topology::Topology;
 use crate::access::Address;
@@ -82,7 +81,7 @@ impl Cluster {
                 },
                 None if version == 0 => {
                     let read = timeout_at(end, self.topology.read(version)).await;
-                    read.map_err(|_| unreached())??;
+                    read.map_err(|_| unreached().at(&self.topology.target()))??;
                     Next::Follow
                 }
                 None => Next::read(Error::new(ErrorKind::Unavailable, "no node of the cluster has the slot")),

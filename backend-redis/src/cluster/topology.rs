@@ -7,9 +7,8 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::Value;
-use stanchion_core::clock::now;
+use stanchion_core::clock::{now, timeout, timeout_at};
 use stanchion_core::{Error, ErrorKind, Result};
-use tokio::time::{timeout, timeout_at};
 
 use super::slots::slot;
 use crate::access::{Access, Address};
@@ -63,6 +62,12 @@ impl Topology {
     pub(crate) fn owner(&self, stripe: usize) -> (Option<Address>, u64) {
         let table = self.table();
         (table.owners[stripe].clone(), table.version)
+    }
+
+    /// Returns the addresses of the URL, as errors show them.
+    pub(crate) fn target(&self) -> String {
+        let seeds: Vec<_> = self.seeds.iter().map(ToString::to_string).collect();
+        seeds.join(",")
     }
 
     pub(crate) fn primaries(&self) -> Vec<Address> {
@@ -134,16 +139,17 @@ impl Topology {
     }
 
     async fn view(&self, node: &Address) -> Result<Vec<Range>> {
+        let access = self.access(node);
         let asked = async {
-            let (mut connection, _) = self.access(node).connect().await?;
+            let (mut connection, _) = access.connect().await?;
             let mut slots = redis::cmd("CLUSTER");
             slots.arg("SLOTS");
             let answers = exchange(&mut connection, &[slots]).await.map_err(error::of_question)?;
             answers.into_iter().next().ok_or_else(error::unexpected)?.map_err(error::of_question)
         };
-        let late = |_| Error::new(ErrorKind::Unavailable, format!("the node does not answer: {node}"));
-        let answer = timeout(ANSWER_TIMEOUT, asked).await.map_err(late)?.map_err(error::certain)?;
-        ranges(answer, node).ok_or_else(|| error::certain(error::unexpected()))
+        let certain = |error| error::certain(error).at(&access.target());
+        let answer = timeout(ANSWER_TIMEOUT, asked).await.map_err(|_| access.unanswered())?;
+        ranges(answer.map_err(certain)?, node).ok_or_else(|| certain(error::unexpected()))
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

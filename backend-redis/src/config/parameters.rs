@@ -45,15 +45,13 @@ impl Parameters {
                     read.socket.push((key.clone().into_owned(), value));
                     twice
                 }
-                // The key may be the end of a password that was not escaped.
-                _ if key.contains('@') => return Err(Error::invalid_argument("the URL does not parse")),
                 _ => {
-                    let detail = format!("unknown URL parameter `{key}` of {scheme}://");
-                    return Err(Error::invalid_argument(detail));
+                    return Err(Error::unknown_parameter(scheme, &key, url.query().unwrap_or_default()));
                 }
             };
             if twice {
-                return Err(Error::invalid_argument(format!("URL parameter `{key}` is given twice")));
+                let key = Error::shown(&key);
+                return Err(Error::invalid_argument(format!("URL parameter {key} is given twice")));
             }
         }
         Ok(read)

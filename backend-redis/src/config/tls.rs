@@ -23,7 +23,7 @@ pub(super) fn secured(info: ConnectionInfo, ca: Option<&str>) -> Result<Connecti
     let addr = ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None };
     let info = info.set_addr(addr);
     let Some(ca) = ca else { return Ok(info) };
-    let bad = |why: &str| Error::invalid_argument(format!("ca: {why}: {ca}"));
+    let bad = |why: &str| Error::invalid_argument(format!("ca: {why}: {}", Error::shown(ca)));
     let pem = std::fs::read(ca).map_err(|error| bad("the file cannot be read").with_source(error))?;
     if !String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE-----") {
         return Err(bad("the file has no certificate in PEM format"));

@@ -15,9 +15,12 @@ use crate::sentinel::Sentinels;
 const SCHEMES: &str = "redis://, rediss://, redis+unix://, redis+cluster://, rediss+cluster://, redis+sentinel://, \
                        rediss+sentinel://";
 const SENTINEL_PORT: u16 = 26_379;
+const NO_DATABASE: &str = "the path of a Redis URL is not the number of a database, as in redis://HOST/0";
+const NO_SOCKET: &str = "a socket's URL has a path, no host, and maybe a database: redis+unix:///PATH?db=0";
 
 /// The parts of a URL, not decoded.
 struct Parts<'a> {
+    url: &'a str,
     /// User, password and the `@`, if there are any.
     userinfo: &'a str,
     hosts: Vec<&'a str>,
@@ -40,11 +43,12 @@ pub(super) fn parse(url: &str) -> Result<(Deployment, Parameters)> {
         "redis+sentinel" | "rediss+sentinel" => "sentinel",
         _ => return Err(Error::invalid_argument(format!("the scheme of a Redis URL is one of {SCHEMES}"))),
     };
-    if rest.contains('#') {
-        return Err(Error::invalid_argument("a Redis URL has no fragment"));
+    let parts = Parts::of(url, rest);
+    // An `@` in the path may be the end of a password that was not escaped.
+    if rest.is_empty() || rest.contains('#') || (kind != "socket" && parts.path.contains('@')) {
+        return Err(parts.malformed());
     }
-    let parts = Parts::of(rest);
-    let query = Url::parse(&format!("redis://h/?{}", parts.query)).map_err(|_| invalid())?;
+    let query = Url::parse(&format!("redis://h/?{}", parts.query)).map_err(|_| parts.malformed())?;
     let parameters = Parameters::read(&scheme, &query)?;
     let ca = scheme.starts_with("rediss").then_some(parameters.ca.as_deref());
     let deployment = match kind {
@@ -57,22 +61,30 @@ pub(super) fn parse(url: &str) -> Result<(Deployment, Parameters)> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(rest: &'a str) -> Self {
+    /// Takes a URL apart; `rest` is its text behind the scheme and the slashes.
+    fn of(url: &'a str, rest: &'a str) -> Self {
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let at = authority.rfind('@').map_or(0, |at| at + 1);
         let (userinfo, hosts) = authority.split_at(at);
-        Self { userinfo, hosts: hosts.split(',').collect(), path, query }
+        Self { url, userinfo, hosts: hosts.split(',').collect(), path, query }
+    }
+
+    fn malformed(&self) -> Error {
+        Error::malformed_url(self.url)
     }
 
     /// Returns how one of the hosts is reached. `ca` is `Some` for TLS.
     fn host(&self, host: &str, path: &str, ca: Option<Option<&str>>) -> Result<ConnectionInfo> {
         if host.is_empty() {
-            return Err(invalid());
+            return Err(self.malformed());
         }
         // The parser's and the client's errors are left out: they may quote a part of the URL.
-        let url = Url::parse(&format!("redis://{}{host}/{path}", self.userinfo)).map_err(|_| invalid())?;
-        let info = url.into_connection_info().map_err(|_| invalid())?;
+        let url = format!("redis://{}{host}/{path}", self.userinfo);
+        let url = Url::parse(&url).map_err(|_| self.malformed())?;
+        let info = url.into_connection_info().map_err(|_| {
+            if is_database(path) { self.malformed() } else { Error::invalid_argument(NO_DATABASE) }
+        })?;
         match ca {
             Some(ca) => tls::secured(info, ca),
             None => Ok(info),
@@ -89,14 +101,15 @@ impl<'a> Parts<'a> {
     }
 
     fn socket(&self, parameters: &Parameters) -> Result<Access> {
-        if self.userinfo.is_empty() && self.hosts == [""] && !self.path.is_empty() {
-            let mut url = Url::parse(&format!("redis+unix:///{}", self.path)).map_err(|_| invalid())?;
-            if !parameters.socket.is_empty() {
-                url.query_pairs_mut().extend_pairs(&parameters.socket);
-            }
-            return Ok(Access::new(url.into_connection_info().map_err(|_| invalid())?));
+        let malformed = || Error::invalid_argument(NO_SOCKET);
+        if !self.userinfo.is_empty() || self.hosts != [""] || self.path.is_empty() {
+            return Err(malformed());
         }
-        Err(invalid())
+        let mut url = Url::parse(&format!("redis+unix:///{}", self.path)).map_err(|_| malformed())?;
+        if !parameters.socket.is_empty() {
+            url.query_pairs_mut().extend_pairs(&parameters.socket);
+        }
+        Ok(Access::new(url.into_connection_info().map_err(|_| malformed())?))
     }
 
     fn cluster(&self, ca: Option<Option<&str>>) -> Result<Deployment> {
@@ -106,7 +119,7 @@ impl<'a> Parts<'a> {
         let nodes = self.hosts.iter().map(|host| Ok(Access::new(self.host(host, "", ca)?)));
         let nodes = nodes.collect::<Result<Vec<_>>>()?;
         let seeds: Vec<Address> = nodes.iter().filter_map(Access::address).collect();
-        let access = nodes.into_iter().next().ok_or_else(invalid)?;
+        let access = nodes.into_iter().next().ok_or_else(|| self.malformed())?;
         Ok(Deployment::Cluster { access, seeds })
     }
 
@@ -125,14 +138,14 @@ impl<'a> Parts<'a> {
         let (mut sentinels, mut servers) = (Vec::new(), None);
         for host in &self.hosts {
             let access = Access::new(self.host(host, database, ca)?);
-            let mut address = access.address().ok_or_else(invalid)?;
+            let mut address = access.address().ok_or_else(|| self.malformed())?;
             if !has_port(host) {
                 address.port = SENTINEL_PORT;
             }
             sentinels.push(access.at(&address).with(credentials.clone()));
             servers = Some(access);
         }
-        Ok(Sentinels { sentinels, service, servers: servers.ok_or_else(invalid)? })
+        Ok(Sentinels { sentinels, service, servers: servers.ok_or_else(|| self.malformed())? })
     }
 }
 
@@ -147,8 +160,10 @@ fn decoded(part: &str) -> Option<String> {
     url::form_urlencoded::parse(literal.as_bytes()).next().map(|(part, _)| part.into_owned())
 }
 
-fn invalid() -> Error {
-    Error::invalid_argument("this is not the URL of a Redis server")
+/// Whether the path of a URL is empty or a number.
+fn is_database(path: &str) -> bool {
+    let database = path.trim_matches('/');
+    database.is_empty() || database.parse::<i64>().is_ok()
 }
 
 #[cfg(test)]

@@ -64,8 +64,8 @@ impl Attempt {
         let (endpoint, connections) = (endpoint.clone(), Arc::clone(connections));
         let (sender, made) = watch::channel(None);
         let task = tokio::spawn(async move {
-            let silent = |_| Error::new(ErrorKind::Unavailable, "the server does not answer");
-            let made = time::timeout(timeout, endpoint.connect()).await.map_err(silent).and_then(|made| made);
+            let made = time::timeout(timeout, endpoint.connect()).await;
+            let made = made.map_err(|_| endpoint.unanswered()).and_then(|made| made);
             if let Ok((connection, driver)) = &made {
                 connections.keep(Open {
                     runtime,

@@ -89,6 +89,9 @@ return run(8, function(o, at)
   elseif o.lim ~= limit and check == 'r' then
     return { 3, o.lim }
   elseif o.lim ~= limit and check == 'p' then
+    -- A refused request changes nothing.
+    if weight > limit then return { 4, limit } end
+    o.replaced = o.lim
     o.lim = limit
     o.wake = true
     put(o, 'lim', limit)
@@ -105,7 +108,13 @@ return run(8, function(o, at)
   mark_live(o, lease)
   more(o)
   if not o.place then
-    if full(o, tonumber(ARGV[at + 7])) then return { 5 } end
+    if full(o, tonumber(ARGV[at + 7])) then
+      if o.replaced then
+        o.lim = o.replaced
+        put(o, 'lim', o.lim)
+      end
+      return { 5 }
+    end
     join(o, weight, lease)
   end
   return { 1, o.lim, o.epoch }

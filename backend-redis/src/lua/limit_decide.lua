@@ -95,7 +95,8 @@ local function decide(o, at)
   local answers = {}
   for group = at, at + (o.groups - 1) * WIDTH, WIDTH do
     local brought, check = quota(group), ARGV[group]
-    if not o.q then fill(o, brought) end
+    local absent = not o.q
+    if absent then fill(o, brought) end
     local differs = not same(o.q, brought)
     if differs and check == 'p' then convert(o, brought) end
     if o.q ~= told then
@@ -114,6 +115,8 @@ local function decide(o, at)
       answer = reserve(o, ticket, cost, count)
     end
     answers[#answers + 1] = answer
+    -- What takes nothing makes no bucket.
+    if absent and (cost == 0 or cost > o.q.burst or answer == 'c') then o.q, told = nil, nil end
   end
   return table.concat(answers, ';')
 end
@@ -136,6 +139,7 @@ return run(function(at) return 3 + ARGV[at + 2] * WIDTH end, function(o, at)
   end
   if tickets[1] then look(o, tickets) end
   local answer = string.format('%.0f %.0f %.0f;', number, now, o.last - now) .. decide(o, at + 3)
+  if not o.q and not o.noted then return { 1, answer } end
   if not o.memory then
     o.lanes = o.lanes + 1
     if o.lanes > o.sweep then sweep(o) end

@@ -1,58 +1,48 @@
--- split: makes one hold of weight n into n of weight 1, with the same token and leases anew.
+-- split: splits holds of weight 1 off a hold, with the same token, and sets all their leases anew.
 --
--- ARGV     of the one entry: from, lease, then the n tickets
--- Returns  {1} split   {0} the hold is gone, or a cancel of one of the tickets came first
+-- ARGV     of the one entry: from, lease, then n tickets, 500 at most
+-- Returns  {1} split   {0} the hold is gone or weighs less than n, or a cancel of one of the tickets came first
 -- Complexity  O(n · log E).
--- Retry    finds holds under the new tickets and sets their leases anew.
+-- Retry    finds holds under the new tickets and sets the leases anew.
 
 return run(#ARGV - 3, function(o, at)
-  local from, lease, total = ARGV[at + 1], tonumber(ARGV[at + 2]), #ARGV - at - 2
+  local from, lease, n = ARGV[at + 1], tonumber(ARGV[at + 2]), #ARGV - at - 2
   load(o, from)
-  -- In pieces: the arguments of one call are bounded.
-  local function pieces(visit)
-    for first = 1, total, 500 do
-      local tickets, fields = {}, {}
-      for i = first, math.min(first + 499, total) do tickets[#tickets + 1] = ARGV[at + 2 + i] end
-      visit(tickets, fields)
-    end
+  local asked = {}
+  for i = 1, n do
+    local ticket = ARGV[at + 2 + i]
+    asked[2 * i - 1], asked[2 * i] = 'h' .. ticket, 'x' .. ticket
   end
-  local cancelled, found = false, {}
-  pieces(function(tickets, fields)
-    for i, ticket in ipairs(tickets) do fields[2 * i - 1], fields[2 * i] = 'h' .. ticket, 'x' .. ticket end
-    local r = call('HMGET', o.h, unpack(fields))
-    for i, ticket in ipairs(tickets) do
-      cancelled = cancelled or r[2 * i]
-      found[ticket] = r[2 * i - 1] and string.match(r[2 * i - 1], '^%d+( .*)$')
-    end
-  end)
-  local weight = o.hold and tonumber(string.match(o.hold, '^%d+ %d+ (%d+)'))
-  if cancelled or (o.hold and weight ~= total) then return { 0 } end
-  local granted, rest = string.match(o.hold or '', '^%d+( %d+) %d+( .*)$')
-  local part, split = granted and granted .. ' 1' .. rest, 0
-  pieces(function(tickets, fields)
-    local expiries = {}
-    for _, ticket in ipairs(tickets) do
-      local record = part or found[ticket]
-      if record then
-        expiries[#expiries + 1] = int(now + lease)
-        expiries[#expiries + 1] = ticket
-        fields[#fields + 1] = 'h' .. ticket
-        fields[#fields + 1] = int(now + lease) .. record
-      end
-    end
-    if fields[1] then
-      split = split + #fields / 2
-      call('ZADD', o.e, unpack(expiries))
-      call('HSET', o.h, unpack(fields))
-    end
-  end)
-  if split == 0 then return { 0 } end
+  local stored = call('HMGET', o.h, unpack(asked))
+  local records, found = {}, false
+  for i = 1, n do
+    if stored[2 * i] then return { 0 } end
+    records[i] = stored[2 * i - 1] and string.match(stored[2 * i - 1], '^%d+( .*)$')
+    found = found or records[i]
+  end
+  local granted, weight, rest = string.match(o.hold or '', '^%d+( %d+) (%d+)( .*)$')
+  local left = tonumber(weight or 0)
+  if not found then
+    left = left - n
+    if left < 0 then return { 0 } end
+    for i = 1, n do records[i] = granted .. ' 1' .. rest end
+  end
+  local expiry, expiries, fields = int(now + lease), {}, {}
+  local function keep(ticket, record)
+    expiries[#expiries + 1], expiries[#expiries + 2] = expiry, ticket
+    fields[#fields + 1], fields[#fields + 2] = 'h' .. ticket, expiry .. record
+  end
+  for i = 1, n do
+    if records[i] then keep(ARGV[at + 2 + i], records[i]) end
+  end
+  if left > 0 then keep(from, granted .. ' ' .. int(left) .. rest) end
+  call('ZADD', o.e, unpack(expiries))
+  call('HSET', o.h, unpack(fields))
   o.lease, o.keep = math.max(o.lease, lease), true
-  if o.hold then
-    local left = string.match(o.hold, '^%d+') - now
+  if weight and left == 0 then
     call('ZREM', o.e, from)
     call('HDEL', o.h, 'h' .. from)
-    leave_tombstone(o, from, math.max(lease, left))
+    leave_tombstone(o, from, math.max(lease, string.match(o.hold, '^%d+') - now))
   end
   if now + lease < o.next then
     o.next = now + lease

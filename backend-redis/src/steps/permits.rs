@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use redis::Cmd;
 use stanchion_core::clock::micros;
 use stanchion_core::steps::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, LimitCheck, Object,
-    PermitSteps, Polled, Release, Renew,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, Object, PermitSteps, Polled,
+    Release, Renew,
 };
-use stanchion_core::{Inspection, OnMismatch, Result};
+use stanchion_core::{Inspection, Result};
 
 use super::RedisSteps;
 use super::acked_reply::AckedReply;
@@ -17,17 +17,12 @@ use crate::error::unexpected;
 impl RedisSteps {
     pub(super) async fn acquire_full(&self, batch: &[Acquire]) -> Answers<Acquired> {
         let arguments = |command: &mut Cmd, entry: &Acquire| {
-            let check = match entry.check {
-                LimitCheck::First(OnMismatch::Refuse) => "r",
-                LimitCheck::First(OnMismatch::Replace) => "p",
-                LimitCheck::First(OnMismatch::Adopt) | LimitCheck::Follow => "a",
-            };
             command
                 .arg(entry.ticket.to_string())
                 .arg(entry.weight)
                 .arg(micros(entry.lease.get()))
                 .arg(entry.limit)
-                .arg(check)
+                .arg(entry.check.letter())
                 .arg(u8::from(entry.queue))
                 .arg(entry.max_waiters.map(|bound| bound.to_string()).unwrap_or_default())
                 .arg(label(entry.label.as_deref()));

@@ -154,9 +154,8 @@ impl Shared {
             Some(idle) => idle,
             None => {
                 let access = self.topology.access(&owner);
-                let late = |_| Error::new(ErrorKind::Unavailable, "no connection within the time limit");
                 let connected = timeout_at(now() + self.timeout, access.connect()).await;
-                let (connection, driver) = connected.map_err(late)??;
+                let (connection, driver) = connected.map_err(|_| access.unanswered())??;
                 Idle { node: owner, connection, driver }
             }
         };

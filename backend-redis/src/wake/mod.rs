@@ -89,8 +89,7 @@ impl ServerWake {
             Some(connection) => connection,
             None => {
                 let connected = timeout_at(now() + self.timeout, self.endpoint.connect()).await;
-                let late = |_| Error::new(ErrorKind::Unavailable, "no connection within the time limit");
-                connected.map_err(late)??.0
+                connected.map_err(|_| self.endpoint.unanswered())??.0
             }
         };
         let ticket = popped(&mut connection, &self.command, self.timeout).await;

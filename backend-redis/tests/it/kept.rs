@@ -13,7 +13,7 @@ use crate::common::*;
 use redis::AsyncCommands;
 use stanchion_conformance::EPSILON;
 use stanchion_core::OnMismatch;
-use stanchion_core::steps::{Acquire, Acquired, Kept, LimitCheck};
+use stanchion_core::steps::{Acquire, Acquired, Kept, ParameterCheck};
 use stanchion_testbed::faults::Clock;
 use stanchion_testbed::servers::RedisOptions;
 use tokio::time::sleep;
@@ -74,7 +74,7 @@ async fn c20_the_limit_stays_when_the_last_hold_was_abandoned() {
     granted(&process, &first).await;
     sleep(Duration::from_millis(200)).await;
     assert_eq!(renew(&process, &first).await, Kept::No, "the hold has expired");
-    let check = LimitCheck::First(OnMismatch::Refuse);
+    let check = ParameterCheck::First(OnMismatch::Refuse);
     let other = Acquire { check, ..ask_many(&object, 1, 4) };
     assert_eq!(acquire(&process, &other).await, Acquired::Mismatch { stored: 3 });
     assert_eq!(process.callers.inspect(&object).await.unwrap().limit, Some(3));

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::common::*;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::steps::{LimitAsk, LimitCall, Limited, QuotaCheck, Refund, RequestId};
+use stanchion_core::steps::{LimitAsk, LimitCall, Limited, ParameterCheck, Refund, RequestId};
 use stanchion_core::{DecidedBy, ErrorKind, LimiterOptions, OutagePolicy, Quota, Store, Ticket};
 use stanchion_testbed::servers::RedisOptions;
 use tokio::time::sleep;
@@ -23,7 +23,7 @@ fn tens() -> ExactQuota {
 }
 
 fn call(name: &str, ask: LimitAsk) -> LimitCall {
-    LimitCall { object: limiter(name), quota: tens(), check: QuotaCheck::Follow, ask }
+    LimitCall { object: limiter(name), quota: tens(), check: ParameterCheck::Follow, ask }
 }
 
 fn take(name: &str, cost: u64) -> LimitCall {

@@ -15,7 +15,7 @@ use crate::common::*;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use stanchion_core::steps::{
-    Acquire, Attach, LimitAsk, LimitCall, Limited, Object, QuotaCheck, Renew, RequestId,
+    Acquire, Attach, LimitAsk, LimitCall, Limited, Object, ParameterCheck, Renew, RequestId,
 };
 use stanchion_core::{Error, ErrorKind, Kind, MutexOptions, Name, Quota, Result, Store, Ticket};
 use stanchion_redis::{RedisBuilder, RedisStore};
@@ -136,7 +136,7 @@ impl<'a> Rig<'a> {
         let object = Object { kind: Kind::Limiter, name: Name::new("l").unwrap() };
         let quota = Quota::per(1, TOKEN).burst(1).validate().unwrap();
         let id = RequestId { lane: Ticket::random(), number: 1 };
-        let call = LimitCall { object, quota, check: QuotaCheck::Follow, ask };
+        let call = LimitCall { object, quota, check: ParameterCheck::Follow, ask };
         self.process.callers.decide(id, &[call]).await.remove(0)
     }
 
@@ -257,8 +257,8 @@ impl<'a> Rig<'a> {
                 self.decide(LimitAsk::Take { cost: 0 }).await.map(drop)
             }
             Needs::DecideOfMany => {
-                for _ in 0..8 {
-                    self.decide(LimitAsk::Take { cost: 0 }).await?;
+                for cost in [1, 0, 0, 0, 0, 0, 0, 0] {
+                    self.decide(LimitAsk::Take { cost }).await?;
                 }
                 self.lose();
                 self.decide(LimitAsk::Take { cost: 0 }).await.map(drop)

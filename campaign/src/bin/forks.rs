@@ -4,10 +4,11 @@
 #![expect(clippy::disallowed_methods, reason = "a program owns its runtimes")]
 
 use std::error::Error;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::{Read, Write, pipe};
 use std::process::exit;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use fork::{Fork, fork, waitpid};
@@ -100,15 +101,35 @@ fn inherited(url: &str) -> Outcome {
         let mutex = store.mutex("kept", MutexOptions::default())?;
         async move { mutex.lock().await }
     });
+    // One is queued, and the request of the other is under way.
+    let ask = || {
+        let limiter = Arc::clone(&limiter);
+        Box::pin(async move { limiter.peek().await })
+    };
+    let (mut asking, other) = (ask(), store.mutex("kept", MutexOptions::default())?);
+    let mut queued = Box::pin(async move { other.lock().await });
+    runtime.block_on(async {
+        let queued = tokio::time::timeout(Duration::from_millis(200), &mut queued).await;
+        ensure(queued.is_err(), "another caller got the lock")?;
+        // Until one is not answered at once.
+        while poll_fn(|cx| Poll::Ready(asking.as_mut().poll(cx).is_ready())).await {
+            asking = ask();
+        }
+        Ok::<_, Box<dyn Error>>(())
+    })?;
     let child = match fork()? {
         Fork::Child => {
             // A runtime's threads are not forked: this one would wait for its workers for ever.
             std::mem::forget(runtime);
+            drop((asking, queued));
             end(use_inherited(store, guard, permit, limiter))
         }
         Fork::Parent(child) => child,
     };
     await_child(child)?;
+    let answered = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(5), asking).await });
+    answered.map_err(|_| "the child took the answer")??;
+    drop(queued);
     // Longer than a lease of a second would last that nobody renews, were the child's end to stop renewals.
     runtime.block_on(async {
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use stanchion_core::limiter::ExactQuota;
 use stanchion_core::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, GroupSteps, Kept, LimitCall,
-    LimitCheck, LimitSteps, Limited, Look, Looked, NO_LIMIT, Object, PermitSteps, Polled, Refund, Release,
-    Renew, RequestId, Split,
+    LimitSteps, Limited, Look, Looked, NO_LIMIT, Object, ParameterCheck, PermitSteps, Polled, Refund,
+    Release, Renew, RequestId, Split,
 };
 use stanchion_core::{Inspection, Kind, Result, Ticket, Ttl};
 
@@ -101,7 +101,7 @@ impl Client {
             weight: 1,
             lease: Ttl::DEFAULT,
             limit: NO_LIMIT,
-            check: LimitCheck::Follow,
+            check: ParameterCheck::Follow,
             queue: false,
             max_waiters: None,
             label: None,

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::Error;
 use crate::clock::now;
+use crate::engine::counters;
 
 /// Time without an answer from which on the store is away. A lost reply alone is no outage.
 const AWAY: Duration = Duration::from_millis(500);
@@ -83,6 +84,7 @@ impl Availability {
             && self.away.fetch_sub(1, Ordering::Relaxed) == 1
         {
             tracing::info!(store = self.store, away = ?since.elapsed(), "the store is back");
+            counters::came_back(self.store);
         }
     }
 
@@ -102,11 +104,13 @@ impl Availability {
             let waiting = self.acquiring.load(Ordering::Relaxed);
             let since = since.elapsed();
             tracing::warn!(store = self.store, cause = ?error, ?since, waiting, "the store is away");
+            counters::went_away(self.store);
         }
     }
 
     /// Notes a decision of an outage policy.
     pub(crate) fn decided_without(&self, name: &str) {
+        counters::decided_by_policy(self.store);
         let mut policy = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
         policy.1 += 1;
         if policy.0.is_some_and(|told| told.elapsed() < POLICY_INTERVAL) {

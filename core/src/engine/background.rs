@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::contained::Containment;
+use crate::engine::thread::EngineThread;
 use crate::steps::{Chore, Steps, WakeSource};
 
 /// What the engine's thread works with.
@@ -18,6 +19,8 @@ pub struct Background {
     pub chores: Vec<Arc<dyn Chore>>,
     /// The namespace that the steps work in, for the text of detached holds; empty on a store without namespaces.
     pub namespace: Arc<str>,
+    /// The engine's thread, if the store was connected on it; otherwise the engine starts one.
+    pub thread: Option<Arc<EngineThread>>,
     /// Maximum time for which the drop of the last thing of the store blocks its thread, until everything queued is sent
     /// ([C12](crate::contract#c12)); zero does not wait. The default of the networked stores is [`DRAIN`](Self::DRAIN).
     pub drain: Duration,
@@ -30,7 +33,8 @@ impl Background {
     /// The engine's own steps, without anything else: no wake-ups, no chores, no namespaces, and the default of `drain`.
     #[must_use]
     pub fn new(steps: Steps) -> Self {
-        Self { steps, wake: None, chores: Vec::new(), namespace: Arc::from(""), drain: Self::DRAIN }
+        let (wake, chores, namespace) = (None, Vec::new(), Arc::from(""));
+        Self { steps, wake, chores, namespace, thread: None, drain: Self::DRAIN }
     }
 
     pub(super) fn contained(self, containment: &Arc<Containment>) -> Self {
@@ -62,9 +66,9 @@ impl StepsWrap {
     }
 
     pub(super) fn wrap(&self, callers: Steps, own: Background) -> (Steps, Background) {
-        let Background { steps, wake, chores, namespace, drain } = own;
-        let EngineSteps { callers, own, wake } = (self.0)(EngineSteps { callers, own: steps, wake });
-        (callers, Background { steps: own, wake, chores, namespace, drain })
+        let given = EngineSteps { callers, own: own.steps.clone(), wake: own.wake.clone() };
+        let EngineSteps { callers, own: steps, wake } = (self.0)(given);
+        (callers, Background { steps, wake, ..own })
     }
 }
 

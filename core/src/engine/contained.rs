@@ -1,4 +1,5 @@
-//! The steps of a store, each with a time limit (C17) and with its panics contained (C27).
+//! The steps of a store, each with a time limit (C17), in parts where it had no answer in time, and with its panics contained
+//! (C27).
 //!
 //! The engine calls a store only through these. A step without an answer in time is answered as unknown. A step that panics
 //! has broken off between two changes of the store's own state, so that nothing the store says can be relied on: the store
@@ -6,13 +7,17 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::timeout;
+use futures_util::future::join_all;
 
+use crate::clock::now;
+use crate::clock::timeout;
 use crate::engine::availability::Availability;
+use crate::engine::part_sizes::PartSizes;
 use crate::limiter::ExactQuota;
 use crate::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Chore, Force, GroupSteps, Kept, LimitCall,
@@ -34,11 +39,17 @@ pub(crate) struct Containment {
     panicked: OnceLock<&'static str>,
     noted: Notify,
     pub(crate) availability: Availability,
+    pub(crate) part_sizes: PartSizes,
 }
 
 impl Containment {
     pub(crate) fn new(store: &'static str) -> Self {
-        Self { panicked: OnceLock::new(), noted: Notify::new(), availability: Availability::new(store) }
+        Self {
+            panicked: OnceLock::new(),
+            noted: Notify::new(),
+            availability: Availability::new(store),
+            part_sizes: PartSizes::default(),
+        }
     }
 
     /// # Errors
@@ -105,6 +116,9 @@ impl Containment {
     }
 }
 
+/// A request under way.
+type Sending<'a, T> = Pin<Box<dyn Future<Output = Answers<T>> + Send + 'a>>;
+
 /// Steps with time limits, whose panics are contained.
 struct Contained<S: ?Sized> {
     steps: Arc<S>,
@@ -113,14 +127,13 @@ struct Contained<S: ?Sized> {
 }
 
 impl<S: Send + Sync + ?Sized> Contained<S> {
-    /// Runs a step within the limit of requests, or of a request for holds with `lease`.
+    /// Runs a step within its time limit.
     async fn run<T: Send>(
         &self,
         step: &'static str,
-        lease: Option<Ttl>,
+        limit: Duration,
         work: impl Future<Output = T> + Send,
     ) -> Result<T> {
-        let limit = lease.map_or(self.limit, |lease| lease.request_limit(self.limit));
         match timeout(limit.saturating_add(REQUEST_GRACE), self.containment.catch(step, work)).await {
             Ok(Some(answer)) => Ok(answer),
             Ok(None) => self.containment.check().and(Err(Error::closed())),
@@ -128,7 +141,8 @@ impl<S: Send + Sync + ?Sized> Contained<S> {
         }
     }
 
-    /// The answers to a batch of `count`, whose first entry is of that lane.
+    /// The answers to a request of `count` entries, of that lane, within the limit of requests, or of one for holds with
+    /// `lease`.
     async fn each<T: Send>(
         &self,
         step: &'static str,
@@ -136,15 +150,43 @@ impl<S: Send + Sync + ?Sized> Contained<S> {
         lease: Option<Ttl>,
         work: impl Future<Output = Answers<T>> + Send,
     ) -> Answers<T> {
-        let availability = &self.containment.availability;
+        let Containment { availability, part_sizes, .. } = &*self.containment;
         let request = availability.sent(lane);
-        let answers = self.run(step, lease, work).await.unwrap_or_else(|error| refused(count, &error));
+        let limit = lease.map_or(self.limit, |lease| lease.request_limit(self.limit));
+        let sent = now();
+        let mut answers = self.run(step, limit, work).await.unwrap_or_else(|error| refused(count, &error));
+        answers.resize_with(count, || Err(short()));
+        let at = now();
         let outage = |answer: &Result<T>| answer.as_ref().err().is_some_and(|error| !error.kind().is_final());
         match answers.first() {
-            Some(Err(error)) if answers.iter().all(outage) => availability.failed(request, error),
-            _ => availability.answered(request),
+            Some(Err(error)) if answers.iter().all(outage) => {
+                if at >= sent + limit {
+                    part_sizes.outlasted((step, lane), count, at);
+                }
+                availability.failed(request, error);
+            }
+            _ => {
+                availability.answered(request);
+            }
         }
         answers
+    }
+
+    /// The answers to a batch of one lane, which leaves in parts, side by side, if a request outlasted its limit before.
+    async fn parts<'a, A: Sync, T: Send>(
+        &'a self,
+        step: &'static str,
+        lane: usize,
+        batch: &'a [A],
+        lease: impl Fn(&[A]) -> Option<Ttl> + Send + Sync,
+        send: impl Fn(&'a [A]) -> Sending<'a, T> + Send + Sync,
+    ) -> Answers<T> {
+        let part = |part: &'a [A]| self.each(step, (lane, part.len()), lease(part), send(part));
+        let most = self.containment.part_sizes.most((step, lane), now());
+        if batch.len() <= most {
+            return part(batch).await;
+        }
+        join_all(batch.chunks(most).map(part)).await.into_iter().flatten().collect()
     }
 
     async fn one<T: Send>(
@@ -156,22 +198,18 @@ impl<S: Send + Sync + ?Sized> Contained<S> {
     ) -> Result<T> {
         let work = async { vec![work.await] };
         let mut answers = self.each(step, (lane, 1), lease, work).await;
-        answers
-            .pop()
-            .unwrap_or_else(|| Err(Error::new(ErrorKind::Unknown, "the store's answer was too short")))
+        answers.pop().unwrap_or_else(|| Err(Error::closed()))
     }
+}
+
+/// The answer to an entry that the store left out.
+pub(crate) fn short() -> Error {
+    Error::new(ErrorKind::Unknown, "the store's answer was too short")
 }
 
 impl<S: fmt::Debug + ?Sized> fmt::Debug for Contained<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.steps.fmt(f)
-    }
-}
-
-impl Contained<dyn PermitSteps> {
-    /// The lane and the length of a batch.
-    fn whole<A>(&self, batch: &[A], object: impl Fn(&A) -> &Object) -> (usize, usize) {
-        (batch.first().map_or(0, |first| self.steps.lane(object(first))), batch.len())
     }
 }
 
@@ -187,30 +225,30 @@ impl PermitSteps for Contained<dyn PermitSteps> {
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
         // Each caller has the limit of its own lease: a short one must not end the calls that leave with it.
-        let longest = batch.iter().map(|acquire| acquire.lease).max();
-        let whole = self.whole(batch, |acquire| &acquire.object);
-        self.each("acquire", whole, longest, self.steps.acquire(batch)).await
+        let longest = |part: &[Acquire]| part.iter().map(|acquire| acquire.lease).max();
+        let lane = batch.first().map_or(0, |first| self.steps.lane(&first.object));
+        self.parts("acquire", lane, batch, longest, |part| self.steps.acquire(part)).await
     }
 
     async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
-        let shortest = batch.iter().map(|renew| renew.lease).min();
-        let whole = self.whole(batch, |renew| &renew.object);
-        self.each("renew", whole, shortest, self.steps.renew(batch)).await
+        let shortest = |part: &[Renew]| part.iter().map(|renew| renew.lease).min();
+        let lane = batch.first().map_or(0, |first| self.steps.lane(&first.object));
+        self.parts("renew", lane, batch, shortest, |part| self.steps.renew(part)).await
     }
 
     async fn release(&self, batch: &[Release]) -> Answers<Kept> {
-        let whole = self.whole(batch, |release| &release.object);
-        self.each("release", whole, None, self.steps.release(batch)).await
+        let lane = batch.first().map_or(0, |first| self.steps.lane(&first.object));
+        self.parts("release", lane, batch, |_| None, |part| self.steps.release(part)).await
     }
 
     async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
-        let whole = self.whole(batch, |cancel| &cancel.object);
-        self.each("cancel", whole, None, self.steps.cancel(batch)).await
+        let lane = batch.first().map_or(0, |first| self.steps.lane(&first.object));
+        self.parts("cancel", lane, batch, |_| None, |part| self.steps.cancel(part)).await
     }
 
     async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
-        let whole = self.whole(batch, |object| object);
-        self.each("poll", whole, None, self.steps.poll(batch)).await
+        let lane = batch.first().map_or(0, |first| self.steps.lane(first));
+        self.parts("poll", lane, batch, |_| None, |part| self.steps.poll(part)).await
     }
 
     async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {
@@ -242,8 +280,8 @@ impl GroupSteps for Contained<dyn GroupSteps> {
     }
 
     async fn look(&self, batch: &[Look]) -> Answers<Looked> {
-        let lane = batch.first().map_or(0, |look| self.steps.lane(&look.object));
-        self.each("look", (lane, batch.len()), None, self.steps.look(batch)).await
+        let lane = batch.first().map_or(0, |first| self.steps.lane(&first.object));
+        self.parts("look", lane, batch, |_| None, |part| self.steps.look(part)).await
     }
 
     async fn split(&self, split: &Split) -> Result<bool> {
@@ -263,8 +301,8 @@ impl LimitSteps for Contained<dyn LimitSteps> {
     }
 
     async fn refund(&self, batch: &[Refund]) -> Answers<u64> {
-        let lane = batch.first().map_or(0, |refund| self.steps.lane(&refund.object));
-        self.each("refund", (lane, batch.len()), None, self.steps.refund(batch)).await
+        let lane = batch.first().map_or(0, |first| self.steps.lane(&first.object));
+        self.parts("refund", lane, batch, |_| None, |part| self.steps.refund(part)).await
     }
 
     async fn set_quota(&self, object: &Object, quota: ExactQuota) -> Result<()> {

@@ -12,19 +12,25 @@
 //! | `waiting` | knows which callers wait, and delivers wake-ups to them |
 //! | `sending` | puts many callers' requests into one, and delivers releases that no caller waits for |
 //! | `limiter`, `bloom` | the same for limiters and Bloom filters |
-//! | `contained` | gives each step its time limit, and contains its panics; `availability` logs outages |
-//! | `shared`, `thread`, `timing` | the state of one store object, the thread that serves it, the intervals |
+//! | `contained` | gives each step its time limit, and contains its panics; `part_sizes` makes requests smaller that outlast it |
+//! | `availability`, `counters` | what the log and the metrics say of outages, losses and waits |
+//! | `calls` | where a caller's call runs |
+//! | `shared`, `thread`, `serve`, `timing` | the state of one store object, its thread and what that does, the intervals |
 
 mod availability;
 mod background;
 #[cfg(feature = "bloom")]
 mod bloom;
+mod calls;
 mod contained;
+mod counters;
 mod keeping;
 mod limiter;
 #[cfg(test)]
 mod model_tests;
+mod part_sizes;
 mod sending;
+mod serve;
 mod shared;
 mod taking;
 mod thread;
@@ -34,15 +40,16 @@ mod waiting;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
-
 pub use self::background::{Background, EngineSteps, StepsWrap};
+use self::calls::Home;
 use self::contained::Containment;
 use self::limiter::handle::LimiterHandle;
 use self::shared::{EngineHandle, Shared};
 use self::taking::group::WaitGroupHandle;
 use self::taking::handle::ObjectHandle;
 use self::taking::locks::Permits;
+pub use self::thread::EngineThread;
+use crate::clock::timeout;
 use crate::steps::{NO_LIMIT, Object, Steps};
 #[cfg(feature = "bloom")]
 use crate::{BloomFilter, BloomOptions};
@@ -79,15 +86,17 @@ impl Engine {
         };
         check_times(callers.request_timeout, &[])?;
         check_times(own.steps.request_timeout, &[])?;
-        let containment = Arc::new(Containment::new(capabilities.store));
-        let (callers, own) = (containment.around(callers), own.contained(&containment));
-        let (wake, namespace) = (own.wake.clone(), Arc::clone(&own.namespace));
-        let shared = Arc::new(Shared::new(capabilities, callers, wake, containment, namespace));
         let drain = own.drain;
         if drain > MAXIMUM_DRAIN {
             return Err(Error::invalid_argument("drain is at most 1 min"));
         }
-        thread::start(Arc::clone(&shared), own)?;
+        let containment = Arc::new(Containment::new(capabilities.store));
+        let (callers, own) = (containment.around(callers), own.contained(&containment));
+        let (wake, namespace) = (own.wake.clone(), Arc::clone(&own.namespace));
+        let thread = own.thread.clone().map_or_else(EngineThread::start, Ok)?;
+        let home = Home::new(thread.runtime());
+        let shared = Arc::new(Shared::new(capabilities, callers, wake, containment, namespace, home));
+        serve::begin(&thread, Arc::clone(&shared), Background { thread: None, ..own })?;
         Ok(Self { handle: Arc::new(EngineHandle { shared, drain }) })
     }
 
@@ -211,7 +220,7 @@ impl Engine {
     pub async fn ping(&self) -> Result<()> {
         let shared = &self.handle.shared;
         let pinged = match shared.check_open() {
-            Ok(()) => shared.steps.permits.ping().await,
+            Ok(()) => shared.on(shared.steps.permits.ping()).await,
             Err(error) => Err(error),
         };
         pinged.map_err(|error| self.context("ping", "", error))
@@ -260,7 +269,8 @@ impl Engine {
     }
 
     async fn drained(&self, operation: &'static str) -> Result<()> {
-        let drained = timeout(CLOSE_TIMEOUT, self.handle.shared.outbox.drained()).await;
+        let shared = &self.handle.shared;
+        let drained = shared.on(timeout(CLOSE_TIMEOUT, shared.outbox.drained())).await;
         drained.map_err(|_| self.not_drained(operation))
     }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::clock::now;
 #[cfg(feature = "bloom")]
 use crate::engine::bloom::filtering::Filtering;
+use crate::engine::calls::Home;
 use crate::engine::contained::{Containment, REQUEST_GRACE};
 use crate::engine::keeping::hold::{LeaseHold, Loss};
 use crate::engine::keeping::registry::Registry;
@@ -16,7 +16,7 @@ use crate::engine::limiter::limiting::{Claimed, Limiting};
 use crate::engine::sending::batching::{Batcher, ExclusiveSends};
 use crate::engine::sending::outbox::{Message, Outbox};
 use crate::engine::sending::step_batches::{Acquiring, Looking, Releasing};
-use crate::engine::timing::renewal_interval;
+use crate::engine::timing::{engine_now as now, renewal_interval};
 use crate::engine::waiting::group_waiters::GroupWaiters;
 use crate::engine::waiting::waiters::Waiters;
 use crate::steps::{Cancel, Ending, Object, Refund, Release, ReportSink, Steps, WakeSource};
@@ -71,8 +71,7 @@ pub(crate) struct Shared {
     pub(crate) outbox: Outbox,
     pub(crate) containment: Arc<Containment>,
     closed: AtomicBool,
-    /// The process that opened the store.
-    process: u32,
+    home: Home,
     stop: Notify,
     /// The engine's thread, once it has begun.
     thread: OnceLock<ThreadId>,
@@ -86,6 +85,7 @@ impl Shared {
         wake: Option<Arc<dyn WakeSource>>,
         containment: Arc<Containment>,
         namespace: Arc<str>,
+        home: Home,
     ) -> Self {
         let exclusives = ExclusiveSends::default();
         Self {
@@ -104,7 +104,7 @@ impl Shared {
             group_waiters: GroupWaiters::new(wake),
             containment,
             closed: AtomicBool::new(false),
-            process: std::process::id(),
+            home,
             stop: Notify::new(),
             thread: OnceLock::new(),
         }
@@ -117,7 +117,7 @@ impl Shared {
     /// Returns whether this process is a forked child of the one that opened the store (C1). Its copy of the state may be
     /// locked for ever, and its sockets are its parent's: it must not use either. Asked before any lock is taken.
     pub(crate) fn is_forked(&self) -> bool {
-        std::process::id() != self.process
+        self.home.is_forked()
     }
 
     /// # Errors
@@ -207,6 +207,11 @@ impl Shared {
     pub(crate) fn stop(&self) {
         self.outbox.stop();
         self.stop.notify_one();
+    }
+
+    /// Makes a caller's call; see [`Home::call`].
+    pub(crate) async fn on<T>(&self, call: impl Future<Output = T>) -> T {
+        self.home.call(call).await
     }
 
     /// Notes that the calling thread is the engine's.

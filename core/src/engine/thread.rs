@@ -1,108 +1,68 @@
-//! The engine's thread: renewals, releases, polls and wake-ups continue whatever the caller's runtime does (C12, C13).
+//! The engine's thread and its runtime.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::time::Duration;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::oneshot;
 
-use crate::clock::sleep;
-use crate::engine::background::Background;
-use crate::engine::keeping::renewal::renew_due;
-use crate::engine::shared::Shared;
-use crate::engine::timing::POLL_INTERVAL;
-use crate::engine::waiting::questions::{poll, watch_groups};
-use crate::steps::{Reports, Steps, WakeSource};
+use crate::engine::calls::Home;
 use crate::{Error, ErrorKind, Result};
 
-/// Maximum time for the last releases once the last user of the engine has gone, if that did not wait for longer.
-const LAST_DRAIN: Duration = Duration::from_secs(2);
+/// What the thread does with its runtime.
+type Work = Box<dyn FnOnce(&Runtime) + Send>;
 
-/// Starts the thread. It ends when [`Shared::stop`] was called and the outbox is drained.
-///
-/// # Errors
-/// `Unavailable` if the system has no thread or no runtime to give.
-#[expect(clippy::disallowed_methods, reason = "the engine's thread owns its runtime")]
-pub(crate) fn start(shared: Arc<Shared>, own: Background) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
-        Error::new(ErrorKind::Unavailable, "no runtime for the engine").with_source(error)
-    })?;
-    std::thread::Builder::new()
-        .name("stanchion".into())
-        .spawn(move || {
-            shared.begin_on_thread();
-            if catch_unwind(AssertUnwindSafe(|| runtime.block_on(run(&shared, &own)))).is_err() {
-                shared.containment.note_panic("the engine's thread");
-                shared.close();
-            }
-        })
-        .map_err(|error| Error::new(ErrorKind::Unavailable, "no thread for the engine").with_source(error))?;
-    Ok(())
+/// The engine's thread and its runtime. It can be had before there is an engine: what connects a store from a thread without
+/// a runtime, or from a test with paused time, runs here.
+pub struct EngineThread {
+    home: Home,
+    begin: Mutex<Option<oneshot::Sender<Work>>>,
 }
 
-async fn run(shared: &Arc<Shared>, Background { steps, wake, chores, drain, .. }: &Background) {
-    // Dropping it at the end ends the chores.
-    let mut busy = JoinSet::new();
-    for chore in chores {
-        let (shared, chore) = (Arc::clone(shared), Arc::clone(chore));
-        let reports = Reports(Arc::clone(&shared) as _);
-        busy.spawn(async move { shared.containment.run_chore(chore, reports).await });
+impl EngineThread {
+    /// Starts the thread. It waits for its engine, and ends with it, or once this value is dropped without one.
+    ///
+    /// # Errors
+    /// `Unavailable` if the system has no thread or no runtime to give.
+    #[expect(clippy::disallowed_methods, reason = "the engine's thread owns its runtime")]
+    pub fn start() -> Result<Arc<Self>> {
+        let failed = |what| move |error| Error::new(ErrorKind::Unavailable, what).with_source(error);
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(failed("no runtime for the engine"))?;
+        let home = Home::new(Some(runtime.handle().clone()));
+        let (begin, begun) = oneshot::channel::<Work>();
+        let thread = std::thread::Builder::new().name("stanchion".into()).spawn(move || {
+            if let Ok(work) = runtime.block_on(begun) {
+                work(&runtime);
+            }
+        });
+        thread.map_err(failed("no thread for the engine"))?;
+        Ok(Arc::new(Self { home, begin: Mutex::new(Some(begin)) }))
     }
-    engine(shared, steps, wake.as_deref(), *drain).await;
-}
 
-/// `drain` is how long the last drop waits.
-pub(crate) async fn engine(
-    shared: &Arc<Shared>,
-    steps: &Steps,
-    wake: Option<&dyn WakeSource>,
-    drain: Duration,
-) {
-    let work = async {
-        tokio::join!(
-            renew_due(shared, steps),
-            poll(shared, &steps.permits),
-            watch_groups(shared, steps.groups.as_ref()),
-            listen(shared, wake),
-            close_after_panic(shared)
-        );
-    };
-    let delivery = shared.outbox.deliver(steps);
-    let mut delivery = std::pin::pin!(delivery);
-    tokio::select! {
-        () = &mut delivery => return,
-        () = work => {}
-        () = shared.stopped() => {}
+    /// Does some work on the runtime that polls it; on that of this thread if there is none, or one with a clock of its own, as
+    /// a test with paused time has.
+    pub async fn on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.home.call(work).await
     }
-    drop(timeout(LAST_DRAIN.max(drain), delivery).await);
+
+    pub(crate) fn runtime(&self) -> Option<Handle> {
+        self.home.runtime.clone()
+    }
+
+    /// Gives the thread its work, after which it ends.
+    ///
+    /// # Errors
+    /// `Unavailable` if the thread has work already, or has ended.
+    pub(crate) fn begin(&self, work: impl FnOnce(&Runtime) + Send + 'static) -> Result<()> {
+        let begin = self.begin.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let begun = begin.and_then(|begin| begin.send(Box::new(work)).ok());
+        begun.ok_or_else(|| Error::new(ErrorKind::Unavailable, "the engine's thread is taken"))
+    }
 }
 
-/// Closes the store object once a step of the store has panicked (C27).
-async fn close_after_panic(shared: &Shared) {
-    shared.containment.panicked().await;
-    shared.close();
-}
-
-/// Passes wake-ups on to the waiters.
-async fn listen(shared: &Arc<Shared>, wake: Option<&dyn WakeSource>) {
-    let Some(wake) = wake else { return std::future::pending().await };
-    let reports = Reports(Arc::clone(shared) as _);
-    loop {
-        if shared.waiters.is_empty() && shared.group_waiters.is_empty() {
-            tokio::select! {
-                () = shared.waiters.to_listen.notified() => {}
-                () = shared.group_waiters.to_listen.notified() => {}
-            }
-        }
-        match wake.next().await {
-            Ok(tickets) => {
-                tickets.into_iter().for_each(|ticket| reports.wake(ticket));
-            }
-            Err(error) => {
-                tracing::debug!(%error, "no wake-ups for now, the poll floor serves");
-                sleep(POLL_INTERVAL).await;
-            }
-        }
+impl fmt::Debug for EngineThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineThread").field("home", &self.home).finish_non_exhaustive()
     }
 }

@@ -2,9 +2,16 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
-
 use crate::Ttl;
+
+/// Returns the time of the engine's runtime, also to a caller whose runtime has a clock of its own. Where the engine polls, it
+/// is that of [`now`](crate::clock::now).
+#[cfg(not(test))]
+pub(crate) use crate::clock::real as engine_now;
+
+/// The engine's own tests have one clock, which they move.
+#[cfg(test)]
+pub(crate) use crate::clock::now as engine_now;
 
 /// Interval at which a process with waiters polls the store: less than a third of the time after which a store calls a
 /// process silent (1 s: `LIVENESS` in the Lua scripts, the SQL functions and the step cases).
@@ -24,12 +31,4 @@ pub(crate) const MAXIMUM_PAUSE: Duration = Duration::from_millis(400);
 /// together do not renew together.
 pub(crate) fn renewal_interval(lease: Ttl) -> Duration {
     lease.renewal().mul_f64(rand::random_range(0.9..=1.0))
-}
-
-/// Sleeps until `at`; `None` sleeps for ever.
-pub(crate) async fn sleep_until_some(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
-    }
 }

@@ -177,7 +177,7 @@ pub trait BloomSteps: Debug + Send + Sync {
     /// leaves nothing there.
     ///
     /// [B3]: crate::contract#b3
-    async fn probe(&self, flight: RequestId, calls: &[BloomCall]) -> Answers<Probed>;
+    async fn probe(&self, request: RequestId, calls: &[BloomCall]) -> Answers<Probed>;
 
     /// Merges a piece. Merging it twice has the effect of merging it once.
     ///

@@ -47,16 +47,22 @@ pub struct Looked {
     pub next: Option<Duration>,
 }
 
-/// A request to split a hold of weight `n` into `n` holds of weight 1, with new leases and the same token.
+/// Maximum number of tickets of one [`Split`] ([C27]).
+///
+/// [C27]: crate::contract#c27
+pub const MAX_SPLIT: usize = 500;
+
+/// A request to split holds of weight 1 off a hold, with the same token and new leases.
 #[derive(Clone, Debug)]
 pub struct Split {
     /// The group.
     pub object: Object,
-    /// The hold of weight `into.len()`.
+    /// The hold of weight `into.len()`, which ends, or of more, which keeps the rest of its weight and its ticket.
     pub from: Ticket,
-    /// The tickets of the new holds. A second split into the same tickets is answered as the first, with new leases.
+    /// The tickets of the new holds, [`MAX_SPLIT`] at most. If one of them is held, this is a second split into the same
+    /// tickets, and is answered as the first, with new leases.
     pub into: Vec<Ticket>,
-    /// The lease of the new holds.
+    /// The lease of the new holds, and of the rest, counted from the moment of the step.
     pub lease: Ttl,
 }
 
@@ -71,8 +77,8 @@ pub trait GroupSteps: Debug + Send + Sync {
     /// Returns the state of groups. Makes no record. A retry notes the process again and is answered by the state at its time.
     async fn look(&self, batch: &[Look]) -> Answers<Looked>;
 
-    /// Splits a hold as a whole or not at all; `false` if it is certainly gone. A tombstone of the hold, or of one of the new
-    /// tickets, refuses the split.
+    /// Splits a hold in one change or not at all; `false` if it is certainly gone, or weighs too little. A tombstone of the
+    /// hold, or of one of the new tickets, refuses the split.
     ///
     /// # Errors
     /// As all steps.

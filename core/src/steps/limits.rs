@@ -4,9 +4,9 @@ use std::fmt::Debug;
 
 use async_trait::async_trait;
 
-use super::{Answers, Object};
+use super::{Answers, Object, ParameterCheck};
 use crate::limiter::{ExactQuota, Reserved, Verdict};
-use crate::{OnMismatch, Result, Ticket};
+use crate::{Result, Ticket};
 
 /// Identifies one request; the same in every retry of it. Requests of one lane never overlap: a store keeps, for each
 /// name and lane, its last answer for 60 s, and answers a retry with it ([L5]). A request that arrives after a later
@@ -19,29 +19,6 @@ pub struct RequestId {
     pub lane: Ticket,
     /// The number in the lane: from 1, increasing.
     pub number: u64,
-}
-
-/// How the caller's quota is compared with the stored one ([C20]).
-///
-/// [C20]: crate::contract#c20
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QuotaCheck {
-    /// The handle's first operation.
-    First(OnMismatch),
-    /// Later operations: the stored quota is followed; the caller's is used only if none is stored.
-    Follow,
-}
-
-impl QuotaCheck {
-    /// The letter for stores: `r` refuses, `p` replaces, `a` adopts or follows the stored quota.
-    #[must_use]
-    pub fn letter(self) -> &'static str {
-        match self {
-            Self::First(OnMismatch::Refuse) => "r",
-            Self::First(OnMismatch::Replace) => "p",
-            Self::First(OnMismatch::Adopt) | Self::Follow => "a",
-        }
-    }
 }
 
 /// The content of a limiter call.
@@ -71,7 +48,7 @@ pub struct LimitCall {
     /// The quota as the caller knows it.
     pub quota: ExactQuota,
     /// How the quota is compared.
-    pub check: QuotaCheck,
+    pub check: ParameterCheck,
     /// The content.
     pub ask: LimitAsk,
 }
@@ -133,14 +110,17 @@ pub trait LimitSteps: Debug + Send + Sync {
     /// Steps on objects of one lane can leave in one request.
     fn lane(&self, object: &Object) -> usize;
 
-    /// Decides calls in order, all at one moment of store time. A retry MUST be answered as the first attempt; in a retry, calls
+    /// Decides calls in order, all at one moment of store time. A call of cost 0, or of more than the burst, MUST NOT make a
+    /// bucket: on a name without one it is answered by a full bucket with its quota ([C20]). A retry MUST be answered as the first attempt; in a retry, calls
     /// that no caller waits for any more may be replaced by takes of 0. No retry is sent later than 55 s after the first
     /// attempt.
     ///
     /// Waits in an answer count from the attempt that is answered: those of a retry are shorter than the first decision's by the
     /// store time since, at least 0, never longer. Counted from the first attempt, a reservation would look later than it is, and
     /// a caller with a time limit would give up one that is ready in time.
-    async fn decide(&self, flight: RequestId, calls: &[LimitCall]) -> Answers<Limited>;
+    ///
+    /// [C20]: crate::contract#c20
+    async fn decide(&self, request: RequestId, calls: &[LimitCall]) -> Answers<Limited>;
 
     /// Cancels reservations and returns how much each gave back; 0 if nothing is left to give back.
     async fn refund(&self, batch: &[Refund]) -> Answers<u64>;

@@ -57,6 +57,7 @@ mod chore;
 mod groups;
 pub mod limit_batch;
 mod limits;
+mod parameter_check;
 mod permits;
 mod wake;
 
@@ -70,11 +71,11 @@ pub use self::bloom::{
 };
 pub(crate) use self::chore::ReportSink;
 pub use self::chore::{Chore, Reports};
-pub use self::groups::{GroupSteps, Look, Looked, NO_LIMIT, Split};
-pub use self::limits::{LimitAsk, LimitCall, LimitSteps, Limited, QuotaCheck, Refund, RequestId};
+pub use self::groups::{GroupSteps, Look, Looked, MAX_SPLIT, NO_LIMIT, Split};
+pub use self::limits::{LimitAsk, LimitCall, LimitSteps, Limited, Refund, RequestId};
+pub use self::parameter_check::ParameterCheck;
 pub use self::permits::{
-    Acquire, Acquired, Attach, Attached, Cancel, Ending, Force, Kept, LimitCheck, PermitSteps, Polled,
-    Release, Renew,
+    Acquire, Acquired, Attach, Attached, Cancel, Ending, Force, Kept, PermitSteps, Polled, Release, Renew,
 };
 pub use self::wake::WakeSource;
 use crate::{Error, Kind, Name, Result, Ticket};

@@ -6,19 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Answers, Object};
-use crate::{FencingToken, Inspection, OnMismatch, Result, Ticket, Ttl};
-
-/// How the caller's limit is compared with the stored one ([C20]).
-///
-/// [C20]: crate::contract#c20
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LimitCheck {
-    /// The handle's first operation.
-    First(OnMismatch),
-    /// Later operations: the stored limit is followed; the caller's is used only if none is stored.
-    Follow,
-}
+use super::{Answers, Object, ParameterCheck};
+use crate::{FencingToken, Inspection, Result, Ticket, Ttl};
 
 /// A request for permits.
 #[derive(Clone, Debug)]
@@ -35,7 +24,7 @@ pub struct Acquire {
     /// [`NO_LIMIT`](super::NO_LIMIT) for a wait group without one.
     pub limit: u32,
     /// How the limit is compared. It MUST NOT be compared again for a ticket that holds or queues already.
-    pub check: LimitCheck,
+    pub check: ParameterCheck,
     /// Whether to join the queue if the request cannot be granted now. If not, a ticket that queues already leaves the queue.
     pub queue: bool,
     /// Maximum length of the queue, for a ticket that is not in it yet.

@@ -1,88 +1,14 @@
 //! The Bloom filter.
 
 use std::fmt::Debug;
-use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::bloom::{FilterTerms, Shape};
-use crate::{Error, OnMismatch, Result};
-
-/// Minimum time to live of a filter.
-const MIN_TTL: Duration = Duration::from_secs(1);
-/// Maximum time to live of a filter: 10 years.
-const MAX_TTL: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
-
-/// Options of a Bloom filter.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct BloomOptions {
-    /// Number of different items that the filter is made for, 1 to 2³².
-    pub capacity: u64,
-    /// Fraction of other items that a full filter reports as contained, 10⁻⁹ to 0.5.
-    pub false_positive_rate: f64,
-    /// Time to live, 1 s to 10 years. `None`: until it is cleared.
-    pub ttl: Option<Duration>,
-    /// What to do if the store's parameters differ.
-    pub on_mismatch: OnMismatch,
-}
-
-impl BloomOptions {
-    /// Makes options of a filter for `capacity` different items, 1 to 2³², at that false-positive rate, 10⁻⁹ to 0.5.
-    #[must_use]
-    pub fn new(capacity: u64, false_positive_rate: f64) -> Self {
-        Self { capacity, false_positive_rate, ttl: None, on_mismatch: OnMismatch::default() }
-    }
-
-    /// Sets the time to live, 1 s to 10 years, counted from the first insert by the store's clock: the whole filter
-    /// ends at that instant ([B5]). Fractions of a millisecond are ignored.
-    ///
-    /// [B5]: crate::contract#b5
-    #[must_use]
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = Some(ttl);
-        self
-    }
-
-    /// Sets what to do if the store's capacity, rate or time to live differs ([C20]). `Replace` is refused: the items
-    /// cannot be recovered from the bits. Clear the filter instead.
-    ///
-    /// [C20]: crate::contract#c20
-    #[must_use]
-    pub fn on_mismatch(mut self, on_mismatch: OnMismatch) -> Self {
-        self.on_mismatch = on_mismatch;
-        self
-    }
-
-    /// Checks every field.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming the field and its range.
-    pub fn check(&self) -> Result<()> {
-        self.terms().map(drop)
-    }
-
-    /// Returns the checked parameters.
-    ///
-    /// # Errors
-    /// As [`check`](Self::check).
-    pub fn terms(&self) -> Result<FilterTerms> {
-        let shape = Shape::new(self.capacity, self.false_positive_rate)?;
-        if self.on_mismatch == OnMismatch::Replace {
-            let detail =
-                "a filter's parameters cannot be replaced, its bits would mean nothing; clear it instead";
-            return Err(Error::invalid_argument(detail));
-        }
-        if self.ttl.is_some_and(|ttl| !(MIN_TTL..=MAX_TTL).contains(&ttl)) {
-            return Err(Error::invalid_argument("the ttl of a filter is between 1 s and 10 years"));
-        }
-        let whole = |ttl: Duration| Duration::new(ttl.as_secs(), ttl.subsec_millis() * 1_000_000);
-        Ok(FilterTerms { shape, ttl: self.ttl.map(whole) })
-    }
-}
+use crate::Result;
+use crate::bloom::Shape;
 
 /// A named Bloom filter: a set of items that does not keep the items. "Not contained" is certain; "contained" is wrong for
-/// about [`false_positive_rate`](BloomOptions::false_positive_rate) of the items that were never inserted, once the
+/// about [`false_positive_rate`](crate::BloomOptions::false_positive_rate) of the items that were never inserted, once the
 /// filter contains as many items as it was made for.
 ///
 /// The caller hashes the items: their length costs neither requests nor space. A filter of *n* items takes
@@ -102,7 +28,7 @@ impl BloomOptions {
 ///
 /// # What is not guaranteed
 /// A handle made after the loss of a whole filter cannot know, and finds an empty filter. Items cannot be removed. A filter
-/// without a [`ttl`](BloomOptions::ttl) stays in the store until it is cleared.
+/// without a [`ttl`](crate::BloomOptions::ttl) stays in the store until it is cleared.
 ///
 /// [B4]: crate::contract#b4
 /// [B1]: crate::contract#b1
@@ -126,7 +52,7 @@ pub trait BloomFilter: Debug + Send + Sync {
     /// ```
     fn name(&self) -> &str;
 
-    /// Returns the size: that of the options or, with [`OnMismatch::Adopt`], that of the store's filter.
+    /// Returns the size: that of the options or, with [`OnMismatch::Adopt`](crate::OnMismatch::Adopt), that of the store's filter.
     ///
     /// # Examples
     /// ```
@@ -168,11 +94,11 @@ pub trait BloomFilter: Debug + Send + Sync {
     }
 
     /// Inserts items, and returns for each, in order, whether it was new. Of two equal items the second is not new. One request
-    /// sets at most 65,536 bits, or fewer where the store requires it; larger batches leave in several requests, one after the
-    /// other. Concurrent calls of a process share requests.
+    /// has at most 500 items, and fewer where the store requires it; larger batches leave in several requests, one after the
+    /// other ([C27]). Concurrent calls of a process share requests.
     ///
     /// # Errors
-    /// `ConfigMismatch` if the store's parameters differ; `StateLost` ([B6]); `Unavailable`, `Unknown`. After an error
+    /// `InvalidArgument` for more than 10,000 items; `ConfigMismatch` if the store's parameters differ; `StateLost` ([B6]); `Unavailable`, `Unknown`. After an error
     /// it is not known which items were inserted. They can be inserted again; those that were inserted are then not
     /// new.
     ///
@@ -193,6 +119,7 @@ pub trait BloomFilter: Debug + Send + Sync {
     /// ```
     ///
     /// [B6]: crate::contract#b6
+    /// [C27]: crate::contract#c27
     async fn insert_many(&self, items: &[&[u8]]) -> Result<Vec<bool>>;
 
     /// Returns whether an item is contained. `false` is certain.
@@ -391,27 +318,4 @@ pub trait BloomFilter: Debug + Send + Sync {
     /// # }
     /// ```
     async fn import(&self, exported: &[u8]) -> Result<()>;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ErrorKind;
-
-    #[test]
-    fn options_out_of_range_are_refused() {
-        let good = || BloomOptions::new(1000, 0.01);
-        for bad in [
-            BloomOptions::new(0, 0.01),
-            BloomOptions::new(1000, 1.0),
-            good().ttl(Duration::from_millis(999)),
-            good().ttl(MAX_TTL + Duration::from_millis(1)),
-            good().on_mismatch(OnMismatch::Replace),
-        ] {
-            assert_eq!(bad.check().unwrap_err().kind(), ErrorKind::InvalidArgument, "{bad:?}");
-        }
-        let terms = good().ttl(Duration::from_micros(1_500_700)).terms().unwrap();
-        assert_eq!(terms.ttl_millis(), Some(1500));
-        assert!(good().ttl(MIN_TTL).check().is_ok() && good().ttl(MAX_TTL).check().is_ok());
-    }
 }

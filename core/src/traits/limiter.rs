@@ -185,7 +185,7 @@ pub trait Limiter: Debug + Send + Sync {
         self.allow_n(1).await
     }
 
-    /// Takes `cost` tokens if they are there, without waiting; a cost of 0 takes none ([L9]).
+    /// Takes `cost` tokens if they are there, without waiting; a cost of 0 takes none ([L9]), and is as [`peek`](Self::peek).
     ///
     /// # Errors
     /// `InvalidArgument` if the cost is more than the burst; `ConfigMismatch`; `Unavailable` or `Unknown` if the store
@@ -316,10 +316,11 @@ pub trait Limiter: Debug + Send + Sync {
     /// ```
     async fn wait_n_for(&self, cost: u64, timeout: Duration) -> Result<bool>;
 
-    /// Returns the state, without taking tokens.
+    /// Returns the state, without taking tokens. Neither compares nor stores the quota ([C20]): the answer is that of the stored
+    /// quota or, if none is stored, of a full bucket with this handle's.
     ///
     /// # Errors
-    /// As [`allow_n`](Self::allow_n).
+    /// As [`allow_n`](Self::allow_n), without `ConfigMismatch`.
     ///
     /// # Examples
     /// ```
@@ -333,6 +334,8 @@ pub trait Limiter: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [C20]: crate::contract#c20
     async fn peek(&self) -> Result<Decision> {
         self.allow_n(0).await
     }

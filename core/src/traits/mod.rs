@@ -2,6 +2,8 @@
 
 #[cfg(feature = "bloom")]
 mod bloom_filter;
+#[cfg(feature = "bloom")]
+mod bloom_options;
 mod limiter;
 mod mutex;
 mod semaphore;
@@ -9,7 +11,9 @@ mod store;
 mod wait_group;
 
 #[cfg(feature = "bloom")]
-pub use bloom_filter::{BloomFilter, BloomOptions};
+pub use bloom_filter::BloomFilter;
+#[cfg(feature = "bloom")]
+pub use bloom_options::BloomOptions;
 pub use limiter::{DecidedBy, Decision, Limiter, LimiterOptions, OutagePolicy};
 pub use mutex::Mutex;
 pub use semaphore::Semaphore;

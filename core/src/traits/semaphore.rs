@@ -207,10 +207,11 @@ pub trait Semaphore: Debug + Send + Sync {
     /// [C24]: crate::contract#c24
     async fn attach(&self, detached: &Detached) -> Result<Permit>;
 
-    /// Returns the number of free permits at this instant; 0 while more are held than the limit.
+    /// Returns the number of free permits at this instant; 0 while more are held than the limit. Neither compares nor stores the
+    /// limit ([C20]): the answer is that of the stored limit or, if none is stored, of this handle's.
     ///
     /// # Errors
-    /// As [`try_acquire_many`](Self::try_acquire_many).
+    /// As [`try_acquire_many`](Self::try_acquire_many), without `ConfigMismatch`.
     ///
     /// # Examples
     /// ```
@@ -222,6 +223,8 @@ pub trait Semaphore: Debug + Send + Sync {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// [C20]: crate::contract#c20
     async fn available(&self) -> Result<u32>;
 
     /// Changes the limit for all processes ([S6]): a higher limit wakes waiters; a lower one takes no permit away.

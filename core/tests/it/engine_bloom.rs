@@ -92,7 +92,7 @@ async fn b3_large_calls_leave_in_several_flights() {
     let items: Vec<&[u8]> = items.iter().map(<[u8; 4]>::as_slice).collect();
     let told = filter.insert_many(&items).await.unwrap();
     assert!(told.len() == 8_000 && told.iter().filter(|new| **new).count() >= 7_999);
-    assert_eq!(flights(&model), 3);
+    assert_eq!(flights(&model), 16, "500 items each");
 
     model.faults.delay_ms.store(20, SeqCst);
     let calls = (0..6).map(|_| {
@@ -114,6 +114,7 @@ async fn b3_large_calls_leave_in_several_flights() {
     for (flight, calls) in flights.iter() {
         let load: usize = calls.iter().map(|call| positions(&call.ask)).sum();
         assert!(load <= MAX_POSITIONS, "{flight:?}: {load}");
+        assert!(load <= 500 * filter.shape().hashes() as usize, "{flight:?}: {load}");
     }
 }
 

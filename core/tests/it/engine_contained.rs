@@ -126,6 +126,23 @@ async fn c27_a_lane_that_is_silent_costs_no_hold_of_another() {
 }
 
 #[tokio::test]
+async fn c27_an_entry_that_is_not_answered_costs_no_hold_that_is_renewed_with_it() {
+    let (model, engine) = model();
+    let ttl = Duration::from_secs(3);
+    let mut held = Vec::new();
+    for name in 0..40 {
+        held.push(mutex(&engine, &format!("n{name}"), ttl).lock().await.unwrap());
+    }
+    *model.faults.locked.lock().unwrap() = Some("n7");
+    timeout(ttl + EPSILON, held[7].lost()).await.expect("it is not renewed");
+    sleep(ttl).await;
+    let lost: Vec<_> = (0..40).filter(|name| !held[*name].is_held()).collect();
+    assert_eq!(lost, [7]);
+    let sizes: Vec<_> = model.faults.renewed.lock().unwrap().iter().map(Vec::len).collect();
+    assert!(sizes.iter().filter(|size| **size == 1).count() >= 39, "single ones: {sizes:?}");
+}
+
+#[tokio::test]
 async fn c17_a_store_too_slow_for_the_lease_is_asked_three_times_at_most() {
     let (model, engine) = model();
     let lock = mutex(&engine, "a", Ttl::MIN);

@@ -178,7 +178,7 @@ async fn c3_a_request_that_fails_for_all_fails_each_on_its_own() {
             Ok(()) => {}
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Unknown);
-                assert_eq!(error.operation(), Some("try_acquire_many"));
+                assert_eq!(error.operation(), Some("try_acquire"));
                 unknown += 1;
             }
         }
@@ -231,9 +231,12 @@ async fn steps_that_exclude_each_other_leave_in_turn() {
         model.faults.excludes.store(excludes, SeqCst);
         model.faults.delay_ms.store(6, SeqCst);
         let semaphore = engine.semaphore("s", SemaphoreOptions::new(1_000)).unwrap();
-        pairs(&semaphore, Duration::from_millis(400)).await;
+        let requests = || model.faults.flights.lock().unwrap().len();
+        // A machine that stands still for a moment changes a small part of that number.
+        while requests() < 60 {
+            pairs(&semaphore, Duration::from_millis(200)).await;
+        }
         let (flights, overlaps) = overlaps(&model.faults.flights.lock().unwrap());
-        assert!(flights >= 10, "{flights} requests");
         // On a machine that stands still one may be taken for stuck.
         assert_eq!(overlaps <= flights / 10, excludes, "{overlaps} overlaps of {flights} requests");
         assert_eq!(model.left(), (0, 0));

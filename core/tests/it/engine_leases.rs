@@ -24,7 +24,7 @@ async fn locked(engine: &Engine, name: &str, ttl: Duration) -> MutexGuard {
 #[tokio::test]
 async fn c13_a_short_lease_bounds_no_request_of_longer_ones() {
     // Short enough to be renewed often, long enough to outlive a machine that stands still for a moment.
-    const SHORT: Duration = Duration::from_millis(600);
+    const SHORT: Duration = Duration::from_millis(1_400);
     const LONG: Duration = Duration::from_millis(4_500);
     let (model, engine) = model();
     let mut guards = vec![locked(&engine, "short", SHORT).await];

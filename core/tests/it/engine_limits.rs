@@ -19,7 +19,7 @@ use stanchion_conformance::stopwatch::{Stopwatch, timeout};
 use stanchion_core::engine::Engine;
 use stanchion_core::steps::LimitAsk;
 use stanchion_core::{Decision, ErrorKind, Limiter, LimiterOptions, OnMismatch, Quota};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 const SHORT: Duration = Duration::from_millis(200);
 const TOKEN: Duration = Duration::from_secs(10);
@@ -204,17 +204,6 @@ async fn c17_wait_rides_out_an_outage() {
     assert_eq!(missing(&model), 3, "each once");
 }
 
-#[tokio::test(start_paused = true)]
-async fn l5_an_outcome_unknown_for_long_ends_as_unknown() {
-    let (model, engine) = model_within(SHORT);
-    let limiter = limiter(&engine, tens());
-    model.faults.lose_requests.store(true, SeqCst);
-    let before = Instant::now();
-    assert_eq!(limiter.wait().await.unwrap_err().kind(), ErrorKind::Unknown);
-    let waited = before.elapsed();
-    assert!(waited > Duration::from_secs(50) && waited <= Duration::from_secs(56), "{waited:?}");
-}
-
 #[tokio::test]
 async fn c4_dropped_at_any_poll_nothing_is_left() {
     for (polls, lost) in (0..10).flat_map(|polls| [(polls, false), (polls, true)]) {
@@ -328,7 +317,7 @@ async fn c20_a_quota_is_compared_once_and_followed() {
     assert_eq!(error.kind(), ErrorKind::ConfigMismatch);
     assert!(error.to_string().contains("burst 5") && error.to_string().contains("burst 10"), "{error}");
     let replacing = other(OnMismatch::Replace);
-    assert_eq!(replacing.peek().await.unwrap().limit, 5);
+    assert_eq!(replacing.allow().await.unwrap().limit, 5);
     first.set_quota(tens()).await.unwrap();
     assert_eq!(replacing.peek().await.unwrap().limit, 10, "once");
     assert_eq!(other(OnMismatch::Adopt).allow_n(7).await.unwrap().limit, 10);

@@ -163,7 +163,7 @@ async fn c20_no_limit_is_told_in_words() {
     let limited = engine.wait_group("g", WaitGroupOptions::default().limit(7)).unwrap();
     let error = limited.add().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConfigMismatch);
-    assert!(error.to_string().contains("the limit given is 7, the store's is none"), "{error}");
+    assert!(error.to_string().contains("the limit of members given is 7, the store's is none"), "{error}");
     assert_eq!(limited.add_many(8).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
     drop(member);
 }

@@ -17,6 +17,7 @@ mod engine_leases;
 mod engine_limits;
 mod engine_log;
 mod engine_members;
+mod engine_metrics;
 mod engine_outage;
 mod engine_outbox;
 mod engine_places;

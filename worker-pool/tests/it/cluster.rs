@@ -45,7 +45,7 @@ async fn two_pools_share_one_cap() {
     }
     assert_eq!(gauge.most(), 4);
     for pool in &pools {
-        pool.drain().await;
+        pool.drain().await.unwrap();
         check_sum(&pool.stats());
     }
     assert_eq!(semaphore(&store, 4).available().await.unwrap(), 4);
@@ -155,7 +155,7 @@ async fn jobs_begin_at_the_rate_wherever_they_run() {
         drop(pools[number % 2].submit(job).await.unwrap());
     }
     for pool in &pools {
-        pool.drain().await;
+        pool.drain().await.unwrap();
     }
     let begun = begun.lock().unwrap();
     for (first, from) in begun.iter().enumerate() {
@@ -168,6 +168,66 @@ async fn jobs_begin_at_the_rate_wherever_they_run() {
     assert_eq!(begun.len(), 60);
     // 57 jobs beyond the burst at 10 a second; the runtime's timer counts in milliseconds.
     assert!(start.elapsed() < Duration::from_millis(5_700 + 60), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_permit_is_held_while_a_job_waits_for_the_rate() {
+    let store = MemoryStore::new();
+    let cap = semaphore(&store, 1);
+    let rate = limiter(&store, Quota::per_second(1).burst(1));
+    rate.wait().await.unwrap();
+    let pool = builder(2, 10).cluster_cap(Arc::clone(&cap)).rate(rate).build().unwrap();
+    let start = Instant::now();
+    let waiting = pool.submit(async move { start.elapsed() }).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!((pool.stats().seeking, pool.stats().running), (1, 0));
+    assert_eq!(cap.available().await.unwrap(), 1);
+    assert!(waiting.await.unwrap() >= Duration::from_millis(900), "it began without a token");
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_of_the_cap_cost_no_further_token() {
+    let store = MemoryStore::new();
+    let other = store.semaphore("jobs", SemaphoreOptions::new(2)).unwrap();
+    let held = other.acquire().await.unwrap();
+    // A limit that differs from the store's is refused until `resize` makes them equal.
+    let cap = semaphore(&store, 3);
+    let rate = limiter(&store, Quota::per_hour(1).burst(1));
+    let pool = builder(1, 10).cluster_cap(cap).rate(rate).build().unwrap();
+    let waiting = pool.submit(async { 7 }).await.unwrap();
+    let failing = async {
+        while pool.stats().store_errors < 5 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), failing).await.unwrap();
+    other.resize(3).await.unwrap();
+    assert_eq!(tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap(), 7);
+    held.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_wait_for_permits_at_most_a_job_of_each_worker_begins_besides_the_rate() {
+    let store = MemoryStore::new();
+    let cap = semaphore(&store, 4);
+    let all = cap.acquire_many(4).await.unwrap();
+    let rate = limiter(&store, Quota::per_second(1).burst(1));
+    let pool = builder(4, 10).cluster_cap(cap).rate(rate).build().unwrap();
+    let begun = Arc::new(Mutex::new(Vec::new()));
+    let start = Instant::now();
+    for _ in 0..10 {
+        let begun = Arc::clone(&begun);
+        drop(pool.submit(async move { begun.lock().unwrap().push(start.elapsed()) }).await.unwrap());
+    }
+    // By then each worker has a token, and the bucket is full again.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!((pool.stats().seeking, pool.stats().running), (4, 0));
+    all.release().await.unwrap();
+    pool.drain().await.unwrap();
+    let begun = begun.lock().unwrap();
+    let at_once = begun.iter().filter(|begun| **begun < Duration::from_millis(5_500)).count();
+    assert_eq!((begun.len(), at_once), (10, 5), "{begun:?}");
+    assert!(begun[9] >= Duration::from_millis(9_500), "{begun:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,13 +30,13 @@ async fn drain_finishes_all_and_takes_no_more() {
     assert_eq!(pool.resize(3), Err(ConfigError::Closed));
     assert!(!draining.is_finished());
     door.open();
-    draining.await.unwrap();
+    draining.await.unwrap().unwrap();
     for handle in handles {
         handle.await.unwrap();
     }
     let stats = pool.stats();
     assert_eq!((stats.done, stats.queued, stats.running, stats.workers), (10, 0, 0, 0));
-    pool.drain().await;
+    pool.drain().await.unwrap();
 }
 
 #[tokio::test]
@@ -58,7 +58,8 @@ async fn a_submit_that_waits_for_room_is_refused_at_the_end_and_returns_the_job(
         assert_eq!(refused.into_job().await, 7);
         door.open();
     };
-    tokio::join!(draining, refused);
+    let (drained, ()) = tokio::join!(draining, refused);
+    drained.unwrap();
     assert_eq!(pool.stats().done, 2);
 }
 
@@ -202,7 +203,7 @@ fn the_end_of_the_runtime_leaves_no_handle_waiting() {
         assert!(matches!(second.await, Err(JobError::Aborted)));
         assert!(matches!(queued.await, Err(JobError::NotRun)));
         assert_eq!(pool.submit(async {}).await.unwrap_err().refusal(), Refusal::Closed);
-        pool.drain().await;
+        pool.drain().await.unwrap();
     });
     check_sum(&pool.stats());
 }

@@ -10,5 +10,8 @@ mod cluster;
 mod common;
 mod ending;
 mod groups;
+mod inside_jobs;
 mod model;
 mod pool;
+mod submitters;
+mod weak_handles;

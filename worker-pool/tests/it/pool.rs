@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{Door, Gauge, check_sum, pool, until};
+use crate::common::{Bomb, Door, Gauge, check_sum, pool, until};
 use stanchion_pool::{ConfigError, JobError, MAX_WORKERS, Refusal, WorkerPool};
 use tokio::time::Instant;
 
@@ -169,15 +169,6 @@ async fn a_panic_is_that_jobs_error_and_costs_no_worker() {
     let stats = pool.stats();
     assert_eq!((stats.workers, stats.done, stats.panicked), (4, 1_800, 200));
     check_sum(&stats);
-}
-
-/// A value that panics when it is dropped.
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        assert!(std::thread::panicking(), "dropped");
-    }
 }
 
 #[tokio::test]

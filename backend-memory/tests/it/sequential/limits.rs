@@ -12,6 +12,7 @@ use stanchion_core::{
 use stanchion_memory::MemoryStore;
 
 use crate::common::{Polled, kind, now};
+use crate::sequential::RETENTION;
 use crate::sequential::limit_model::{Answer, Model};
 use crate::sequential::permits::{agree, pick};
 use crate::sequential::terms::{CLIENTS, HANDLES};
@@ -154,6 +155,7 @@ pub(crate) async fn run(handles: Vec<(Quota, OnMismatch)>, ops: Vec<Op>) {
     drop(world);
     // By then every bucket is full.
     tokio::time::advance(Duration::from_secs(60)).await;
+    tokio::time::advance(RETENTION).await;
     assert!(store.is_empty(), "state is left of a name nobody uses (C25)");
 }
 
@@ -200,18 +202,23 @@ impl World {
                 }
             }
             Op::SetQuota { handle, quota } => {
-                // It is the caller's choice, whatever the store had.
-                self.handles[handle].settled = true;
                 let (at, exact) = (self.micros, quota.validate().unwrap());
-                let expected = self.bucket(handle).map(|(model, stored)| {
-                    model.set_quota(at, exact);
-                    *stored = exact;
+                let expected = self.check_open(handle).map(|()| {
+                    let bucket = self.bucket.get_or_insert_with(|| (Model::new(exact, at), exact));
+                    bucket.0.set_quota(at, exact);
+                    bucket.1 = exact;
+                    // It is the caller's choice, whatever the store had.
+                    self.handles[handle].settled = true;
                 });
                 agree(now(self.handles[handle].real.set_quota(quota)), expected);
             }
             Op::Reset(handle) => {
                 let at = self.micros;
-                let expected = self.bucket(handle).map(|(model, _)| model.reset(at));
+                let expected = self.check_open(handle).map(|()| {
+                    if let Some((model, _)) = &mut self.bucket {
+                        model.reset(at);
+                    }
+                });
                 agree(now(self.handles[handle].real.reset()), expected);
             }
             Op::Advance(millis) => {
@@ -230,36 +237,44 @@ impl World {
         }
     }
 
-    /// The bucket as a caller finds it (C20).
-    fn bucket(&mut self, handle: usize) -> std::result::Result<&mut (Model, ExactQuota), ErrorKind> {
-        let handle = &mut self.handles[handle];
-        if self.closed[handle.client] {
-            return Err(ErrorKind::Closed);
+    fn check_open(&self, handle: usize) -> std::result::Result<(), ErrorKind> {
+        if self.closed[self.handles[handle].client] { Err(ErrorKind::Closed) } else { Ok(()) }
+    }
+
+    /// Takes or reserves that cost from the bucket as a caller finds it (C20).
+    fn ask<T>(
+        &mut self,
+        handle: usize,
+        cost: u64,
+        ask: impl FnOnce(&mut Model) -> T,
+    ) -> std::result::Result<T, ErrorKind> {
+        self.check_open(handle)?;
+        let (at, handle) = (self.micros, &mut self.handles[handle]);
+        let mut bucket = self.bucket.clone().unwrap_or_else(|| (Model::new(handle.quota, at), handle.quota));
+        if cost == 0 {
+            return Ok(ask(&mut bucket.0));
         }
-        let (quota, at) = (handle.quota, self.micros);
-        let bucket = self.bucket.get_or_insert_with(|| (Model::new(quota, at), quota));
-        if !handle.settled && bucket.1 != quota {
+        if !handle.settled && handle.on_mismatch != OnMismatch::Adopt && cost > handle.quota.burst() {
+            return Err(ErrorKind::InvalidArgument);
+        }
+        if !handle.settled && bucket.1 != handle.quota {
             match handle.on_mismatch {
                 OnMismatch::Refuse => return Err(ErrorKind::ConfigMismatch),
                 OnMismatch::Adopt => {}
                 OnMismatch::Replace => {
-                    bucket.0.set_quota(at, quota);
-                    bucket.1 = quota;
+                    bucket.0.set_quota(at, handle.quota);
+                    bucket.1 = handle.quota;
                 }
             }
         }
+        handle.settled |= self.bucket.is_some();
+        if cost > bucket.1.burst() {
+            return Err(ErrorKind::InvalidArgument);
+        }
         handle.settled = true;
-        Ok(bucket)
-    }
-
-    /// The same for a call of that cost.
-    fn bucket_for(
-        &mut self,
-        handle: usize,
-        cost: u64,
-    ) -> std::result::Result<&mut (Model, ExactQuota), ErrorKind> {
-        let bucket = self.bucket(handle)?;
-        if cost > bucket.1.burst() { Err(ErrorKind::InvalidArgument) } else { Ok(bucket) }
+        let asked = ask(&mut bucket.0);
+        self.bucket = Some(bucket);
+        Ok(asked)
     }
 
     fn refund(&mut self, id: u128) -> u64 {
@@ -269,7 +284,7 @@ impl World {
 
     fn allow(&mut self, handle: usize, cost: u64, peeks: bool) {
         let at = self.micros;
-        let expected = self.bucket_for(handle, cost).map(|(model, _)| model.take(at, cost));
+        let expected = self.ask(handle, cost, |model| model.take(at, cost));
         let real = &self.handles[handle].real;
         let decision = match cost {
             0 if peeks => now(real.peek()),
@@ -290,7 +305,7 @@ impl World {
     ) -> std::result::Result<Option<(u128, u64)>, ErrorKind> {
         self.count += 1;
         let (id, at) = (self.count, self.micros);
-        let place = self.bucket_for(handle, cost)?.0.reserve(at, id, cost, most);
+        let place = self.ask(handle, cost, |model| model.reserve(at, id, cost, most))?;
         Ok(place.map(|(ready_at, _)| (id, ready_at)))
     }
 

@@ -4,6 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "tests run tasks and time of their own")]
 
+/// Longer than the store keeps anything of an idle name.
+pub(crate) const RETENTION: std::time::Duration = std::time::Duration::from_secs(2 * 60 * 60);
+
 #[path = "../../../../core/tests/it/limit_model/mod.rs"]
 mod limit_model;
 

@@ -195,16 +195,27 @@ impl Model {
         self.fates.extend(refused.map(|queued| (queued.call, fate)));
     }
 
-    /// The comparison of limits (C20).
-    pub(crate) fn settle(&mut self, terms: &mut Terms) -> Result<(), Refusal> {
-        match self.limit {
-            None => self.set_limit(terms.limit),
+    /// The limit for a request of that weight, compared and stored unless the request is refused (C20, C26).
+    fn settle(&mut self, weight: u32, queues: bool, terms: &mut Terms) -> Result<(), Refusal> {
+        let limit = match self.limit {
             Some(stored) if stored != terms.limit && !terms.settled => match terms.on_mismatch {
                 OnMismatch::Refuse => return Err(Refusal::Mismatch),
-                OnMismatch::Adopt => {}
-                OnMismatch::Replace => self.set_limit(terms.limit),
+                OnMismatch::Adopt => stored,
+                OnMismatch::Replace => terms.limit,
             },
-            Some(_) => {}
+            Some(stored) => stored,
+            None => terms.limit,
+        };
+        if limit.is_some_and(|limit| weight > limit) {
+            return Err(Refusal::TooLarge);
+        }
+        let waits = !self.queue.is_empty() || limit.is_some_and(|limit| self.used() + weight > limit);
+        let is_full = terms.hold.max_waiters.is_some_and(|most| self.queue.len() >= most as usize);
+        if queues && waits && is_full {
+            return Err(Refusal::Overloaded);
+        }
+        if self.limit != Some(limit) {
+            self.set_limit(limit);
         }
         terms.settled = true;
         Ok(())
@@ -212,24 +223,23 @@ impl Model {
 
     /// One attempt: whether it is granted.
     pub(crate) fn attempt(&mut self, call: usize, weight: u32, terms: &mut Terms) -> Result<bool, Refusal> {
-        self.settle(terms)?;
-        if self.limit.flatten().is_some_and(|limit| weight > limit) {
-            return Err(Refusal::TooLarge);
-        }
+        self.settle(weight, false, terms)?;
+        Ok(self.grant_now(call, weight, terms))
+    }
+
+    fn grant_now(&mut self, call: usize, weight: u32, terms: &Terms) -> bool {
         let granted = self.queue.is_empty() && self.fits(weight);
         if granted {
             self.grant(call, weight, terms);
         }
-        Ok(granted)
+        granted
     }
 
     /// The same with a place in the queue where it is not granted.
     pub(crate) fn request(&mut self, call: usize, weight: u32, terms: &mut Terms) -> Result<bool, Refusal> {
-        let granted = self.attempt(call, weight, terms)?;
+        self.settle(weight, true, terms)?;
+        let granted = self.grant_now(call, weight, terms);
         if !granted {
-            if terms.hold.max_waiters.is_some_and(|most| self.queue.len() >= most as usize) {
-                return Err(Refusal::Overloaded);
-            }
             self.queue.push(Queued { call, weight, terms: terms.clone() });
             self.serve();
         }
@@ -241,7 +251,7 @@ impl Model {
         let Some(index) = self.fates.iter().position(|(id, _)| *id == call) else {
             if self.limit.is_none() {
                 // The store lost its data: whoever waits brings the limit again.
-                self.settle(terms).unwrap();
+                self.set_limit(terms.limit);
             }
             return None;
         };

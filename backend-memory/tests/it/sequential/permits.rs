@@ -9,6 +9,7 @@ use stanchion_core::{ErrorKind, FencingToken, Result, Store, Ticket, Ttl};
 use stanchion_memory::MemoryStore;
 
 use crate::common::{Polled, kind, now};
+use crate::sequential::RETENTION;
 use crate::sequential::model::{Cause, Fate, Model, Refusal, Terms};
 pub(crate) use crate::sequential::real::What;
 use crate::sequential::real::{Guard, Real};
@@ -114,6 +115,8 @@ pub(crate) async fn run(what: What, terms: Vec<Terms>, ops: Vec<Op>) {
     drop(world);
     // Those that were detached end by themselves.
     tokio::time::advance(Duration::from_secs(2)).await;
+    // What is kept for the retention time goes with it (C20).
+    tokio::time::advance(RETENTION).await;
     assert!(store.is_empty(), "state is left of a name nobody uses (C25)");
 }
 
@@ -335,7 +338,8 @@ impl World {
         let (Real::Semaphore(one), terms) = &mut self.handles[handle] else { return };
         let expected = match closed {
             true => Err(ErrorKind::Closed),
-            false => self.model.settle(terms).map(|()| self.model.free().unwrap()).map_err(refusal),
+            // It shows what is stored, and stores nothing (C20).
+            false => Ok(self.model.limit.unwrap_or(terms.limit).unwrap().saturating_sub(self.model.used())),
         };
         if let Some((available, free)) = agree(now(one.available()), expected) {
             assert_eq!(available, free);

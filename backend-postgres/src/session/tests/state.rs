@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stanchion_core::clock::now;
-use stanchion_core::steps::{Acquire, Acquired, Cancel, Ending, Kept, LimitCheck, Object, Release};
+use stanchion_core::steps::{Acquire, Acquired, Cancel, Ending, Kept, Object, ParameterCheck, Release};
 use stanchion_core::{Error, ErrorKind, FencingToken, Kind, Name, Ticket, Ttl};
 
 use crate::session::asks::{Asked, WAITING};
@@ -32,7 +32,7 @@ fn ask(ticket: u128, queue: bool) -> Acquire {
         weight: 1,
         lease: Ttl::new(Duration::from_secs(10)).unwrap(),
         limit: 1,
-        check: LimitCheck::Follow,
+        check: ParameterCheck::Follow,
         queue,
         max_waiters: None,
         label: None,

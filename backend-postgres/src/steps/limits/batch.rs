@@ -6,7 +6,7 @@ use sqlx::postgres::PgArguments;
 use stanchion_core::Result;
 use stanchion_core::limiter::ExactQuota;
 use stanchion_core::steps::limit_batch::{self, CallRun, NameBatch};
-use stanchion_core::steps::{Answers, LimitAsk, LimitCall, Limited, QuotaCheck, RequestId};
+use stanchion_core::steps::{Answers, LimitAsk, LimitCall, Limited, ParameterCheck, RequestId};
 
 use super::{number, uuid};
 use crate::error::unexpected;
@@ -56,7 +56,7 @@ pub(super) fn encode(
 }
 
 /// Returns the check as a value of the server's type `"char"`.
-fn check(check: QuotaCheck) -> i8 {
+fn check(check: ParameterCheck) -> i8 {
     check.letter().as_bytes()[0].cast_signed()
 }
 
@@ -92,7 +92,7 @@ mod tests {
     fn call(name: &str) -> LimitCall {
         let object = Object { kind: Kind::Limiter, name: Name::new(name).unwrap() };
         let quota = Quota::per_second(10).burst(9).validate().unwrap();
-        LimitCall { object, quota, check: QuotaCheck::Follow, ask: LimitAsk::Take { cost: 1 } }
+        LimitCall { object, quota, check: ParameterCheck::Follow, ask: LimitAsk::Take { cost: 1 } }
     }
 
     #[test]

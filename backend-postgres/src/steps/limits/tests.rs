@@ -8,7 +8,7 @@ use stanchion_conformance::clock_suite;
 use stanchion_conformance::steps::drive::*;
 use stanchion_core::Ticket;
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::steps::{LimitAsk, Limited, QuotaCheck, Refund, RequestId};
+use stanchion_core::steps::{LimitAsk, Limited, ParameterCheck, Refund, RequestId};
 use tokio::task::JoinSet;
 
 use super::clocked::Clocked;
@@ -60,8 +60,8 @@ async fn l7_a_row_whose_reservations_were_all_refunded_owes_nothing() {
     let server = Clocked::new().await;
     let (mut rig, terms) = (Rig::new(&server), ten_a_second(10));
     rig.at(HOUR).await;
-    let reserves = (0..20_u64).map(|id| (terms, QuotaCheck::Follow, reserving(id.into(), id % 7)));
-    let calls: Vec<_> = [(terms, QuotaCheck::Follow, take(10))].into_iter().chain(reserves).collect();
+    let reserves = (0..20_u64).map(|id| (terms, ParameterCheck::Follow, reserving(id.into(), id % 7)));
+    let calls: Vec<_> = [(terms, ParameterCheck::Follow, take(10))].into_iter().chain(reserves).collect();
     rig.decide(&calls).await;
     // In reverse order, so that each refund gives back its whole cost.
     let refund = |id: u64| Refund { object: rig.object.clone(), ticket: Ticket::from(u128::from(id)) };
@@ -112,8 +112,11 @@ async fn c25_an_idle_limiter_leaves_no_row() {
     rig.at(HOUR).await;
     // The row stays for the 100 s that the bucket needs to fill, and for an hour more.
     for id in 0..30 {
-        rig.decide(&[(terms, QuotaCheck::Follow, take(7)), (terms, QuotaCheck::Follow, reserving(id, 33))])
-            .await;
+        rig.decide(&[
+            (terms, ParameterCheck::Follow, take(7)),
+            (terms, ParameterCheck::Follow, reserving(id, 33)),
+        ])
+        .await;
     }
     rig.next();
     rig.refund(77).await;

@@ -45,7 +45,7 @@ fn read(batch: &NameBatch<'_>, answer: &str, elapsed: u64) -> Option<Vec<Limited
 #[cfg(test)]
 mod tests {
     use stanchion_core::steps::limit_batch::by_name;
-    use stanchion_core::steps::{Object, QuotaCheck};
+    use stanchion_core::steps::{Object, ParameterCheck};
     use stanchion_core::{Kind, Name, Quota};
 
     use super::*;
@@ -55,7 +55,7 @@ mod tests {
         let object = Object { kind: Kind::Limiter, name: Name::new("a").unwrap() };
         let quota = Quota::per_second(10).burst(9).validate().unwrap();
         let ask = LimitAsk::Take { cost: 1 };
-        let calls = [LimitCall { object, quota, check: QuotaCheck::Follow, ask }];
+        let calls = [LimitCall { object, quota, check: ParameterCheck::Follow, ask }];
         let batches = by_name(&calls);
         let reads = |answer| read(&batches[0], answer, 0).is_some();
         assert!(reads("7 1000 0;q 1 100000 9;t 1 1 1 5 0 1"));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use stanchion_core::steps::{
-    Acquire, Acquired, Attach, Attached, Cancel, Force, Kept, LimitCheck, ProcessId, Release, Renew,
+    Acquire, Acquired, Attach, Attached, Cancel, Force, Kept, ParameterCheck, ProcessId, Release, Renew,
 };
 use stanchion_core::{FencingToken, Holder, Inspection, OnMismatch, Result, Ticket};
 
@@ -105,11 +105,14 @@ impl Record {
                 epoch: 0,
             });
         }
+        // What is refused changes nothing.
+        let before = self.limit;
         let limit = match self.compare(ask, at) {
             Ok(limit) => limit,
             Err(stored) => return Ok(Acquired::Mismatch { stored }),
         };
         if ask.weight > limit {
+            self.limit = before;
             self.leave(ask.ticket);
             return Ok(Acquired::TooLarge { limit });
         }
@@ -122,6 +125,7 @@ impl Record {
             self.leave(ask.ticket);
         } else if !self.is_queued(ask.ticket) {
             if self.is_full(ask.max_waiters, at) {
+                self.limit = before;
                 return Ok(Acquired::Overloaded);
             }
             self.join(ask, at);
@@ -137,12 +141,12 @@ impl Record {
             return Ok(stored);
         }
         match ask.check {
-            LimitCheck::First(OnMismatch::Refuse) => Err(stored),
-            LimitCheck::First(OnMismatch::Replace) => {
+            ParameterCheck::First(OnMismatch::Refuse) => Err(stored),
+            ParameterCheck::First(OnMismatch::Replace) => {
                 self.resize(ask.limit, at);
                 Ok(ask.limit)
             }
-            LimitCheck::First(OnMismatch::Adopt) | LimitCheck::Follow => Ok(stored),
+            ParameterCheck::First(OnMismatch::Adopt) | ParameterCheck::Follow => Ok(stored),
         }
     }
 

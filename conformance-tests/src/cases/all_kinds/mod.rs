@@ -2,8 +2,10 @@
 
 mod names;
 mod options;
+mod runtimes;
 mod store;
 
 pub(crate) use names::*;
 pub(crate) use options::*;
+pub(crate) use runtimes::*;
 pub(crate) use store::*;

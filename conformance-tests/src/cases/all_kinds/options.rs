@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use stanchion_core::{ErrorKind, HoldOptions, MutexOptions, SemaphoreOptions, Store, WaitGroupOptions};
+use stanchion_core::{
+    ErrorKind, HoldOptions, LimiterOptions, MutexOptions, Quota, SemaphoreOptions, Store, Ticket,
+    WaitGroupOptions,
+};
 
 use crate::harness::Harness;
-use crate::support::kind_of;
+use crate::support::{kind_of, unique};
 
 fn with_hold(hold: &HoldOptions) -> (MutexOptions, SemaphoreOptions, WaitGroupOptions) {
     let mut options = (MutexOptions::default(), SemaphoreOptions::new(1), WaitGroupOptions::default());
@@ -89,4 +92,54 @@ pub(crate) async fn c21_a_refusal_has_its_context(h: &dyn Harness) {
     assert_eq!(error.name(), Some(name));
     let error = semaphore.try_acquire_many(0).await.expect_err("zero");
     assert_eq!(error.operation(), Some("try_acquire_many"));
+}
+
+fn operation<T>(called: stanchion_core::Result<T>) -> Option<&'static str> {
+    called.err().and_then(|error| error.operation())
+}
+
+pub(crate) async fn c21_an_error_names_the_call_that_was_made(h: &dyn Harness) {
+    let (store, name) = (h.store().await, unique("closed"));
+    let capabilities = store.capabilities();
+    let second = Duration::from_secs(1);
+    let mutex = store.mutex(&name, MutexOptions::default()).expect("a mutex");
+    let semaphore = store.semaphore(&name, SemaphoreOptions::new(2)).expect("a semaphore");
+    let group = capabilities
+        .wait_groups
+        .then(|| store.wait_group(&name, WaitGroupOptions::default()).expect("a group"));
+    let options = LimiterOptions::new(Quota::per_second(1));
+    let limiter = capabilities.limiters.then(|| store.limiter(&name, options).expect("a limiter"));
+    store.close().await.expect("close");
+    assert_eq!(operation(mutex.lock().await), Some("lock"));
+    assert_eq!(operation(mutex.try_lock().await), Some("try_lock"));
+    assert_eq!(operation(mutex.try_lock_for(second).await), Some("try_lock_for"));
+    assert_eq!(operation(semaphore.acquire().await), Some("acquire"));
+    assert_eq!(operation(semaphore.acquire_many(2).await), Some("acquire_many"));
+    assert_eq!(operation(semaphore.try_acquire().await), Some("try_acquire"));
+    assert_eq!(operation(semaphore.try_acquire_many(2).await), Some("try_acquire_many"));
+    assert_eq!(operation(semaphore.try_acquire_many_for(2, second).await), Some("try_acquire_many_for"));
+    assert_eq!(operation(semaphore.available().await), Some("available"));
+    assert_eq!(operation(semaphore.resize(3).await), Some("resize"));
+    assert_eq!(operation(semaphore.inspect().await), Some("inspect"));
+    assert_eq!(operation(semaphore.force_release(Ticket::random()).await), Some("force_release"));
+    if let Some(group) = group {
+        assert_eq!(operation(group.add().await), Some("add"));
+        assert_eq!(operation(group.add_many(2).await), Some("add_many"));
+        assert_eq!(operation(group.try_add_for(second).await), Some("try_add_for"));
+        assert_eq!(operation(group.wait().await), Some("wait"));
+        assert_eq!(operation(group.wait_for(second).await), Some("wait_for"));
+        assert_eq!(operation(group.count().await), Some("count"));
+        assert_eq!(operation(group.done(Ticket::random()).await), Some("done"));
+    }
+    if let Some(limiter) = limiter {
+        assert_eq!(operation(limiter.allow().await), Some("allow"));
+        assert_eq!(operation(limiter.allow_n(1).await), Some("allow_n"));
+        assert_eq!(operation(limiter.reserve_n(1, second).await), Some("reserve_n"));
+        assert_eq!(operation(limiter.wait().await), Some("wait"));
+        assert_eq!(operation(limiter.wait_n(1).await), Some("wait_n"));
+        assert_eq!(operation(limiter.wait_n_for(1, second).await), Some("wait_n_for"));
+        assert_eq!(operation(limiter.peek().await), Some("peek"));
+        assert_eq!(operation(limiter.set_quota(Quota::per_second(2)).await), Some("set_quota"));
+        assert_eq!(operation(limiter.reset().await), Some("reset"));
+    }
 }

@@ -7,7 +7,7 @@ use stanchion_core::{ErrorKind, Limiter, LimiterOptions, OnMismatch, Quota};
 
 use super::{client, slow};
 use crate::harness::Harness;
-use crate::support::{CANCELLED, kind_of, unique, within};
+use crate::support::{CANCELLED, kind_of, pause, unique, within};
 
 async fn with(h: &dyn Harness, name: &str, quota: Quota, on_mismatch: OnMismatch) -> Arc<dyn Limiter> {
     let options = LimiterOptions::new(quota).on_mismatch(on_mismatch);
@@ -30,15 +30,54 @@ pub(crate) async fn c20_another_quota_is_never_silent(h: &dyn Harness) {
     assert_eq!((decision.limit, decision.remaining), (31_111, 30_000), "the store's quota stands");
 
     let replacing = with(h, &name, slow(20_000), OnMismatch::Replace).await;
-    assert_eq!(replacing.peek().await.expect("replaced").limit, 20_000);
+    assert_eq!(replacing.allow().await.expect("replaced").limit, 20_000);
     let decision = first.peek().await.expect("a decision");
     assert_eq!(
         (decision.limit, decision.remaining),
-        (20_000, 20_000),
+        (20_000, 19_999),
         "for everybody, down to the new burst"
     );
     first.set_quota(slow(9_000)).await.expect("set the quota");
     assert_eq!(replacing.peek().await.expect("a decision").limit, 9_000, "once: after that it follows");
+}
+
+pub(crate) async fn c20_asking_neither_compares_nor_stores(h: &dyn Harness) {
+    let name = unique("limiter");
+    let first = client(h, &name, slow(3)).await;
+    for _ in 0..2 {
+        assert_eq!(first.peek().await.expect("a decision").limit, 3);
+        assert!(first.allow_n(0).await.expect("a decision").allowed);
+        assert!(first.reserve_n(0, Duration::ZERO).await.expect("an answer").is_some());
+        assert_eq!(kind_of(first.allow_n(4).await), Some(ErrorKind::InvalidArgument));
+    }
+    let adopting = with(h, &name, slow(4), OnMismatch::Adopt).await;
+    assert_eq!(kind_of(adopting.allow_n(5).await), Some(ErrorKind::InvalidArgument));
+    let other = client(h, &name, slow(5)).await;
+    other.reset().await.expect("there is nothing");
+    let decision = other.allow().await.expect("a decision");
+    assert_eq!((decision.allowed, decision.limit, decision.remaining), (true, 5, 4), "the first to take");
+    let decision = first.peek().await.expect("a decision");
+    assert_eq!((decision.limit, decision.remaining), (5, 4), "it shows what is there");
+    let replacing = with(h, &name, slow(2), OnMismatch::Replace).await;
+    assert_eq!(kind_of(replacing.allow_n(3).await), Some(ErrorKind::InvalidArgument));
+    assert_eq!(replacing.peek().await.expect("a decision").limit, 5, "a refused call replaces nothing");
+    assert_eq!(kind_of(first.allow().await), Some(ErrorKind::ConfigMismatch), "its first decision");
+    first.reset().await.expect("nothing is compared");
+    assert_eq!(other.peek().await.expect("a decision").remaining, 5);
+}
+
+pub(crate) async fn c20_a_quota_outlives_its_handles(h: &dyn Harness) {
+    let name = unique("limiter");
+    let fast = |limit| Quota::per_second(limit).burst(1);
+    assert!(client(h, &name, fast(1_000)).await.allow().await.expect("a decision").allowed);
+    // The bucket is full again.
+    pause(Duration::from_millis(5)).await;
+    let other = client(h, &name, fast(2_000)).await;
+    assert_eq!(kind_of(other.allow().await), Some(ErrorKind::ConfigMismatch));
+    other.set_quota(fast(3_000)).await.expect("set the quota");
+    drop(other);
+    let third = client(h, &name, fast(2_000)).await;
+    assert_eq!(kind_of(third.allow().await), Some(ErrorKind::ConfigMismatch));
 }
 
 /// C20: two notations of the same quota do not differ.

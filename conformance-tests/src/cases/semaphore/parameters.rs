@@ -28,6 +28,55 @@ pub(crate) async fn c20_another_limit_is_refused_naming_both(h: &dyn Harness) {
     assert!(kept.is_held());
 }
 
+pub(crate) async fn c20_looking_neither_compares_nor_stores(h: &dyn Harness) {
+    let name = unique("semaphore");
+    let first = client(h, &name, 3, HoldOptions::default()).await;
+    assert_eq!(first.available().await.expect("a number"), 3);
+    assert_eq!(first.inspect().await.expect("inspect").limit, None, "nothing is stored");
+    let permit = client(h, &name, 2, HoldOptions::default()).await.acquire().await.expect("the first to ask");
+    assert_eq!(first.available().await.expect("nothing is compared"), 1);
+    assert_eq!(kind_of(first.try_acquire().await), Some(ErrorKind::ConfigMismatch));
+    drop(permit);
+}
+
+pub(crate) async fn c20_a_refused_call_stores_nothing(h: &dyn Harness) {
+    let name = unique("semaphore");
+    let small = client(h, &name, 2, HoldOptions::default()).await;
+    assert_eq!(kind_of(small.try_acquire_many(3).await), Some(ErrorKind::InvalidArgument));
+    let large = client(h, &name, 5, HoldOptions::default()).await;
+    let four = large.try_acquire_many(4).await.expect("nothing was stored").expect("four of five");
+    let replacing = with(h, &name, 2, OnMismatch::Replace).await;
+    assert_eq!(kind_of(replacing.try_acquire_many(3).await), Some(ErrorKind::InvalidArgument));
+    let waiter = Arc::clone(&large);
+    let waiting = spawn(async move { waiter.acquire_many(2).await.expect("acquire") });
+    queue_of(large.as_ref(), 1).await;
+    let options = SemaphoreOptions::new(4).on_mismatch(OnMismatch::Replace).max_waiters(1);
+    let bounded = h.store().await.semaphore(&name, options).expect("a semaphore");
+    assert_eq!(kind_of(bounded.acquire().await), Some(ErrorKind::Overloaded));
+    assert_eq!(large.inspect().await.expect("inspect").limit, Some(5), "nothing was replaced");
+    drop(four);
+    drop(within(POLL_FLOOR + EPSILON, "the waiter's turn", waiting.join()).await);
+}
+
+pub(crate) async fn c20_a_limit_outlives_its_handles(h: &dyn Harness) {
+    let name = unique("semaphore");
+    client(h, &name, 2, HoldOptions::default())
+        .await
+        .acquire()
+        .await
+        .expect("acquire")
+        .release()
+        .await
+        .expect("release");
+    let other = client(h, &name, 3, HoldOptions::default()).await;
+    assert_eq!(kind_of(other.try_acquire().await), Some(ErrorKind::ConfigMismatch));
+    other.resize(4).await.expect("resize");
+    drop(other);
+    let third = client(h, &name, 3, HoldOptions::default()).await;
+    assert_eq!(third.available().await.expect("a number"), 4);
+    assert_eq!(kind_of(third.try_acquire().await), Some(ErrorKind::ConfigMismatch));
+}
+
 pub(crate) async fn c20_adopt_uses_the_stores_limit(h: &dyn Harness) {
     let name = unique("semaphore");
     let first = client(h, &name, 3, HoldOptions::default()).await;

@@ -1,5 +1,6 @@
 //! Joining and leaving.
 
+use std::collections::BTreeSet;
 use std::mem::forget;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +10,8 @@ use stanchion_core::{ErrorKind, HoldOptions, Member, Ticket};
 use super::{client, default_group};
 use crate::harness::Harness;
 use crate::support::{
-    CANCELLED, Cut, EPSILON, POLL_FLOOR, QUEUED, TICK, belief, drop_after, eventually, kind_of, lease_of,
-    leased, long_ttl, now, on_bare_thread, pause, spawn, unique, unrenewed, within,
+    CANCELLED, Cut, EPSILON, POLL_FLOOR, QUEUED, TICK, belief, drop_after, eventually, join_all, kind_of,
+    lease_of, leased, long_ttl, now, on_bare_thread, pause, spawn, unique, unrenewed, within,
 };
 
 pub(crate) async fn c1_members_have_their_own_tickets(h: &dyn Harness) {
@@ -111,6 +112,19 @@ pub(crate) async fn c27_a_call_adds_ten_thousand_members_at_most(h: &dyn Harness
     let group = default_group(h, &unique("group")).await;
     assert_eq!(kind_of(group.add_many(10_001).await), Some(ErrorKind::InvalidArgument));
     assert_eq!(group.count().await.expect("count"), 0);
+}
+
+pub(crate) async fn c27_many_members_are_added_in_parts(h: &dyn Harness) {
+    let group = default_group(h, &unique("group")).await;
+    let members = group.add_many(1_201).await.expect("added");
+    let tickets: BTreeSet<_> = members.iter().map(Member::ticket).collect();
+    assert_eq!((members.len(), tickets.len()), (1_201, 1_201));
+    assert_eq!(group.count().await.expect("count"), 1_201);
+    assert!(members.iter().all(Member::is_held));
+    let ending = members.into_iter().map(|member| spawn(async { member.done().await.expect("ended") }));
+    join_all(ending.collect()).await;
+    let outcome = group.wait().await.expect("zero");
+    assert_eq!((outcome.finished, outcome.abandoned, outcome.expired), (1_201, 0, 0));
 }
 
 pub(crate) async fn c24_w8_attach_takes_a_member_over(h: &dyn Harness) {

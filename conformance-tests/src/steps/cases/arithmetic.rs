@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use stanchion_core::limiter::{Bucket, ExactQuota, GOLDEN, MAX, Reserved, Verdict};
-use stanchion_core::steps::{LimitAsk, Limited, QuotaCheck};
+use stanchion_core::steps::{LimitAsk, Limited, ParameterCheck};
 use stanchion_core::{OnMismatch, Ticket};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
@@ -47,7 +47,7 @@ pub(super) async fn l3_decisions_agree_with_the_table(harness: &dyn ClockHarness
                 rig.next();
                 refunds.clear();
                 rig.at(0).await;
-                rig.one(terms, LimitAsk::Take { cost: 0 }).await;
+                rig.steps.set_quota(&rig.object, terms).await.expect("an answer");
                 text += line;
             }
             [time, verb, ..] if !time.starts_with('#') => {
@@ -188,7 +188,7 @@ impl Reference {
     }
 
     /// Returns the call as a store gets it, and its expected answer.
-    fn call(&mut self, call: Call) -> ((ExactQuota, QuotaCheck, LimitAsk), Limited) {
+    fn call(&mut self, call: Call) -> ((ExactQuota, ParameterCheck, LimitAsk), Limited) {
         let (brought, check, ask) = match call {
             Call::Take(cost) => (*self.bucket.quota(), None, LimitAsk::Take { cost: self.cost(cost) }),
             Call::Reserve { id, cost, max_wait } => {
@@ -208,7 +208,7 @@ impl Reference {
                 self.ask(ask)
             }
         };
-        let check = check.map_or(QuotaCheck::Follow, QuotaCheck::First);
+        let check = check.map_or(ParameterCheck::Follow, ParameterCheck::First);
         ((brought, check, ask), answer)
     }
 
@@ -266,7 +266,7 @@ async fn compare(
 ) -> Result<(), TestCaseError> {
     rig.next();
     rig.at(start).await;
-    rig.one(terms, LimitAsk::Take { cost: 0 }).await;
+    rig.steps.set_quota(&rig.object, terms).await.expect("an answer");
     let (refunds, ready) = (HashMap::new(), HashMap::new());
     let bucket = Bucket::new(terms, start);
     let mut reference = Reference { bucket, now: start, last: start, refunds, ready };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stanchion_core::OnMismatch;
-use stanchion_core::steps::{Acquire, Acquired, LimitCheck};
+use stanchion_core::steps::{Acquire, Acquired, ParameterCheck};
 
 use super::super::drive::*;
 use super::super::harness::StepHarness;
@@ -38,7 +38,7 @@ pub(super) async fn c20_limits_are_compared_once_and_then_followed(harness: &dyn
     let process = harness.process().await;
     let object = semaphore("s");
     let first = |on_mismatch, limit| Acquire {
-        check: LimitCheck::First(on_mismatch),
+        check: ParameterCheck::First(on_mismatch),
         queue: false,
         ..ask_many(&object, 1, limit)
     };

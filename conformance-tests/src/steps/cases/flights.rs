@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::limiter::ExactQuota;
-use stanchion_core::steps::{LimitAsk, LimitCall, Limited, QuotaCheck, Refund, RequestId};
+use stanchion_core::steps::{LimitAsk, LimitCall, Limited, ParameterCheck, Refund, RequestId};
 use stanchion_core::{ErrorKind, Ticket};
 use tokio::task::JoinSet;
 
@@ -19,7 +19,7 @@ fn tens() -> ExactQuota {
 }
 
 fn call(name: &str, ask: LimitAsk) -> LimitCall {
-    LimitCall { object: limiter(name), quota: tens(), check: QuotaCheck::Follow, ask }
+    LimitCall { object: limiter(name), quota: tens(), check: ParameterCheck::Follow, ask }
 }
 
 fn taking(name: &str, cost: u64) -> LimitCall {
@@ -213,4 +213,29 @@ pub(super) async fn l1_callers_over_many_connections_never_exceed_the_bound(harn
     println!("admitted {admitted:?} of at most {bound} each in {elapsed:?}");
     assert!(admitted.iter().all(|admitted| u128::from(*admitted) <= bound), "{admitted:?} of {bound}");
     assert!(admitted.iter().all(|admitted| *admitted > BURST), "{admitted:?}");
+}
+
+pub(super) async fn c20_a_call_that_takes_nothing_makes_no_bucket(harness: &dyn StepHarness) {
+    let process = harness.process().await;
+    let (large, small) = (tens(), quota(1, 1_000_000, 5));
+    let of = |quota, cost| LimitCall { quota, ..taking("a", cost) };
+    for overtaken in [false, true] {
+        if overtaken {
+            // What is kept of it is no bucket either.
+            assert_eq!(refund(&process, "b", Ticket::random()).await, 0);
+        }
+        let name = if overtaken { "b" } else { "a" };
+        let named = |call: LimitCall| LimitCall { object: limiter(name), ..call };
+        let calls = [of(large, 0), of(small, 9), of(large, 11), of(small, 2), of(large, 3)].map(named);
+        let answers = decide(&process, Lane::new().next_id(), &calls[..3]).await;
+        assert_eq!(remaining(&answers[0]), (true, 10));
+        assert_eq!(answers[1], Limited::TooLarge { quota: small });
+        assert_eq!(answers[2], Limited::TooLarge { quota: large });
+        let answers = decide(&process, Lane::new().next_id(), &calls).await;
+        assert_eq!(remaining(&answers[0]), (true, 10));
+        assert_eq!(remaining(&answers[3]), (true, 3), "the first to take brings the quota");
+        assert_eq!(remaining(&answers[4]), (true, 0), "which the next one follows");
+        let answers = decide(&process, Lane::new().next_id(), &calls[..1]).await;
+        assert_eq!(remaining(&answers[0]), (true, 0));
+    }
 }

@@ -143,6 +143,7 @@ macro_rules! for_each_limit_step_case {
                 l5_a_flight_is_charged_once_whatever_its_retry_asks,
                 l5_l6_the_waits_of_a_remembered_answer_count_from_its_retry,
                 l7_c4_a_refund_is_told_once_and_refuses_what_it_overtook,
+                c20_a_call_that_takes_nothing_makes_no_bucket,
                 c19_every_name_is_a_name_of_its_own,
                 l1_callers_over_many_connections_never_exceed_the_bound,
             ]

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use stanchion_core::clock::sleep;
-use stanchion_core::steps::{Acquire, Acquired, Attach, Force, LimitCheck, Object, Split};
+use stanchion_core::steps::{Acquire, Acquired, Attach, Force, Object, ParameterCheck, Split};
 use stanchion_core::{Kind, OnMismatch, Result, Ticket};
 
 use super::super::drive::*;
@@ -17,8 +17,8 @@ const STEPS: usize = 1_000;
 const KNOWN: usize = 20;
 
 fn request(object: &Object, random: &mut StdRng) -> Acquire {
-    let first = [OnMismatch::Refuse, OnMismatch::Adopt, OnMismatch::Replace].map(LimitCheck::First);
-    let checks = [&first[..], &[LimitCheck::Follow; 3]].concat();
+    let first = [OnMismatch::Refuse, OnMismatch::Adopt, OnMismatch::Replace].map(ParameterCheck::First);
+    let checks = [&first[..], &[ParameterCheck::Follow; 3]].concat();
     Acquire {
         lease: ttl(random.random_range(300..900)),
         check: *checks.choose(random).expect("a check"),
@@ -77,7 +77,7 @@ async fn any(object: &Object, process: &Process, known: &mut Vec<Acquire>, rando
         }
         18 | 20 if object.kind == Kind::WaitGroup => {
             let _ = look(process, object, random.random_bool(0.7).then_some(0)).await;
-            let into = (0..old.weight).map(|_| Ticket::random()).collect();
+            let into = (0..random.random_range(1..=old.weight)).map(|_| Ticket::random()).collect();
             let split = Split { object: object.clone(), from: ticket, into, lease };
             came([steps.split(&split).await]);
         }

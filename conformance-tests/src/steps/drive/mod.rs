@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::steps::{
-    Acquire, Acquired, Answers, Cancel, Ending, Kept, LimitCheck, Object, Polled, Release, Renew,
+    Acquire, Acquired, Answers, Cancel, Ending, Kept, Object, ParameterCheck, Polled, Release, Renew,
 };
 use stanchion_core::{FencingToken, Kind, Name, Ticket, Ttl};
 
-pub use self::groups::{added, end, ended, generation, look, members, split_of, wait_group, watching};
+pub use self::groups::{
+    added, end, ended, generation, look, members, split_of, split_off, wait_group, watching,
+};
 pub use self::limits::{HOUR, Lane, SECOND, limiter, place, quota, remaining, reserve, take, verdict};
 pub use self::rig::Rig;
 use super::Process;
@@ -61,7 +63,7 @@ pub fn ask(object: &Object) -> Acquire {
         weight: 1,
         lease: Ttl::DEFAULT,
         limit: 1,
-        check: LimitCheck::Follow,
+        check: ParameterCheck::Follow,
         queue: true,
         max_waiters: None,
         label: None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use stanchion_core::Ticket;
 use stanchion_core::limiter::ExactQuota;
 use stanchion_core::steps::{
-    LimitAsk, LimitCall, LimitSteps, Limited, Object, QuotaCheck, Refund, RequestId,
+    LimitAsk, LimitCall, LimitSteps, Limited, Object, ParameterCheck, Refund, RequestId,
 };
 
 use super::super::ClockHarness;
@@ -50,14 +50,14 @@ impl<'a> Rig<'a> {
     /// Returns a call that follows the stored quota.
     #[must_use]
     pub fn call(&self, quota: ExactQuota, ask: LimitAsk) -> LimitCall {
-        LimitCall { object: self.object.clone(), quota, check: QuotaCheck::Follow, ask }
+        LimitCall { object: self.object.clone(), quota, check: ParameterCheck::Follow, ask }
     }
 
     /// Sends a batch of calls and its retry, and returns the answers.
     ///
     /// # Panics
     /// If the retry gets other answers, or the store cannot be asked.
-    pub async fn decide(&mut self, calls: &[(ExactQuota, QuotaCheck, LimitAsk)]) -> Vec<Limited> {
+    pub async fn decide(&mut self, calls: &[(ExactQuota, ParameterCheck, LimitAsk)]) -> Vec<Limited> {
         let request = self.next_id();
         let call = |&(quota, check, ask)| LimitCall { check, ..self.call(quota, ask) };
         let calls: Vec<_> = calls.iter().map(call).collect();
@@ -68,7 +68,7 @@ impl<'a> Rig<'a> {
 
     /// Sends a batch of one call, and returns the answer.
     pub async fn one(&mut self, quota: ExactQuota, ask: LimitAsk) -> Limited {
-        self.decide(&[(quota, QuotaCheck::Follow, ask)]).await.remove(0)
+        self.decide(&[(quota, ParameterCheck::Follow, ask)]).await.remove(0)
     }
 
     /// Refunds a reservation, and returns how many tokens it gives back.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::timeout_at;
 
-use crate::clock::{now, sleep};
+use crate::clock::now;
+use crate::clock::{sleep, timeout_at};
 use crate::engine::sending::batching::{BatchContext, BatchedStep};
 use crate::steps::{Answers, BloomAsk, BloomCall, BloomSteps, Probed, RequestId, refused};
 use crate::{Error, ErrorKind, Result, Ticket};
@@ -16,6 +16,8 @@ use crate::{Error, ErrorKind, Result, Ticket};
 #[derive(Debug)]
 pub(super) struct BloomBatches(pub(super) Arc<dyn BloomSteps>);
 
+/// Maximum number of items of one request (C27).
+pub(super) const MAX_ITEMS: usize = 500;
 /// Time for which a store keeps its answer: later a copy of the request could find its own items.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
 /// Time after which the request is not sent again.
@@ -28,7 +30,7 @@ impl BatchedStep for BloomBatches {
     type Ask = BloomCall;
     type Answer = Probed;
 
-    const BATCH: usize = 512;
+    const BATCH: usize = MAX_ITEMS;
     const IN_TURN: bool = true;
 
     fn lane(&self, ask: &BloomCall) -> usize {
@@ -66,7 +68,6 @@ impl BloomBatches {
         }
         let sent = now();
         let mut answers = self.0.probe(request_id, calls).await;
-        answers.resize_with(calls.len(), || Err(Error::new(ErrorKind::Unknown, "the answer was too short")));
         let mut pause = FIRST_PAUSE;
         loop {
             let waited_for = |(index, answer)| in_doubt(answer) && context.waits(range.start + index);
@@ -89,19 +90,22 @@ impl BloomBatches {
     }
 }
 
-/// Splits a batch so that no request has more than `most` positions, unless a single call has.
+/// Splits a batch so that no request has more than `most` positions, nor more than [`MAX_ITEMS`] items, unless a single call
+/// has.
 fn parts(asks: &[BloomCall], most: usize) -> Vec<Range<usize>> {
     let mut parts = Vec::with_capacity(1);
-    let (mut start, mut positions) = (0, 0);
-    for (index, ask) in asks.iter().enumerate() {
-        let more = match &ask.ask {
+    let (mut start, mut positions, mut items) = (0, 0, 0);
+    for (index, call) in asks.iter().enumerate() {
+        let more = match &call.ask {
             BloomAsk::Insert(positions) | BloomAsk::Contains(positions) => positions.len(),
         };
-        if index > start && positions + more > most {
+        let more_items = more / call.of.terms.shape.hashes() as usize;
+        if index > start && (positions + more > most || items + more_items > MAX_ITEMS) {
             parts.push(start..index);
-            (start, positions) = (index, 0);
+            (start, positions, items) = (index, 0, 0);
         }
         positions += more;
+        items += more_items;
     }
     parts.push(start..asks.len());
     parts

@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use crate::bloom::{FilterTerms, Shape};
+use crate::engine::bloom::batches::MAX_ITEMS;
 use crate::engine::bloom::filtering::Filtering;
 use crate::engine::shared::EngineHandle;
+use crate::options::check_items;
 use crate::steps::{BloomAsk, BloomCall, Known, Object, Opening, Probed};
 use crate::{BloomFilter, BloomOptions, Error, ErrorKind, OnMismatch, Result, Ticket};
 
@@ -93,7 +95,13 @@ impl Filter {
         error.context(operation, self.engine.shared.store(), self.object.name.as_str())
     }
 
+    /// Does a call, and adds to its error what was called.
+    async fn on<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
+        self.engine.shared.on(call).await.map_err(|error| self.context(operation, error))
+    }
+
     async fn probe(&self, verb: Verb, items: &[&[u8]]) -> Result<Vec<bool>> {
+        check_items(items.len())?;
         self.engine.shared.check_open()?;
         let mut told = Vec::with_capacity(items.len());
         while told.len() < items.len() {
@@ -108,7 +116,7 @@ impl Filter {
             let seen = self.seen();
             let shape = seen.terms.shape;
             let most = self.filtering.steps.most_positions() / shape.hashes() as usize;
-            let most = most.max(1).min(items.len());
+            let most = most.clamp(1, MAX_ITEMS).min(items.len());
             let positions = items[..most].iter().flat_map(|item| shape.positions(item)).collect();
             let ask = match verb {
                 Verb::Insert => BloomAsk::Insert(positions),
@@ -144,46 +152,44 @@ impl BloomFilter for Filter {
     }
 
     async fn insert(&self, item: &[u8]) -> Result<bool> {
-        let told = self.probe(Verb::Insert, &[item]).await;
-        told.map(|told| told == [true]).map_err(|error| self.context("insert", error))
+        Ok(self.on("insert", self.probe(Verb::Insert, &[item])).await? == [true])
     }
 
     async fn insert_many(&self, items: &[&[u8]]) -> Result<Vec<bool>> {
-        self.probe(Verb::Insert, items).await.map_err(|error| self.context("insert_many", error))
+        self.on("insert_many", self.probe(Verb::Insert, items)).await
     }
 
     async fn contains(&self, item: &[u8]) -> Result<bool> {
-        let told = self.probe(Verb::Contains, &[item]).await;
-        told.map(|told| told == [true]).map_err(|error| self.context("contains", error))
+        Ok(self.on("contains", self.probe(Verb::Contains, &[item])).await? == [true])
     }
 
     async fn contains_many(&self, items: &[&[u8]]) -> Result<Vec<bool>> {
-        self.probe(Verb::Contains, items).await.map_err(|error| self.context("contains_many", error))
+        self.on("contains_many", self.probe(Verb::Contains, items)).await
     }
 
     async fn len_estimate(&self) -> Result<u64> {
-        let (shape, set) = self.count().await.map_err(|error| self.context("len_estimate", error))?;
+        let (shape, set) = self.on("len_estimate", self.count()).await?;
         Ok(shape.len_estimate(set))
     }
 
     async fn fill_ratio(&self) -> Result<f64> {
-        let (shape, set) = self.count().await.map_err(|error| self.context("fill_ratio", error))?;
+        let (shape, set) = self.on("fill_ratio", self.count()).await?;
         Ok(shape.fill_ratio(set))
     }
 
     async fn union_with(&self, other: &str) -> Result<()> {
-        self.unite(other).await.map_err(|error| self.context("union_with", error))
+        self.on("union_with", self.unite(other)).await
     }
 
     async fn clear(&self) -> Result<()> {
-        self.empty().await.map_err(|error| self.context("clear", error))
+        self.on("clear", self.empty()).await
     }
 
     async fn export(&self) -> Result<Vec<u8>> {
-        self.image().await.map_err(|error| self.context("export", error))
+        self.on("export", self.image()).await
     }
 
     async fn import(&self, exported: &[u8]) -> Result<()> {
-        self.load(exported).await.map_err(|error| self.context("import", error))
+        self.on("import", self.load(exported)).await
     }
 }

@@ -4,9 +4,11 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
-use crate::clock::now;
+use crate::clock::timeout_at;
+use crate::engine::counters;
+use crate::engine::timing::engine_now as now;
 use crate::steps::Object;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, Notify};
@@ -35,6 +37,16 @@ pub(crate) enum Loss {
 }
 
 impl Loss {
+    /// The label of its metric.
+    fn cause(self) -> &'static str {
+        match self {
+            Self::Deadline => "deadline",
+            Self::Gone => "gone",
+            Self::Forced => "forced",
+            Self::Closed => "closed",
+        }
+    }
+
     fn text(self) -> &'static str {
         match self {
             Self::Deadline => "its deadline passed",
@@ -58,6 +70,8 @@ pub(crate) struct LeaseHold {
     pub(crate) lease: Ttl,
     /// For the log.
     pub(crate) label: Option<Arc<str>>,
+    /// For the metrics.
+    pub(crate) store: &'static str,
     /// No renewal from this moment on.
     pub(crate) renew_until: Option<Instant>,
     /// A request of this ticket may still be under way, so its release leaves a tombstone.
@@ -79,6 +93,7 @@ impl LeaseHold {
             ticket,
             lease,
             label: None,
+            store: "",
             renew_until: None,
             ambiguous: false,
             sent,
@@ -112,6 +127,7 @@ impl LeaseHold {
         } else {
             tracing::warn!(%name, %ticket, ?label, ?held, "lock lost: {}", loss.text());
         }
+        counters::lost(self.store, self.object.kind, loss.cause());
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -166,6 +182,7 @@ impl LeaseHold {
         if live && phase == Phase::Given {
             let held = self.sent.elapsed();
             tracing::debug!(name = %self.object.name, ticket = %self.ticket, ?held, "hold given up");
+            counters::given_up(self.store, self.object.kind, held);
         }
         self.changed.notify_waiters();
         live

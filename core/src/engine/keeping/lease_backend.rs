@@ -6,11 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use crate::clock::{now, sleep};
+use crate::clock::sleep;
 use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::{EngineHandle, Shared, release_of};
 use crate::engine::timing::ATTEMPTS;
+use crate::engine::timing::engine_now as now;
 use crate::steps::{Attach, Attached, Ending, Kept, Object, Release};
 use crate::{Detached, Error, ErrorKind, FencingToken, HoldBackend, Result, Ticket, Ttl};
 
@@ -144,7 +145,7 @@ impl HoldBackend for LeaseBackend {
 
     async fn lost(&self, _: Ticket) {
         if !self.engine.shared.is_forked() {
-            self.hold.lost().await;
+            self.engine.shared.on(self.hold.lost()).await;
         }
     }
 
@@ -160,7 +161,8 @@ impl HoldBackend for LeaseBackend {
         self.check_process("release")?;
         let deadline = self.hold.deadline();
         let was_live = self.forget();
-        self.try_release(was_live, deadline).await.map_err(|error| self.context("release", error))
+        let released = self.engine.shared.on(self.try_release(was_live, deadline)).await;
+        released.map_err(|error| self.context("release", error))
     }
 
     async fn detach(&self, _: Ticket, token: FencingToken, lease: Ttl) -> Result<Detached> {
@@ -168,7 +170,8 @@ impl HoldBackend for LeaseBackend {
         if !self.forget() {
             return Err(self.context("detach", Error::lost()));
         }
-        let ticket = self.try_detach(lease).await.map_err(|error| self.context("detach", error))?;
+        let moved = self.engine.shared.on(self.try_detach(lease)).await;
+        let ticket = moved.map_err(|error| self.context("detach", error))?;
         let Object { kind, name } = &self.hold.object;
         Ok(Detached::new(*kind, &self.engine.shared.namespace, name, ticket, token))
     }

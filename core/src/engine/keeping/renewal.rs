@@ -8,9 +8,10 @@ use tokio::time::Instant;
 
 use crate::Ttl;
 use crate::clock::now;
+use crate::clock::wait_until;
 use crate::engine::keeping::hold::{LeaseHold, Loss};
 use crate::engine::shared::Shared;
-use crate::engine::timing::{renewal_interval, sleep_until_some};
+use crate::engine::timing::renewal_interval;
 use crate::steps::{Kept, PermitSteps, Renew, Steps};
 use crate::sync::spawn;
 
@@ -24,12 +25,12 @@ pub(crate) async fn renew_due(shared: &Arc<Shared>, steps: &Steps) {
     loop {
         let sent = now();
         let (due, next) = shared.registry.take_due(sent);
-        for batch in batches(requests(shared, due, sent), steps) {
+        for batch in batches(requests(shared, due, sent), shared, steps, sent) {
             let (shared, permits) = (Arc::clone(shared), Arc::clone(&steps.permits));
             spawn(async move { renew(&shared, permits.as_ref(), batch, sent).await });
         }
         tokio::select! {
-            () = sleep_until_some(next) => {}
+            () = wait_until(next) => {}
             () = shared.registry.earlier.notified() => {}
         }
     }
@@ -54,16 +55,18 @@ fn requests(shared: &Shared, due: Vec<Arc<LeaseHold>>, sent: Instant) -> Vec<Due
 /// The shortest lease in a request sets its time limit, so renewals whose own limit is twice as long, or is that of the steps,
 /// leave in another request: every renewal gets at least half of its own time limit, and there are few requests however many
 /// different leases there are.
-fn batches(due: Vec<Due>, steps: &Steps) -> Vec<Vec<Due>> {
+fn batches(due: Vec<Due>, shared: &Shared, steps: &Steps, at: Instant) -> Vec<Vec<Due>> {
     let mut alike = BTreeMap::<(usize, u32), Vec<Due>>::new();
     for (hold, renew) in due {
         let key = (steps.permits.lane(&renew.object), halvings(steps.request_timeout, renew.lease));
         alike.entry(key).or_default().push((hold, renew));
     }
     let mut batches = Vec::new();
-    for mut due in alike.into_values() {
-        while due.len() > BATCH {
-            batches.push(due.split_off(due.len() - BATCH));
+    for ((lane, _), mut due) in alike {
+        // Here, and not behind the call of the step: a part that is not answered must not delay the others' answers.
+        let most = shared.containment.part_sizes.most(("renew", lane), at).min(BATCH);
+        while due.len() > most {
+            batches.push(due.split_off(due.len() - most));
         }
         batches.push(due);
     }

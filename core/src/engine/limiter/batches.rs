@@ -6,9 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use crate::clock::{now, sleep};
+use crate::clock::now;
+use crate::clock::sleep;
 use crate::engine::sending::batching::{BatchContext, BatchedStep};
-use crate::steps::{Answers, LimitAsk, LimitCall, LimitSteps, Limited, QuotaCheck};
+use crate::steps::{Answers, LimitAsk, LimitCall, LimitSteps, Limited, ParameterCheck};
 use crate::{Error, ErrorKind};
 
 /// Limiter calls that leave in one request.
@@ -72,7 +73,7 @@ impl LimitBatches {
             let mut waited_for = false;
             for (index, call) in calls.iter_mut().enumerate() {
                 if !context.waits(index) {
-                    (call.check, call.ask) = (QuotaCheck::Follow, LimitAsk::Take { cost: 0 });
+                    (call.check, call.ask) = (ParameterCheck::Follow, LimitAsk::Take { cost: 0 });
                 } else if answers.get(index).is_some_and(in_doubt) {
                     waited_for = true;
                 }
@@ -97,4 +98,51 @@ impl LimitBatches {
 
 fn in_doubt(answer: &crate::Result<Limited>) -> bool {
     answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limiter::ExactQuota;
+    use crate::steps::{Object, Refund, RequestId};
+    use crate::{Kind, Name, Quota, Result, Ticket};
+
+    /// A store whose answers are all lost.
+    #[derive(Debug)]
+    struct Silent;
+
+    #[async_trait]
+    impl LimitSteps for Silent {
+        fn lane(&self, _: &Object) -> usize {
+            0
+        }
+        async fn decide(&self, _: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
+            calls.iter().map(|_| Err(Error::new(ErrorKind::Unknown, "lost"))).collect()
+        }
+        async fn refund(&self, _: &[Refund]) -> Answers<u64> {
+            Vec::new()
+        }
+        async fn set_quota(&self, _: &Object, _: ExactQuota) -> Result<()> {
+            Ok(())
+        }
+        async fn reset(&self, _: &Object) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[expect(clippy::disallowed_methods, reason = "a test owns its runtime")]
+    async fn l5_an_outcome_unknown_for_long_ends_as_unknown() {
+        let object = Object { kind: Kind::Limiter, name: Name::new("l").unwrap() };
+        let quota = Quota::per_second(1).validate().unwrap();
+        let call =
+            LimitCall { object, quota, check: ParameterCheck::Follow, ask: LimitAsk::Take { cost: 1 } };
+        let request_id = RequestId { lane: Ticket::random(), number: 1 };
+        let context = BatchContext { request_id, waiting: &|_| true };
+        let before = now();
+        let answers = LimitBatches(Arc::new(Silent)).send(context, &[call]).await;
+        assert!(matches!(&answers[..], [Err(error)] if error.kind() == ErrorKind::Unknown));
+        let waited = before.elapsed();
+        assert!(waited > RETRY_TIME - LAST_PAUSE && waited <= RETRY_TIME + LAST_PAUSE, "{waited:?}");
+    }
 }

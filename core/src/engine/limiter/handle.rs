@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use super::local::Local;
 use crate::clock::micros;
+use crate::engine::counters;
 use crate::engine::limiter::limiting::Limiting;
 use crate::engine::shared::EngineHandle;
 use crate::limiter::{ExactQuota, MAX, Verdict};
-use crate::steps::{LimitAsk, LimitCall, Limited, Object, QuotaCheck};
+use crate::steps::{LimitAsk, LimitCall, Limited, Object, ParameterCheck};
 use crate::{Decision, Error, ErrorKind, Limiter, LimiterOptions, OnMismatch, Quota, Reservation, Result};
 use async_trait::async_trait;
 
@@ -52,7 +53,8 @@ impl LimiterHandle {
     }
 
     async fn take(&self, operation: &'static str, cost: u64) -> Result<Decision> {
-        self.handle.decide(cost).await.map_err(|error| self.handle.context(operation, error))
+        let decided = self.handle.engine.shared.on(self.handle.decide(cost)).await;
+        decided.map_err(|error| self.handle.context(operation, error))
     }
 
     /// Makes at most one reservation, by the store or by the outage policy.
@@ -63,6 +65,15 @@ impl LimiterHandle {
             Ok((reservation, _)) => Ok(reservation),
             Err(error) => handle.reserve_without(cost, max_wait, error),
         }
+    }
+
+    async fn wait_without_limit(&self, operation: &'static str, cost: u64) -> Result<()> {
+        match self.handle.engine.shared.on(self.wait_for(cost, None)).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::too_many_reserved()),
+            Err(error) => Err(error),
+        }
+        .map_err(|error| self.handle.context(operation, error))
     }
 
     /// Makes one reservation and sleeps once (L6); the end of the store object interrupts the sleep.
@@ -94,6 +105,13 @@ impl LimiterState {
         *self.knowledge()
     }
 
+    /// Notes the quota in force. A call of cost 0 compares nothing, and may have found nothing.
+    pub(super) fn learn_by(&self, cost: u64, quota: ExactQuota) {
+        if cost > 0 || self.known().compared {
+            self.learn(quota);
+        }
+    }
+
     pub(super) fn learn(&self, quota: ExactQuota) {
         *self.knowledge() = Known { quota, compared: true };
     }
@@ -104,9 +122,12 @@ impl LimiterState {
         if cost > MAX || !follows { known.quota.check_cost(cost) } else { Ok(()) }
     }
 
+    /// Returns the call. What takes nothing is not compared (C20).
     pub(super) fn call(&self, known: Known, ask: LimitAsk) -> LimitCall {
+        let (LimitAsk::Take { cost } | LimitAsk::Reserve { cost, .. }) = ask;
+        let follows = known.compared || cost == 0;
         let check =
-            if known.compared { QuotaCheck::Follow } else { QuotaCheck::First(self.options.on_mismatch) };
+            if follows { ParameterCheck::Follow } else { ParameterCheck::First(self.options.on_mismatch) };
         LimitCall { object: self.object.clone(), quota: known.quota, check, ask }
     }
 
@@ -128,8 +149,11 @@ impl LimiterState {
         let Limited::Taken { verdict, quota, settled } = answered.limited else {
             return Err(self.refusal(&answered.limited, cost, known));
         };
+        if cost > 0 {
+            counters::decided(shared.store(), verdict.allowed);
+        }
         if known.quota != quota || !known.compared {
-            self.learn(quota);
+            self.learn_by(cost, quota);
         }
         if let Some(epoch) = epoch
             && settled
@@ -183,25 +207,21 @@ impl Limiter for LimiterHandle {
     }
 
     async fn reserve_n(&self, cost: u64, max_wait: Duration) -> Result<Option<Reservation>> {
-        let reserved = self.reserve(cost, limiter_micros(max_wait)).await;
+        let reserve = self.reserve(cost, limiter_micros(max_wait));
+        let reserved = self.handle.engine.shared.on(reserve).await;
         reserved.map_err(|error| self.handle.context("reserve_n", error))
     }
 
     async fn wait(&self) -> Result<()> {
-        self.wait_n(1).await
+        self.wait_without_limit("wait", 1).await
     }
 
     async fn wait_n(&self, cost: u64) -> Result<()> {
-        match self.wait_for(cost, None).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Error::too_many_reserved()),
-            Err(error) => Err(error),
-        }
-        .map_err(|error| self.handle.context("wait_n", error))
+        self.wait_without_limit("wait_n", cost).await
     }
 
     async fn wait_n_for(&self, cost: u64, limit: Duration) -> Result<bool> {
-        let waited = self.wait_for(cost, Some(limit)).await;
+        let waited = self.handle.engine.shared.on(self.wait_for(cost, Some(limit))).await;
         waited.map_err(|error| self.handle.context("wait_n_for", error))
     }
 
@@ -211,27 +231,27 @@ impl Limiter for LimiterHandle {
 
     async fn set_quota(&self, quota: Quota) -> Result<()> {
         let handle = &self.handle;
+        handle.engine.shared.check_open().map_err(|error| handle.context("set_quota", error))?;
         let set = async {
             let quota = quota.validate()?;
-            handle.engine.shared.check_open()?;
             handle.local.forget();
             handle.limiting.steps.set_quota(&handle.object, quota).await?;
             handle.learn(quota);
             Ok(())
         };
-        let set = set.await;
+        let set = handle.engine.shared.on(set).await;
         handle.local.forget();
         set.map_err(|error| handle.context("set_quota", error))
     }
 
     async fn reset(&self) -> Result<()> {
         let handle = &self.handle;
+        handle.engine.shared.check_open().map_err(|error| handle.context("reset", error))?;
         let reset = async {
-            handle.engine.shared.check_open()?;
             handle.local.forget();
             handle.limiting.steps.reset(&handle.object).await
         };
-        let reset = reset.await;
+        let reset = handle.engine.shared.on(reset).await;
         handle.local.forget();
         reset.map_err(|error| handle.context("reset", error))
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::clock::now;
+use crate::engine::timing::engine_now as now;
 use crate::limiter::{Bucket, ExactQuota, Verdict};
 use crate::{DecidedBy, Decision, Name, Ticket};
 

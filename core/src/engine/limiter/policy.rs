@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::handle::LimiterState;
-use crate::clock::now;
+use crate::engine::timing::engine_now as now;
 use crate::limiter::Verdict;
 use crate::{DecidedBy, Decision, Error, ErrorKind, OutagePolicy, Reservation, Result, Ticket};
 

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::Instant;
 
 use super::handle::LimiterState;
 use super::local::Local;
-use crate::clock::{now, sleep};
+use crate::clock::{sleep, sleep_until, timeout_at};
 use crate::engine::limiter::limiting::Limiting;
 use crate::engine::shared::EngineHandle;
+use crate::engine::timing::engine_now as now;
 use crate::steps::{Object, Refund};
 use crate::{Error, ErrorKind, ReservationBackend, Result, Ticket};
 
@@ -54,9 +55,6 @@ impl<'a> Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        if self.engine.shared.is_forked() {
-            return;
-        }
         // Queued before the claim is removed, so that `close` finds one of the two.
         if self.is_open {
             self.engine.shared.send_refund(self.object, self.ticket, self.ready_by);
@@ -65,20 +63,9 @@ impl Drop for Claim<'_> {
     }
 }
 
-/// Reservations made by the store.
-#[async_trait]
-impl ReservationBackend for LimiterState {
-    fn is_due(&self, ready_at: Instant) -> bool {
-        now() >= ready_at
-    }
-
-    async fn due(&self, ready_at: Instant) {
-        sleep_until(ready_at).await;
-    }
-
-    async fn cancel(&self, ticket: Ticket) -> Result<u64> {
-        self.engine.shared.check_process().map_err(|error| self.context("cancel", error))?;
-        self.local.forget();
+impl LimiterState {
+    /// Sends a refund until it is answered, or the time of a request is over.
+    async fn refund(&self, ticket: Ticket) -> Result<u64> {
         let end = self.engine.shared.request_end(None);
         let refund = [Refund { object: self.object.clone(), ticket }];
         let mut last = Error::new(ErrorKind::Unknown, "no answer within the request's time limit");
@@ -94,7 +81,25 @@ impl ReservationBackend for LimiterState {
             }
             sleep(PAUSE).await;
         }
-        Err(self.context("cancel", last))
+        Err(last)
+    }
+}
+
+/// Reservations made by the store.
+#[async_trait]
+impl ReservationBackend for LimiterState {
+    fn is_due(&self, ready_at: Instant) -> bool {
+        now() >= ready_at
+    }
+
+    async fn due(&self, ready_at: Instant) {
+        self.engine.shared.on(sleep_until(ready_at)).await;
+    }
+
+    async fn cancel(&self, ticket: Ticket) -> Result<u64> {
+        self.engine.shared.check_process().map_err(|error| self.context("cancel", error))?;
+        self.local.forget();
+        self.engine.shared.on(self.refund(ticket)).await.map_err(|error| self.context("cancel", error))
     }
 
     fn abandon(&self, ticket: Ticket, ready_at: Instant) {

@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use super::handle::{LimiterState, limiter_micros};
 use super::policy::is_outage;
 use super::reservation::Claim;
-use crate::clock::{now, sleep};
+use crate::clock::now;
+use crate::clock::{sleep, sleep_until};
 use crate::engine::taking::wait_limit::WaitLimit;
 use crate::engine::timing::{ANSWER_GRACE, FIRST_PAUSE, MAXIMUM_PAUSE};
 use crate::limiter::MAX;
@@ -47,7 +48,7 @@ impl LimiterState {
             claim.resolved();
             return Err(self.refusal(&answered.limited, cost, known));
         };
-        self.learn(quota);
+        self.learn_by(cost, quota);
         let Some(place) = place else {
             claim.resolved();
             return Ok((None, claim));
@@ -119,7 +120,7 @@ impl LimiterState {
         if let Some(end) = wait_limit.end()
             && now() + pause >= end
         {
-            tokio::time::sleep_until(end).await;
+            sleep_until(end).await;
             return Err(error);
         }
         sleep(pause).await;

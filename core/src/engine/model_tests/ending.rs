@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use super::store::{Heard, Store, object};
 use crate::clock::now;
+use crate::engine::calls::Home;
 use crate::engine::contained::Containment;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::{EngineHandle, Shared};
 use crate::engine::taking::acquire::{Grant, into_hold};
-use crate::engine::{Engine, thread};
+use crate::engine::{Engine, serve};
 use crate::sync::model::{Time, beside, draw, explore, pause};
 use crate::{Capabilities, ErrorKind, FencingToken, HoldOptions, MutexGuard, MutexMode, Ticket, Ttl};
 
@@ -25,10 +26,16 @@ impl Rig {
     fn start(store: Arc<Store>) -> (Self, impl Future<Output = ()>) {
         let capabilities = Capabilities::full("model", MutexMode::Lease);
         let containment = Arc::new(Containment::new("model"));
-        let shared =
-            Arc::new(Shared::new(capabilities, store.steps(false), None, containment, Arc::from("")));
+        let shared = Arc::new(Shared::new(
+            capabilities,
+            store.steps(false),
+            None,
+            containment,
+            Arc::from(""),
+            Home::new(None),
+        ));
         let (running, steps) = (Arc::clone(&shared), store.steps(true));
-        let thread = beside(async move { thread::engine(&running, &steps, None, Duration::ZERO).await });
+        let thread = beside(async move { serve::engine(&running, &steps, None, Duration::ZERO).await });
         (Self { store, engine: Arc::new(EngineHandle { shared, drain: Duration::ZERO }) }, thread)
     }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::clock::now;
 use crate::engine::sending::outbox::Message;
 use crate::engine::shared::EngineHandle;
+use crate::engine::timing::engine_now as now;
 use crate::engine::waiting::waiters::{Queued, WakeUp};
 use crate::steps::{Ending, Object, Release};
 use crate::{Ticket, Ttl};
@@ -81,9 +81,6 @@ impl InDoubt {
 impl Drop for InDoubt {
     fn drop(&mut self) {
         let shared = &self.engine.shared;
-        if shared.is_forked() {
-            return;
-        }
         shared.containment.availability.acquiring.fetch_sub(1, Ordering::Relaxed);
         if self.registered {
             shared.waiters.leave(self.ticket);

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::clock::now;
+use crate::clock::wait_until;
 use crate::engine::keeping::hold::LeaseHold;
 use crate::engine::keeping::lease_backend::LeaseBackend;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::EngineHandle;
 use crate::engine::taking::wait_limit::WaitLimit;
-use crate::engine::timing::{ATTEMPTS, FIRST_PAUSE, sleep_until_some};
+use crate::engine::timing::{ATTEMPTS, FIRST_PAUSE};
 use crate::engine::waiting::waiters::{Queued, WakeUp};
-use crate::steps::{Acquire, Acquired, LimitCheck, NO_LIMIT, Object};
+use crate::steps::{Acquire, Acquired, NO_LIMIT, Object, ParameterCheck};
 use crate::{Error, ErrorKind, FencingToken, Hold, HoldOptions, Result};
 
 /// A grant that no [`Hold`] owns yet.
@@ -109,7 +110,7 @@ impl Acquisition<'_> {
         let waits = matches!(answer, Acquired::Waiting { .. }) && self.request.queue;
         if matches!(answer, Acquired::Granted { .. } | Acquired::Waiting { .. }) {
             // The store has compared the limit: later requests of this acquisition follow its changes (C20).
-            self.request.check = LimitCheck::Follow;
+            self.request.check = ParameterCheck::Follow;
         }
         if !waits && !ambiguous && !matches!(answer, Acquired::Granted { .. }) {
             in_doubt.resolved();
@@ -132,7 +133,7 @@ impl Acquisition<'_> {
             Acquired::Mismatch { stored } => {
                 let [given, stored] =
                     [self.request.limit, stored].map(|limit| (limit != NO_LIMIT).then_some(limit));
-                Err(Error::limit_mismatch(given, stored))
+                Err(Error::limit_mismatch(self.request.object.kind, given, stored))
             }
             Acquired::TooLarge { limit } => {
                 (self.learn)(limit);
@@ -147,7 +148,7 @@ impl Acquisition<'_> {
         tokio::select! {
             biased;
             () = wake_up.notified() => true,
-            () = sleep_until_some(self.wait_limit.end()) => false,
+            () = wait_until(self.wait_limit.end()) => false,
         }
     }
 }
@@ -187,6 +188,7 @@ pub(crate) fn into_hold(
 ) -> Result<Hold> {
     let engine = Arc::clone(in_doubt.engine());
     let mut hold = LeaseHold::new(in_doubt.object.clone(), in_doubt.ticket, in_doubt.lease, grant.sent);
+    hold.store = engine.shared.store();
     hold.ambiguous = grant.ambiguous;
     hold.label.clone_from(&options.label);
     hold.renew_until = options.max_hold.and_then(|max_hold| grant.sent.checked_add(max_hold));

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use crate::clock::now;
+use crate::clock::wait_until;
 use crate::engine::keeping::lease_backend::release_with_retry;
 use crate::engine::sending::batching::Batcher;
 use crate::engine::sending::in_doubt::InDoubt;
@@ -14,12 +16,12 @@ use crate::engine::sending::step_batches::Looking;
 use crate::engine::taking::acquire::{Grant, granted};
 use crate::engine::taking::handle::ObjectHandle;
 use crate::engine::taking::wait_limit::WaitLimit;
-use crate::engine::timing::{FIRST_PAUSE, sleep_until_some};
+use crate::engine::timing::FIRST_PAUSE;
 use crate::engine::waiting::generation_end::End;
 use crate::engine::waiting::group_waiters::Interest;
 use crate::engine::waiting::record_seen::{RecordSeen, state_lost};
 use crate::options::check_members;
-use crate::steps::{Ending, GroupSteps, Kept, Look, Looked, Release, Split};
+use crate::steps::{Ending, GroupSteps, Kept, Look, Looked, MAX_SPLIT, Release, Split};
 use crate::{Detached, Error, ErrorKind, Inspection, Member, Outcome, Result, Ticket, Ttl, WaitGroup};
 
 /// A wait group as one caller uses it.
@@ -40,6 +42,12 @@ impl WaitGroupHandle {
             return Err(Error::new(ErrorKind::Unsupported, "the store has no wait groups"));
         };
         Ok(Self { handle, steps, looks, record_seen: RecordSeen::default() })
+    }
+
+    /// Does a call, and adds to its error what was called.
+    async fn on<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
+        let done = self.handle.engine.shared.on(call).await;
+        done.map_err(|error| self.handle.context(operation, error))
     }
 
     async fn add_one(&self, operation: &'static str, wait_limit: WaitLimit) -> Result<Option<Member>> {
@@ -67,45 +75,58 @@ impl WaitGroupHandle {
         }
     }
 
-    /// Splits a hold into members; `None` if it is gone. Members whose outcome is unknown are cancelled.
+    /// Splits a hold into members, a bounded number at a time (C27); `None` if it is gone. Members whose outcome is unknown are
+    /// cancelled.
     async fn split(&self, grant: &Grant, mut whole: InDoubt, count: u32) -> Result<Option<Vec<Member>>> {
-        let shared = &self.handle.engine.shared;
-        let (object, lease) = (whole.object.clone(), whole.lease);
-        let into: Vec<_> = (0..count).map(|_| Ticket::random()).collect();
-        let in_doubt = |ticket: &Ticket| InDoubt::new(&self.handle.engine, &object, *ticket, lease);
-        let mut parts: Vec<_> = into.iter().map(in_doubt).collect();
-        let split = Split { object: object.clone(), from: whole.ticket, into, lease };
-        let (mut ambiguous, mut pause) = (false, FIRST_PAUSE);
+        let lease = whole.lease;
+        let mut parts = Parts::new(&self.handle, &whole, count);
+        let mut pause = FIRST_PAUSE;
         loop {
-            shared.check_open()?;
-            parts.iter_mut().for_each(InDoubt::sent);
-            let sent = now();
-            match self.steps.split(&split).await {
-                // Too old to hand out (C6): split again, the members get leases of full length.
-                Ok(true) if now() > sent + lease.handout() => {
-                    ambiguous = true;
-                    let error = Error::too_slow(lease, sent.elapsed());
-                    WaitLimit::Forever.ride_out(error, &mut pause).await?;
-                }
-                Ok(true) => {
-                    whole.resolved();
-                    let grant = Grant { token: grant.token, sent, ambiguous: false, epoch: grant.epoch };
-                    let hold = |part| self.handle.make_hold("add_many", &grant, part, 1).map(Member::new);
-                    return parts.into_iter().map(hold).collect::<Result<_>>().map(Some);
-                }
-                Ok(false) => {
-                    if !ambiguous {
-                        parts.iter_mut().for_each(InDoubt::resolved);
-                    }
+            let began = now();
+            // What is too old to hand out (C6) is split off again, and its members get leases of full length.
+            let stale = parts.0.iter_mut().filter(|part| part.is_stale(lease));
+            for split in join_all(stale.map(|part| self.split_off(part))).await {
+                if !split? {
                     return Ok(None);
                 }
-                Err(error) => {
-                    ambiguous |= error.kind() == ErrorKind::Unknown;
-                    if !ambiguous {
-                        parts.iter_mut().for_each(InDoubt::resolved);
-                    }
-                    WaitLimit::Forever.ride_out(error, &mut pause).await?;
-                }
+            }
+            if !parts.0.iter().any(|part| part.is_stale(lease)) {
+                break;
+            }
+            WaitLimit::Forever.ride_out(Error::too_slow(lease, began.elapsed()), &mut pause).await?;
+        }
+        whole.resolved();
+        let mut members = Vec::with_capacity(count as usize);
+        for Part { sent, in_doubt, .. } in parts.0 {
+            let sent = sent.unwrap_or_else(now);
+            let grant = Grant { token: grant.token, sent, ambiguous: false, epoch: grant.epoch };
+            for member in in_doubt {
+                members.push(Member::new(self.handle.make_hold("add_many", &grant, member, 1)?));
+            }
+        }
+        Ok(Some(members))
+    }
+
+    /// Splits a part off; `false` if the hold is gone.
+    async fn split_off(&self, part: &mut Part) -> Result<bool> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            self.handle.engine.shared.check_open()?;
+            part.in_doubt.iter_mut().for_each(InDoubt::sent);
+            let sent = now();
+            let split = self.steps.split(&part.split).await;
+            match &split {
+                Ok(true) => part.sent = Some(sent),
+                Ok(false) => {}
+                Err(error) => part.ambiguous |= error.kind() == ErrorKind::Unknown,
+            }
+            // Nothing of it is at the store.
+            if part.sent.is_none() && !part.ambiguous {
+                part.in_doubt.iter_mut().for_each(InDoubt::resolved);
+            }
+            match split {
+                Ok(split) => return Ok(split),
+                Err(error) => WaitLimit::Forever.ride_out(error, &mut pause).await?,
             }
         }
     }
@@ -156,7 +177,7 @@ impl WaitGroupHandle {
         let end = tokio::select! {
             biased;
             end = end_of_generation.ended() => end,
-            () = sleep_until_some(wait_limit.end()) => return end_of_generation.still_open().map(|()| None),
+            () = wait_until(wait_limit.end()) => return end_of_generation.still_open().map(|()| None),
         };
         match end {
             End::Zero(outcome) => Ok(Some(*outcome)),
@@ -187,6 +208,43 @@ impl WaitGroupHandle {
     }
 }
 
+/// The parts of a hold that is split into members.
+struct Parts(Vec<Part>);
+
+struct Part {
+    split: Split,
+    /// Its members.
+    in_doubt: Vec<InDoubt>,
+    /// When the request that split it off was sent.
+    sent: Option<Instant>,
+    /// The outcome of a request is unknown.
+    ambiguous: bool,
+}
+
+impl Part {
+    /// Returns whether it has to be split off, or half of its lease is over.
+    fn is_stale(&self, lease: Ttl) -> bool {
+        self.sent.is_none_or(|sent| now() > sent + lease.handout())
+    }
+}
+
+impl Parts {
+    fn new(handle: &ObjectHandle, whole: &InDoubt, count: u32) -> Self {
+        let (object, lease) = (&whole.object, whole.lease);
+        let tickets: Vec<_> = (0..count).map(|_| Ticket::random()).collect();
+        let part = |into: &[Ticket]| {
+            let in_doubt = |ticket: &Ticket| InDoubt::new(&handle.engine, object, *ticket, lease);
+            Part {
+                in_doubt: into.iter().map(in_doubt).collect(),
+                split: Split { object: object.clone(), from: whole.ticket, into: into.to_vec(), lease },
+                sent: None,
+                ambiguous: false,
+            }
+        };
+        Self(tickets.chunks(MAX_SPLIT).map(part).collect())
+    }
+}
+
 #[async_trait]
 impl WaitGroup for WaitGroupHandle {
     fn name(&self) -> &str {
@@ -198,7 +256,7 @@ impl WaitGroup for WaitGroupHandle {
     }
 
     async fn add_many(&self, count: u32) -> Result<Vec<Member>> {
-        self.add_all(count).await.map_err(|error| self.handle.context("add_many", error))
+        self.on("add_many", self.add_all(count)).await
     }
 
     async fn try_add_for(&self, limit: Duration) -> Result<Option<Member>> {
@@ -212,24 +270,23 @@ impl WaitGroup for WaitGroupHandle {
     }
 
     async fn done(&self, ticket: Ticket) -> Result<()> {
-        self.finish(ticket).await.map_err(|error| self.handle.context("done", error))
+        self.on("done", self.finish(ticket)).await
     }
 
     async fn wait(&self) -> Result<Outcome> {
-        let waited = self.wait_for_zero(WaitLimit::Forever).await.and_then(granted);
-        waited.map_err(|error| self.handle.context("wait", error))
+        self.on("wait", self.wait_for_zero(WaitLimit::Forever)).await.and_then(granted)
     }
 
     async fn wait_for(&self, limit: Duration) -> Result<Option<Outcome>> {
-        let waited = self.wait_for_zero(WaitLimit::at_most(limit)).await;
-        waited.map_err(|error| self.handle.context("wait_for", error))
+        self.on("wait_for", self.wait_for_zero(WaitLimit::at_most(limit))).await
     }
 
     async fn count(&self) -> Result<u64> {
         let object = self.handle.object.clone();
         let hint = self.handle.engine.shared.group_waiters.hint(&object);
-        let looked = self.look(&Look { object, watch: None, hint }, WaitLimit::None).await;
-        looked.map(|(looked, _)| looked.count).map_err(|error| self.handle.context("count", error))
+        let look = Look { object, watch: None, hint };
+        let (looked, _) = self.on("count", self.look(&look, WaitLimit::None)).await?;
+        Ok(looked.count)
     }
 
     async fn inspect(&self) -> Result<Inspection> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tracing::Instrument;
 
 use crate::clock::now;
+use crate::engine::counters;
 use crate::engine::keeping::hold::Loss;
 use crate::engine::keeping::lease_backend::move_hold;
 use crate::engine::sending::in_doubt::InDoubt;
@@ -12,7 +13,7 @@ use crate::engine::shared::EngineHandle;
 use crate::engine::taking::acquire::{Acquisition, Grant, into_hold, wait_for_room};
 use crate::engine::taking::wait_limit::WaitLimit;
 use crate::options::check_count;
-use crate::steps::{Acquire, Attach, Attached, Force, LimitCheck, NO_LIMIT, Object};
+use crate::steps::{Acquire, Attach, Attached, Force, NO_LIMIT, Object, ParameterCheck};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::{Detached, Error, ErrorKind, Hold, HoldOptions, Inspection, Kind, OnMismatch, Result, Ticket};
 
@@ -62,9 +63,9 @@ impl ObjectHandle {
 
     fn request(&self, weight: u32, queue: bool) -> Result<Acquire> {
         let check = if self.compared.load(Ordering::Relaxed) {
-            LimitCheck::Follow
+            ParameterCheck::Follow
         } else {
-            LimitCheck::First(self.on_mismatch)
+            ParameterCheck::First(self.on_mismatch)
         };
         Ok(Acquire {
             object: self.object.clone(),
@@ -98,7 +99,11 @@ impl ObjectHandle {
             let acquisition = Acquisition { engine: &self.engine, request, wait_limit, learn: &learn };
             let started = now();
             let granted = acquisition.run().await?;
-            tracing::debug!(waited = ?started.elapsed(), granted = granted.is_some(), limit = self.known_limit());
+            let waited = started.elapsed();
+            tracing::debug!(?waited, granted = granted.is_some(), limit = self.known_limit());
+            if granted.is_some() {
+                counters::granted(self.engine.shared.store(), self.object.kind, waited);
+            }
             Ok(granted)
         };
         let span = tracing::debug_span!(
@@ -108,7 +113,8 @@ impl ObjectHandle {
             name = %self.object.name,
             weight
         );
-        acquired.instrument(span).await.map_err(|error| self.context(operation, error))
+        let acquired = self.engine.shared.on(acquired.instrument(span)).await;
+        acquired.map_err(|error| self.context(operation, error))
     }
 
     /// Makes the hold of a grant.
@@ -156,7 +162,7 @@ impl ObjectHandle {
             let grant = Grant { token, sent: moved.sent, ambiguous: true, epoch };
             Ok((into_hold(&grant, in_doubt, &self.options, weight)?, epoch))
         };
-        taken.await.map_err(|error| self.context("attach", error))
+        self.engine.shared.on(taken).await.map_err(|error| self.context("attach", error))
     }
 
     /// Checks that this object can have the detached hold (C24).
@@ -170,8 +176,9 @@ impl ObjectHandle {
     }
 
     pub(crate) async fn inspect(&self, operation: &'static str) -> Result<Inspection> {
-        let inspected = match self.engine.shared.check_open() {
-            Ok(()) => self.engine.shared.steps.permits.inspect(&self.object).await,
+        let shared = &self.engine.shared;
+        let inspected = match shared.check_open() {
+            Ok(()) => shared.on(shared.steps.permits.inspect(&self.object)).await,
             Err(error) => Err(error),
         };
         let mut inspection = inspected.map_err(|error| self.context(operation, error))?;
@@ -192,6 +199,6 @@ impl ObjectHandle {
             }
             Ok(freed > 0)
         };
-        forced.await.map_err(|error| self.context(operation, error))
+        shared.on(forced).await.map_err(|error| self.context(operation, error))
     }
 }

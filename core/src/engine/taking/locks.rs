@@ -52,8 +52,16 @@ impl Semaphore for Permits {
         self.0.object.name.as_str()
     }
 
+    async fn acquire(&self) -> Result<Permit> {
+        self.0.take("acquire", 1, WaitLimit::Forever).await.and_then(granted).map(Permit::new)
+    }
+
     async fn acquire_many(&self, count: u32) -> Result<Permit> {
         self.0.take("acquire_many", count, WaitLimit::Forever).await.and_then(granted).map(Permit::new)
+    }
+
+    async fn try_acquire(&self) -> Result<Option<Permit>> {
+        Ok(self.0.take("try_acquire", 1, WaitLimit::None).await?.map(Permit::new))
     }
 
     async fn try_acquire_many(&self, count: u32) -> Result<Option<Permit>> {
@@ -81,7 +89,7 @@ impl Semaphore for Permits {
             self.0.engine.shared.check_open()?;
             self.0.engine.shared.steps.permits.resize(&self.0.object, permits).await
         };
-        resized.await.map_err(|error| self.0.context("resize", error))?;
+        self.0.engine.shared.on(resized).await.map_err(|error| self.0.context("resize", error))?;
         self.0.learn(permits);
         Ok(())
     }

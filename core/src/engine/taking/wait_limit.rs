@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::clock::{now, sleep};
-use crate::engine::timing::{ANSWER_GRACE, MAXIMUM_PAUSE};
+use crate::clock::{sleep, sleep_until};
+use crate::engine::timing::{ANSWER_GRACE, MAXIMUM_PAUSE, engine_now as now};
 use crate::{Error, Result};
 
 /// How long a call may wait.
@@ -58,7 +58,7 @@ impl WaitLimit {
         match self.end() {
             // One more attempt would end after the limit, so this error is the result.
             Some(end) if now() + jittered >= end => {
-                tokio::time::sleep_until(end).await;
+                sleep_until(end).await;
                 Err(error)
             }
             _ => {

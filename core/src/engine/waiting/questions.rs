@@ -6,12 +6,11 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep_until;
-
 use crate::Ttl;
-use crate::clock::{now, sleep};
+use crate::clock::now;
+use crate::clock::{sleep, sleep_until, wait_until};
 use crate::engine::shared::Shared;
-use crate::engine::timing::{AFTER_EXPIRY, POLL_INTERVAL, sleep_until_some};
+use crate::engine::timing::{AFTER_EXPIRY, POLL_INTERVAL};
 use crate::engine::waiting::group_waiters::DueLook;
 use crate::steps::{GroupSteps, Look, Object, PermitSteps};
 use crate::sync::JoinSet;
@@ -97,7 +96,7 @@ pub(crate) async fn watch_groups(shared: &Arc<Shared>, groups: Option<&Arc<dyn G
             });
         }
         tokio::select! {
-            () = sleep_until_some(shared.group_waiters.next_look()) => {}
+            () = wait_until(shared.group_waiters.next_look()) => {}
             () = shared.group_waiters.changed.notified() => {}
             Some(looked) = looks.join_next() => {
                 asked.remove(&looked.unwrap_or_else(|error| resume_unwind(error.into_panic())));

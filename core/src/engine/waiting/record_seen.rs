@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-use crate::clock::now;
+use crate::engine::timing::engine_now as now;
 use crate::steps::Looked;
 use crate::{Error, ErrorKind, Result};
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::steps::QuotaCheck;
+use crate::steps::ParameterCheck;
 use crate::{Kind, Ticket};
 
 fn quota(burst: u64) -> ExactQuota {
@@ -8,7 +8,7 @@ fn quota(burst: u64) -> ExactQuota {
 
 fn call(name: &str, ask: LimitAsk) -> LimitCall {
     let object = Object { kind: Kind::Limiter, name: Name::new(name).unwrap() };
-    LimitCall { object, quota: quota(9), check: QuotaCheck::Follow, ask }
+    LimitCall { object, quota: quota(9), check: ParameterCheck::Follow, ask }
 }
 
 /// What `count` takes of one name are told so long after the answer.

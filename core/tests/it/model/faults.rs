@@ -43,6 +43,8 @@ pub struct Faults {
     pub leap_secs: AtomicU64,
     /// A request of that step with an entry of that lane takes a second and is lost.
     pub stuck: Mutex<Option<(Stuck, usize)>>,
+    /// A request with an entry of that name is not answered.
+    pub locked: Mutex<Option<&'static str>>,
     /// It takes for ever.
     pub for_ever: AtomicBool,
     /// That step panics.
@@ -70,11 +72,17 @@ impl Faults {
     ///
     /// # Errors
     /// `Unknown`, once it took its time.
-    pub async fn pass<'a>(&self, step: Stuck, mut objects: impl Iterator<Item = &'a Object>) -> Result<()> {
+    pub async fn pass<'a>(&self, step: Stuck, objects: impl Iterator<Item = &'a Object>) -> Result<()> {
         let panics = *self.panics.lock().unwrap();
         assert!(panics != Some(step), "a step panics, as ordered");
-        let stuck = *self.stuck.lock().unwrap();
-        if stuck.is_some_and(|(stuck, lane)| stuck == step && objects.any(|object| lane_of(object) == lane)) {
+        let (stuck, locked) = (*self.stuck.lock().unwrap(), *self.locked.lock().unwrap());
+        let objects: Vec<_> = objects.collect();
+        if objects.iter().any(|object| Some(object.name.as_str()) == locked) {
+            std::future::pending::<()>().await;
+        }
+        if stuck.is_some_and(|(stuck, lane)| {
+            stuck == step && objects.into_iter().any(|object| lane_of(object) == lane)
+        }) {
             if self.for_ever.load(SeqCst) {
                 std::future::pending::<()>().await;
             }

@@ -108,16 +108,31 @@ impl GroupSteps for Model {
                 return false;
             }
             let expires = Instant::now() + split.lease.get();
-            if let Some(at) = record.holds.iter().position(|hold| hold.ticket == split.from) {
-                let ModelHold { token, granted, .. } = record.holds.swap_remove(at);
-                let part =
-                    |ticket: &Ticket| ModelHold { ticket: *ticket, weight: 1, token, granted, expires };
-                record.holds.extend(split.into.iter().map(part));
-                record.tombstone(split.from, split.lease);
+            let mut again = false;
+            for hold in record.holds.iter_mut().filter(|hold| split.into.contains(&hold.ticket)) {
+                (hold.expires, again) = (expires, true);
+            }
+            let Some(at) = record.holds.iter().position(|hold| hold.ticket == split.from) else {
+                return again;
+            };
+            let count = u32::try_from(split.into.len()).unwrap();
+            let whole = &mut record.holds[at];
+            if again {
+                whole.expires = expires;
                 return true;
             }
-            let parts = record.holds.iter_mut().filter(|hold| split.into.contains(&hold.ticket));
-            parts.map(|hold| hold.expires = expires).count() > 0
+            if whole.weight < count {
+                return false;
+            }
+            (whole.weight, whole.expires) = (whole.weight - count, expires);
+            let ModelHold { weight: left, token, granted, .. } = *whole;
+            let part = |ticket: &Ticket| ModelHold { ticket: *ticket, weight: 1, token, granted, expires };
+            record.holds.extend(split.into.iter().map(part));
+            if left == 0 {
+                record.holds.swap_remove(at);
+                record.tombstone(split.from, split.lease);
+            }
+            true
         })
         .await
     }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use stanchion_core::limiter::{Bucket, ExactQuota};
 use stanchion_core::steps::{
-    Answers, LimitAsk, LimitCall, LimitSteps, Limited, Object, QuotaCheck, Refund, RequestId, refused,
+    Answers, LimitAsk, LimitCall, LimitSteps, Limited, Object, ParameterCheck, Refund, RequestId, refused,
 };
 use stanchion_core::{Error, ErrorKind, OnMismatch, Result, Ticket};
 use tokio::time::Instant;
@@ -77,14 +77,24 @@ impl Limit {
 
     fn answer(&mut self, now: u64, call: &LimitCall) -> Limited {
         self.ahead.retain(|_, ready_at| *ready_at > now);
+        let (LimitAsk::Take { cost } | LimitAsk::Reserve { cost, .. }) = call.ask;
+        let keeps_none = self.bucket.is_none() && (cost == 0 || call.quota.check_cost(cost).is_err());
+        let answer = self.answer_or_make(now, call);
+        if keeps_none {
+            self.bucket = None;
+        }
+        answer
+    }
+
+    fn answer_or_make(&mut self, now: u64, call: &LimitCall) -> Limited {
         let bucket = self.bucket.get_or_insert_with(|| Bucket::new(call.quota, now));
         if *bucket.quota() != call.quota {
             match call.check {
-                QuotaCheck::First(OnMismatch::Refuse) => {
+                ParameterCheck::First(OnMismatch::Refuse) => {
                     return Limited::Mismatch { stored: *bucket.quota() };
                 }
-                QuotaCheck::First(OnMismatch::Replace) => bucket.set_quota(now, call.quota),
-                QuotaCheck::First(OnMismatch::Adopt) | QuotaCheck::Follow => {}
+                ParameterCheck::First(OnMismatch::Replace) => bucket.set_quota(now, call.quota),
+                ParameterCheck::First(OnMismatch::Adopt) | ParameterCheck::Follow => {}
             }
         }
         let quota = *bucket.quota();

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use async_trait::async_trait;
 use stanchion_core::steps::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, LimitCheck, Object,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, Object, ParameterCheck,
     PermitSteps, Polled, Release, Renew, refused,
 };
 use stanchion_core::{
@@ -59,7 +59,7 @@ impl Model {
             return Acquired::Cancelled;
         }
         let limit = *record.limit.get_or_insert(ask.limit);
-        if limit != ask.limit && ask.check == LimitCheck::First(OnMismatch::Refuse) {
+        if limit != ask.limit && ask.check == ParameterCheck::First(OnMismatch::Refuse) {
             return Acquired::Mismatch { stored: limit };
         }
         let expires = Instant::now() + ask.lease.get();

@@ -1,8 +1,8 @@
-//! The error of starting the service.
+//! The error of running the service.
 
 use std::io;
 
-/// Why the service cannot start.
+/// Why the service cannot start, or cannot finish its queue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failed {
@@ -23,6 +23,9 @@ pub enum Failed {
     /// The pool does not accept its settings.
     #[error("cannot start the pool: {0}")]
     Pool(#[from] stanchion_pool::ConfigError),
+    /// The pool does not finish its queue.
+    #[error("cannot finish the queue: {0}")]
+    Drain(#[from] stanchion_pool::DrainError),
 }
 
 impl Failed {

@@ -52,7 +52,7 @@ impl fmt::Display for Summary {
 ///
 /// # Errors
 ///
-/// [`Failed`] if the service cannot start.
+/// [`Failed`] if the service cannot start, or cannot finish its queue.
 pub async fn run(
     settings: &Settings,
     listening: impl FnOnce(SocketAddr),
@@ -70,16 +70,19 @@ pub async fn run(
     let cut_off = serve(listener, router, settings, stop).await;
 
     let finish = async {
-        endpoint.pool().drain().await;
+        let drained = endpoint.pool().drain().await;
         drop(stop_aging);
         let _ = (&mut aging).await;
         batches.store_older_than(Duration::ZERO).await;
+        drained
     };
-    if timeout(settings.grace, finish).await.is_err() {
+    let finished = timeout(settings.grace, finish).await;
+    if finished.is_err() {
         eprintln!("the store did not take everything within {:?}", settings.grace);
         aging.abort();
     }
     drop(endpoint.pool().shutdown(Duration::ZERO).await);
+    finished.unwrap_or(Ok(()))?;
     let storage = batches.storage();
     Ok(Summary {
         accepted: endpoint.accepted(),

@@ -89,6 +89,15 @@ impl Drop for Inside {
     }
 }
 
+/// A value that panics when it is dropped.
+pub(crate) struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "dropped");
+    }
+}
+
 /// Checks that the counters account for every queued job.
 pub(crate) fn check_sum(stats: &PoolStats) {
     let ended =

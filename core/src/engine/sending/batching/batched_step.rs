@@ -7,7 +7,6 @@ use async_trait::async_trait;
 
 use super::exclusive_send::{ExclusiveSend, LaneKey};
 use crate::steps::{Answers, RequestId};
-use crate::{Error, ErrorKind};
 
 /// A step that sends many callers' requests at once.
 #[async_trait]
@@ -39,7 +38,7 @@ pub(crate) struct BatchContext<'a> {
     /// Identifies the request. Requests with one `lane` in their id do not overlap: a request that overtakes begins another
     /// `lane`.
     pub(crate) request_id: RequestId,
-    pub(super) waiting: &'a (dyn Fn(usize) -> bool + Send + Sync),
+    pub(crate) waiting: &'a (dyn Fn(usize) -> bool + Send + Sync),
 }
 
 impl BatchContext<'_> {
@@ -47,9 +46,4 @@ impl BatchContext<'_> {
     pub(crate) fn waits(&self, index: usize) -> bool {
         (self.waiting)(index)
     }
-}
-
-/// The error of an answer with fewer entries than the request.
-pub(super) fn short() -> Error {
-    Error::new(ErrorKind::Unknown, "the store's answer was too short")
 }

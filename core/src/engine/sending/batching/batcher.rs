@@ -3,12 +3,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::Handle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
-use super::batched_step::{BatchContext, BatchedStep, short};
+use super::batched_step::{BatchContext, BatchedStep};
 use super::exclusive_send::LaneKey;
 use super::lane::{Admission, Lane, SendSlot};
 use crate::clock::now;
+use crate::clock::timeout_at;
+use crate::engine::contained::short;
 use crate::steps::RequestId;
 use crate::{Error, ErrorKind, Result};
 

@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use tokio::runtime::Id;
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::clock::now;
+use crate::clock::timeout_at;
 
 /// A runtime, and a lane of the step.
 pub(crate) type LaneKey = (Id, usize);

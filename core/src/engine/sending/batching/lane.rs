@@ -8,9 +8,10 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::batched_step::{BatchContext, BatchedStep, short};
+use super::batched_step::{BatchContext, BatchedStep};
 use super::exclusive_send::{ExclusiveSend, ExclusiveTurn, STALE};
 use crate::clock::now;
+use crate::engine::contained::short;
 use crate::steps::RequestId;
 use crate::{Result, Ticket};
 

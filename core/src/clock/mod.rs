@@ -1,8 +1,16 @@
 //! The one place where core and the backends read this process's clock and sleep.
 
+mod alarm;
+mod timers;
+mod waits;
+
 use std::time::Duration;
 
 pub use tokio::time::Instant;
+
+pub use self::alarm::Alarm;
+pub use self::timers::WakeUp;
+pub use self::waits::{Late, sleep, sleep_until, timeout, timeout_at, wait_until};
 
 /// Returns the monotonic time; inside a runtime with a paused clock, that clock's time.
 #[must_use]
@@ -10,6 +18,26 @@ pub use tokio::time::Instant;
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the monotonic clock")]
 pub fn now() -> Instant {
     Instant::now()
+}
+
+#[inline]
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the monotonic clock")]
+pub(crate) fn monotonic() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
+/// Returns the monotonic time, also inside a runtime with a paused clock.
+#[must_use]
+pub fn real() -> Instant {
+    Instant::from_std(monotonic())
+}
+
+/// Returns whether the clock of the runtime that calls, if there is one, is the monotonic clock: it was never paused.
+#[must_use]
+pub fn is_real() -> bool {
+    let before = monotonic();
+    let now = now().into_std();
+    before <= now && now <= monotonic()
 }
 
 /// Returns the wall clock, in µs since 1970. Only a store whose clock is that of this process may use it ([C7]).
@@ -26,10 +54,4 @@ pub fn wall_micros() -> u64 {
 #[must_use]
 pub fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// Sleeps for a time.
-#[expect(clippy::disallowed_methods, reason = "the one place that sleeps")]
-pub fn sleep(duration: Duration) -> tokio::time::Sleep {
-    tokio::time::sleep(duration)
 }

@@ -1,9 +1,31 @@
-//! The fencing token of the running job.
+//! What a running job knows of itself: its pool, and its fencing token.
 
 use stanchion_core::FencingToken;
 
+use crate::shared::PoolId;
+
 tokio::task_local! {
-    static TOKEN: FencingToken;
+    static CURRENT: JobContext;
+}
+
+/// The pool of the job that runs here, and the job's fencing token. It is set while the job's future is polled, and while
+/// the closure of a blocking job runs; not in tasks and threads that the job starts.
+#[derive(Clone, Copy)]
+pub(crate) struct JobContext {
+    pub(crate) pool: PoolId,
+    pub(crate) token: Option<FencingToken>,
+}
+
+impl JobContext {
+    /// Returns the context of the calling job; `None` outside a job.
+    pub(crate) fn current() -> Option<Self> {
+        CURRENT.try_with(|context| *context).ok()
+    }
+
+    /// Runs a closure with this context as the current one.
+    pub(crate) fn enter<R>(self, run: impl FnOnce() -> R) -> R {
+        CURRENT.sync_scope(self, run)
+    }
 }
 
 /// Returns the fencing token of the calling job's permit; `None` outside a job, and in a pool without a
@@ -19,7 +41,7 @@ tokio::task_local! {
 /// use stanchion_pool::WorkerPool;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 /// let store = stanchion_memory::MemoryStore::new();
 /// let one = store.semaphore("ledger", SemaphoreOptions::new(1))?;
 /// let pool = WorkerPool::builder().workers(1).queue(10).cluster_cap(one).build()?;
@@ -31,13 +53,5 @@ tokio::task_local! {
 /// ```
 #[must_use]
 pub fn fencing_token() -> Option<FencingToken> {
-    TOKEN.try_with(|token| *token).ok()
-}
-
-/// Runs a closure with this token as the current one, if there is a token.
-pub(crate) fn with_token<R>(token: Option<FencingToken>, run: impl FnOnce() -> R) -> R {
-    match token {
-        Some(token) => TOKEN.sync_scope(token, run),
-        None => run(),
-    }
+    JobContext::current()?.token
 }

@@ -1,0 +1,266 @@
+//! Connecting: the checks of the server, the connections, and the start of the engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::PgArguments;
+use sqlx::{Arguments, PgConnection, Row};
+use stanchion_core::clock::timeout;
+use stanchion_core::engine::{Background, Engine, EngineThread, StepsWrap};
+#[cfg(feature = "bloom")]
+use stanchion_core::steps::BloomSteps;
+use stanchion_core::steps::{Chore, GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
+use stanchion_core::{Capabilities, Error, ErrorKind, MutexMode, Result, Ttl};
+
+use crate::access::{Access, PROTOCOL, Sessions, Settings, Way};
+use crate::check;
+use crate::config::{Checked, PostgresBuilder};
+use crate::context::{Context, Retention};
+use crate::error;
+use crate::link::{Link, Source};
+use crate::migrate;
+use crate::schema::{LAYOUT, Schema};
+use crate::session::{self, SessionOptions};
+use crate::steps::PostgresSteps;
+use crate::steps::dispatch::Dispatch;
+use crate::store::PostgresStore;
+use crate::sweep::Sweep;
+use crate::wake::PostgresWake;
+
+/// Number of connections of the engine: a renewal that waits for a lock must not block releases.
+const ENGINE_CONNECTIONS: usize = 2;
+
+/// The steps of one process without an engine. The server was checked and is connected.
+#[derive(Clone, Debug)]
+pub struct StepsOfStore {
+    /// The steps for callers. Leases keep mutexes, too.
+    pub callers: Arc<PostgresSteps>,
+    /// The same steps over connections of the engine's own, which are not connected yet.
+    pub own: Arc<PostgresSteps>,
+    /// The wake-ups, which are not connected yet.
+    pub wake: Arc<PostgresWake>,
+    /// What the store offers.
+    pub capabilities: Capabilities,
+}
+
+/// The parts of a connected store.
+struct Connected {
+    context: Arc<Context>,
+    sessions: Sessions,
+    callers: Arc<Link>,
+    own: Arc<Link>,
+    wake: Arc<PostgresWake>,
+    capabilities: Capabilities,
+    session_ttl: Ttl,
+    drain: Duration,
+}
+
+impl PostgresBuilder {
+    /// Connects, checks the server, makes the schema if [`migrate`](Self::migrate) is on, and starts the engine.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an option out of range or a database that does not exist; `Unavailable` or `Unauthorized`
+    /// if the server cannot be asked; `UnsafeStore` if the server is a standby, read-only or not `UTF8`, if sessions
+    /// are not `read committed`, or in session mode if there is a pooler before the server; `Unsupported` for a
+    /// Postgres before 14; `ConfigMismatch` if the schema is newer, if it is missing or older and `migrate` is off, or
+    /// if the namespace has another mutex mode or layout ([C22]).
+    ///
+    /// # Cancel safety
+    /// A dropped call closes its connections. It has made the whole schema or nothing of it.
+    ///
+    /// [C22]: stanchion_core::contract#c22
+    pub async fn connect(self) -> Result<PostgresStore> {
+        let (mutex, lock_sessions, wrap) = (self.mutex, self.lock_sessions, self.wrap.clone());
+        let thread = EngineThread::start().map_err(context)?;
+        let connected = thread.on(Box::pin(self.open())).await.map_err(context)?;
+        let by_session = mutex == MutexMode::Session;
+        let shared = Arc::clone(&connected.context);
+        let session_ttl = by_session.then_some(connected.session_ttl);
+        let engine = if by_session {
+            start_in_session_mode(connected, thread, lock_sessions, wrap.as_ref())
+        } else {
+            let callers = steps(&connected.callers_steps(), None);
+            let own = steps(&connected.own_steps(), None);
+            start(connected, thread, callers, own, Vec::new(), wrap.as_ref())
+        };
+        Ok(PostgresStore::new(engine.map_err(context)?, shared, session_ttl))
+    }
+
+    /// Connects and checks the server. Returns the steps, for callers that run them without an engine.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn steps(self) -> Result<StepsOfStore> {
+        let connected = self.open().await.map_err(context)?;
+        Ok(StepsOfStore {
+            callers: connected.callers_steps(),
+            own: connected.own_steps(),
+            wake: connected.wake,
+            capabilities: connected.capabilities,
+        })
+    }
+
+    async fn open(self) -> Result<Connected> {
+        let checked = self.check()?;
+        let address = self.access.address();
+        self.open_checked(checked).await.map_err(|error| error.at(&address))
+    }
+
+    async fn open_checked(self, Checked { schema, session_ttl }: Checked) -> Result<Connected> {
+        let request_timeout = self.request_timeout;
+        let settings = Settings { way: Way::Direct, request_timeout, raise: false };
+        let found = timeout(request_timeout, check::server(&self.access, settings, &schema))
+            .await
+            .map_err(|_| Error::unanswered(PROTOCOL))??;
+        let mut connections = found.connections;
+        check::mode(self.mutex, found.settings.way)?;
+        if let Some(connection) = connections.first_mut() {
+            migrate::prepare(connection, &schema, found.settings.way, self.migrate).await?;
+        }
+        let process = ProcessId::random();
+        let namespace = Arc::from(self.namespace.as_str());
+        // A record holds both kinds of state, so it stays for the longer of the two times.
+        let Retention { tokens, state } = self.retention;
+        let retention = Retention { tokens: tokens.max(state), state };
+        let shared = Arc::new(Context { schema, namespace, process, retention });
+        let sessions = Sessions { access: self.access.clone(), settings: found.settings };
+        let callers = callers(&self, &sessions, &shared.schema, connections);
+        open_namespace(&callers, &shared, self.mutex, matches!(self.access, Access::Own(_))).await?;
+        let own = link(Source::Own(sessions.clone()), ENGINE_CONNECTIONS, found.settings, &shared.schema);
+        let direct = found.settings.way == Way::Direct;
+        let mut capabilities = Capabilities::full("postgres", self.mutex);
+        capabilities.bloom_filters = cfg!(feature = "bloom");
+        capabilities.wake_ups = direct;
+        capabilities.detach = self.mutex == MutexMode::Lease;
+        capabilities.survives_restart = Some(self.mutex == MutexMode::Lease && found.survives_restart);
+        Ok(Connected {
+            wake: Arc::new(PostgresWake::new(direct.then(|| sessions.clone()), process)),
+            context: shared,
+            sessions,
+            callers,
+            own: Arc::new(own),
+            capabilities,
+            session_ttl,
+            drain: self.drain,
+        })
+    }
+}
+
+impl Connected {
+    fn callers_steps(&self) -> Arc<PostgresSteps> {
+        Arc::new(PostgresSteps::new(Arc::clone(&self.context), Arc::clone(&self.callers)))
+    }
+
+    fn own_steps(&self) -> Arc<PostgresSteps> {
+        Arc::new(PostgresSteps::new(Arc::clone(&self.context), Arc::clone(&self.own)))
+    }
+}
+
+fn link(source: Source, connections: usize, settings: Settings, schema: &Schema) -> Link {
+    let link = Link::new(source, connections, settings.request_timeout);
+    if settings.way == Way::Direct { link } else { link.through_pooler(&settings.begin(schema)) }
+}
+
+/// Makes the callers' link. It begins with the connections by which the server was checked.
+fn callers(
+    builder: &PostgresBuilder,
+    sessions: &Sessions,
+    schema: &Schema,
+    connections: Vec<PgConnection>,
+) -> Arc<Link> {
+    let source = match &builder.access {
+        Access::Own(_) => Source::Own(sessions.clone()),
+        Access::UserPool(pool) => Source::UserPool(pool.clone()),
+    };
+    let link = link(source, builder.connections, sessions.settings, schema);
+    link.take_over(connections);
+    Arc::new(link)
+}
+
+/// Writes the mutex mode and the layout of the namespace, unless another store has done so, and checks a session of the
+/// link.
+async fn open_namespace(link: &Link, context: &Context, mode: MutexMode, ours: bool) -> Result<()> {
+    let wanted = if mode == MutexMode::Session { "session" } else { "lease" };
+    let statement = context.schema.statement(include_str!("sql/namespace.sql"));
+    let mut arguments = PgArguments::default();
+    let added = arguments
+        .add(&*context.namespace)
+        .and_then(|()| arguments.add(wanted))
+        .and_then(|()| arguments.add(LAYOUT));
+    added.map_err(|error| Error::invalid_argument("not an argument").with_source(error))?;
+    let rows = link.rows(&statement, arguments).await.map_err(error::certain)?;
+    let row = rows.first().ok_or_else(|| error::certain(error::unexpected()))?;
+    let text = |column: &str| row.try_get::<String, _>(column);
+    let read =
+        (text("mutex_mode"), row.try_get::<i32, _>("layout"), text("isolation"), text("synchronous_commit"));
+    let (Ok(mode), Ok(layout), Ok(isolation), Ok(synchronous_commit)) = read else {
+        return Err(error::certain(error::unexpected()));
+    };
+    check::session(&isolation, &synchronous_commit, ours)?;
+    let namespace = &context.namespace;
+    let mismatch = |detail| Err(Error::new(ErrorKind::ConfigMismatch, detail));
+    if layout != LAYOUT {
+        return mismatch(format!(
+            "namespace {namespace} has layout {layout}, this version writes layout {LAYOUT}"
+        ));
+    }
+    if mode != wanted {
+        return mismatch(format!(
+            "namespace {namespace} keeps its mutexes by {mode}, this store was told mutex={wanted}"
+        ));
+    }
+    Ok(())
+}
+
+/// Returns all steps over one link. `mutexes` replaces the steps of mutexes, if there is one.
+fn steps(steps: &Arc<PostgresSteps>, mutexes: Option<Arc<dyn PermitSteps>>) -> Steps {
+    let rest = Arc::clone(steps) as Arc<dyn PermitSteps>;
+    let permits = match mutexes {
+        Some(mutexes) => Arc::new(Dispatch { mutexes, rest }),
+        None => rest,
+    };
+    let mut all = Steps::new(permits, steps.link().request_timeout());
+    all.groups = Some(Arc::clone(steps) as Arc<dyn GroupSteps>);
+    all.limits = Some(Arc::clone(steps) as Arc<dyn LimitSteps>);
+    #[cfg(feature = "bloom")]
+    {
+        all.bloom = Some(Arc::clone(steps) as Arc<dyn BloomSteps>);
+    }
+    all
+}
+
+/// Starts the engine in session mode.
+fn start_in_session_mode(
+    connected: Connected,
+    thread: Arc<EngineThread>,
+    max_sessions: usize,
+    wrap: Option<&StepsWrap>,
+) -> Result<Engine> {
+    let Connected { context, sessions, own, session_ttl: ttl, .. } = &connected;
+    let settings = SessionOptions { ttl: *ttl, max_sessions, request_timeout: own.request_timeout() };
+    let (mutexes, chore) = session::sessions(context, Arc::clone(own), &sessions.access.options(), settings);
+    let mutexes: Arc<dyn PermitSteps> = Arc::new(mutexes);
+    let callers = steps(&connected.callers_steps(), Some(Arc::clone(&mutexes)));
+    let own = steps(&connected.own_steps(), Some(mutexes));
+    start(connected, thread, callers, own, vec![Arc::new(chore)], wrap)
+}
+
+fn start(
+    connected: Connected,
+    thread: Arc<EngineThread>,
+    callers: Steps,
+    own: Steps,
+    mut chores: Vec<Arc<dyn Chore>>,
+    wrap: Option<&StepsWrap>,
+) -> Result<Engine> {
+    let Connected { context, own: link, wake, capabilities, drain, .. } = connected;
+    let namespace = Arc::clone(&context.namespace);
+    chores.push(Arc::new(Sweep::new(context, link)));
+    let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
+    let own = Background { wake, chores, namespace, drain, thread: Some(thread), ..Background::new(own) };
+    Engine::start_wrapped(wrap, capabilities, callers, own)
+}
+
+fn context(error: Error) -> Error {
+    error.context("connect", "postgres", "")
+}
