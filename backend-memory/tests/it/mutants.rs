@@ -57,7 +57,8 @@ stanchion_campaign::mutants! {
         |bug| caught(bug, &["all_kinds::c25_idle_names_leave_nothing"]);
     w6_absent_is_zero: AbsentIsZero => |bug| caught(bug, &["wait_group::w6_absent_is_not_zero"]);
     w2_unknown_done_is_fine: UnknownDoneIsFine => |bug| caught(bug, &["wait_group::w2_done_counts_once"]);
-    l1_l2_rounded_interval: RoundedInterval =>
+    l1_rounded_interval: RoundedInterval => |bug| caught(bug, &["limiter::l1_intervals_are_not_rounded"]);
+    l1_doubled_burst: DoubledBurst =>
         |bug| caught(bug, &["limiter::l1_l2_a_window_admits_burst_and_rate"]);
     l7_dropped_reservation_is_kept: DroppedReservationIsKept =>
         |bug| caught(bug, &["limiter::l7_a_dropped_reservation_is_cancelled"]);

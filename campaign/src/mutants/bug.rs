@@ -88,6 +88,8 @@ bugs! {
     UnknownDoneIsFine [Memory],
     /// The rate is rounded to an interval of whole milliseconds.
     RoundedInterval [Memory],
+    /// The bucket holds twice the burst of its quota.
+    DoubledBurst [Memory],
     /// A dropped reservation is not given back.
     DroppedReservationIsKept [Memory],
     /// A Bloom filter reports an item as new if it did not contain it a moment before the insert, not atomically.

@@ -80,6 +80,9 @@ impl Store for MutantStore {
         if self.bug == Some(Bug::RoundedInterval) {
             options.quota = rounded(options.quota);
         }
+        if self.bug == Some(Bug::DoubledBurst) {
+            options.quota = options.quota.burst(2 * options.quota.burst_tokens());
+        }
         let inner = self.inner.limiter(&self.name(name), options)?;
         self.used(&inner);
         Ok(Arc::new(MutantLimiter::new(inner, self.bug)))
