@@ -99,41 +99,32 @@ BEGIN
             slot := array_position(tickets, in_tickets[g]);
             IF refunds[slot] IS NOT NULL THEN
                 told := told || ';c';
-                IF absent THEN
-                    l.amount := NULL;
-                    l.period := NULL;
-                    l.burst := NULL;
-                    l.tokens := 0;
-                    l.fraction := 0;
-                    is_quota_told := false;
-                END IF;
-                CONTINUE;
-            END IF;
-            IF untils[slot] IS NOT NULL THEN
+                cost := 0;
+            ELSIF untils[slot] IS NOT NULL THEN
                 told := told || ';r ' || untils[slot] || ' '
                     || least(untils[slot] - in_moment, 9007199254740991);
-                CONTINUE;
-            END IF;
-            place := stanchion.limit_place(l.amount, l.period, l.burst, l.tokens, l.fraction, l.last, l.latest, cost);
-            wait := CASE WHEN place.ready_at > l.last THEN least(place.ready_at - in_moment, 9007199254740991)
-                ELSE 0 END;
-            IF place.ready_at IS NULL OR wait > span THEN
-                told := told || ';n';
-                CONTINUE;
-            END IF;
-            told := told || ';r ' || place.ready_at || ' ' || wait;
-            IF cost > 0 THEN
-                l.tokens := place.tokens;
-                l.fraction := place.fraction;
-                is_content_told := false;
-                IF place.ready_at > l.last THEN
-                    l.taken := l.taken + cost;
-                    untils[slot] := place.ready_at;
-                    entered := entered || slot;
-                    costs := costs || cost;
-                    marks := marks || l.taken;
-                    l.latest := greatest(l.latest, place.ready_at);
-                    l.purge := coalesce(l.purge, l.last + 1000000);
+            ELSE
+                place := stanchion.limit_place(l.amount, l.period, l.burst, l.tokens, l.fraction, l.last, l.latest, cost);
+                wait := CASE WHEN place.ready_at > l.last THEN least(place.ready_at - in_moment, 9007199254740991)
+                    ELSE 0 END;
+                IF place.ready_at IS NULL OR wait > span THEN
+                    told := told || ';n';
+                ELSE
+                    told := told || ';r ' || place.ready_at || ' ' || wait;
+                    IF cost > 0 THEN
+                        l.tokens := place.tokens;
+                        l.fraction := place.fraction;
+                        is_content_told := false;
+                    END IF;
+                    IF cost > 0 AND place.ready_at > l.last THEN
+                        l.taken := l.taken + cost;
+                        untils[slot] := place.ready_at;
+                        entered := entered || slot;
+                        costs := costs || cost;
+                        marks := marks || l.taken;
+                        l.latest := greatest(l.latest, place.ready_at);
+                        l.purge := coalesce(l.purge, l.last + 1000000);
+                    END IF;
                 END IF;
             END IF;
         END IF;

@@ -106,7 +106,7 @@ impl Detached {
 impl fmt::Display for Detached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, namespace, name, ticket, token } = self;
-        write!(f, "{}:{namespace}:{ticket}:{token}:{name}", kind.text())
+        write!(f, "{}:{namespace}:{ticket}:{token}:{name}", kind.as_str())
     }
 }
 
@@ -120,7 +120,7 @@ impl FromStr for Detached {
         let mut parts = text.splitn(5, ':');
         let mut next = || parts.next().ok_or_else(other);
         let kind = next()?;
-        let kind = Kind::ALL.into_iter().find(|known| known.text() == kind).ok_or_else(other)?;
+        let kind = Kind::ALL.into_iter().find(|known| known.as_str() == kind).ok_or_else(other)?;
         let namespace = Box::from(next()?);
         let ticket = next()?.parse()?;
         let token = FencingToken::new(next()?.parse().map_err(|_| other())?)?;

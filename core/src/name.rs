@@ -27,8 +27,10 @@ impl Kind {
     pub(crate) const ALL: [Self; 5] =
         [Self::Mutex, Self::Semaphore, Self::WaitGroup, Self::Limiter, Self::BloomFilter];
 
-    /// Returns the word for texts that are read again.
-    pub(crate) fn text(self) -> &'static str {
+    /// Returns the word that logs, metrics and written tickets use: `mutex`, `semaphore`, `wait_group`, `limiter`,
+    /// `bloom_filter`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Mutex => "mutex",
             Self::Semaphore => "semaphore",

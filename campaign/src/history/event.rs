@@ -61,21 +61,11 @@ impl ObjectId {
 
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?}", kind_text(self.kind), self.name)
+        write!(f, "{} {:?}", self.kind.as_str(), self.name)
     }
 }
 
 pub(super) const KINDS: [Kind; 4] = [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup, Kind::Limiter];
-
-pub(super) fn kind_text(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Mutex => "mutex",
-        Kind::Semaphore => "semaphore",
-        Kind::WaitGroup => "wait_group",
-        Kind::Limiter => "limiter",
-        Kind::BloomFilter => "bloom_filter",
-    }
-}
 
 /// The target of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use stanchion_core::{DecidedBy, ErrorKind, FencingToken, Name};
 
-use super::event::{Change, KINDS, kind_text};
+use super::event::{Change, KINDS};
 use super::fields::{Fields, Line, escaped, unescaped};
 use super::line_call::{add_call, call};
 use super::{Event, ObjectId, Target, What};
@@ -55,12 +55,12 @@ impl FromStr for Event {
 
 /// Writes an object as one word, as [`object`] reads it.
 pub(super) fn object_text(ObjectId { kind, name }: &ObjectId) -> String {
-    format!("{}:{}", kind_text(*kind), escaped(name.as_str()))
+    format!("{}:{}", kind.as_str(), escaped(name.as_str()))
 }
 
 pub(super) fn object(text: &str) -> Result<ObjectId, String> {
     let (kind, name) = text.split_once(':').ok_or_else(|| format!("{text:?} is no object"))?;
-    let kind = KINDS.into_iter().find(|known| kind_text(*known) == kind);
+    let kind = KINDS.into_iter().find(|known| known.as_str() == kind);
     let kind = kind.ok_or_else(|| format!("{text:?} is of no known kind"))?;
     let name = Name::new(&unescaped(name)?).map_err(|error| error.to_string())?;
     Ok(ObjectId { kind, name })

@@ -6,7 +6,7 @@ use std::fmt;
 use stanchion_core::Kind;
 
 use super::digest::{Digest, Dossier, RecordedCall};
-use super::event::{KINDS, kind_text};
+use super::event::KINDS;
 use super::hold::{definite_end, holds, holds_as_believed};
 use super::surroundings::Surroundings;
 use super::{
@@ -188,7 +188,7 @@ impl fmt::Display for Report {
         }
         writeln!(f)?;
         for (kind, tally) in &self.tallies {
-            write!(f, "{:<10}", kind_text(*kind))?;
+            write!(f, "{:<10}", kind.as_str())?;
             let Tally { names, calls, grants, unknown, writes, faults, violations } = *tally;
             for number in [names, calls, grants, unknown, writes, faults, violations] {
                 write!(f, " {number:>10}")?;

@@ -14,18 +14,6 @@ use std::time::Duration;
 
 use crate::Kind;
 
-/// The label of a kind.
-#[cfg(feature = "metrics")]
-fn label(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Mutex => "mutex",
-        Kind::Semaphore => "semaphore",
-        Kind::WaitGroup => "wait_group",
-        Kind::Limiter => "limiter",
-        Kind::BloomFilter => "bloom_filter",
-    }
-}
-
 /// Makes functions that do nothing without the feature.
 macro_rules! counters {
     ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),*) $body:block)*) => {$(
@@ -65,19 +53,19 @@ counters! {
 
     /// A call got what it asked for.
     fn granted(store: &'static str, kind: Kind, waited: Duration) {
-        let wait = metrics::histogram!("stanchion_wait_seconds", "store" => store, "kind" => label(kind));
+        let wait = metrics::histogram!("stanchion_wait_seconds", "store" => store, "kind" => kind.as_str());
         wait.record(waited);
     }
 
     /// A guard gave its hold up.
     fn given_up(store: &'static str, kind: Kind, held: Duration) {
-        let hold = metrics::histogram!("stanchion_hold_seconds", "store" => store, "kind" => label(kind));
+        let hold = metrics::histogram!("stanchion_hold_seconds", "store" => store, "kind" => kind.as_str());
         hold.record(held);
     }
 
     /// A hold was lost.
     fn lost(store: &'static str, kind: Kind, cause: &'static str) {
-        let labels = [("store", store), ("kind", label(kind)), ("cause", cause)];
+        let labels = [("store", store), ("kind", kind.as_str()), ("cause", cause)];
         metrics::counter!("stanchion_losses_total", &labels).increment(1);
     }
 }

@@ -21,7 +21,7 @@ mod availability;
 mod background;
 #[cfg(feature = "bloom")]
 mod bloom;
-mod calls;
+mod call_runtime;
 mod contained;
 mod counters;
 mod keeping;
@@ -41,7 +41,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::background::{Background, EngineSteps, StepsWrap};
-use self::calls::Home;
+use self::call_runtime::CallRuntime;
 use self::contained::Containment;
 use self::limiter::handle::LimiterHandle;
 use self::shared::{EngineHandle, Shared};
@@ -94,8 +94,8 @@ impl Engine {
         let (callers, own) = (containment.around(callers), own.contained(&containment));
         let (wake, namespace) = (own.wake.clone(), Arc::clone(&own.namespace));
         let thread = own.thread.clone().map_or_else(EngineThread::start, Ok)?;
-        let home = Home::new(thread.runtime());
-        let shared = Arc::new(Shared::new(capabilities, callers, wake, containment, namespace, home));
+        let call_runtime = CallRuntime::new(thread.runtime());
+        let shared = Arc::new(Shared::new(capabilities, callers, wake, containment, namespace, call_runtime));
         serve::begin(&thread, Arc::clone(&shared), Background { thread: None, ..own })?;
         Ok(Self { handle: Arc::new(EngineHandle { shared, drain }) })
     }

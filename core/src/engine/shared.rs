@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 #[cfg(feature = "bloom")]
 use crate::engine::bloom::filtering::Filtering;
-use crate::engine::calls::Home;
+use crate::engine::call_runtime::CallRuntime;
 use crate::engine::contained::{Containment, REQUEST_GRACE};
 use crate::engine::keeping::hold::{LeaseHold, Loss};
 use crate::engine::keeping::registry::Registry;
@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     pub(crate) outbox: Outbox,
     pub(crate) containment: Arc<Containment>,
     closed: AtomicBool,
-    home: Home,
+    call_runtime: CallRuntime,
     stop: Notify,
     /// The engine's thread, once it has begun.
     thread: OnceLock<ThreadId>,
@@ -85,7 +85,7 @@ impl Shared {
         wake: Option<Arc<dyn WakeSource>>,
         containment: Arc<Containment>,
         namespace: Arc<str>,
-        home: Home,
+        call_runtime: CallRuntime,
     ) -> Self {
         let exclusives = ExclusiveSends::default();
         Self {
@@ -104,7 +104,7 @@ impl Shared {
             group_waiters: GroupWaiters::new(wake),
             containment,
             closed: AtomicBool::new(false),
-            home,
+            call_runtime,
             stop: Notify::new(),
             thread: OnceLock::new(),
         }
@@ -117,7 +117,7 @@ impl Shared {
     /// Returns whether this process is a forked child of the one that opened the store (C1). Its copy of the state may be
     /// locked for ever, and its sockets are its parent's: it must not use either. Asked before any lock is taken.
     pub(crate) fn is_forked(&self) -> bool {
-        self.home.is_forked()
+        self.call_runtime.is_forked()
     }
 
     /// # Errors
@@ -209,9 +209,9 @@ impl Shared {
         self.stop.notify_one();
     }
 
-    /// Makes a caller's call; see [`Home::call`].
+    /// Makes a caller's call; see [`CallRuntime::call`].
     pub(crate) async fn on<T>(&self, call: impl Future<Output = T>) -> T {
-        self.home.call(call).await
+        self.call_runtime.call(call).await
     }
 
     /// Notes that the calling thread is the engine's.

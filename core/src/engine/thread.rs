@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 
-use crate::engine::calls::Home;
+use crate::engine::call_runtime::CallRuntime;
 use crate::{Error, ErrorKind, Result};
 
 /// What the thread does with its runtime.
@@ -15,7 +15,7 @@ type Work = Box<dyn FnOnce(&Runtime) + Send>;
 /// The engine's thread and its runtime. It can be had before there is an engine: what connects a store from a thread without
 /// a runtime, or from a test with paused time, runs here.
 pub struct EngineThread {
-    home: Home,
+    call_runtime: CallRuntime,
     begin: Mutex<Option<oneshot::Sender<Work>>>,
 }
 
@@ -29,7 +29,7 @@ impl EngineThread {
         let failed = |what| move |error| Error::new(ErrorKind::Unavailable, what).with_source(error);
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(failed("no runtime for the engine"))?;
-        let home = Home::new(Some(runtime.handle().clone()));
+        let call_runtime = CallRuntime::new(Some(runtime.handle().clone()));
         let (begin, begun) = oneshot::channel::<Work>();
         let thread = std::thread::Builder::new().name("stanchion".into()).spawn(move || {
             if let Ok(work) = runtime.block_on(begun) {
@@ -37,17 +37,17 @@ impl EngineThread {
             }
         });
         thread.map_err(failed("no thread for the engine"))?;
-        Ok(Arc::new(Self { home, begin: Mutex::new(Some(begin)) }))
+        Ok(Arc::new(Self { call_runtime, begin: Mutex::new(Some(begin)) }))
     }
 
     /// Does some work on the runtime that polls it; on that of this thread if there is none, or one with a clock of its own, as
     /// a test with paused time has.
     pub async fn on<T>(&self, work: impl Future<Output = T>) -> T {
-        self.home.call(work).await
+        self.call_runtime.call(work).await
     }
 
     pub(crate) fn runtime(&self) -> Option<Handle> {
-        self.home.runtime.clone()
+        self.call_runtime.runtime.clone()
     }
 
     /// Gives the thread its work, after which it ends.
@@ -63,6 +63,6 @@ impl EngineThread {
 
 impl fmt::Debug for EngineThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EngineThread").field("home", &self.home).finish_non_exhaustive()
+        f.debug_struct("EngineThread").field("call_runtime", &self.call_runtime).finish_non_exhaustive()
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::store::{Heard, Store, object};
 use crate::clock::now;
-use crate::engine::calls::Home;
+use crate::engine::call_runtime::CallRuntime;
 use crate::engine::contained::Containment;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::{EngineHandle, Shared};
@@ -32,7 +32,7 @@ impl Rig {
             None,
             containment,
             Arc::from(""),
-            Home::new(None),
+            CallRuntime::new(None),
         ));
         let (running, steps) = (Arc::clone(&shared), store.steps(true));
         let thread = beside(async move { serve::engine(&running, &steps, None, Duration::ZERO).await });

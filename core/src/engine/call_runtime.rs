@@ -11,14 +11,14 @@ use crate::clock::is_real;
 
 /// What calls need to know of the store object that they are made on.
 #[derive(Debug)]
-pub(crate) struct Home {
+pub(crate) struct CallRuntime {
     /// The runtime of the engine's thread; `None` in tests that drive the engine themselves.
     pub(crate) runtime: Option<Handle>,
     /// The process that opened the store.
     pub(crate) process: u32,
 }
 
-impl Home {
+impl CallRuntime {
     pub(crate) fn new(runtime: Option<Handle>) -> Self {
         Self { runtime, process: std::process::id() }
     }
@@ -31,7 +31,7 @@ impl Home {
     /// Makes a call on the runtime that polls it; on that of the engine's thread if there is none, or one with a clock of its own,
     /// as a test with paused time has.
     pub(crate) async fn call<T>(&self, work: impl Future<Output = T>) -> T {
-        let mut call = Call { home: self, work: Some(Box::pin(work)) };
+        let mut call = Call { call_runtime: self, work: Some(Box::pin(work)) };
         poll_fn(|cx| call.poll(cx)).await
     }
 }
@@ -39,7 +39,7 @@ impl Home {
 /// A call under way. A forked child that drops one forgets it: it may have locked what the child cannot unlock, and own sockets
 /// that are the parent's, too (C1).
 struct Call<'a, F> {
-    home: &'a Home,
+    call_runtime: &'a CallRuntime,
     work: Option<Pin<Box<F>>>,
 }
 
@@ -47,7 +47,7 @@ impl<F: Future> Call<'_, F> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
         let Some(work) = &mut self.work else { return Poll::Pending };
         let is_usable = Handle::try_current().is_ok() && is_real();
-        let other = self.home.runtime.as_ref().filter(|_| !is_usable);
+        let other = self.call_runtime.runtime.as_ref().filter(|_| !is_usable);
         let entered = other.map(Handle::enter);
         let polled = work.as_mut().poll(cx);
         if polled.is_ready() {
@@ -60,7 +60,7 @@ impl<F: Future> Call<'_, F> {
 
 impl<F> Drop for Call<'_, F> {
     fn drop(&mut self) {
-        if self.work.is_some() && self.home.is_forked() {
+        if self.work.is_some() && self.call_runtime.is_forked() {
             forget(self.work.take());
         }
     }
