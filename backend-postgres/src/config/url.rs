@@ -26,8 +26,9 @@ pub(super) fn parse(text: &str) -> Result<(PgConnectOptions, Parameters)> {
     }
     // The errors of the parser and of the client are left out: they may quote a part of the URL.
     let mut url = Url::parse(text).map_err(|_| malformed())?;
-    // An `@` in the path may be the end of a password that was not escaped.
-    if url.fragment().is_some() || url.path().contains('@') {
+    // An `@` behind the host may be the end of a password that was not escaped.
+    let has_at = url.path().contains('@') || url.query().is_some_and(|query| query.contains('@'));
+    if url.fragment().is_some() || has_at {
         return Err(malformed());
     }
     if url.host_str().is_some_and(|host| host.contains(',')) {
@@ -61,8 +62,12 @@ fn illegal_value(parameters: &Parameters) -> Option<Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error as _;
     use std::time::Duration;
 
+    use proptest::collection;
+    use proptest::prelude::*;
+    use proptest::sample::select;
     use stanchion_core::MutexMode;
 
     use super::*;
@@ -130,6 +135,63 @@ mod tests {
         }
         let error = parse("postgres://u:s3cret@h/?namespaze=a").err().unwrap();
         assert!(error.to_string().contains("namespaze"), "{error}");
+    }
+
+    /// What passwords and URLs are made of.
+    const PIECES: [&str; 21] = [
+        "x",
+        "1",
+        "é",
+        " ",
+        "?",
+        "#",
+        "/",
+        "@",
+        "&",
+        "=",
+        ":",
+        ",",
+        "%",
+        "%40",
+        "[",
+        "]",
+        "host=",
+        "schema=",
+        "mutex=",
+        "sslmode=",
+        "password=",
+    ];
+    const TAILS: [&str; 7] =
+        ["", "/", "/db", "/db?namespace=x", "?sslmode=x", "?request_timeout_ms=x", "/?password=s3cret&x"];
+
+    fn pieces() -> impl Strategy<Value = String> {
+        collection::vec(select(&PIECES[..]), 0..6).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn c21_no_text_shows_the_password_of_a_generated_url(
+            scheme in select(&["postgres", "postgresql", "redis"][..]),
+            (before, after) in (pieces(), pieces()),
+            tail in select(&TAILS[..]),
+        ) {
+            let url = format!("{scheme}://u:{before}s3cret{after}@h{tail}");
+            let mut texts = Vec::new();
+            match crate::PostgresBuilder::new(&url) {
+                Ok(builder) => texts.push(format!("{builder:?}")),
+                Err(error) => {
+                    texts.push(format!("{error} {error:?}"));
+                    let mut source = error.source();
+                    while let Some(error) = source {
+                        texts.push(format!("{error} {error:?}"));
+                        source = error.source();
+                    }
+                }
+            }
+            prop_assert!(!texts.concat().contains("s3cret"), "{url}: {texts:?}");
+        }
     }
 
     #[test]

@@ -44,8 +44,9 @@ pub(super) fn parse(url: &str) -> Result<(Deployment, Parameters)> {
         _ => return Err(Error::invalid_argument(format!("the scheme of a Redis URL is one of {SCHEMES}"))),
     };
     let parts = Parts::of(url, rest);
-    // An `@` in the path may be the end of a password that was not escaped.
-    if rest.is_empty() || rest.contains('#') || (kind != "socket" && parts.path.contains('@')) {
+    // An `@` behind the host may be the end of a password that was not escaped.
+    let has_at = parts.query.contains('@') || (kind != "socket" && parts.path.contains('@'));
+    if rest.is_empty() || rest.contains('#') || has_at {
         return Err(parts.malformed());
     }
     let query = Url::parse(&format!("redis://h/?{}", parts.query)).map_err(|_| parts.malformed())?;
@@ -168,8 +169,12 @@ fn is_database(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error as _;
     use std::time::Duration;
 
+    use proptest::collection;
+    use proptest::prelude::*;
+    use proptest::sample::select;
     use stanchion_core::ErrorKind;
 
     use super::*;
@@ -276,6 +281,71 @@ mod tests {
         }
     }
 
+    /// What passwords and URLs are made of.
+    const PIECES: [&str; 21] = [
+        "x",
+        "1",
+        "é",
+        " ",
+        "?",
+        "#",
+        "/",
+        "@",
+        "&",
+        "=",
+        ":",
+        ",",
+        "%",
+        "%40",
+        "[",
+        "]",
+        "ca=",
+        "db=",
+        "replicas=",
+        "namespace=",
+        "sentinel_password=",
+    ];
+    const TAILS: [&str; 8] = [
+        "",
+        "/",
+        "/0",
+        "/x",
+        "/svc?namespace=x",
+        "?ca=/nowhere&x",
+        "?replicas=x",
+        "/s?sentinel_password=s3cret&x",
+    ];
+
+    fn pieces() -> impl Strategy<Value = String> {
+        collection::vec(select(&PIECES[..]), 0..6).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn c21_no_text_shows_the_password_of_a_generated_url(
+            scheme in select(&["redis", "rediss", "redis+unix", "redis+cluster", "rediss+sentinel", "postgres"][..]),
+            (before, after) in (pieces(), pieces()),
+            tail in select(&TAILS[..]),
+        ) {
+            let url = format!("{scheme}://u:{before}s3cret{after}@h{tail}");
+            let mut texts = Vec::new();
+            match crate::RedisBuilder::new(&url) {
+                Ok(builder) => texts.push(format!("{builder:?}")),
+                Err(error) => {
+                    texts.push(format!("{error} {error:?}"));
+                    let mut source = error.source();
+                    while let Some(error) = source {
+                        texts.push(format!("{error} {error:?}"));
+                        source = error.source();
+                    }
+                }
+            }
+            prop_assert!(!texts.concat().contains("s3cret"), "{url}: {texts:?}");
+        }
+    }
+
     #[test]
     fn c21_no_password_in_any_text() {
         for url in [
@@ -284,6 +354,8 @@ mod tests {
             "redis+x://:s3cret@h/",
             "redis://u:s3cret@h:x/",
             "redis://u:1?s3cret@h/",
+            "redis://u:1?s3cret&x@h/",
+            "rediss://u:1?ca=s3cret@h/",
             "redis://u:p#s3cret@h/",
             "redis+cluster://u:s3cret@a,b/7",
             "redis+sentinel://a/?sentinel_password=s3cret",

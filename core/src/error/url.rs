@@ -5,7 +5,7 @@ use super::{Error, Shown};
 
 /// How the delimiters of a URL are written in a password.
 const ESCAPED: &str =
-    "in a user or password, percent-encode `#` as %23, `/` as %2F, `?` as %3F and `@` as %40";
+    "in a user, password or parameter, percent-encode `#` as %23, `/` as %2F, `?` as %3F and `@` as %40";
 
 impl Error {
     /// Returns the error of a URL `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][,…][/PATH][?…]` that was not understood, for authors
@@ -21,11 +21,10 @@ impl Error {
             return Self::invalid_argument(format!("a URL has no fragment (`#`): {ESCAPED}"));
         }
         let (authority, tail) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-        let fault = fault(authority);
         if tail.contains('@') {
-            return Self::invalid_argument(format!("{fault}; an `@` stands behind the host: {ESCAPED}"));
+            return Self::invalid_argument(format!("an `@` stands behind the host of the URL: {ESCAPED}"));
         }
-        Self::invalid_argument(fault)
+        Self::invalid_argument(fault(authority))
     }
 
     /// Returns the error of a URL parameter that is unknown, for authors of stores. `query` is the text of all parameters. The
