@@ -1,7 +1,7 @@
 //! The nodes of a deployment: their addresses and credentials.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
@@ -12,6 +12,7 @@ use redis::{
 use stanchion_core::{Error, Result};
 
 use crate::error;
+use crate::link::{Driver, Silence};
 
 /// Host and port of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -106,14 +107,18 @@ impl Access {
     ///
     /// # Errors
     /// As [`error::of_connect`].
-    pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Weak<()>)> {
+    pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Driver)> {
         let failed = |error| error::of_connect(error, self.protocol(), &self.target());
+        #[cfg(feature = "tls")]
+        if matches!(self.0.addr(), ConnectionAddr::TcpTls { .. }) {
+            provide_cryptography();
+        }
         let client = Client::open(ConnectionInfo::clone(&self.0)).map_err(failed)?;
-        let alive = Arc::new(());
-        let driver = Arc::downgrade(&alive);
+        let silence = Arc::new(Silence::new());
+        let driver = Arc::downgrade(&silence);
         // The driver owns the receiver of pushed messages, and drops it when it ends for whatever reason.
         let keep = move |_: PushInfo| -> std::result::Result<(), ()> {
-            let _ = &alive;
+            let _ = &silence;
             Ok(())
         };
         let config = AsyncConnectionConfig::new()
@@ -122,6 +127,18 @@ impl Access {
             .set_push_sender(keep);
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
         Ok((connection.map_err(failed)?, driver))
+    }
+}
+
+/// Installs *ring* as the cryptography of `rustls` in this process, unless the program has chosen one. The client library uses
+/// that of the process, and panics if none is chosen and several could be meant.
+#[cfg(feature = "tls")]
+fn provide_cryptography() {
+    use rustls::crypto::{CryptoProvider, ring};
+
+    if CryptoProvider::get_default().is_none() {
+        // Another thread may have installed one meanwhile.
+        let _ = ring::default_provider().install_default();
     }
 }
 

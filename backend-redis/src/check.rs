@@ -1,6 +1,8 @@
 //! Checks a store when it connects: whatever would break safety (C22).
 
-use redis::Value;
+use std::collections::HashMap;
+
+use redis::{FromRedisValue, Value};
 use stanchion_core::steps::ProcessId;
 use stanchion_core::{Error, ErrorKind, Result};
 
@@ -14,7 +16,7 @@ const MIN_VERSION: (u32, u32) = (6, 2);
 /// What the server says about itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Server {
-    /// Whether the server keeps its data through a restart; `None` if that could not be read.
+    /// Whether the server keeps what it has answered through a crash; `None` if that could not be read.
     pub(crate) survives_restart: Option<bool>,
 }
 
@@ -53,7 +55,30 @@ pub(crate) async fn servers(route: &Route, keyspace: &Keyspace) -> Result<Server
         all = Some(all.map_or(server, |all| all.and(server)));
     }
     layout(route, keyspace).await?;
-    Ok(all.unwrap_or_default())
+    match all.unwrap_or_default() {
+        Server { survives_restart: Some(true) } => flushes(route).await,
+        server => Ok(server),
+    }
+}
+
+/// Asks every primary, of those that keep an append-only file, whether a write is on disk before its answer.
+///
+/// # Errors
+/// If the primaries could not be found out.
+async fn flushes(route: &Route) -> Result<Server> {
+    let mut get = redis::cmd("CONFIG");
+    get.arg("GET").arg("appendfsync");
+    let mut all = Server { survives_restart: Some(true) };
+    for (node, answer) in route.send_to_each_primary(&get).await? {
+        let settings =
+            answer.ok().and_then(|answer| HashMap::<String, String>::from_redis_value(answer).ok());
+        let policy = settings.and_then(|mut settings| settings.remove("appendfsync"));
+        if policy.is_none() {
+            tracing::warn!(node, "unverified: appendfsync, which CONFIG GET does not tell");
+        }
+        all = all.and(Server { survives_restart: policy.map(|policy| policy == "always") });
+    }
+    Ok(all)
 }
 
 /// Checks that two routes lead to the same database.

@@ -1,6 +1,7 @@
 //! A connection that many callers share. It is made when needed, and made anew when it broke.
 
 mod attempt;
+mod silence;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -8,11 +9,12 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, RedisResult, ServerErrorKind, Value};
-use stanchion_core::clock::{Instant, timeout_at};
+use stanchion_core::clock::{Instant, real, timeout_at};
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
 
 use self::attempt::Attempts;
+pub(crate) use self::silence::{Driver, Silence};
 use crate::access::Access;
 use crate::error;
 use crate::request::{Answered, Answers, Request, exchange};
@@ -41,7 +43,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// If no connection was made. Nothing was sent.
-    pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Weak<()>)> {
+    pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Driver)> {
         match self {
             Self::Server(access) => access.connect().await,
             Self::Sentinel(sentinels) => sentinels.connect().await,
@@ -72,7 +74,7 @@ impl Endpoint {
 struct Open {
     runtime: Id,
     connection: MultiplexedConnection,
-    driver: Weak<()>,
+    driver: Driver,
 }
 
 /// The connections of a link.
@@ -93,7 +95,7 @@ impl Connections {
     }
 
     /// Returns the connection of a runtime. Drops the connections whose driver has ended.
-    fn find(&self, runtime: Id) -> Option<(MultiplexedConnection, Weak<()>)> {
+    fn find(&self, runtime: Id) -> Option<(MultiplexedConnection, Driver)> {
         let mut all = self.all();
         all.retain(|open| open.driver.strong_count() > 0);
         let open = all.iter().find(|open| open.runtime == runtime)?;
@@ -101,7 +103,7 @@ impl Connections {
     }
 
     /// Drops a connection. Requests of other callers on it still get their answers.
-    fn discard(&self, driver: &Weak<()>) {
+    fn discard(&self, driver: &Driver) {
         self.all().retain(|open| !open.driver.ptr_eq(driver));
     }
 }
@@ -190,15 +192,21 @@ impl Link {
         }
         let connected = timeout_at(end, self.connection()).await;
         let (mut connection, driver) = connected.map_err(|_| self.endpoint.unanswered())??;
+        let sent = real();
         let answers = match timeout_at(end, exchange(&mut connection, commands)).await {
             Ok(answers) => answers,
             Err(elapsed) => {
-                self.connections.discard(&driver);
+                if driver.upgrade().is_none_or(|silence| silence.is_too_long(sent, self.timeout)) {
+                    self.connections.discard(&driver);
+                }
                 return Err(late(elapsed));
             }
         };
         match answers {
             Ok(answers) => {
+                if let Some(silence) = driver.upgrade() {
+                    silence.end();
+                }
                 if answers.iter().any(|answer| answer.as_ref().is_err_and(asks_for_new_connection)) {
                     self.connections.discard(&driver);
                 }
@@ -211,7 +219,7 @@ impl Link {
         }
     }
 
-    async fn connection(&self) -> Result<(MultiplexedConnection, Weak<()>)> {
+    async fn connection(&self) -> Result<(MultiplexedConnection, Driver)> {
         // Asked each time: the call may go on in another runtime.
         let runtime = || match Handle::try_current() {
             Ok(runtime) => Ok(runtime.id()),

@@ -1,6 +1,5 @@
 //! Finds the primary that sentinels announce, anew for every connection.
 
-use std::sync::Weak;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -12,6 +11,7 @@ use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::access::{Access, Address};
 use crate::error;
+use crate::link::Driver;
 use crate::request::exchange;
 
 /// Interval after which the sentinels are asked once more while no connection was made, beside the attempts under way. They
@@ -34,7 +34,7 @@ impl Sentinels {
     ///
     /// # Errors
     /// The error of the last attempt, if all fail; an error that no further attempt would mend comes first.
-    pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Weak<()>)> {
+    pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Driver)> {
         let mut attempts = FuturesUnordered::new();
         let mut failed: Option<Error> = None;
         loop {
@@ -67,7 +67,7 @@ impl Sentinels {
         Error::unanswered(self.servers.protocol()).at(&all.join(","))
     }
 
-    async fn through(&self, sentinel: &Access) -> Result<(MultiplexedConnection, Weak<()>)> {
+    async fn through(&self, sentinel: &Access) -> Result<(MultiplexedConnection, Driver)> {
         let announced = self.announced(sentinel).await.map_err(|error| error.at(&sentinel.target()))?;
         let (mut connection, driver) = self.servers.at(&announced).connect().await?;
         let role = match ask(&mut connection, redis::cmd("ROLE")).await {

@@ -10,13 +10,7 @@ use stanchion_core::{Error, Result};
 #[cfg(feature = "tls")]
 pub(super) fn secured(info: ConnectionInfo, ca: Option<&str>) -> Result<ConnectionInfo> {
     use redis::{Client, ConnectionAddr, TlsCertificates};
-    use rustls::crypto::{CryptoProvider, ring};
 
-    // The client library uses the provider of the process, and panics if none is set and several could be meant.
-    if CryptoProvider::get_default().is_none() {
-        // Another thread may have installed one meanwhile.
-        let _ = ring::default_provider().install_default();
-    }
     let ConnectionAddr::Tcp(host, port) = info.addr().clone() else {
         return Err(Error::invalid_argument("TLS needs a host"));
     };

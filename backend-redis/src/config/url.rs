@@ -245,6 +245,8 @@ mod tests {
             assert_eq!(kind(&format!("{url}?ca=/dev/null")), Some(ErrorKind::InvalidArgument), "{url}");
             assert_eq!(kind(&format!("{url}#insecure")), Some(ErrorKind::InvalidArgument), "{url}");
         }
+        // Reading a URL changes nothing in the process.
+        assert!(rustls::crypto::CryptoProvider::get_default().is_none());
         let access = server("rediss://a");
         assert!(matches!(access.info().addr(), redis::ConnectionAddr::TcpTls { insecure: false, .. }));
         assert_eq!(kind("redis://a?ca=/nowhere/ca.pem"), Some(ErrorKind::InvalidArgument));

@@ -11,9 +11,9 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time;
 
-use super::{Connections, Endpoint, Open};
+use super::{Connections, Driver, Endpoint, Open};
 
-type Made = Result<(MultiplexedConnection, Weak<()>)>;
+type Made = Result<(MultiplexedConnection, Driver)>;
 
 /// The attempts under way, one for each runtime. Dropping this ends them.
 #[derive(Default)]

@@ -1,6 +1,6 @@
 //! Wake-ups on a cluster: a blocking pop for each stripe that has waiters, on the node that holds it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -19,6 +19,7 @@ use crate::access::Address;
 use crate::cluster::Topology;
 use crate::error;
 use crate::keys::{STRIPES, stripe_of};
+use crate::link::Driver;
 
 /// Maximum number of connections kept for stripes that have no waiters.
 const MAX_IDLE: usize = 4;
@@ -29,7 +30,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 struct Idle {
     node: Address,
     connection: MultiplexedConnection,
-    driver: Weak<()>,
+    driver: Driver,
 }
 
 /// The end of a pop: its stripe, the hint, and the connection unless it broke.

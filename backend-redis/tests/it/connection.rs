@@ -15,6 +15,7 @@ use stanchion_conformance::support::within;
 use stanchion_core::ErrorKind;
 use stanchion_core::steps::{Acquire, Acquired};
 use stanchion_redis::RedisStore;
+use stanchion_testbed::faults::Proxy;
 use stanchion_testbed::servers::RedisOptions;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -71,6 +72,31 @@ async fn c3_an_answer_that_does_not_come_is_unknown_and_a_retry_finds_out() {
 }
 
 #[tokio::test]
+async fn c28_a_server_that_stalls_for_a_moment_costs_no_connection() {
+    let (server, _fixture) = start(RedisOptions::default());
+    let proxy = Proxy::to(&server.url()).unwrap();
+    let process = Fixture::on(&proxy.url(&server.url())).process().await;
+    granted(&process, &ask(&semaphore("other"))).await;
+    let before = proxy.connections().len();
+    for _ in 0..10 {
+        server.pause().unwrap();
+        let request = Acquire { lease: ttl(100), ..ask(&semaphore("s")) };
+        assert_eq!(refusal(&process, &request).await, ErrorKind::Unknown);
+        server.resume().unwrap();
+        answer(&process, &Acquire { queue: false, ..ask(&semaphore("other")) }).await;
+    }
+    assert_eq!(proxy.connections().len(), before);
+    // Requests in a row that are not answered have the connection replaced.
+    server.pause().unwrap();
+    let watch = Stopwatch::start();
+    while proxy.connections().len() == before {
+        refusal(&process, &Acquire { lease: ttl(100), ..ask(&semaphore("s")) }).await;
+        assert!(watch.elapsed() < Duration::from_secs(1) + EPSILON);
+    }
+    server.resume().unwrap();
+}
+
+#[tokio::test]
 async fn c17_a_request_takes_a_third_of_its_lease_at_most() {
     let (server, fixture) = start(RedisOptions::default());
     let process = driven(fixture.builder().request_timeout(Duration::from_secs(30)).steps().await.unwrap());
@@ -82,6 +108,17 @@ async fn c17_a_request_takes_a_third_of_its_lease_at_most() {
     let third = request.lease.get() / 3;
     let (took, counted) = (start.elapsed(), watch.elapsed());
     assert!(took >= third && counted < third + EPSILON, "{took:?}, of which {counted:?} count");
+}
+
+#[tokio::test]
+async fn c22_holds_survive_a_restart_only_if_each_write_is_on_disk() {
+    let (_server, fixture) = start(RedisOptions::default().append_only(true).config("appendfsync everysec"));
+    assert_eq!(fixture.builder().steps().await.unwrap().capabilities.survives_restart, Some(false));
+    let (server, fixture) = start(RedisOptions::default().append_only(true));
+    command(&fixture, &["ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-config"]).await;
+    let url = format!("redis://me:pw@127.0.0.1:{}/", server.port());
+    let steps = RedisStore::builder(&url).unwrap().steps().await.unwrap();
+    assert_eq!(steps.capabilities.survives_restart, None);
 }
 
 #[tokio::test]

@@ -1,0 +1,80 @@
+//! How long a connection has been silent. A request with a short lease has little time, so that its timeout says little about
+//! the connection that many callers share: a server that stalls for a moment must not cost it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use stanchion_core::clock::{Instant, micros, real};
+
+/// Time without an answer after which a connection counts as broken, if requests were under way all the time.
+const MAX_SILENCE: Duration = Duration::from_secs(1);
+
+/// Shows that the driver of a connection still runs, and when the connection was last heard.
+pub(crate) type Driver = Weak<Silence>;
+
+/// The silence of one connection.
+#[derive(Debug)]
+pub(crate) struct Silence {
+    made: Instant,
+    /// Time of the last answer, in µs since `made`.
+    heard: AtomicU64,
+    unanswered: Mutex<Unanswered>,
+}
+
+/// The time that requests have waited in vain since the last answer, in µs. What they waited at the same time counts once.
+#[derive(Debug, Default)]
+struct Unanswered {
+    total: u64,
+    until: u64,
+}
+
+impl Silence {
+    pub(crate) fn new() -> Self {
+        Self { made: real(), heard: AtomicU64::new(0), unanswered: Mutex::default() }
+    }
+
+    /// Notes an answer.
+    pub(super) fn end(&self) {
+        self.heard.store(self.micros(real()), Ordering::Relaxed);
+    }
+
+    /// Notes a request that was not answered in time. Returns whether the connection counts as broken; `timeout` is that of
+    /// a request without a short lease.
+    pub(super) fn is_too_long(&self, sent: Instant, timeout: Duration) -> bool {
+        let (sent, now) = (self.micros(sent), self.micros(real()));
+        let heard = self.heard.load(Ordering::Relaxed);
+        let mut unanswered = self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
+        if heard >= unanswered.until {
+            *unanswered = Unanswered { total: 0, until: heard };
+        }
+        unanswered.total += now.saturating_sub(sent.max(unanswered.until));
+        unanswered.until = now;
+        // A timer may end a request a little early.
+        unanswered.total + 1_000 >= micros(MAX_SILENCE.min(timeout))
+    }
+
+    fn micros(&self, at: Instant) -> u64 {
+        micros(at.saturating_duration_since(self.made))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_requests_waited_at_the_same_time_counts_once() {
+        let silence = Silence { made: real() - Duration::from_secs(60), ..Silence::new() };
+        let timeout = Duration::from_secs(2);
+        for _ in 0..10 {
+            assert!(!silence.is_too_long(real() - Duration::from_millis(300), timeout));
+        }
+        silence.end();
+        assert!(!silence.is_too_long(real() - Duration::from_millis(900), timeout), "it was heard since");
+        let other = Silence { made: real() - Duration::from_secs(60), ..Silence::new() };
+        assert!(other.is_too_long(real() - Duration::from_millis(1_000), timeout));
+        let short = Silence { made: real() - Duration::from_secs(60), ..Silence::new() };
+        assert!(short.is_too_long(real() - Duration::from_millis(250), Duration::from_millis(250)));
+    }
+}
