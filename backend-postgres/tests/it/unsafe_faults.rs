@@ -8,7 +8,7 @@
 )]
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::*;
 use sqlx::{Connection, PgConnection};
@@ -116,11 +116,10 @@ impl Rivals {
         timeout(TIMEOUT, answers).await.expect("the second is heard");
         let refused = second.try_lock_for(WATCH_TIME).await.unwrap();
         assert!(refused.is_none(), "{}: a second holder", self.fault);
-        assert!(
-            self.first.believes().unwrap()
-                && self.first.write().unwrap()
-                && self.guarded.took(&self.first).await
-        );
+        let writes = self.first.write().unwrap() && self.guarded.took(&self.first).await;
+        // On a machine that stood still for seconds, its time may be over.
+        let is_over = self.first.deadline().is_some_and(|deadline| Instant::now() >= deadline);
+        assert!((self.first.believes().unwrap() && writes) || is_over);
         self.proxy.heal();
         let token = self.first.token();
         // Whether or not the link of the first contender healed in time, the next grant comes after its end.

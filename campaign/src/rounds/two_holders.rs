@@ -1,7 +1,7 @@
 //! Two holders of one mutex: an unsafe fault made the store forget the first.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stanchion_core::{FencingToken, Kind, Mutex, MutexGuard, Name, Result, Ticket};
 use tempfile::TempDir;
@@ -127,6 +127,12 @@ impl Contender {
     #[must_use]
     pub fn ticket(&self) -> Ticket {
         self.held.ticket()
+    }
+
+    /// Returns until when the holder believes that it holds, if nothing renews the hold; `None` without a lease.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.held.deadline()
     }
 
     /// Returns whether the holder believes that it holds, and records the answer.

@@ -175,8 +175,8 @@ pub(super) async fn w4_whoever_was_added_has_ended_is_cancelled_or_lives(harness
             }
             (16, Some(member)) => {
                 let (to, lease) = (Ticket::random(), member.lease);
-                let attach = Attach { object: object.clone(), from: member.ticket, to, lease, label: None };
-                if steps.attach(&attach).await.expect("an answer").is_some() {
+                let takeover = Attach { object: object.clone(), from: member.ticket, to, lease, label: None };
+                if attach(process, &takeover).await.is_some() {
                     known[index].ticket = to;
                 }
             }

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::steps::{
-    Acquire, Acquired, Answers, Cancel, Ending, Kept, Object, ParameterCheck, Polled, Release, Renew,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Kept, Object, ParameterCheck, Polled,
+    Release, Renew,
 };
-use stanchion_core::{FencingToken, Kind, Name, Ticket, Ttl};
+use stanchion_core::{FencingToken, Kind, Name, Result, Ticket, Ttl};
 
 pub use self::groups::{
     added, end, ended, generation, look, members, split_of, split_off, wait_group, watching,
@@ -99,18 +100,23 @@ pub fn renewal(request: &Acquire) -> Renew {
     Renew { object: request.object.clone(), ticket: request.ticket, lease: request.lease }
 }
 
-/// Sends a request and returns its answer. If none comes in time, retries with the same ticket, as callers do ([C2]); a
-/// short lease gives a busy store little time.
+/// Returns the answer to a step. If none comes in time, retries with the same ticket, as callers do ([C2]); a short lease
+/// gives a busy store little time.
 ///
 /// [C2]: stanchion_core::contract#c2
-pub async fn acquire(process: &Process, request: &Acquire) -> Acquired {
+async fn retried<T, F: Future<Output = Result<T>>>(mut step: impl FnMut() -> F) -> T {
     let end = now() + RETRY_LIMIT;
     loop {
-        match process.callers.acquire(std::slice::from_ref(request)).await.remove(0) {
+        match step().await {
             Err(error) if error.is_retryable() && now() < end => {}
             answer => return answer.expect("an answer"),
         }
     }
+}
+
+/// Sends a request and returns its answer, with retries.
+pub async fn acquire(process: &Process, request: &Acquire) -> Acquired {
+    retried(|| async { process.callers.acquire(std::slice::from_ref(request)).await.remove(0) }).await
 }
 
 /// Returns whether a request was granted.
@@ -133,15 +139,14 @@ pub async fn waits(process: &Process, request: &Acquire) {
     assert!(matches!(answer, Acquired::Waiting { .. }), "{answer:?}");
 }
 
-/// Renews a hold, with retries as [`acquire`].
+/// Renews a hold, with retries.
 pub async fn renew(process: &Process, request: &Acquire) -> Kept {
-    let end = now() + RETRY_LIMIT;
-    loop {
-        match process.own.renew(&[renewal(request)]).await.remove(0) {
-            Err(error) if error.is_retryable() && now() < end => {}
-            answer => return answer.expect("an answer"),
-        }
-    }
+    retried(|| async { process.own.renew(&[renewal(request)]).await.remove(0) }).await
+}
+
+/// Attaches a hold, with retries; `None` if it is gone.
+pub async fn attach(process: &Process, attach: &Attach) -> Option<Attached> {
+    retried(|| process.callers.attach(attach)).await
 }
 
 /// Releases a hold, without a tombstone.
