@@ -37,9 +37,13 @@ impl Server {
 /// `UnsafeStore`, `ConfigMismatch` or `Unsupported`; `InvalidArgument` if the deployment is not of the kind that the URL
 /// names; or the error of a server that could not be asked.
 pub(crate) async fn servers(route: &Route, keyspace: &Keyspace) -> Result<Server> {
-    route.send_command(0, &redis::cmd("PING")).await?;
     let striped = route.lane(1) != route.lane(0);
-    let mut all: Option<Server> = None;
+    if !striped {
+        route.send_command(0, &redis::cmd("PING")).await?;
+    }
+    let is_away =
+        |error: &Error| striped && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown);
+    let (mut all, mut away): (Option<Server>, _) = (None, None);
     for (node, answer) in route.send_to_each_primary(&redis::cmd("INFO")).await? {
         let server = match answer {
             Ok(answer) => facts(&text(answer)?, &node, striped)?,
@@ -50,12 +54,28 @@ pub(crate) async fn servers(route: &Route, keyspace: &Keyspace) -> Result<Server
                 );
                 Server::default()
             }
+            // The names on the other nodes can be used.
+            Err(error) if is_away(&error) => {
+                tracing::warn!(node, %error, "unverified: a node of the cluster does not answer");
+                away = Some(error);
+                continue;
+            }
             Err(error) => return Err(error),
         };
         all = Some(all.map_or(server, |all| all.and(server)));
     }
-    layout(route, keyspace).await?;
-    match all.unwrap_or_default() {
+    let server = match (all, away.is_some()) {
+        (None, true) => return Err(away.unwrap_or_else(error::unexpected)),
+        (Some(server), true) => server.and(Server::default()),
+        (server, false) => server.unwrap_or_default(),
+    };
+    match layout(route, keyspace).await {
+        Err(error) if away.is_some() && is_away(&error) => {
+            tracing::warn!(%error, "unverified: the layout of the namespace, whose node does not answer");
+        }
+        checked => checked?,
+    }
+    match server {
         Server { survives_restart: Some(true) } => flushes(route).await,
         server => Ok(server),
     }
@@ -153,10 +173,16 @@ fn older(version: &str) -> bool {
 
 async fn layout(route: &Route, keyspace: &Keyspace) -> Result<()> {
     let key = keyspace.layout();
-    let mut set = redis::cmd("SETNX");
-    route.send_command(0, set.arg(&key).arg(LAYOUT)).await?;
     let mut get = redis::cmd("GET");
-    let found = text(route.send_command(0, get.arg(&key)).await?)?;
+    get.arg(&key);
+    let mut found = route.send_command(0, &get).await?;
+    // A server without memory refuses writes, but a namespace that is there can be used.
+    if found == Value::Nil {
+        let mut set = redis::cmd("SETNX");
+        route.send_command(0, set.arg(&key).arg(LAYOUT)).await?;
+        found = route.send_command(0, &get).await?;
+    }
+    let found = text(found)?;
     if found == LAYOUT {
         return Ok(());
     }

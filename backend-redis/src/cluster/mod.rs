@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use redis::{RedisError, ServerErrorKind};
 use stanchion_core::clock::{Instant, now, sleep, timeout_at};
 use stanchion_core::{Error, ErrorKind, Result};
@@ -173,13 +174,12 @@ impl Cluster {
         end: Instant,
     ) -> Result<Vec<(Address, Result<Answered>)>> {
         self.topology.read(self.topology.owner(0).1).await?;
-        let mut answers = Vec::new();
-        for address in self.topology.primaries() {
+        let asked = self.topology.primaries().into_iter().map(async |address| {
             let answer = self.link(&address).send(request, false, end).await;
             let answer = answer.and_then(|answer| answer.map_err(error::of_node));
-            answers.push((address, answer));
-        }
-        Ok(answers)
+            (address, answer)
+        });
+        Ok(join_all(asked).await)
     }
 
     /// Returns the connection to a node. Drops the connections to nodes that are not primaries any more.

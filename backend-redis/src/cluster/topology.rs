@@ -167,8 +167,8 @@ fn majority(views: &[Vec<Range>], slot: u16) -> Option<Address> {
     votes.into_iter().max_by_key(|(_, count)| *count).map(|(address, _)| address.clone())
 }
 
-/// Reads the answer to `CLUSTER SLOTS`: first slot, last slot, the primary, its replicas. A host that is null is the host
-/// of the node that was asked.
+/// Reads the answer to `CLUSTER SLOTS`: first slot, last slot, the primary, its replicas. A host that is null, empty or `?`,
+/// as the node itself does not know it, is the host of the node that was asked.
 fn ranges(answer: Value, asked: &Address) -> Option<Vec<Range>> {
     let Value::Array(entries) = answer else { return None };
     let slot = |value: &Value| match value {
@@ -179,7 +179,9 @@ fn ranges(answer: Value, asked: &Address) -> Option<Vec<Range>> {
         let Value::Array(parts) = entry else { return None };
         let Value::Array(primary) = parts.get(2)? else { return None };
         let host = match primary.first()? {
-            Value::BulkString(host) if !host.is_empty() => String::from_utf8_lossy(host).into_owned(),
+            Value::BulkString(host) if !matches!(host.as_slice(), b"" | b"?") => {
+                String::from_utf8_lossy(host).into_owned()
+            }
             _ => asked.host.clone(),
         };
         let address = Address { host, port: slot(primary.get(1)?)? };
@@ -202,6 +204,9 @@ mod tests {
                     *3\r\n:5461\r\n:16383\r\n*3\r\n$-1\r\n:7001\r\n$2\r\niy\r\n";
         let answer = redis::parse_redis_value(text.as_bytes()).unwrap();
         let expected = [(0, 5_460, address(7_000)), (5_461, 16_383, address(7_001))];
+        assert_eq!(ranges(answer, &address(9)).unwrap(), expected);
+        let unknown = text.replace("$-1\r\n", "$1\r\n?\r\n");
+        let answer = redis::parse_redis_value(unknown.as_bytes()).unwrap();
         assert_eq!(ranges(answer, &address(9)).unwrap(), expected);
         assert_eq!(ranges(Value::Okay, &address(9)), None);
     }

@@ -13,7 +13,7 @@
 local function in_front(o)
   local front = true
   each_waiter(o, function(w)
-    if w.till > now and w.weight <= o.lim then
+    if w.weight <= o.lim then
       front = false
       return true
     end
@@ -21,18 +21,16 @@ local function in_front(o)
   return front
 end
 
--- Whether the queue is at its bound. The silent do not count; they are counted at most once a second.
+-- Whether the queue is at its bound. The silent do not count; all of them are put aside at most once a second.
 local function full(o, bound)
   if not bound or o.n < bound then return false end
   if math.abs(now - o.swept) >= SWEEP then
-    o.dead, o.swept = 0, now
-    each_waiter(o, function(w)
-      if w.till <= now then o.dead = o.dead + 1 end
-    end)
-    put(o, 'dead', o.dead)
+    each_waiter(o, function() end)
+    if o.unfinished then return true end
+    o.swept = now
     put(o, 'swept', NOW)
   end
-  return o.n - o.dead >= bound
+  return o.n >= bound
 end
 
 local function grant(o, weight, lease, label)
@@ -70,10 +68,18 @@ local function join(o, weight, lease)
   put(o, 'w' .. o.ticket, PROCESS .. ' ' .. weight .. ' ' .. int(lease) .. ' ' .. NOW)
 end
 
+-- Takes a new limit back.
+local function restore(o)
+  if o.replaced then
+    o.lim = o.replaced
+    put(o, 'lim', o.lim)
+  end
+end
+
 return run(8, function(o, at)
   local weight, lease, limit = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
   local check, queue = ARGV[at + 5], ARGV[at + 6] == '1'
-  load(o, ARGV[at + 1])
+  if not load(o, ARGV[at + 1]) then return { -2 } end
   if o.tombstone then return { 2 } end
   o.lease, o.asking = lease, PROCESS
   if o.hold then
@@ -81,11 +87,16 @@ return run(8, function(o, at)
     return { 0, token, o.lim, epoch_of(o) }
   end
   -- Of a queue of the dead alone nothing may be left.
-  if o.n > 0 and o.used == 0 and now - o.touch > STATE then each_waiter(o, function() end) end
+  if o.n > 0 and o.used == 0 and now - o.touch > STATE then
+    each_waiter(o, function() end)
+    if o.unfinished then return { -2 } end
+  end
   if not o.lim or stale(o) then
     o.lim, o.brought = limit, true
   elseif o.place then
     -- A retry: the limits were compared when the ticket joined.
+    put_back(o)
+    if o.aside then return { -2 } end
   elseif o.lim ~= limit and check == 'r' then
     return { 3, o.lim }
   elseif o.lim ~= limit and check == 'p' then
@@ -100,7 +111,14 @@ return run(8, function(o, at)
     leave(o)
     return { 4, o.lim }
   end
-  if o.used + weight <= o.lim and in_front(o) then return grant(o, weight, lease, ARGV[at + 8]) end
+  if o.used + weight <= o.lim then
+    local front = in_front(o)
+    if o.unfinished then
+      restore(o)
+      return { -2 }
+    end
+    if front then return grant(o, weight, lease, ARGV[at + 8]) end
+  end
   if not queue then
     leave(o)
     return { 1, o.lim, 0 }
@@ -109,11 +127,8 @@ return run(8, function(o, at)
   more(o)
   if not o.place then
     if full(o, tonumber(ARGV[at + 7])) then
-      if o.replaced then
-        o.lim = o.replaced
-        put(o, 'lim', o.lim)
-      end
-      return { 5 }
+      restore(o)
+      return { o.unfinished and -2 or 5 }
     end
     join(o, weight, lease)
   end

@@ -7,7 +7,7 @@
 
 return run(4, function(o, at)
   local from, to, lease = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
-  load(o, to)
+  if not load(o, to) then return { -2 } end
   if o.tombstone then return { 0 } end
   if not o.hold then
     local hold = call('HGET', o.h, 'h' .. from)

@@ -10,7 +10,7 @@
 
 return run(2, function(o, at)
   local ticket = ARGV[at + 1]
-  load(o, ticket)
+  if not load(o, ticket) then return { -2 } end
   if o.hold then free(o) else leave(o) end
   leave_tombstone(o, ticket, tonumber(ARGV[at + 2]))
   return {}

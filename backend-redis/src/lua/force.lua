@@ -3,14 +3,18 @@
 -- A freed ticket leaves a tombstone for the rest of its lease: a late copy of its acquire must not give the holder another
 -- hold, with another token, which the renewals of the holder would keep.
 --
--- ARGV     for each entry: the ticket, or empty for all
--- Returns  {count}: how many holds were freed
--- Complexity  O(log E) for one, O(E · log E) for all.
--- Retry    finds nothing left to free; holds granted in between are freed by a retry for all.
+-- ARGV     for each entry: the ticket, or empty for all; for all, what the call before returned: `next` (`0` at first) and
+--          `before` (empty at first)
+-- Returns  {count}: how many holds were freed; for all {count, next, before}: with a `next` other than `0` there may be
+--          more. Holds granted after the first call are not freed.
+-- Complexity  O(log E) for one; a part of all holds at a time, O(part · log E).
+-- Retry    finds nothing left to free.
 
-return run(1, function(o, at)
+local PART = 500
+
+return run(3, function(o, at)
   local ticket = ARGV[at + 1]
-  load(o, ticket)
+  if not load(o, ticket) then return { -2 } end
   if ticket ~= '' then
     if not o.hold then return { 0 } end
     local left = tonumber(string.match(o.hold, '^%d+')) - now
@@ -18,21 +22,23 @@ return run(1, function(o, at)
     leave_tombstone(o, ticket, left)
     return { 1 }
   end
-  local tickets, freed = {}, 0
-  local members = call('ZRANGE', o.e, 0, -1, 'WITHSCORES')
-  for i = 1, #members, 2 do
-    if #members[i] == 32 then tickets[members[i]] = members[i + 1] - now end
-  end
-  for member, left in pairs(tickets) do
-    call('ZREM', o.e, member)
-    freed = freed + call('HDEL', o.h, 'h' .. member)
-    leave_tombstone(o, member, left)
+  local before = tonumber(ARGV[at + 3]) or now
+  local page = call('HSCAN', o.h, ARGV[at + 2], 'MATCH', 'h*', 'COUNT', PART)
+  local freed, weight = 0, 0
+  for i = 1, #page[2], 2 do
+    local member = string.sub(page[2][i], 2)
+    local expiry, granted, weighs = string.match(page[2][i + 1], '^(%d+) (%d+) (%d+)')
+    if #member == 32 and granted and tonumber(granted) <= before and call('HDEL', o.h, page[2][i]) == 1 then
+      call('ZREM', o.e, member)
+      freed, weight = freed + 1, weight + weighs
+      leave_tombstone(o, member, expiry - now)
+    end
   end
   if freed > 0 then
-    if o.v then count(o, 'abandoned', o.used) end
-    o.used, o.touch, o.wake = 0, now, true
-    put(o, 'used', '0')
+    if o.v then count(o, 'abandoned', weight) end
+    o.used, o.touch, o.wake = o.used - weight, now, true
+    put(o, 'used', o.used)
     put(o, 'touch', NOW)
   end
-  return { freed }
+  return { freed, page[1], int(before) }
 end, true)

@@ -6,8 +6,8 @@
 -- Retry    asks again.
 
 return run(0, function(o)
-  load(o, '')
-  local answer = { now, (not stale(o) and o.lim) or 0, o.n }
+  if not load(o, '') then return { -2 } end
+  local answer = { now, (not stale(o) and o.lim) or 0, o.n + o.out }
   local at = 0
   repeat
     local members = call('ZRANGE', o.e, at, at + 499)

@@ -10,7 +10,7 @@ return run(2, function(o, at)
   local watch, watcher = tonumber(ARGV[at + 1]), PROCESS .. ':' .. ARGV[at + 2]
   -- First of all, before anything is changed: V may hold a foreign type.
   local noted = watch and tonumber(call('ZSCORE', o.v, watcher) or 0)
-  load(o, '')
+  if not load(o, '') then return { -2 } end
   local next = o.next < NEVER and o.next - now or -1
   local answer = { o.epoch, o.used, o.gen, next }
   local asked = watch and watch > 0 and math.min(watch, o.gen) or o.gen

@@ -7,11 +7,14 @@
 -- Retry    asks again.
 
 return run(0, function(o)
-  load(o, '')
+  if not load(o, '') then return { -2 } end
   more(o)
+  put_back(o)
+  if o.aside then return { -2 } end
   mark_live(o, o.wl)
   if not o.lim then return { o.epoch, -1 } end
   local ready, soon = next_grants(o, PROCESS, o.wake)
+  if o.unfinished then return { -2 } end
   o.wake = false
   o.lease = math.max(o.lease, o.wl)
   o.keep = o.n > 0

@@ -4,6 +4,9 @@
 local LIVENESS, UNHEARD, GRACE, SWEEP = 1000000, 600000, 2000000, 1000000
 local MAX_LEASE = 86400000000
 local BOX_MS, BOX_LENGTH = 10000, 10000
+-- Maximum number of waiters that one call puts back, and that it puts aside or removes.
+local BACK = 500
+local moves = 500
 
 local stripes = {}
 
@@ -66,39 +69,105 @@ local function alive(o, w, score)
   return math.max(math.min(w.heard, now) + LIVENESS, s.start + GRACE)
 end
 
--- Calls `visit` for each waiter in order of arrival, until it returns true or the ticket `stop` is reached. A waiter
--- counts as live up to `till`. A waiter that was unheard for its lease is removed for good. Returns whether it came to
--- the end of the queue. O(log Q + visited).
+-- Takes silent waiters of one process out of the queue and keeps them with their numbers, until the process is heard or
+-- they were unheard for their leases, at `expiry`. `entries` is their numbers and tickets in turn. Returns false if a
+-- foreign value is under the key, or there is no memory; then they stay in the queue.
+local function put_aside(o, process, entries, tickets, expiry)
+  local key, member = aside_of(o, process), 'd' .. process
+  local added = redis.pcall('ZADD', key, unpack(entries))
+  if type(added) ~= 'number' then return false end
+  call('ZREM', o.q, unpack(tickets))
+  call('PEXPIREAT', key, int(math.ceil(o.expires_at / 1000)))
+  expire(o, member, math.max(expiry, tonumber(call('ZSCORE', o.e, member)) or 0))
+  put(o, member, '1')
+  o.out = o.out + #tickets
+  put(o, 'out', o.out)
+  return true
+end
+
+-- Puts the waiters of the asking process back that were put aside, the earliest first. If `o.aside` is still set, there are
+-- more.
+local function put_back(o)
+  if not o.aside then return end
+  more(o)
+  local key, entries, fields, tickets = aside_of(o, PROCESS), {}, {}, {}
+  local first = call('ZRANGE', key, 0, BACK - 1, 'WITHSCORES')
+  for i = 1, #first, 2 do
+    entries[i], entries[i + 1] = first[i + 1], first[i]
+    tickets[#tickets + 1], fields[#fields + 1] = first[i], 'w' .. first[i]
+  end
+  if fields[1] then
+    call('ZADD', o.q, unpack(entries))
+    call('ZREM', key, unpack(tickets))
+    for _, record in ipairs(call('HMGET', o.h, unpack(fields))) do
+      local weight, lease = string.match(record or '', '^%x+ (%d+) (%d+)')
+      o.big, o.wl = math.max(o.big, tonumber(weight) or 0), math.max(o.wl, tonumber(lease) or 0)
+    end
+    o.first = o.n == 0
+    o.n, o.out = o.n + #fields, math.max(o.out - #fields, 0)
+    put(o, 'n', o.n)
+    put(o, 'out', o.out)
+    put(o, 'big', o.big)
+    put(o, 'wl', int(o.wl))
+  end
+  if #fields < BACK then
+    call('ZREM', o.e, 'd' .. PROCESS)
+    call('HDEL', o.h, 'd' .. PROCESS)
+    o.aside = false
+  end
+end
+
+-- Calls `visit` for each live waiter in order of arrival, until it returns true or the ticket `stop` is reached. A waiter
+-- counts as live up to `till`. The silent waiters on the way are put aside, so that they cost this once; one that was
+-- unheard for its lease is removed for good. If there are more of these than one call moves, it stops and sets
+-- `o.unfinished`. Returns whether it came to the end of the queue. O(log Q + visited + moved).
 local function each_waiter(o, visit, stop)
   local at, chunk, gone, done = 0, 1, 0, false
   while not done and o.n > 0 do
-    local tickets = call('ZRANGE', o.q, at, at + chunk - 1)
-    if #tickets == 0 then break end
-    if tickets[1] == stop then
+    if moves <= 0 then
+      o.unfinished, done = true, true
+      break
+    end
+    local front = call('ZRANGE', o.q, at, at + chunk - 1, 'WITHSCORES')
+    if #front == 0 then break end
+    if front[1] == stop then
       done = true
       break
     end
     local fields, processes, waiters = {}, {}, {}
-    for i, ticket in ipairs(tickets) do fields[i] = 'w' .. ticket end
+    for i = 1, #front, 2 do fields[#fields + 1] = 'w' .. front[i] end
     for i, record in ipairs(call('HMGET', o.h, unpack(fields))) do
       local process, weight, lease, since = string.match(record or '', '^(%x+) (%d+) (%d+) (%d+)')
       processes[i] = process or ''
-      waiters[i] = { ticket = tickets[i], process = process, weight = tonumber(weight),
+      waiters[i] = { ticket = front[2 * i - 1], number = front[2 * i], process = process, weight = tonumber(weight),
                      lease = tonumber(lease), since = tonumber(since) }
     end
     local scores = call('ZMSCORE', o.live, unpack(processes))
+    local silent = {}
     for i, w in ipairs(waiters) do
+      if done then break end
       w.till = w.process and alive(o, w, scores[i]) or 0
-      if not w.process or (w.till <= now and math.max(w.since, math.abs(w.heard)) + w.lease < now) then
+      local unheard = w.till <= now and w.process and math.max(w.since, math.abs(w.heard)) + w.lease
+      if w.till > now then
+        at = at + 1
+        done = w.ticket == stop or visit(w)
+      elseif not unheard or unheard < now then
         call('ZREM', o.q, w.ticket)
         call('HDEL', o.h, fields[i])
-        gone = gone + 1
+        gone, moves = gone + 1, moves - 1
       else
-        at = at + 1
-        if w.ticket == stop or visit(w) then
-          done = true
-          break
-        end
+        local of = silent[w.process] or { entries = {}, tickets = {}, expiry = 0 }
+        silent[w.process], of.expiry = of, math.max(of.expiry, unheard + 1)
+        of.entries[#of.entries + 1], of.entries[#of.entries + 2] = w.number, w.ticket
+        of.tickets[#of.tickets + 1] = w.ticket
+      end
+    end
+    for process, of in pairs(silent) do
+      moves = moves - #of.tickets
+      if put_aside(o, process, of.entries, of.tickets, of.expiry) then
+        gone = gone + #of.tickets
+      else
+        at = at + #of.tickets
       end
     end
     chunk = math.min(chunk * 4, 256)
@@ -107,11 +176,6 @@ local function each_waiter(o, visit, stop)
   if n ~= o.n then
     o.n = n
     put(o, 'n', n)
-    -- The removed waiters may have been counted among the silent ones.
-    if gone > 0 then
-      o.swept = 0
-      put(o, 'swept', '0')
-    end
   end
   return not done
 end
@@ -125,7 +189,7 @@ local function push(o, w)
   call('PEXPIRE', box, BOX_MS)
 end
 
--- Finds the next grants: the first live waiters that fit together, up to the first live one that does not fit. Waiters
+-- Finds the next grants: the first live waiters that fit together, up to the first one that does not fit. Waiters
 -- larger than the limit are named too, and passed over. For `own`, the asking process, it returns the tickets that no
 -- waiter of another process stands in front of, and when the liveness of such a waiter ends. With `tell`, the waiters of
 -- other processes get hints. O(front); O(Q) while a waiter larger than the limit may queue.
@@ -136,9 +200,8 @@ local function next_grants(o, own, tell)
   local open = room > 0
   local all = each_waiter(o, function(w)
     heaviest = math.max(heaviest, w.weight)
-    local mine, live = w.process == own, w.till > now
-    local large = w.weight > o.lim
-    if live and (large or open) then
+    local mine, large = w.process == own, w.weight > o.lim
+    if large or open then
       if not large then
         if not mine then soon = math.min(soon, w.till) end
         open = w.weight <= room

@@ -9,7 +9,7 @@
 
 return run(4, function(o, at)
   local ticket, tombstone, by = ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 4]
-  load(o, ticket)
+  if not load(o, ticket) then return { -2 } end
   if by ~= '' then
     if not o.hold then return { o.tombstone == by and 1 or 0 } end
     leave_tombstone(o, ticket, tombstone, by)

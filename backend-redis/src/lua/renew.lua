@@ -6,7 +6,7 @@
 -- Retry    the lease is counted from the last one.
 
 return run(2, function(o, at)
-  load(o, ARGV[at + 1])
+  if not load(o, ARGV[at + 1]) then return { -2 } end
   if not o.hold then return { 0 } end
   extend(o, tonumber(ARGV[at + 2]))
   return { 1 }

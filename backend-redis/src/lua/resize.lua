@@ -6,7 +6,7 @@
 -- Retry    sets the same limit.
 
 return run(1, function(o, at)
-  load(o, '')
+  if not load(o, '') then return { -2 } end
   o.lim = tonumber(ARGV[at + 1])
   o.wake = true
   put(o, 'lim', o.lim)

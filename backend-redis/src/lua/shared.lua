@@ -9,18 +9,19 @@
 --          5 `grace`      string: when the last grace period began
 --          6 V `wv:NAME`  zset: the watchers of the end of a wait group, see `group.lua`
 --          Semaphores have `s`, `se`, `sq`; wait groups `w`, `we`, `wq`. The mailboxes `box:PROCESS` of the waiters that
---          are woken cannot be declared, because only the script finds out which they are. They have the same hash tag,
---          hence the same slot.
+--          are woken, and the zsets `md:PROCESS:NAME` of silent waiters (`queue.lua`), cannot be declared, because only the
+--          script finds out which they are. They have the same hash tag, hence the same slot.
 -- ARGV     1 process  2 retention of tokens  3 retention of the rest, then a group for each entry, as its step says.
 -- Returns  an array with an array for each entry. The answer to an entry one of whose keys holds a foreign type is
---          {-1, key, type}; nothing of that entry was changed.
+--          {-1, key, type}; nothing of that entry was changed. The answer is {-2} if more has expired, or
+--          more waiters are silent, than one call removes or moves: the step was not made, and is to be sent again at once.
 --
 -- H fields: `lim` limit, `tok` last token, `used` weight of the recorded holds, `n` length of Q, `next` lower bound of
 -- the scores in E, `touch` last time a hold ended, `expires` when the keys expire, `epoch` when the record began,
--- `seq` last arrival number, `wl` and `big` upper bounds of the leases and weights in Q, `dead` and `swept` how many
--- waiters were silent at the last full count and when that was, `join` when a waiter queued last; `h<ticket>` a hold:
+-- `seq` last arrival number, `wl` and `big` upper bounds of the leases and weights in Q, `swept` when the silent waiters
+-- of all of Q were last put aside, `out` how many are aside, `join` when a waiter queued last; `h<ticket>` a hold:
 -- "expiry granted weight token label", `w<ticket>` a waiter: "process weight lease enqueued", `x<ticket>` a tombstone:
--- `1`, or the call that left it.
+-- `1`, or the call that left it; `d<process>` there is a zset of its silent waiters, whose end is `d<process>` in E.
 --
 -- Times are microseconds of this server's clock, read once; numbers stay below 2^53, and large ones are written by
 -- `int`. E is written before H, so that a foreign type stops the step before it has changed anything.
@@ -30,6 +31,8 @@ local PROCESS, TOKENS, STATE = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local NEVER = 9007199254740992
 -- A mutex that no waiter queued for in this time is kept as a string.
 local QUIET = 1000000
+-- Maximum number of expired members that one call removes.
+local budget = 500
 
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -45,10 +48,40 @@ local function put(o, field, value)
   set[#set + 1] = value
 end
 
--- Removes what has expired from E and H. O(expired · log E).
+-- Returns the key of the silent waiters of a process.
+local function aside_of(o, process)
+  local kind = #o.live - 3
+  return string.sub(o.h, 1, kind) .. 'd:' .. process .. string.sub(o.h, kind + 1)
+end
+
+-- Forgets silent waiters that were unheard for their leases, a part of them if there are many.
+local function forget(o, member)
+  local key = aside_of(o, string.sub(member, 2))
+  local tickets = call('ZRANGE', key, 0, 499)
+  if not tickets[1] then return end
+  local fields = {}
+  for i, ticket in ipairs(tickets) do
+    fields[i] = 'w' .. ticket
+    if ticket == o.ticket then o.place = false end
+  end
+  call('HDEL', o.h, unpack(fields))
+  o.out = math.max(o.out - #tickets, 0)
+  put(o, 'out', o.out)
+  budget = budget - #tickets
+  call('ZREM', key, unpack(tickets))
+  if call('ZCARD', key) > 0 then
+    call('ZADD', o.e, NOW, member)
+    call('HSET', o.h, member, '1')
+  elseif member == 'd' .. PROCESS then
+    o.aside = false
+  end
+end
+
+-- Removes what has expired from E and H, as far as the budget goes. O(expired · log E).
 local function reap(o)
   repeat
-    local ended = call('ZRANGEBYSCORE', o.e, '-inf', NOW, 'LIMIT', 0, 500)
+    local ended = call('ZRANGEBYSCORE', o.e, '-inf', NOW, 'LIMIT', 0, math.max(budget, 0))
+    budget = budget - #ended
     if #ended > 0 then
       local fields = {}
       for i, member in ipairs(ended) do
@@ -64,12 +97,14 @@ local function reap(o)
           o.touch = math.max(o.touch, tonumber(expiry))
           o.wake = true
           if o.v then count(o, 'expired', weight) end
+        elseif #member == 33 and string.byte(member) == 100 then
+          forget(o, member)
         end
         if member == o.ticket then o.hold = false end
         if member == 'x' .. o.ticket then o.tombstone = false end
       end
     end
-  until #ended < 500
+  until #ended == 0 or budget <= 0
   local first = call('ZRANGE', o.e, 0, 0, 'WITHSCORES')
   o.next = math.min(tonumber(first[2]) or NEVER, NEVER)
   put(o, 'used', o.used)
@@ -115,10 +150,11 @@ end
 
 local function read(o, ticket)
   return redis.pcall('HMGET', o.h, 'lim', 'tok', 'used', 'n', 'next', 'touch', 'expires', 'big',
-                     'h' .. ticket, 'x' .. ticket, 'w' .. ticket, 'join')
+                     'h' .. ticket, 'x' .. ticket, 'w' .. ticket, 'join', 'out', 'd' .. PROCESS)
 end
 
--- Reads the record and its fields of one ticket. Afterwards every recorded hold is unexpired.
+-- Reads the record and its fields of one ticket. Afterwards every recorded hold is unexpired. Returns false if more has
+-- expired than one call removes: then the step answers {-2}.
 local function load(o, ticket)
   local r = read(o, ticket)
   if r.err then
@@ -136,18 +172,26 @@ local function load(o, ticket)
   o.big = tonumber(r[8]) or 0
   o.hold, o.tombstone, o.place = r[9], r[10], r[11]
   o.join = tonumber(r[12]) or 0
+  o.out, o.aside = tonumber(r[13]) or 0, r[14]
   if o.v then recall(o) end
   if o.next <= now then reap(o) end
+  return o.next > now
 end
 
 -- Reads the fields that matter only to tickets that join the queue or stay in it.
 local function more(o)
-  local r = call('HMGET', o.h, 'seq', 'wl', 'dead', 'swept', 'epoch')
+  if o.seq then return end
+  local r = call('HMGET', o.h, 'seq', 'wl', 'swept', 'epoch')
   o.seq = tonumber(r[1]) or 0
   o.wl = tonumber(r[2]) or 0
-  o.dead = tonumber(r[3]) or 0
-  o.swept = tonumber(r[4]) or 0
-  o.epoch = tonumber(r[5]) or 0
+  o.swept = tonumber(r[3]) or 0
+  o.epoch = tonumber(r[4]) or 0
+end
+
+-- Writes fields of H, as many as there are.
+local function write(o)
+  local set = o.set
+  for i = 1, #set, 2000 do call('HSET', o.h, unpack(set, i, math.min(i + 1999, #set))) end
 end
 
 -- Writes what the step has put. The keys outlive the last use and the longest lease by the retention. Their expiry is set
@@ -161,12 +205,12 @@ local function save(o)
     put(o, 'expires', int(o.expires_at))
     local at = int(math.ceil(o.expires_at / 1000))
     call('ZADD', o.e, '+inf', '!')
-    call('HSET', o.h, unpack(o.set))
+    write(o)
     call('PEXPIREAT', o.h, at)
     call('PEXPIREAT', o.e, at)
     if o.n > 0 then call('PEXPIREAT', o.q, at) end
   elseif o.set[1] then
-    call('HSET', o.h, unpack(o.set))
+    write(o)
     if o.first then call('PEXPIREAT', o.q, int(math.ceil(o.expires_at / 1000))) end
   end
   o.set, o.keep, o.first = {}, false, false
@@ -212,15 +256,19 @@ local function leave_tombstone(o, ticket, ttl, by)
   put(o, 'x' .. ticket, by or '1')
 end
 
--- Takes the loaded ticket out of the queue, if it is in it. The waiters behind it may fit now.
+-- Takes the loaded ticket out of the queue, if it is in it or aside. The waiters behind it may fit now.
 local function leave(o)
   if not o.place then return end
-  call('ZREM', o.q, o.ticket)
+  if call('ZREM', o.q, o.ticket) == 1 then
+    o.n = o.n - 1
+    put(o, 'n', o.n)
+  elseif call('ZREM', aside_of(o, string.match(o.place, '^%x+')), o.ticket) == 1 then
+    o.out = o.out - 1
+    put(o, 'out', o.out)
+  end
   call('HDEL', o.h, 'w' .. o.ticket)
-  o.n = o.n - 1
   o.place = false
   o.wake = true
-  put(o, 'n', o.n)
 end
 
 -- Whether the stored limit has outlived its retention.

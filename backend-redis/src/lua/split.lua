@@ -7,7 +7,7 @@
 
 return run(#ARGV - 3, function(o, at)
   local from, lease, n = ARGV[at + 1], tonumber(ARGV[at + 2]), #ARGV - at - 2
-  load(o, from)
+  if not load(o, from) then return { -2 } end
   local asked = {}
   for i = 1, n do
     local ticket = ARGV[at + 2 + i]

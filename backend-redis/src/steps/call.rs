@@ -1,10 +1,12 @@
 //! Sends a batch to the servers: one call of a script for the entries of each lane.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use redis::Cmd;
-use stanchion_core::clock::{micros, now};
+use stanchion_core::clock::{Instant, micros, now};
 use stanchion_core::steps::{Answers, Object, refused};
-use stanchion_core::{Error, Result, Ttl};
+use stanchion_core::{Error, ErrorKind, Result, Ttl};
 
 use super::acked_reply::{AckedReply, shortfall};
 use super::reply::{Reply, replies};
@@ -49,10 +51,7 @@ impl RedisSteps {
         }
         let requests = lanes.into_iter().map(async |(_, entries)| {
             let part: Vec<&T> = entries.iter().map(|&index| &batch[index]).collect();
-            let answers = match self.call_lane(script, &part, object, arguments, lease).await {
-                Ok(replies) => replies.into_iter().map(Ok).collect(),
-                Err(error) => refused(part.len(), &error),
-            };
+            let answers = self.call_lane(script, &part, object, arguments, lease).await;
             entries.into_iter().zip(answers)
         });
         let mut answers: Vec<_> = join_all(requests).await.into_iter().flatten().collect();
@@ -60,7 +59,8 @@ impl RedisSteps {
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    /// Sends one request, for entries of one lane.
+    /// Sends a request for entries of one lane, and further ones for those entries whose names have more that expired than one
+    /// call removes.
     async fn call_lane<T: Sync>(
         &self,
         script: &Script,
@@ -68,6 +68,54 @@ impl RedisSteps {
         object: fn(&T) -> &Object,
         arguments: fn(&mut Cmd, &T),
         lease: Option<Ttl>,
+    ) -> Answers<AckedReply> {
+        // A third of the shortest lease, so that an unanswered request can be made again in time.
+        let timeout = lease.map_or(self.route.timeout(), |lease| lease.request_limit(self.route.timeout()));
+        let end = now() + timeout;
+        let mut answers = self.call_until(script, batch, object, arguments, (timeout, end)).await;
+        loop {
+            let is_unfinished =
+                |answer: &Result<AckedReply>| answer.as_ref().is_ok_and(|acked| acked.reply.is_unfinished());
+            let left: Vec<usize> =
+                (0..answers.len()).filter(|&index| is_unfinished(&answers[index])).collect();
+            if left.is_empty() {
+                return answers;
+            }
+            let again = if now() < end {
+                let part: Vec<&T> = left.iter().map(|&index| batch[index]).collect();
+                self.call_until(script, &part, object, arguments, (timeout, end)).await
+            } else {
+                let late = "the server has more expired holds of the name to remove than the time allows";
+                refused(left.len(), &Error::new(ErrorKind::Unavailable, late))
+            };
+            for (index, answer) in left.into_iter().zip(again) {
+                answers[index] = answer;
+            }
+        }
+    }
+
+    /// Sends one request, for entries of one lane. Its error is the answer to each entry.
+    async fn call_until<T: Sync>(
+        &self,
+        script: &Script,
+        batch: &[&T],
+        object: fn(&T) -> &Object,
+        arguments: fn(&mut Cmd, &T),
+        time: (Duration, Instant),
+    ) -> Answers<AckedReply> {
+        match self.request(script, batch, object, arguments, time).await {
+            Ok(replies) => replies.into_iter().map(Ok).collect(),
+            Err(error) => refused(batch.len(), &error),
+        }
+    }
+
+    async fn request<T: Sync>(
+        &self,
+        script: &Script,
+        batch: &[&T],
+        object: fn(&T) -> &Object,
+        arguments: fn(&mut Cmd, &T),
+        (timeout, end): (Duration, Instant),
     ) -> Result<Vec<AckedReply>> {
         let keyspace = &self.context.keyspace;
         let keys_of = |entry: &&T| match script.record_only {
@@ -93,13 +141,10 @@ impl RedisSteps {
             }
             command
         };
-        // A third of the shortest lease, so that an unanswered request can be made again in time.
-        let timeout = lease.map_or(self.route.timeout(), |lease| lease.request_limit(self.route.timeout()));
         let replicas = self.context.replicas;
         let quorum = (script.grants && replicas > 0).then(|| Quorum::within(replicas, timeout / 3));
         let call = Call { script, complete: &complete, quorum };
         let stripe = batch.first().map_or(0, |entry| stripe_of(object(entry)));
-        let end = now() + timeout;
         let answered = match self.route.send(stripe, Request::Script(&call), end).await {
             Ok(answered) => answered,
             Err(error) => {

@@ -126,14 +126,23 @@ impl PermitSteps for RedisSteps {
     }
 
     async fn force(&self, object: &Object, force: Force) -> Result<u32> {
-        let arguments = |command: &mut Cmd, entry: &(Object, Force)| {
-            command.arg(match entry.1 {
+        type Part<'a> = (&'a Object, Force, String, String);
+        let arguments = |command: &mut Cmd, (_, force, next, before): &Part<'_>| {
+            let ticket = match force {
                 Force::All => String::new(),
                 Force::One(ticket) => ticket.to_string(),
-            });
+            };
+            command.arg(ticket).arg(next).arg(before);
         };
-        let entry = (object.clone(), force);
-        self.call_one(&self.scripts().force, &entry, |entry| &entry.0, arguments, None).await?.forced()
+        let mut freed = 0;
+        let mut part = (object, force, "0".to_owned(), String::new());
+        loop {
+            let reply = self.call_one(&self.scripts().force, &part, |part| part.0, arguments, None).await?;
+            let (count, rest) = reply.forced()?;
+            freed += count;
+            let Some((next, before)) = rest else { return Ok(freed) };
+            (part.2, part.3) = (next, before);
+        }
     }
 
     async fn ping(&self) -> Result<()> {

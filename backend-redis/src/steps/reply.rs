@@ -51,6 +51,11 @@ impl Reply {
         matches!(self.0.as_slice(), [Value::Int(-1), ..])
     }
 
+    /// Whether the step was not made, because more has expired than one call removes.
+    pub(super) fn is_unfinished(&self) -> bool {
+        matches!(self.0.as_slice(), [Value::Int(-2)])
+    }
+
     #[cfg(feature = "bloom")]
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -160,8 +165,13 @@ impl Reply {
         Ok(self.number(0)? == 1)
     }
 
-    pub(super) fn forced(&self) -> Result<u32> {
-        self.count(0)
+    /// Returns how many holds were freed and, if there may be more of all holds, how the next call goes on.
+    pub(super) fn forced(&self) -> Result<(u32, Option<(String, String)>)> {
+        let next = match self.0.len() {
+            1 => None,
+            _ => Some((self.text(1)?, self.text(2)?)).filter(|(next, _)| next != "0"),
+        };
+        Ok((self.count(0)?, next))
     }
 
     pub(super) fn inspection(&self) -> Result<Inspection> {

@@ -277,6 +277,24 @@ async fn c3_a_cluster_without_all_slots_refuses_with_certainty() {
     }
 }
 
+#[tokio::test]
+async fn c27_a_store_connects_while_a_primary_is_stopped() {
+    let cluster = start(RedisOptions::default());
+    // The layout of the namespace is there.
+    let namespace = Fixture::on(&cluster.url());
+    namespace.process().await;
+    for stopped in 0..3 {
+        cluster.nodes()[stopped].pause().unwrap();
+        let builder = namespace.builder().request_timeout(Duration::from_secs(1));
+        let process = driven(builder.steps().await.unwrap());
+        let requests: Vec<_> = (0..60).map(|index| ask(&semaphore(&format!("{stopped} {index}")))).collect();
+        let answers = process.callers.acquire(&requests).await;
+        let served = answers.iter().filter(|answer| answer.is_ok()).count();
+        assert!((1..60).contains(&served), "node {stopped}: {served} of 60");
+        cluster.nodes()[stopped].resume().unwrap();
+    }
+}
+
 /// Returns the number of connections to each node, without those between nodes and the one that asks.
 fn connections(cluster: &RedisCluster) -> Vec<usize> {
     let count = |node: usize| {

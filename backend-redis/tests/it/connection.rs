@@ -122,6 +122,16 @@ async fn c22_holds_survive_a_restart_only_if_each_write_is_on_disk() {
 }
 
 #[tokio::test]
+async fn c22_a_namespace_that_is_there_can_be_opened_without_memory() {
+    let (_server, fixture) = start(RedisOptions::default());
+    fixture.process().await;
+    command(&fixture, &["CONFIG", "SET", "maxmemory", "1"]).await;
+    fixture.builder().steps().await.unwrap();
+    let refused = Fixture::on(&fixture.url).builder().steps().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+}
+
+#[tokio::test]
 async fn c18_holds_survive_a_restart_and_clients_come_back() {
     let (server, fixture) = start(RedisOptions::default().append_only(true));
     let steps = fixture.builder().steps().await.unwrap();

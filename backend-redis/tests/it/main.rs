@@ -20,6 +20,7 @@ mod filters;
 mod foreign;
 mod hand_off;
 mod kept;
+mod large_names;
 mod limits;
 mod logins;
 mod lost_commands;

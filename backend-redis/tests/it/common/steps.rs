@@ -49,6 +49,8 @@ impl StepHarness for Fixture {
         let keys = self.keys_by(self.shared_raw().await).await;
         let names = keys.iter().filter_map(|key| {
             let (kind, name) = key.split_once("}:")?.1.split_once(':')?;
+            // The silent waiters of a process stand apart.
+            let name = if kind.len() == 2 && kind.ends_with('d') { name.split_once(':')?.1 } else { name };
             (kind != "box").then(|| (&kind[..1], name))
         });
         names.collect::<HashSet<_>>().len()
@@ -110,19 +112,28 @@ struct Keys {
     record: String,
     expiries: String,
     queue: String,
+    /// The silent waiters, by process.
+    aside: Vec<String>,
 }
 
 impl Keys {
     async fn of(fixture: &Fixture, object: &Object) -> Option<Self> {
         let kind = object.kind.letter();
         let end = format!("}}:{kind}:{}", object.name);
-        let record =
-            fixture.keys_by(fixture.shared_raw().await).await.into_iter().find(|key| key.ends_with(&end))?;
+        let all = fixture.keys_by(fixture.shared_raw().await).await;
+        let record = all.iter().find(|key| key.ends_with(&end))?.clone();
         let of_kind = |part: &str| record.replacen(&format!("}}:{kind}:"), &format!("}}:{kind}{part}:"), 1);
-        Some(Self { expiries: of_kind("e"), queue: of_kind("q"), record })
+        let (begin, name) = (format!("}}:{kind}d:"), format!(":{}", object.name));
+        let aside = all.into_iter().filter(|key| key.contains(&begin) && key.ends_with(&name)).collect();
+        Some(Self { expiries: of_kind("e"), queue: of_kind("q"), aside, record })
     }
 
     async fn check_hash(&self, raw: &mut MultiplexedConnection) {
+        let mut silent = Vec::new();
+        for key in &self.aside {
+            let tickets: Vec<String> = raw.zrange(key, 0, -1).await.expect("tickets");
+            silent.extend(tickets);
+        }
         let (fields, expiries, queue): Contents = redis::pipe()
             .atomic()
             .hgetall(&self.record)
@@ -142,11 +153,12 @@ impl Keys {
         let holds = of_kind('h');
         let used: u64 = holds.iter().map(|ticket| word(&fields[&format!("h{ticket}")], 2)).sum();
         assert_eq!(number("used"), used, "{fields:?}");
-        assert_eq!(of_kind('w'), queue.iter().map(String::as_str).collect(), "{fields:?}");
-        assert_eq!(number("n"), queue.len() as u64, "{fields:?}");
+        assert_eq!(of_kind('w'), queue.iter().chain(&silent).map(String::as_str).collect(), "{fields:?}");
+        assert_eq!((number("n"), number("out")), (queue.len() as u64, silent.len() as u64), "{fields:?}");
         let expiring: BTreeSet<&str> = expiries.iter().map(|(member, _)| member.as_str()).collect();
         let tombstones: Vec<_> = of_kind('x').iter().map(|ticket| format!("x{ticket}")).collect();
-        let recorded = holds.iter().copied().chain(tombstones.iter().map(String::as_str));
+        let processes: Vec<_> = of_kind('d').iter().map(|process| format!("d{process}")).collect();
+        let recorded = holds.iter().copied().chain(tombstones.iter().chain(&processes).map(String::as_str));
         assert_eq!(expiring, recorded.chain(["!"]).collect(), "{fields:?}");
         for (member, expiry) in &expiries {
             assert!(*expiry >= number("next") as f64, "{member} at {expiry}: {fields:?}");

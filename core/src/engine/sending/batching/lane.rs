@@ -25,8 +25,8 @@ pub(super) struct Lane<V: BatchedStep> {
 
 struct State<V: BatchedStep> {
     under_way: Option<UnderWay>,
-    /// The id of the last request that left.
-    request_id: RequestId,
+    /// The id of the last request that left. It is made when it is needed.
+    request_id: Option<RequestId>,
     /// Number of requests started and calls queued so far.
     count: u64,
     queue: VecDeque<Queued<V>>,
@@ -56,17 +56,25 @@ pub(super) enum Admission<V: BatchedStep> {
 }
 
 impl<V: BatchedStep> Lane<V> {
-    pub(super) fn new(runtime: Handle, step: Arc<V>, exclusive: Option<Arc<ExclusiveSend>>) -> Self {
-        Self { runtime, step, exclusive, state: Mutex::default() }
+    /// Makes a lane. Its requests follow `request_id`, of a lane that is not used any more.
+    pub(super) fn new(
+        runtime: Handle,
+        step: Arc<V>,
+        exclusive: Option<Arc<ExclusiveSend>>,
+        request_id: Option<RequestId>,
+    ) -> Self {
+        Self { runtime, step, exclusive, state: Mutex::new(State { request_id, ..State::default() }) }
     }
 
     pub(super) fn step(&self) -> &V {
         &self.step
     }
 
-    /// Returns whether a request is under way.
-    pub(super) fn is_busy(&self) -> bool {
-        self.state().under_way.is_some()
+    /// Gives the id of the last request away, for another lane; returns `None` if a request is under way. A caller that has
+    /// found the lane before can use it all the same.
+    pub(super) fn retire(&self) -> Option<Option<RequestId>> {
+        let mut state = self.state();
+        state.under_way.is_none().then(|| state.request_id.take())
     }
 
     fn state(&self) -> MutexGuard<'_, State<V>> {
@@ -112,7 +120,7 @@ impl<V: BatchedStep> Lane<V> {
 impl<V: BatchedStep> State<V> {
     fn start(&mut self, lane: &Arc<Lane<V>>, alone: bool) -> SendSlot<V> {
         if self.under_way.is_some() {
-            self.request_id = first_request_id();
+            self.request_id = None;
         }
         self.count += 1;
         self.under_way = Some(UnderWay { number: self.count, since: now(), alone });
@@ -120,8 +128,10 @@ impl<V: BatchedStep> State<V> {
     }
 
     fn next_request_id(&mut self) -> RequestId {
-        self.request_id.number += 1;
-        self.request_id
+        let first = || RequestId { lane: Ticket::random(), number: 0 };
+        let request_id = self.request_id.get_or_insert_with(first);
+        request_id.number += 1;
+        *request_id
     }
 
     fn is_under_way(&self, number: u64) -> bool {
@@ -135,19 +145,9 @@ impl<V: BatchedStep> State<V> {
     }
 }
 
-fn first_request_id() -> RequestId {
-    RequestId { lane: Ticket::random(), number: 0 }
-}
-
 impl<V: BatchedStep> Default for State<V> {
     fn default() -> Self {
-        Self {
-            under_way: None,
-            request_id: first_request_id(),
-            count: 0,
-            queue: VecDeque::new(),
-            crowded: false,
-        }
+        Self { under_way: None, request_id: None, count: 0, queue: VecDeque::new(), crowded: false }
     }
 }
 

@@ -1,0 +1,122 @@
+//! Names with thousands of silent waiters, expired members or holds: what each of them costs, and that no call is as long as
+//! their number ([C27]).
+//!
+//! [C27]: stanchion_core::contract#c27
+
+use std::time::Duration;
+
+use crate::common::*;
+use stanchion_conformance::steps::StepHarness;
+use stanchion_core::steps::{Acquire, Force, Kept};
+use stanchion_testbed::servers::RedisOptions;
+use tokio::time::sleep;
+
+/// Returns how often the server has executed a command, in scripts and outside.
+async fn calls(fixture: &Fixture, command: &str) -> u64 {
+    let mut raw = fixture.raw().await;
+    let info: String = redis::cmd("INFO").arg("commandstats").query_async(&mut raw).await.unwrap();
+    let line = info.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+}
+
+/// Sends as many requests, 500 at a time.
+async fn send(process: &Process, count: usize, request: impl Fn() -> Acquire) -> Vec<Acquire> {
+    let mut sent = Vec::new();
+    while sent.len() < count {
+        let batch: Vec<_> = (0..500.min(count - sent.len())).map(|_| request()).collect();
+        all(process.callers.acquire(&batch).await);
+        sent.extend(batch);
+    }
+    sent
+}
+
+#[tokio::test]
+async fn c27_silent_waiters_in_front_cost_an_operation_once() {
+    const DEAD: usize = 3_000;
+    let (_server, fixture) = start(RedisOptions::default());
+    let (dead, live) = (fixture.process().await, fixture.process().await);
+    let object = semaphore("s");
+    let mut holder = ask(&object);
+    granted(&live, &holder).await;
+    let silent = send(&dead, DEAD, || ask(&object)).await;
+    heard(&[&live], &object, LIVENESS + Duration::from_millis(500)).await;
+    let mut walks = Vec::new();
+    for _ in 0..6 {
+        let waiter = ask(&object);
+        waits(&live, &waiter).await;
+        let before = calls(&fixture, "zmscore").await;
+        release(&live, &holder).await;
+        granted(&live, &waiter).await;
+        walks.push(calls(&fixture, "zmscore").await - before);
+        holder = waiter;
+    }
+    assert!(walks[0] > 10 && walks[1..].iter().all(|walk| *walk <= 2), "{walks:?}");
+    fixture.check(&object).await;
+    assert_eq!(dead.callers.inspect(&object).await.unwrap().waiters, DEAD as u64);
+    // Heard again, they are in front of whoever came later, in their order.
+    let later = ask(&object);
+    waits(&live, &later).await;
+    for _ in 0..4 {
+        poll(&dead, &object).await;
+    }
+    fixture.check(&object).await;
+    release(&live, &holder).await;
+    waits(&live, &later).await;
+    assert_eq!(poll(&dead, &object).await.ready, [silent[0].ticket]);
+    cancel(&dead, &silent[0]).await;
+    assert_eq!(poll(&dead, &object).await.ready, [silent[1].ticket]);
+    granted(&dead, &silent[1]).await;
+    fixture.check(&object).await;
+}
+
+#[tokio::test]
+async fn c27_silent_waiters_leave_when_they_cancel_or_their_leases_end() {
+    let (_server, fixture) = start(RedisOptions::default());
+    let (dead, live) = (fixture.process().await, fixture.process().await);
+    let object = semaphore("s");
+    let holder = ask(&object);
+    granted(&live, &holder).await;
+    let silent = send(&dead, 1_200, || Acquire { lease: ttl(4_000), ..ask(&object) }).await;
+    heard(&[&live], &object, LIVENESS + Duration::from_millis(500)).await;
+    release(&live, &holder).await;
+    granted(&live, &ask(&object)).await;
+    cancel(&dead, &silent[7]).await;
+    fixture.check(&object).await;
+    let waiters = async || live.callers.inspect(&object).await.unwrap().waiters;
+    assert_eq!(waiters().await, 1_199);
+    heard(&[&live], &object, Duration::from_millis(4_200)).await;
+    assert_eq!(waiters().await, 0);
+    fixture.check(&object).await;
+}
+
+#[tokio::test]
+async fn c27_a_call_removes_a_bounded_number_of_expired_members() {
+    const MEMBERS: usize = 2_600;
+    let (_server, fixture) = start(RedisOptions::default());
+    let process = fixture.process().await;
+    let object = wait_group("g");
+    send(&process, MEMBERS, || Acquire { lease: ttl(1_500), ..members(&object, 1) }).await;
+    sleep(Duration::from_millis(1_600)).await;
+    let before = calls(&fixture, "evalsha").await;
+    let looked = look(&process, &object, None).await;
+    assert_eq!((looked.count, looked.ended.unwrap().expired), (0, MEMBERS as u64));
+    let took = calls(&fixture, "evalsha").await - before;
+    assert_eq!(took as usize, MEMBERS.div_ceil(500), "calls of 500 at most");
+    fixture.check(&object).await;
+}
+
+#[tokio::test]
+async fn c27_m8_all_holds_are_freed_in_parts() {
+    const HOLDS: usize = 5_000;
+    let (_server, fixture) = start(RedisOptions::default());
+    let process = fixture.process().await;
+    let object = semaphore("s");
+    let holds = send(&process, HOLDS, || ask_many(&object, 1, 10_000)).await;
+    let before = calls(&fixture, "evalsha").await;
+    assert_eq!(process.callers.force(&object, Force::All).await.unwrap() as usize, HOLDS);
+    assert!(calls(&fixture, "evalsha").await - before > 5, "in parts");
+    fixture.check(&object).await;
+    assert_eq!(renew(&process, &holds[0]).await, Kept::No);
+    granted(&process, &ask_many(&object, 10_000, 10_000)).await;
+    assert_eq!(process.callers.force(&object, Force::All).await.unwrap(), 1);
+}
