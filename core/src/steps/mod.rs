@@ -17,7 +17,7 @@
 //! A step takes a batch, carries its entries out one after the other, and MUST answer each, in order, with as many answers
 //! as entries. An entry sees what the entries before it did: of two requests for one mutex the first is granted. One
 //! ticket may stand in a batch twice. An entry that fails MUST NOT harm the others. A batch is no transaction: a store may
-//! carry out a part of it, if it answers each entry truly. The engine sends batches of 1 to 512 entries; how many at most
+//! carry out a part of it, if it answers each entry truly. The engine sends batches of 1 to 500 entries; how many at most
 //! depends on the step.
 //!
 //! # Errors

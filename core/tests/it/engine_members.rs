@@ -109,6 +109,13 @@ async fn c4_a_dropped_add_leaves_no_member_and_counts_none() {
 }
 
 #[tokio::test]
+async fn c27_many_members_are_split_off_in_parts() {
+    let (model, engine) = model();
+    let members = group(&engine).add_many(1_201).await.unwrap();
+    assert_eq!((members.len(), model.left()), (1_201, (1_201, 0)));
+}
+
+#[tokio::test]
 async fn c17_add_many_begins_again_where_its_hold_ended_before_the_split() {
     // Its end is the scenario; a third of it is the time limit of a request.
     const SHORT: Duration = Duration::from_millis(1_500);

@@ -36,7 +36,7 @@ impl BatchedStep for LimitBatches {
     type Ask = LimitCall;
     type Answer = Answered;
 
-    const BATCH: usize = 512;
+    const BATCH: usize = 500;
     const IN_TURN: bool = true;
 
     fn lane(&self, ask: &LimitCall) -> usize {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::SeqCst;
 
 use async_trait::async_trait;
-use stanchion_core::steps::{Answers, GroupSteps, Look, Looked, Object, Split, refused};
+use stanchion_core::steps::{Answers, GroupSteps, Look, Looked, MAX_SPLIT, Object, Split, refused};
 use stanchion_core::{Outcome, Result, Ticket};
 use tokio::time::Instant;
 
@@ -102,6 +102,7 @@ impl GroupSteps for Model {
     }
 
     async fn split(&self, split: &Split) -> Result<bool> {
+        assert!(split.into.len() <= MAX_SPLIT, "a part of {}", split.into.len());
         self.step(|records| {
             let record = records.entry(split.object.clone()).or_default();
             if split.into.iter().any(|ticket| record.tombstones.contains_key(ticket)) {
