@@ -81,11 +81,14 @@ return run(8, function(o, at)
   local check, queue = ARGV[at + 5], ARGV[at + 6] == '1'
   if not load(o, ARGV[at + 1]) then return { -2 } end
   if o.tombstone then return { 2 } end
-  o.lease, o.asking = lease, PROCESS
+  o.lease = lease
   if o.hold then
     local _, token = extend(o, lease)
     return { 0, token, o.lim, epoch_of(o) }
   end
+  -- No process overtakes its own waiters.
+  put_back(o)
+  if o.aside then return { -2 } end
   -- Of a queue of the dead alone nothing may be left.
   if o.n > 0 and o.used == 0 and now - o.touch > STATE then
     each_waiter(o, function() end)
@@ -95,8 +98,6 @@ return run(8, function(o, at)
     o.lim, o.brought = limit, true
   elseif o.place then
     -- A retry: the limits were compared when the ticket joined.
-    put_back(o)
-    if o.aside then return { -2 } end
   elseif o.lim ~= limit and check == 'r' then
     return { 3, o.lim }
   elseif o.lim ~= limit and check == 'p' then

@@ -5,7 +5,7 @@ local KINDS = { 'hash', 'zset', 'zset', 'zset', 'string', 'zset' }
 -- Makes the entry whose keys begin behind `k`. Returns it and the number of its keys.
 local function entry(k)
   local o = { h = KEYS[k + 1], e = KEYS[k + 2], q = KEYS[k + 3], live = KEYS[k + 4], grace = KEYS[k + 5],
-              set = {}, lease = 0 }
+              asking = PROCESS, set = {}, lease = 0 }
   -- All keys of an entry have one prefix. Key 4 is that prefix and `live`; in H the kind follows the prefix: 119 is `w`, a
   -- wait group, which has a sixth key.
   if string.byte(o.h, #o.live - 3) == 119 then o.v = KEYS[k + 6] end

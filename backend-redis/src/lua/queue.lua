@@ -56,8 +56,8 @@ local function mark_live(o, lease)
   end
 end
 
--- Returns until when the waiter counts as live. The stripe is read only if the process was not heard within the last
--- second.
+-- Returns until when the waiter counts as live. A process that asks is alive. The stripe is read only if the process was
+-- not heard within the last second.
 local function alive(o, w, score)
   if w.process == o.asking then return now + LIVENESS end
   w.heard = tonumber(score) or w.since

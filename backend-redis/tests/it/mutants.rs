@@ -35,10 +35,11 @@ const BARE_COUNTER: Mistake = &[
     ("if last >= NOW then", "if last then"),
 ];
 const CHARGED_AGAIN: Mistake = &[("if before >= number then", "if before > number then")];
-const PLACE_OUTLIVES_LEASE: Mistake =
-    &[("(w.till <= now and math.max(w.since, math.abs(w.heard)) + w.lease < now)", "false")];
-const COUNTED_AGAIN: Mistake =
-    &[("o.lease, o.asking = lease, PROCESS", "o.lease, o.asking, o.hold = lease, PROCESS, false")];
+const PLACE_OUTLIVES_LEASE: Mistake = &[
+    ("elseif not unheard or unheard < now then", "elseif not unheard then"),
+    ("math.max(of.expiry, unheard + 1)", "math.max(of.expiry, unheard + MAX_LEASE)"),
+];
+const COUNTED_AGAIN: Mistake = &[("  o.lease = lease\n", "  o.lease, o.hold = lease, false\n")];
 const RETRY_KEEPS_ITS_LEASE: Mistake = &[(
     "local _, token = extend(o, lease)",
     "local token = tonumber(string.match(o.hold, '^%d+ %d+ %d+ (%d+)'))",

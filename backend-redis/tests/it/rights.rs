@@ -15,7 +15,7 @@ use crate::common::*;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use stanchion_core::steps::{
-    Acquire, Attach, LimitAsk, LimitCall, Limited, Object, ParameterCheck, Renew, RequestId,
+    Acquire, Attach, Force, LimitAsk, LimitCall, Limited, Object, ParameterCheck, Renew, RequestId,
 };
 use stanchion_core::{Error, ErrorKind, Kind, MutexOptions, Name, Quota, Result, Store, Ticket};
 use stanchion_redis::{RedisBuilder, RedisStore};
@@ -26,6 +26,8 @@ use tokio::time::sleep;
 #[derive(Clone, Copy, Debug)]
 enum Needs {
     Connect,
+    ConnectFirst,
+    Force,
     Lock,
     LockAfterFlush,
     Acquire,
@@ -52,9 +54,9 @@ enum Needs {
 }
 
 /// Every command of the rule, and `WAIT`, which `replicas` needs.
-const PROBES: [(&str, Needs); 34] = [
+const PROBES: [(&str, Needs); 35] = [
     ("ping", Needs::Connect),
-    ("setnx", Needs::Connect),
+    ("setnx", Needs::ConnectFirst),
     ("evalsha", Needs::Lock),
     ("time", Needs::Lock),
     ("mget", Needs::Lock),
@@ -80,6 +82,7 @@ const PROBES: [(&str, Needs); 34] = [
     ("zcard", Needs::ReleaseInspected),
     ("ltrim", Needs::ReleaseToMany),
     ("hget", Needs::Attach),
+    ("hscan", Needs::Force),
     ("zscore", Needs::WaitForGroup),
     ("hlen", Needs::Reserve),
     ("zrevrangebyscore", Needs::DecideWhenDue),
@@ -150,6 +153,12 @@ impl<'a> Rig<'a> {
         let (uncontended, held, queued) = (ask(&mutex("m")), ask(&semaphore("s")), ask(&semaphore("s")));
         match needs {
             Needs::Connect | Needs::Connected => {
+                self.lose();
+                self.connect().await
+            }
+            Needs::ConnectFirst => {
+                let layout = format!("{{{}/0}}:layout", self.fixture.namespace);
+                let () = self.raw.del(layout).await.unwrap();
                 self.lose();
                 self.connect().await
             }
@@ -238,6 +247,11 @@ impl<'a> Rig<'a> {
                 let Acquire { object, ticket, lease, .. } = held;
                 let attach = Attach { object, from: ticket, to: Ticket::random(), lease, label: None };
                 self.process.callers.attach(&attach).await.map(drop)
+            }
+            Needs::Force => {
+                granted(&self.process, &held).await;
+                self.lose();
+                self.process.callers.force(&held.object, Force::All).await.map(drop)
             }
             Needs::WaitForGroup => {
                 let group = wait_group("g");
