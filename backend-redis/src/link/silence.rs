@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use stanchion_core::clock::{Instant, micros, real};
 
-/// Time without an answer after which a connection counts as broken, if requests were under way all the time.
+/// Time without an answer after which a connection counts as broken: of requests under way, or since the first of several that
+/// got none.
 const MAX_SILENCE: Duration = Duration::from_secs(1);
 
 /// Shows that the driver of a connection still runs, and when the connection was last heard.
@@ -27,6 +28,9 @@ pub(crate) struct Silence {
 struct Unanswered {
     total: u64,
     until: u64,
+    /// When the first of these requests was sent, and how many there were.
+    since: u64,
+    count: u32,
 }
 
 impl Silence {
@@ -46,12 +50,15 @@ impl Silence {
         let heard = self.heard.load(Ordering::Relaxed);
         let mut unanswered = self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
         if heard >= unanswered.until {
-            *unanswered = Unanswered { total: 0, until: heard };
+            *unanswered = Unanswered { total: 0, until: heard, since: sent.max(heard), count: 0 };
         }
+        unanswered.count += 1;
         unanswered.total += now.saturating_sub(sent.max(unanswered.until));
         unanswered.until = now;
         // A timer may end a request a little early.
-        unanswered.total + 1_000 >= micros(MAX_SILENCE.min(timeout))
+        let waited = unanswered.total + 1_000 >= micros(MAX_SILENCE.min(timeout));
+        // Callers may pause between requests that are short.
+        waited || (unanswered.count > 1 && now.saturating_sub(unanswered.since) >= micros(MAX_SILENCE))
     }
 
     fn micros(&self, at: Instant) -> u64 {

@@ -55,9 +55,10 @@ end
 
 local function join(o, weight, lease)
   o.seq = o.seq + 1
-  o.first = o.n == 0
-  o.wl = o.first and lease or math.max(o.wl, lease)
-  o.big = o.first and weight or math.max(o.big, weight)
+  local first = o.n == 0
+  o.first = o.first or first
+  o.wl = first and lease or math.max(o.wl, lease)
+  o.big = first and weight or math.max(o.big, weight)
   call('ZADD', o.q, int(o.seq), o.ticket)
   o.n = o.n + 1
   put(o, 'seq', int(o.seq))
@@ -88,7 +89,10 @@ return run(8, function(o, at)
   end
   -- No process overtakes its own waiters.
   put_back(o)
-  if o.aside then return { -2 } end
+  if o.aside then
+    mark_live(o, math.max(o.wl, lease))
+    return { -2 }
+  end
   -- Of a queue of the dead alone nothing may be left.
   if o.n > 0 and o.used == 0 and now - o.touch > STATE then
     each_waiter(o, function() end)

@@ -44,7 +44,8 @@ local function run(width, step, frees)
   end
   for _, o in pairs(waking) do
     if o.n > 0 and o.lim then
-      next_grants(o, nil, true)
+      -- It tells waiters only: what stops it costs them a hint, and no entry its answer.
+      pcall(next_grants, o, nil, true)
       save(o)
     else
       compact(o)

@@ -10,8 +10,8 @@ return run(0, function(o)
   if not load(o, '') then return { -2 } end
   more(o)
   put_back(o)
-  if o.aside then return { -2 } end
   mark_live(o, o.wl)
+  if o.aside then return { -2 } end
   if not o.lim then return { o.epoch, -1 } end
   local ready, soon = next_grants(o, PROCESS, o.wake)
   if o.unfinished then return { -2 } end

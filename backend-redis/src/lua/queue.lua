@@ -4,8 +4,7 @@
 local LIVENESS, UNHEARD, GRACE, SWEEP = 1000000, 600000, 2000000, 1000000
 local MAX_LEASE = 86400000000
 local BOX_MS, BOX_LENGTH = 10000, 10000
--- Maximum number of waiters that one call puts back, and that it puts aside or removes.
-local BACK = 500
+-- Maximum number of waiters that one call puts back, puts aside or removes.
 local moves = 500
 
 local stripes = {}
@@ -71,14 +70,19 @@ end
 
 -- Takes silent waiters of one process out of the queue and keeps them with their numbers, until the process is heard or
 -- they were unheard for their leases, at `expiry`. `entries` is their numbers and tickets in turn. Returns false if a
--- foreign value is under the key, or there is no memory; then they stay in the queue.
+-- foreign value is under the key; then they stay in the queue.
 local function put_aside(o, process, entries, tickets, expiry)
   local key, member = aside_of(o, process), 'd' .. process
+  -- First of all, before anything is changed: E may hold a foreign type.
+  local known = tonumber(call('ZSCORE', o.e, member)) or 0
   local added = redis.pcall('ZADD', key, unpack(entries))
-  if type(added) ~= 'number' then return false end
+  if type(added) ~= 'number' then
+    if string.find(words(added), 'WRONGTYPE', 1, true) then return false end
+    error(added)
+  end
   call('ZREM', o.q, unpack(tickets))
   call('PEXPIREAT', key, int(math.ceil(o.expires_at / 1000)))
-  expire(o, member, math.max(expiry, tonumber(call('ZSCORE', o.e, member)) or 0))
+  expire(o, member, math.max(expiry, known))
   put(o, member, '1')
   o.out = o.out + #tickets
   put(o, 'out', o.out)
@@ -90,8 +94,16 @@ end
 local function put_back(o)
   if not o.aside then return end
   more(o)
+  if moves <= 0 then return end
   local key, entries, fields, tickets = aside_of(o, PROCESS), {}, {}, {}
-  local first = call('ZRANGE', key, 0, BACK - 1, 'WITHSCORES')
+  call('ZSCORE', o.e, 'd' .. PROCESS)
+  local most = moves
+  local first = redis.pcall('ZRANGE', key, 0, most - 1, 'WITHSCORES')
+  if first.err then
+    -- A foreign value is there: these waiters have no place any more.
+    o.aside = false
+    return
+  end
   for i = 1, #first, 2 do
     entries[i], entries[i + 1] = first[i + 1], first[i]
     tickets[#tickets + 1], fields[#fields + 1] = first[i], 'w' .. first[i]
@@ -103,14 +115,15 @@ local function put_back(o)
       local weight, lease = string.match(record or '', '^%x+ (%d+) (%d+)')
       o.big, o.wl = math.max(o.big, tonumber(weight) or 0), math.max(o.wl, tonumber(lease) or 0)
     end
-    o.first = o.n == 0
+    moves = moves - #fields
+    o.first = o.first or o.n == 0
     o.n, o.out = o.n + #fields, math.max(o.out - #fields, 0)
     put(o, 'n', o.n)
     put(o, 'out', o.out)
     put(o, 'big', o.big)
     put(o, 'wl', int(o.wl))
   end
-  if #fields < BACK then
+  if #fields < most then
     call('ZREM', o.e, 'd' .. PROCESS)
     call('HDEL', o.h, 'd' .. PROCESS)
     o.aside = false
@@ -124,10 +137,6 @@ end
 local function each_waiter(o, visit, stop)
   local at, chunk, gone, done = 0, 1, 0, false
   while not done and o.n > 0 do
-    if moves <= 0 then
-      o.unfinished, done = true, true
-      break
-    end
     local front = call('ZRANGE', o.q, at, at + chunk - 1, 'WITHSCORES')
     if #front == 0 then break end
     if front[1] == stop then
@@ -151,11 +160,14 @@ local function each_waiter(o, visit, stop)
       if w.till > now then
         at = at + 1
         done = w.ticket == stop or visit(w)
+      elseif moves <= 0 then
+        o.unfinished, done = true, true
       elseif not unheard or unheard < now then
         call('ZREM', o.q, w.ticket)
         call('HDEL', o.h, fields[i])
         gone, moves = gone + 1, moves - 1
       else
+        moves = moves - 1
         local of = silent[w.process] or { entries = {}, tickets = {}, expiry = 0 }
         silent[w.process], of.expiry = of, math.max(of.expiry, unheard + 1)
         of.entries[#of.entries + 1], of.entries[#of.entries + 2] = w.number, w.ticket
@@ -163,16 +175,21 @@ local function each_waiter(o, visit, stop)
       end
     end
     for process, of in pairs(silent) do
-      moves = moves - #of.tickets
       if put_aside(o, process, of.entries, of.tickets, of.expiry) then
         gone = gone + #of.tickets
       else
-        at = at + #of.tickets
+        -- Nothing was moved, so nothing bounds the walk.
+        at, moves = at + #of.tickets, moves + #of.tickets
       end
     end
     chunk = math.min(chunk * 4, 256)
   end
-  local n = done and o.n - gone or at
+  local n = o.n
+  if gone > 0 then
+    n = call('ZCARD', o.q)
+  elseif not done then
+    n = at
+  end
   if n ~= o.n then
     o.n = n
     put(o, 'n', n)

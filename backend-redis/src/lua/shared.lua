@@ -57,8 +57,17 @@ end
 -- Forgets silent waiters that were unheard for their leases, a part of them if there are many.
 local function forget(o, member)
   local key = aside_of(o, string.sub(member, 2))
-  local tickets = call('ZRANGE', key, 0, 499)
-  if not tickets[1] then return end
+  local tickets = budget > 0 and redis.pcall('ZRANGE', key, 0, budget - 1) or {}
+  if budget <= 0 or tickets.err then
+    -- The next call goes on; a foreign value is looked at again in a second.
+    call('ZADD', o.e, tickets.err and int(now + 1000000) or NOW, member)
+    call('HSET', o.h, member, '1')
+    return
+  end
+  if not tickets[1] then
+    if member == 'd' .. PROCESS then o.aside = false end
+    return
+  end
   local fields = {}
   for i, ticket in ipairs(tickets) do
     fields[i] = 'w' .. ticket
@@ -262,7 +271,7 @@ local function leave(o)
   if call('ZREM', o.q, o.ticket) == 1 then
     o.n = o.n - 1
     put(o, 'n', o.n)
-  elseif call('ZREM', aside_of(o, string.match(o.place, '^%x+')), o.ticket) == 1 then
+  elseif redis.pcall('ZREM', aside_of(o, string.match(o.place, '^%x+')), o.ticket) == 1 then
     o.out = o.out - 1
     put(o, 'out', o.out)
   end

@@ -7,7 +7,7 @@ use stanchion_core::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, Object, PermitSteps, Polled,
     Release, Renew,
 };
-use stanchion_core::{Inspection, Result};
+use stanchion_core::{Error, ErrorKind, Inspection, Result};
 
 use super::RedisSteps;
 use super::acked_reply::AckedReply;
@@ -137,8 +137,13 @@ impl PermitSteps for RedisSteps {
         let mut freed = 0;
         let mut part = (object, force, "0".to_owned(), String::new());
         loop {
-            let reply = self.call_one(&self.scripts().force, &part, |part| part.0, arguments, None).await?;
-            let (count, rest) = reply.forced()?;
+            let reply = self.call_one(&self.scripts().force, &part, |part| part.0, arguments, None).await;
+            let is_first = part.3.is_empty();
+            let reply = reply.map_err(|error| match error.kind() {
+                _ if is_first => error,
+                _ => Error::new(ErrorKind::Unknown, "a part of the holds was freed").with_source(error),
+            });
+            let (count, rest) = reply?.forced()?;
             freed += count;
             let Some((next, before)) = rest else { return Ok(freed) };
             (part.2, part.3) = (next, before);

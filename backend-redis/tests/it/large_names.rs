@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::common::*;
+use redis::AsyncCommands;
 use stanchion_conformance::steps::StepHarness;
 use stanchion_core::steps::{Acquire, Force, Kept};
 use stanchion_testbed::servers::RedisOptions;
@@ -66,6 +67,80 @@ async fn c27_silent_waiters_in_front_cost_an_operation_once() {
     cancel(&dead, &silent[0]).await;
     assert_eq!(poll(&dead, &object).await.ready, [silent[1].ticket]);
     granted(&dead, &silent[1]).await;
+    fixture.check(&object).await;
+}
+
+#[tokio::test]
+async fn c25_a_queue_that_waiters_come_back_to_expires_as_before() {
+    let (_server, fixture) = start(RedisOptions::default());
+    let (silent, live) = (fixture.process().await, fixture.process().await);
+    let object = semaphore("s");
+    let holder = ask(&object);
+    granted(&live, &holder).await;
+    waits(&silent, &ask(&object)).await;
+    heard(&[&live], &object, LIVENESS + Duration::from_millis(500)).await;
+    release(&live, &holder).await;
+    granted(&live, &ask(&object)).await;
+    // A new request of the process brings its waiters back.
+    waits(&silent, &ask(&object)).await;
+    fixture.check(&object).await;
+    let mut raw = fixture.raw().await;
+    for key in fixture.keys().await.into_iter().filter(|key| key.ends_with(":s") && !key.contains("d:")) {
+        let left: i64 = raw.pttl(&key).await.unwrap();
+        assert!(left > 0, "{key} stays for good");
+    }
+}
+
+#[tokio::test]
+async fn c27_a_foreign_value_in_place_of_silent_waiters_stops_nobody_else() {
+    let (_server, fixture) = start(RedisOptions::default());
+    let (silent, live) = (fixture.process().await, fixture.process().await);
+    let (object, other) = (semaphore("s"), semaphore("other"));
+    let holder = ask(&object);
+    granted(&live, &holder).await;
+    send(&silent, 3, || Acquire { lease: ttl(4_000), ..ask(&object) }).await;
+    heard(&[&live], &object, LIVENESS + Duration::from_millis(500)).await;
+    release(&live, &holder).await;
+    let next = Acquire { lease: ttl(2_000), ..ask(&object) };
+    granted(&live, &next).await;
+    let mut raw = fixture.raw().await;
+    let aside = fixture.keys().await.into_iter().find(|key| key.contains("sd:")).unwrap();
+    let _: () = raw.set(aside, "foreign").await.unwrap();
+    // The process polls both names, and the name goes on once the hold has expired.
+    all(silent.own.poll(&[object.clone(), other.clone()]).await);
+    granted(&silent, &ask(&other)).await;
+    sleep(Duration::from_millis(4_200)).await;
+    granted(&live, &ask(&object)).await;
+    release(&live, &next).await;
+    all(silent.own.poll(&[object, other]).await);
+}
+
+#[tokio::test]
+async fn c16_a_process_with_many_silent_waiters_comes_back_beside_others() {
+    let (_server, fixture) = start(RedisOptions::default());
+    let (silent, live) = (fixture.process().await, fixture.process().await);
+    let object = semaphore("s");
+    let holder = ask(&object);
+    granted(&live, &holder).await;
+    let waiters = send(&silent, 1_700, || ask(&object)).await;
+    heard(&[&live], &object, LIVENESS + Duration::from_millis(500)).await;
+    release(&live, &holder).await;
+    let next = ask(&object);
+    granted(&live, &next).await;
+    release(&live, &next).await;
+    // A poll ends though others walk the queue again and again meanwhile.
+    let walking = async {
+        loop {
+            let request = Acquire { queue: false, ..ask(&object) };
+            if is_granted(&acquire(&live, &request).await) {
+                release(&live, &request).await;
+            }
+        }
+    };
+    tokio::select! {
+        polled = poll(&silent, &object) => assert_eq!(polled.ready, [waiters[0].ticket]),
+        () = walking => {}
+    }
     fixture.check(&object).await;
 }
 
