@@ -44,9 +44,10 @@ local function run(width, step, frees)
   end
   for _, o in pairs(waking) do
     if o.n > 0 and o.lim then
-      -- It tells waiters only: what stops it costs them a hint, and no entry its answer.
-      pcall(next_grants, o, nil, true)
+      -- It tells waiters only: a foreign value costs them a hint, and no entry its answer.
+      local ok, cause = pcall(next_grants, o, nil, true)
       save(o)
+      if not ok and not string.find(words(cause), 'WRONGTYPE', 1, true) then error(cause, 0) end
     else
       compact(o)
     end
