@@ -176,7 +176,8 @@ async fn c27_a_call_removes_a_bounded_number_of_expired_members() {
     let looked = look(&process, &object, None).await;
     assert_eq!((looked.count, looked.ended.unwrap().expired), (0, MEMBERS as u64));
     let took = calls(&fixture, "evalsha").await - before;
-    assert_eq!(took, MEMBERS.div_ceil(500) as u64, "calls of 500 at most");
+    // The first of them may have expired before the last was added.
+    assert!((2..=MEMBERS.div_ceil(500) as u64).contains(&took), "{took} calls of 500 at most");
     fixture.check(&object).await;
 }
 

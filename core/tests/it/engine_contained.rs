@@ -36,7 +36,8 @@ fn stick(model: &Model, step: Stuck, lane: usize) {
 async fn c27_a_step_that_panics_loses_the_guards_and_ends_all_calls() {
     for step in [Stuck::Renew, Stuck::Poll, Stuck::Look, Stuck::Wake, Stuck::Release, Stuck::Cancel] {
         let (model, engine) = model();
-        let lock = mutex(&engine, "a", Duration::from_millis(600));
+        // A renewal is due soon, long before the lease ends: a hold that ended by itself is not renewed.
+        let lock = mutex(&engine, "a", Duration::from_millis(1_800));
         let members = group(&engine, "g");
         let (guard, member) = (lock.lock().await.unwrap(), members.add().await.unwrap());
         let waiter = Arc::clone(&lock);
