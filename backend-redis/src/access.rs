@@ -11,6 +11,7 @@ use redis::{
 };
 use stanchion_core::{Error, Result};
 
+use crate::backoff::Backoff;
 use crate::error;
 use crate::link::{Driver, Silence};
 
@@ -38,47 +39,53 @@ impl fmt::Display for Address {
 
 /// Credentials, database and TLS, which are the same for all nodes, with the address of one of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Access(Arc<ConnectionInfo>);
+pub(crate) struct Access {
+    info: Arc<ConnectionInfo>,
+    backoff: Arc<Backoff>,
+}
 
 impl Access {
     /// Takes the settings of `info`, but speaks RESP3: only that protocol tells at once that a connection has ended.
     pub(crate) fn new(info: ConnectionInfo) -> Self {
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let tcp = TcpSettings::default().set_nodelay(true);
-        Self(Arc::new(info.set_redis_settings(settings).set_tcp_settings(tcp)))
+        let info = Arc::new(info.set_redis_settings(settings).set_tcp_settings(tcp));
+        Self { info, backoff: Arc::default() }
     }
 
     #[cfg(test)]
     pub(crate) fn settings(&self) -> &RedisConnectionInfo {
-        self.0.redis_settings()
+        self.info.redis_settings()
     }
 
     /// Returns access to the same node with other settings.
     pub(crate) fn with(&self, settings: RedisConnectionInfo) -> Self {
-        Self::new(ConnectionInfo::clone(&self.0).set_redis_settings(settings))
+        Self::new(ConnectionInfo::clone(&self.info).set_redis_settings(settings))
     }
 
     /// Returns the host and port, or the path of the socket, as errors show them.
     pub(crate) fn target(&self) -> String {
-        self.0.addr().to_string()
+        self.info.addr().to_string()
     }
 
     /// Returns the protocol that the node should speak, as errors name it.
     pub(crate) fn protocol(&self) -> &'static str {
-        match self.0.addr() {
+        match self.info.addr() {
             ConnectionAddr::TcpTls { .. } => "TLS",
             _ => "Redis without TLS",
         }
     }
 
-    /// Returns the error of a connection that was not made in time. Nothing was sent.
+    /// Returns the error of a connection that was not made in time: that of the last attempt, if it failed. Nothing was sent.
     pub(crate) fn unanswered(&self) -> Error {
-        Error::unanswered(self.protocol()).at(&self.target())
+        let target = self.target();
+        let last = self.backoff.last_error(&target);
+        last.unwrap_or_else(|| Error::unanswered(self.protocol()).at(&target))
     }
 
     /// Returns the address of the node; `None` for a socket.
     pub(crate) fn address(&self) -> Option<Address> {
-        match self.0.addr() {
+        match self.info.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
                 Some(Address { host: host.clone(), port: *port })
             }
@@ -89,31 +96,42 @@ impl Access {
     /// Returns the same access to another node.
     pub(crate) fn at(&self, address: &Address) -> Self {
         let Address { host, port } = address.clone();
-        let addr = match self.0.addr() {
+        let addr = match self.info.addr() {
             ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
                 ConnectionAddr::TcpTls { host, port, insecure: *insecure, tls_params: tls_params.clone() }
             }
             _ => ConnectionAddr::Tcp(host, port),
         };
-        Self(Arc::new(ConnectionInfo::clone(&self.0).set_addr(addr)))
+        let info = Arc::new(ConnectionInfo::clone(&self.info).set_addr(addr));
+        Self { info, backoff: Arc::clone(&self.backoff) }
     }
 
     #[cfg(all(test, feature = "tls"))]
     pub(crate) fn info(&self) -> &ConnectionInfo {
-        &self.0
+        &self.info
     }
 
-    /// Connects. The second part can be upgraded as long as the connection's driver runs.
+    /// Connects. The second part can be upgraded as long as the connection's driver runs. An attempt that follows a failed one
+    /// at this node waits for its time.
     ///
     /// # Errors
     /// As [`error::of_connect`].
     pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Driver)> {
+        let unanswered = Error::unanswered(self.protocol()).at(&self.target());
+        self.backoff.attempt(&self.target(), unanswered, self.connect_at_once()).await
+    }
+
+    /// Connects, however soon after a failed attempt.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub(crate) async fn connect_at_once(&self) -> Result<(MultiplexedConnection, Driver)> {
         let failed = |error| error::of_connect(error, self.protocol(), &self.target());
         #[cfg(feature = "tls")]
-        if matches!(self.0.addr(), ConnectionAddr::TcpTls { .. }) {
+        if matches!(self.info.addr(), ConnectionAddr::TcpTls { .. }) {
             provide_cryptography();
         }
-        let client = Client::open(ConnectionInfo::clone(&self.0)).map_err(failed)?;
+        let client = Client::open(ConnectionInfo::clone(&self.info)).map_err(failed)?;
         let silence = Arc::new(Silence::new());
         let driver = Arc::downgrade(&silence);
         // The driver owns the receiver of pushed messages, and drops it when it ends for whatever reason.

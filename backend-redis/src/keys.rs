@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Number of hash tags that the objects are spread over.
 pub(crate) const STRIPES: usize = 16;
 /// The layout of keys and values this version writes.
-pub(crate) const LAYOUT: &str = "2";
+pub(crate) const LAYOUT: &str = "3";
 
 /// The keys of a namespace.
 #[derive(Debug)]
@@ -24,6 +24,7 @@ struct Stripe {
     tag: String,
     live: String,
     grace: String,
+    mark: String,
 }
 
 impl Keyspace {
@@ -37,7 +38,12 @@ impl Keyspace {
         let stripes = (0..STRIPES)
             .map(|stripe| {
                 let tag = format!("{{{namespace}/{stripe}}}:");
-                Stripe { live: format!("{tag}live"), grace: format!("{tag}grace"), tag }
+                Stripe {
+                    live: format!("{tag}live"),
+                    grace: format!("{tag}grace"),
+                    mark: format!("{tag}mark"),
+                    tag,
+                }
             })
             .collect();
         Ok(Self { namespace: namespace.to_owned(), stripes })
@@ -52,14 +58,20 @@ impl Keyspace {
         format!("{{{}/0}}:layout", self.namespace)
     }
 
-    /// Returns the keys of an object in the order of the scripts: five, for a wait group six, for a limiter three.
+    /// Returns the key of the largest token of a stripe.
+    pub(crate) fn mark(&self, stripe: usize) -> &str {
+        &self.stripes[stripe].mark
+    }
+
+    /// Returns the keys of an object in the order of the scripts: six, for a wait group seven, for a limiter three.
     pub(crate) fn object(&self, object: &Object) -> Vec<String> {
         let (stripe, kind) = (self.stripe(object), object.kind.letter());
         let key = |part: &str| format!("{}{kind}{part}{}", stripe.tag, object.name);
         if object.kind == Kind::Limiter {
             return vec![key(":"), key("r:"), key("z:")];
         }
-        let mut keys = vec![key(":"), key("e:"), key("q:"), stripe.live.clone(), stripe.grace.clone()];
+        let Stripe { live, grace, mark, .. } = stripe;
+        let mut keys = vec![key(":"), key("e:"), key("q:"), live.clone(), grace.clone(), mark.clone()];
         if object.kind == Kind::WaitGroup {
             keys.push(key("v:"));
         }
@@ -122,12 +134,12 @@ mod tests {
 
     #[test]
     fn c19_the_keys_of_a_name_do_not_change_between_versions() {
-        let expected = ["{ns/12}:m:a", "{ns/12}:me:a", "{ns/12}:mq:a", "{ns/12}:live", "{ns/12}:grace"];
-        assert_eq!(keys(Kind::Mutex, "a"), expected);
+        let expected = ["m:a", "me:a", "mq:a", "live", "grace", "mark"];
+        assert_eq!(keys(Kind::Mutex, "a"), expected.map(|key| format!("{{ns/12}}:{key}")));
         assert_eq!(keys(Kind::Semaphore, "a")[0].split(':').skip(1).collect::<Vec<_>>(), ["s", "a"]);
         let group = keys(Kind::WaitGroup, "a");
         let stripe = group[3].strip_suffix("live").unwrap();
-        let expected = ["w:a", "we:a", "wq:a", "live", "grace", "wv:a"];
+        let expected = ["w:a", "we:a", "wq:a", "live", "grace", "mark", "wv:a"];
         assert_eq!(group, expected.map(|key| format!("{stripe}{key}")));
         assert_eq!(keys(Kind::Limiter, "a"), ["{ns/1}:l:a", "{ns/1}:lr:a", "{ns/1}:lz:a"]);
     }
@@ -150,12 +162,14 @@ mod tests {
     #[test]
     fn c19_names_that_look_like_keys_do_not_alias() {
         let mut all = Vec::new();
-        for name in
-            ["a", "e:a", "q:a", "v:a", "r:a", "z:a", "0:a", "t:a", ":a", "me:a", "}:m:a", "live", "box:x"]
-        {
+        for name in [
+            "a", "e:a", "q:a", "v:a", "r:a", "z:a", "0:a", "t:a", ":a", "me:a", "}:m:a", "live", "mark",
+            "box:x",
+        ] {
             for kind in [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup, Kind::Limiter] {
                 let keys = keys(kind, name).into_iter();
-                let own = keys.filter(|key| !key.ends_with(":live") && !key.ends_with(":grace"));
+                let own =
+                    keys.filter(|key| ![":live", ":grace", ":mark"].iter().any(|end| key.ends_with(end)));
                 all.extend(own.map(|key| key.split_once(':').unwrap().1.to_owned()));
             }
             #[cfg(feature = "bloom")]

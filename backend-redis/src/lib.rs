@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod access;
+mod backoff;
 mod check;
 mod cluster;
 mod config;

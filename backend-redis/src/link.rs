@@ -108,20 +108,28 @@ impl Connections {
     }
 }
 
-/// A connection to one server. Many callers share it; when one of them stops waiting, the answers of the others stay in
-/// order.
-pub(crate) struct Link {
-    endpoint: Endpoint,
-    timeout: Duration,
+/// The connections of a link for requests of one sort, one for each runtime.
+#[derive(Default)]
+struct Line {
     connections: Arc<Connections>,
     /// One attempt to connect at a time for each runtime. All callers that wait for it use its connection.
     attempts: Attempts,
 }
 
+/// A connection to one server. Many callers share it; when one of them stops waiting, the answers of the others stay in
+/// order.
+pub(crate) struct Link {
+    endpoint: Endpoint,
+    timeout: Duration,
+    line: Line,
+    /// For requests that wait for replicas: meanwhile the server answers nothing else on their connection.
+    waiting_line: Line,
+}
+
 impl Link {
     /// Makes a link that has not connected yet. `timeout` is the time limit of each request.
     pub(crate) fn new(endpoint: Endpoint, timeout: Duration) -> Self {
-        Self { endpoint, timeout, connections: Arc::default(), attempts: Attempts::default() }
+        Self { endpoint, timeout, line: Line::default(), waiting_line: Line::default() }
     }
 
     /// Returns the time limit of a request.
@@ -145,14 +153,15 @@ impl Link {
         asking: bool,
         end: Instant,
     ) -> Result<RedisResult<Answered>> {
-        let mut answers = self.exchange(&request.commands(asking, false), end).await?;
+        let line = if request.waits_for_replicas() { &self.waiting_line } else { &self.line };
+        let mut answers = self.exchange(line, &request.commands(asking, false), end).await?;
         if asking {
             answers.next();
         }
         let first = answers.next().ok_or_else(error::unexpected)?;
         let value = match first {
             Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
-                answers = self.exchange(&request.commands(asking, true), end).await?;
+                answers = self.exchange(line, &request.commands(asking, true), end).await?;
                 if asking {
                     answers.next();
                 }
@@ -183,21 +192,21 @@ impl Link {
         error
     }
 
-    async fn exchange(&self, commands: &[Cmd], end: Instant) -> Result<Answers> {
+    async fn exchange(&self, line: &Line, commands: &[Cmd], end: Instant) -> Result<Answers> {
         let late =
             |_| self.locate(Error::new(ErrorKind::Unknown, "no answer within the request's time limit"));
         if let Endpoint::UserConnection(connection) = &self.endpoint {
             let answers = timeout_at(end, connection.exchange(commands)).await.map_err(late)?;
             return Ok(answers.map_err(|error| self.judge(error))?.into_iter());
         }
-        let connected = timeout_at(end, self.connection()).await;
+        let connected = timeout_at(end, self.connection(line)).await;
         let (mut connection, driver) = connected.map_err(|_| self.endpoint.unanswered())??;
         let sent = real();
         let answers = match timeout_at(end, exchange(&mut connection, commands)).await {
             Ok(answers) => answers,
             Err(elapsed) => {
                 if driver.upgrade().is_none_or(|silence| silence.is_too_long(sent, self.timeout)) {
-                    self.connections.discard(&driver);
+                    line.connections.discard(&driver);
                 }
                 return Err(late(elapsed));
             }
@@ -208,32 +217,32 @@ impl Link {
                     silence.end();
                 }
                 if answers.iter().any(|answer| answer.as_ref().is_err_and(asks_for_new_connection)) {
-                    self.connections.discard(&driver);
+                    line.connections.discard(&driver);
                 }
                 Ok(answers.into_iter())
             }
             Err(error) => {
-                self.connections.discard(&driver);
+                line.connections.discard(&driver);
                 Err(self.locate(error::of_request(error)))
             }
         }
     }
 
-    async fn connection(&self) -> Result<(MultiplexedConnection, Driver)> {
+    async fn connection(&self, line: &Line) -> Result<(MultiplexedConnection, Driver)> {
         // Asked each time: the call may go on in another runtime.
         let runtime = || match Handle::try_current() {
             Ok(runtime) => Ok(runtime.id()),
             Err(error) => Err(Error::new(ErrorKind::Unavailable, "there is no runtime").with_source(error)),
         };
-        if let Some(open) = self.connections.find(runtime()?) {
+        if let Some(open) = line.connections.find(runtime()?) {
             return Ok(open);
         }
         // Shorter than a request: an attempt that met an outage must not hold up the later ones.
         let timeout = MIN_ATTEMPT_TIMEOUT.max(self.timeout / 2);
         let attempt =
-            || runtime().map(|runtime| self.attempts.of(runtime, &self.endpoint, &self.connections, timeout));
+            || runtime().map(|runtime| line.attempts.of(runtime, &self.endpoint, &line.connections, timeout));
         let first = attempt()?;
-        if let Some(open) = self.connections.find(runtime()?) {
+        if let Some(open) = line.connections.find(runtime()?) {
             return Ok(open);
         }
         let is_shared = first.is_shared;
@@ -261,7 +270,7 @@ impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
             .field("timeout", &self.timeout)
-            .field("connections", &self.connections.all().len())
+            .field("connections", &self.line.connections.all().len())
             .finish_non_exhaustive()
     }
 }

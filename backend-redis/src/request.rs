@@ -46,6 +46,10 @@ pub(crate) enum Request<'a> {
 }
 
 impl Request<'_> {
+    pub(crate) fn waits_for_replicas(&self) -> bool {
+        matches!(self, Self::Script(call) if call.quorum.is_some())
+    }
+
     /// Returns the commands: a script by its hash, or with its text if `text`. With `asking`, `ASKING` comes first: a node
     /// that a slot is being moved to answers only requests marked so.
     pub(crate) fn commands(&self, asking: bool, text: bool) -> Vec<Cmd> {

@@ -48,22 +48,16 @@ pub(crate) struct Script {
     hash: String,
     /// It grants holds: they are not handed out before enough replicas have them, if the store asks for that.
     pub(crate) grants: bool,
-    /// It works on the records alone: it takes one key of each object and answers with one number for each.
-    pub(crate) record_only: bool,
 }
 
 impl Script {
     pub(crate) fn new(text: &'static str) -> Self {
         let hash = redis::Script::new(text).get_hash().to_owned();
-        Self { text, hash, grants: false, record_only: false }
+        Self { text, hash, grants: false }
     }
 
     fn granting(self) -> Self {
         Self { grants: true, ..self }
-    }
-
-    fn record_only(self) -> Self {
-        Self { record_only: true, ..self }
     }
 
     /// Returns the commands that its text calls.
@@ -90,8 +84,8 @@ impl Script {
 /// The scripts of a store.
 #[derive(Debug)]
 pub(crate) struct Scripts {
-    pub(crate) lock: Script,
-    pub(crate) unlock: Script,
+    pub(crate) fast_path: Script,
+    pub(crate) fast_renew: Script,
     pub(crate) acquire: Script,
     pub(crate) renew: Script,
     pub(crate) release: Script,
@@ -127,8 +121,8 @@ pub(crate) struct BloomScripts {
 impl Scripts {
     pub(crate) fn new() -> Self {
         Self {
-            lock: script!(alone "lock").record_only(),
-            unlock: script!(alone "unlock").record_only(),
+            fast_path: script!(alone "fast_path"),
+            fast_renew: script!(alone "fast_renew"),
             acquire: script!("acquire").granting(),
             renew: script!("renew"),
             release: script!("release"),
@@ -191,7 +185,8 @@ mod tests {
     #[test]
     fn the_rule_in_the_manual_grants_what_is_used_and_nothing_else() {
         let s = Scripts::new();
-        let permits = [&s.lock, &s.unlock, &s.acquire, &s.renew, &s.release, &s.cancel, &s.poll, &s.attach];
+        let permits =
+            [&s.fast_path, &s.fast_renew, &s.acquire, &s.renew, &s.release, &s.cancel, &s.poll, &s.attach];
         let others = [&s.inspect, &s.resize, &s.force, &s.look, &s.split, &s.rights];
         let limits = [&s.limit_decide, &s.limit_refund, &s.limit_set_quota, &s.limit_reset];
         let scripts = permits.into_iter().chain(others).chain(limits);

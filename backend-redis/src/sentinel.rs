@@ -10,6 +10,7 @@ use stanchion_core::clock::sleep;
 use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::access::{Access, Address};
+use crate::backoff::Backoff;
 use crate::error;
 use crate::link::Driver;
 use crate::request::exchange;
@@ -26,15 +27,20 @@ pub(crate) struct Sentinels {
     pub(crate) service: String,
     /// Access to the servers of the service.
     pub(crate) servers: Access,
+    pub(crate) backoff: Backoff,
 }
 
 impl Sentinels {
     /// Connects to a server that a sentinel announces, and that says itself that it is the primary. All sentinels are asked
-    /// at once, so that a sentinel that is away costs nothing.
+    /// at once, so that a sentinel that is away costs nothing. An attempt that follows a failed one waits for its time.
     ///
     /// # Errors
     /// The error of the last attempt, if all fail; an error that no further attempt would mend comes first.
     pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Driver)> {
+        self.backoff.attempt(&self.service, self.no_answer(), self.connect_at_once()).await
+    }
+
+    async fn connect_at_once(&self) -> Result<(MultiplexedConnection, Driver)> {
         let mut attempts = FuturesUnordered::new();
         let mut failed: Option<Error> = None;
         loop {
@@ -61,15 +67,19 @@ impl Sentinels {
         }
     }
 
-    /// Returns the error of a connection that was not made in time. Nothing was sent.
+    /// Returns the error of a connection that was not made in time: that of the last attempt, if it failed. Nothing was sent.
     pub(crate) fn unanswered(&self) -> Error {
+        self.backoff.last_error(&self.service).unwrap_or_else(|| self.no_answer())
+    }
+
+    fn no_answer(&self) -> Error {
         let all: Vec<_> = self.sentinels.iter().map(Access::target).collect();
         Error::unanswered(self.servers.protocol()).at(&all.join(","))
     }
 
     async fn through(&self, sentinel: &Access) -> Result<(MultiplexedConnection, Driver)> {
         let announced = self.announced(sentinel).await.map_err(|error| error.at(&sentinel.target()))?;
-        let (mut connection, driver) = self.servers.at(&announced).connect().await?;
+        let (mut connection, driver) = self.servers.at(&announced).connect_at_once().await?;
         let role = match ask(&mut connection, redis::cmd("ROLE")).await {
             Ok(Value::Array(parts)) => parts.into_iter().next(),
             Ok(_) => None,
@@ -89,7 +99,7 @@ impl Sentinels {
     }
 
     async fn announced(&self, sentinel: &Access) -> Result<Address> {
-        let (mut connection, _) = sentinel.connect().await?;
+        let (mut connection, _) = sentinel.connect_at_once().await?;
         let mut command = redis::cmd("SENTINEL");
         command.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
         let answer = ask(&mut connection, command).await.map_err(error::of_sentinel)?;

@@ -16,17 +16,6 @@ use crate::user_connection::UserConnection;
 /// Maximum of `replicas`; no primary has more.
 const MAX_REPLICAS: u32 = 1_000;
 
-/// The time that the state of an idle name stays ([C25]).
-///
-/// [C25]: stanchion_core::contract#c25
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Retention {
-    /// For fencing tokens.
-    pub(crate) tokens: Duration,
-    /// For the rest.
-    pub(crate) state: Duration,
-}
-
 /// Builds a [`RedisStore`](crate::RedisStore). It does no I/O before [`connect`](Self::connect), except that it reads the
 /// file that `ca` in a URL names.
 #[derive(Clone, Debug)]
@@ -34,7 +23,10 @@ pub struct RedisBuilder {
     pub(crate) deployment: Deployment,
     pub(crate) namespace: String,
     pub(crate) request_timeout: Duration,
-    pub(crate) retention: Retention,
+    /// How long the state of an idle name stays ([C25]).
+    ///
+    /// [C25]: stanchion_core::contract#c25
+    pub(crate) retention: Duration,
     pub(crate) replicas: u32,
     pub(crate) drain: Duration,
     pub(crate) wrap: Option<StepsWrap>,
@@ -119,10 +111,7 @@ impl RedisBuilder {
             deployment,
             namespace: "stanchion".to_owned(),
             request_timeout: Duration::from_secs(2),
-            retention: Retention {
-                tokens: Duration::from_secs(24 * 60 * 60),
-                state: Duration::from_secs(60 * 60),
-            },
+            retention: Duration::from_secs(60 * 60),
             replicas: 0,
             drain: Background::DRAIN,
             wrap: None,
@@ -173,14 +162,14 @@ impl RedisBuilder {
         self
     }
 
-    /// Sets how long the state of an idle name stays ([C25]): its fencing token (default 24 h), and the rest, such as
-    /// the limit of a semaphore (default 1 h). Both are 1 s to 366 days. The keys of a name disappear later by at most
-    /// an eighth of the first time.
+    /// Sets how long the state of an idle name stays ([C25]), such as the limit of a semaphore or the last outcomes of a wait
+    /// group: 1 s to 366 days (default 1 h). Its keys disappear later by at most an eighth of that. A mutex has no state
+    /// while it is free, and fencing tokens need none: the largest token of each of the 16 stripes stays for good.
     ///
     /// [C25]: stanchion_core::contract#c25
     #[must_use]
-    pub fn retention(mut self, tokens: Duration, state: Duration) -> Self {
-        self.retention = Retention { tokens, state };
+    pub fn retention(mut self, time: Duration) -> Self {
+        self.retention = time;
         self
     }
 
@@ -189,8 +178,8 @@ impl RedisBuilder {
     ///
     /// This only makes it less likely that a failover forgets a grant. Renewals and releases do not wait. A replica that has
     /// not acknowledged can be promoted, and a replica that has acknowledged can lose the grant in a restart. This is not
-    /// consensus; fencing tokens keep growing through all of these. Each grant takes a round trip to the replicas, and until
-    /// it ends, the connection answers no other request.
+    /// consensus; fencing tokens keep growing through all of these. Each grant takes a round trip to the replicas, on a
+    /// connection of its own: other requests do not wait for it.
     #[must_use]
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.replicas = replicas;
@@ -210,7 +199,7 @@ impl RedisBuilder {
     /// # Errors
     /// `InvalidArgument` naming an option that is out of range; `Unsupported` for one that a user's connection cannot offer.
     pub(crate) fn check(&self) -> Result<Keyspace> {
-        check_times(self.request_timeout, &[self.retention.tokens, self.retention.state])?;
+        check_times(self.request_timeout, &[self.retention])?;
         if self.replicas > MAX_REPLICAS {
             return Err(Error::invalid_argument("replicas is at most 1000"));
         }
@@ -232,10 +221,8 @@ mod tests {
     #[test]
     fn c19_options_are_checked() {
         let builder = || RedisBuilder::new("redis://127.0.0.1/").unwrap();
-        let retention = |tokens, state| {
-            builder().retention(Duration::from_millis(tokens), Duration::from_millis(state)).check().is_ok()
-        };
-        assert!(retention(1_000, 1_000) && !retention(999, 1_000) && !retention(1_000, 999));
+        let retention = |time| builder().retention(Duration::from_millis(time)).check().is_ok();
+        assert!(retention(1_000) && !retention(999));
         assert!(builder().replicas(1_000).check().is_ok() && builder().replicas(1_001).check().is_err());
         assert!(builder().request_timeout(Duration::ZERO).check().is_err());
         assert!(builder().request_timeout(Duration::MAX).check().is_err());

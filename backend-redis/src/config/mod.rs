@@ -7,5 +7,4 @@ mod tls;
 mod url;
 
 pub use self::builder::RedisBuilder;
-pub(crate) use self::builder::Retention;
 pub(crate) use self::deployment::{Deployment, Routes};

@@ -10,6 +10,7 @@ use super::deployment::Deployment;
 use super::parameters::Parameters;
 use super::tls;
 use crate::access::{Access, Address};
+use crate::backoff::Backoff;
 use crate::sentinel::Sentinels;
 
 const SCHEMES: &str = "redis://, rediss://, redis+unix://, redis+cluster://, rediss+cluster://, redis+sentinel://, \
@@ -146,7 +147,8 @@ impl<'a> Parts<'a> {
             sentinels.push(access.at(&address).with(credentials.clone()));
             servers = Some(access);
         }
-        Ok(Sentinels { sentinels, service, servers: servers.ok_or_else(|| self.malformed())? })
+        let servers = servers.ok_or_else(|| self.malformed())?;
+        Ok(Sentinels { sentinels, service, servers, backoff: Backoff::default() })
     }
 }
 

@@ -34,22 +34,20 @@ local function full(o, bound)
 end
 
 local function grant(o, weight, lease, label)
-  local token, text = now, NOW
-  if o.tok >= now then
-    token = o.tok + 1
-    text = int(token)
-  end
+  local token, text = next_token(o)
+  if not token then return { -1, o.mark, 'string' } end
   local expiry = expire(o, o.ticket, now + lease)
   if o.place then
     leave(o)
     o.wake = o.wake and o.used + weight < o.lim
   end
-  o.used, o.tok = o.used + weight, token
+  o.used = o.used + weight
   if o.v then opened(o) end
   if o.brought then put(o, 'lim', o.lim) end
-  put(o, 'tok', text)
   put(o, 'used', o.used)
   put(o, 'h' .. o.ticket, expiry .. ' ' .. NOW .. ' ' .. weight .. ' ' .. text .. label)
+  -- It may become a string.
+  o.wake = o.wake or o.mutex
   return { 0, token, o.lim, epoch_of(o) }
 end
 

@@ -1,15 +1,19 @@
 -- A step for each entry of a batch: put behind `queue.lua`.
 
-local KINDS = { 'hash', 'zset', 'zset', 'zset', 'string', 'zset' }
+local KINDS = { 'hash', 'zset', 'zset', 'zset', 'string', 'string', 'zset' }
 
 -- Makes the entry whose keys begin behind `k`. Returns it and the number of its keys.
 local function entry(k)
   local o = { h = KEYS[k + 1], e = KEYS[k + 2], q = KEYS[k + 3], live = KEYS[k + 4], grace = KEYS[k + 5],
-              asking = PROCESS, set = {}, lease = 0 }
-  -- All keys of an entry have one prefix. Key 4 is that prefix and `live`; in H the kind follows the prefix: 119 is `w`, a
-  -- wait group, which has a sixth key.
-  if string.byte(o.h, #o.live - 3) == 119 then o.v = KEYS[k + 6] end
-  return o, o.v and 6 or 5
+              mark = KEYS[k + 6], asking = PROCESS, set = {}, lease = 0, stay = STATE }
+  -- All keys of an entry have one prefix. Key 4 is that prefix and `live`; in H the kind follows the prefix.
+  local kind = string.sub(o.h, #o.live - 3, #o.live - 3)
+  if kind == 'm' then
+    o.mutex, o.stay = true, math.min(STATE, MARGIN)
+  elseif kind == 'w' then
+    o.v = KEYS[k + 7]
+  end
+  return o, o.v and 7 or 6
 end
 
 -- Runs the step for each entry, with `width` arguments each. Afterwards it wakes waiters, once for each object. With
@@ -22,7 +26,7 @@ local function run(width, step, frees)
     save(o)
     return answer
   end
-  local k, at = 0, 3
+  local k, at = 0, 2
   while k < #KEYS do
     local o, keys = entry(k)
     local ok, answer = pcall(one, o, at)
@@ -43,14 +47,15 @@ local function run(width, step, frees)
     k, at = k + keys, at + width
   end
   for _, o in pairs(waking) do
+    -- A foreign value costs waiters a hint, or leaves a hash, and costs no entry its answer.
+    local ok, cause
     if o.n > 0 and o.lim then
-      -- It tells waiters only: a foreign value costs them a hint, and no entry its answer.
-      local ok, cause = pcall(next_grants, o, nil, true)
+      ok, cause = pcall(next_grants, o, nil, true)
       save(o)
-      if not ok and not string.find(words(cause), 'WRONGTYPE', 1, true) then error(cause, 0) end
     else
-      compact(o)
+      ok, cause = pcall(compact, o)
     end
+    if not ok and not string.find(words(cause), 'WRONGTYPE', 1, true) then error(cause, 0) end
   end
   return answers
 end

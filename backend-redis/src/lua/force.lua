@@ -28,7 +28,9 @@ return run(3, function(o, at)
   for i = 1, #page[2], 2 do
     local member = string.sub(page[2][i], 2)
     local expiry, granted, weighs = string.match(page[2][i + 1], '^(%d+) (%d+) (%d+)')
-    if #member == 32 and granted and tonumber(granted) <= before and call('HDEL', o.h, page[2][i]) == 1 then
+    -- A grant from a time that is ahead was made before the clock went back.
+    local is_older = granted and (tonumber(granted) <= before or tonumber(granted) > now)
+    if #member == 32 and is_older and call('HDEL', o.h, page[2][i]) == 1 then
       call('ZREM', o.e, member)
       freed, weight = freed + 1, weight + weighs
       leave_tombstone(o, member, expiry - now)

@@ -4,7 +4,7 @@
 --          1 H `l:NAME`   hash: the bucket and the last answers
 --          2 R `lr:NAME`  hash: reservations and refunds by ticket   3 Z `lz:NAME`  zset: the same tickets by time
 --          R and Z exist only while a reservation is ahead, or for 60 s after one was cancelled.
--- ARGV     1 and 2 not used  3 retention, then a group for each limiter, as its step says.
+-- ARGV     1 not used  2 retention, then a group for each limiter, as its step says.
 -- Returns  an array with an array for each limiter. The answer for a limiter one of whose keys holds a foreign type is
 --          {-1, key, type}; nothing of that limiter was changed.
 --
@@ -22,7 +22,7 @@
 local call, floor, ceil, min, max = redis.call, math.floor, math.ceil, math.min, math.max
 local MAX, NEVER = 9007199254740991, 9007199254740992
 local ANSWERS = 60000000
-local KEEP = max(tonumber(ARGV[3]), ANSWERS)
+local KEEP = max(tonumber(ARGV[2]), ANSWERS)
 local CHUNK = 500
 
 local clock = call('TIME')
@@ -303,7 +303,7 @@ local KINDS = { 'hash', 'hash', 'zset' }
 
 -- Runs the step for each limiter. `width` returns the number of arguments of a limiter, given the place of the first.
 local function run(width, step)
-  local answers, at = {}, 4
+  local answers, at = {}, 3
   for k = 0, #KEYS - 3, 3 do
     local o = { h = KEYS[k + 1], r = KEYS[k + 2], z = KEYS[k + 3] }
     local ok, answer = pcall(step, o, at)

@@ -15,7 +15,8 @@ return run(0, function(o)
   if not o.lim then return { o.epoch, -1 } end
   local ready, soon = next_grants(o, PROCESS, o.wake)
   if o.unfinished then return { -2 } end
-  o.wake = false
+  -- The waiters were told. A mutex without waiters may become a string again.
+  o.wake = o.mutex and o.n == 0
   o.lease = math.max(o.lease, o.wl)
   o.keep = o.n > 0
   local next = math.min(o.next, soon)

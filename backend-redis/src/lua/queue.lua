@@ -149,7 +149,7 @@ local function each_waiter(o, visit, stop)
       local process, weight, lease, since = string.match(record or '', '^(%x+) (%d+) (%d+) (%d+)')
       processes[i] = process or ''
       waiters[i] = { ticket = front[2 * i - 1], number = front[2 * i], process = process, weight = tonumber(weight),
-                     lease = tonumber(lease), since = tonumber(since) }
+                     lease = tonumber(lease), since = math.min(tonumber(since) or 0, now) }
     end
     local scores = call('ZMSCORE', o.live, unpack(processes))
     local silent = {}

@@ -1,36 +1,42 @@
 -- Records, shared by all steps: put in front of each step's own file; `queue.lua`, `batch.lua` and `group.lua` stand
 -- between.
 --
--- KEYS     five for each entry of the batch, of a wait group six, all of one hash tag `{namespace/stripe}`:
---          1 H `m:NAME`   hash: the record; of a mutex also a string, see `lock`
+-- KEYS     six for each entry of the batch, of a wait group seven, all of one hash tag `{namespace/stripe}`:
+--          1 H `m:NAME`   hash: the record; of a mutex also a string, see `fast_path`
 --          2 E `me:NAME`  zset: holds and tombstones by expiry
 --          3 Q `mq:NAME`  zset: waiters by arrival number
 --          4 `live`       zset: waiting processes by the time they were last heard, negative once judged dead
 --          5 `grace`      string: when the last grace period began
---          6 V `wv:NAME`  zset: the watchers of the end of a wait group, see `group.lua`
+--          6 `mark`       string: the largest token of the stripe
+--          7 V `wv:NAME`  zset: the watchers of the end of a wait group, see `group.lua`
 --          Semaphores have `s`, `se`, `sq`; wait groups `w`, `we`, `wq`. The mailboxes `box:PROCESS` of the waiters that
 --          are woken, and the zsets `md:PROCESS:NAME` of silent waiters (`queue.lua`), cannot be declared, because only the
 --          script finds out which they are. They have the same hash tag, hence the same slot.
--- ARGV     1 process  2 retention of tokens  3 retention of the rest, then a group for each entry, as its step says.
+-- ARGV     1 process  2 retention, then a group for each entry, as its step says.
 -- Returns  an array with an array for each entry. The answer to an entry one of whose keys holds a foreign type is
 --          {-1, key, type}; nothing of that entry was changed. The answer is {-2} if more has expired, or
 --          more waiters are silent, than one call removes or moves: the step was not made, and is to be sent again at once.
 --
--- H fields: `lim` limit, `tok` last token, `used` weight of the recorded holds, `n` length of Q, `next` lower bound of
--- the scores in E, `touch` last time a hold ended, `expires` when the keys expire, `epoch` when the record began,
--- `seq` last arrival number, `wl` and `big` upper bounds of the leases and weights in Q, `swept` when the silent waiters
--- of all of Q were last put aside, `out` how many are aside, `join` when a waiter queued last; `h<ticket>` a hold:
--- "expiry granted weight token label", `w<ticket>` a waiter: "process weight lease enqueued", `x<ticket>` a tombstone:
--- `1`, or the call that left it; `d<process>` there is a zset of its silent waiters, whose end is `d<process>` in E.
+-- H fields: `lim` limit, `used` weight of the recorded holds, `n` length of Q, `next` lower bound of the scores in E, `el`
+-- upper bound of how far they were ahead, `at` when H was written last, `touch` last time a hold ended, `expires` when the
+-- keys expire, `epoch` when the record began, `seq` last arrival number, `wl` and `big` upper bounds of the leases and
+-- weights in Q, `swept` when the silent waiters of all of Q were last put aside, `out` how many are aside, `join` when a
+-- waiter queued last; `h<ticket>` a hold: "expiry granted weight token label", `w<ticket>` a waiter: "process weight lease
+-- enqueued", `x<ticket>` a tombstone: `1`, or the call that left it; `d<process>` there is a zset of its silent waiters,
+-- whose end is `d<process>` in E.
 --
 -- Times are microseconds of this server's clock, read once; numbers stay below 2^53, and large ones are written by
 -- `int`. E is written before H, so that a foreign type stops the step before it has changed anything.
 
 local call = redis.call
-local PROCESS, TOKENS, STATE = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local PROCESS, STATE = ARGV[1], tonumber(ARGV[2])
 local NEVER = 9007199254740992
 -- A mutex that no waiter queued for in this time is kept as a string.
 local QUIET = 1000000
+-- The record of a mutex has nothing to keep. This is a margin for steps that come late.
+local MARGIN = 10000000
+-- The clock went back if it is behind the last write by more than this.
+local BACK = 1000000
 -- Maximum number of expired members that one call removes.
 local budget = 500
 
@@ -122,48 +128,99 @@ local function reap(o)
   if o.v then settle(o) end
 end
 
--- Turns the string that the step `lock` or `unlock` left into a hash; a foreign string stays. The hash expires when the
--- string would have, and nothing else is noted as its use: a step that only looks does not make it stay (C25).
+-- Turns the string that the step `fast_path` left into a hash; a foreign string stays. Nothing is noted as its use: a step
+-- that only looks does not make it stay (C25). The hold cannot last longer than its lease, whatever the clock was when it
+-- was granted.
 local function expand(o, cause)
   -- Any other cause, such as a missing right, says nothing about the value.
   if not string.find(words(cause), 'WRONGTYPE', 1, true) then error(cause) end
-  local text = call('GET', o.h) or ''
-  local free, expires_at, ticket, hold
-  if #text == 34 then free, expires_at = string.match(text, '^=(%d+) (%d+)$') end
-  if not free then ticket, expires_at, hold = string.match(text, '^(%x+) (%d+) (%d+ %d+ 1 %d+.*)$') end
-  if not free and not (ticket and #ticket == 32) then error(cause) end
-  local expiry = hold and string.match(hold, '^%d+')
-  local fields = { 'lim', '1', 'touch', int(math.min(now, expires_at - TOKENS)), 'epoch', NOW, 'expires', int(expires_at),
-                   'tok', free or string.match(hold, '^%d+ %d+ 1 (%d+)') }
-  call('ZADD', o.e, '+inf', '!')
-  if hold then
-    call('ZADD', o.e, expiry, ticket)
-    for _, text in ipairs({ 'used', '1', 'next', expiry, 'h' .. ticket, hold }) do fields[#fields + 1] = text end
-  end
+  local text = call('GET', o.h)
+  local ticket, token, granted, lease, label = string.match(text or '', '^(%x+) (%d+) (%d+) (%d+)(.*)$')
+  if not ticket or #ticket ~= 32 then error(cause) end
+  local left = call('PTTL', o.h)
+  left = (left < 0 and lease or math.min(left + 1, lease)) * 1000
+  local expiry = int(now + left)
+  local at = int(math.ceil((now + left + o.stay) / 1000))
+  call('ZADD', o.e, '+inf', '!', expiry, ticket)
   call('DEL', o.h)
-  call('HSET', o.h, unpack(fields))
-  call('PEXPIREAT', o.h, int(math.ceil(expires_at / 1000)))
-  call('PEXPIREAT', o.e, int(math.ceil(expires_at / 1000)))
+  call('HSET', o.h, 'lim', '1', 'used', '1', 'next', expiry, 'el', int(left), 'at', NOW, 'touch', NOW, 'epoch', NOW,
+       'expires', int(now + left + o.stay), 'h' .. ticket, expiry .. ' ' .. granted .. ' 1 ' .. token .. label)
+  call('PEXPIREAT', o.h, at)
+  call('PEXPIREAT', o.e, at)
   o.wake = true
 end
 
--- Turns the hash back into a string, for a mutex without a holder, a waiter, or one that queued lately. The expiry stays.
+-- Returns a hold as the step `fast_path` keeps it, and the rest of its lease in ms.
+local function text_of(ticket, hold)
+  local expiry, granted, token, label = string.match(hold, '^(%d+) (%d+) 1 (%d+)(.*)$')
+  local left = int(math.ceil(math.max(expiry - now, 1000) / 1000))
+  return string.format('%s %016.0f %016.0f %s%s', ticket, token, granted, left, label), left
+end
+
+-- Removes the hash of a mutex without waiters: a hold becomes a string, unless a waiter queued lately; a free mutex has no
+-- key at all.
 local function compact(o)
-  -- The string was at its end: the server removed the hash made of it at once, and nothing is kept.
-  if o.expires_at == 0 then return end
-  if o.used > 0 or o.n > 0 or math.abs(now - o.join) < QUIET or not string.find(o.h, '^[^}]*}:m:') then return end
-  if call('ZCARD', o.e) > 1 then return end
+  if not o.mutex or o.n > 0 or o.out > 0 or o.used > 1 then return end
+  if o.used == 1 and math.abs(now - o.join) < QUIET then return end
+  -- Tombstones stay.
+  if call('ZCARD', o.e) > 1 + o.used then return end
+  local ticket = o.used == 1 and call('ZRANGE', o.e, 0, 0)[1]
+  local hold = ticket and call('HGET', o.h, 'h' .. ticket)
+  local text, left
+  if hold then text, left = text_of(ticket, hold) end
   call('DEL', o.h, o.e)
-  call('SET', o.h, string.format('=%016.0f %016.0f', o.tok, o.expires_at), 'PXAT', int(math.ceil(o.expires_at / 1000)))
+  if hold then call('SET', o.h, text, 'PX', left) end
+end
+
+-- Returns the next token of the stripe, as a number and as text; nil if a foreign text is in its place.
+local function next_token(o)
+  local last = tonumber(call('GET', o.mark) or 0)
+  if not last or last >= NEVER - 1 then return nil end
+  local token = math.max(now, last + 1)
+  local text = int(token)
+  call('SET', o.mark, text)
+  return token, text
 end
 
 local function read(o, ticket)
-  return redis.pcall('HMGET', o.h, 'lim', 'tok', 'used', 'n', 'next', 'touch', 'expires', 'big',
-                     'h' .. ticket, 'x' .. ticket, 'w' .. ticket, 'join', 'out', 'd' .. PROCESS)
+  return redis.pcall('HMGET', o.h, 'lim', 'at', 'used', 'n', 'next', 'touch', 'expires', 'big',
+                     'h' .. ticket, 'x' .. ticket, 'w' .. ticket, 'join', 'out', 'd' .. PROCESS, 'el', 'wl')
+end
+
+-- After the clock went back: nothing in E lasts longer from now than it could when it was noted. A part of E if it is large.
+local function set_back(o)
+  local text = int(now + o.el)
+  local ahead = call('ZRANGEBYSCORE', o.e, '(' .. text, '(+inf', 'LIMIT', 0, math.max(budget, 0))
+  budget = budget - #ahead
+  if ahead[1] then
+    local entries, fields, set = {}, {}, {}
+    for i, member in ipairs(ahead) do
+      entries[2 * i - 1], entries[2 * i] = text, member
+      fields[i] = 'h' .. member
+    end
+    for i, hold in ipairs(call('HMGET', o.h, unpack(fields))) do
+      if hold then
+        set[#set + 1] = fields[i]
+        set[#set + 1] = text .. string.match(hold, '^%d+(.*)$')
+        if ahead[i] == o.ticket then o.hold = set[#set] end
+      end
+    end
+    call('ZADD', o.e, unpack(entries))
+    if set[1] then call('HSET', o.h, unpack(set)) end
+  end
+  o.behind = budget <= 0
+  o.next = tonumber(call('ZRANGE', o.e, 0, 0, 'WITHSCORES')[2]) or NEVER
+  o.next = math.min(o.next, NEVER)
+  o.touch = math.min(o.touch, now)
+  put(o, 'next', int(o.next))
+  put(o, 'touch', int(o.touch))
+  -- The keys expire anew, and not before what they hold.
+  local longest = math.max(o.el, o.wl)
+  if o.expires_at > now + longest + 2 * STATE then o.anew, o.stay = true, o.stay + longest end
 end
 
 -- Reads the record and its fields of one ticket. Afterwards every recorded hold is unexpired. Returns false if more has
--- expired than one call removes: then the step answers {-2}.
+-- expired than one call removes, or more has to be set back: then the step answers {-2}.
 local function load(o, ticket)
   local r = read(o, ticket)
   if r.err then
@@ -172,7 +229,7 @@ local function load(o, ticket)
   end
   o.ticket = ticket
   o.lim = tonumber(r[1])
-  o.tok = tonumber(r[2]) or 0
+  o.at = tonumber(r[2]) or 0
   o.used = tonumber(r[3]) or 0
   o.n = tonumber(r[4]) or 0
   o.next = tonumber(r[5]) or NEVER
@@ -182,24 +239,26 @@ local function load(o, ticket)
   o.hold, o.tombstone, o.place = r[9], r[10], r[11]
   o.join = tonumber(r[12]) or 0
   o.out, o.aside = tonumber(r[13]) or 0, r[14]
+  o.el, o.wl = tonumber(r[15]) or 0, tonumber(r[16]) or 0
   if o.v then recall(o) end
+  if o.at > now + BACK then set_back(o) end
   if o.next <= now then reap(o) end
-  return o.next > now
+  return o.next > now and not o.behind
 end
 
 -- Reads the fields that matter only to tickets that join the queue or stay in it.
 local function more(o)
   if o.seq then return end
-  local r = call('HMGET', o.h, 'seq', 'wl', 'swept', 'epoch')
+  local r = call('HMGET', o.h, 'seq', 'swept', 'epoch')
   o.seq = tonumber(r[1]) or 0
-  o.wl = tonumber(r[2]) or 0
-  o.swept = tonumber(r[3]) or 0
-  o.epoch = tonumber(r[4]) or 0
+  o.swept = tonumber(r[2]) or 0
+  o.epoch = tonumber(r[3]) or 0
 end
 
 -- Writes fields of H, as many as there are.
 local function write(o)
   local set = o.set
+  if not o.behind then put(o, 'at', NOW) end
   for i = 1, #set, 2000 do call('HSET', o.h, unpack(set, i, math.min(i + 1999, #set))) end
 end
 
@@ -207,10 +266,11 @@ end
 -- anew only when an eighth of the retention is over. The member `!` keeps E, which is often empty, and so its expiry.
 local function save(o)
   if not o.set[1] and not o.keep then return end
-  local need = now + o.lease + TOKENS
-  if o.expires_at < need then
+  local need = now + o.lease + o.stay
+  if o.expires_at < need or o.anew then
+    o.anew = false
     if o.expires_at == 0 then put(o, 'epoch', NOW) end
-    o.expires_at = need + math.floor(TOKENS / 8)
+    o.expires_at = need + math.floor(o.stay / 8)
     put(o, 'expires', int(o.expires_at))
     local at = int(math.ceil(o.expires_at / 1000))
     call('ZADD', o.e, '+inf', '!')
@@ -229,6 +289,10 @@ end
 local function expire(o, member, expiry)
   local text = int(expiry)
   call('ZADD', o.e, text, member)
+  if expiry - now > o.el then
+    o.el = expiry - now
+    put(o, 'el', int(o.el))
+  end
   if expiry < o.next then
     o.next = expiry
     put(o, 'next', text)
@@ -241,6 +305,8 @@ local function extend(o, lease)
   local rest, weight, token = string.match(o.hold, '^%d+( %d+ (%d+) (%d+).*)$')
   o.lease = math.max(o.lease, lease)
   put(o, 'h' .. o.ticket, expire(o, o.ticket, now + lease) .. rest)
+  -- It may become a string again.
+  o.wake = o.wake or o.mutex
   return tonumber(weight), tonumber(token)
 end
 

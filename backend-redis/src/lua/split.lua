@@ -5,7 +5,7 @@
 -- Complexity  O(n · log E).
 -- Retry    finds holds under the new tickets and sets the leases anew.
 
-return run(#ARGV - 3, function(o, at)
+return run(#ARGV - 2, function(o, at)
   local from, lease, n = ARGV[at + 1], tonumber(ARGV[at + 2]), #ARGV - at - 2
   if not load(o, from) then return { -2 } end
   local asked = {}
@@ -39,6 +39,10 @@ return run(#ARGV - 3, function(o, at)
   call('ZADD', o.e, unpack(expiries))
   call('HSET', o.h, unpack(fields))
   o.lease, o.keep = math.max(o.lease, lease), true
+  if lease > o.el then
+    o.el = lease
+    put(o, 'el', int(lease))
+  end
   if weight and left == 0 then
     call('ZREM', o.e, from)
     call('HDEL', o.h, 'h' .. from)

@@ -1,18 +1,19 @@
-//! The fast path: mutexes without waiters, granted and released by scripts that do nothing else.
+//! The fast path: mutexes that nobody waits for, granted, renewed and released by scripts that do nothing else.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::Cmd;
 use stanchion_core::clock::{Instant, micros, now};
-use stanchion_core::steps::{Acquire, Acquired, Answers, Kept, Object, Release};
+use stanchion_core::steps::{Acquire, Acquired, Answers, Kept, Object, Release, Renew};
 use stanchion_core::{FencingToken, Kind, Result, Ttl};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::permits::label;
+use super::call::{Encode, Step};
+use super::permits::{label, shortest};
 use super::{Context, RedisSteps};
 use crate::error::unexpected;
-use crate::script::Script;
+use crate::keys::{Keyspace, stripe_of};
 
 /// How long a mutex is taken for busy after the fast path refused it; the scripts keep it a hash for as long.
 const QUIET: Duration = Duration::from_secs(1);
@@ -111,6 +112,26 @@ impl FastPath for Release {
     }
 }
 
+impl FastPath for Renew {
+    type Answer = Kept;
+
+    fn object(&self) -> &Object {
+        &self.object
+    }
+
+    fn is_eligible(&self, _: u32) -> bool {
+        self.object.kind == Kind::Mutex
+    }
+
+    async fn fast(steps: &RedisSteps, batch: &[Self]) -> FastAnswers<Kept> {
+        steps.prolong(batch).await
+    }
+
+    async fn full(steps: &RedisSteps, batch: &[Self]) -> Answers<Kept> {
+        steps.renew_full(batch).await
+    }
+}
+
 impl RedisSteps {
     /// Sends eligible entries through the fast script and the rest, concurrently, through the full one; then retries what the
     /// fast script refused through the full one.
@@ -133,11 +154,31 @@ impl RedisSteps {
     }
 
     /// Locks; `None` for an entry that needs the full script.
-    async fn lock(&self, batch: &[Acquire]) -> Vec<Option<Result<Acquired>>> {
-        let arguments = |command: &mut Cmd, entry: &Acquire| {
-            let queue = if entry.queue { 'q' } else { 't' };
-            command.arg(micros(entry.lease.get()));
-            command.arg(format!("{}{queue}{}", entry.ticket, label(entry.label.as_deref())));
+    async fn lock(&self, batch: &[Acquire]) -> FastAnswers<Acquired> {
+        let encode = |keyspace: &Keyspace, command: &mut Cmd, batch: &[&Acquire]| {
+            let mut stripes = Vec::new();
+            let mut place_of = |entry: &&Acquire| {
+                let stripe = stripe_of(&entry.object);
+                let known = stripes.iter().position(|known| *known == stripe);
+                known.unwrap_or_else(|| {
+                    stripes.push(stripe);
+                    stripes.len() - 1
+                })
+            };
+            let places: Vec<_> = batch.iter().map(&mut place_of).collect();
+            command.arg(stripes.len() + batch.len());
+            for stripe in &stripes {
+                command.arg(keyspace.mark(*stripe));
+            }
+            for entry in batch {
+                command.arg(keyspace.record(&entry.object));
+            }
+            command.arg(stripes.len()).arg(0);
+            for (entry, place) in batch.iter().zip(places) {
+                let queue = if entry.queue { 'q' } else { 't' };
+                let ticket = format!("{}{queue}{}", entry.ticket, label(entry.label.as_deref()));
+                command.arg(place + 1).arg(milliseconds(entry.lease)).arg(ticket);
+            }
         };
         let read = |number| match number {
             0 => Ok(None),
@@ -148,34 +189,68 @@ impl RedisSteps {
             }
         };
         let lease = batch.iter().map(|entry| entry.lease).max();
-        self.call_fast(&self.scripts().lock, batch, arguments, lease, read).await
+        let script = &self.scripts().fast_path;
+        let step = Step { script, object: FastPath::object, encode: Encode::Whole(encode), lease };
+        self.call_fast(&step, batch, read).await
     }
 
     /// Releases; `None` for an entry that needs the full script.
-    async fn unlock(&self, batch: &[Release]) -> Vec<Option<Result<Kept>>> {
-        let arguments = |command: &mut Cmd, entry: &Release| {
-            command.arg(entry.ticket.to_string());
+    async fn unlock(&self, batch: &[Release]) -> FastAnswers<Kept> {
+        let encode = |keyspace: &Keyspace, command: &mut Cmd, batch: &[&Release]| {
+            add_records(keyspace, command, batch);
+            command.arg(0).arg(batch.len());
+            for entry in batch {
+                command.arg(entry.ticket.to_string());
+            }
         };
-        let read = |number| Ok((number == 1).then_some(Kept::Yes));
-        self.call_fast(&self.scripts().unlock, batch, arguments, None, read).await
+        let script = &self.scripts().fast_path;
+        let step = Step { script, object: FastPath::object, encode: Encode::Whole(encode), lease: None };
+        self.call_fast(&step, batch, kept).await
+    }
+
+    /// Renews; `None` for an entry that needs the full script.
+    async fn prolong(&self, batch: &[Renew]) -> FastAnswers<Kept> {
+        let encode = |keyspace: &Keyspace, command: &mut Cmd, batch: &[&Renew]| {
+            add_records(keyspace, command, batch);
+            for entry in batch {
+                command.arg(entry.ticket.to_string()).arg(milliseconds(entry.lease));
+            }
+        };
+        let (script, lease) = (&self.scripts().fast_renew, shortest(batch));
+        let step = Step { script, object: FastPath::object, encode: Encode::Whole(encode), lease };
+        self.call_fast(&step, batch, kept).await
     }
 
     async fn call_fast<T: FastPath, A>(
         &self,
-        script: &Script,
+        step: &Step<'_, T>,
         batch: &[T],
-        arguments: fn(&mut Cmd, &T),
-        lease: Option<Ttl>,
         read: fn(i64) -> Result<Option<A>>,
-    ) -> Vec<Option<Result<A>>> {
-        let replies = self.call(script, batch, T::object, arguments, lease).await;
-        let answers = replies.into_iter().map(|reply| read(reply?.sole()?));
-        let answers: Vec<Option<Result<A>>> = answers.map(Result::transpose).collect();
+    ) -> FastAnswers<A> {
+        let answers = self.call(step, batch).await.into_iter().map(|reply| read(reply?.sole()?));
+        let answers: FastAnswers<A> = answers.map(Result::transpose).collect();
         for (entry, _) in batch.iter().zip(&answers).filter(|(_, answer)| answer.is_none()) {
             self.context.busy.note(entry.object());
         }
         answers
     }
+}
+
+/// Adds the number of the entries and their records.
+fn add_records<T: FastPath>(keyspace: &Keyspace, command: &mut Cmd, batch: &[&T]) {
+    command.arg(batch.len());
+    for entry in batch {
+        command.arg(keyspace.record(entry.object()));
+    }
+}
+
+fn kept(number: i64) -> Result<Option<Kept>> {
+    Ok((number == 1).then_some(Kept::Yes))
+}
+
+/// Returns a lease as the expiry of a key, rounded up.
+fn milliseconds(lease: Ttl) -> u64 {
+    micros(lease.get()).div_ceil(1_000)
 }
 
 /// The entries for which `chosen` says so.

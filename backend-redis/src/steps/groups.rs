@@ -7,6 +7,7 @@ use stanchion_core::clock::micros;
 use stanchion_core::steps::{Answers, GroupSteps, Look, Looked, Object, PermitSteps, Split};
 
 use super::RedisSteps;
+use super::call::Step;
 use super::reply::Reply;
 
 #[async_trait]
@@ -21,7 +22,8 @@ impl GroupSteps for RedisSteps {
             command.arg(watch).arg(entry.hint.to_string());
         };
         let read = |reply: Reply| reply.ours()?.looked();
-        self.call_each(&self.scripts().look, batch, |entry| &entry.object, arguments, None, read).await
+        let step = Step::new(&self.scripts().look, |entry: &Look| &entry.object, arguments);
+        self.call_each(&step, batch, read).await
     }
 
     async fn split(&self, split: &Split) -> Result<bool> {
@@ -31,7 +33,7 @@ impl GroupSteps for RedisSteps {
                 command.arg(ticket.to_string());
             }
         };
-        let script = &self.scripts().split;
-        self.call_one(script, split, |entry| &entry.object, arguments, Some(split.lease)).await?.split()
+        let step = Step::new(&self.scripts().split, |entry: &Split| &entry.object, arguments);
+        self.call_one(&step.within(Some(split.lease)), split).await?.split()
     }
 }

@@ -13,11 +13,11 @@ mod reply;
 mod rights;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use stanchion_core::steps::{Object, ProcessId};
 
 pub(crate) use self::fast_path::Busy;
-use crate::config::Retention;
 use crate::keys::{Keyspace, stripe_of};
 use crate::route::Route;
 use crate::script::Scripts;
@@ -28,7 +28,8 @@ pub(crate) struct Context {
     pub(crate) keyspace: Keyspace,
     pub(crate) scripts: Scripts,
     pub(crate) process: ProcessId,
-    pub(crate) retention: Retention,
+    /// How long the state of an idle name stays.
+    pub(crate) retention: Duration,
     pub(crate) busy: Busy,
     /// How many replicas have to acknowledge a grant.
     pub(crate) replicas: u32,

@@ -7,11 +7,11 @@ use stanchion_core::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, Object, PermitSteps, Polled,
     Release, Renew,
 };
-use stanchion_core::{Error, ErrorKind, Inspection, Result};
+use stanchion_core::{Error, ErrorKind, Inspection, Result, Ttl};
 
 use super::RedisSteps;
 use super::acked_reply::AckedReply;
-use super::reply::Reply;
+use super::call::Step;
 use crate::error::unexpected;
 
 impl RedisSteps {
@@ -29,8 +29,8 @@ impl RedisSteps {
         };
         // Each caller has a time limit of its own: a short one must not cut the time of the others.
         let lease = batch.iter().map(|entry| entry.lease).max();
-        let script = &self.scripts().acquire;
-        let replies = self.call_with_acks(script, batch, |entry| &entry.object, arguments, lease).await;
+        let step = Step::new(&self.scripts().acquire, |entry: &Acquire| &entry.object, arguments);
+        let replies = self.call_with_acks(&step.within(lease), batch).await;
         self.granted(batch, replies).await
     }
 
@@ -44,8 +44,16 @@ impl RedisSteps {
             let call = entry.call.map(|call| call.to_string()).unwrap_or_default();
             command.arg(entry.ticket.to_string()).arg(tombstone).arg(ending).arg(call);
         };
-        let read = |reply: Reply| reply.kept();
-        self.call_each(&self.scripts().release, batch, |entry| &entry.object, arguments, None, read).await
+        let step = Step::new(&self.scripts().release, |entry: &Release| &entry.object, arguments);
+        self.call_each(&step, batch, |reply| reply.kept()).await
+    }
+
+    pub(super) async fn renew_full(&self, batch: &[Renew]) -> Answers<Kept> {
+        let arguments = |command: &mut Cmd, entry: &Renew| {
+            command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
+        };
+        let step = Step::new(&self.scripts().renew, |entry: &Renew| &entry.object, arguments);
+        self.call_each(&step.within(shortest(batch)), batch, |reply| reply.kept()).await
     }
 }
 
@@ -65,13 +73,7 @@ impl PermitSteps for RedisSteps {
     }
 
     async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
-        let arguments = |command: &mut Cmd, entry: &Renew| {
-            command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
-        };
-        // The engine batches renewals whose leases are about as long.
-        let lease = batch.iter().map(|entry| entry.lease).min();
-        let read = |reply: Reply| reply.kept();
-        self.call_each(&self.scripts().renew, batch, |entry| &entry.object, arguments, lease, read).await
+        self.fast_then_full(batch).await
     }
 
     async fn release(&self, batch: &[Release]) -> Answers<Kept> {
@@ -83,13 +85,13 @@ impl PermitSteps for RedisSteps {
             command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
         };
         // No caller waits: a short lease must not cut the time of the others.
-        let script = &self.scripts().cancel;
-        self.call_each(script, batch, |entry| &entry.object, arguments, None, |_| Ok(())).await
+        let step = Step::new(&self.scripts().cancel, |entry: &Cancel| &entry.object, arguments);
+        self.call_each(&step, batch, |_| Ok(())).await
     }
 
     async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
-        let read = |reply: Reply| reply.polled();
-        self.call_each(&self.scripts().poll, batch, |object| object, |_, _| {}, None, read).await
+        let step = Step::new(&self.scripts().poll, |object| object, |_, _| {});
+        self.call_each(&step, batch, |reply| reply.polled()).await
     }
 
     async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {
@@ -100,9 +102,9 @@ impl PermitSteps for RedisSteps {
                 .arg(micros(entry.lease.get()))
                 .arg(label(entry.label.as_deref()));
         };
-        let (script, batch) = (&self.scripts().attach, std::slice::from_ref(attach));
+        let step = Step::new(&self.scripts().attach, |entry: &Attach| &entry.object, arguments);
         let replies =
-            self.call_with_acks(script, batch, |entry| &entry.object, arguments, Some(attach.lease)).await;
+            self.call_with_acks(&step.within(Some(attach.lease)), std::slice::from_ref(attach)).await;
         let AckedReply { reply, shortfall } = replies.into_iter().next().ok_or_else(unexpected)??;
         match (reply.ours()?.attached()?, shortfall) {
             // The engine asks again, and in the end withdraws the hold.
@@ -112,16 +114,16 @@ impl PermitSteps for RedisSteps {
     }
 
     async fn inspect(&self, object: &Object) -> Result<Inspection> {
-        let script = &self.scripts().inspect;
-        self.call_one(script, object, |object| object, |_, _| {}, None).await?.inspection()
+        let step = Step::new(&self.scripts().inspect, |object| object, |_, _| {});
+        self.call_one(&step, object).await?.inspection()
     }
 
     async fn resize(&self, object: &Object, limit: u32) -> Result<()> {
         let arguments = |command: &mut Cmd, entry: &(Object, u32)| {
             command.arg(entry.1);
         };
-        let entry = (object.clone(), limit);
-        self.call_one(&self.scripts().resize, &entry, |entry| &entry.0, arguments, None).await?;
+        let step = Step::new(&self.scripts().resize, |entry: &(Object, u32)| &entry.0, arguments);
+        self.call_one(&step, &(object.clone(), limit)).await?;
         Ok(())
     }
 
@@ -134,14 +136,16 @@ impl PermitSteps for RedisSteps {
             };
             command.arg(ticket).arg(next).arg(before);
         };
+        let step = Step::new(&self.scripts().force, |part: &Part<'_>| part.0, arguments);
         let mut freed = 0;
         let mut part = (object, force, "0".to_owned(), String::new());
         loop {
-            let reply = self.call_one(&self.scripts().force, &part, |part| part.0, arguments, None).await;
             let is_first = part.3.is_empty();
-            let reply = reply.map_err(|error| match error.kind() {
-                _ if is_first => error,
-                _ => Error::new(ErrorKind::Unknown, "a part of the holds was freed").with_source(error),
+            let reply = self.call_one(&step, &part).await.map_err(|error| {
+                if is_first {
+                    return error;
+                }
+                Error::new(ErrorKind::Unknown, "a part of the holds was freed").with_source(error)
             });
             let (count, rest) = reply?.forced()?;
             freed += count;
@@ -153,6 +157,11 @@ impl PermitSteps for RedisSteps {
     async fn ping(&self) -> Result<()> {
         self.route.send_command(0, &redis::cmd("PING")).await.map(drop)
     }
+}
+
+/// Returns the shortest lease. The engine batches renewals whose leases are about as long.
+pub(super) fn shortest(batch: &[Renew]) -> Option<Ttl> {
+    batch.iter().map(|entry| entry.lease).min()
 }
 
 /// Returns a label as it stands at the end of a record. No label differs from an empty one.

@@ -6,17 +6,19 @@
     reason = "tests wait in real time, and fail by panic"
 )]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::*;
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::within;
-use stanchion_core::ErrorKind;
 use stanchion_core::steps::{Acquire, Acquired};
+use stanchion_core::{ErrorKind, MutexOptions, Store};
 use stanchion_redis::RedisStore;
-use stanchion_testbed::faults::Proxy;
+use stanchion_testbed::faults::{Action, Proxy, Then, When};
 use stanchion_testbed::servers::RedisOptions;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 async fn refusal(process: &Process, request: &Acquire) -> ErrorKind {
@@ -277,7 +279,7 @@ async fn c22_another_layout_is_refused_and_left_alone() {
     command(&fixture, &["SET", &key, "7"]).await;
     let error = fixture.builder().steps().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConfigMismatch);
-    assert!(error.to_string().contains("layout 7") && error.to_string().contains("layout 2"), "{error}");
+    assert!(error.to_string().contains("layout 7") && error.to_string().contains("layout 3"), "{error}");
     let mut raw = fixture.raw().await;
     let layout: String = redis::cmd("GET").arg(&key).query_async(&mut raw).await.unwrap();
     assert_eq!(layout, "7");
@@ -319,4 +321,30 @@ async fn c19_a_unix_socket_leads_to_the_same_names() {
     let url = format!("redis+unix://{}?namespace={}", path.display(), fixture.namespace);
     let process = driven(RedisStore::builder(&url).unwrap().steps().await.unwrap());
     waits(&process, &ask(&mutex("m"))).await;
+}
+
+/// C28: the callers of a server that closes each connection at once share its attempts, two a second.
+#[tokio::test]
+async fn c28_a_server_that_closes_at_once_is_connected_to_twice_a_second() {
+    let (server, _) = start(RedisOptions::default());
+    let proxy = Proxy::to(&server.url()).unwrap();
+    let store = Fixture::on(&proxy.url(&server.url())).builder().connect().await.unwrap();
+    let mutex = store.mutex("m", MutexOptions::default()).unwrap();
+    let closing = proxy.on(When::each().named("HELLO"), Action::DropRequest(Then::Fin));
+    proxy.close();
+    let (before, start) = (proxy.connections().len(), Instant::now());
+    let mut waiters = JoinSet::new();
+    for _ in 0..50 {
+        let mutex = Arc::clone(&mutex);
+        waiters.spawn(async move { mutex.lock().await.map(drop) });
+    }
+    sleep(Duration::from_secs(3)).await;
+    let made = (proxy.connections().len() - before) as u128;
+    // Each of the three connections of a store can have begun to connect before the first failed.
+    let most = start.elapsed().as_millis() / 500 + 3;
+    assert!((2..=most).contains(&made), "{made} connections, {most} at most");
+    closing.remove();
+    while let Some(locked) = within(Duration::from_secs(20), "a lock", waiters.join_next()).await {
+        locked.unwrap().unwrap();
+    }
 }

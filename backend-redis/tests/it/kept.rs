@@ -22,7 +22,7 @@ const RETENTION: Duration = Duration::from_secs(1);
 
 /// Makes a process whose keys expire soon after their last use.
 async fn forgetful(fixture: &Fixture) -> Process {
-    driven(fixture.builder().retention(RETENTION, RETENTION).steps().await.unwrap())
+    driven(fixture.builder().retention(RETENTION).steps().await.unwrap())
 }
 
 /// Returns the one key that contains `part`.
@@ -88,11 +88,9 @@ async fn c25_a_held_mutex_that_was_looked_at_goes_with_all_its_keys() {
     granted(&process, &held).await;
     assert_eq!(process.callers.inspect(&held.object).await.unwrap().holders.len(), 1);
     let (keys, mut raw) = (fixture.keys().await, fixture.raw().await);
-    assert!(keys.len() >= 2, "a record and its expiries: {keys:?}");
-    for key in keys {
-        let left: i64 = raw.pttl(&key).await.unwrap();
-        assert!(left > 0, "{key} has no expiry");
-    }
+    assert_eq!(keys.len(), 1, "a string: {keys:?}");
+    let left: u64 = raw.pttl(&keys[0]).await.unwrap();
+    assert!(left <= 30_000, "it goes with the lease: {left} ms");
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ async fn refund(process: &Process, name: &str, ticket: Ticket) -> u64 {
 async fn c25_every_key_expires_and_reservations_need_two_more() {
     let fixture = Fixture::shared();
     let retention = Duration::from_secs(1);
-    let process = driven(fixture.builder().retention(retention, retention).steps().await.unwrap());
+    let process = driven(fixture.builder().retention(retention).steps().await.unwrap());
     let (mut lane, mut raw) = (Lane::new(), fixture.raw().await);
     let ticket = Ticket::random();
     decide(&process, lane.next_id(), &[take("l", 10)]).await;

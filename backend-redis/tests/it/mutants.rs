@@ -26,13 +26,8 @@ const TTL: Duration = Duration::from_secs(1);
 type Mistake = &'static [(&'static str, &'static str)];
 
 const BARE_COUNTER: Mistake = &[
-    ("if o.tok >= now then", "if o.tok then"),
-    (
-        "made[3] .. made[2] .. NOW .. sub(entry, 34)",
-        "made[3] .. made[2] .. '0000000000000001' .. sub(entry, 34)",
-    ),
-    ("then answer = now end", "then answer = 1 end"),
-    ("if last >= NOW then", "if last then"),
+    ("local token = math.max(now, last + 1)", "local token = last + 1"),
+    ("local token, foreign = now, {}", "local token, foreign = 1, {}"),
 ];
 const CHARGED_AGAIN: Mistake = &[("if before >= number then", "if before > number then")];
 const PLACE_OUTLIVES_LEASE: Mistake = &[

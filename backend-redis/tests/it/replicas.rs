@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::common::*;
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
 use stanchion_conformance::support::{IDLE, beside, eventually, pause, stays_pending, within};
-use stanchion_core::steps::{Acquire, Attach};
+use stanchion_core::steps::{Acquire, Attach, Kept};
 use stanchion_core::{ErrorKind, MutexOptions, Store, Ticket, Ttl};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
@@ -67,6 +67,29 @@ async fn a_grant_waits_for_its_replicas() {
     granted(&patient, &requests[0]).await;
 }
 
+/// While it waits, the server answers nothing else on that connection.
+#[tokio::test]
+async fn c27_a_grant_that_waits_for_its_replicas_holds_up_nothing_else() {
+    let (primary, replica) = pair();
+    let url = format!("{}?request_timeout_ms=60000&replicas=1", primary.url());
+    let process = driven(RedisStore::builder(&url).unwrap().steps().await.unwrap());
+    let held = ask(&mutex("held"));
+    granted(&process, &held).await;
+    replica.pause().unwrap();
+    let request = [Acquire { lease: ttl(180_000), ..ask(&mutex("m")) }];
+    let mut acquiring = process.callers.acquire(&request);
+    let others = async {
+        for _ in 0..20 {
+            assert_eq!(process.callers.inspect(&mutex("held")).await.unwrap().holders.len(), 1);
+            assert_eq!(all(process.callers.renew(&[renewal(&held)]).await), [Kept::Yes]);
+        }
+    };
+    let others = within(TIMEOUT, "requests that wait for no replica", others);
+    beside(&mut acquiring, "a grant that no replica has", others).await;
+    replica.resume().unwrap();
+    all(within(TIMEOUT, "the replica goes on", acquiring).await);
+}
+
 #[tokio::test]
 async fn too_few_replicas_undo_the_grant() {
     let (primary, replica) = pair();
@@ -95,7 +118,7 @@ async fn too_few_replicas_undo_the_grant() {
     let error = process.callers.attach(&attach).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     // Renewals and releases do not wait.
-    assert_eq!(release(&process, &request).await, stanchion_core::steps::Kept::No);
+    assert_eq!(release(&process, &request).await, Kept::No);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

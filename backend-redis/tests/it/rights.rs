@@ -15,7 +15,7 @@ use crate::common::*;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use stanchion_core::steps::{
-    Acquire, Attach, Force, LimitAsk, LimitCall, Limited, Object, ParameterCheck, Renew, RequestId,
+    Acquire, Attach, Force, LimitAsk, LimitCall, Limited, Object, ParameterCheck, RequestId,
 };
 use stanchion_core::{Error, ErrorKind, Kind, MutexOptions, Name, Quota, Result, Store, Ticket};
 use stanchion_redis::{RedisBuilder, RedisStore};
@@ -37,9 +37,9 @@ enum Needs {
     Queue,
     QueueBehind,
     Inspect,
-    RenewString,
+    InspectString,
     Release,
-    ReleaseInspected,
+    ReleaseString,
     ReleaseToMany,
     Attach,
     WaitForGroup,
@@ -75,11 +75,11 @@ const PROBES: [(&str, Needs); 35] = [
     ("zremrangebyscore", Needs::Queue),
     ("zmscore", Needs::QueueBehind),
     ("zrange", Needs::Inspect),
-    ("get", Needs::RenewString),
-    ("del", Needs::RenewString),
+    ("get", Needs::Acquire),
+    ("del", Needs::ReleaseString),
     ("zrem", Needs::Release),
     ("hdel", Needs::Release),
-    ("zcard", Needs::ReleaseInspected),
+    ("zcard", Needs::InspectString),
     ("ltrim", Needs::ReleaseToMany),
     ("hget", Needs::Attach),
     ("hscan", Needs::Force),
@@ -201,24 +201,18 @@ impl<'a> Rig<'a> {
                 self.lose();
                 self.process.callers.inspect(&held.object).await.map(drop)
             }
-            Needs::RenewString => {
+            Needs::InspectString => {
                 granted(&self.process, &uncontended).await;
                 self.lose();
-                let renew = Renew {
-                    object: uncontended.object,
-                    ticket: uncontended.ticket,
-                    lease: uncontended.lease,
-                };
-                self.process.own.renew(&[renew]).await.remove(0).map(drop)
+                self.process.callers.inspect(&uncontended.object).await.map(drop)
             }
             Needs::Release => {
                 granted(&self.process, &held).await;
                 self.lose();
                 self.release(&held).await
             }
-            Needs::ReleaseInspected => {
+            Needs::ReleaseString => {
                 granted(&self.process, &uncontended).await;
-                self.process.callers.inspect(&uncontended.object).await?;
                 self.lose();
                 self.release(&uncontended).await
             }

@@ -120,7 +120,7 @@ async fn c25_100_000_idle_names_leave_nothing() {
     const NAMES: u64 = 100_000;
     let mut fixture = ServerFixture::start().await;
     let retention = Duration::from_secs(1);
-    let builder = RedisStore::builder(&fixture.server.url()).expect("a URL").retention(retention, retention);
+    let builder = RedisStore::builder(&fixture.server.url()).expect("a URL").retention(retention);
     let store = Arc::new(builder.connect().await.expect("a store"));
     let mut tasks = JoinSet::new();
     for task in 0..100 {
@@ -156,10 +156,10 @@ async fn c25_100_000_idle_names_leave_nothing() {
     let end = Instant::now() + retention * 3 + Duration::from_secs(10);
     loop {
         let left: usize = redis::cmd("DBSIZE").query_async(&mut fixture.raw).await.expect("a size");
-        if left == 1 {
+        if left <= 17 {
             break;
         }
-        assert!(Instant::now() < end, "{left} keys, not the layout alone");
+        assert!(Instant::now() < end, "{left} keys, not the layout and 16 marks alone");
         sleep(Duration::from_millis(200)).await;
     }
 }

@@ -12,6 +12,7 @@ use stanchion_core::steps::limit_batch::by_name;
 use stanchion_core::steps::{Answers, LimitCall, LimitSteps, Limited, Object, Refund, RequestId};
 
 use super::RedisSteps;
+use super::call::Step;
 use super::reply::Reply;
 use crate::error::unexpected;
 
@@ -23,8 +24,8 @@ impl LimitSteps for RedisSteps {
 
     async fn decide(&self, id: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
         let batches: Vec<_> = by_name(calls).into_iter().map(|batch| (id, batch)).collect();
-        let script = &self.scripts().limit_decide;
-        let replies = self.call(script, &batches, |(_, batch)| batch.object, batch::arguments, None).await;
+        let step = Step::new(&self.scripts().limit_decide, |(_, batch)| batch.object, batch::arguments);
+        let replies = self.call(&step, &batches).await;
         let mut answers: Vec<Option<Result<Limited>>> = calls.iter().map(|_| None).collect();
         for ((_, batch), reply) in batches.iter().zip(replies) {
             match reply.and_then(Reply::ours).and_then(|reply| batch::decode(batch, &reply)) {
@@ -44,8 +45,8 @@ impl LimitSteps for RedisSteps {
             command.arg(refund.ticket.to_string());
         };
         let read = |reply: Reply| reply.ours()?.number(0);
-        let script = &self.scripts().limit_refund;
-        self.call_each(script, batch, |refund| &refund.object, arguments, None, read).await
+        let step = Step::new(&self.scripts().limit_refund, |refund: &Refund| &refund.object, arguments);
+        self.call_each(&step, batch, read).await
     }
 
     async fn set_quota(&self, object: &Object, quota: ExactQuota) -> Result<()> {
@@ -53,13 +54,14 @@ impl LimitSteps for RedisSteps {
             let quota = entry.1;
             command.arg(quota.amount()).arg(quota.period()).arg(quota.burst());
         };
-        let entry = (object.clone(), quota);
-        self.call_one(&self.scripts().limit_set_quota, &entry, |entry| &entry.0, arguments, None).await?;
+        let step = Step::new(&self.scripts().limit_set_quota, |entry: &(Object, _)| &entry.0, arguments);
+        self.call_one(&step, &(object.clone(), quota)).await?;
         Ok(())
     }
 
     async fn reset(&self, object: &Object) -> Result<()> {
-        self.call_one(&self.scripts().limit_reset, object, |object| object, |_, _| {}, None).await?;
+        let step = Step::new(&self.scripts().limit_reset, |object| object, |_, _| {});
+        self.call_one(&step, object).await?;
         Ok(())
     }
 }

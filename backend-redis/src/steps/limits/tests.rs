@@ -15,7 +15,6 @@ use stanchion_core::steps::{LimitSteps, ProcessId};
 use stanchion_testbed::servers;
 
 use crate::access::Access;
-use crate::config::Retention;
 use crate::keys::Keyspace;
 use crate::link::{Endpoint, Link};
 use crate::route::Route;
@@ -62,12 +61,11 @@ impl Rig {
         scripts.limit_refund = timed!(&clock, "refund");
         scripts.limit_set_quota = timed!(&clock, "set_quota");
         scripts.limit_reset = timed!(&clock, "reset");
-        let hour = Duration::from_secs(3_600);
         let context = Context {
             keyspace: Keyspace::new(&namespace).unwrap(),
             scripts,
             process: ProcessId::random(),
-            retention: Retention { tokens: hour, state: hour },
+            retention: Duration::from_secs(3_600),
             busy: Busy::new(),
             replicas: 0,
         };

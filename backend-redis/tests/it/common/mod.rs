@@ -66,12 +66,14 @@ impl Fixture {
         line.expect("a counter").trim().parse().expect("a number")
     }
 
-    /// Returns the keys of the namespace except its layout.
+    /// Returns the keys of the namespace except those that stay for good: its layout and the marks of its stripes.
     pub(crate) async fn keys(&self) -> Vec<String> {
-        self.keys_by(self.raw().await).await
+        let mut keys = self.keys_by(self.raw().await).await;
+        keys.retain(|key| !key.ends_with("}:mark"));
+        keys
     }
 
-    /// As [`keys`](Self::keys), over this connection.
+    /// Returns the keys of the namespace except its layout, over this connection.
     async fn keys_by(&self, mut raw: MultiplexedConnection) -> Vec<String> {
         let pattern = format!("{{{}/*", self.namespace);
         let keys: Vec<String> = redis::cmd("KEYS").arg(pattern).query_async(&mut raw).await.expect("keys");

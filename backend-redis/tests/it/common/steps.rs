@@ -19,8 +19,8 @@ impl StepHarness for Fixture {
         Self::process(self).await
     }
 
-    async fn forgetful_process(&self, tokens: Duration, state: Duration) -> Process {
-        driven(self.builder().retention(tokens, state).steps().await.expect("steps"))
+    async fn forgetful_process(&self, _: Duration, state: Duration) -> Process {
+        driven(self.builder().retention(state).steps().await.expect("steps"))
     }
 
     async fn other_namespace(&self) -> Process {
@@ -60,11 +60,11 @@ impl StepHarness for Fixture {
         self.keys_by(self.shared_raw().await).await.iter().filter(|key| key.contains("}:wv:")).count()
     }
 
-    async fn set_token(&self, object: &Object, token: u64) {
-        let keys = Keys::of(self, object).await.expect("a record");
-        let expires_at = token + 86_400_000_000;
-        let free = format!("={token:016} {expires_at:016}");
-        let _: () = self.shared_raw().await.set(keys.record, free).await.expect("it is set");
+    async fn set_token(&self, _: &Object, token: u64) {
+        for stripe in 0..16 {
+            let mark = format!("{{{}/{stripe}}}:mark", self.namespace);
+            let _: () = self.shared_raw().await.set(mark, token).await.expect("it is set");
+        }
     }
 
     async fn tally(&self, group: &Object) -> Tally {
@@ -168,7 +168,7 @@ impl Keys {
         }
     }
 
-    /// Checks a mutex without waiters: one string and no other key.
+    /// Checks a held mutex that nobody waits for: one string and no other key.
     async fn check_string(&self, raw: &mut MultiplexedConnection) {
         let (value, left, beside): (String, i64, u32) = redis::pipe()
             .atomic()
@@ -179,9 +179,10 @@ impl Keys {
             .await
             .expect("what is kept");
         assert_eq!(beside, 0, "{value}");
-        assert!(left > 24 * 60 * 60 * 1000, "{value} stays for {left} ms");
-        let widths: Vec<_> = value.split(' ').map(str::len).collect();
-        let free = value.starts_with('=') && widths == [17, 16];
-        assert!(free || widths == [32, 16, 16, 16, 1, 16], "{value}");
+        let words: Vec<_> = value.splitn(5, ' ').collect();
+        let widths: Vec<_> = words[..3].iter().map(|word| word.len()).collect();
+        assert_eq!(widths, [32, 16, 16], "{value}");
+        let lease: i64 = words[3].parse().expect("a lease");
+        assert!((0..=lease).contains(&left), "{value} stays for {left} ms");
     }
 }

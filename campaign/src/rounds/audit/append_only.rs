@@ -3,7 +3,7 @@
 //! A script's writes are between `MULTI` and `EXEC`. The difference between the state before and after gives its
 //! changes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -125,6 +125,8 @@ struct Keys {
     now: HashMap<ObjectId, Rows>,
     /// The objects that the current script has changed, as they were before it.
     before: HashMap<ObjectId, Rows>,
+    /// The mutexes that are kept as strings, which expire with their leases.
+    strings: HashSet<ObjectId>,
     in_script: bool,
     entries: Vec<Entry>,
 }
@@ -135,6 +137,7 @@ impl Keys {
             prefix: format!("{{{namespace}/"),
             now: HashMap::new(),
             before: HashMap::new(),
+            strings: HashSet::new(),
             in_script: false,
             entries: Vec::new(),
         }
@@ -150,17 +153,30 @@ impl Keys {
             }
             ("DEL" | "UNLINK", keys) => {
                 for key in keys {
+                    self.object(key).map(|object| self.strings.remove(&object));
                     self.change(key, |rows| {
                         rows.clear();
                         Ok(())
                     })?;
                 }
             }
-            ("SET", [key, value, ..]) => self.change(key, |rows| {
-                rows.clear();
-                rows.extend(held(value)?);
-                Ok(())
-            })?,
+            ("SET", [key, value, options @ ..]) => {
+                self.strings.extend(self.object(key));
+                self.change(key, |rows| {
+                    let before = rows.drain().next().map(|(_, row)| row.until);
+                    let until = expiry(options).or(before).ok_or_else(|| wrong(value))?;
+                    let (ticket, row) = held(value, until)?;
+                    rows.insert(ticket, row);
+                    Ok(())
+                })?;
+            }
+            ("PEXPIREAT", [key, at, ..]) if self.object(key).is_some_and(|o| self.strings.contains(&o)) => {
+                let until = at.parse::<u64>().map_err(wrong)? * 1_000;
+                self.change(key, |rows| {
+                    rows.values_mut().for_each(|row| row.until = until);
+                    Ok(())
+                })?;
+            }
             ("HSET" | "HMSET", [key, fields @ ..]) => self.change(key, |rows| {
                 for pair in fields.chunks_exact(2) {
                     if let Some(ticket) = ticket(&pair[0]) {
@@ -239,15 +255,18 @@ fn ticket(field: &str) -> Option<Ticket> {
     field.strip_prefix('h')?.parse().ok()
 }
 
-/// Parses a mutex without waiters: `=TOKEN KILL`, or `TICKET KILL EXPIRY GRANTED 1 TOKEN LABEL`.
-fn held(value: &str) -> io::Result<Option<(Ticket, Row)>> {
-    if value.starts_with('=') {
-        return Ok(None);
-    }
-    let words: Vec<&str> = value.splitn(7, ' ').collect();
-    let [ticket, _, until, at, weight, token, ..] = words[..] else { return Err(wrong(value)) };
+/// Finds the expiry of a `SET`, in µs.
+fn expiry(options: &[String]) -> Option<u64> {
+    let at = options.iter().position(|option| option.eq_ignore_ascii_case("PXAT"))?;
+    options.get(at + 1)?.parse::<u64>().ok().map(|milliseconds| milliseconds * 1_000)
+}
+
+/// Parses a held mutex that nobody waits for: `TICKET TOKEN GRANTED LEASE LABEL`, which expires with the lease.
+fn held(value: &str, until: u64) -> io::Result<(Ticket, Row)> {
+    let words: Vec<&str> = value.splitn(5, ' ').collect();
+    let [ticket, token, at, _, ..] = words[..] else { return Err(wrong(value)) };
     let ticket = ticket.parse().map_err(|_| wrong(value))?;
-    Ok(Some((ticket, row(until, at, weight, token).ok_or_else(|| wrong(value))?)))
+    Ok((ticket, row(&until.to_string(), at, "1", token).ok_or_else(|| wrong(value))?))
 }
 
 /// Parses `EXPIRY GRANTED WEIGHT TOKEN LABEL`.
@@ -286,16 +305,18 @@ mod tests {
 
     #[test]
     fn a_mutex_that_nobody_waits_for_and_one_in_a_hash_are_the_same_hold() {
-        let (key, lease) = ("{ns/3}:m:a", format!("{ONE} 900 0100 0050 1 0007 label of two words"));
+        let (key, lease) = ("{ns/3}:m:a", format!("{ONE} 0007 0050 9 label of two words"));
         let hash = format!("h{ONE}");
         let bytes = file(&[
             &["SELECT", "0"],
             &["SET", key, &lease, "PXAT", "9"],
+            &["PEXPIREAT", key, "10"],
             &["MULTI"],
             &["DEL", key],
-            &["HSET", key, "tok", "7", &hash, "100 50 1 7 label"],
+            &["HSET", key, "used", "1", &hash, "10000 50 1 7 label"],
+            &["PEXPIREAT", key, "99"],
             &["EXEC"],
-            &["HSET", key, &hash, "200 50 1 7 label"],
+            &["HSET", key, &hash, "20000 50 1 7 label"],
             &["MULTI"],
             &["HDEL", key, &hash],
             &["HSET", key, &format!("h{TWO}"), "300 60 1 8"],
@@ -306,8 +327,9 @@ mod tests {
         ]);
         let line = |ticket: &str, rest: &str| format!("v1 object=mutex:a ticket={ticket} what={rest}");
         let expected = vec![
-            line(ONE, "granted token=7 weight=1 at=50 until=100"),
-            line(ONE, "renewed until=200"),
+            line(ONE, "granted token=7 weight=1 at=50 until=9000"),
+            line(ONE, "renewed until=10000"),
+            line(ONE, "renewed until=20000"),
             line(ONE, "ended"),
             line(TWO, "granted token=8 weight=1 at=60 until=300"),
             line(TWO, "ended"),
@@ -338,11 +360,12 @@ mod tests {
     fn a_free_mutex_holds_nothing() {
         let key = "{ns/15}:m:a:b";
         let bytes = file(&[
-            &["SET", key, &format!("{ONE} 900 100 50 1 7")],
-            &["SET", key, "=0000000000000007 0000000000000900", "KEEPTTL"],
+            &["SET", key, &format!("{ONE} 7 50 900"), "PXAT", "1"],
+            &["SET", key, &format!("{ONE} 7 50 950"), "KEEPTTL"],
+            &["DEL", key],
         ]);
         let taken = taken(&bytes);
-        assert_eq!(taken.len(), 2);
+        assert_eq!(taken.len(), 2, "{taken:?}");
         assert_eq!(taken[1], format!("v1 object=mutex:a:b ticket={ONE} what=ended"));
     }
 
@@ -352,6 +375,7 @@ mod tests {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         assert!(keys.command(&words(&["FLUSHALL"])).is_err());
         assert!(keys.command(&words(&["SET", "{ns/1}:m:a", "nonsense"])).is_err());
-        assert!(keys.command(&words(&["SET", "{ns/1}:layout", "2"])).is_ok());
+        assert!(keys.command(&words(&["SET", "{ns/1}:m:a", &format!("{ONE} 7 50 900")])).is_err());
+        assert!(keys.command(&words(&["SET", "{ns/1}:mark", "7"])).is_ok());
     }
 }
