@@ -22,8 +22,9 @@ use stanchion_testbed::faults::{Clock, Direction, Proxy};
 use stanchion_testbed::servers::{self, PostgresOptions, PostgresServer};
 use tokio::time::sleep;
 
-const TTL: Duration = Duration::from_secs(4);
-const TIMEOUT: Duration = Duration::from_secs(20);
+/// Longer than it takes to promote a standby and to connect to it.
+const TTL: Duration = Duration::from_secs(12);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the test watches a hold that the fault must not end.
 const WATCH_TIME: Duration = Duration::from_millis(300);
 

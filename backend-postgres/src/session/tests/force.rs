@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use stanchion_conformance::support::{AT_ONCE, within};
+use stanchion_core::ErrorKind;
 use stanchion_testbed::servers::PostgresOptions;
 
 use super::{Process, connect, server, soon, start};
@@ -69,8 +70,18 @@ async fn m8_a_stopped_session_is_ended_after_a_second() {
     let stopped = a.stop_sessions(server, "true").await;
     let started = Instant::now();
     let mutex = b.mutex("x");
-    // Without that it would go on holding for as long as it is stopped.
-    assert!(within(GRACE + AT_ONCE, "its session is ended", mutex.force_unlock()).await.unwrap());
+    // Without that it would go on holding for as long as it is stopped. A call that got no answer in time may have ended it.
+    let forced = async {
+        let mut in_doubt = false;
+        loop {
+            match mutex.force_unlock().await {
+                Ok(freed) => break freed || in_doubt,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Unknown, "{error:?}"),
+            }
+            in_doubt = true;
+        }
+    };
+    assert!(within(GRACE + AT_ONCE, "its session is ended", forced).await);
     assert!(started.elapsed() >= GRACE, "{:?}", started.elapsed());
     stopped.resume();
     soon("free", || async { mutex.try_lock().await.unwrap().is_some() }).await;

@@ -119,6 +119,19 @@ pub async fn acquire(process: &Process, request: &Acquire) -> Acquired {
     retried(|| async { process.callers.acquire(std::slice::from_ref(request)).await.remove(0) }).await
 }
 
+/// Sends requests together and returns their answers, with retries of all of them.
+pub async fn acquire_all(process: &Process, requests: &[Acquire]) -> Vec<Acquired> {
+    retried(|| async { process.callers.acquire(requests).await.into_iter().collect() }).await
+}
+
+/// Sets the leases of holds to `lease`, with retries, so that they end together. Holds that have ended since stay so.
+pub async fn shorten(process: &Process, requests: &[Acquire], lease: Ttl) {
+    for part in requests.chunks(500) {
+        let renews: Vec<_> = part.iter().map(|request| Renew { lease, ..renewal(request) }).collect();
+        let _: Vec<Kept> = retried(|| async { process.own.renew(&renews).await.into_iter().collect() }).await;
+    }
+}
+
 /// Returns whether a request was granted.
 #[must_use]
 pub fn is_granted(answer: &Acquired) -> bool {
