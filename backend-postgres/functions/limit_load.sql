@@ -1,6 +1,7 @@
 -- limit_load: brings a limiter up to this moment.
 --
--- A moment before the latest time seen counts as that time, and mints nothing (L4). `latest` and `taken` are 0 if no
+-- A moment before the latest time seen counts as that time, and mints nothing (L4). If it is more than 60 s before, the
+-- clock was wrong then: the limiter goes on from the moment with the content it has, without its tickets. `latest` and `taken` are 0 if no
 -- reservation is ahead. Tickets whose time has come are removed about once a second: many at once cost little more than
 -- one.
 --
@@ -10,7 +11,7 @@
 -- Arguments   a locked row, the moment
 -- Returns     the row as it is now; only its tickets have been written
 -- Locks       rows of `limit_tickets`, under the lock of the limiter
--- Complexity  O(1); O(log tickets) for each removed one, O(tickets) once in 2^53 tokens
+-- Complexity  O(1); O(log tickets) for each removed one, O(tickets) once in 2^53 tokens and after a clock was wrong
 -- Retry       changes nothing more
 CREATE OR REPLACE FUNCTION stanchion.limit_load(in_limiter stanchion.limiters, in_moment bigint)
 RETURNS stanchion.limiters
@@ -30,6 +31,13 @@ BEGIN
         in_limiter.tokens := level.tokens;
         in_limiter.fraction := level.fraction;
         in_limiter.last := in_moment;
+    ELSIF in_limiter.last - in_moment > 60000000 THEN
+        DELETE FROM stanchion.limit_tickets AS t WHERE t.limiter = in_limiter.id;
+        in_limiter.last := in_moment;
+        in_limiter.latest := 0;
+        in_limiter.taken := 0;
+        in_limiter.purge := NULL;
+        in_limiter.expires := 0;
     END IF;
     IF in_limiter.latest <= in_limiter.last THEN
         in_limiter.latest := 0;

@@ -21,7 +21,7 @@
 
 local call, floor, ceil, min, max = redis.call, math.floor, math.ceil, math.min, math.max
 local MAX, NEVER = 9007199254740991, 9007199254740992
-local ANSWERS = 60000000
+local ANSWERS, STEP_BACK = 60000000, 60000000
 local KEEP = max(tonumber(ARGV[2]), ANSWERS)
 local CHUNK = 500
 
@@ -165,6 +165,15 @@ local function recount(o, live)
   o.noted = true
 end
 
+-- Forgets the times of a clock that was wrong, and with them all tickets. Foreign types under R or Z stop it before that.
+local function begin_again(o)
+  o.last, o.expires_at = now, 0
+  call('HLEN', o.r)
+  call('ZCARD', o.z)
+  call('DEL', o.r, o.z)
+  call('HDEL', o.h, 'r')
+end
+
 -- Reads the bucket and, if there is one, advances it to this moment. `memory` is a lane whose last answer is read, too.
 local function load(o, memory)
   local r = call('HMGET', o.h, 's', 'r', memory)
@@ -179,6 +188,9 @@ local function load(o, memory)
     if now > o.last then
       o.t, o.f = after(o.q, o.t, o.f, now - o.last, o.q.burst)
       o.last = now
+    elseif o.last - now > STEP_BACK then
+      begin_again(o)
+      r[2] = false
     end
   end
   o.live, o.taken, o.latest, o.due = 0, 0, 0, NEVER

@@ -50,6 +50,10 @@ pub struct Reserved {
 /// latest one and mints nothing ([L4]); durations in the answers still count from the `now` that was given, so that
 /// they hold on a clock that went back.
 ///
+/// If it is more than a minute before the latest one seen, the clock was wrong then, and waiting for that time could
+/// take years. The bucket goes on from `now` with the content it has, and forgets when its reservations are due: what
+/// they cost stays taken, they give nothing back, and later ones are placed behind their cost.
+///
 /// # Retries
 /// [`reserve`](Self::reserve) and [`cancel`](Self::cancel) are idempotent by id while the reservation is live; nothing
 /// is kept of it afterwards. A store that can see a call again later remembers its answers ([L5]).
@@ -65,6 +69,9 @@ pub struct Bucket {
     last: u64,
     reservations: Reservations,
 }
+
+/// By how many µs a clock may go back before its earlier time counts as wrong.
+const LONGEST_STEP_BACK: u64 = 60_000_000;
 
 impl Bucket {
     /// A full bucket.
@@ -184,7 +191,7 @@ impl Bucket {
         self.quota = quota;
     }
 
-    /// Fills the bucket and forgets all reservations. The latest time seen stays ([L4]).
+    /// Fills the bucket and forgets all reservations. The latest time seen stays, unless it was wrong ([L4]).
     ///
     /// [L4]: crate::contract#l4
     pub fn reset(&mut self, now: u64) {
@@ -217,12 +224,31 @@ impl Bucket {
     fn advance(&mut self, now: u64) {
         let now = now.min(MAX);
         if now <= self.last {
+            if self.last - now > LONGEST_STEP_BACK {
+                self.begin_again(now);
+            }
             return;
         }
         self.level = self.level_at(now);
         self.last = now;
         if !self.reservations.is_empty() {
             self.reservations.purge(now);
+        }
+    }
+
+    /// Forgets the times of a clock that was wrong.
+    #[cold]
+    fn begin_again(&mut self, now: u64) {
+        self.last = now;
+        self.reservations = Reservations::default();
+    }
+
+    /// By how much the clock has gone back; 0 if its earlier time was wrong.
+    #[inline]
+    fn behind(&self, now: u64) -> u64 {
+        match self.last.saturating_sub(now) {
+            wrong if wrong > LONGEST_STEP_BACK => 0,
+            behind => behind,
         }
     }
 
@@ -244,11 +270,11 @@ impl Bucket {
     }
 
     fn reserved(&self, now: u64, ready_at: u64) -> Reserved {
-        Reserved { ready_at, wait: counted(self.last.saturating_sub(now), ready_at - self.last) }
+        Reserved { ready_at, wait: counted(self.behind(now), ready_at - self.last) }
     }
 
     #[inline]
     fn verdict(&self, level: Level, now: u64, cost: u64, allowed: bool) -> Verdict {
-        Snapshot::of(self.quota, level, self.last.saturating_sub(now)).verdict(cost, allowed)
+        Snapshot::of(self.quota, level, self.behind(now)).verdict(cost, allowed)
     }
 }

@@ -149,6 +149,27 @@ proptest! {
     }
 
     #[test]
+    fn l4_a_clock_that_was_far_ahead_is_not_waited_for_and_minted_nothing(
+        quota in any_quota(),
+        debt in prop::collection::vec(any::<u64>(), 0..4),
+        ahead in 60_000_001..MAX / 4,
+    ) {
+        let now = MAX / 4;
+        let mut bucket = Bucket::new(quota, now + ahead);
+        bucket.take(now + ahead, quota.burst()).unwrap();
+        for (id, cost) in (0..).zip(&debt) {
+            bucket.reserve(now + ahead, id, cost % (quota.burst() + 1), MAX).unwrap();
+        }
+        let before = bucket.peek(now + ahead);
+        prop_assert_eq!(bucket.peek(now), before, "no less and no more, at once");
+        if let Some(place) = bucket.reserve(now, 9, 0, MAX).unwrap() {
+            prop_assert_eq!(place.wait, before.retry_after.unwrap_or(0));
+        }
+        prop_assert!((0..4).all(|id| bucket.cancel(now, id) == 0), "their time is not known any more");
+        prop_assert_eq!(bucket.peek(now), before);
+    }
+
+    #[test]
     fn l6_no_reservation_gets_a_time_before_an_earlier_live_one(quota in small_quota(), calls in calls()) {
         let mut bucket = Bucket::new(quota, 0);
         let (mut now, mut live): (u64, Vec<(u8, u64)>) = (0, vec![]);

@@ -50,6 +50,10 @@ impl Model {
     }
 
     fn advance(&mut self, now: u64) {
+        if self.last - i128::from(now) > 60_000_000 {
+            self.last = now.into();
+            self.charges.clear();
+        }
         let now = i128::from(now).max(self.last);
         self.level = (self.level + (now - self.last) * self.amount).min(self.burst * self.period);
         self.last = now;
