@@ -11,6 +11,7 @@ use stanchion_core::engine::{Background, Engine, EngineThread, StepsWrap};
 use stanchion_core::steps::BloomSteps;
 use stanchion_core::steps::{Chore, GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
 use stanchion_core::{Capabilities, Error, ErrorKind, MutexMode, Result, Ttl};
+use tokio::runtime::Id;
 
 use crate::access::{Access, PROTOCOL, Sessions, Settings, Way};
 use crate::check;
@@ -72,7 +73,7 @@ impl PostgresBuilder {
     pub async fn connect(self) -> Result<PostgresStore> {
         let (mutex, lock_sessions, wrap) = (self.mutex, self.lock_sessions, self.wrap.clone());
         let thread = EngineThread::start().map_err(context)?;
-        let connected = thread.on(Box::pin(self.open())).await.map_err(context)?;
+        let connected = thread.on(Box::pin(self.open(thread.runtime_id()))).await.map_err(context)?;
         let by_session = mutex == MutexMode::Session;
         let shared = Arc::clone(&connected.context);
         let session_ttl = by_session.then_some(connected.session_ttl);
@@ -91,7 +92,7 @@ impl PostgresBuilder {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub async fn steps(self) -> Result<StepsOfStore> {
-        let connected = self.open().await.map_err(context)?;
+        let connected = self.open(None).await.map_err(context)?;
         Ok(StepsOfStore {
             callers: connected.callers_steps(),
             own: connected.own_steps(),
@@ -100,13 +101,18 @@ impl PostgresBuilder {
         })
     }
 
-    async fn open(self) -> Result<Connected> {
+    /// `engine` is the runtime of the engine's thread.
+    async fn open(self, engine: Option<Id>) -> Result<Connected> {
         let checked = self.check()?;
         let address = self.access.address();
-        self.open_checked(checked).await.map_err(|error| error.at(&address))
+        self.open_checked(checked, engine).await.map_err(|error| error.at(&address))
     }
 
-    async fn open_checked(self, Checked { schema, session_ttl }: Checked) -> Result<Connected> {
+    async fn open_checked(
+        self,
+        Checked { schema, session_ttl }: Checked,
+        engine: Option<Id>,
+    ) -> Result<Connected> {
         let request_timeout = self.request_timeout;
         let settings = Settings { way: Way::Direct, request_timeout, raise: false };
         let found = timeout(request_timeout, check::server(&self.access, settings, &schema))
@@ -124,7 +130,7 @@ impl PostgresBuilder {
         let retention = Retention { tokens: tokens.max(state), state };
         let shared = Arc::new(Context { schema, namespace, process, retention });
         let sessions = Sessions { access: self.access.clone(), settings: found.settings };
-        let callers = callers(&self, &sessions, &shared.schema, connections);
+        let callers = callers(&self, (&sessions, engine), &shared.schema, connections);
         open_namespace(&callers, &shared, self.mutex, matches!(self.access, Access::Own(_))).await?;
         let own = link(Source::Own(sessions.clone()), ENGINE_CONNECTIONS, found.settings, &shared.schema);
         let direct = found.settings.way == Way::Direct;
@@ -164,13 +170,14 @@ fn link(source: Source, connections: usize, settings: Settings, schema: &Schema)
 /// Makes the callers' link. It begins with the connections by which the server was checked.
 fn callers(
     builder: &PostgresBuilder,
-    sessions: &Sessions,
+    (sessions, engine): (&Sessions, Option<Id>),
     schema: &Schema,
     connections: Vec<PgConnection>,
 ) -> Arc<Link> {
+    let own = sessions.clone();
     let source = match &builder.access {
-        Access::Own(_) => Source::Own(sessions.clone()),
-        Access::UserPool(pool) => Source::UserPool(pool.clone()),
+        Access::Own(_) => Source::Own(own),
+        Access::UserPool(pool) => Source::UserPool { pool: pool.clone(), own, engine },
     };
     let link = link(source, builder.connections, sessions.settings, schema);
     link.take_over(connections);

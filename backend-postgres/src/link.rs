@@ -3,7 +3,6 @@
 
 mod attempt;
 mod failed;
-mod marker;
 
 use std::fmt;
 use std::mem;
@@ -14,21 +13,18 @@ use std::time::Duration;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPool, PgRow};
 use sqlx::{Connection, PgConnection, SqlStr, raw_sql};
 use stanchion_core::clock::{Instant, now, timeout, timeout_at};
+use stanchion_core::engine::RuntimeMark;
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Semaphore;
 
 use self::attempt::{Attempt, Standing};
 use self::failed::{Failed, unconnected};
-use self::marker::Marker;
 use crate::access::{Access, Sessions, Settings, Way};
 use crate::error;
 use crate::schema::Statement;
 use crate::user_connection::UserConnection;
 
-/// Maximum number of runtimes whose connections are kept. Further runtimes keep theirs only while they have requests
-/// under way.
-const MAX_RUNTIMES: usize = 16;
 /// Maximum time that a connection may be idle before it is checked by a ping at its next use.
 const MAX_UNCHECKED_IDLE: Duration = Duration::from_secs(1);
 
@@ -38,7 +34,27 @@ pub(crate) enum Source {
     /// The link makes its own.
     Own(Sessions),
     /// The link borrows them from the user's pool.
-    UserPool(PgPool),
+    UserPool {
+        pool: PgPool,
+        /// For requests on the engine's runtime: a connection that it drives ends with the store, and the pool must get none.
+        own: Sessions,
+        engine: Option<Id>,
+    },
+}
+
+impl Source {
+    /// Returns the pool, for requests on the current runtime.
+    fn pool(&self) -> std::result::Result<&PgPool, &Sessions> {
+        match self {
+            Self::UserPool { own, engine, .. }
+                if engine.is_some() && *engine == Handle::try_current().ok().map(|current| current.id()) =>
+            {
+                Err(own)
+            }
+            Self::UserPool { pool, .. } => Ok(pool),
+            Self::Own(sessions) => Err(sessions),
+        }
+    }
 }
 
 impl From<PgConnectOptions> for Source {
@@ -52,7 +68,7 @@ impl From<PgConnectOptions> for Source {
 /// Connections to one database, each for one request at a time.
 ///
 /// A connection is driven by the runtime that made it and works only while that runtime does, so each runtime has
-/// connections of its own.
+/// connections of its own. The engine lets two at most make requests: one of callers, and its own.
 pub(crate) struct Link {
     source: Source,
     connections: usize,
@@ -71,7 +87,7 @@ struct Lane {
     idle: Mutex<Vec<Idle>>,
     /// Attempts to connect that no caller waits for at the moment.
     attempts: Mutex<Vec<Attempt>>,
-    runtime: Marker,
+    runtime: RuntimeMark,
 }
 
 struct Idle {
@@ -261,9 +277,9 @@ impl Link {
     }
 
     async fn open(&self, lane: &Lane) -> Result<Open> {
-        let sessions = match &self.source {
-            Source::UserPool(pool) => return Ok(Open::User(UserConnection::acquire(pool).await?)),
-            Source::Own(sessions) => sessions,
+        let sessions = match self.source.pool() {
+            Ok(pool) => return Ok(Open::User(UserConnection::acquire(pool).await?)),
+            Err(sessions) => sessions,
         };
         lane.take_ended_attempts();
         let idle = lane.idle().pop();
@@ -325,19 +341,10 @@ impl Link {
             .map_err(|error| Error::new(ErrorKind::Unavailable, "there is no runtime").with_source(error))?
             .id();
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = lanes.iter().position(|(id, _)| *id == runtime) {
-            // The lane that was unused for the longest time comes first.
-            lanes[at..].rotate_left(1);
-        }
-        if let Some((_, lane)) = lanes.last().filter(|(id, _)| *id == runtime) {
+        if let Some((_, lane)) = lanes.iter().find(|(id, _)| *id == runtime) {
             return Ok(Arc::clone(lane));
         }
         lanes.retain(|(_, lane)| lane.runtime.is_there() || Arc::strong_count(lane) > 1);
-        if lanes.len() >= MAX_RUNTIMES
-            && let Some(unused) = lanes.iter().position(|(_, lane)| Arc::strong_count(lane) == 1)
-        {
-            lanes.remove(unused);
-        }
         let lane = Arc::new(Lane::new(self.connections));
         lanes.push((runtime, Arc::clone(&lane)));
         Ok(lane)
@@ -348,7 +355,7 @@ impl Lane {
     /// Makes a lane of the runtime that it is called on.
     fn new(connections: usize) -> Self {
         let permits = Semaphore::new(connections);
-        Self { permits, idle: Mutex::default(), attempts: Mutex::default(), runtime: Marker::leave() }
+        Self { permits, idle: Mutex::default(), attempts: Mutex::default(), runtime: RuntimeMark::leave() }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {

@@ -19,8 +19,8 @@ use crate::session;
 
 /// All primitives on a Postgres server, 14 or later.
 ///
-/// The store uses few connections, whatever the number of holds and waiters: two for callers' requests (of each
-/// runtime), two for the engine's renewals, releases and polls, one that listens for wake-ups while a caller waits, and
+/// The store uses few connections, whatever the number of holds and waiters: two for callers' requests (and
+/// two for all further runtimes together), two for the engine's renewals, releases and polls, one that listens for wake-ups while a caller waits, and
 /// in [`MutexMode::Session`](stanchion_core::MutexMode::Session) the sessions that hold and wait for mutexes. All are made when they are needed, and
 /// replaced when they break.
 ///

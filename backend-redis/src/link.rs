@@ -21,9 +21,6 @@ use crate::request::{Answered, Answers, Request, exchange};
 use crate::sentinel::Sentinels;
 use crate::user_connection::UserConnection;
 
-/// Maximum number of connections, one for each runtime that sends requests.
-const MAX_CONNECTIONS: usize = 16;
-
 /// Minimum timeout of an attempt to connect.
 const MIN_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -87,11 +84,7 @@ impl Connections {
     }
 
     fn keep(&self, connection: Open) {
-        let mut all = self.all();
-        if all.len() >= MAX_CONNECTIONS {
-            all.remove(0);
-        }
-        all.push(connection);
+        self.all().push(connection);
     }
 
     /// Returns the connection of a runtime. Drops the connections whose driver has ended.
@@ -108,7 +101,8 @@ impl Connections {
     }
 }
 
-/// The connections of a link for requests of one sort, one for each runtime.
+/// The connections of a link for requests of one sort, one for each runtime. The engine lets two at most make requests: one of
+/// callers, and its own.
 #[derive(Default)]
 struct Line {
     connections: Arc<Connections>,

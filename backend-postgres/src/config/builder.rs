@@ -78,8 +78,9 @@ impl PostgresBuilder {
     /// connections of the store's own, made with the pool's connect options: they depend neither on the runtime that
     /// drives the pool nor on a free connection in it.
     ///
-    /// The store uses at most [`connections`](Self::connections) of the pool at once, 2 by default and for each runtime that sends
-    /// requests: a pool with that many more than the application itself needs is large enough.
+    /// The store uses at most [`connections`](Self::connections) of the pool at once, 2 by default: a pool with that many more than
+    /// the application itself needs is large enough. Requests of a second runtime at the same time, and those without a runtime,
+    /// use as many connections of the store's own.
     ///
     /// The sessions of the pool must be `read committed`; the store checks one of them. Their other settings are the
     /// pool's: without a `statement_timeout`, a statement that waits for a lock continues after its caller's time
@@ -192,8 +193,8 @@ impl PostgresBuilder {
         self
     }
 
-    /// Sets the number of connections for callers' requests, 1 to 4 for each runtime that sends requests (default 2).
-    /// The engine has two more, and one for wake-ups while a caller waits. For a store [`from_pool`](Self::from_pool),
+    /// Sets the number of connections for callers' requests, 1 to 4 (default 2). One runtime at a time has them; those of all
+    /// others together have as many. The engine has two more, and one for wake-ups while a caller waits. For a store [`from_pool`](Self::from_pool),
     /// this is the number of the pool's connections that are used at once.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {

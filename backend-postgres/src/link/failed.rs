@@ -34,8 +34,8 @@ impl Failed {
 
 /// Returns the error of a request for which no connection was made in time.
 pub(super) fn unconnected(source: &Source) -> Error {
-    match source {
-        Source::Own(sessions) => Error::unanswered(PROTOCOL).at(&sessions.access.address()),
-        Source::UserPool(_) => Error::new(ErrorKind::Unavailable, "the pool had no connection in time"),
+    match source.pool() {
+        Err(sessions) => Error::unanswered(PROTOCOL).at(&sessions.access.address()),
+        Ok(_) => Error::new(ErrorKind::Unavailable, "the pool had no connection in time"),
     }
 }

@@ -34,6 +34,13 @@ fn source(url: &str, way: Way, request_timeout: Duration) -> Source {
     Source::Own(Sessions { access, settings: Settings { way, request_timeout, raise: false } })
 }
 
+/// The source of a link over a pool that was made on another runtime than the engine's.
+fn pool_source(pool: &PgPool, engine: Option<Id>) -> Source {
+    let settings = Settings { way: Way::Direct, request_timeout: TIMEOUT, raise: false };
+    let own = Sessions { access: Access::UserPool(pool.clone()), settings };
+    Source::UserPool { pool: pool.clone(), own, engine }
+}
+
 fn link(url: &str) -> Link {
     link_within(url, TIMEOUT)
 }
@@ -327,7 +334,7 @@ fn c4_a_pools_connection_in_doubt_is_closed_also_where_there_is_no_runtime() {
     let pool = runtime.block_on(async {
         PgPoolOptions::new().min_connections(1).max_connections(2).connect(&server.url()).await.unwrap()
     });
-    let link = Link::new(Source::UserPool(pool.clone()), 2, TIMEOUT);
+    let link = Link::new(pool_source(&pool, None), 2, TIMEOUT);
     let slow = statement("SELECT pg_sleep(0.3)");
     let mut request = Box::pin(link.rows(&slow, PgArguments::default()));
     runtime.block_on(async { assert!(timeout(Duration::from_millis(100), &mut request).await.is_err()) });
@@ -340,4 +347,24 @@ fn c4_a_pools_connection_in_doubt_is_closed_also_where_there_is_no_runtime() {
         pool.close().await;
         assert_eq!(kind(&link, PID).await, ErrorKind::Closed);
     });
+}
+
+#[test]
+fn c12_a_pool_gets_no_connection_that_the_engine_drives() {
+    let server = server();
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (users, engine) = (runtime(), runtime());
+    let pool = users
+        .block_on(async { PgPoolOptions::new().max_connections(2).connect(&server.url()).await.unwrap() });
+    let link = Link::new(pool_source(&pool, Some(engine.handle().id())), 2, TIMEOUT);
+    let pooled = users.block_on(number(&link, PID)).unwrap();
+    let taken = [users.block_on(pool.acquire()).unwrap(), users.block_on(pool.acquire()).unwrap()];
+    let own = engine.block_on(number(&link, PID)).unwrap();
+    assert_eq!(engine.block_on(number(&link, PID)).unwrap(), own);
+    assert_ne!(own, pooled);
+    users.block_on(async { drop(taken) });
+    drop(engine);
+    assert_ne!(users.block_on(number(&link, PID)).unwrap(), own);
+    assert_eq!(pool.size(), 2);
 }

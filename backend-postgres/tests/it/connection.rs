@@ -11,9 +11,9 @@ use std::time::Duration;
 use crate::common::{lease, refused, server, standby};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use stanchion_conformance::EPSILON;
-use stanchion_conformance::support::{eventually, within};
+use stanchion_conformance::support::{eventually, on_another_runtime, within};
 use stanchion_core::steps::PermitSteps;
-use stanchion_core::{ErrorKind, MutexMode, Store};
+use stanchion_core::{ErrorKind, MutexMode, MutexOptions, Store};
 use stanchion_postgres::{PostgresBuilder, PostgresStore, schema_sql};
 use stanchion_testbed::servers::{PgBouncer, PostgresOptions, PostgresServer};
 use tokio::time::sleep;
@@ -43,6 +43,39 @@ async fn c15_connecting_leaves_two_connections() {
     steps.callers.ping().await.unwrap();
     let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stanchion'";
     assert_eq!(server.sql(count).unwrap().trim(), "2");
+}
+
+/// C28: one runtime has connections of its own, all others go through the engine's thread.
+#[tokio::test]
+async fn c28_24_runtimes_make_no_connection_each() {
+    let server = server();
+    let store = lease(&server.url()).connect().await.unwrap();
+    let own = store.mutex("own", MutexOptions::default()).unwrap();
+    own.lock().await.unwrap().release().await.unwrap();
+    let done = std::sync::Barrier::new(25);
+    let count = std::thread::scope(|scope| {
+        for index in 0..24 {
+            let (mutex, done) = (store.mutex(&format!("m{index}"), MutexOptions::default()).unwrap(), &done);
+            scope.spawn(move || {
+                on_another_runtime(|lone| {
+                    lone.drive(async {
+                        for _ in 0..10 {
+                            mutex.lock().await.unwrap().release().await.unwrap();
+                        }
+                    });
+                    done.wait();
+                    done.wait();
+                });
+            });
+        }
+        done.wait();
+        let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stanchion'";
+        let count: usize = server.sql(count).unwrap().trim().parse().unwrap();
+        done.wait();
+        count
+    });
+    // Two of the first runtime, two for all others, two of the engine, and one that listens.
+    assert!(count <= 7, "{count} connections");
 }
 
 #[tokio::test]

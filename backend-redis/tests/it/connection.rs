@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::common::*;
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
-use stanchion_conformance::support::within;
+use stanchion_conformance::support::{on_another_runtime, within};
 use stanchion_core::steps::{Acquire, Acquired};
 use stanchion_core::{ErrorKind, MutexOptions, Store};
 use stanchion_redis::RedisStore;
@@ -347,4 +347,34 @@ async fn c28_a_server_that_closes_at_once_is_connected_to_twice_a_second() {
     while let Some(locked) = within(Duration::from_secs(20), "a lock", waiters.join_next()).await {
         locked.unwrap().unwrap();
     }
+}
+
+/// C28: one runtime has a connection of its own, all others go through the engine's thread.
+#[tokio::test]
+async fn c28_24_runtimes_make_no_connection_each() {
+    let (server, _) = start(RedisOptions::default());
+    let proxy = Proxy::to(&server.url()).unwrap();
+    let store = Fixture::on(&proxy.url(&server.url())).builder().connect().await.unwrap();
+    let own = store.mutex("own", MutexOptions::default()).unwrap();
+    own.lock().await.unwrap().release().await.unwrap();
+    let before = proxy.connections().len();
+    // The runtime that has a connection of its own stands still meanwhile.
+    std::thread::scope(|scope| {
+        for index in 0..24 {
+            let mutex = store.mutex(&format!("m{index}"), MutexOptions::default()).unwrap();
+            scope.spawn(move || {
+                on_another_runtime(|lone| {
+                    lone.drive(async {
+                        for _ in 0..20 {
+                            mutex.lock().await.unwrap().release().await.unwrap();
+                            sleep(Duration::from_millis(5)).await;
+                        }
+                    });
+                });
+            });
+        }
+    });
+    let made = proxy.connections().len() - before;
+    // Their calls' connection, that of the engine, and the one of wake-ups.
+    assert!(made <= 3, "{made} connections");
 }

@@ -3,11 +3,13 @@
 use std::future::poll_fn;
 use std::mem::forget;
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 
 use crate::clock::is_real;
+use crate::engine::runtime_mark::RuntimeMark;
 
 /// What calls need to know of the store object that they are made on.
 #[derive(Debug)]
@@ -16,11 +18,13 @@ pub(crate) struct CallRuntime {
     pub(crate) runtime: Option<Handle>,
     /// The process that opened the store.
     pub(crate) process: u32,
+    /// The callers' runtime that has connections of its own, until it ends (C28).
+    chosen: Mutex<Option<(Id, RuntimeMark)>>,
 }
 
 impl CallRuntime {
     pub(crate) fn new(runtime: Option<Handle>) -> Self {
-        Self { runtime, process: std::process::id() }
+        Self { runtime, process: std::process::id(), chosen: Mutex::new(None) }
     }
 
     /// Returns whether this process is a forked child of the one that opened the store.
@@ -28,11 +32,28 @@ impl CallRuntime {
         std::process::id() != self.process
     }
 
-    /// Makes a call on the runtime that polls it; on that of the engine's thread if there is none, or one with a clock of its own,
-    /// as a test with paused time has.
+    /// Makes a call on the runtime that polls it, if that is the one with connections of its own; on that of the engine's thread
+    /// if it is another, if there is none, or if it has a clock of its own, as a test with paused time has.
     pub(crate) async fn call<T>(&self, work: impl Future<Output = T>) -> T {
-        let mut call = Call { call_runtime: self, work: Some(Box::pin(work)) };
+        let mut call = Call { call_runtime: self, work: Some(Box::pin(work)), polled_on: None };
         poll_fn(|cx| call.poll(cx)).await
+    }
+
+    /// Whether calls may run on the current runtime, whose id this is. The first that asks gets connections of its own; when it
+    /// has ended, the next one that asks.
+    fn is_chosen(&self, current: Id) -> bool {
+        let Some(engine) = &self.runtime else { return true };
+        if engine.id() == current {
+            return true;
+        }
+        let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*chosen {
+            Some((id, mark)) if mark.is_there() => *id == current,
+            _ => {
+                *chosen = Some((current, RuntimeMark::leave()));
+                true
+            }
+        }
     }
 }
 
@@ -41,12 +62,14 @@ impl CallRuntime {
 struct Call<'a, F> {
     call_runtime: &'a CallRuntime,
     work: Option<Pin<Box<F>>>,
+    /// The runtime that polled it last, and whether it may run there.
+    polled_on: Option<(Id, bool)>,
 }
 
 impl<F: Future> Call<'_, F> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let is_usable = self.is_usable();
         let Some(work) = &mut self.work else { return Poll::Pending };
-        let is_usable = Handle::try_current().is_ok() && is_real();
         let other = self.call_runtime.runtime.as_ref().filter(|_| !is_usable);
         let entered = other.map(Handle::enter);
         let polled = work.as_mut().poll(cx);
@@ -58,10 +81,72 @@ impl<F: Future> Call<'_, F> {
     }
 }
 
+impl<F> Call<'_, F> {
+    /// Whether the call may run on the runtime that polls it.
+    fn is_usable(&mut self) -> bool {
+        let Ok(current) = Handle::try_current() else { return false };
+        if !is_real() {
+            return false;
+        }
+        let current = current.id();
+        match self.polled_on {
+            Some((id, is_chosen)) if id == current => is_chosen,
+            _ => {
+                let is_chosen = self.call_runtime.is_chosen(current);
+                self.polled_on = Some((current, is_chosen));
+                is_chosen
+            }
+        }
+    }
+}
+
 impl<F> Drop for Call<'_, F> {
     fn drop(&mut self) {
         if self.work.is_some() && self.call_runtime.is_forked() {
             forget(self.work.take());
         }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test owns its runtimes")]
+mod tests {
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::*;
+
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().enable_all().build().unwrap()
+    }
+
+    /// The runtime on which a call runs that is polled on `runtime`.
+    fn runs_on(calls: &CallRuntime, runtime: &Runtime) -> Id {
+        runtime.block_on(calls.call(async { Handle::current().id() }))
+    }
+
+    #[test]
+    fn c28_one_runtime_at_a_time_runs_its_own_calls() {
+        let (engine, first, second) = (runtime(), runtime(), runtime());
+        let calls = CallRuntime::new(Some(engine.handle().clone()));
+        assert_eq!(runs_on(&calls, &engine), engine.handle().id(), "it is not chosen");
+        assert_eq!(runs_on(&calls, &first), first.handle().id());
+        assert_eq!(runs_on(&calls, &second), engine.handle().id());
+        drop(first);
+        assert_eq!(runs_on(&calls, &second), second.handle().id());
+        assert_eq!(runs_on(&calls, &runtime()), engine.handle().id());
+    }
+
+    #[test]
+    fn c28_a_call_goes_on_where_it_may_when_another_runtime_polls_it() {
+        let (engine, first, second) = (runtime(), runtime(), runtime());
+        let calls = CallRuntime::new(Some(engine.handle().clone()));
+        let mut call = Box::pin(calls.call(async {
+            let began = Handle::current().id();
+            tokio::task::yield_now().await;
+            (began, Handle::current().id())
+        }));
+        let once = first.block_on(poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))));
+        assert!(once.is_pending());
+        assert_eq!(second.block_on(call), (first.handle().id(), engine.handle().id()));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A backend provides its [`steps`](crate::steps) twice, over a connection for the callers and over one for the engine, and a
 //! source of wake-ups. [`Engine`] makes mutexes, semaphores, wait groups, limiters and Bloom filters of them. Callers' steps
-//! run on the callers' runtime. Renewals, releases queued by `Drop`, polls and wake-ups run on the engine's own thread, so
+//! run on the callers' runtime; where there are several, on one of them and on the engine's own. Renewals, releases queued by `Drop`, polls and wake-ups run on the engine's own thread, so
 //! that neither a blocked worker nor the end of the caller's runtime stops them.
 //!
 //! | module | does |
@@ -14,7 +14,7 @@
 //! | `limiter`, `bloom` | the same for limiters and Bloom filters |
 //! | `contained` | gives each step its time limit, and contains its panics; `part_sizes` makes requests smaller that outlast it |
 //! | `availability`, `counters` | what the log and the metrics say of outages, losses and waits |
-//! | `calls` | where a caller's call runs |
+//! | `call_runtime`, `runtime_mark` | where a caller's call runs |
 //! | `shared`, `thread`, `serve`, `timing` | the state of one store object, its thread and what that does, the intervals |
 
 mod availability;
@@ -29,6 +29,7 @@ mod limiter;
 #[cfg(test)]
 mod model_tests;
 mod part_sizes;
+mod runtime_mark;
 mod sending;
 mod serve;
 mod shared;
@@ -41,9 +42,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::background::{Background, EngineSteps, StepsWrap};
-use self::call_runtime::CallRuntime;
 use self::contained::Containment;
 use self::limiter::handle::LimiterHandle;
+pub use self::runtime_mark::RuntimeMark;
 use self::shared::{EngineHandle, Shared};
 use self::taking::group::WaitGroupHandle;
 use self::taking::handle::ObjectHandle;
@@ -94,8 +95,8 @@ impl Engine {
         let (callers, own) = (containment.around(callers), own.contained(&containment));
         let (wake, namespace) = (own.wake.clone(), Arc::clone(&own.namespace));
         let thread = own.thread.clone().map_or_else(EngineThread::start, Ok)?;
-        let call_runtime = CallRuntime::new(thread.runtime());
-        let shared = Arc::new(Shared::new(capabilities, callers, wake, containment, namespace, call_runtime));
+        let calls = thread.call_runtime();
+        let shared = Arc::new(Shared::new(capabilities, callers, wake, containment, namespace, calls));
         serve::begin(&thread, Arc::clone(&shared), Background { thread: None, ..own })?;
         Ok(Self { handle: Arc::new(EngineHandle { shared, drain }) })
     }

@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     pub(crate) outbox: Outbox,
     pub(crate) containment: Arc<Containment>,
     closed: AtomicBool,
-    call_runtime: CallRuntime,
+    call_runtime: Arc<CallRuntime>,
     stop: Notify,
     /// The engine's thread, once it has begun.
     thread: OnceLock<ThreadId>,
@@ -85,7 +85,7 @@ impl Shared {
         wake: Option<Arc<dyn WakeSource>>,
         containment: Arc<Containment>,
         namespace: Arc<str>,
-        call_runtime: CallRuntime,
+        call_runtime: Arc<CallRuntime>,
     ) -> Self {
         let exclusives = ExclusiveSends::default();
         Self {

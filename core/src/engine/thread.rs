@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Handle, Id, Runtime};
 use tokio::sync::oneshot;
 
 use crate::engine::call_runtime::CallRuntime;
@@ -15,7 +15,7 @@ type Work = Box<dyn FnOnce(&Runtime) + Send>;
 /// The engine's thread and its runtime. It can be had before there is an engine: what connects a store from a thread without
 /// a runtime, or from a test with paused time, runs here.
 pub struct EngineThread {
-    call_runtime: CallRuntime,
+    call_runtime: Arc<CallRuntime>,
     begin: Mutex<Option<oneshot::Sender<Work>>>,
 }
 
@@ -29,7 +29,7 @@ impl EngineThread {
         let failed = |what| move |error| Error::new(ErrorKind::Unavailable, what).with_source(error);
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(failed("no runtime for the engine"))?;
-        let call_runtime = CallRuntime::new(Some(runtime.handle().clone()));
+        let call_runtime = Arc::new(CallRuntime::new(Some(runtime.handle().clone())));
         let (begin, begun) = oneshot::channel::<Work>();
         let thread = std::thread::Builder::new().name("stanchion".into()).spawn(move || {
             if let Ok(work) = runtime.block_on(begun) {
@@ -40,14 +40,23 @@ impl EngineThread {
         Ok(Arc::new(Self { call_runtime, begin: Mutex::new(Some(begin)) }))
     }
 
-    /// Does some work on the runtime that polls it; on that of this thread if there is none, or one with a clock of its own, as
-    /// a test with paused time has.
+    /// Does some work on the runtime that polls it, which then has connections of its own until it ends ([C28]). On that of this
+    /// thread if another has them, if there is none, or if it has a clock of its own, as a test with paused time has.
+    ///
+    /// [C28]: crate::contract#c28
     pub async fn on<T>(&self, work: impl Future<Output = T>) -> T {
         self.call_runtime.call(work).await
     }
 
-    pub(crate) fn runtime(&self) -> Option<Handle> {
-        self.call_runtime.runtime.clone()
+    /// Returns where calls on the engine's store run.
+    pub(crate) fn call_runtime(&self) -> Arc<CallRuntime> {
+        Arc::clone(&self.call_runtime)
+    }
+
+    /// Returns the id of the thread's runtime. A call that polls there may come from any thread.
+    #[must_use]
+    pub fn runtime_id(&self) -> Option<Id> {
+        self.call_runtime.runtime.as_ref().map(Handle::id)
     }
 
     /// Gives the thread its work, after which it ends.

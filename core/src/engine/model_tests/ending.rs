@@ -32,7 +32,7 @@ impl Rig {
             None,
             containment,
             Arc::from(""),
-            CallRuntime::new(None),
+            Arc::new(CallRuntime::new(None)),
         ));
         let (running, steps) = (Arc::clone(&shared), store.steps(true));
         let thread = beside(async move { serve::engine(&running, &steps, None, Duration::ZERO).await });
