@@ -12,6 +12,7 @@ use redis::{
 use stanchion_core::{Error, Result};
 
 use crate::backoff::Backoff;
+use crate::check::Expected;
 use crate::error;
 use crate::link::{Driver, Silence};
 
@@ -112,20 +113,26 @@ impl Access {
     }
 
     /// Connects. The second part can be upgraded as long as the connection's driver runs. An attempt that follows a failed one
-    /// at this node waits for its time.
+    /// at this node waits for its time. If the server is not as `expected`, the attempt has failed.
     ///
     /// # Errors
-    /// As [`error::of_connect`].
-    pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Driver)> {
+    /// As [`error::of_connect`] and [`Expected::check`].
+    pub(crate) async fn connect(
+        &self,
+        expected: Option<&Expected>,
+    ) -> Result<(MultiplexedConnection, Driver)> {
         let unanswered = Error::unanswered(self.protocol()).at(&self.target());
-        self.backoff.attempt(&self.target(), unanswered, self.connect_at_once()).await
+        self.backoff.attempt(&self.target(), unanswered, self.connect_at_once(expected)).await
     }
 
     /// Connects, however soon after a failed attempt.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
-    pub(crate) async fn connect_at_once(&self) -> Result<(MultiplexedConnection, Driver)> {
+    pub(crate) async fn connect_at_once(
+        &self,
+        expected: Option<&Expected>,
+    ) -> Result<(MultiplexedConnection, Driver)> {
         let failed = |error| error::of_connect(error, self.protocol(), &self.target());
         #[cfg(feature = "tls")]
         if matches!(self.info.addr(), ConnectionAddr::TcpTls { .. }) {
@@ -144,7 +151,11 @@ impl Access {
             .set_response_timeout(None)
             .set_push_sender(keep);
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
-        Ok((connection.map_err(failed)?, driver))
+        let mut connection = connection.map_err(failed)?;
+        if let Some(expected) = expected {
+            expected.check(&mut connection).await.map_err(|error| error.at(&self.target()))?;
+        }
+        Ok((connection, driver))
     }
 }
 

@@ -1,13 +1,18 @@
-//! Checks a store when it connects: whatever would break safety (C22).
+//! Checks a store when it connects, and each connection that it makes later: whatever would break safety (C22).
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, Value};
+use stanchion_core::clock::now;
 use stanchion_core::steps::ProcessId;
 use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::error;
 use crate::keys::{Keyspace, LAYOUT};
+use crate::request::{Request, exchange};
 use crate::route::Route;
 
 /// Minimum version of the server, major and minor.
@@ -31,22 +36,88 @@ impl Server {
     }
 }
 
-/// Checks every primary, and the namespace's layout.
+/// What the connections of a store have to find that it makes after it was checked: what the first ones found.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    namespace: String,
+    layout: String,
+    in_cluster: bool,
+    accept_eviction: bool,
+    is_checked: AtomicBool,
+}
+
+impl Expected {
+    pub(crate) fn new(keyspace: &Keyspace, in_cluster: bool, accept_eviction: bool) -> Self {
+        Self {
+            namespace: keyspace.namespace().to_owned(),
+            layout: keyspace.layout(),
+            in_cluster,
+            accept_eviction,
+            is_checked: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes that the store was checked.
+    pub(crate) fn begin(&self) {
+        self.is_checked.store(true, Ordering::Relaxed);
+    }
+
+    /// Checks the server of a new connection. What the user has no right to read was logged when the store connected.
+    ///
+    /// # Errors
+    /// `UnsafeStore`, `ConfigMismatch` or `Unsupported`; `Unavailable` if the server is not a primary any more.
+    pub(crate) async fn check(&self, connection: &mut MultiplexedConnection) -> Result<()> {
+        if !self.is_checked.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut get = redis::cmd("GET");
+        get.arg(&self.layout);
+        let answers = exchange(connection, &[redis::cmd("INFO"), get]).await.map_err(error::of_question)?;
+        let mut answers = answers.into_iter();
+        if let Some(Ok(info)) = answers.next() {
+            let info = text(info)?;
+            // A node of a cluster that is not a primary says so with each answer.
+            if !self.in_cluster && field(&info, "role").is_some_and(|role| role != "master") {
+                return Err(Error::new(ErrorKind::Unavailable, "the server is not a primary any more"));
+            }
+            version(&info, "the server")?;
+            eviction(&info, "the server", self.accept_eviction)?;
+        }
+        match answers.next() {
+            Some(Ok(Value::Nil)) => {
+                // The data are lost. A server that refuses writes refuses those of the requests, too.
+                let mut set = redis::cmd("SETNX");
+                set.arg(&self.layout).arg(LAYOUT);
+                exchange(connection, &[set]).await.map(drop).map_err(error::of_question)
+            }
+            Some(Ok(found)) => is_ours(&text(found)?, &self.namespace),
+            // Another node of the cluster has the key.
+            Some(Err(_)) | None => Ok(()),
+        }
+    }
+}
+
+/// Checks every primary, and the namespace's layout. Connecting and each answer have the time `limit`.
 ///
 /// # Errors
 /// `UnsafeStore`, `ConfigMismatch` or `Unsupported`; `InvalidArgument` if the deployment is not of the kind that the URL
 /// names; or the error of a server that could not be asked.
-pub(crate) async fn servers(route: &Route, keyspace: &Keyspace) -> Result<Server> {
+pub(crate) async fn servers(
+    route: &Route,
+    keyspace: &Keyspace,
+    accept_eviction: bool,
+    limit: Duration,
+) -> Result<Server> {
     let striped = route.lane(1) != route.lane(0);
     if !striped {
-        route.send_command(0, &redis::cmd("PING")).await?;
+        route.send(0, Request::Command(&redis::cmd("PING")), now() + limit).await?;
     }
     let is_away =
         |error: &Error| striped && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown);
     let (mut all, mut away): (Option<Server>, _) = (None, None);
-    for (node, answer) in route.send_to_each_primary(&redis::cmd("INFO")).await? {
+    for (node, answer) in route.send_to_each_primary(&redis::cmd("INFO"), limit).await? {
         let server = match answer {
-            Ok(answer) => facts(&text(answer)?, &node, striped)?,
+            Ok(answer) => facts(&text(answer)?, &node, striped, accept_eviction)?,
             Err(error) if error.kind() == ErrorKind::Unauthorized => {
                 tracing::warn!(
                     node,
@@ -76,7 +147,7 @@ pub(crate) async fn servers(route: &Route, keyspace: &Keyspace) -> Result<Server
         checked => checked?,
     }
     match server {
-        Server { survives_restart: Some(true) } => flushes(route).await,
+        Server { survives_restart: Some(true) } => flushes(route, limit).await,
         server => Ok(server),
     }
 }
@@ -85,11 +156,11 @@ pub(crate) async fn servers(route: &Route, keyspace: &Keyspace) -> Result<Server
 ///
 /// # Errors
 /// If the primaries could not be found out.
-async fn flushes(route: &Route) -> Result<Server> {
+async fn flushes(route: &Route, limit: Duration) -> Result<Server> {
     let mut get = redis::cmd("CONFIG");
     get.arg("GET").arg("appendfsync");
     let mut all = Server { survives_restart: Some(true) };
-    for (node, answer) in route.send_to_each_primary(&get).await? {
+    for (node, answer) in route.send_to_each_primary(&get, limit).await? {
         let settings =
             answer.ok().and_then(|answer| HashMap::<String, String>::from_redis_value(answer).ok());
         let policy = settings.and_then(|mut settings| settings.remove("appendfsync"));
@@ -121,24 +192,15 @@ pub(crate) async fn same(one: &Route, other: &Route, keyspace: &Keyspace, proces
 }
 
 /// Judges the answer of a node to `INFO`. `node` is its name, or empty where there is one server only.
-fn facts(info: &str, node: &str, striped: bool) -> Result<Server> {
+fn facts(info: &str, node: &str, striped: bool, accept_eviction: bool) -> Result<Server> {
     let subject = if node.is_empty() { "the server".to_owned() } else { format!("node {node}") };
-    let field = |name: &str| {
-        info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':').map(str::to_owned))
-    };
-    if let Some(version) = field("redis_version")
-        && older(&version)
-    {
-        let detail =
-            format!("Redis {}.{} or later is needed, {subject} is {version}", MIN_VERSION.0, MIN_VERSION.1);
-        return Err(Error::new(ErrorKind::Unsupported, detail));
-    }
-    if !striped && field("cluster_enabled").is_some_and(|enabled| enabled == "1") {
+    version(info, &subject)?;
+    if !striped && field(info, "cluster_enabled").is_some_and(|enabled| enabled == "1") {
         return Err(Error::invalid_argument(
             "the server is a node of a cluster: its URL begins with redis+cluster:// or rediss+cluster://",
         ));
     }
-    match field("role") {
+    match field(info, "role") {
         Some(role) if role != "master" => {
             return Err(Error::new(
                 ErrorKind::UnsafeStore,
@@ -148,18 +210,39 @@ fn facts(info: &str, node: &str, striped: bool) -> Result<Server> {
         Some(_) => {}
         None => tracing::warn!("unverified: {subject} does not tell its role"),
     }
-    let evicts = field("maxmemory").is_none_or(|maxmemory| maxmemory != "0");
-    match field("maxmemory_policy") {
-        Some(policy) if evicts && policy != "noeviction" => {
+    eviction(info, &subject, accept_eviction)?;
+    if field(info, "maxmemory_policy").is_none() {
+        tracing::warn!("unverified: {subject} does not tell its maxmemory-policy");
+    }
+    Ok(Server { survives_restart: field(info, "aof_enabled").map(|enabled| enabled == "1") })
+}
+
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
+}
+
+fn version(info: &str, subject: &str) -> Result<()> {
+    match field(info, "redis_version") {
+        Some(version) if older(version) => {
+            let (major, minor) = MIN_VERSION;
+            let detail = format!("Redis {major}.{minor} or later is needed, {subject} is {version}");
+            Err(Error::new(ErrorKind::Unsupported, detail))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn eviction(info: &str, subject: &str, is_accepted: bool) -> Result<()> {
+    let has_limit = field(info, "maxmemory").is_none_or(|maxmemory| maxmemory != "0");
+    match field(info, "maxmemory_policy") {
+        Some(policy) if has_limit && policy != "noeviction" && !is_accepted => {
             let detail = format!(
                 "maxmemory-policy of {subject} is {policy}: it may evict holds; it must be noeviction"
             );
-            return Err(Error::new(ErrorKind::UnsafeStore, detail));
+            Err(Error::new(ErrorKind::UnsafeStore, detail))
         }
-        Some(_) => {}
-        None => tracing::warn!("unverified: {subject} does not tell its maxmemory-policy"),
+        _ => Ok(()),
     }
-    Ok(Server { survives_restart: field("aof_enabled").map(|enabled| enabled == "1") })
 }
 
 /// Whether a version is below the minimum. One that cannot be read counts as new.
@@ -182,11 +265,14 @@ async fn layout(route: &Route, keyspace: &Keyspace) -> Result<()> {
         route.send_command(0, set.arg(&key).arg(LAYOUT)).await?;
         found = route.send_command(0, &get).await?;
     }
-    let found = text(found)?;
+    is_ours(&text(found)?, keyspace.namespace())
+}
+
+/// Checks what the layout of a namespace is said to be.
+fn is_ours(found: &str, namespace: &str) -> Result<()> {
     if found == LAYOUT {
         return Ok(());
     }
-    let namespace = keyspace.namespace();
     let detail = format!("namespace {namespace} has layout {found:.20}, this version writes layout {LAYOUT}");
     Err(Error::new(ErrorKind::ConfigMismatch, detail))
 }
@@ -204,7 +290,7 @@ mod tests {
     use super::*;
 
     fn judged(lines: &[&str]) -> std::result::Result<Option<bool>, ErrorKind> {
-        facts(&lines.join("\r\n"), "", false)
+        facts(&lines.join("\r\n"), "", false, false)
             .map(|server| server.survives_restart)
             .map_err(|error| error.kind())
     }
@@ -221,6 +307,6 @@ mod tests {
         assert_eq!(judged(&["redis_version:6.2.0", "role:master", "aof_enabled:1"]), Ok(Some(true)));
         assert_eq!(judged(&["redis_version:10.0", "aof_enabled:0"]), Ok(Some(false)));
         assert_eq!(judged(&["cluster_enabled:1"]), Err(ErrorKind::InvalidArgument));
-        assert!(facts("cluster_enabled:1", "a:1", true).is_ok());
+        assert!(facts("cluster_enabled:1", "a:1", true, false).is_ok());
     }
 }

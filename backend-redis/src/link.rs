@@ -12,17 +12,26 @@ use redis::{Cmd, RedisError, RedisResult, ServerErrorKind, Value};
 use stanchion_core::clock::{Instant, real, timeout_at};
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
+use tokio::time;
 
 use self::attempt::Attempts;
 pub(crate) use self::silence::{Driver, Silence};
 use crate::access::Access;
+use crate::check::Expected;
 use crate::error;
 use crate::request::{Answered, Answers, Request, exchange};
 use crate::sentinel::Sentinels;
 use crate::user_connection::UserConnection;
 
-/// Minimum timeout of an attempt to connect.
-const MIN_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+/// What all links of a store have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    /// Time limit of each request.
+    pub(crate) request_timeout: Duration,
+    /// Time limit of an attempt to connect.
+    pub(crate) connect_timeout: Duration,
+    pub(crate) expected: Arc<Expected>,
+}
 
 /// Where a link leads.
 #[derive(Clone, Debug)]
@@ -40,10 +49,13 @@ impl Endpoint {
     ///
     /// # Errors
     /// If no connection was made. Nothing was sent.
-    pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Driver)> {
+    pub(crate) async fn connect(
+        &self,
+        expected: Option<&Expected>,
+    ) -> Result<(MultiplexedConnection, Driver)> {
         match self {
-            Self::Server(access) => access.connect().await,
-            Self::Sentinel(sentinels) => sentinels.connect().await,
+            Self::Server(access) => access.connect(expected).await,
+            Self::Sentinel(sentinels) => sentinels.connect(expected).await,
             Self::UserConnection(_) => Err(no_connection()),
         }
     }
@@ -114,21 +126,21 @@ struct Line {
 /// order.
 pub(crate) struct Link {
     endpoint: Endpoint,
-    timeout: Duration,
+    terms: Terms,
     line: Line,
     /// For requests that wait for replicas: meanwhile the server answers nothing else on their connection.
     waiting_line: Line,
 }
 
 impl Link {
-    /// Makes a link that has not connected yet. `timeout` is the time limit of each request.
-    pub(crate) fn new(endpoint: Endpoint, timeout: Duration) -> Self {
-        Self { endpoint, timeout, line: Line::default(), waiting_line: Line::default() }
+    /// Makes a link that has not connected yet.
+    pub(crate) fn new(endpoint: Endpoint, terms: Terms) -> Self {
+        Self { endpoint, terms, line: Line::default(), waiting_line: Line::default() }
     }
 
     /// Returns the time limit of a request.
     pub(crate) fn timeout(&self) -> Duration {
-        self.timeout
+        self.terms.request_timeout
     }
 
     /// Whether its connection leads to all nodes of a cluster, and finds the right one by itself.
@@ -199,7 +211,7 @@ impl Link {
         let answers = match timeout_at(end, exchange(&mut connection, commands)).await {
             Ok(answers) => answers,
             Err(elapsed) => {
-                if driver.upgrade().is_none_or(|silence| silence.is_too_long(sent, self.timeout)) {
+                if driver.upgrade().is_none_or(|silence| silence.is_too_long(sent, self.timeout())) {
                     line.connections.discard(&driver);
                 }
                 return Err(late(elapsed));
@@ -222,6 +234,15 @@ impl Link {
         }
     }
 
+    /// Returns an attempt to connect.
+    fn attempt(&self) -> impl Future<Output = Result<(MultiplexedConnection, Driver)>> + Send + use<> {
+        let (endpoint, terms) = (self.endpoint.clone(), self.terms.clone());
+        async move {
+            let made = time::timeout(terms.connect_timeout, endpoint.connect(Some(&terms.expected))).await;
+            made.map_err(|_| endpoint.unanswered()).and_then(|made| made)
+        }
+    }
+
     async fn connection(&self, line: &Line) -> Result<(MultiplexedConnection, Driver)> {
         // Asked each time: the call may go on in another runtime.
         let runtime = || match Handle::try_current() {
@@ -231,10 +252,8 @@ impl Link {
         if let Some(open) = line.connections.find(runtime()?) {
             return Ok(open);
         }
-        // Shorter than a request: an attempt that met an outage must not hold up the later ones.
-        let timeout = MIN_ATTEMPT_TIMEOUT.max(self.timeout / 2);
         let attempt =
-            || runtime().map(|runtime| line.attempts.of(runtime, &self.endpoint, &line.connections, timeout));
+            || runtime().map(|runtime| line.attempts.of(runtime, &line.connections, || self.attempt()));
         let first = attempt()?;
         if let Some(open) = line.connections.find(runtime()?) {
             return Ok(open);
@@ -263,7 +282,7 @@ fn asks_for_new_connection(error: &RedisError) -> bool {
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
-            .field("timeout", &self.timeout)
+            .field("timeout", &self.timeout())
             .field("connections", &self.line.connections.all().len())
             .finish_non_exhaustive()
     }

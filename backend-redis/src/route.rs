@@ -65,12 +65,16 @@ impl Route {
         Ok(answered.value)
     }
 
-    /// Sends a command to each primary. Returns the answers with the name of the node, which is empty for a single server.
+    /// Sends a command to each primary, and waits for the answers for `limit` at most. Returns them with the name of the node, which is empty for a single server.
     ///
     /// # Errors
     /// If the primaries could not be found out.
-    pub(crate) async fn send_to_each_primary(&self, command: &Cmd) -> Result<Vec<(String, Result<Value>)>> {
-        let (request, end) = (Request::Command(command), now() + self.timeout());
+    pub(crate) async fn send_to_each_primary(
+        &self,
+        command: &Cmd,
+        limit: Duration,
+    ) -> Result<Vec<(String, Result<Value>)>> {
+        let (request, end) = (Request::Command(command), now() + limit);
         match self {
             Self::One(link) => {
                 let answer = link.send(request, false, end).await;

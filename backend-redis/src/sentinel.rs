@@ -11,6 +11,7 @@ use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::access::{Access, Address};
 use crate::backoff::Backoff;
+use crate::check::Expected;
 use crate::error;
 use crate::link::Driver;
 use crate::request::exchange;
@@ -36,19 +37,20 @@ impl Sentinels {
     ///
     /// # Errors
     /// The error of the last attempt, if all fail; an error that no further attempt would mend comes first.
-    pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Driver)> {
-        self.backoff.attempt(&self.service, self.no_answer(), self.connect_at_once()).await
+    pub(crate) async fn connect(
+        &self,
+        expected: Option<&Expected>,
+    ) -> Result<(MultiplexedConnection, Driver)> {
+        self.backoff.attempt(&self.service, self.no_answer(), self.connect_at_once(expected)).await
     }
 
-    async fn connect_at_once(&self) -> Result<(MultiplexedConnection, Driver)> {
+    async fn connect_at_once(&self, expected: Option<&Expected>) -> Result<(MultiplexedConnection, Driver)> {
         let mut attempts = FuturesUnordered::new();
         let mut failed: Option<Error> = None;
         loop {
-            attempts.extend(
-                self.sentinels
-                    .iter()
-                    .map(|sentinel| async move { self.through(sentinel).await.map_err(error::certain) }),
-            );
+            attempts.extend(self.sentinels.iter().map(|sentinel| async move {
+                self.through(sentinel, expected).await.map_err(error::certain)
+            }));
             let mut round = std::pin::pin!(sleep(ROUND_INTERVAL));
             loop {
                 tokio::select! {
@@ -77,9 +79,13 @@ impl Sentinels {
         Error::unanswered(self.servers.protocol()).at(&all.join(","))
     }
 
-    async fn through(&self, sentinel: &Access) -> Result<(MultiplexedConnection, Driver)> {
+    async fn through(
+        &self,
+        sentinel: &Access,
+        expected: Option<&Expected>,
+    ) -> Result<(MultiplexedConnection, Driver)> {
         let announced = self.announced(sentinel).await.map_err(|error| error.at(&sentinel.target()))?;
-        let (mut connection, driver) = self.servers.at(&announced).connect_at_once().await?;
+        let (mut connection, driver) = self.servers.at(&announced).connect_at_once(expected).await?;
         let role = match ask(&mut connection, redis::cmd("ROLE")).await {
             Ok(Value::Array(parts)) => parts.into_iter().next(),
             Ok(_) => None,
@@ -99,7 +105,7 @@ impl Sentinels {
     }
 
     async fn announced(&self, sentinel: &Access) -> Result<Address> {
-        let (mut connection, _) = sentinel.connect_at_once().await?;
+        let (mut connection, _) = sentinel.connect_at_once(None).await?;
         let mut command = redis::cmd("SENTINEL");
         command.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
         let answer = ask(&mut connection, command).await.map_err(error::of_sentinel)?;

@@ -11,12 +11,13 @@ use stanchion_core::steps::{GroupSteps, LimitSteps, PermitSteps, ProcessId, Step
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
-    Capabilities, Error, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
-    SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
+    Capabilities, Error, ErrorKind, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result,
+    Semaphore, SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
 };
 
-use crate::check;
+use crate::check::{self, Expected};
 use crate::config::{Deployment, RedisBuilder, Routes};
+use crate::link::Terms;
 use crate::script::Scripts;
 use crate::steps::{Busy, Context, RedisSteps};
 use crate::wake::RedisWake;
@@ -26,7 +27,7 @@ use crate::wake::RedisWake;
 /// It uses three connections, whatever the number of holds and waiters: one for the requests of callers, one for the
 /// renewals, releases and polls of the engine, and one that waits for wake-ups. On a cluster it uses the first two to each
 /// primary, and one for wake-ups for each of the 16 stripes that has waiters. The next request replaces a connection that
-/// broke; callers of several runtimes use a connection each.
+/// broke. Where callers of several runtimes use the store, all but one of these have a second connection together.
 ///
 /// While the slot of a stripe is being moved to another node of a cluster, requests on that stripe are not executed (the
 /// server answers `TRYAGAIN`); they wait for the end of the move within their time limit.
@@ -37,6 +38,8 @@ use crate::wake::RedisWake;
 #[derive(Clone, Debug)]
 pub struct RedisStore {
     engine: Engine,
+    /// The server may evict keys (C22).
+    limiters_only: bool,
 }
 
 /// The steps of one process, checked and connected, without an engine.
@@ -87,13 +90,14 @@ impl RedisBuilder {
     /// [C22]: stanchion_core::contract#c22
     pub async fn connect(self) -> Result<RedisStore> {
         let (wrap, drain, namespace) = (self.wrap.clone(), self.drain, Arc::from(self.namespace.as_str()));
+        let limiters_only = self.accept_eviction;
         let thread = EngineThread::start().map_err(context)?;
         let StepsOfStore { callers, own, wake, capabilities } = thread.on(Box::pin(self.steps())).await?;
         let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
         let own =
             Background { wake, namespace, drain, thread: Some(thread), ..Background::new(engine_steps(own)) };
         let engine = Engine::start_wrapped(wrap.as_ref(), capabilities, engine_steps(callers), own);
-        Ok(RedisStore { engine: engine.map_err(context)? })
+        Ok(RedisStore { engine: engine.map_err(context)?, limiters_only })
     }
 
     /// Connects and checks the server. Returns the steps, for callers that drive them themselves.
@@ -103,11 +107,17 @@ impl RedisBuilder {
     pub async fn steps(self) -> Result<StepsOfStore> {
         let keyspace = self.check().map_err(context)?;
         let process = ProcessId::random();
-        let Self { deployment, request_timeout, retention, replicas, .. } = self;
-        let routes = deployment.routes(&keyspace, keyspace.boxes(process), request_timeout);
+        let connect_timeout = self.time_to_connect();
+        let Self { deployment, request_timeout, retention, replicas, accept_eviction, .. } = self;
+        let in_cluster = deployment.is_cluster();
+        let expected = Arc::new(Expected::new(&keyspace, in_cluster, accept_eviction));
+        let terms = Terms { request_timeout, connect_timeout, expected: Arc::clone(&expected) };
+        let routes = deployment.routes(&keyspace, keyspace.boxes(process), &terms);
         let Routes { callers, own, wake, wakes } = routes.map_err(context)?;
-        let checked = check::servers(&callers, &keyspace).await;
+        let limit = request_timeout.max(connect_timeout);
+        let checked = check::servers(&callers, &keyspace, accept_eviction, limit).await;
         let server = checked.map_err(|error| context(callers.locate(error)))?;
+        expected.begin();
         if wakes && matches!(deployment, Deployment::UserConnection { .. }) {
             check::same(&callers, &own, &keyspace, process).await.map_err(context)?;
         }
@@ -115,7 +125,8 @@ impl RedisBuilder {
         let shared = Arc::new(Context { keyspace, scripts, process, retention, replicas, busy });
         let steps = |route| Arc::new(RedisSteps::new(Arc::clone(&shared), route));
         let mut capabilities = Capabilities::full("redis", MutexMode::Lease);
-        capabilities.bloom_filters = cfg!(feature = "bloom");
+        capabilities.wait_groups = !accept_eviction;
+        capabilities.bloom_filters = cfg!(feature = "bloom") && !accept_eviction;
         capabilities.wake_ups = wakes;
         capabilities.survives_restart = server.survives_restart;
         Ok(StepsOfStore { callers: steps(callers), own: steps(own), wake: Arc::new(wake), capabilities })
@@ -138,17 +149,31 @@ fn context(error: Error) -> Error {
     error.context("connect", "redis", "")
 }
 
+impl RedisStore {
+    /// Refuses what an eviction would break.
+    fn check_kept(&self, operation: &'static str, name: &str) -> Result<()> {
+        if !self.limiters_only {
+            return Ok(());
+        }
+        let detail = "a store that accepts eviction has limiters only";
+        Err(Error::new(ErrorKind::Unsupported, detail).context(operation, "redis", name))
+    }
+}
+
 #[async_trait]
 impl Store for RedisStore {
     fn mutex(&self, name: &str, options: MutexOptions) -> Result<Arc<dyn Mutex>> {
+        self.check_kept("mutex", name)?;
         self.engine.mutex(name, options)
     }
 
     fn semaphore(&self, name: &str, options: SemaphoreOptions) -> Result<Arc<dyn Semaphore>> {
+        self.check_kept("semaphore", name)?;
         self.engine.semaphore(name, options)
     }
 
     fn wait_group(&self, name: &str, options: WaitGroupOptions) -> Result<Arc<dyn WaitGroup>> {
+        self.check_kept("wait_group", name)?;
         self.engine.wait_group(name, options)
     }
 
@@ -158,6 +183,7 @@ impl Store for RedisStore {
 
     #[cfg(feature = "bloom")]
     fn bloom_filter(&self, name: &str, options: BloomOptions) -> Result<Arc<dyn BloomFilter>> {
+        self.check_kept("bloom_filter", name)?;
         self.engine.bloom_filter(name, &options)
     }
 

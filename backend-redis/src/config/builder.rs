@@ -23,12 +23,15 @@ pub struct RedisBuilder {
     pub(crate) deployment: Deployment,
     pub(crate) namespace: String,
     pub(crate) request_timeout: Duration,
+    /// `None`: half of that of a request, 1 s at least.
+    pub(crate) connect_timeout: Option<Duration>,
     /// How long the state of an idle name stays ([C25]).
     ///
     /// [C25]: stanchion_core::contract#c25
     pub(crate) retention: Duration,
     pub(crate) replicas: u32,
     pub(crate) drain: Duration,
+    pub(crate) accept_eviction: bool,
     pub(crate) wrap: Option<StepsWrap>,
 }
 
@@ -48,6 +51,7 @@ impl RedisBuilder {
     /// | --- | --- |
     /// | `namespace` | see [`namespace`](Self::namespace) |
     /// | `request_timeout_ms` | see [`request_timeout`](Self::request_timeout) |
+    /// | `connect_timeout_ms` | see [`connect_timeout`](Self::connect_timeout) |
     /// | `replicas` | see [`replicas`](Self::replicas) |
     /// | `ca` | the path of a PEM file with the authorities to trust in place of Mozilla's (TLS only) |
     /// | `sentinel_user`, `sentinel_password` | the credentials for the sentinels (Sentinel only) |
@@ -60,6 +64,7 @@ impl RedisBuilder {
         let mut builder = Self::over(deployment);
         builder.namespace = parameters.namespace.unwrap_or(builder.namespace);
         builder.request_timeout = parameters.request_timeout.unwrap_or(builder.request_timeout);
+        builder.connect_timeout = parameters.connect_timeout;
         builder.replicas = parameters.replicas.unwrap_or_default();
         builder.check()?;
         Ok(builder)
@@ -111,9 +116,11 @@ impl RedisBuilder {
             deployment,
             namespace: "stanchion".to_owned(),
             request_timeout: Duration::from_secs(2),
+            connect_timeout: None,
             retention: Duration::from_secs(60 * 60),
             replicas: 0,
             drain: Background::DRAIN,
+            accept_eviction: false,
             wrap: None,
         }
     }
@@ -146,6 +153,33 @@ impl RedisBuilder {
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self
+    }
+
+    /// Sets the time limit of one attempt to connect, login included: 1 ms to 1 h (default half of the
+    /// [`request_timeout`](Self::request_timeout), 1 s at least). [`connect`](Self::connect) waits for its first answer for the
+    /// longer of the two. A later request does not wait longer than its own time limit, but the attempt goes on, and the next
+    /// request finds its connection. A user's connection is made by the user.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = Some(timeout);
+        self
+    }
+
+    /// Accepts servers that evict keys, for limiters alone: an evicted limiter is a full bucket again. The store then refuses
+    /// mutexes, semaphores, wait groups and Bloom filters with `Unsupported` (default: such a server is refused with
+    /// `UnsafeStore`, [C22]).
+    ///
+    /// [C22]: stanchion_core::contract#c22
+    #[must_use]
+    pub fn accept_eviction(mut self, accept: bool) -> Self {
+        self.accept_eviction = accept;
+        self
+    }
+
+    /// Returns the time limit of an attempt to connect.
+    pub(crate) fn time_to_connect(&self) -> Duration {
+        // Shorter than a request: an attempt that met an outage must not hold up the later ones.
+        self.connect_timeout.unwrap_or_else(|| (self.request_timeout / 2).max(Duration::from_secs(1)))
     }
 
     /// Sets how long the drop of the last thing of this store blocks its thread (default 250 ms, at most 1 min), until
@@ -200,6 +234,10 @@ impl RedisBuilder {
     /// `InvalidArgument` naming an option that is out of range; `Unsupported` for one that a user's connection cannot offer.
     pub(crate) fn check(&self) -> Result<Keyspace> {
         check_times(self.request_timeout, &[self.retention])?;
+        let hour = Duration::from_secs(60 * 60);
+        if !(Duration::from_millis(1)..=hour).contains(&self.time_to_connect()) {
+            return Err(Error::invalid_argument("connect_timeout is between 1 ms and 1 h"));
+        }
         if self.replicas > MAX_REPLICAS {
             return Err(Error::invalid_argument("replicas is at most 1000"));
         }
@@ -226,5 +264,7 @@ mod tests {
         assert!(builder().replicas(1_000).check().is_ok() && builder().replicas(1_001).check().is_err());
         assert!(builder().request_timeout(Duration::ZERO).check().is_err());
         assert!(builder().request_timeout(Duration::MAX).check().is_err());
+        assert!(builder().connect_timeout(Duration::ZERO).check().is_err());
+        assert!(builder().connect_timeout(Duration::MAX).check().is_err());
     }
 }

@@ -10,6 +10,7 @@ use url::Url;
 pub(crate) struct Parameters {
     pub(crate) namespace: Option<String>,
     pub(crate) request_timeout: Option<Duration>,
+    pub(crate) connect_timeout: Option<Duration>,
     pub(crate) replicas: Option<u32>,
     pub(super) ca: Option<String>,
     pub(super) sentinel_user: Option<String>,
@@ -31,6 +32,10 @@ impl Parameters {
                 "request_timeout_ms" => {
                     let timeout = Duration::from_millis(number(&key, &value)?);
                     read.request_timeout.replace(timeout).is_some()
+                }
+                "connect_timeout_ms" => {
+                    let timeout = Duration::from_millis(number(&key, &value)?);
+                    read.connect_timeout.replace(timeout).is_some()
                 }
                 "replicas" => read.replicas.replace(number(&key, &value)?).is_some(),
                 "ca" if scheme.starts_with("rediss") => read.ca.replace(value).is_some(),

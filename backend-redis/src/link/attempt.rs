@@ -2,16 +2,14 @@
 //! takes longer than a request may, the next request finds its connection.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::Id;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time;
 
-use super::{Connections, Driver, Endpoint, Open};
+use super::{Connections, Driver, Open};
 
 type Made = Result<(MultiplexedConnection, Driver)>;
 
@@ -35,12 +33,11 @@ pub(super) struct Awaited {
 
 impl Attempts {
     /// Returns the attempt of a runtime: the one that is under way, or else a new one.
-    pub(super) fn of(
+    pub(super) fn of<F: Future<Output = Made> + Send + 'static>(
         &self,
         runtime: Id,
-        endpoint: &Endpoint,
         connections: &Arc<Connections>,
-        timeout: Duration,
+        connect: impl FnOnce() -> F,
     ) -> Awaited {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // The result of an earlier attempt says nothing about now.
@@ -48,7 +45,7 @@ impl Attempts {
         if let Some(attempt) = all.iter().find(|attempt| attempt.runtime == runtime) {
             return Awaited { made: attempt.made.clone(), is_shared: true };
         }
-        let attempt = Attempt::begin(runtime, endpoint, connections, timeout);
+        let attempt = Attempt::begin(runtime, connections, connect());
         let made = attempt.made.clone();
         all.push(attempt);
         Awaited { made, is_shared: false }
@@ -60,12 +57,15 @@ impl Attempt {
         clippy::disallowed_methods,
         reason = "the connection ends with the caller's runtime, and so may the attempt"
     )]
-    fn begin(runtime: Id, endpoint: &Endpoint, connections: &Arc<Connections>, timeout: Duration) -> Self {
-        let (endpoint, connections) = (endpoint.clone(), Arc::clone(connections));
+    fn begin(
+        runtime: Id,
+        connections: &Arc<Connections>,
+        connect: impl Future<Output = Made> + Send + 'static,
+    ) -> Self {
+        let connections = Arc::clone(connections);
         let (sender, made) = watch::channel(None);
         let task = tokio::spawn(async move {
-            let made = time::timeout(timeout, endpoint.connect()).await;
-            let made = made.map_err(|_| endpoint.unanswered()).and_then(|made| made);
+            let made = connect.await;
             if let Ok((connection, driver)) = &made {
                 connections.keep(Open {
                     runtime,

@@ -155,7 +155,7 @@ impl Shared {
             Some(idle) => idle,
             None => {
                 let access = self.topology.access(&owner);
-                let connected = timeout_at(now() + self.timeout, access.connect()).await;
+                let connected = timeout_at(now() + self.timeout, access.connect(None)).await;
                 let (connection, driver) = connected.map_err(|_| access.unanswered())??;
                 Idle { node: owner, connection, driver }
             }

@@ -88,7 +88,7 @@ impl ServerWake {
         let mut connection = match connection {
             Some(connection) => connection,
             None => {
-                let connected = timeout_at(now() + self.timeout, self.endpoint.connect()).await;
+                let connected = timeout_at(now() + self.timeout, self.endpoint.connect(None)).await;
                 connected.map_err(|_| self.endpoint.unanswered())??.0
             }
         };

@@ -35,12 +35,6 @@ async fn answer(process: &Process, request: &Acquire) -> Acquired {
     }
 }
 
-async fn command(fixture: &Fixture, words: &[&str]) {
-    let mut raw = fixture.raw().await;
-    let mut command = redis::cmd(words[0]);
-    let _: redis::Value = command.arg(&words[1..]).query_async(&mut raw).await.unwrap();
-}
-
 #[tokio::test]
 async fn c3_a_server_that_is_away_was_not_asked() {
     let (server, fixture) = start(RedisOptions::default());
@@ -110,27 +104,6 @@ async fn c17_a_request_takes_a_third_of_its_lease_at_most() {
     let third = request.lease.get() / 3;
     let (took, counted) = (start.elapsed(), watch.elapsed());
     assert!(took >= third && counted < third + EPSILON, "{took:?}, of which {counted:?} count");
-}
-
-#[tokio::test]
-async fn c22_holds_survive_a_restart_only_if_each_write_is_on_disk() {
-    let (_server, fixture) = start(RedisOptions::default().append_only(true).config("appendfsync everysec"));
-    assert_eq!(fixture.builder().steps().await.unwrap().capabilities.survives_restart, Some(false));
-    let (server, fixture) = start(RedisOptions::default().append_only(true));
-    command(&fixture, &["ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-config"]).await;
-    let url = format!("redis://me:pw@127.0.0.1:{}/", server.port());
-    let steps = RedisStore::builder(&url).unwrap().steps().await.unwrap();
-    assert_eq!(steps.capabilities.survives_restart, None);
-}
-
-#[tokio::test]
-async fn c22_a_namespace_that_is_there_can_be_opened_without_memory() {
-    let (_server, fixture) = start(RedisOptions::default());
-    fixture.process().await;
-    command(&fixture, &["CONFIG", "SET", "maxmemory", "1"]).await;
-    fixture.builder().steps().await.unwrap();
-    let refused = Fixture::on(&fixture.url).builder().steps().await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
 }
 
 #[tokio::test]
@@ -222,67 +195,6 @@ async fn c21_wrong_credentials_and_missing_rights_are_unauthorized() {
     assert_eq!(refusal(&process, &ask(&mutex("m"))).await, ErrorKind::Unauthorized);
     assert_eq!(refusal(&process, &ask(&semaphore("s"))).await, ErrorKind::Unauthorized);
     assert!(fixture.keys().await.is_empty());
-}
-
-#[tokio::test]
-async fn c22_what_may_not_be_looked_at_is_not_refused() {
-    let (server, fixture) = start(RedisOptions::default());
-    let url = format!("redis://me:pw@127.0.0.1:{}/", server.port());
-    command(&fixture, &["ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-@admin", "-@dangerous"]).await;
-    let steps = RedisStore::builder(&url).unwrap().steps().await.unwrap();
-    assert_eq!(steps.capabilities.survives_restart, None);
-    let process = driven(steps);
-    let (request, waiter) = (ask(&mutex("m")), ask(&mutex("m")));
-    granted(&process, &request).await;
-    waits(&process, &waiter).await;
-    release(&process, &request).await;
-    assert_eq!(process.hint().await, waiter.ticket);
-}
-
-#[tokio::test]
-async fn c22_a_server_that_evicts_is_refused() {
-    let (_server, fixture) = start(RedisOptions::default());
-    fixture.process().await;
-    command(&fixture, &["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]).await;
-    fixture.process().await;
-    command(&fixture, &["CONFIG", "SET", "maxmemory", "100mb"]).await;
-    let error = fixture.builder().steps().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::UnsafeStore);
-    assert!(error.to_string().contains("volatile-lru"), "{error}");
-}
-
-#[tokio::test]
-async fn c22_a_replica_is_refused_and_a_step_on_one_changes_nothing() {
-    let (primary, _fixture) = start(RedisOptions::default());
-    let (_server, fixture) = start(RedisOptions::default());
-    let process = fixture.process().await;
-    command(&fixture, &["REPLICAOF", "127.0.0.1", &primary.port().to_string()]).await;
-    assert_eq!(refusal(&process, &ask(&mutex("m"))).await, ErrorKind::Unavailable);
-    let end = Instant::now() + Duration::from_secs(10);
-    loop {
-        // Until the replica is in step with its primary, it refuses even the question.
-        let error = fixture.builder().steps().await.unwrap_err();
-        if error.kind() == ErrorKind::UnsafeStore {
-            break;
-        }
-        assert!(error.kind() == ErrorKind::Unavailable && Instant::now() < end, "{error:?}");
-        sleep(Duration::from_millis(50)).await;
-    }
-}
-
-#[tokio::test]
-async fn c22_another_layout_is_refused_and_left_alone() {
-    let fixture = Fixture::shared();
-    fixture.process().await;
-    fixture.process().await;
-    let key = format!("{{{}/0}}:layout", fixture.namespace);
-    command(&fixture, &["SET", &key, "7"]).await;
-    let error = fixture.builder().steps().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ConfigMismatch);
-    assert!(error.to_string().contains("layout 7") && error.to_string().contains("layout 3"), "{error}");
-    let mut raw = fixture.raw().await;
-    let layout: String = redis::cmd("GET").arg(&key).query_async(&mut raw).await.unwrap();
-    assert_eq!(layout, "7");
 }
 
 #[tokio::test]

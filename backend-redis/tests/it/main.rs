@@ -10,6 +10,7 @@ mod bloom;
 mod bloom_faults;
 mod bloom_keys;
 mod bloom_rights;
+mod checks;
 mod cluster;
 mod common;
 mod conformance;

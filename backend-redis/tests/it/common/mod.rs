@@ -99,3 +99,10 @@ pub(crate) fn start(options: RedisOptions) -> (RedisServer, Fixture) {
     let fixture = Fixture::on(&server.url());
     (server, fixture)
 }
+
+/// Sends a command to the server of a fixture.
+pub(crate) async fn command(fixture: &Fixture, words: &[&str]) {
+    let mut raw = fixture.raw().await;
+    let mut command = redis::cmd(words[0]);
+    let _: redis::Value = command.arg(&words[1..]).query_async(&mut raw).await.expect("an answer");
+}
