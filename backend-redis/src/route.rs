@@ -37,6 +37,14 @@ impl Route {
         }
     }
 
+    /// Returns the lane in which acquires and releases of a stripe leave together: one of two for a server that holds them all.
+    pub(crate) fn exchange_lane(&self, stripe: usize) -> usize {
+        match self.lane(stripe) {
+            0 => stripe % 2,
+            lane => 2 * lane,
+        }
+    }
+
     /// Adds the address of the server to an error, if there is one server only.
     pub(crate) fn locate(&self, error: Error) -> Error {
         match self {

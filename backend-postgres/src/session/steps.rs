@@ -92,8 +92,8 @@ impl PermitSteps for SessionSteps {
         usize::try_from(hasher.finish() % LANES).unwrap_or_default()
     }
 
-    fn excludes(&self, _: usize) -> bool {
-        false
+    fn exchange_lane(&self, _: &Object) -> Option<usize> {
+        None
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {

@@ -70,8 +70,8 @@ impl PermitSteps for Dispatch {
         if object.kind == Kind::Mutex { MUTEXES } else { 0 }
     }
 
-    fn excludes(&self, lane: usize) -> bool {
-        if lane == MUTEXES { self.mutexes.excludes(lane) } else { self.rest.excludes(lane) }
+    fn exchange_lane(&self, object: &Object) -> Option<usize> {
+        self.of(object).exchange_lane(object)
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {

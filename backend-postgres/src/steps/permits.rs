@@ -77,9 +77,9 @@ impl PermitSteps for PostgresSteps {
         0
     }
 
-    /// Each step locks the rows of its objects.
-    fn excludes(&self, _: usize) -> bool {
-        true
+    /// Each step locks the rows of its objects, so that two requests would wait for each other.
+    fn exchange_lane(&self, _: &Object) -> Option<usize> {
+        Some(0)
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::Cmd;
 use stanchion_core::clock::{Instant, micros, now};
-use stanchion_core::steps::{Acquire, Acquired, Answers, Kept, Object, Release, Renew};
+use stanchion_core::steps::{Acquired, Answers, Exchange, Exchanged, Kept, Object, Renew};
 use stanchion_core::{FencingToken, Kind, Result, Ttl};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -71,44 +71,31 @@ pub(super) trait FastPath: Clone + Send + Sync {
 
 type FastAnswers<A> = Vec<Option<Result<A>>>;
 
-impl FastPath for Acquire {
-    type Answer = Acquired;
+impl FastPath for Exchange {
+    type Answer = Exchanged;
 
     fn object(&self) -> &Object {
-        &self.object
+        Self::object(self)
     }
 
     /// A mutex has one limit, so that there is nothing to compare.
     fn is_eligible(&self, replicas: u32) -> bool {
-        self.object.kind == Kind::Mutex && self.weight == 1 && replicas == 0
+        self.object().kind == Kind::Mutex
+            && match self {
+                Self::Acquire(acquire) => acquire.weight == 1 && replicas == 0,
+                Self::Release(release) => release.tombstone.is_none(),
+            }
     }
 
-    async fn fast(steps: &RedisSteps, batch: &[Self]) -> FastAnswers<Acquired> {
-        steps.lock(batch).await
+    async fn fast(steps: &RedisSteps, batch: &[Self]) -> FastAnswers<Exchanged> {
+        steps.exchange_fast(batch).await
     }
 
-    async fn full(steps: &RedisSteps, batch: &[Self]) -> Answers<Acquired> {
-        steps.acquire_full(batch).await
-    }
-}
-
-impl FastPath for Release {
-    type Answer = Kept;
-
-    fn object(&self) -> &Object {
-        &self.object
-    }
-
-    fn is_eligible(&self, _: u32) -> bool {
-        self.object.kind == Kind::Mutex && self.tombstone.is_none()
-    }
-
-    async fn fast(steps: &RedisSteps, batch: &[Self]) -> FastAnswers<Kept> {
-        steps.unlock(batch).await
-    }
-
-    async fn full(steps: &RedisSteps, batch: &[Self]) -> Answers<Kept> {
-        steps.release_full(batch).await
+    /// The releases leave first, so that what they free is there for the acquires.
+    async fn full(steps: &RedisSteps, batch: &[Self]) -> Answers<Exchanged> {
+        let (releases, acquires) = Self::split(batch);
+        let (released, acquired) = tokio::join!(steps.release_full(&releases), steps.acquire_full(&acquires));
+        Self::join(batch, released, acquired)
     }
 }
 
@@ -153,81 +140,50 @@ impl RedisSteps {
         fill(first, if rest.is_empty() { Vec::new() } else { T::full(self, &rest).await })
     }
 
-    /// Locks; `None` for an entry that needs the full script.
-    async fn lock(&self, batch: &[Acquire]) -> FastAnswers<Acquired> {
-        let encode = |keyspace: &Keyspace, command: &mut Cmd, batch: &[&Acquire]| {
-            let mut stripes = Vec::new();
-            let mut place_of = |entry: &&Acquire| {
-                let stripe = stripe_of(&entry.object);
-                let known = stripes.iter().position(|known| *known == stripe);
-                known.unwrap_or_else(|| {
-                    stripes.push(stripe);
-                    stripes.len() - 1
-                })
-            };
-            let places: Vec<_> = batch.iter().map(&mut place_of).collect();
-            command.arg(stripes.len() + batch.len());
-            for stripe in &stripes {
-                command.arg(keyspace.mark(*stripe));
+    /// Releases and locks; `None` for an entry that needs a full script.
+    async fn exchange_fast(&self, batch: &[Exchange]) -> FastAnswers<Exchanged> {
+        let (script, lease) = (&self.scripts().fast_path, Exchange::longest_lease(batch));
+        let step = Step { script, object: FastPath::object, encode: Encode::Whole(encode_exchange), lease };
+        let read = |entry: &Exchange, number| match (entry, number) {
+            (_, 0) => Ok(None),
+            (Exchange::Release(_), 1) => Ok(Some(Exchanged::Kept(Kept::Yes))),
+            (Exchange::Acquire(_), -1) => {
+                Ok(Some(Exchanged::Acquired(Acquired::Waiting { limit: 1, epoch: 0 })))
             }
-            for entry in batch {
-                command.arg(keyspace.record(&entry.object));
-            }
-            command.arg(stripes.len()).arg(0);
-            for (entry, place) in batch.iter().zip(places) {
-                let queue = if entry.queue { 'q' } else { 't' };
-                let ticket = format!("{}{queue}{}", entry.ticket, label(entry.label.as_deref()));
-                command.arg(place + 1).arg(milliseconds(entry.lease)).arg(ticket);
-            }
-        };
-        let read = |number| match number {
-            0 => Ok(None),
-            -1 => Ok(Some(Acquired::Waiting { limit: 1, epoch: 0 })),
-            _ => {
+            (Exchange::Acquire(_), number) => {
                 let token = u64::try_from(number).ok().and_then(|token| FencingToken::new(token).ok());
-                Ok(Some(Acquired::Granted { token: token.ok_or_else(unexpected)?, limit: 1, epoch: 0 }))
+                let token = token.ok_or_else(unexpected)?;
+                Ok(Some(Exchanged::Acquired(Acquired::Granted { token, limit: 1, epoch: 0 })))
             }
+            _ => Err(unexpected()),
         };
-        let lease = batch.iter().map(|entry| entry.lease).max();
-        let script = &self.scripts().fast_path;
-        let step = Step { script, object: FastPath::object, encode: Encode::Whole(encode), lease };
         self.call_fast(&step, batch, read).await
-    }
-
-    /// Releases; `None` for an entry that needs the full script.
-    async fn unlock(&self, batch: &[Release]) -> FastAnswers<Kept> {
-        let encode = |keyspace: &Keyspace, command: &mut Cmd, batch: &[&Release]| {
-            add_records(keyspace, command, batch);
-            command.arg(0).arg(batch.len());
-            for entry in batch {
-                command.arg(entry.ticket.to_string());
-            }
-        };
-        let script = &self.scripts().fast_path;
-        let step = Step { script, object: FastPath::object, encode: Encode::Whole(encode), lease: None };
-        self.call_fast(&step, batch, kept).await
     }
 
     /// Renews; `None` for an entry that needs the full script.
     async fn prolong(&self, batch: &[Renew]) -> FastAnswers<Kept> {
         let encode = |keyspace: &Keyspace, command: &mut Cmd, batch: &[&Renew]| {
-            add_records(keyspace, command, batch);
+            command.arg(batch.len());
+            for entry in batch {
+                command.arg(keyspace.record(&entry.object));
+            }
             for entry in batch {
                 command.arg(entry.ticket.to_string()).arg(milliseconds(entry.lease));
             }
         };
         let (script, lease) = (&self.scripts().fast_renew, shortest(batch));
         let step = Step { script, object: FastPath::object, encode: Encode::Whole(encode), lease };
-        self.call_fast(&step, batch, kept).await
+        self.call_fast(&step, batch, |_, number| Ok((number == 1).then_some(Kept::Yes))).await
     }
 
     async fn call_fast<T: FastPath, A>(
         &self,
         step: &Step<'_, T>,
         batch: &[T],
-        read: fn(i64) -> Result<Option<A>>,
+        read: fn(&T, i64) -> Result<Option<A>>,
     ) -> FastAnswers<A> {
-        let answers = self.call(step, batch).await.into_iter().map(|reply| read(reply?.sole()?));
+        let replies = self.call(step, batch).await.into_iter().zip(batch);
+        let answers = replies.map(|(reply, entry)| read(entry, reply?.sole()?));
         let answers: FastAnswers<A> = answers.map(Result::transpose).collect();
         for (entry, _) in batch.iter().zip(&answers).filter(|(_, answer)| answer.is_none()) {
             self.context.busy.note(entry.object());
@@ -236,16 +192,46 @@ impl RedisSteps {
     }
 }
 
-/// Adds the number of the entries and their records.
-fn add_records<T: FastPath>(keyspace: &Keyspace, command: &mut Cmd, batch: &[&T]) {
-    command.arg(batch.len());
+/// Adds what the fast script is given.
+fn encode_exchange(keyspace: &Keyspace, command: &mut Cmd, batch: &[&Exchange]) {
+    let (mut releases, mut acquires, mut stripes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut kinds = String::with_capacity(batch.len());
     for entry in batch {
-        command.arg(keyspace.record(entry.object()));
+        match entry {
+            Exchange::Release(release) => {
+                kinds.push('r');
+                releases.push(release);
+            }
+            Exchange::Acquire(acquire) => {
+                kinds.push('a');
+                let stripe = stripe_of(&acquire.object);
+                let place = stripes.iter().position(|known| *known == stripe).unwrap_or_else(|| {
+                    stripes.push(stripe);
+                    stripes.len() - 1
+                });
+                acquires.push((acquire, place));
+            }
+        }
     }
-}
-
-fn kept(number: i64) -> Result<Option<Kept>> {
-    Ok((number == 1).then_some(Kept::Yes))
+    command.arg(stripes.len() + releases.len() + acquires.len());
+    for stripe in &stripes {
+        command.arg(keyspace.mark(*stripe));
+    }
+    for release in &releases {
+        command.arg(keyspace.record(&release.object));
+    }
+    for (acquire, _) in &acquires {
+        command.arg(keyspace.record(&acquire.object));
+    }
+    command.arg(stripes.len()).arg(releases.len()).arg(kinds);
+    for release in releases {
+        command.arg(release.ticket.to_string());
+    }
+    for (acquire, place) in acquires {
+        let queue = if acquire.queue { 'q' } else { 't' };
+        let ticket = format!("{}{queue}{}", acquire.ticket, label(acquire.label.as_deref()));
+        command.arg(place + 1).arg(milliseconds(acquire.lease)).arg(ticket);
+    }
 }
 
 /// Returns a lease as the expiry of a key, rounded up.

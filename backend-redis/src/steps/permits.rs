@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use redis::Cmd;
 use stanchion_core::clock::micros;
 use stanchion_core::steps::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Force, Kept, Object, PermitSteps, Polled,
-    Release, Renew,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Ending, Exchange, Exchanged, Force, Kept, Object,
+    PermitSteps, Polled, Release, Renew,
 };
 use stanchion_core::{Error, ErrorKind, Inspection, Result, Ttl};
 
@@ -13,6 +13,7 @@ use super::RedisSteps;
 use super::acked_reply::AckedReply;
 use super::call::Step;
 use crate::error::unexpected;
+use crate::keys::stripe_of;
 
 impl RedisSteps {
     pub(super) async fn acquire_full(&self, batch: &[Acquire]) -> Answers<Acquired> {
@@ -63,13 +64,19 @@ impl PermitSteps for RedisSteps {
         self.lane_of(object)
     }
 
-    /// A server runs one script at a time, and no script waits.
-    fn excludes(&self, _: usize) -> bool {
-        false
+    /// Two for one server: while it runs the script of one, the answers to the other are on their way.
+    fn exchange_lane(&self, object: &Object) -> Option<usize> {
+        Some(self.route.exchange_lane(stripe_of(object)))
+    }
+
+    async fn exchange(&self, batch: &[Exchange]) -> Answers<Exchanged> {
+        self.fast_then_full(batch).await
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
-        self.fast_then_full(batch).await
+        let batch: Vec<_> = batch.iter().cloned().map(Exchange::Acquire).collect();
+        let answers = self.fast_then_full(&batch).await;
+        answers.into_iter().map(|answer| answer.and_then(Exchanged::acquired)).collect()
     }
 
     async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
@@ -77,7 +84,9 @@ impl PermitSteps for RedisSteps {
     }
 
     async fn release(&self, batch: &[Release]) -> Answers<Kept> {
-        self.fast_then_full(batch).await
+        let batch: Vec<_> = batch.iter().cloned().map(Exchange::Release).collect();
+        let answers = self.fast_then_full(&batch).await;
+        answers.into_iter().map(|answer| answer.and_then(Exchanged::kept)).collect()
     }
 
     async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {

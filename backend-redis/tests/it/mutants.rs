@@ -27,7 +27,7 @@ type Mistake = &'static [(&'static str, &'static str)];
 
 const BARE_COUNTER: Mistake = &[
     ("local token = math.max(now, last + 1)", "local token = last + 1"),
-    ("local token, foreign = now, {}", "local token, foreign = 1, {}"),
+    ("  token = now\n", "  token = 1\n"),
 ];
 const CHARGED_AGAIN: Mistake = &[("if before >= number then", "if before > number then")];
 const PLACE_OUTLIVES_LEASE: Mistake = &[

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use stanchion_core::limiter::ExactQuota;
 use stanchion_core::steps::{
-    Acquire, Acquired, Answers, Attach, Attached, BloomCall, BloomSteps, Cancel, ChunkRead, Force,
-    GroupSteps, Kept, Known, LimitCall, LimitSteps, Limited, Look, Looked, Merge, Merged, Object,
-    PermitSteps, Polled, Probed, Refund, Release, Renew, RequestId, Split, Surveyed, refused,
+    Acquire, Acquired, Answers, Attach, Attached, BloomCall, BloomSteps, Cancel, ChunkRead, Exchange,
+    Exchanged, Force, GroupSteps, Kept, Known, LimitCall, LimitSteps, Limited, Look, Looked, Merge, Merged,
+    Object, PermitSteps, Polled, Probed, Refund, Release, Renew, RequestId, Split, Surveyed, refused,
 };
 use stanchion_core::{Inspection, Result};
 
@@ -71,8 +71,30 @@ impl<S: PermitSteps + ?Sized + 'static> PermitSteps for FaultySteps<S> {
         self.inner.lane(object)
     }
 
-    fn excludes(&self, lane: usize) -> bool {
-        self.inner.excludes(lane)
+    fn exchange_lane(&self, object: &Object) -> Option<usize> {
+        self.inner.exchange_lane(object)
+    }
+
+    async fn exchange(&self, batch: &[Exchange]) -> Answers<Exchanged> {
+        let releases = || {
+            batch.iter().filter_map(|entry| match entry {
+                Exchange::Release(release) => Some(release),
+                Exchange::Acquire(_) => None,
+            })
+        };
+        let again = releases().all(|release| release.call.is_some());
+        let step = if releases().next().is_some() { Step::Release } else { Step::Acquire };
+        let limit = match Exchange::longest_lease(batch) {
+            Some(lease) => self.faults.limit_of([lease].into_iter()),
+            None => self.faults.limit,
+        };
+        let (inner, asked) = (Arc::clone(&self.inner), batch.to_vec());
+        let send = move || {
+            let (inner, asked) = (Arc::clone(&inner), asked.clone());
+            Box::pin(async move { inner.exchange(&asked).await }) as super::Sending<_>
+        };
+        let answers = self.faults.carry(step, limit, again, send).await;
+        answers.unwrap_or_else(|error| refused(batch.len(), &error))
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {

@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use stanchion_core::limiter::ExactQuota;
 use stanchion_core::steps::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, GroupSteps, Kept, LimitCall, LimitSteps,
-    Limited, Look, Looked, Object, PermitSteps, Polled, Refund, Release, Renew, RequestId, Split, Steps,
-    WakeSource,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Exchange, Exchanged, Force, GroupSteps, Kept,
+    LimitCall, LimitSteps, Limited, Look, Looked, Object, PermitSteps, Polled, Refund, Release, Renew,
+    RequestId, Split, Steps, WakeSource,
 };
 use stanchion_core::{Inspection, Result, Ticket};
 
@@ -50,8 +50,12 @@ impl PermitSteps for ProvidedSteps {
         self.0.permits.lane(object)
     }
 
-    fn excludes(&self, lane: usize) -> bool {
-        self.0.permits.excludes(lane)
+    fn exchange_lane(&self, object: &Object) -> Option<usize> {
+        self.0.permits.exchange_lane(object)
+    }
+
+    async fn exchange(&self, batch: &[Exchange]) -> Answers<Exchanged> {
+        self.0.permits.exchange(batch).await
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {

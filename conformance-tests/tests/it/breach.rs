@@ -118,8 +118,8 @@ impl PermitSteps for Client {
         PermitSteps::lane(self.model.as_ref(), object)
     }
 
-    fn excludes(&self, lane: usize) -> bool {
-        self.model.excludes(lane)
+    fn exchange_lane(&self, object: &Object) -> Option<usize> {
+        self.model.exchange_lane(object)
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {

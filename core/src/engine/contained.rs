@@ -20,9 +20,9 @@ use crate::engine::availability::Availability;
 use crate::engine::part_sizes::PartSizes;
 use crate::limiter::ExactQuota;
 use crate::steps::{
-    Acquire, Acquired, Answers, Attach, Attached, Cancel, Chore, Force, GroupSteps, Kept, LimitCall,
-    LimitSteps, Limited, Look, Looked, Object, PermitSteps, Polled, Refund, Release, Renew, Reports,
-    RequestId, Split, Steps, WakeSource, refused,
+    Acquire, Acquired, Answers, Attach, Attached, Cancel, Chore, Exchange, Exchanged, Force, GroupSteps,
+    Kept, LimitCall, LimitSteps, Limited, Look, Looked, Object, PermitSteps, Polled, Refund, Release, Renew,
+    Reports, RequestId, Split, Steps, WakeSource, refused,
 };
 #[cfg(feature = "bloom")]
 use crate::steps::{BloomCall, BloomSteps, ChunkRead, Known, Merge, Merged, Probed, Surveyed};
@@ -219,8 +219,14 @@ impl PermitSteps for Contained<dyn PermitSteps> {
         self.steps.lane(object)
     }
 
-    fn excludes(&self, lane: usize) -> bool {
-        self.steps.excludes(lane)
+    fn exchange_lane(&self, object: &Object) -> Option<usize> {
+        self.steps.exchange_lane(object)
+    }
+
+    async fn exchange(&self, batch: &[Exchange]) -> Answers<Exchanged> {
+        // Each caller has a limit of its own: a short one must not end the calls that leave with it.
+        let lane = batch.first().map_or(0, |first| self.steps.lane(first.object()));
+        self.parts("exchange", lane, batch, Exchange::longest_lease, |part| self.steps.exchange(part)).await
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {

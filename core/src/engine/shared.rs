@@ -13,9 +13,9 @@ use crate::engine::contained::{Containment, REQUEST_GRACE};
 use crate::engine::keeping::hold::{LeaseHold, Loss};
 use crate::engine::keeping::registry::Registry;
 use crate::engine::limiter::limiting::{Claimed, Limiting};
-use crate::engine::sending::batching::{Batcher, ExclusiveSends};
+use crate::engine::sending::batching::Batcher;
 use crate::engine::sending::outbox::{Message, Outbox};
-use crate::engine::sending::step_batches::{Acquiring, Looking, Releasing};
+use crate::engine::sending::step_batches::{Exchanging, Looking};
 use crate::engine::timing::{engine_now as now, renewal_interval};
 use crate::engine::waiting::group_waiters::GroupWaiters;
 use crate::engine::waiting::waiters::Waiters;
@@ -58,8 +58,7 @@ pub(crate) struct Shared {
     pub(crate) namespace: Arc<str>,
     /// The steps over the callers' connection.
     pub(crate) steps: Steps,
-    pub(crate) acquires: Batcher<Acquiring>,
-    pub(crate) releases: Batcher<Releasing>,
+    pub(crate) exchanges: Batcher<Exchanging>,
     /// `None` if the store has no wait groups.
     pub(crate) looks: Option<Arc<Batcher<Looking>>>,
     pub(crate) limits: Option<Arc<Limiting>>,
@@ -87,12 +86,10 @@ impl Shared {
         namespace: Arc<str>,
         call_runtime: Arc<CallRuntime>,
     ) -> Self {
-        let exclusives = ExclusiveSends::default();
         Self {
             capabilities,
             namespace,
-            acquires: Batcher::new(Acquiring(Arc::clone(&steps.permits), exclusives.clone())),
-            releases: Batcher::new(Releasing(Arc::clone(&steps.permits), exclusives)),
+            exchanges: Batcher::new(Exchanging(Arc::clone(&steps.permits))),
             looks: steps.groups.as_ref().map(|groups| Arc::new(Batcher::new(Looking(Arc::clone(groups))))),
             limits: steps.limits.as_ref().map(|limits| Arc::new(Limiting::new(Arc::clone(limits)))),
             #[cfg(feature = "bloom")]

@@ -54,6 +54,7 @@
 #[cfg(feature = "bloom")]
 mod bloom;
 mod chore;
+mod exchange;
 mod groups;
 pub mod limit_batch;
 mod limits;
@@ -71,6 +72,7 @@ pub use self::bloom::{
 };
 pub(crate) use self::chore::ReportSink;
 pub use self::chore::{Chore, Reports};
+pub use self::exchange::{Exchange, Exchanged};
 pub use self::groups::{GroupSteps, Look, Looked, MAX_SPLIT, NO_LIMIT, Split};
 pub use self::limits::{LimitAsk, LimitCall, LimitSteps, Limited, Refund, RequestId};
 pub use self::parameter_check::ParameterCheck;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Answers, Object, ParameterCheck};
+use super::{Answers, Exchange, Exchanged, Object, ParameterCheck};
 use crate::{FencingToken, Inspection, Result, Ticket, Ttl};
 
 /// A request for permits.
@@ -251,9 +251,26 @@ pub trait PermitSteps: Debug + Send + Sync {
     /// Returns the lane of an object: steps on objects of one lane can leave in one request. A store on one server has one lane.
     fn lane(&self, object: &Object) -> usize;
 
-    /// Returns whether concurrent requests of that lane wait for each other at the store, as transactions do that lock the same
-    /// rows. If so, acquires of several callers and releases of several callers leave one after the other.
-    fn excludes(&self, lane: usize) -> bool;
+    /// Returns the lane of an object's releases and acquires, if those of one lane leave together, by
+    /// [`exchange`](Self::exchange), and wait for the answer to their last request; `None` if the two leave side by side, each
+    /// by its own step and in the lane of [`lane`](Self::lane). A store does well to join them where concurrent requests only
+    /// wait for each other.
+    ///
+    /// An object MUST keep its lane, so that its requests keep their order. Two lanes for one server let it work on one request
+    /// while the answers to the other are on their way.
+    fn exchange_lane(&self, object: &Object) -> Option<usize>;
+
+    /// Ends holds and requests permits in one request, or as few as the store can. The releases come first, whatever their
+    /// places in the batch: what they free is there for the acquires. Each entry is answered as by [`release`](Self::release) or
+    /// [`acquire`](Self::acquire), in the order of the batch.
+    ///
+    /// The default makes a request of each part, one after the other.
+    async fn exchange(&self, batch: &[Exchange]) -> Answers<Exchanged> {
+        let (releases, acquires) = Exchange::split(batch);
+        let released = if releases.is_empty() { Vec::new() } else { self.release(&releases).await };
+        let acquired = if acquires.is_empty() { Vec::new() } else { self.acquire(&acquires).await };
+        Exchange::join(batch, released, acquired)
+    }
 
     /// Grants, queues or refuses, first come, first served among the live ([C16]): a request is granted only if its
     /// weight is free and no live waiter is in front that could ever be granted. For a ticket that is not queued, the

@@ -225,10 +225,10 @@ fn overlaps(flights: &[(bool, Instant, Instant)]) -> (usize, usize) {
 }
 
 #[tokio::test]
-async fn steps_that_exclude_each_other_leave_in_turn() {
-    for excludes in [true, false] {
+async fn acquires_and_releases_leave_together_where_the_store_joins_them() {
+    for exchanges in [true, false] {
         let (model, engine) = model();
-        model.faults.excludes.store(excludes, SeqCst);
+        model.faults.exchanges.store(exchanges, SeqCst);
         model.faults.delay_ms.store(6, SeqCst);
         let semaphore = engine.semaphore("s", SemaphoreOptions::new(1_000)).unwrap();
         let requests = || model.faults.flights.lock().unwrap().len();
@@ -238,7 +238,7 @@ async fn steps_that_exclude_each_other_leave_in_turn() {
         }
         let (flights, overlaps) = overlaps(&model.faults.flights.lock().unwrap());
         // On a machine that stands still one may be taken for stuck.
-        assert_eq!(overlaps <= flights / 10, excludes, "{overlaps} overlaps of {flights} requests");
+        assert_eq!(overlaps <= flights / 10, exchanges, "{overlaps} overlaps of {flights} requests");
         assert_eq!(model.left(), (0, 0));
     }
 }
@@ -246,7 +246,7 @@ async fn steps_that_exclude_each_other_leave_in_turn() {
 #[tokio::test]
 async fn c3_a_slow_request_keeps_the_other_step_for_a_moment_only() {
     let (model, engine) = model();
-    model.faults.excludes.store(true, SeqCst);
+    model.faults.exchanges.store(true, SeqCst);
     let semaphore = engine.semaphore("s", SemaphoreOptions::new(1_000)).unwrap();
     let mut permits = Vec::new();
     for _ in 0..MANY {
@@ -276,9 +276,9 @@ async fn c3_a_slow_request_keeps_the_other_step_for_a_moment_only() {
 
 #[tokio::test]
 async fn c17_a_runtime_whose_turns_take_long_serves_its_callers() {
-    for excludes in [true, false] {
+    for exchanges in [true, false] {
         let (model, engine) = model();
-        model.faults.excludes.store(excludes, SeqCst);
+        model.faults.exchanges.store(exchanges, SeqCst);
         model.faults.delay_ms.store(4, SeqCst);
         let hog = tokio::spawn(async {
             loop {

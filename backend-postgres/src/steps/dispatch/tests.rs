@@ -38,8 +38,8 @@ impl PermitSteps for RecordingSteps {
         7
     }
 
-    fn excludes(&self, _: usize) -> bool {
-        self.tag == 1
+    fn exchange_lane(&self, _: &Object) -> Option<usize> {
+        (self.tag == 1).then_some(3)
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
@@ -126,7 +126,8 @@ async fn a_mixed_batch_is_split_and_answered_in_order() {
     assert_eq!(rest.calls(), [("acquire", names(&["s1", "w1"]))]);
     let lanes: Vec<_> = batch.iter().map(|entry| dispatch.lane(&entry.object)).collect();
     assert_eq!(lanes, [0, 1, 1, 0, 1]);
-    assert!(dispatch.excludes(1) && !dispatch.excludes(0), "each lane is as its steps say");
+    let lanes: Vec<_> = batch.iter().map(|entry| dispatch.exchange_lane(&entry.object)).collect();
+    assert_eq!(lanes, [None, Some(3), Some(3), None, Some(3)], "as the steps of each kind say");
 }
 
 #[tokio::test]

@@ -64,9 +64,9 @@ impl PermitSteps for ThirdSteps {
         0
     }
 
-    /// Returns `true`: a running step has the whole server locked, so no request waits there with a lock of its own.
-    fn excludes(&self, _: usize) -> bool {
-        false
+    /// Returns `None`: a running step has the whole server locked, so no request waits there with a lock of its own.
+    fn exchange_lane(&self, _: &Object) -> Option<usize> {
+        None
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {

@@ -1,6 +1,6 @@
 //! Large batches.
 
-use stanchion_core::steps::{Acquire, Acquired, Cancel, Kept, Release, Renew};
+use stanchion_core::steps::{Acquire, Acquired, Cancel, Exchange, Kept, Release, Renew};
 use tokio::task::JoinSet;
 
 use super::super::drive::*;
@@ -104,4 +104,36 @@ pub(super) async fn c16_a_batch_is_carried_out_in_order_whatever_is_in_it(harnes
     let releases: Vec<Release> = woken.iter().map(|request| freeing(request, None)).collect();
     assert!(all(process.own.release(&releases).await).iter().all(|kept| *kept == Kept::Yes));
     assert_eq!(process.callers.inspect(&object).await.expect("an answer").holders.len(), 0);
+}
+
+pub(super) async fn c16_an_exchange_frees_before_it_grants_and_answers_in_order(harness: &dyn StepHarness) {
+    let process = harness.process().await;
+    let objects = [mutex("m"), semaphore("s"), mutex("free")];
+    let held = [ask(&objects[0]), ask(&objects[1])];
+    for request in &held {
+        granted(&process, request).await;
+    }
+    let next = objects.each_ref().map(|object| Acquire { queue: false, ..ask(object) });
+    // An acquire stands before the release that makes room for it, and one release has nothing to end.
+    let batch = [
+        Exchange::Acquire(next[0].clone()),
+        Exchange::Release(freeing(&held[0], None)),
+        Exchange::Acquire(next[1].clone()),
+        Exchange::Release(freeing(&ask(&objects[2]), None)),
+        Exchange::Acquire(next[2].clone()),
+        Exchange::Release(freeing(&held[1], None)),
+    ];
+    let answers = all(process.callers.exchange(&batch).await);
+    let grants =
+        [0, 2, 4].map(|index: usize| answers[index].clone().acquired().expect("an acquire's answer"));
+    assert!(grants.iter().all(is_granted), "{answers:?}");
+    let kept = [1, 3, 5].map(|index: usize| answers[index].clone().kept().expect("a release's answer"));
+    assert_eq!(kept, [Kept::Yes, Kept::No, Kept::Yes], "{answers:?}");
+    // Sent again, the acquires have the same grants: the releases end other holds, and these are gone.
+    let again = all(process.callers.exchange(&batch).await);
+    assert_eq!([0, 2, 4].map(|index: usize| &again[index]), [0, 2, 4].map(|index: usize| &answers[index]));
+    for (request, object) in next.iter().zip(&objects) {
+        assert!(!is_granted(&one(process.callers.acquire(&[Acquire { queue: false, ..ask(object) }]).await)));
+        assert_eq!(one(process.callers.release(&[freeing(request, None)]).await), Kept::Yes);
+    }
 }

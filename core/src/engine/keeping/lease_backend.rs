@@ -70,7 +70,7 @@ impl LeaseBackend {
 pub(crate) async fn release_with_retry(shared: &Shared, release: &Release) -> Result<(Kept, Option<Error>)> {
     let mut in_doubt = None;
     for attempt in 1.. {
-        match shared.releases.ask(release.clone(), shared.request_end(None)).await {
+        match shared.exchanges.release(release.clone(), shared.request_end(None)).await {
             Ok(kept) => return Ok((kept, in_doubt)),
             Err(error) if error.kind().is_final() => return Err(error),
             Err(error) if attempt == ATTEMPTS => return Err(in_doubt.unwrap_or(error)),

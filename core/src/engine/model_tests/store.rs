@@ -173,8 +173,8 @@ impl PermitSteps for Line {
         object.name.as_str().parse::<usize>().unwrap() % 2
     }
 
-    fn excludes(&self, _: usize) -> bool {
-        false
+    fn exchange_lane(&self, _: &Object) -> Option<usize> {
+        None
     }
 
     async fn acquire(&self, _: &[Acquire]) -> Answers<Acquired> {

@@ -3,67 +3,55 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 
-use crate::engine::sending::batching::{BatchContext, BatchedStep, ExclusiveSend, ExclusiveSends, LaneKey};
-use crate::steps::{Acquire, Acquired, Answers, GroupSteps, Kept, Look, Looked, PermitSteps, Release};
+use crate::Result;
+use crate::engine::sending::batching::{BatchContext, BatchedStep, Batcher};
+use crate::steps::{
+    Acquire, Acquired, Answers, Exchange, Exchanged, GroupSteps, Kept, Look, Looked, PermitSteps, Release,
+};
 
-/// Returns what serialises the acquires and releases of a lane, if they exclude each other at the store.
-fn exclusive_of(
-    steps: &Arc<dyn PermitSteps>,
-    exclusives: &ExclusiveSends,
-    key: LaneKey,
-) -> Option<Arc<ExclusiveSend>> {
-    let (_, lane) = key;
-    steps.excludes(lane).then(|| exclusives.of(key))
-}
-
-/// Acquires that leave in one request.
+/// Releases and acquires that leave in one request.
 #[derive(Debug)]
-pub(crate) struct Acquiring(pub(crate) Arc<dyn PermitSteps>, pub(crate) ExclusiveSends);
+pub(crate) struct Exchanging(pub(crate) Arc<dyn PermitSteps>);
 
 #[async_trait]
-impl BatchedStep for Acquiring {
-    type Ask = Acquire;
-    type Answer = Acquired;
+impl BatchedStep for Exchanging {
+    type Ask = Exchange;
+    type Answer = Exchanged;
 
     const BATCH: usize = 128;
     const IN_TURN: bool = false;
 
-    fn lane(&self, ask: &Acquire) -> usize {
-        self.0.lane(&ask.object)
+    /// Three numbers for each lane of the store: its exchanges, and what leaves apart.
+    fn lane(&self, ask: &Exchange) -> usize {
+        match (self.0.exchange_lane(ask.object()), ask) {
+            (Some(lane), _) => 3 * lane,
+            (None, Exchange::Acquire(acquire)) => 3 * self.0.lane(&acquire.object) + 1,
+            (None, Exchange::Release(release)) => 3 * self.0.lane(&release.object) + 2,
+        }
     }
 
-    fn exclusive(&self, key: LaneKey) -> Option<Arc<ExclusiveSend>> {
-        exclusive_of(&self.0, &self.1, key)
-    }
-
-    async fn send(&self, _: BatchContext<'_>, asks: &[Acquire]) -> Answers<Acquired> {
-        self.0.acquire(asks).await
+    async fn send(&self, _: BatchContext<'_>, asks: &[Exchange]) -> Answers<Exchanged> {
+        self.0.exchange(asks).await
     }
 }
 
-/// Releases that leave in one request.
-#[derive(Debug)]
-pub(crate) struct Releasing(pub(crate) Arc<dyn PermitSteps>, pub(crate) ExclusiveSends);
-
-#[async_trait]
-impl BatchedStep for Releasing {
-    type Ask = Release;
-    type Answer = Kept;
-
-    const BATCH: usize = 128;
-    const IN_TURN: bool = false;
-
-    fn lane(&self, ask: &Release) -> usize {
-        self.0.lane(&ask.object)
+impl Batcher<Exchanging> {
+    /// Requests permits, with what other callers ask for.
+    ///
+    /// # Errors
+    /// As [`Batcher::ask`].
+    pub(crate) async fn acquire(&self, acquire: Acquire, end: Instant) -> Result<Acquired> {
+        self.ask(Exchange::Acquire(acquire), end).await?.acquired()
     }
 
-    fn exclusive(&self, key: LaneKey) -> Option<Arc<ExclusiveSend>> {
-        exclusive_of(&self.0, &self.1, key)
-    }
-
-    async fn send(&self, _: BatchContext<'_>, asks: &[Release]) -> Answers<Kept> {
-        self.0.release(asks).await
+    /// Ends a hold, with what other callers ask for.
+    ///
+    /// # Errors
+    /// As [`Batcher::ask`].
+    pub(crate) async fn release(&self, release: Release, end: Instant) -> Result<Kept> {
+        self.ask(Exchange::Release(release), end).await?.kept()
     }
 }
 

@@ -97,7 +97,7 @@ impl Acquisition<'_> {
     async fn ask(&self) -> Result<Acquired> {
         let shared = &self.engine.shared;
         let end = self.wait_limit.request_end(shared.request_end(Some(self.request.lease)));
-        shared.acquires.ask(self.request.clone(), end).await
+        shared.exchanges.acquire(self.request.clone(), end).await
     }
 
     fn judge(

@@ -59,8 +59,8 @@ pub struct Faults {
     pub renewals: AtomicU32,
     /// The leases of each renewal.
     pub renewed: Mutex<Vec<Vec<Ttl>>>,
-    /// Acquires exclude releases, as the model says of itself.
-    pub excludes: AtomicBool,
+    /// Acquires and releases leave together, as the model says of itself.
+    pub exchanges: AtomicBool,
     /// The acquires and releases of several entries each: which, from when and until when.
     pub flights: Mutex<Vec<(bool, Instant, Instant)>>,
     /// All that was asked for, whatever became of it.

@@ -120,8 +120,8 @@ impl PermitSteps for Model {
         lane_of(object)
     }
 
-    fn excludes(&self, _: usize) -> bool {
-        self.faults.excludes.load(SeqCst)
+    fn exchange_lane(&self, object: &Object) -> Option<usize> {
+        self.faults.exchanges.load(SeqCst).then(|| lane_of(object))
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {

@@ -1,11 +1,9 @@
 //! A step that carries many callers' requests at once.
 
 use std::fmt;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::exclusive_send::{ExclusiveSend, LaneKey};
 use crate::steps::{Answers, RequestId};
 
 /// A step that sends many callers' requests at once.
@@ -22,12 +20,6 @@ pub(crate) trait BatchedStep: fmt::Debug + Send + Sync + 'static {
 
     /// Returns the lane of a call: calls of one lane can leave together.
     fn lane(&self, ask: &Self::Ask) -> usize;
-
-    /// Returns what serialises the requests of that lane with those of another step, if the two exclude each other at the
-    /// store.
-    fn exclusive(&self, _: LaneKey) -> Option<Arc<ExclusiveSend>> {
-        None
-    }
 
     /// Sends one request for all calls; returns an answer for each, in order.
     async fn send(&self, context: BatchContext<'_>, asks: &[Self::Ask]) -> Answers<Self::Answer>;

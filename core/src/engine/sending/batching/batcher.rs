@@ -3,11 +3,10 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 use tokio::time::Instant;
 
 use super::batched_step::{BatchContext, BatchedStep};
-use super::exclusive_send::LaneKey;
 use super::lane::{Admission, Lane, SendSlot};
 use crate::clock::now;
 use crate::clock::timeout_at;
@@ -17,6 +16,9 @@ use crate::{Error, ErrorKind, Result};
 
 /// Number of lanes from which on idle lanes are dropped.
 const MAXIMUM_LANES: usize = 64;
+
+/// A runtime, and a lane of the step.
+type LaneKey = (Id, usize);
 
 /// The callers of one step.
 #[derive(Debug)]
@@ -100,8 +102,7 @@ impl<V: BatchedStep> Batcher<V> {
         if lanes.used.len() >= MAXIMUM_LANES {
             lanes.drop_idle();
         }
-        let (step, exclusive) = (Arc::clone(&self.step), self.step.exclusive(key));
-        let lane = Arc::new(Lane::new(runtime, step, exclusive, lanes.spare.pop()));
+        let lane = Arc::new(Lane::new(runtime, Arc::clone(&self.step), lanes.spare.pop()));
         lanes.used.push((key, Arc::clone(&lane)));
         Ok(lane)
     }
@@ -177,8 +178,7 @@ mod tests {
     #[test]
     fn a_lane_that_was_dropped_while_a_caller_had_it_shares_no_id_with_the_next() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let lane =
-            |request_id| Arc::new(Lane::new(runtime.handle().clone(), Arc::new(Named), None, request_id));
+        let lane = |request_id| Arc::new(Lane::new(runtime.handle().clone(), Arc::new(Named), request_id));
         let id_of = |lane: &Arc<Lane<Named>>| match lane.admit(0) {
             Admission::Alone(_, request_id, send_slot) => {
                 assert!(lane.retire().is_none(), "it is in use");

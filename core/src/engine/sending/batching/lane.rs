@@ -3,23 +3,25 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::batched_step::{BatchContext, BatchedStep};
-use super::exclusive_send::{ExclusiveSend, ExclusiveTurn, STALE};
 use crate::clock::now;
 use crate::engine::contained::short;
 use crate::steps::RequestId;
 use crate::{Result, Ticket};
 
+/// Time after which a request that is still under way delays the others no longer.
+pub(super) const STALE: Duration = Duration::from_millis(25);
+
 /// The calls of one step that can leave together.
 pub(super) struct Lane<V: BatchedStep> {
     runtime: Handle,
     step: Arc<V>,
-    exclusive: Option<Arc<ExclusiveSend>>,
     state: Mutex<State<V>>,
 }
 
@@ -57,13 +59,8 @@ pub(super) enum Admission<V: BatchedStep> {
 
 impl<V: BatchedStep> Lane<V> {
     /// Makes a lane. Its requests follow `request_id`, of a lane that is not used any more.
-    pub(super) fn new(
-        runtime: Handle,
-        step: Arc<V>,
-        exclusive: Option<Arc<ExclusiveSend>>,
-        request_id: Option<RequestId>,
-    ) -> Self {
-        Self { runtime, step, exclusive, state: Mutex::new(State { request_id, ..State::default() }) }
+    pub(super) fn new(runtime: Handle, step: Arc<V>, request_id: Option<RequestId>) -> Self {
+        Self { runtime, step, state: Mutex::new(State { request_id, ..State::default() }) }
     }
 
     pub(super) fn step(&self) -> &V {
@@ -201,10 +198,9 @@ struct BatchTask<V: BatchedStep> {
 impl<V: BatchedStep> BatchTask<V> {
     async fn run(self, mut start: Start) {
         loop {
-            let turn = match start {
-                Start::Gathering => self.gather().await,
-                Start::AtOnce => None,
-            };
+            if start == Start::Gathering {
+                tokio::task::yield_now().await;
+            }
             start = Start::Gathering;
             let Some((request_id, batch)) = self.next() else { return };
             let (asks, waiting): (Vec<_>, Vec<_>) =
@@ -216,27 +212,7 @@ impl<V: BatchedStep> BatchTask<V> {
                 // A caller that has gone needs no answer.
                 drop(caller.send(answers.next().unwrap_or_else(|| Err(short()))));
             }
-            drop(turn);
         }
-    }
-
-    /// Lets further calls join, and waits for the right to send, if the step shares it with another.
-    async fn gather(&self) -> Option<ExclusiveTurn<'_>> {
-        tokio::task::yield_now().await;
-        let exclusive = self.lane.exclusive.as_ref().filter(|_| self.is_awaited())?;
-        let turn = exclusive.acquire().await;
-        if turn.is_some() && self.is_awaited() {
-            // Callers that the previous request has answered can join, too.
-            tokio::task::yield_now().await;
-        }
-        turn
-    }
-
-    /// Returns whether this task may still send and a call is queued. The time until it is stale starts anew.
-    fn is_awaited(&self) -> bool {
-        let Some(mut state) = self.callers() else { return false };
-        state.under_way = state.under_way.map(|under_way| UnderWay { since: now(), ..under_way });
-        true
     }
 
     /// Returns the lane if this task may still send and a call is queued. If none is queued, the task ends.

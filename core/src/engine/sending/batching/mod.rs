@@ -4,16 +4,11 @@
 //! that request has ended, a task takes all queued calls, in the order of their arrival, and continues while there are
 //! more. No call waits for a time: after a request of several calls, the task yields once, so that callers that are ready
 //! to run can join. Lanes are kept apart by runtime, so that no call depends on a runtime that is blocked or has ended. A
-//! request whose caller does not poll it delays the others for [`STALE`](exclusive_send::STALE) at most.
-//!
-//! Where two steps exclude each other at the store, requests of several calls leave one after the other: see
-//! [`exclusive_send`].
+//! request whose caller does not poll it delays the others for [`STALE`](lane::STALE) at most.
 
 mod batched_step;
 mod batcher;
-mod exclusive_send;
 mod lane;
 
 pub(in crate::engine) use self::batched_step::{BatchContext, BatchedStep};
 pub(in crate::engine) use self::batcher::Batcher;
-pub(in crate::engine) use self::exclusive_send::{ExclusiveSend, ExclusiveSends, LaneKey};
