@@ -13,8 +13,10 @@ use stanchion_core::{Error, Result};
 
 use crate::backoff::Backoff;
 use crate::check::Expected;
+use crate::client::{ClientSettings, OneHost};
 use crate::error;
 use crate::link::{Driver, Silence};
+use crate::request::exchange;
 
 /// Host and port of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +45,9 @@ impl fmt::Display for Address {
 pub(crate) struct Access {
     info: Arc<ConnectionInfo>,
     backoff: Arc<Backoff>,
+    client: ClientSettings,
+    /// The host, where the address has the name in its certificate instead.
+    host: Option<OneHost>,
 }
 
 impl Access {
@@ -51,7 +56,30 @@ impl Access {
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let tcp = TcpSettings::default().set_nodelay(true);
         let info = Arc::new(info.set_redis_settings(settings).set_tcp_settings(tcp));
-        Self { info, backoff: Arc::default() }
+        Self { info, backoff: Arc::default(), client: ClientSettings::default(), host: None }
+    }
+
+    /// Returns access to the same node for a client with these settings.
+    pub(crate) fn configured(&self, client: &ClientSettings) -> Self {
+        let settings = self.info.redis_settings().clone().set_protocol(client.protocol());
+        let mut tcp = TcpSettings::default().set_nodelay(true);
+        if let Some(keepalive) = client.tcp_keepalive() {
+            tcp = tcp.set_keepalive(keepalive);
+        }
+        let info = ConnectionInfo::clone(&self.info).set_redis_settings(settings).set_tcp_settings(tcp);
+        Self { info: Arc::new(info), client: client.clone(), ..self.clone() }
+    }
+
+    /// Returns access to the same node, whose certificate has another name than its host.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a socket.
+    pub(crate) fn certified_as(&self, name: &str) -> Result<Self> {
+        let Some(Address { host, port }) = self.address() else {
+            return Err(Error::invalid_argument("server_name needs a host"));
+        };
+        let named = self.at(&Address { host: name.to_owned(), port });
+        Ok(Self { host: Some(OneHost(host.into())), ..named })
     }
 
     #[cfg(test)]
@@ -104,7 +132,7 @@ impl Access {
             _ => ConnectionAddr::Tcp(host, port),
         };
         let info = Arc::new(ConnectionInfo::clone(&self.info).set_addr(addr));
-        Self { info, backoff: Arc::clone(&self.backoff) }
+        Self { info, ..self.clone() }
     }
 
     #[cfg(all(test, feature = "tls"))]
@@ -138,7 +166,9 @@ impl Access {
         if matches!(self.info.addr(), ConnectionAddr::TcpTls { .. }) {
             provide_cryptography();
         }
-        let client = Client::open(ConnectionInfo::clone(&self.info)).map_err(failed)?;
+        let settings = self.client.with_credentials(self.info.redis_settings()).await?;
+        let info = ConnectionInfo::clone(&self.info).set_redis_settings(settings);
+        let client = Client::open(info).map_err(failed)?;
         let silence = Arc::new(Silence::new());
         let driver = Arc::downgrade(&silence);
         // The driver owns the receiver of pushed messages, and drops it when it ends for whatever reason.
@@ -146,12 +176,21 @@ impl Access {
             let _ = &silence;
             Ok(())
         };
-        let config = AsyncConnectionConfig::new()
+        let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None)
             .set_push_sender(keep);
+        if let Some(host) = &self.host {
+            config = config.set_dns_resolver(host.clone());
+        }
         let connection = client.get_multiplexed_async_connection_with_config(&config).await;
         let mut connection = connection.map_err(failed)?;
+        if let Some(name) = &self.client.name {
+            let mut set = redis::cmd("CLIENT");
+            set.arg("SETNAME").arg(name);
+            // A user without the right to it has no name.
+            drop(exchange(&mut connection, &[set]).await.map_err(failed)?);
+        }
         if let Some(expected) = expected {
             expected.check(&mut connection).await.map_err(|error| error.at(&self.target()))?;
         }

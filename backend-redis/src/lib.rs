@@ -3,6 +3,7 @@
 mod access;
 mod backoff;
 mod check;
+mod client;
 mod cluster;
 mod config;
 mod error;
@@ -18,6 +19,7 @@ mod store;
 mod user_connection;
 mod wake;
 
+pub use client::Credentials;
 pub use config::RedisBuilder;
 pub use fence::RedisFence;
 pub use steps::RedisSteps;

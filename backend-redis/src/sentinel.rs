@@ -12,6 +12,7 @@ use stanchion_core::{Error, ErrorKind, Result};
 use crate::access::{Access, Address};
 use crate::backoff::Backoff;
 use crate::check::Expected;
+use crate::client::ClientSettings;
 use crate::error;
 use crate::link::Driver;
 use crate::request::exchange;
@@ -32,6 +33,17 @@ pub(crate) struct Sentinels {
 }
 
 impl Sentinels {
+    /// Returns the same service for a client with these settings. The credentials are for its servers.
+    pub(crate) fn configured(&self, client: &ClientSettings) -> Self {
+        let bare = client.without_credentials();
+        Self {
+            sentinels: self.sentinels.iter().map(|sentinel| sentinel.configured(&bare)).collect(),
+            service: self.service.clone(),
+            servers: self.servers.configured(client),
+            backoff: Backoff::default(),
+        }
+    }
+
     /// Connects to a server that a sentinel announces, and that says itself that it is the primary. All sentinels are asked
     /// at once, so that a sentinel that is away costs nothing. An attempt that follows a failed one waits for its time.
     ///

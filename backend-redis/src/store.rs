@@ -109,6 +109,7 @@ impl RedisBuilder {
         let process = ProcessId::random();
         let connect_timeout = self.time_to_connect();
         let Self { deployment, request_timeout, retention, replicas, accept_eviction, .. } = self;
+        let deployment = deployment.configured(&self.client);
         let in_cluster = deployment.is_cluster();
         let expected = Arc::new(Expected::new(&keyspace, in_cluster, accept_eviction));
         let terms = Terms { request_timeout, connect_timeout, expected: Arc::clone(&expected) };

@@ -10,6 +10,7 @@ use stanchion_core::{Error, Result, check_times};
 use super::deployment::Deployment;
 use super::url;
 use crate::access::Access;
+use crate::client::{ClientSettings, Credentials, Provider};
 use crate::keys::Keyspace;
 use crate::user_connection::UserConnection;
 
@@ -32,6 +33,7 @@ pub struct RedisBuilder {
     pub(crate) replicas: u32,
     pub(crate) drain: Duration,
     pub(crate) accept_eviction: bool,
+    pub(crate) client: ClientSettings,
     pub(crate) wrap: Option<StepsWrap>,
 }
 
@@ -53,7 +55,11 @@ impl RedisBuilder {
     /// | `request_timeout_ms` | see [`request_timeout`](Self::request_timeout) |
     /// | `connect_timeout_ms` | see [`connect_timeout`](Self::connect_timeout) |
     /// | `replicas` | see [`replicas`](Self::replicas) |
+    /// | `client_name` | see [`client_name`](Self::client_name) |
+    /// | `protocol` | `resp3` (default) or `resp2`, for a proxy that speaks nothing else: then the end of a connection is noticed at the next request |
     /// | `ca` | the path of a PEM file with the authorities to trust in place of Mozilla's (TLS only) |
+    /// | `cert`, `key` | the paths of PEM files with the client's certificate and its key (TLS only) |
+    /// | `server_name` | the name in the server's certificate, if it is not that of the host (`rediss://` only) |
     /// | `sentinel_user`, `sentinel_password` | the credentials for the sentinels (Sentinel only) |
     ///
     /// # Errors
@@ -65,6 +71,8 @@ impl RedisBuilder {
         builder.namespace = parameters.namespace.unwrap_or(builder.namespace);
         builder.request_timeout = parameters.request_timeout.unwrap_or(builder.request_timeout);
         builder.connect_timeout = parameters.connect_timeout;
+        builder.client.name = parameters.client_name;
+        builder.client.is_resp2 = parameters.is_resp2.unwrap_or_default();
         builder.replicas = parameters.replicas.unwrap_or_default();
         builder.check()?;
         Ok(builder)
@@ -121,6 +129,7 @@ impl RedisBuilder {
             replicas: 0,
             drain: Background::DRAIN,
             accept_eviction: false,
+            client: ClientSettings::default(),
             wrap: None,
         }
     }
@@ -162,6 +171,49 @@ impl RedisBuilder {
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets the name of the store's connections in `CLIENT LIST`: 1 to 64 printable ASCII characters without spaces (default
+    /// none). A user without the right to `CLIENT SETNAME` has none.
+    #[must_use]
+    pub fn client_name(mut self, name: impl Into<String>) -> Self {
+        self.client.name = Some(name.into());
+        self
+    }
+
+    /// Sets after what time without traffic TCP probes the other side, 1 s to 1 h (default: not). It keeps a connection from
+    /// being dropped by what is in between; a server that does not answer is noticed by its requests.
+    #[must_use]
+    pub fn keepalive(mut self, time: Duration) -> Self {
+        self.client.keepalive = Some(time);
+        self
+    }
+
+    /// Sets what gives the credentials, which is asked before each connection is made: for passwords and tokens that change.
+    /// They replace those of the URL, also for a [`wake_client`](Self::wake_client); sentinels have their own. While it
+    /// fails, calls get `Unavailable`. It has the time of [`connect_timeout`](Self::connect_timeout), and runs on the runtime
+    /// that connects.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use stanchion_redis::{Credentials, RedisBuilder};
+    ///
+    /// # async fn token() -> Result<String, std::io::Error> { Ok(String::new()) }
+    /// # fn run() -> stanchion_core::Result<()> {
+    /// let builder = RedisBuilder::new("rediss://cache.example/")?
+    ///     .credentials(|| async { Ok(Credentials::user("worker", token().await?)) });
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn credentials<F>(mut self, provide: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = std::result::Result<Credentials, Box<dyn std::error::Error + Send + Sync>>>
+            + Send
+            + 'static,
+    {
+        self.client.provider = Some(Provider::new(provide));
         self
     }
 
@@ -234,6 +286,7 @@ impl RedisBuilder {
     /// `InvalidArgument` naming an option that is out of range; `Unsupported` for one that a user's connection cannot offer.
     pub(crate) fn check(&self) -> Result<Keyspace> {
         check_times(self.request_timeout, &[self.retention])?;
+        self.client.check()?;
         let hour = Duration::from_secs(60 * 60);
         if !(Duration::from_millis(1)..=hour).contains(&self.time_to_connect()) {
             return Err(Error::invalid_argument("connect_timeout is between 1 ms and 1 h"));

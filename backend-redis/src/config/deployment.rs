@@ -5,6 +5,7 @@ use std::sync::Arc;
 use stanchion_core::{Error, Result};
 
 use crate::access::{Access, Address};
+use crate::client::ClientSettings;
 use crate::cluster::{Cluster, Topology};
 use crate::keys::Keyspace;
 use crate::link::{Endpoint, Link, Terms};
@@ -37,6 +38,18 @@ pub(crate) struct Routes {
 }
 
 impl Deployment {
+    /// Returns the same servers for a client with these settings.
+    pub(crate) fn configured(self, client: &ClientSettings) -> Self {
+        match self {
+            Self::Server(access) => Self::Server(access.configured(client)),
+            Self::Sentinel(sentinels) => Self::Sentinel(Arc::new(sentinels.configured(client))),
+            Self::Cluster { access, seeds } => Self::Cluster { access: access.configured(client), seeds },
+            Self::UserConnection { connection, wake } => {
+                Self::UserConnection { connection, wake: wake.map(|access| access.configured(client)) }
+            }
+        }
+    }
+
     /// Whether the servers are those of a cluster.
     pub(crate) fn is_cluster(&self) -> bool {
         match self {

@@ -5,6 +5,8 @@ use std::time::Duration;
 use stanchion_core::{Error, Result};
 use url::Url;
 
+use super::tls::TlsFiles;
+
 /// The parameters of this crate, and those of the URL of a socket, which belong to the client library.
 #[derive(Default)]
 pub(crate) struct Parameters {
@@ -12,7 +14,10 @@ pub(crate) struct Parameters {
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) connect_timeout: Option<Duration>,
     pub(crate) replicas: Option<u32>,
-    pub(super) ca: Option<String>,
+    pub(crate) client_name: Option<String>,
+    pub(crate) is_resp2: Option<bool>,
+    pub(super) tls: TlsFiles,
+    pub(super) server_name: Option<String>,
     pub(super) sentinel_user: Option<String>,
     pub(super) sentinel_password: Option<String>,
     pub(super) socket: Vec<(String, String)>,
@@ -38,7 +43,19 @@ impl Parameters {
                     read.connect_timeout.replace(timeout).is_some()
                 }
                 "replicas" => read.replicas.replace(number(&key, &value)?).is_some(),
-                "ca" if scheme.starts_with("rediss") => read.ca.replace(value).is_some(),
+                "client_name" => read.client_name.replace(value).is_some(),
+                "protocol" => {
+                    let is_resp2 = match value.as_str() {
+                        "resp2" => true,
+                        "resp3" => false,
+                        _ => return Err(Error::invalid_argument("protocol is resp2 or resp3")),
+                    };
+                    read.is_resp2.replace(is_resp2).is_some()
+                }
+                "ca" if scheme.starts_with("rediss") => read.tls.ca.replace(value).is_some(),
+                "cert" if scheme.starts_with("rediss") => read.tls.cert.replace(value).is_some(),
+                "key" if scheme.starts_with("rediss") => read.tls.key.replace(value).is_some(),
+                "server_name" if scheme == "rediss" => read.server_name.replace(value).is_some(),
                 "sentinel_user" if scheme.ends_with("+sentinel") => {
                     read.sentinel_user.replace(value).is_some()
                 }

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::deployment::Deployment;
 use super::parameters::Parameters;
-use super::tls;
+use super::tls::{self, TlsFiles};
 use crate::access::{Access, Address};
 use crate::backoff::Backoff;
 use crate::sentinel::Sentinels;
@@ -52,12 +52,18 @@ pub(super) fn parse(url: &str) -> Result<(Deployment, Parameters)> {
     }
     let query = Url::parse(&format!("redis://h/?{}", parts.query)).map_err(|_| parts.malformed())?;
     let parameters = Parameters::read(&scheme, &query)?;
-    let ca = scheme.starts_with("rediss").then_some(parameters.ca.as_deref());
+    let tls = scheme.starts_with("rediss").then_some(&parameters.tls);
     let deployment = match kind {
-        "server" => Deployment::Server(parts.server(ca)?),
+        "server" => {
+            let access = parts.server(tls)?;
+            Deployment::Server(match &parameters.server_name {
+                Some(name) => access.certified_as(name)?,
+                None => access,
+            })
+        }
         "socket" => Deployment::Server(parts.socket(&parameters)?),
-        "cluster" => parts.cluster(ca)?,
-        _ => Deployment::Sentinel(Arc::new(parts.sentinels(ca, &parameters)?)),
+        "cluster" => parts.cluster(tls)?,
+        _ => Deployment::Sentinel(Arc::new(parts.sentinels(tls, &parameters)?)),
     };
     Ok((deployment, parameters))
 }
@@ -76,8 +82,8 @@ impl<'a> Parts<'a> {
         Error::malformed_url(self.url)
     }
 
-    /// Returns how one of the hosts is reached. `ca` is `Some` for TLS.
-    fn host(&self, host: &str, path: &str, ca: Option<Option<&str>>) -> Result<ConnectionInfo> {
+    /// Returns how one of the hosts is reached. `tls` is `Some` for TLS.
+    fn host(&self, host: &str, path: &str, tls: Option<&TlsFiles>) -> Result<ConnectionInfo> {
         if host.is_empty() {
             return Err(self.malformed());
         }
@@ -87,15 +93,15 @@ impl<'a> Parts<'a> {
         let info = url.into_connection_info().map_err(|_| {
             if is_database(path) { self.malformed() } else { Error::invalid_argument(NO_DATABASE) }
         })?;
-        match ca {
-            Some(ca) => tls::secured(info, ca),
+        match tls {
+            Some(files) => tls::secured(info, files),
             None => Ok(info),
         }
     }
 
-    fn server(&self, ca: Option<Option<&str>>) -> Result<Access> {
+    fn server(&self, tls: Option<&TlsFiles>) -> Result<Access> {
         match self.hosts.as_slice() {
-            [host] => Ok(Access::new(self.host(host, self.path, ca)?)),
+            [host] => Ok(Access::new(self.host(host, self.path, tls)?)),
             _ => Err(Error::invalid_argument(
                 "several hosts are for redis+cluster:// and redis+sentinel:// only",
             )),
@@ -114,18 +120,18 @@ impl<'a> Parts<'a> {
         Ok(Access::new(url.into_connection_info().map_err(|_| malformed())?))
     }
 
-    fn cluster(&self, ca: Option<Option<&str>>) -> Result<Deployment> {
+    fn cluster(&self, tls: Option<&TlsFiles>) -> Result<Deployment> {
         if !["", "0"].contains(&self.path) {
             return Err(Error::invalid_argument("a cluster has no database but 0"));
         }
-        let nodes = self.hosts.iter().map(|host| Ok(Access::new(self.host(host, "", ca)?)));
+        let nodes = self.hosts.iter().map(|host| Ok(Access::new(self.host(host, "", tls)?)));
         let nodes = nodes.collect::<Result<Vec<_>>>()?;
         let seeds: Vec<Address> = nodes.iter().filter_map(Access::address).collect();
         let access = nodes.into_iter().next().ok_or_else(|| self.malformed())?;
         Ok(Deployment::Cluster { access, seeds })
     }
 
-    fn sentinels(&self, ca: Option<Option<&str>>, parameters: &Parameters) -> Result<Sentinels> {
+    fn sentinels(&self, tls: Option<&TlsFiles>, parameters: &Parameters) -> Result<Sentinels> {
         let (service, database) = self.path.split_once('/').unwrap_or((self.path, ""));
         let service = decoded(service).filter(|service| !service.is_empty()).ok_or_else(|| {
             Error::invalid_argument("a Sentinel URL names the service: redis+sentinel://HOST/SERVICE")
@@ -139,7 +145,7 @@ impl<'a> Parts<'a> {
         }
         let (mut sentinels, mut servers) = (Vec::new(), None);
         for host in &self.hosts {
-            let access = Access::new(self.host(host, database, ca)?);
+            let access = Access::new(self.host(host, database, tls)?);
             let mut address = access.address().ok_or_else(|| self.malformed())?;
             if !has_port(host) {
                 address.port = SENTINEL_PORT;

@@ -11,6 +11,7 @@ mod bloom_faults;
 mod bloom_keys;
 mod bloom_rights;
 mod checks;
+mod clients;
 mod cluster;
 mod common;
 mod conformance;

@@ -94,3 +94,34 @@ async fn c22_a_cluster_and_sentinels_speak_it_too() {
         assert_eq!(refused(&format!("{bare}?{}", without.join("&"))).await, ErrorKind::Unavailable);
     }
 }
+
+#[tokio::test]
+async fn c22_a_client_proves_itself_to_a_server_that_asks() {
+    let options = RedisOptions::default().tls(true).config("tls-auth-clients yes");
+    let server = RedisServer::start(options).unwrap();
+    let url = server.url();
+    assert_eq!(refused(&url).await, ErrorKind::Unavailable);
+    // Any certificate of the authority will do.
+    let [cert, key] = ["server.pem", "server.key"].map(|file| server.dir().join(file).display().to_string());
+    let fixture = Fixture::on(&format!("{url}&cert={cert}&key={key}"));
+    granted(&fixture.process().await, &ask(&mutex("m"))).await;
+    let wrong = [
+        format!("{url}&cert={cert}"),
+        format!("{url}&cert={key}&key={key}"),
+        format!("{url}&cert={cert}&key={cert}"),
+        format!("{url}&cert=/nowhere&key={key}"),
+    ];
+    for url in wrong {
+        assert_eq!(refused(&url).await, ErrorKind::InvalidArgument, "{url}");
+    }
+}
+
+#[tokio::test]
+async fn c22_a_certificate_may_have_the_name_that_it_is_said_to_have() {
+    let options = RedisOptions::default().tls(true).config("bind 127.0.0.1 127.0.0.2");
+    let server = RedisServer::start(options).unwrap();
+    let url = server.url().replace("127.0.0.1", "127.0.0.2");
+    assert_eq!(refused(&format!("{url}&server_name=elsewhere.example")).await, ErrorKind::Unavailable);
+    let fixture = Fixture::on(&format!("{url}&server_name=localhost"));
+    granted(&fixture.process().await, &ask(&mutex("m"))).await;
+}

@@ -1,0 +1,168 @@
+//! How the store presents itself to its servers: name, credentials, protocol, and what keeps its connections alive.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::io::AsyncDNSResolver;
+use redis::io::tcp::socket2::TcpKeepalive;
+use redis::{ProtocolVersion, RedisConnectionInfo, RedisFuture};
+use stanchion_core::{Error, ErrorKind, Result};
+
+/// The maximum length of a client's name.
+const MAX_NAME: usize = 64;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The credentials of a user of the server. `Debug` does not show the password.
+#[derive(Clone)]
+pub struct Credentials {
+    user: Option<String>,
+    password: String,
+}
+
+impl Credentials {
+    /// The password of the default user.
+    #[must_use]
+    pub fn password(password: impl Into<String>) -> Self {
+        Self { user: None, password: password.into() }
+    }
+
+    /// The name and the password of a user.
+    #[must_use]
+    pub fn user(user: impl Into<String>, password: impl Into<String>) -> Self {
+        Self { user: Some(user.into()), password: password.into() }
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+type Provided = std::result::Result<Credentials, Box<dyn StdError + Send + Sync>>;
+
+/// Asks the user's program for the credentials of each new connection.
+#[derive(Clone)]
+pub(crate) struct Provider(Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Provided> + Send>> + Send + Sync>);
+
+impl Provider {
+    pub(crate) fn new<F>(provide: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Provided> + Send + 'static,
+    {
+        Self(Arc::new(move || Box::pin(provide())))
+    }
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider").finish_non_exhaustive()
+    }
+}
+
+/// How the connections of a store present themselves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClientSettings {
+    pub(crate) name: Option<String>,
+    pub(crate) keepalive: Option<Duration>,
+    pub(crate) is_resp2: bool,
+    pub(crate) provider: Option<Provider>,
+}
+
+impl ClientSettings {
+    /// # Errors
+    /// `InvalidArgument` naming what is out of range.
+    pub(crate) fn check(&self) -> Result<()> {
+        let is_legal = |name: &String| {
+            (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        if self.name.as_ref().is_some_and(|name| !is_legal(name)) {
+            return Err(Error::invalid_argument(
+                "client_name is 1 to 64 printable ASCII characters without spaces",
+            ));
+        }
+        let hour = Duration::from_secs(60 * 60);
+        if self.keepalive.is_some_and(|time| !(SECOND..=hour).contains(&time)) {
+            return Err(Error::invalid_argument("keepalive is between 1 s and 1 h"));
+        }
+        Ok(())
+    }
+
+    /// The same, for servers that have other credentials.
+    pub(crate) fn without_credentials(&self) -> Self {
+        Self { provider: None, ..self.clone() }
+    }
+
+    pub(crate) fn protocol(&self) -> ProtocolVersion {
+        if self.is_resp2 { ProtocolVersion::RESP2 } else { ProtocolVersion::RESP3 }
+    }
+
+    /// Probes begin after that time without traffic, and follow each other four times as fast.
+    pub(crate) fn tcp_keepalive(&self) -> Option<TcpKeepalive> {
+        let time = self.keepalive?;
+        Some(TcpKeepalive::new().with_time(time).with_interval((time / 4).max(SECOND)))
+    }
+
+    /// Returns the settings of the next connection, with the credentials of this moment.
+    ///
+    /// # Errors
+    /// `Unavailable` if the user's program has none.
+    pub(crate) async fn with_credentials(
+        &self,
+        settings: &RedisConnectionInfo,
+    ) -> Result<RedisConnectionInfo> {
+        let settings = settings.clone();
+        let Some(Provider(provide)) = &self.provider else { return Ok(settings) };
+        let Credentials { user, password } = provide().await.map_err(|error| {
+            Error::new(ErrorKind::Unavailable, "the program gave no credentials").with_source(error)
+        })?;
+        let settings = settings.set_password(password);
+        Ok(match user {
+            Some(user) => settings.set_username(user),
+            None => settings,
+        })
+    }
+}
+
+/// Finds the addresses of one host, whatever the name is that its certificate has.
+#[derive(Clone, Debug)]
+pub(crate) struct OneHost(pub(crate) Arc<str>);
+
+impl AsyncDNSResolver for OneHost {
+    fn resolve<'a, 'b: 'a>(
+        &'a self,
+        _: &'b str,
+        port: u16,
+    ) -> RedisFuture<'a, Box<dyn Iterator<Item = SocketAddr> + Send + 'a>> {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((&*self.0, port)).await?;
+            Ok(Box::new(found) as Box<dyn Iterator<Item = SocketAddr> + Send + 'a>)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c19_a_name_and_a_time_out_of_range_are_refused() {
+        let named = |name: &str| ClientSettings { name: Some(name.to_owned()), ..ClientSettings::default() };
+        assert!(named("billing-7").check().is_ok() && named(&"n".repeat(64)).check().is_ok());
+        for name in ["", "two words", "line\nbreak", &"n".repeat(65)] {
+            assert!(named(name).check().is_err(), "{name:?}");
+        }
+        let kept = |keepalive| ClientSettings { keepalive: Some(keepalive), ..ClientSettings::default() };
+        assert!(kept(SECOND).check().is_ok());
+        assert!(kept(Duration::from_millis(999)).check().is_err() && kept(Duration::MAX).check().is_err());
+    }
+
+    #[test]
+    fn c29_debug_shows_no_password() {
+        assert!(!format!("{:?}", Credentials::user("me", "s3cret")).contains("s3cret"));
+    }
+}
