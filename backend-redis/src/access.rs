@@ -170,16 +170,15 @@ impl Access {
         let info = ConnectionInfo::clone(&self.info).set_redis_settings(settings);
         let client = Client::open(info).map_err(failed)?;
         let silence = Arc::new(Silence::new());
-        let driver = Arc::downgrade(&silence);
-        // The driver owns the receiver of pushed messages, and drops it when it ends for whatever reason.
-        let keep = move |_: PushInfo| -> std::result::Result<(), ()> {
-            let _ = &silence;
-            Ok(())
-        };
-        let mut config = AsyncConnectionConfig::new()
-            .set_connection_timeout(None)
-            .set_response_timeout(None)
-            .set_push_sender(keep);
+        let driver = Driver::new(&silence, !self.client.is_resp2);
+        let mut config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        if !self.client.is_resp2 {
+            // The driver owns the receiver of pushed messages, and drops it when it ends for whatever reason.
+            config = config.set_push_sender(move |_: PushInfo| -> std::result::Result<(), ()> {
+                let _ = &silence;
+                Ok(())
+            });
+        }
         if let Some(host) = &self.host {
             config = config.set_dns_resolver(host.clone());
         }

@@ -78,7 +78,7 @@ impl Expected {
             let info = text(info)?;
             // A node of a cluster that is not a primary says so with each answer.
             if !self.in_cluster && field(&info, "role").is_some_and(|role| role != "master") {
-                return Err(Error::new(ErrorKind::Unavailable, "the server is not a primary any more"));
+                return Err(Error::new(ErrorKind::Unavailable, "the server is a replica now, and READONLY"));
             }
             version(&info, "the server")?;
             eviction(&info, "the server", self.accept_eviction)?;

@@ -4,7 +4,7 @@ mod attempt;
 mod silence;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -102,14 +102,14 @@ impl Connections {
     /// Returns the connection of a runtime. Drops the connections whose driver has ended.
     fn find(&self, runtime: Id) -> Option<(MultiplexedConnection, Driver)> {
         let mut all = self.all();
-        all.retain(|open| open.driver.strong_count() > 0);
+        all.retain(|open| open.driver.is_running());
         let open = all.iter().find(|open| open.runtime == runtime)?;
-        Some((open.connection.clone(), Weak::clone(&open.driver)))
+        Some((open.connection.clone(), open.driver.clone()))
     }
 
     /// Drops a connection. Requests of other callers on it still get their answers.
     fn discard(&self, driver: &Driver) {
-        self.all().retain(|open| !open.driver.ptr_eq(driver));
+        self.all().retain(|open| !open.driver.is_same(driver));
     }
 }
 
@@ -211,7 +211,7 @@ impl Link {
         let answers = match timeout_at(end, exchange(&mut connection, commands)).await {
             Ok(answers) => answers,
             Err(elapsed) => {
-                if driver.upgrade().is_none_or(|silence| silence.is_too_long(sent, self.timeout())) {
+                if driver.silence().is_none_or(|silence| silence.is_too_long(sent, self.timeout())) {
                     line.connections.discard(&driver);
                 }
                 return Err(late(elapsed));
@@ -219,7 +219,7 @@ impl Link {
         };
         match answers {
             Ok(answers) => {
-                if let Some(silence) = driver.upgrade() {
+                if let Some(silence) = driver.silence() {
                     silence.end();
                 }
                 if answers.iter().any(|answer| answer.as_ref().is_err_and(asks_for_new_connection)) {

@@ -60,14 +60,17 @@ fn l2_who_comes_at_retry_after_is_admitted_and_a_microsecond_earlier_is_not() {
 fn l4_a_clock_that_goes_back_mints_nothing() {
     let (clock, _store, limiter) = setup(Quota::per_second(10));
     assert!(now(limiter.allow_n(10)).unwrap().allowed);
-    clock.set_back(Duration::from_secs(3600));
-    let refused = now(limiter.allow()).unwrap();
-    assert!(!refused.allowed);
-    assert_eq!(refused.retry_after, Some(Duration::from_secs(3600) + 100 * MS));
-    clock.advance(Duration::from_secs(3600));
-    assert!(!now(limiter.allow()).unwrap().allowed);
-    clock.advance(100 * MS);
-    assert!(now(limiter.allow()).unwrap().allowed);
+    // A minute is waited for; after more, the clock was wrong before.
+    for (back, wait) in [(60, Duration::from_secs(60) + 100 * MS), (3600, 100 * MS)] {
+        clock.set_back(Duration::from_secs(back));
+        let refused = now(limiter.allow()).unwrap();
+        assert!(!refused.allowed);
+        assert_eq!(refused.retry_after, Some(wait));
+        clock.advance(wait - MS);
+        assert!(!now(limiter.allow()).unwrap().allowed);
+        clock.advance(MS);
+        assert!(now(limiter.allow()).unwrap().allowed);
+    }
 }
 
 #[test]

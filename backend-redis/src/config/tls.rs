@@ -41,7 +41,7 @@ pub(super) fn secured(info: ConnectionInfo, files: &TlsFiles) -> Result<Connecti
         Client::build_with_tls(info, TlsCertificates { client_tls, root_cert }).map_err(|error| {
             // The client library names no file.
             let files: Vec<_> =
-                [ca, cert, key].into_iter().flatten().map(|file| Error::shown(file)).collect();
+                [ca, cert, key].into_iter().flatten().map(|file| Error::shown(file).to_string()).collect();
             let detail = format!("one of the PEM files is malformed: {}", files.join(", "));
             Error::invalid_argument(detail).with_source(error)
         })?;

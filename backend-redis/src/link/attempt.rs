@@ -1,7 +1,7 @@
 //! Attempts to connect. An attempt is a task of its own: it goes on when the request that began it gives up. Where a login
 //! takes longer than a request may, the next request finds its connection.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use redis::aio::MultiplexedConnection;
 use stanchion_core::{Error, ErrorKind, Result};
@@ -67,11 +67,7 @@ impl Attempt {
         let task = tokio::spawn(async move {
             let made = connect.await;
             if let Ok((connection, driver)) = &made {
-                connections.keep(Open {
-                    runtime,
-                    connection: connection.clone(),
-                    driver: Weak::clone(driver),
-                });
+                connections.keep(Open { runtime, connection: connection.clone(), driver: driver.clone() });
             }
             drop(sender.send(Some(made)));
         });
@@ -92,7 +88,7 @@ impl Awaited {
         let gone = || Error::new(ErrorKind::Unavailable, "the runtime that connected has ended");
         let made = self.made.wait_for(Option::is_some).await.map_err(|_| gone())?;
         match &*made {
-            Some(Ok((connection, driver))) => Ok((connection.clone(), Weak::clone(driver))),
+            Some(Ok((connection, driver))) => Ok((connection.clone(), driver.clone())),
             Some(Err(error)) => Err(error.replicate()),
             None => Err(gone()),
         }

@@ -2,7 +2,7 @@
 //! the connection that many callers share: a server that stalls for a moment must not cost it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, micros, real};
@@ -12,7 +12,31 @@ use stanchion_core::clock::{Instant, micros, real};
 const MAX_SILENCE: Duration = Duration::from_secs(1);
 
 /// Shows that the driver of a connection still runs, and when the connection was last heard.
-pub(crate) type Driver = Weak<Silence>;
+#[derive(Clone, Debug)]
+pub(crate) struct Driver {
+    silence: Weak<Silence>,
+    /// With the older protocol nothing shows the end of a driver: it counts as running until a request fails.
+    _kept: Option<Arc<Silence>>,
+}
+
+impl Driver {
+    /// Of a driver that owns the silence; or of one that cannot, and so seems to run until this is dropped.
+    pub(crate) fn new(silence: &Arc<Silence>, is_owned: bool) -> Self {
+        Self { silence: Arc::downgrade(silence), _kept: (!is_owned).then(|| Arc::clone(silence)) }
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.silence.strong_count() > 0
+    }
+
+    pub(super) fn silence(&self) -> Option<Arc<Silence>> {
+        self.silence.upgrade()
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.silence.ptr_eq(&other.silence)
+    }
+}
 
 /// The silence of one connection.
 #[derive(Debug)]

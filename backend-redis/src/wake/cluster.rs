@@ -150,7 +150,7 @@ impl Shared {
         owner: Address,
         idle: Option<Idle>,
     ) -> Result<(Option<Ticket>, Option<Idle>)> {
-        let usable = idle.filter(|idle| idle.node == owner && idle.driver.strong_count() > 0);
+        let usable = idle.filter(|idle| idle.node == owner && idle.driver.is_running());
         let mut idle = match usable {
             Some(idle) => idle,
             None => {

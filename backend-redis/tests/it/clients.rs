@@ -24,7 +24,10 @@ fn named(server: &RedisServer, name: &str) -> Vec<String> {
 }
 
 async fn locks(store: &RedisStore) -> stanchion_core::Result<()> {
-    store.mutex("m", MutexOptions::default())?.lock().await?.release().await
+    match store.mutex("m", MutexOptions::default())?.try_lock().await? {
+        Some(guard) => guard.release().await,
+        None => Ok(()),
+    }
 }
 
 #[tokio::test]

@@ -160,9 +160,10 @@ async fn c9_c22_m3_m9_eviction_is_borne_by_what_is_fenced() {
         set("maxmemory", "1");
         let gone = || (server.command(&["DBSIZE"]).unwrap().trim() == ":0").then_some(());
         stanchion_testbed::servers::wait_until(TIMEOUT, gone).expect("all is evicted");
-        set("maxmemory", "100mb");
+        set("maxmemory", "0");
     })
     .await;
+    server.command(&["CONFIG", "SET", "maxmemory", "100mb"]).unwrap();
     let refused = RedisStore::connect(&server.url()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::UnsafeStore, "{refused}");
 }

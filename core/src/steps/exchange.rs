@@ -59,10 +59,13 @@ impl Exchange {
     #[must_use]
     pub fn join(batch: &[Self], released: Answers<Kept>, acquired: Answers<Acquired>) -> Answers<Exchanged> {
         let (mut released, mut acquired) = (released.into_iter(), acquired.into_iter());
-        let short = || Err(Error::new(ErrorKind::Unknown, "the store's answer was too short"));
-        let answer = |entry: &Self| match entry {
-            Self::Release(_) => released.next().unwrap_or_else(short).map(Exchanged::Kept),
-            Self::Acquire(_) => acquired.next().unwrap_or_else(short).map(Exchanged::Acquired),
+        let answer = |entry: &Self| {
+            let answer = match entry {
+                Self::Release(_) => released.next().map(|kept| kept.map(Exchanged::Kept)),
+                Self::Acquire(_) => acquired.next().map(|acquired| acquired.map(Exchanged::Acquired)),
+            };
+            let short = || Err(Error::new(ErrorKind::Unknown, "the store's answer was too short"));
+            answer.unwrap_or_else(short)
         };
         batch.iter().map(answer).collect()
     }

@@ -260,9 +260,9 @@ pub trait PermitSteps: Debug + Send + Sync {
     /// while the answers to the other are on their way.
     fn exchange_lane(&self, object: &Object) -> Option<usize>;
 
-    /// Ends holds and requests permits in one request, or as few as the store can. The releases come first, whatever their
-    /// places in the batch: what they free is there for the acquires. Each entry is answered as by [`release`](Self::release) or
-    /// [`acquire`](Self::acquire), in the order of the batch.
+    /// Ends holds and requests permits in one request, or as few as the store can. Each entry is answered as by
+    /// [`release`](Self::release) or [`acquire`](Self::acquire), in the order of the batch. The releases SHOULD come first,
+    /// whatever their places, so that what they free is there for the acquires.
     ///
     /// The default makes a request of each part, one after the other.
     async fn exchange(&self, batch: &[Exchange]) -> Answers<Exchanged> {

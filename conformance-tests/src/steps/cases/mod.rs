@@ -93,7 +93,7 @@ macro_rules! for_each_permit_step_case {
             { batches } [
                 s2_batches_over_the_same_names_in_opposite_orders_never_deadlock,
                 c16_a_batch_is_carried_out_in_order_whatever_is_in_it,
-                c16_an_exchange_frees_before_it_grants_and_answers_in_order,
+                c16_an_exchange_answers_each_entry_as_its_own_step_would,
             ]
             { stress } [
                 s1_s4_the_limit_holds_and_every_permit_comes_back,

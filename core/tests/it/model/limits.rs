@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
 
 use async_trait::async_trait;
 use stanchion_core::limiter::{Bucket, ExactQuota};
@@ -31,16 +33,24 @@ pub struct Limits {
     /// Every flight as it was sent.
     pub flights: Mutex<Vec<(RequestId, Vec<LimitCall>)>>,
     origin: Instant,
+    /// The latest time that any thread has seen: one clock for all.
+    latest: AtomicU64,
 }
 
 impl Limits {
     pub fn new() -> Self {
-        Self { names: Mutex::default(), flights: Mutex::default(), origin: Instant::now() }
+        Self {
+            names: Mutex::default(),
+            flights: Mutex::default(),
+            origin: Instant::now(),
+            latest: AtomicU64::new(0),
+        }
     }
 
     pub fn now(&self) -> u64 {
         // Some time after the origin, so that no time is 0.
-        u64::try_from(self.origin.elapsed().as_micros()).unwrap() + 1_000_000
+        let now = u64::try_from(self.origin.elapsed().as_micros()).unwrap() + 1_000_000;
+        self.latest.fetch_max(now, SeqCst).max(now)
     }
 
     /// The only name's bucket.
