@@ -7,7 +7,9 @@ use stanchion_bench::bench::Bench;
 use stanchion_bench::figure::Column;
 use stanchion_bench::load::crowd::Crowd;
 use stanchion_bench::load::growth::{self, Slice};
-use stanchion_core::MutexOptions;
+use stanchion_core::steps::{Acquire, Ending, Object, ParameterCheck, PermitSteps, Release};
+use stanchion_core::{Kind, MutexOptions, Name, Ticket, Ttl};
+use stanchion_redis::RedisBuilder;
 
 use crate::fixture::RedisFixture;
 use crate::locks::{Load, pairs};
@@ -42,4 +44,52 @@ pub(crate) fn queue(bench: &mut Bench) -> Result<(), Failure> {
         });
         Ok(measured)
     })
+}
+
+/// Measures grants behind waiters whose process is dead.
+pub(crate) fn behind_the_dead(bench: &mut Bench) -> Result<(), Failure> {
+    let slice = bench.slice(Duration::from_millis(600));
+    let columns = [Column::rate("grants a second"), Column::count("commands a grant")];
+    growth::behind_the_dead(bench, "; on four servers", &columns, 5, |dead| {
+        let fixture = RedisFixture::new()?;
+        let mutex = fixture.store()?.mutex("wanted", MutexOptions::default())?;
+        fixture.runtime.block_on(queue_dead(&fixture, dead))?;
+        let measured: Slice<'_> = Box::new(move || {
+            let figures =
+                Load { fixture: &fixture, waiters: 16, hold: Duration::ZERO, slice }.run(&mutex, OUR_WIRE)?;
+            Ok(vec![figures[0], figures[4]])
+        });
+        Ok(measured)
+    })
+}
+
+/// Puts waiters into the queue of the mutex, of a process that is not heard any more.
+async fn queue_dead(fixture: &RedisFixture, count: usize) -> Result<(), Failure> {
+    let steps = RedisBuilder::new(fixture.url())?.steps().await?;
+    let object = Object { kind: Kind::Mutex, name: Name::new("wanted")? };
+    let lease = Ttl::new(Ttl::MAX)?;
+    let ask = |queue| Acquire {
+        object: object.clone(),
+        ticket: Ticket::random(),
+        weight: 1,
+        lease,
+        limit: 1,
+        check: ParameterCheck::Follow,
+        queue,
+        max_waiters: None,
+        label: None,
+    };
+    // Somebody holds while they come.
+    let holder = ask(true);
+    steps.callers.acquire(std::slice::from_ref(&holder)).await.remove(0)?;
+    let waiters: Vec<_> = (0..count).map(|_| ask(true)).collect();
+    for part in waiters.chunks(128) {
+        for answer in steps.callers.acquire(part).await {
+            answer?;
+        }
+    }
+    let Acquire { object, ticket, .. } = holder;
+    let release = Release { object, ticket, ending: Ending::Finished, tombstone: None, call: None };
+    steps.callers.release(&[release]).await.remove(0)?;
+    Ok(())
 }

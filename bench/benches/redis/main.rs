@@ -42,5 +42,6 @@ fn main() -> Result<ExitCode, Failure> {
     idle::leases(&mut bench)?;
     growth::beside(&mut bench)?;
     growth::queue(&mut bench)?;
+    growth::behind_the_dead(&mut bench)?;
     bench.finish()
 }

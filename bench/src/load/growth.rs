@@ -65,3 +65,34 @@ pub fn queue<'a>(
     bench.run(measure.target(Target::new("10000 waiters", few, Bound::AtLeast(0.8))), rounds);
     Ok(())
 }
+
+/// How many dead waiters stand in front.
+const DEAD: [usize; 4] = [0, 100, 1_000, 10_000];
+
+/// Measures grants of a mutex while waiters of dead processes stand in front, in `rounds` rounds. `side` makes the slice for
+/// a number of them, whose first figure is the rate.
+///
+/// # Errors
+/// The errors of `side`.
+pub fn behind_the_dead<'a>(
+    bench: &mut Bench,
+    how: &str,
+    columns: &[Column],
+    rounds: usize,
+    mut side: impl FnMut(usize) -> Result<Slice<'a>, Failure>,
+) -> Result<(), Failure> {
+    let about = format!(
+        "16 tasks of one process take the one mutex, give it back and ask again, behind that many waiters of a process \
+         that ended without a word and whose leases are not over{how}."
+    );
+    let mut measure = Measure::new("growth-dead", "Mutex behind 0 to 10,000 dead", &about, columns.to_vec());
+    if !bench.wants(measure.slug()) {
+        return Ok(());
+    }
+    for count in DEAD {
+        measure = measure.side(&format!("{count} dead"), Role::Ours, side(count)?);
+    }
+    let none = Against::Side("0 dead".to_owned());
+    bench.run(measure.target(Target::new("10000 dead", none, Bound::AtLeast(0.8))), rounds);
+    Ok(())
+}
