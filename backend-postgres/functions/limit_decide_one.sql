@@ -157,8 +157,7 @@ BEGIN
         VALUES (l.id, in_lane, in_number, in_moment, told);
         l.lanes := l.lanes + 1;
         IF l.lanes > l.roomy THEN
-            DELETE FROM stanchion.limit_answers AS a
-            WHERE a.limiter = l.id AND abs(in_moment - a.decided) > 60000000;
+            DELETE FROM stanchion.limit_answers AS a WHERE a.limiter = l.id AND a.decided < in_moment - 60000000;
             l.lanes := (SELECT count(*) FROM stanchion.limit_answers AS a WHERE a.limiter = l.id);
             l.roomy := 2 * l.lanes + 8;
         END IF;

@@ -21,7 +21,14 @@ DECLARE
     level stanchion.limit_level;
     shift bigint;
 BEGIN
-    IF in_limiter.amount IS NULL THEN
+    IF in_limiter.last - in_moment > 60000000 THEN
+        DELETE FROM stanchion.limit_tickets AS t WHERE t.limiter = in_limiter.id;
+        in_limiter.last := in_moment;
+        in_limiter.latest := 0;
+        in_limiter.taken := 0;
+        in_limiter.purge := NULL;
+        in_limiter.expires := 0;
+    ELSIF in_limiter.amount IS NULL THEN
         in_limiter.last := in_moment;
     ELSIF in_moment > in_limiter.last THEN
         level := stanchion.limit_after(
@@ -31,13 +38,6 @@ BEGIN
         in_limiter.tokens := level.tokens;
         in_limiter.fraction := level.fraction;
         in_limiter.last := in_moment;
-    ELSIF in_limiter.last - in_moment > 60000000 THEN
-        DELETE FROM stanchion.limit_tickets AS t WHERE t.limiter = in_limiter.id;
-        in_limiter.last := in_moment;
-        in_limiter.latest := 0;
-        in_limiter.taken := 0;
-        in_limiter.purge := NULL;
-        in_limiter.expires := 0;
     END IF;
     IF in_limiter.latest <= in_limiter.last THEN
         in_limiter.latest := 0;

@@ -180,6 +180,7 @@ fn callers(
         Access::UserPool(pool) => Source::UserPool { pool: pool.clone(), own, engine },
     };
     let link = link(source, builder.connections, sessions.settings, schema);
+    let link = link.shared_on(engine);
     link.take_over(connections);
     Arc::new(link)
 }

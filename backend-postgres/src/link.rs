@@ -17,6 +17,7 @@ use stanchion_core::engine::RuntimeMark;
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use self::attempt::{Attempt, Standing};
 use self::failed::{Failed, unconnected};
@@ -75,6 +76,8 @@ pub(crate) struct Link {
     request_timeout: Duration,
     /// The statement that begins each transaction behind a pooler, where sessions cannot be set up.
     begin: Option<SqlStr>,
+    /// The engine's runtime, if callers' requests run there that do not run on their own.
+    engine: Option<Id>,
     /// Whether connections keep prepared statements. If they do, each statement is prepared once for each connection.
     keeps_statements: AtomicBool,
     lanes: Mutex<Vec<(Id, Arc<Lane>)>>,
@@ -125,6 +128,15 @@ impl Drop for UnderWay<'_> {
     }
 }
 
+/// A request that runs by itself. Dropped, it ends.
+struct Request(JoinHandle<Result<Vec<PgRow>>>);
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// An attempt to connect that a caller waits for. If the caller goes away before its end, the next caller takes it
 /// over.
 struct Awaited<'a> {
@@ -155,6 +167,7 @@ impl Link {
             connections,
             request_timeout,
             begin: None,
+            engine: None,
             keeps_statements: AtomicBool::new(true),
             lanes: Mutex::default(),
         }
@@ -166,6 +179,13 @@ impl Link {
     pub(crate) fn through_pooler(mut self, begin: &Statement) -> Self {
         self.begin = Some(begin.sql());
         self.keeps_statements = AtomicBool::new(false);
+        self
+    }
+
+    /// Names the runtime on which the requests of many runtimes share a few connections.
+    #[must_use]
+    pub(crate) fn shared_on(mut self, engine: Option<Id>) -> Self {
+        self.engine = engine;
         self
     }
 
@@ -239,6 +259,32 @@ impl Link {
                 Err(Error::new(kind, "no answer within the request timeout"))
             }
         }
+    }
+
+    /// As [`rows_by`](Self::rows_by). On the engine's runtime it goes on by itself: a caller that is not polled would keep a
+    /// connection that the callers of other runtimes wait for.
+    ///
+    /// # Errors
+    /// As [`rows`](Self::rows).
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it runs on the engine's runtime, until its caller drops it"
+    )]
+    pub(crate) async fn rows_of_call(
+        self: &Arc<Self>,
+        statement: &Statement,
+        arguments: PgArguments,
+        end: Instant,
+    ) -> Result<Vec<PgRow>> {
+        let current = Handle::try_current().ok().map(|current| current.id());
+        if self.engine.is_none() || self.engine != current {
+            return self.rows_by(statement, arguments, end).await;
+        }
+        let (link, statement) = (Arc::clone(self), statement.clone());
+        let task = tokio::spawn(async move { link.rows_by(&statement, arguments, end).await });
+        let mut request = Request(task);
+        let gone = |_| Error::new(ErrorKind::Unknown, "the engine's thread has ended");
+        (&mut request.0).await.map_err(gone)?
     }
 
     /// Sends a statement. Sets `sent` before the server may execute it.

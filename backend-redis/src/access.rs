@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
@@ -9,10 +10,10 @@ use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ProtocolVersion, PushInfo,
     RedisConnectionInfo,
 };
+use stanchion_core::clock::timeout;
 use stanchion_core::{Error, Result};
 
 use crate::backoff::Backoff;
-use crate::check::Expected;
 use crate::client::{ClientSettings, OneHost};
 use crate::error;
 use crate::link::{Driver, Silence};
@@ -94,7 +95,10 @@ impl Access {
 
     /// Returns the host and port, or the path of the socket, as errors show them.
     pub(crate) fn target(&self) -> String {
-        self.info.addr().to_string()
+        match (&self.host, self.address()) {
+            (Some(OneHost(host)), Some(Address { port, .. })) => format!("{host}:{port}"),
+            _ => self.info.addr().to_string(),
+        }
     }
 
     /// Returns the protocol that the node should speak, as errors name it.
@@ -140,27 +144,31 @@ impl Access {
         &self.info
     }
 
-    /// Connects. The second part can be upgraded as long as the connection's driver runs. An attempt that follows a failed one
-    /// at this node waits for its time. If the server is not as `expected`, the attempt has failed.
-    ///
-    /// # Errors
-    /// As [`error::of_connect`] and [`Expected::check`].
-    pub(crate) async fn connect(
-        &self,
-        expected: Option<&Expected>,
-    ) -> Result<(MultiplexedConnection, Driver)> {
-        let unanswered = Error::unanswered(self.protocol()).at(&self.target());
-        self.backoff.attempt(&self.target(), unanswered, self.connect_at_once(expected)).await
+    /// Returns the time limit of an attempt to connect.
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        self.client.connect_timeout
     }
 
-    /// Connects, however soon after a failed attempt.
+    /// Connects, within the time limit of an attempt. One that follows a failed one at this node waits for its time before.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect).
-    pub(crate) async fn connect_at_once(
-        &self,
-        expected: Option<&Expected>,
-    ) -> Result<(MultiplexedConnection, Driver)> {
+    /// As [`connect_at_once`](Self::connect_at_once); without an answer in time, that of [`unanswered`](Self::unanswered).
+    pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Driver)> {
+        let unanswered = |_| Error::unanswered(self.protocol()).at(&self.target());
+        let connecting = async {
+            timeout(self.connect_timeout(), self.connect_at_once())
+                .await
+                .map_err(unanswered)
+                .and_then(|made| made)
+        };
+        self.backoff.attempt(&self.target(), connecting).await
+    }
+
+    /// Connects, however soon after a failed attempt. If the server is not as the store expects it, the attempt has failed.
+    ///
+    /// # Errors
+    /// As [`error::of_connect`] and [`Expected::check`](crate::check::Expected::check).
+    pub(crate) async fn connect_at_once(&self) -> Result<(MultiplexedConnection, Driver)> {
         let failed = |error| error::of_connect(error, self.protocol(), &self.target());
         #[cfg(feature = "tls")]
         if matches!(self.info.addr(), ConnectionAddr::TcpTls { .. }) {
@@ -190,7 +198,7 @@ impl Access {
             // A user without the right to it has no name.
             drop(exchange(&mut connection, &[set]).await.map_err(failed)?);
         }
-        if let Some(expected) = expected {
+        if let Some(expected) = &self.client.expected {
             expected.check(&mut connection).await.map_err(|error| error.at(&self.target()))?;
         }
         Ok((connection, driver))

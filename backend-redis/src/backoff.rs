@@ -30,31 +30,26 @@ struct Failure {
     until: Instant,
 }
 
-/// An attempt under way. Dropped, it has failed: it outlasted its time.
-struct Attempt<'a> {
-    backoff: &'a Backoff,
-    node: &'a str,
-    /// When the next attempt may begin, if this one fails.
-    until: Instant,
-    error: Option<Error>,
-}
-
 impl Backoff {
-    /// Connects to a node. An attempt that follows a failed one waits for its time. `unanswered` is the error of an attempt that
-    /// is dropped half way.
+    /// Connects to a node. An attempt that follows a failed one waits for its time. One that is dropped half way says nothing
+    /// about the node.
     ///
     /// # Errors
     /// That of the attempt.
-    pub(crate) async fn attempt<T>(
-        &self,
-        node: &str,
-        unanswered: Error,
-        connect: impl Future<Output = Result<T>>,
-    ) -> Result<T> {
+    pub(crate) async fn attempt<T>(&self, node: &str, connect: impl Future<Output = Result<T>>) -> Result<T> {
         let until = self.begin(node).await;
-        let mut attempt = Attempt { backoff: self, node, until, error: Some(unanswered) };
         let made = connect.await;
-        attempt.error = made.as_ref().err().map(Error::replicate);
+        let mut failures = self.failures();
+        match &made {
+            Err(error) => {
+                failures.insert(node.to_owned(), Failure { error: error.replicate(), until });
+            }
+            Ok(_) => {
+                failures.remove(node);
+                self.connected.notify_waiters();
+            }
+        }
+        drop(failures);
         made
     }
 
@@ -89,21 +84,6 @@ impl Backoff {
     }
 }
 
-impl Drop for Attempt<'_> {
-    fn drop(&mut self) {
-        let mut failures = self.backoff.failures();
-        match self.error.take() {
-            Some(error) => {
-                failures.insert(self.node.to_owned(), Failure { error, until: self.until });
-            }
-            None => {
-                failures.remove(self.node);
-                self.backoff.connected.notify_waiters();
-            }
-        }
-    }
-}
-
 impl fmt::Debug for Backoff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Backoff").field("failed", &self.failures().len()).finish()
@@ -133,7 +113,7 @@ mod tests {
                 made.fetch_add(1, Ordering::Relaxed);
                 works.then_some(()).ok_or_else(|| failed("refused"))
             };
-            backoff.attempt("a", failed("no answer"), connect)
+            backoff.attempt("a", connect)
         };
         let start = real();
         for number in 1..=3 {
@@ -141,7 +121,7 @@ mod tests {
             assert!(real() - start >= INTERVAL * (number - 1), "attempt {number}");
         }
         assert!(backoff.last_error("a").unwrap().to_string().contains("refused"));
-        backoff.attempt("b", failed("no answer"), async { Ok(()) }).await.unwrap();
+        backoff.attempt("b", async { Ok(()) }).await.unwrap();
         // One of these waits for its time. The others go on as soon as it has connected.
         for connected in join_all((0..10).map(|_| attempt(true))).await {
             connected.unwrap();
@@ -152,10 +132,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn c28_an_attempt_that_outlasts_its_time_has_failed() {
+    async fn c28_an_attempt_that_is_given_up_says_nothing_about_the_node() {
         let backoff = Backoff::default();
-        let never = backoff.attempt("a", failed("no answer"), std::future::pending::<Result<()>>());
+        let never = backoff.attempt("a", std::future::pending::<Result<()>>());
         assert!(tokio::time::timeout(Duration::from_millis(10), never).await.is_err());
-        assert!(backoff.last_error("a").unwrap().to_string().contains("no answer"));
+        assert!(backoff.last_error("a").is_none());
     }
 }

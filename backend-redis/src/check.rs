@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{FromRedisValue, Value};
+use redis::{FromRedisValue, RedisResult, ServerErrorKind, Value};
 use stanchion_core::clock::now;
 use stanchion_core::steps::ProcessId;
 use stanchion_core::{Error, ErrorKind, Result};
@@ -74,7 +74,7 @@ impl Expected {
         get.arg(&self.layout);
         let answers = exchange(connection, &[redis::cmd("INFO"), get]).await.map_err(error::of_question)?;
         let mut answers = answers.into_iter();
-        if let Some(Ok(info)) = answers.next() {
+        if let Some(info) = known(answers.next())? {
             let info = text(info)?;
             // A node of a cluster that is not a primary says so with each answer.
             if !self.in_cluster && field(&info, "role").is_some_and(|role| role != "master") {
@@ -83,17 +83,30 @@ impl Expected {
             version(&info, "the server")?;
             eviction(&info, "the server", self.accept_eviction)?;
         }
-        match answers.next() {
-            Some(Ok(Value::Nil)) => {
+        match known(answers.next())? {
+            Some(Value::Nil) => {
                 // The data are lost. A server that refuses writes refuses those of the requests, too.
                 let mut set = redis::cmd("SETNX");
                 set.arg(&self.layout).arg(LAYOUT);
                 exchange(connection, &[set]).await.map(drop).map_err(error::of_question)
             }
-            Some(Ok(found)) => is_ours(&text(found)?, &self.namespace),
-            // Another node of the cluster has the key.
-            Some(Err(_)) | None => Ok(()),
+            Some(found) => is_ours(&text(found)?, &self.namespace),
+            None => Ok(()),
         }
+    }
+}
+
+/// Returns an answer; `None` if the user has no right to it, or if another node of a cluster has it.
+///
+/// # Errors
+/// Any other refusal: a server that loads its data or runs a script cannot be judged yet.
+fn known(answer: Option<RedisResult<Value>>) -> Result<Option<Value>> {
+    match answer {
+        None => Err(error::unexpected()),
+        Some(Ok(answer)) => Ok(Some(answer)),
+        Some(Err(error)) if error.is_cluster_error() => Ok(None),
+        Some(Err(error)) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoPerm) => Ok(None),
+        Some(Err(error)) => Err(error::of_question(error)),
     }
 }
 

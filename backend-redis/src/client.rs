@@ -3,14 +3,18 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use redis::io::AsyncDNSResolver;
 use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{ProtocolVersion, RedisConnectionInfo, RedisFuture};
 use stanchion_core::{Error, ErrorKind, Result};
+
+use crate::check::Expected;
 
 /// The maximum length of a client's name.
 const MAX_NAME: usize = 64;
@@ -64,13 +68,24 @@ impl fmt::Debug for Provider {
     }
 }
 
-/// How the connections of a store present themselves.
-#[derive(Clone, Debug, Default)]
+/// How the connections of a store present themselves, and what they have to find.
+#[derive(Clone, Debug)]
 pub(crate) struct ClientSettings {
+    /// Time limit of an attempt to connect.
+    pub(crate) connect_timeout: Duration,
+    /// Of a server that keeps the store's data.
+    pub(crate) expected: Option<Arc<Expected>>,
     pub(crate) name: Option<String>,
     pub(crate) keepalive: Option<Duration>,
     pub(crate) is_resp2: bool,
     pub(crate) provider: Option<Provider>,
+}
+
+impl Default for ClientSettings {
+    fn default() -> Self {
+        let (name, keepalive, provider, expected) = (None, None, None, None);
+        Self { connect_timeout: SECOND, expected, name, keepalive, is_resp2: false, provider }
+    }
 }
 
 impl ClientSettings {
@@ -92,9 +107,9 @@ impl ClientSettings {
         Ok(())
     }
 
-    /// The same, for servers that have other credentials.
-    pub(crate) fn without_credentials(&self) -> Self {
-        Self { provider: None, ..self.clone() }
+    /// The same, for the sentinels of its servers.
+    pub(crate) fn for_sentinels(&self) -> Self {
+        Self { provider: None, expected: None, ..self.clone() }
     }
 
     pub(crate) fn protocol(&self) -> ProtocolVersion {
@@ -115,15 +130,18 @@ impl ClientSettings {
         &self,
         settings: &RedisConnectionInfo,
     ) -> Result<RedisConnectionInfo> {
-        let settings = settings.clone();
-        let Some(Provider(provide)) = &self.provider else { return Ok(settings) };
-        let Credentials { user, password } = provide().await.map_err(|error| {
-            Error::new(ErrorKind::Unavailable, "the program gave no credentials").with_source(error)
-        })?;
-        let settings = settings.set_password(password);
+        let Some(Provider(provide)) = &self.provider else { return Ok(settings.clone()) };
+        let failed = |detail| Error::new(ErrorKind::Unavailable, detail);
+        let provided = AssertUnwindSafe(async { provide().await }).catch_unwind().await;
+        let Credentials { user, password } = provided
+            .map_err(|_| failed("the program panicked when it was asked for credentials"))?
+            .map_err(|error| failed("the program gave no credentials").with_source(error))?;
+        // Not the name that the URL has: these are all of the credentials.
+        let fresh = RedisConnectionInfo::default().set_db(settings.db()).set_protocol(settings.protocol());
+        let fresh = fresh.set_password(password);
         Ok(match user {
-            Some(user) => settings.set_username(user),
-            None => settings,
+            Some(user) => fresh.set_username(user),
+            None => fresh,
         })
     }
 }

@@ -105,6 +105,11 @@ pub(crate) fn certain(error: Error) -> Error {
 /// should speak.
 pub(crate) fn of_connect(error: RedisError, protocol: &str, address: &str) -> Error {
     let unavailable = |detail: &'static str| Error::new(ErrorKind::Unavailable, detail);
+    if says(&error, "unknown command") {
+        // Its text repeats the arguments, and so the password.
+        let detail = "the server, or a proxy before it, does not know HELLO: add protocol=resp2 to the URL";
+        return Error::new(ErrorKind::Unsupported, detail).at(address);
+    }
     let made = match error.kind() {
         RedisKind::RESP3NotSupported => Error::new(ErrorKind::Unsupported, "Redis 6.2 or later is needed"),
         RedisKind::InvalidClientConfig => Error::invalid_argument("the client library refuses the settings"),

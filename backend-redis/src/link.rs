@@ -12,26 +12,14 @@ use redis::{Cmd, RedisError, RedisResult, ServerErrorKind, Value};
 use stanchion_core::clock::{Instant, real, timeout_at};
 use stanchion_core::{Error, ErrorKind, Result};
 use tokio::runtime::{Handle, Id};
-use tokio::time;
 
 use self::attempt::Attempts;
 pub(crate) use self::silence::{Driver, Silence};
 use crate::access::Access;
-use crate::check::Expected;
 use crate::error;
 use crate::request::{Answered, Answers, Request, exchange};
 use crate::sentinel::Sentinels;
 use crate::user_connection::UserConnection;
-
-/// What all links of a store have in common.
-#[derive(Clone, Debug)]
-pub(crate) struct Terms {
-    /// Time limit of each request.
-    pub(crate) request_timeout: Duration,
-    /// Time limit of an attempt to connect.
-    pub(crate) connect_timeout: Duration,
-    pub(crate) expected: Arc<Expected>,
-}
 
 /// Where a link leads.
 #[derive(Clone, Debug)]
@@ -49,13 +37,10 @@ impl Endpoint {
     ///
     /// # Errors
     /// If no connection was made. Nothing was sent.
-    pub(crate) async fn connect(
-        &self,
-        expected: Option<&Expected>,
-    ) -> Result<(MultiplexedConnection, Driver)> {
+    pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Driver)> {
         match self {
-            Self::Server(access) => access.connect(expected).await,
-            Self::Sentinel(sentinels) => sentinels.connect(expected).await,
+            Self::Server(access) => access.connect().await,
+            Self::Sentinel(sentinels) => sentinels.connect().await,
             Self::UserConnection(_) => Err(no_connection()),
         }
     }
@@ -126,21 +111,21 @@ struct Line {
 /// order.
 pub(crate) struct Link {
     endpoint: Endpoint,
-    terms: Terms,
+    timeout: Duration,
     line: Line,
     /// For requests that wait for replicas: meanwhile the server answers nothing else on their connection.
     waiting_line: Line,
 }
 
 impl Link {
-    /// Makes a link that has not connected yet.
-    pub(crate) fn new(endpoint: Endpoint, terms: Terms) -> Self {
-        Self { endpoint, terms, line: Line::default(), waiting_line: Line::default() }
+    /// Makes a link that has not connected yet. `timeout` is the time limit of each request.
+    pub(crate) fn new(endpoint: Endpoint, timeout: Duration) -> Self {
+        Self { endpoint, timeout, line: Line::default(), waiting_line: Line::default() }
     }
 
     /// Returns the time limit of a request.
     pub(crate) fn timeout(&self) -> Duration {
-        self.terms.request_timeout
+        self.timeout
     }
 
     /// Whether its connection leads to all nodes of a cluster, and finds the right one by itself.
@@ -211,7 +196,7 @@ impl Link {
         let answers = match timeout_at(end, exchange(&mut connection, commands)).await {
             Ok(answers) => answers,
             Err(elapsed) => {
-                if driver.silence().is_none_or(|silence| silence.is_too_long(sent, self.timeout())) {
+                if driver.silence().is_none_or(|silence| silence.is_too_long(sent, self.timeout)) {
                     line.connections.discard(&driver);
                 }
                 return Err(late(elapsed));
@@ -234,15 +219,6 @@ impl Link {
         }
     }
 
-    /// Returns an attempt to connect.
-    fn attempt(&self) -> impl Future<Output = Result<(MultiplexedConnection, Driver)>> + Send + use<> {
-        let (endpoint, terms) = (self.endpoint.clone(), self.terms.clone());
-        async move {
-            let made = time::timeout(terms.connect_timeout, endpoint.connect(Some(&terms.expected))).await;
-            made.map_err(|_| endpoint.unanswered()).and_then(|made| made)
-        }
-    }
-
     async fn connection(&self, line: &Line) -> Result<(MultiplexedConnection, Driver)> {
         // Asked each time: the call may go on in another runtime.
         let runtime = || match Handle::try_current() {
@@ -253,7 +229,7 @@ impl Link {
             return Ok(open);
         }
         let attempt =
-            || runtime().map(|runtime| line.attempts.of(runtime, &line.connections, || self.attempt()));
+            || runtime().map(|runtime| line.attempts.of(runtime, &self.endpoint, &line.connections));
         let first = attempt()?;
         if let Some(open) = line.connections.find(runtime()?) {
             return Ok(open);
@@ -282,7 +258,7 @@ fn asks_for_new_connection(error: &RedisError) -> bool {
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
-            .field("timeout", &self.timeout())
+            .field("timeout", &self.timeout)
             .field("connections", &self.line.connections.all().len())
             .finish_non_exhaustive()
     }

@@ -6,12 +6,11 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ServerErrorKind, Value};
-use stanchion_core::clock::sleep;
+use stanchion_core::clock::{sleep, timeout};
 use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::access::{Access, Address};
 use crate::backoff::Backoff;
-use crate::check::Expected;
 use crate::client::ClientSettings;
 use crate::error;
 use crate::link::Driver;
@@ -35,7 +34,7 @@ pub(crate) struct Sentinels {
 impl Sentinels {
     /// Returns the same service for a client with these settings. The credentials are for its servers.
     pub(crate) fn configured(&self, client: &ClientSettings) -> Self {
-        let bare = client.without_credentials();
+        let bare = client.for_sentinels();
         Self {
             sentinels: self.sentinels.iter().map(|sentinel| sentinel.configured(&bare)).collect(),
             service: self.service.clone(),
@@ -49,20 +48,23 @@ impl Sentinels {
     ///
     /// # Errors
     /// The error of the last attempt, if all fail; an error that no further attempt would mend comes first.
-    pub(crate) async fn connect(
-        &self,
-        expected: Option<&Expected>,
-    ) -> Result<(MultiplexedConnection, Driver)> {
-        self.backoff.attempt(&self.service, self.no_answer(), self.connect_at_once(expected)).await
+    pub(crate) async fn connect(&self) -> Result<(MultiplexedConnection, Driver)> {
+        let connecting = async {
+            let made = timeout(self.servers.connect_timeout(), self.connect_at_once()).await;
+            made.map_err(|_| self.no_answer()).and_then(|made| made)
+        };
+        self.backoff.attempt(&self.service, connecting).await
     }
 
-    async fn connect_at_once(&self, expected: Option<&Expected>) -> Result<(MultiplexedConnection, Driver)> {
+    async fn connect_at_once(&self) -> Result<(MultiplexedConnection, Driver)> {
         let mut attempts = FuturesUnordered::new();
         let mut failed: Option<Error> = None;
         loop {
-            attempts.extend(self.sentinels.iter().map(|sentinel| async move {
-                self.through(sentinel, expected).await.map_err(error::certain)
-            }));
+            attempts.extend(
+                self.sentinels
+                    .iter()
+                    .map(|sentinel| async move { self.through(sentinel).await.map_err(error::certain) }),
+            );
             let mut round = std::pin::pin!(sleep(ROUND_INTERVAL));
             loop {
                 tokio::select! {
@@ -91,13 +93,9 @@ impl Sentinels {
         Error::unanswered(self.servers.protocol()).at(&all.join(","))
     }
 
-    async fn through(
-        &self,
-        sentinel: &Access,
-        expected: Option<&Expected>,
-    ) -> Result<(MultiplexedConnection, Driver)> {
+    async fn through(&self, sentinel: &Access) -> Result<(MultiplexedConnection, Driver)> {
         let announced = self.announced(sentinel).await.map_err(|error| error.at(&sentinel.target()))?;
-        let (mut connection, driver) = self.servers.at(&announced).connect_at_once(expected).await?;
+        let (mut connection, driver) = self.servers.at(&announced).connect_at_once().await?;
         let role = match ask(&mut connection, redis::cmd("ROLE")).await {
             Ok(Value::Array(parts)) => parts.into_iter().next(),
             Ok(_) => None,
@@ -117,7 +115,7 @@ impl Sentinels {
     }
 
     async fn announced(&self, sentinel: &Access) -> Result<Address> {
-        let (mut connection, _) = sentinel.connect_at_once(None).await?;
+        let (mut connection, _) = sentinel.connect_at_once().await?;
         let mut command = redis::cmd("SENTINEL");
         command.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
         let answer = ask(&mut connection, command).await.map_err(error::of_sentinel)?;

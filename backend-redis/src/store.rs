@@ -16,8 +16,8 @@ use stanchion_core::{
 };
 
 use crate::check::{self, Expected};
+use crate::client::ClientSettings;
 use crate::config::{Deployment, RedisBuilder, Routes};
-use crate::link::Terms;
 use crate::script::Scripts;
 use crate::steps::{Busy, Context, RedisSteps};
 use crate::wake::RedisWake;
@@ -108,18 +108,18 @@ impl RedisBuilder {
         let keyspace = self.check().map_err(context)?;
         let process = ProcessId::random();
         let connect_timeout = self.time_to_connect();
-        let Self { deployment, request_timeout, retention, replicas, accept_eviction, .. } = self;
-        let deployment = deployment.configured(&self.client);
-        let in_cluster = deployment.is_cluster();
-        let expected = Arc::new(Expected::new(&keyspace, in_cluster, accept_eviction));
-        let terms = Terms { request_timeout, connect_timeout, expected: Arc::clone(&expected) };
-        let routes = deployment.routes(&keyspace, keyspace.boxes(process), &terms);
+        let Self { deployment, request_timeout, retention, replicas, accept_eviction, client, .. } = self;
+        let is_users = matches!(deployment, Deployment::UserConnection { .. });
+        let expected = Arc::new(Expected::new(&keyspace, deployment.is_cluster(), accept_eviction));
+        let client = ClientSettings { connect_timeout, expected: Some(Arc::clone(&expected)), ..client };
+        let routes =
+            deployment.configured(&client).routes(&keyspace, keyspace.boxes(process), request_timeout);
         let Routes { callers, own, wake, wakes } = routes.map_err(context)?;
         let limit = request_timeout.max(connect_timeout);
         let checked = check::servers(&callers, &keyspace, accept_eviction, limit).await;
         let server = checked.map_err(|error| context(callers.locate(error)))?;
         expected.begin();
-        if wakes && matches!(deployment, Deployment::UserConnection { .. }) {
+        if wakes && is_users {
             check::same(&callers, &own, &keyspace, process).await.map_err(context)?;
         }
         let (scripts, busy) = (Scripts::new(), Busy::new());

@@ -94,7 +94,7 @@ impl PostgresSteps {
         }
         let request_timeout = self.link.request_timeout();
         let time = lease.map_or(request_timeout, |lease| lease.request_limit(request_timeout));
-        self.link.rows_by(statement, arguments.arguments, now() + time).await
+        self.link.rows_of_call(statement, arguments.arguments, now() + time).await
     }
 
     /// Runs a statement and returns its only row.

@@ -77,9 +77,9 @@ impl PermitSteps for PostgresSteps {
         0
     }
 
-    /// Each step locks the rows of its objects, so that two requests would wait for each other.
+    /// A row that somebody else has locked holds up an acquire, but no release that came with it, and the reverse.
     fn exchange_lane(&self, _: &Object) -> Option<usize> {
-        Some(0)
+        None
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {

@@ -21,7 +21,7 @@ use stanchion_core::{Error, ErrorKind, Result};
 pub(crate) use self::topology::Topology;
 use crate::access::Address;
 use crate::error;
-use crate::link::{Endpoint, Link, Terms};
+use crate::link::{Endpoint, Link};
 use crate::request::{Answered, Request};
 
 /// Minimum and maximum interval between two attempts of one request while the cluster finds a node for it.
@@ -33,7 +33,7 @@ const MAX_FOLLOWED: u32 = 3;
 /// One connection to each node that is asked.
 pub(crate) struct Cluster {
     topology: Arc<Topology>,
-    terms: Terms,
+    timeout: Duration,
     links: Mutex<HashMap<Address, Arc<Link>>>,
 }
 
@@ -56,12 +56,12 @@ impl Next {
 }
 
 impl Cluster {
-    pub(crate) fn new(topology: Arc<Topology>, terms: Terms) -> Self {
-        Self { topology, terms, links: Mutex::default() }
+    pub(crate) fn new(topology: Arc<Topology>, timeout: Duration) -> Self {
+        Self { topology, timeout, links: Mutex::default() }
     }
 
     pub(crate) fn timeout(&self) -> Duration {
-        self.terms.request_timeout
+        self.timeout
     }
 
     /// Sends a request to the node of a stripe. A request that was certainly not executed is sent again until `end`, to the
@@ -189,7 +189,7 @@ impl Cluster {
             return Arc::clone(link);
         }
         links.retain(|address, _| self.topology.holds_any(address));
-        let link = Arc::new(Link::new(Endpoint::Server(self.topology.access(address)), self.terms.clone()));
+        let link = Arc::new(Link::new(Endpoint::Server(self.topology.access(address)), self.timeout));
         links.insert(address.clone(), Arc::clone(&link));
         link
     }

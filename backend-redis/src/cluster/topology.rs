@@ -140,8 +140,8 @@ impl Topology {
 
     async fn view(&self, node: &Address) -> Result<Vec<Range>> {
         let access = self.access(node);
+        let (mut connection, _) = access.connect().await?;
         let asked = async {
-            let (mut connection, _) = access.connect(None).await?;
             let mut slots = redis::cmd("CLUSTER");
             slots.arg("SLOTS");
             let answers = exchange(&mut connection, &[slots]).await.map_err(error::of_question)?;

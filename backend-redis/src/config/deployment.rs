@@ -1,6 +1,7 @@
 //! Where the servers of a store are, and the routes to them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use stanchion_core::{Error, Result};
 
@@ -8,7 +9,7 @@ use crate::access::{Access, Address};
 use crate::client::ClientSettings;
 use crate::cluster::{Cluster, Topology};
 use crate::keys::Keyspace;
-use crate::link::{Endpoint, Link, Terms};
+use crate::link::{Endpoint, Link};
 use crate::route::Route;
 use crate::sentinel::Sentinels;
 use crate::user_connection::UserConnection;
@@ -59,10 +60,15 @@ impl Deployment {
         }
     }
 
-    /// Returns the routes to the servers, not connected yet. `boxes` are the mailboxes of the process.
-    pub(crate) fn routes(&self, keyspace: &Keyspace, boxes: Vec<String>, terms: &Terms) -> Result<Routes> {
-        let timeout = terms.request_timeout;
-        let one = |endpoint: &Endpoint| Route::One(Link::new(endpoint.clone(), terms.clone()));
+    /// Returns the routes to the servers, not connected yet. `boxes` are the mailboxes of the process, `timeout` is the time
+    /// limit of a request.
+    pub(crate) fn routes(
+        &self,
+        keyspace: &Keyspace,
+        boxes: Vec<String>,
+        timeout: Duration,
+    ) -> Result<Routes> {
+        let one = |endpoint: &Endpoint| Route::One(Link::new(endpoint.clone(), timeout));
         let server = |endpoint: Endpoint, boxes: &[String]| Routes {
             callers: one(&endpoint),
             own: one(&endpoint),
@@ -74,7 +80,7 @@ impl Deployment {
             Self::Sentinel(sentinels) => server(Endpoint::Sentinel(Arc::clone(sentinels)), &boxes),
             Self::Cluster { access, seeds } => {
                 let topology = Arc::new(Topology::new(access.clone(), seeds.clone(), keyspace));
-                let route = || Route::Cluster(Cluster::new(Arc::clone(&topology), terms.clone()));
+                let route = || Route::Cluster(Cluster::new(Arc::clone(&topology), timeout));
                 let (callers, own) = (route(), route());
                 let wake = RedisWake::of_cluster(ClusterWake::new(topology, boxes, timeout));
                 Routes { callers, own, wake, wakes: true }
@@ -93,7 +99,7 @@ impl Deployment {
                 } else {
                     Self::Server(access)
                 };
-                Routes { callers, ..through.routes(keyspace, boxes, terms)? }
+                Routes { callers, ..through.routes(keyspace, boxes, timeout)? }
             }
         })
     }

@@ -9,7 +9,7 @@ use tokio::runtime::Id;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::{Connections, Driver, Open};
+use super::{Connections, Driver, Endpoint, Open};
 
 type Made = Result<(MultiplexedConnection, Driver)>;
 
@@ -33,19 +33,14 @@ pub(super) struct Awaited {
 
 impl Attempts {
     /// Returns the attempt of a runtime: the one that is under way, or else a new one.
-    pub(super) fn of<F: Future<Output = Made> + Send + 'static>(
-        &self,
-        runtime: Id,
-        connections: &Arc<Connections>,
-        connect: impl FnOnce() -> F,
-    ) -> Awaited {
+    pub(super) fn of(&self, runtime: Id, endpoint: &Endpoint, connections: &Arc<Connections>) -> Awaited {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // The result of an earlier attempt says nothing about now.
         all.retain(Attempt::is_under_way);
         if let Some(attempt) = all.iter().find(|attempt| attempt.runtime == runtime) {
             return Awaited { made: attempt.made.clone(), is_shared: true };
         }
-        let attempt = Attempt::begin(runtime, connections, connect());
+        let attempt = Attempt::begin(runtime, endpoint, connections);
         let made = attempt.made.clone();
         all.push(attempt);
         Awaited { made, is_shared: false }
@@ -57,15 +52,11 @@ impl Attempt {
         clippy::disallowed_methods,
         reason = "the connection ends with the caller's runtime, and so may the attempt"
     )]
-    fn begin(
-        runtime: Id,
-        connections: &Arc<Connections>,
-        connect: impl Future<Output = Made> + Send + 'static,
-    ) -> Self {
-        let connections = Arc::clone(connections);
+    fn begin(runtime: Id, endpoint: &Endpoint, connections: &Arc<Connections>) -> Self {
+        let (endpoint, connections) = (endpoint.clone(), Arc::clone(connections));
         let (sender, made) = watch::channel(None);
         let task = tokio::spawn(async move {
-            let made = connect.await;
+            let made = endpoint.connect().await;
             if let Ok((connection, driver)) = &made {
                 connections.keep(Open { runtime, connection: connection.clone(), driver: driver.clone() });
             }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, micros, real};
+use stanchion_core::engine::RuntimeMark;
 
 /// Time without an answer after which a connection counts as broken: of requests under way, or since the first of several that
 /// got none.
@@ -15,18 +16,20 @@ const MAX_SILENCE: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct Driver {
     silence: Weak<Silence>,
-    /// With the older protocol nothing shows the end of a driver: it counts as running until a request fails.
-    _kept: Option<Arc<Silence>>,
+    /// With the older protocol nothing shows the end of a driver: it counts as running until a request fails, or its runtime
+    /// has ended.
+    kept: Option<(Arc<Silence>, Arc<RuntimeMark>)>,
 }
 
 impl Driver {
-    /// Of a driver that owns the silence; or of one that cannot, and so seems to run until this is dropped.
+    /// Of a driver on this runtime that owns the silence, or of one that cannot.
     pub(crate) fn new(silence: &Arc<Silence>, is_owned: bool) -> Self {
-        Self { silence: Arc::downgrade(silence), _kept: (!is_owned).then(|| Arc::clone(silence)) }
+        let kept = (!is_owned).then(|| (Arc::clone(silence), Arc::new(RuntimeMark::leave())));
+        Self { silence: Arc::downgrade(silence), kept }
     }
 
     pub(crate) fn is_running(&self) -> bool {
-        self.silence.strong_count() > 0
+        self.silence.strong_count() > 0 && self.kept.as_ref().is_none_or(|(_, mark)| mark.is_there())
     }
 
     pub(super) fn silence(&self) -> Option<Arc<Silence>> {

@@ -26,7 +26,7 @@ local function sweep(o)
   for i = 1, #all, 2 do
     if string.sub(all[i], 1, 1) == 'a' then
       local decided = tonumber(string.match(all[i + 1], '^%d+ (%d+)'))
-      if decided and math.abs(now - decided) <= ANSWERS then kept = kept + 1 else old[#old + 1] = all[i] end
+      if decided and decided >= now - ANSWERS then kept = kept + 1 else old[#old + 1] = all[i] end
     end
   end
   for i = 1, #old, CHUNK do call('HDEL', o.h, unpack(old, i, min(i + CHUNK - 1, #old))) end

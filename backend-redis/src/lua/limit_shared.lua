@@ -167,7 +167,7 @@ end
 
 -- Forgets the times of a clock that was wrong, and with them all tickets. Foreign types under R or Z stop it before that.
 local function begin_again(o)
-  o.last, o.expires_at = now, 0
+  o.last, o.expires_at, o.noted = now, 0, true
   call('HLEN', o.r)
   call('ZCARD', o.z)
   call('DEL', o.r, o.z)

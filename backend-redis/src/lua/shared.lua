@@ -138,8 +138,9 @@ local function expand(o, cause)
   local ticket, token, granted, lease, label = string.match(text or '', '^(%x+) (%d+) (%d+) (%d+)(.*)$')
   if not ticket or #ticket ~= 32 then error(cause) end
   local left = call('PTTL', o.h)
-  left = (left < 0 and lease or math.min(left + 1, lease)) * 1000
-  local expiry = int(now + left)
+  left = (left < 0 and lease or math.min(left, lease)) * 1000
+  -- The end of the key, in whole ms: however often it becomes a string again, that has the same end.
+  local expiry = int(now - now % 1000 + left)
   local at = int(math.ceil((now + left + o.stay) / 1000))
   call('ZADD', o.e, '+inf', '!', expiry, ticket)
   call('DEL', o.h)
@@ -174,10 +175,16 @@ end
 
 -- Returns the next token of the stripe, as a number and as text; nil if a foreign text is in its place.
 local function next_token(o)
-  local last = tonumber(call('GET', o.mark) or 0)
+  local text = redis.pcall('GET', o.mark)
+  if type(text) == 'table' then
+    -- What has ended was removed, and is written also where the mark is foreign.
+    if string.find(words(text), 'WRONGTYPE', 1, true) then return nil end
+    error(text)
+  end
+  local last = tonumber(text or 0)
   if not last or last >= NEVER - 1 then return nil end
   local token = math.max(now, last + 1)
-  local text = int(token)
+  text = int(token)
   call('SET', o.mark, text)
   return token, text
 end

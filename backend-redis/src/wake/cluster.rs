@@ -154,9 +154,7 @@ impl Shared {
         let mut idle = match usable {
             Some(idle) => idle,
             None => {
-                let access = self.topology.access(&owner);
-                let connected = timeout_at(now() + self.timeout, access.connect(None)).await;
-                let (connection, driver) = connected.map_err(|_| access.unanswered())??;
+                let (connection, driver) = self.topology.access(&owner).connect().await?;
                 Idle { node: owner, connection, driver }
             }
         };

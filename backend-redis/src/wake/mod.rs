@@ -87,10 +87,7 @@ impl ServerWake {
         let connection = self.idle().take();
         let mut connection = match connection {
             Some(connection) => connection,
-            None => {
-                let connected = timeout_at(now() + self.timeout, self.endpoint.connect(None)).await;
-                connected.map_err(|_| self.endpoint.unanswered())??.0
-            }
+            None => self.endpoint.connect().await?.0,
         };
         let ticket = popped(&mut connection, &self.command, self.timeout).await;
         let ticket = ticket?.map_err(|error| error::certain(error::of_request(error)))?;

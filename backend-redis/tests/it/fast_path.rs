@@ -117,6 +117,28 @@ async fn c25_a_look_leaves_the_string() {
     assert_eq!(left.collect::<Vec<_>>(), Vec::<String>::new());
 }
 
+/// When the record of the mutex expires, in ms of the server's clock.
+async fn end(fixture: &Fixture) -> i64 {
+    let (key, _) = record(fixture).await;
+    redis::cmd("PEXPIRETIME").arg(&key).query_async(&mut fixture.raw().await).await.unwrap()
+}
+
+#[tokio::test]
+async fn c8_however_often_it_is_looked_at_the_string_ends_when_its_lease_does() {
+    let fixture = Fixture::shared();
+    let process = fixture.process().await;
+    let request = ask(&mutex("m"));
+    granted(&process, &request).await;
+    let before = end(&fixture).await;
+    for _ in 0..200 {
+        process.callers.inspect(&request.object).await.unwrap();
+        release(&process, &ask(&mutex("m"))).await;
+    }
+    let after = end(&fixture).await;
+    assert_eq!(after, before);
+    assert_eq!(kind(&fixture).await, "string");
+}
+
 #[tokio::test]
 async fn c8_a_renewal_leaves_the_string_and_gives_it_the_new_lease() {
     let fixture = Fixture::shared();

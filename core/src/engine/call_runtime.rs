@@ -43,7 +43,8 @@ impl CallRuntime {
     /// has ended, the next one that asks.
     fn is_chosen(&self, current: Id) -> bool {
         let Some(engine) = &self.runtime else { return true };
-        if engine.id() == current {
+        // A forked child is refused by the call itself. Another thread of its parent may have held the lock at the fork.
+        if engine.id() == current || self.is_forked() {
             return true;
         }
         let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 
 use crate::clock::Instant;
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::{Detached, Error, FencingToken, Result, Ticket, Ttl};
+use crate::{Detached, Error, ErrorKind, FencingToken, Result, Ticket, Ttl};
 
 /// The store's side of a guard. Every method concerns the hold with that ticket only ([C11]).
 ///
@@ -142,8 +142,10 @@ impl Hold {
             return if self.is_held() { Ok(()) } else { Err(self.backend.context("release", Error::lost())) };
         }
         let released = self.backend.release(self.ticket).await;
-        // After an unknown outcome, `drop` queues the release again.
-        self.armed = matches!(&released, Err(error) if error.is_retryable());
+        // Where the hold may be left, `drop` queues the release again.
+        self.armed = released.as_ref().is_err_and(|error| {
+            !matches!(error.kind(), ErrorKind::Lost | ErrorKind::InvalidArgument | ErrorKind::Closed)
+        });
         released
     }
 

@@ -52,7 +52,8 @@ pub struct Reserved {
 ///
 /// If it is more than a minute before the latest one seen, the clock was wrong then, and waiting for that time could
 /// take years. The bucket goes on from `now` with the content it has, and forgets when its reservations are due: what
-/// they cost stays taken, they give nothing back, and later ones are placed behind their cost.
+/// they cost stays taken, they give nothing back, and later ones are placed behind their cost. If the clock was right and
+/// is so again later, the time in between counts twice: at most one burst for each time.
 ///
 /// # Retries
 /// [`reserve`](Self::reserve) and [`cancel`](Self::cancel) are idempotent by id while the reservation is live; nothing

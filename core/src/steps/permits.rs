@@ -253,8 +253,8 @@ pub trait PermitSteps: Debug + Send + Sync {
 
     /// Returns the lane of an object's releases and acquires, if those of one lane leave together, by
     /// [`exchange`](Self::exchange), and wait for the answer to their last request; `None` if the two leave side by side, each
-    /// by its own step and in the lane of [`lane`](Self::lane). A store does well to join them where concurrent requests only
-    /// wait for each other.
+    /// by its own step and in the lane of [`lane`](Self::lane). A store does well to join them if it can answer both in one
+    /// request, and no entry makes the others wait.
     ///
     /// An object MUST keep its lane, so that its requests keep their order. Two lanes for one server let it work on one request
     /// while the answers to the other are on their way.

@@ -12,6 +12,7 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::types::Uuid;
 use sqlx::{Arguments, Decode, Postgres, Row, Type};
+use stanchion_core::clock::now;
 use stanchion_core::limiter::ExactQuota;
 use stanchion_core::steps::{Answers, LimitCall, LimitSteps, Limited, Object, Refund, RequestId, refused};
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
@@ -80,7 +81,8 @@ impl PostgresSteps {
             let detail = format!("the request could not be encoded: {error}");
             return Err(Error::new(ErrorKind::Unavailable, detail));
         }
-        self.link.rows(&self.context.schema.statement(sql), arguments).await
+        let end = now() + self.link.request_timeout();
+        self.link.rows_of_call(&self.context.schema.statement(sql), arguments, end).await
     }
 }
 

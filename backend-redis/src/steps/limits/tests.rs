@@ -15,9 +15,8 @@ use stanchion_core::steps::{LimitSteps, ProcessId};
 use stanchion_testbed::servers;
 
 use crate::access::Access;
-use crate::check::Expected;
 use crate::keys::Keyspace;
-use crate::link::{Endpoint, Link, Terms};
+use crate::link::{Endpoint, Link};
 use crate::route::Route;
 use crate::script::{Script, Scripts};
 use crate::steps::{Busy, Context, RedisSteps};
@@ -70,10 +69,7 @@ impl Rig {
             busy: Busy::new(),
             replicas: 0,
         };
-        let limit = Duration::from_secs(10);
-        let expected = Arc::new(Expected::new(&context.keyspace, false, false));
-        let terms = Terms { request_timeout: limit, connect_timeout: limit, expected };
-        let link = Link::new(Endpoint::Server(access), terms);
+        let link = Link::new(Endpoint::Server(access), Duration::from_secs(10));
         let steps = Arc::new(RedisSteps::new(Arc::new(context), Route::One(link)));
         let rig = Self { steps, raw, clock };
         rig.at(0).await;

@@ -79,12 +79,17 @@ impl BloomBatches {
             let Ok(retried) = timeout_at(sent + ANSWER_TIME, self.0.probe(request_id, calls)).await else {
                 return answers;
             };
+            let mut refused = false;
             for (answer, again) in answers.iter_mut().zip(retried) {
-                // An error that says the retry was not executed says nothing about the first attempt.
-                let passing = again.as_ref().is_err_and(|error| !error.kind().is_final());
-                if in_doubt(answer) && !passing {
-                    *answer = again;
+                match again {
+                    Ok(_) if in_doubt(answer) => *answer = again,
+                    // It says nothing about the first attempt, but that a further one would not help.
+                    Err(error) => refused |= error.kind().is_final(),
+                    Ok(_) => {}
                 }
+            }
+            if refused {
+                return answers;
             }
         }
     }

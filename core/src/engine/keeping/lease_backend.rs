@@ -72,8 +72,9 @@ pub(crate) async fn release_with_retry(shared: &Shared, release: &Release) -> Re
     for attempt in 1.. {
         match shared.exchanges.release(release.clone(), shared.request_end(None)).await {
             Ok(kept) => return Ok((kept, in_doubt)),
-            Err(error) if error.kind().is_final() => return Err(error),
-            Err(error) if attempt == ATTEMPTS => return Err(in_doubt.unwrap_or(error)),
+            Err(error) if error.kind().is_final() || attempt == ATTEMPTS => {
+                return Err(in_doubt.unwrap_or(error));
+            }
             Err(error) if error.kind() == ErrorKind::Unknown => in_doubt = Some(error),
             Err(_) => {}
         }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
+use crate::ErrorKind;
 use crate::clock::now;
 use crate::clock::sleep;
 use crate::engine::sending::batching::{BatchContext, BatchedStep};
 use crate::steps::{Answers, LimitAsk, LimitCall, LimitSteps, Limited, ParameterCheck};
-use crate::{Error, ErrorKind};
 
 /// Limiter calls that leave in one request.
 #[derive(Debug)]
@@ -82,12 +82,17 @@ impl LimitBatches {
                 return;
             }
             let retried = self.0.decide(context.request_id, &calls).await;
+            let mut refused = false;
             for (answer, again) in answers.iter_mut().zip(retried) {
-                // An error that says the retry was not executed says nothing about the first attempt.
-                let passing = again.as_ref().is_err_and(|error: &Error| !error.kind().is_final());
-                if in_doubt(answer) && !passing {
-                    *answer = again;
+                match again {
+                    Ok(_) if in_doubt(answer) => *answer = again,
+                    // It says nothing about the first attempt, but that a further one would not help.
+                    Err(error) => refused |= error.kind().is_final(),
+                    Ok(_) => {}
                 }
+            }
+            if refused {
+                return;
             }
             if !answers.iter().any(in_doubt) {
                 return;
@@ -105,7 +110,7 @@ mod tests {
     use super::*;
     use crate::limiter::ExactQuota;
     use crate::steps::{Object, Refund, RequestId};
-    use crate::{Kind, Name, Quota, Result, Ticket};
+    use crate::{Error, Kind, Name, Quota, Result, Ticket};
 
     /// A store whose answers are all lost.
     #[derive(Debug)]
