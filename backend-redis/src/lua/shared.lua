@@ -137,10 +137,18 @@ local function expand(o, cause)
   local text = call('GET', o.h)
   local ticket, token, granted, lease, label = string.match(text or '', '^(%x+) (%d+) (%d+) (%d+)(.*)$')
   if not ticket or #ticket ~= 32 then error(cause) end
-  local left = call('PTTL', o.h)
-  left = (left < 0 and lease or math.min(left, lease)) * 1000
-  -- The end of the key, in whole ms: however often it becomes a string again, that has the same end.
-  local expiry = int(now - now % 1000 + left)
+  -- The end of the key in whole ms, so that the string that it becomes again ends then, however often it does. A millisecond
+  -- that begins between the two questions would move it.
+  local left, ms
+  for _ = 1, 10 do
+    local before, after
+    before, left, after = call('TIME'), call('PTTL', o.h), call('TIME')
+    ms = after[1] * 1000 + math.floor(after[2] / 1000)
+    if before[1] * 1000 + math.floor(before[2] / 1000) == ms then break end
+  end
+  local ends = (ms + (left < 0 and lease or math.min(left, lease))) * 1000
+  left = math.max(ends - now, 0)
+  local expiry = int(ends)
   local at = int(math.ceil((now + left + o.stay) / 1000))
   call('ZADD', o.e, '+inf', '!', expiry, ticket)
   call('DEL', o.h)
@@ -151,11 +159,11 @@ local function expand(o, cause)
   o.wake = true
 end
 
--- Returns a hold as the step `fast_path` keeps it, and the rest of its lease in ms.
+-- Returns a hold as the step `fast_path` keeps it, and its end in ms.
 local function text_of(ticket, hold)
   local expiry, granted, token, label = string.match(hold, '^(%d+) (%d+) 1 (%d+)(.*)$')
   local left = int(math.ceil(math.max(expiry - now, 1000) / 1000))
-  return string.format('%s %016.0f %016.0f %s%s', ticket, token, granted, left, label), left
+  return string.format('%s %016.0f %016.0f %s%s', ticket, token, granted, left, label), int(math.ceil(expiry / 1000))
 end
 
 -- Removes the hash of a mutex without waiters: a hold becomes a string, unless a waiter queued lately; a free mutex has no
@@ -167,10 +175,10 @@ local function compact(o)
   if call('ZCARD', o.e) > 1 + o.used then return end
   local ticket = o.used == 1 and call('ZRANGE', o.e, 0, 0)[1]
   local hold = ticket and call('HGET', o.h, 'h' .. ticket)
-  local text, left
-  if hold then text, left = text_of(ticket, hold) end
+  local text, ends
+  if hold then text, ends = text_of(ticket, hold) end
   call('DEL', o.h, o.e)
-  if hold then call('SET', o.h, text, 'PX', left) end
+  if hold then call('SET', o.h, text, 'PXAT', ends) end
 end
 
 -- Returns the next token of the stripe, as a number and as text; nil if a foreign text is in its place.
