@@ -25,7 +25,8 @@ pub const POLL_FLOOR: Duration = Duration::from_secs(1);
 ///
 /// [C4]: stanchion_core::contract#c4
 pub const CANCELLED: Duration = Duration::from_secs(1).saturating_add(EPSILON);
-/// A time limit within which even a busy store answers. With a shorter limit, a call may end as unknown ([C17]).
+/// A time limit within which a store answers unless the machine stands still. With a shorter limit, a call may end as unknown
+/// ([C17]).
 ///
 /// [C17]: stanchion_core::contract#c17
 pub const BRIEF: Duration = Duration::from_millis(500);
@@ -47,6 +48,21 @@ pub const IDLE: Duration = Duration::from_millis(150);
 /// Returns the present time on the clock that deadlines are read from.
 pub fn now() -> Instant {
     clock::now()
+}
+
+/// Asks until the outcome is known, one way or the other: the answer to a call with a short time limit can be late (C3, C17).
+///
+/// # Errors
+/// The call's own, but not `Unknown` or `Unavailable`.
+pub async fn definite<T, F: Future<Output = Result<T>>>(ask: impl Fn() -> F) -> Result<T> {
+    let is_unsure =
+        |error: &stanchion_core::Error| matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Unavailable);
+    loop {
+        match ask().await {
+            Err(error) if is_unsure(&error) => {}
+            answer => return answer,
+        }
+    }
 }
 
 /// Returns a unique name.

@@ -6,8 +6,8 @@ use stanchion_core::{ErrorKind, MutexGuard, MutexOptions};
 
 use crate::harness::Harness;
 use crate::support::{
-    BRIEF, CANCELLED, EPSILON, IDLE, QUEUED, belief, eventually, kind_of, lease_of, now, on_bare_thread,
-    poll_once, stays_pending, unique, within,
+    BRIEF, CANCELLED, EPSILON, IDLE, QUEUED, belief, definite, eventually, kind_of, lease_of, now,
+    on_bare_thread, poll_once, stays_pending, unique, within,
 };
 
 pub(crate) async fn m5_a_second_try_lock_by_the_same_task_is_a_no(h: &dyn Harness) {
@@ -18,7 +18,7 @@ pub(crate) async fn m5_a_second_try_lock_by_the_same_task_is_a_no(h: &dyn Harnes
     let guard = mutex.lock().await.expect("lock");
     for mutex in [&mutex, &again] {
         assert!(mutex.try_lock().await.expect("a definite answer").is_none());
-        assert!(mutex.try_lock_for(BRIEF).await.expect("a definite answer").is_none());
+        assert!(definite(|| mutex.try_lock_for(BRIEF)).await.expect("a definite answer").is_none());
     }
     let mut waiting = Box::pin(again.lock());
     stays_pending(IDLE, "not re-entrant", &mut waiting).await;
@@ -40,7 +40,7 @@ pub(crate) async fn m5_the_last_of_reentered_guards_releases(h: &dyn Harness) {
     assert!(other.try_lock().await.expect("a definite answer").is_none());
     on_bare_thread(move || drop(third)).expect("no panic without a runtime");
     assert!(second.is_held());
-    assert!(other.try_lock_for(IDLE).await.expect("a definite answer").is_none());
+    assert!(definite(|| other.try_lock_for(IDLE)).await.expect("a definite answer").is_none());
     eventually(CANCELLED, "who timed out leaves the queue", || async {
         other.inspect().await.expect("inspect").waiters == 0
     })
@@ -50,7 +50,7 @@ pub(crate) async fn m5_the_last_of_reentered_guards_releases(h: &dyn Harness) {
 
     let another = guard.reenter();
     drop(guard);
-    assert!(mutex.try_lock_for(IDLE).await.expect("a definite answer").is_none());
+    assert!(definite(|| mutex.try_lock_for(IDLE)).await.expect("a definite answer").is_none());
     drop(another);
     drop(within(QUEUED, "the last one dropped releases", mutex.lock()).await.expect("lock"));
 }

@@ -9,8 +9,8 @@ use stanchion_core::{ErrorKind, HoldOptions, OnMismatch, WaitGroup, WaitGroupOpt
 use super::{client, queue_of};
 use crate::harness::Harness;
 use crate::support::{
-    AT_ONCE, BRIEF, CANCELLED, Cut, EPSILON, IDLE, POLL_FLOOR, drop_after, eventually, join_all, kind_of,
-    now, pause, spawn, unique, unrenewed, within,
+    AT_ONCE, BRIEF, CANCELLED, Cut, EPSILON, IDLE, POLL_FLOOR, definite, drop_after, eventually, join_all,
+    kind_of, now, pause, spawn, unique, unrenewed, within,
 };
 
 async fn limited(h: &dyn Harness, name: &str, limit: u32) -> Arc<dyn WaitGroup> {
@@ -81,7 +81,10 @@ pub(crate) async fn w7_s2_add_many_is_all_or_nothing(h: &dyn Harness) {
     let waiting = spawn(async move { waiter.add_many(3).await.expect("add") });
     queue_of(group.as_ref(), 1).await;
     assert_eq!(group.count().await.expect("count"), 1, "all or nothing");
-    assert!(group.try_add_for(BRIEF).await.expect("a definite answer").is_none(), "nobody passes the queue");
+    assert!(
+        definite(|| group.try_add_for(BRIEF)).await.expect("a definite answer").is_none(),
+        "nobody passes the queue"
+    );
     one.done().await.expect("done");
     let three = within(POLL_FLOOR + EPSILON, "all three", waiting.join()).await;
     assert_eq!(three.len(), 3);
@@ -175,15 +178,24 @@ pub(crate) async fn c20_another_member_limit_is_never_silent(h: &dyn Harness) {
     let first = limited(h, &name, 3_111).await;
     let member = first.add().await.expect("add");
     let refusing = with(h, &name, 5_222, OnMismatch::Refuse).await;
-    let error = refusing.try_add_for(IDLE).await.expect_err("a difference is never silent");
+    let error = definite(|| refusing.try_add_for(IDLE)).await.expect_err("a difference is never silent");
     assert_eq!(error.kind(), ErrorKind::ConfigMismatch);
     let text = error.to_string().replace(&name, "");
     assert!(text.contains("3111") && text.contains("5222"), "names both values: {text}");
     let adopting = with(h, &name, 1, OnMismatch::Adopt).await;
-    adopting.try_add_for(IDLE).await.expect("adopted").expect("free").done().await.expect("done");
+    definite(|| adopting.try_add_for(IDLE))
+        .await
+        .expect("adopted")
+        .expect("free")
+        .done()
+        .await
+        .expect("done");
     assert_eq!(first.inspect().await.expect("inspect").limit, Some(3_111));
     let replacing = with(h, &name, 1, OnMismatch::Replace).await;
-    assert!(replacing.try_add_for(IDLE).await.expect("replaced").is_none(), "one of one is live");
+    assert!(
+        definite(|| replacing.try_add_for(IDLE)).await.expect("replaced").is_none(),
+        "one of one is live"
+    );
     assert_eq!(first.inspect().await.expect("inspect").limit, Some(1), "for everybody");
     member.done().await.expect("done");
 }
