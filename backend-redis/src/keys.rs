@@ -63,6 +63,11 @@ impl Keyspace {
         &self.stripes[stripe].mark
     }
 
+    /// Returns the key of the waiting processes of a stripe.
+    pub(crate) fn live(&self, stripe: usize) -> &str {
+        &self.stripes[stripe].live
+    }
+
     /// Returns the keys of an object in the order of the scripts: six, for a wait group seven, for a limiter three.
     pub(crate) fn object(&self, object: &Object) -> Vec<String> {
         let (stripe, kind) = (self.stripe(object), object.kind.letter());

@@ -8,15 +8,17 @@ macro_rules! script {
     ($step:literal) => {
         Script::new(concat!(
             include_str!("lua/common.lua"),
+            include_str!("lua/permits.lua"),
             include_str!("lua/shared.lua"),
+            include_str!("lua/forms.lua"),
             include_str!("lua/queue.lua"),
             include_str!("lua/batch.lua"),
             include_str!("lua/group.lua"),
             include_str!(concat!("lua/", $step, ".lua"))
         ))
     };
-    (alone $step:literal) => {
-        Script::new(include_str!(concat!("lua/", $step, ".lua")))
+    (alone $($step:literal)+) => {
+        Script::new(concat!($(include_str!(concat!("lua/", $step, ".lua"))),+))
     };
 }
 
@@ -86,11 +88,13 @@ impl Script {
 pub(crate) struct Scripts {
     pub(crate) fast_path: Script,
     pub(crate) fast_renew: Script,
+    pub(crate) fast_permits: Script,
     pub(crate) acquire: Script,
     pub(crate) renew: Script,
     pub(crate) release: Script,
     pub(crate) cancel: Script,
     pub(crate) poll: Script,
+    pub(crate) keep_places: Script,
     pub(crate) attach: Script,
     pub(crate) inspect: Script,
     pub(crate) resize: Script,
@@ -123,11 +127,13 @@ impl Scripts {
         Self {
             fast_path: script!(alone "fast_path"),
             fast_renew: script!(alone "fast_renew"),
+            fast_permits: script!(alone "permits" "fast_permits"),
             acquire: script!("acquire").granting(),
             renew: script!("renew"),
             release: script!("release"),
             cancel: script!("cancel"),
             poll: script!("poll"),
+            keep_places: script!(alone "keep_places"),
             attach: script!("attach").granting(),
             inspect: script!("inspect"),
             resize: script!("resize"),
@@ -185,11 +191,11 @@ mod tests {
     #[test]
     fn the_rule_in_the_manual_grants_what_is_used_and_nothing_else() {
         let s = Scripts::new();
-        let permits =
-            [&s.fast_path, &s.fast_renew, &s.acquire, &s.renew, &s.release, &s.cancel, &s.poll, &s.attach];
-        let others = [&s.inspect, &s.resize, &s.force, &s.look, &s.split, &s.rights];
+        let fast = [&s.fast_path, &s.fast_renew, &s.fast_permits];
+        let permits = [&s.acquire, &s.renew, &s.release, &s.cancel, &s.poll, &s.attach];
+        let others = [&s.keep_places, &s.inspect, &s.resize, &s.force, &s.look, &s.split, &s.rights];
         let limits = [&s.limit_decide, &s.limit_refund, &s.limit_set_quota, &s.limit_reset];
-        let scripts = permits.into_iter().chain(others).chain(limits);
+        let scripts = fast.into_iter().chain(permits).chain(others).chain(limits);
         let used = scripts.flat_map(Script::commands).chain(SENT).map(str::to_owned).collect();
         assert_eq!(granted(0), used);
     }

@@ -199,7 +199,7 @@ impl State {
         }
         let held = self.names.get(name).and_then(|entry| entry.held.as_ref());
         let ready = held.filter(|held| !held.claimed).map(|held| held.ticket);
-        Ok(Polled { ready: ready.into_iter().collect(), next: None, epoch: 0 })
+        Ok(Polled { ready: ready.into_iter().collect(), next: None, is_first: true, epoch: 0 })
     }
 
     /// Gives a lock that was granted on a session to the first in the queue.

@@ -79,7 +79,7 @@ pub(super) fn polled(row: &PgRow, size: usize) -> Result<Vec<Polled>> {
     let answer = |index: usize| -> Result<Polled> {
         let mine = usize::try_from(counts[index]).map_err(|_| unexpected())?;
         let ready = ready.by_ref().take(mine).collect();
-        Ok(Polled { ready, next: time(nexts[index])?, epoch: number(epochs[index])? })
+        Ok(Polled { ready, next: time(nexts[index])?, is_first: true, epoch: number(epochs[index])? })
     };
     (0..size).map(answer).collect()
 }

@@ -47,7 +47,7 @@ local function grant(o, weight, lease, label)
   put(o, 'used', o.used)
   put(o, 'h' .. o.ticket, expiry .. ' ' .. NOW .. ' ' .. weight .. ' ' .. text .. label)
   -- It may become a string.
-  o.wake = o.wake or o.mutex
+  o.wake = o.wake or o.mutex or o.semaphore
   return { 0, token, o.lim, epoch_of(o) }
 end
 

@@ -10,6 +10,8 @@ local function entry(k)
   local kind = string.sub(o.h, #o.live - 3, #o.live - 3)
   if kind == 'm' then
     o.mutex, o.stay = true, math.min(STATE, MARGIN)
+  elseif kind == 's' then
+    o.semaphore = true
   elseif kind == 'w' then
     o.v = KEYS[k + 7]
   end

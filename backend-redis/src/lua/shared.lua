@@ -1,8 +1,8 @@
--- Records, shared by all steps: put in front of each step's own file; `queue.lua`, `batch.lua` and `group.lua` stand
--- between.
+-- Records, shared by all steps: put in front of each step's own file; `forms.lua`, `queue.lua`, `batch.lua` and `group.lua`
+-- stand between.
 --
 -- KEYS     six for each entry of the batch, of a wait group seven, all of one hash tag `{namespace/stripe}`:
---          1 H `m:NAME`   hash: the record; of a mutex also a string, see `fast_path`
+--          1 H `m:NAME`   hash: the record; of a mutex or semaphore also a string, see `forms.lua`
 --          2 E `me:NAME`  zset: holds and tombstones by expiry
 --          3 Q `mq:NAME`  zset: waiters by arrival number
 --          4 `live`       zset: waiting processes by the time they were last heard, negative once judged dead
@@ -31,8 +31,6 @@
 local call = redis.call
 local PROCESS, STATE = ARGV[1], tonumber(ARGV[2])
 local NEVER = 9007199254740992
--- A mutex that no waiter queued for in this time is kept as a string.
-local QUIET = 1000000
 -- The record of a mutex has nothing to keep. This is a margin for steps that come late.
 local MARGIN = 10000000
 -- The clock went back if it is behind the last write by more than this.
@@ -45,6 +43,8 @@ local now = clock[1] * 1000000 + clock[2]
 
 local NOW = int(now)
 
+-- Defined by `forms.lua`.
+local expand
 -- For wait groups only, where `o.v` is set; `group.lua` defines them.
 local recall, count, settle
 
@@ -126,59 +126,6 @@ local function reap(o)
   put(o, 'touch', int(o.touch))
   put(o, 'next', int(o.next))
   if o.v then settle(o) end
-end
-
--- Turns the string that the step `fast_path` left into a hash; a foreign string stays. Nothing is noted as its use: a step
--- that only looks does not make it stay (C25). The hold cannot last longer than its lease, whatever the clock was when it
--- was granted.
-local function expand(o, cause)
-  -- Any other cause, such as a missing right, says nothing about the value.
-  if not string.find(words(cause), 'WRONGTYPE', 1, true) then error(cause) end
-  local text = call('GET', o.h)
-  local ticket, token, granted, lease, label = string.match(text or '', '^(%x+) (%d+) (%d+) (%d+)(.*)$')
-  if not ticket or #ticket ~= 32 then error(cause) end
-  -- The end of the key in whole ms, so that the string that it becomes again ends then, however often it does. A millisecond
-  -- that begins between the two questions would move it.
-  local left, ms
-  for _ = 1, 10 do
-    local before, after
-    before, left, after = call('TIME'), call('PTTL', o.h), call('TIME')
-    ms = after[1] * 1000 + math.floor(after[2] / 1000)
-    if before[1] * 1000 + math.floor(before[2] / 1000) == ms then break end
-  end
-  local ends = (ms + (left < 0 and lease or math.min(left, lease))) * 1000
-  left = math.max(ends - now, 0)
-  local expiry = int(ends)
-  local at = int(math.ceil((now + left + o.stay) / 1000))
-  call('ZADD', o.e, '+inf', '!', expiry, ticket)
-  call('DEL', o.h)
-  call('HSET', o.h, 'lim', '1', 'used', '1', 'next', expiry, 'el', int(left), 'at', NOW, 'touch', NOW, 'epoch', NOW,
-       'expires', int(now + left + o.stay), 'h' .. ticket, expiry .. ' ' .. granted .. ' 1 ' .. token .. label)
-  call('PEXPIREAT', o.h, at)
-  call('PEXPIREAT', o.e, at)
-  o.wake = true
-end
-
--- Returns a hold as the step `fast_path` keeps it, and its end in ms.
-local function text_of(ticket, hold)
-  local expiry, granted, token, label = string.match(hold, '^(%d+) (%d+) 1 (%d+)(.*)$')
-  local left = int(math.ceil(math.max(expiry - now, 1000) / 1000))
-  return string.format('%s %016.0f %016.0f %s%s', ticket, token, granted, left, label), int(math.ceil(expiry / 1000))
-end
-
--- Removes the hash of a mutex without waiters: a hold becomes a string, unless a waiter queued lately; a free mutex has no
--- key at all.
-local function compact(o)
-  if not o.mutex or o.n > 0 or o.out > 0 or o.used > 1 then return end
-  if o.used == 1 and math.abs(now - o.join) < QUIET then return end
-  -- Tombstones stay.
-  if call('ZCARD', o.e) > 1 + o.used then return end
-  local ticket = o.used == 1 and call('ZRANGE', o.e, 0, 0)[1]
-  local hold = ticket and call('HGET', o.h, 'h' .. ticket)
-  local text, ends
-  if hold then text, ends = text_of(ticket, hold) end
-  call('DEL', o.h, o.e)
-  if hold then call('SET', o.h, text, 'PXAT', ends) end
 end
 
 -- Returns the next token of the stripe, as a number and as text; nil if a foreign text is in its place.
@@ -321,7 +268,7 @@ local function extend(o, lease)
   o.lease = math.max(o.lease, lease)
   put(o, 'h' .. o.ticket, expire(o, o.ticket, now + lease) .. rest)
   -- It may become a string again.
-  o.wake = o.wake or o.mutex
+  o.wake = o.wake or o.mutex or o.semaphore
   return tonumber(weight), tonumber(token)
 end
 

@@ -12,7 +12,7 @@ use super::acked_reply::{AckedReply, shortfall};
 use super::reply::{Reply, replies};
 use super::{Context, RedisSteps};
 use crate::error::unexpected;
-use crate::keys::{Keyspace, stripe_of};
+use crate::keys::stripe_of;
 use crate::request::{Call, Quorum, Request};
 use crate::script::Script;
 
@@ -32,7 +32,7 @@ pub(super) enum Encode<T> {
     /// All keys of each entry's object, what all scripts are given, and what this adds for each entry.
     Full(fn(&mut Cmd, &T)),
     /// What this adds for all entries.
-    Whole(fn(&Keyspace, &mut Cmd, &[&T])),
+    Whole(fn(&Context, &mut Cmd, &[&T])),
 }
 
 impl<'a, T> Step<'a, T> {
@@ -48,7 +48,7 @@ impl<'a, T> Step<'a, T> {
     fn encode(&self, context: &Context, command: &mut Cmd, entries: &[&T]) {
         let Context { keyspace, process, retention, .. } = context;
         let arguments = match self.encode {
-            Encode::Whole(encode) => return encode(keyspace, command, entries),
+            Encode::Whole(encode) => return encode(context, command, entries),
             Encode::Full(arguments) => arguments,
         };
         let keys: Vec<_> = entries.iter().flat_map(|entry| keyspace.object((self.object)(entry))).collect();

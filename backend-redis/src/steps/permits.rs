@@ -9,9 +9,9 @@ use stanchion_core::steps::{
 };
 use stanchion_core::{Error, ErrorKind, Inspection, Result, Ttl};
 
-use super::RedisSteps;
 use super::acked_reply::AckedReply;
-use super::call::Step;
+use super::call::{Encode, Step};
+use super::{Context, RedisSteps};
 use crate::error::unexpected;
 use crate::keys::stripe_of;
 
@@ -102,6 +102,43 @@ impl PermitSteps for RedisSteps {
     async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
         let step = Step::new(&self.scripts().poll, |object| object, |_, _| {});
         self.call_each(&step, batch, |reply| reply.polled()).await
+    }
+
+    /// One mark for all names of a stripe.
+    async fn keep_places(&self, batch: &[Object]) -> Answers<Option<Polled>> {
+        let mut stripes: Vec<(usize, Object)> = Vec::new();
+        for object in batch {
+            let stripe = stripe_of(object);
+            if stripes.iter().all(|(known, _)| *known != stripe) {
+                stripes.push((stripe, object.clone()));
+            }
+        }
+        let encode = |context: &Context, command: &mut Cmd, marked: &[&(usize, Object)]| {
+            command.arg(marked.len());
+            for (stripe, _) in marked {
+                command.arg(context.keyspace.live(*stripe));
+            }
+            command.arg(context.process.to_string());
+        };
+        let script = &self.scripts().keep_places;
+        let step = Step { script, object: |(_, object)| object, encode: Encode::Whole(encode), lease: None };
+        let answers = self.call(&step, &stripes).await;
+        let marked: Vec<_> = stripes
+            .iter()
+            .zip(answers)
+            .map(|((stripe, _), answer)| (*stripe, answer.and_then(|reply| reply.sole())))
+            .collect();
+        let answer_of = |object: &Object| marked.iter().find(|(stripe, _)| *stripe == stripe_of(object));
+        let is_silent = |object: &&Object| matches!(answer_of(object), Some((_, Ok(0))));
+        let silent: Vec<Object> = batch.iter().filter(is_silent).cloned().collect();
+        let mut polled = if silent.is_empty() { Vec::new() } else { self.poll(&silent).await }.into_iter();
+        let answers = batch.iter().map(|object| match answer_of(object) {
+            Some((_, Ok(0))) => polled.next().unwrap_or_else(|| Err(unexpected())).map(Some),
+            Some((_, Ok(_))) => Ok(None),
+            Some((_, Err(error))) => Err(error.replicate()),
+            None => Err(unexpected()),
+        });
+        answers.collect()
     }
 
     async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {

@@ -94,6 +94,15 @@ impl Reply {
         }
     }
 
+    /// Returns the number of an answer that is one number, or a number and a limit.
+    pub(super) fn with_limit(&self) -> Result<(i64, Option<u32>)> {
+        match self.0.as_slice() {
+            [Value::Int(number)] => Ok((*number, None)),
+            [Value::Int(number), _] => Ok((*number, Some(self.count(1)?))),
+            _ => Err(unexpected()),
+        }
+    }
+
     fn count(&self, index: usize) -> Result<u32> {
         u32::try_from(self.number(index)?).map_err(|_| unexpected())
     }
@@ -136,8 +145,8 @@ impl Reply {
         if self.is_foreign() {
             return Ok(Polled::default());
         }
-        let ready = self.0.iter().skip(2).map(ticket).collect::<Result<_>>()?;
-        Ok(Polled { ready, next: self.time(1)?, epoch: self.number(0)? })
+        let ready = self.0.iter().skip(3).map(ticket).collect::<Result<_>>()?;
+        Ok(Polled { ready, next: self.time(1)?, is_first: self.number(2)? == 1, epoch: self.number(0)? })
     }
 
     pub(super) fn attached(&self) -> Result<Option<Attached>> {

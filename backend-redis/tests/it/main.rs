@@ -17,6 +17,7 @@ mod common;
 mod conformance;
 mod connection;
 mod fast_path;
+mod fast_permits;
 mod fence;
 mod filters;
 mod foreign;

@@ -151,6 +151,8 @@ impl<'a> Rig<'a> {
     /// Prepares the operation, takes the right away, and runs the operation.
     async fn without(&mut self, needs: Needs) -> Result<()> {
         let (uncontended, held, queued) = (ask(&mutex("m")), ask(&semaphore("s")), ask(&semaphore("s")));
+        // The members of a group are never a string.
+        let member = members(&wait_group("g"), 1);
         match needs {
             Needs::Connect | Needs::Connected => {
                 self.lose();
@@ -172,13 +174,13 @@ impl<'a> Rig<'a> {
             }
             Needs::Acquire | Needs::AcquireReplicated => {
                 self.lose();
-                self.acquire(&held).await
+                self.acquire(&member).await
             }
             Needs::AcquireExpired => {
-                granted(&self.process, &Acquire { lease: ttl(100), ..held }).await;
+                granted(&self.process, &Acquire { lease: ttl(100), ..member.clone() }).await;
                 sleep(Duration::from_millis(120)).await;
                 self.lose();
-                self.acquire(&queued).await
+                self.acquire(&Acquire { ticket: Ticket::random(), ..member }).await
             }
             Needs::AcquireForeign => {
                 granted(&self.process, &held).await;
@@ -207,9 +209,9 @@ impl<'a> Rig<'a> {
                 self.process.callers.inspect(&uncontended.object).await.map(drop)
             }
             Needs::Release => {
-                granted(&self.process, &held).await;
+                granted(&self.process, &member).await;
                 self.lose();
-                self.release(&held).await
+                self.release(&member).await
             }
             Needs::ReleaseString => {
                 granted(&self.process, &uncontended).await;
@@ -355,6 +357,6 @@ async fn c21_the_rights_that_a_cluster_needs_more_are_named() {
     all(&["ACL", "SETUSER", "me", "+cluster|slots"]);
     let process = driven(RedisStore::builder(&url).unwrap().steps().await.unwrap());
     all(&["ACL", "SETUSER", "me", "-zadd"]);
-    let error = process.callers.acquire(&[ask(&semaphore("s"))]).await.remove(0).unwrap_err();
+    let error = process.callers.acquire(&[members(&wait_group("g"), 1)]).await.remove(0).unwrap_err();
     names(&error, "zadd");
 }

@@ -118,6 +118,10 @@ impl<S: PermitSteps + ?Sized + 'static> PermitSteps for FaultySteps<S> {
         batch!(self, Poll, batch, [], |inner, asked| inner.poll(&asked))
     }
 
+    async fn keep_places(&self, batch: &[Object]) -> Answers<Option<Polled>> {
+        batch!(self, Poll, batch, [], |inner, asked| inner.keep_places(&asked))
+    }
+
     async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {
         let limit = self.faults.limit_of([attach.lease].into_iter());
         single!(self, Attach, limit, [attach], |inner| inner.attach(&attach))

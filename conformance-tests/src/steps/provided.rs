@@ -78,6 +78,10 @@ impl PermitSteps for ProvidedSteps {
         self.0.permits.poll(batch).await
     }
 
+    async fn keep_places(&self, batch: &[Object]) -> Answers<Option<Polled>> {
+        self.0.permits.keep_places(batch).await
+    }
+
     async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {
         self.0.permits.attach(attach).await
     }

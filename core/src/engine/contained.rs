@@ -257,6 +257,11 @@ impl PermitSteps for Contained<dyn PermitSteps> {
         self.parts("poll", lane, batch, |_| None, |part| self.steps.poll(part)).await
     }
 
+    async fn keep_places(&self, batch: &[Object]) -> Answers<Option<Polled>> {
+        let lane = batch.first().map_or(0, |first| self.steps.lane(first));
+        self.parts("keep_places", lane, batch, |_| None, |part| self.steps.keep_places(part)).await
+    }
+
     async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {
         self.one("attach", self.steps.lane(&attach.object), Some(attach.lease), self.steps.attach(attach))
             .await

@@ -16,6 +16,8 @@ pub(crate) use crate::clock::now as engine_now;
 /// Interval at which a process with waiters polls the store: less than a third of the time after which a store calls a
 /// process silent (1 s: `LIVENESS` in the Lua scripts, the SQL functions and the step cases).
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(300);
+/// Interval at which it polls about an object whose queue has another process in front: the poll floor is 1 s (C14).
+pub(crate) const FAR_POLL_INTERVAL: Duration = Duration::from_millis(900);
 /// Delay between the end of a lease and the poll that notices it.
 pub(crate) const AFTER_EXPIRY: Duration = Duration::from_millis(10);
 /// Extra time for the answer to a request that is under way when its caller's time is over, before the outcome is unknown.

@@ -160,8 +160,11 @@ pub struct Polled {
     /// that two answers in a row name and that no acquisition of this process has.
     pub ready: Vec<Ticket>,
     /// Time until the next hold ends, or until a waiter of another process in front falls silent, by the store's clock; `None`
-    /// if neither can happen. The engine polls again 10 ms later, or after 300 ms.
+    /// if neither can happen. The engine polls again 10 ms later, or when it would anyway.
     pub next: Option<Duration>,
+    /// Whether a waiter of the polling process is the first of the queue, or as good as that. The engine polls again after
+    /// 300 ms then, and after 900 ms otherwise.
+    pub is_first: bool,
     /// The epoch of the object's record, 0 if there is none. A value that differs from the last one says that the queue was
     /// lost. A poll makes no record.
     pub epoch: u64,
@@ -225,11 +228,12 @@ pub enum Force {
 /// (`Granted`, [`Attached`]), only wait groups use it; it is 0 for other objects.
 ///
 /// # Live and silent processes, and which places may be dropped
-/// - A process is **heard** on a name when it polls that name, and when one of its requests joins the queue there or finds
-///   its place. A store may count other requests, and hear a process on other names by them.
+/// - A process is **heard** on a name when it polls that name or keeps its places there, and when one of its requests joins
+///   the queue there or finds its place. A store may count other requests, and hear a process on other names by them.
 /// - A process that was not heard for 1 s is **silent**. Its waiters MUST be passed over: they are not granted, do not
 ///   delay the waiters behind them, and do not count for `max_waiters`. They keep their places: once the process is
-///   heard again, a waiter is first again ([C16]). The engine polls every 300 ms while there are waiters.
+///   heard again, a waiter is first again ([C16]). The engine polls, or keeps the places, every 300 ms while there are
+///   waiters.
 /// - No process may be judged silent in the first 2 s after the store stood still or was restarted. A store that heard
 ///   no process at all for a while cannot tell the two apart, and MUST give this **grace**, once: processes that were
 ///   silent for a whole grace MUST NOT start another ([C5]).
@@ -297,6 +301,16 @@ pub trait PermitSteps: Debug + Send + Sync {
 
     /// Tells the store that the process's waiters for these objects are live, and returns which of them may be granted.
     async fn poll(&self, batch: &[Object]) -> Answers<Polled>;
+
+    /// Tells the store that the process's waiters for these objects are live, and no more: `None` if that was noted. A store
+    /// may answer as by [`poll`](Self::poll), and MUST do so if the process was silent: waiters that were passed over are
+    /// first again.
+    ///
+    /// The engine asks this about objects that no poll is due for. It is worth having if it is cheaper than a poll. The
+    /// default polls.
+    async fn keep_places(&self, batch: &[Object]) -> Answers<Option<Polled>> {
+        self.poll(batch).await.into_iter().map(|answer| answer.map(Some)).collect()
+    }
 
     /// Takes a detached hold over; `None` if it is certainly gone. The call then returns `Lost`.
     ///

@@ -16,7 +16,7 @@ use stanchion_conformance::stopwatch::timeout;
 use stanchion_core::engine::Engine;
 use stanchion_core::{ErrorKind, Mutex, MutexOptions, Result, Ticket};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_millis(600);
 /// What is given up is gone within a second.
@@ -96,6 +96,26 @@ async fn c9_an_answer_older_than_the_grant_does_not_end_it() {
     assert_eq!(model.left(), (1, 1));
     behind.abort();
     drop(first);
+}
+
+#[tokio::test]
+async fn c27_a_waiter_with_others_in_front_polls_rarely_and_is_heard_often() {
+    let (model, engine) = model();
+    model.faults.far.store(true, SeqCst);
+    let mutex = mutex(&engine, TTL * 5);
+    let guard = mutex.lock().await.unwrap();
+    let start = Instant::now();
+    let waiting = wait_for(&mutex);
+    until(&model, (1, 1), SOON).await;
+    while model.faults.marks.load(SeqCst) < 6 {
+        sleep(Duration::from_millis(5)).await;
+    }
+    // The first at once, the others 900 ms apart, or a little less to leave with a sign of life.
+    let polls = model.faults.polls.load(SeqCst);
+    let most = 2 + start.elapsed().as_millis() / 880;
+    assert!(u128::from(polls) <= most, "{polls} polls where {most} are enough");
+    drop(guard);
+    timeout(Duration::from_secs(10), waiting).await.expect("its turn comes").unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -1,58 +1,27 @@
-//! The fast path: mutexes that nobody waits for, granted, renewed and released by scripts that do nothing else.
+//! The fast path: mutexes and semaphores that nobody waits for, granted, renewed and released by scripts that do nothing
+//! else.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+mod busy;
+mod mutexes;
+mod semaphores;
 
-use redis::Cmd;
-use stanchion_core::clock::{Instant, micros, now};
+use futures_util::future::join_all;
+use stanchion_core::clock::micros;
 use stanchion_core::steps::{Acquired, Answers, Exchange, Exchanged, Kept, Object, Renew};
 use stanchion_core::{FencingToken, Kind, Result, Ttl};
-use xxhash_rust::xxh3::xxh3_64;
 
-use super::call::{Encode, Step};
-use super::permits::{label, shortest};
+pub(crate) use self::busy::Busy;
+use super::call::Step;
+use super::reply::Reply;
 use super::{Context, RedisSteps};
 use crate::error::unexpected;
-use crate::keys::{Keyspace, stripe_of};
 
-/// How long a mutex is taken for busy after the fast path refused it; the scripts keep it a hash for as long.
-const QUIET: Duration = Duration::from_secs(1);
-const SLOTS: usize = 4096;
-
-/// Which mutexes are busy, as far as is known: for them the fast path would be one request more. A hint only: two names
-/// can share a slot.
-#[derive(Debug)]
-pub(crate) struct Busy {
-    start: Instant,
-    /// Until when, in ms since `start`.
-    slots: Vec<AtomicU64>,
-}
-
-impl Busy {
-    pub(crate) fn new() -> Self {
-        Self { start: now(), slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect() }
-    }
-
-    fn slot(&self, object: &Object) -> &AtomicU64 {
-        // The remainder is below the number of slots.
-        let index =
-            usize::try_from(xxh3_64(object.name.as_str().as_bytes()) % SLOTS as u64).unwrap_or_default();
-        &self.slots[index]
-    }
-
-    fn elapsed(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    fn is_busy(&self, object: &Object) -> bool {
-        let until = self.slot(object).load(Ordering::Relaxed);
-        until > 0 && self.elapsed() < until
-    }
-
-    fn note(&self, object: &Object) {
-        let until = self.elapsed() + u64::try_from(QUIET.as_millis()).unwrap_or(u64::MAX);
-        self.slot(object).store(until, Ordering::Relaxed);
-    }
+/// How an entry is sent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Mutex,
+    Semaphore,
+    Full,
 }
 
 /// A request that may take the fast path.
@@ -63,8 +32,17 @@ pub(super) trait FastPath: Clone + Send + Sync {
 
     fn is_eligible(&self, replicas: u32) -> bool;
 
-    /// Calls the fast script; `None` for an entry that it refuses.
-    fn fast(steps: &RedisSteps, batch: &[Self]) -> impl Future<Output = FastAnswers<Self::Answer>> + Send;
+    /// Calls the fast script for mutexes; `None` for an entry that it refuses.
+    fn fast_mutexes(
+        steps: &RedisSteps,
+        batch: &[Self],
+    ) -> impl Future<Output = FastAnswers<Self::Answer>> + Send;
+
+    /// Calls the fast script for semaphores; `None` for an entry that it refuses.
+    fn fast_semaphores(
+        steps: &RedisSteps,
+        batch: &[Self],
+    ) -> impl Future<Output = FastAnswers<Self::Answer>> + Send;
 
     fn full(steps: &RedisSteps, batch: &[Self]) -> impl Future<Output = Answers<Self::Answer>> + Send;
 }
@@ -78,17 +56,21 @@ impl FastPath for Exchange {
         Self::object(self)
     }
 
-    /// A mutex has one limit, so that there is nothing to compare.
     fn is_eligible(&self, replicas: u32) -> bool {
-        self.object().kind == Kind::Mutex
-            && match self {
-                Self::Acquire(acquire) => acquire.weight == 1 && replicas == 0,
-                Self::Release(release) => release.tombstone.is_none(),
+        match self {
+            Self::Acquire(acquire) => {
+                replicas == 0 && (acquire.weight == 1 || acquire.object.kind == Kind::Semaphore)
             }
+            Self::Release(release) => release.tombstone.is_none(),
+        }
     }
 
-    async fn fast(steps: &RedisSteps, batch: &[Self]) -> FastAnswers<Exchanged> {
-        steps.exchange_fast(batch).await
+    async fn fast_mutexes(steps: &RedisSteps, batch: &[Self]) -> FastAnswers<Exchanged> {
+        steps.exchange_mutexes(batch).await
+    }
+
+    async fn fast_semaphores(steps: &RedisSteps, batch: &[Self]) -> FastAnswers<Exchanged> {
+        steps.exchange_permits(batch).await
     }
 
     /// The releases leave first, so that what they free is there for the acquires.
@@ -107,11 +89,15 @@ impl FastPath for Renew {
     }
 
     fn is_eligible(&self, _: u32) -> bool {
-        self.object.kind == Kind::Mutex
+        true
     }
 
-    async fn fast(steps: &RedisSteps, batch: &[Self]) -> FastAnswers<Kept> {
-        steps.prolong(batch).await
+    async fn fast_mutexes(steps: &RedisSteps, batch: &[Self]) -> FastAnswers<Kept> {
+        steps.renew_mutexes(batch).await
+    }
+
+    async fn fast_semaphores(steps: &RedisSteps, batch: &[Self]) -> FastAnswers<Kept> {
+        steps.renew_permits(batch).await
     }
 
     async fn full(steps: &RedisSteps, batch: &[Self]) -> Answers<Kept> {
@@ -120,70 +106,56 @@ impl FastPath for Renew {
 }
 
 impl RedisSteps {
-    /// Sends eligible entries through the fast script and the rest, concurrently, through the full one; then retries what the
-    /// fast script refused through the full one.
+    /// Sends eligible entries through the fast scripts and the rest, concurrently, through the full one; then retries what the
+    /// fast scripts refused through the full one.
     pub(super) async fn fast_then_full<T: FastPath>(&self, batch: &[T]) -> Answers<T::Answer> {
-        let Context { busy, replicas, .. } = &*self.context;
-        let is_eligible = |entry: &T| entry.is_eligible(*replicas) && !busy.is_busy(entry.object());
-        let eligible: Vec<bool> = batch.iter().map(is_eligible).collect();
-        let first = if eligible.iter().all(|eligible| *eligible) {
-            T::fast(self, batch).await
-        } else if eligible.contains(&true) {
-            let (fast, full) = (only(batch, &eligible, true), only(batch, &eligible, false));
-            let (fast, full) = tokio::join!(T::fast(self, &fast), T::full(self, &full));
-            merge(&eligible, fast, full)
-        } else {
-            return T::full(self, batch).await;
+        let ways: Vec<Way> = batch.iter().map(|entry| self.way_of(entry)).collect();
+        let first = match ways.first() {
+            Some(Way::Full) if ways.iter().all(|way| *way == Way::Full) => return T::full(self, batch).await,
+            Some(first) if ways.iter().all(|way| way == first) => self.send_first(*first, batch).await,
+            _ => {
+                let parts = [Way::Mutex, Way::Semaphore, Way::Full].map(async |way| {
+                    let chosen: Vec<bool> = ways.iter().map(|known| *known == way).collect();
+                    let answers = self.send_first(way, &only(batch, &chosen)).await;
+                    (chosen, answers)
+                });
+                merge(batch.len(), join_all(parts).await)
+            }
         };
         let refused: Vec<bool> = first.iter().map(Option::is_none).collect();
-        let rest = only(batch, &refused, true);
+        let rest = only(batch, &refused);
         fill(first, if rest.is_empty() { Vec::new() } else { T::full(self, &rest).await })
     }
 
-    /// Releases and locks; `None` for an entry that needs a full script.
-    async fn exchange_fast(&self, batch: &[Exchange]) -> FastAnswers<Exchanged> {
-        let (script, lease) = (&self.scripts().fast_path, Exchange::longest_lease(batch));
-        let step = Step { script, object: FastPath::object, encode: Encode::Whole(encode_exchange), lease };
-        let read = |entry: &Exchange, number| match (entry, number) {
-            (_, 0) => Ok(None),
-            (Exchange::Release(_), 1) => Ok(Some(Exchanged::Kept(Kept::Yes))),
-            (Exchange::Acquire(_), -1) => {
-                Ok(Some(Exchanged::Acquired(Acquired::Waiting { limit: 1, epoch: 0 })))
-            }
-            (Exchange::Acquire(_), number) => {
-                let token = u64::try_from(number).ok().and_then(|token| FencingToken::new(token).ok());
-                let token = token.ok_or_else(unexpected)?;
-                Ok(Some(Exchanged::Acquired(Acquired::Granted { token, limit: 1, epoch: 0 })))
-            }
-            _ => Err(unexpected()),
-        };
-        self.call_fast(&step, batch, read).await
+    fn way_of<T: FastPath>(&self, entry: &T) -> Way {
+        let Context { busy, replicas, .. } = &*self.context;
+        match entry.object().kind {
+            Kind::Mutex | Kind::Semaphore if !entry.is_eligible(*replicas) => Way::Full,
+            Kind::Mutex | Kind::Semaphore if busy.is_busy(entry.object()) => Way::Full,
+            Kind::Mutex => Way::Mutex,
+            Kind::Semaphore => Way::Semaphore,
+            _ => Way::Full,
+        }
     }
 
-    /// Renews; `None` for an entry that needs the full script.
-    async fn prolong(&self, batch: &[Renew]) -> FastAnswers<Kept> {
-        let encode = |keyspace: &Keyspace, command: &mut Cmd, batch: &[&Renew]| {
-            command.arg(batch.len());
-            for entry in batch {
-                command.arg(keyspace.record(&entry.object));
-            }
-            for entry in batch {
-                command.arg(entry.ticket.to_string()).arg(milliseconds(entry.lease));
-            }
-        };
-        let (script, lease) = (&self.scripts().fast_renew, shortest(batch));
-        let step = Step { script, object: FastPath::object, encode: Encode::Whole(encode), lease };
-        self.call_fast(&step, batch, |_, number| Ok((number == 1).then_some(Kept::Yes))).await
+    /// Sends entries of one way.
+    async fn send_first<T: FastPath>(&self, way: Way, batch: &[T]) -> FastAnswers<T::Answer> {
+        match way {
+            _ if batch.is_empty() => Vec::new(),
+            Way::Mutex => T::fast_mutexes(self, batch).await,
+            Way::Semaphore => T::fast_semaphores(self, batch).await,
+            Way::Full => T::full(self, batch).await.into_iter().map(Some).collect(),
+        }
     }
 
     async fn call_fast<T: FastPath, A>(
         &self,
         step: &Step<'_, T>,
         batch: &[T],
-        read: fn(&T, i64) -> Result<Option<A>>,
+        read: fn(&T, &Reply) -> Result<Option<A>>,
     ) -> FastAnswers<A> {
         let replies = self.call(step, batch).await.into_iter().zip(batch);
-        let answers = replies.map(|(reply, entry)| read(entry, reply?.sole()?));
+        let answers = replies.map(|(reply, entry)| read(entry, &reply?));
         let answers: FastAnswers<A> = answers.map(Result::transpose).collect();
         for (entry, _) in batch.iter().zip(&answers).filter(|(_, answer)| answer.is_none()) {
             self.context.busy.note(entry.object());
@@ -192,46 +164,19 @@ impl RedisSteps {
     }
 }
 
-/// Adds what the fast script is given.
-fn encode_exchange(keyspace: &Keyspace, command: &mut Cmd, batch: &[&Exchange]) {
-    let (mut releases, mut acquires, mut stripes) = (Vec::new(), Vec::new(), Vec::new());
-    let mut kinds = String::with_capacity(batch.len());
-    for entry in batch {
-        match entry {
-            Exchange::Release(release) => {
-                kinds.push('r');
-                releases.push(release);
-            }
-            Exchange::Acquire(acquire) => {
-                kinds.push('a');
-                let stripe = stripe_of(&acquire.object);
-                let place = stripes.iter().position(|known| *known == stripe).unwrap_or_else(|| {
-                    stripes.push(stripe);
-                    stripes.len() - 1
-                });
-                acquires.push((acquire, place));
-            }
+/// Reads the answer to a release or an acquire: a number, and the limit of the name. `None` if it needs a full script.
+fn exchanged(entry: &Exchange, number: i64, limit: u32) -> Result<Option<Exchanged>> {
+    Ok(match (entry, number) {
+        (_, 0) => None,
+        (Exchange::Release(_), 1) => Some(Exchanged::Kept(Kept::Yes)),
+        (Exchange::Acquire(_), -1) => Some(Exchanged::Acquired(Acquired::Waiting { limit, epoch: 0 })),
+        (Exchange::Acquire(_), number) => {
+            let token = u64::try_from(number).ok().and_then(|token| FencingToken::new(token).ok());
+            let token = token.ok_or_else(unexpected)?;
+            Some(Exchanged::Acquired(Acquired::Granted { token, limit, epoch: 0 }))
         }
-    }
-    command.arg(stripes.len() + releases.len() + acquires.len());
-    for stripe in &stripes {
-        command.arg(keyspace.mark(*stripe));
-    }
-    for release in &releases {
-        command.arg(keyspace.record(&release.object));
-    }
-    for (acquire, _) in &acquires {
-        command.arg(keyspace.record(&acquire.object));
-    }
-    command.arg(stripes.len()).arg(releases.len()).arg(kinds);
-    for release in releases {
-        command.arg(release.ticket.to_string());
-    }
-    for (acquire, place) in acquires {
-        let queue = if acquire.queue { 'q' } else { 't' };
-        let ticket = format!("{}{queue}{}", acquire.ticket, label(acquire.label.as_deref()));
-        command.arg(place + 1).arg(milliseconds(acquire.lease)).arg(ticket);
-    }
+        _ => return Err(unexpected()),
+    })
 }
 
 /// Returns a lease as the expiry of a key, rounded up.
@@ -239,19 +184,25 @@ fn milliseconds(lease: Ttl) -> u64 {
     micros(lease.get()).div_ceil(1_000)
 }
 
-/// The entries for which `chosen` says so.
-fn only<T: Clone>(batch: &[T], chosen: &[bool], yes: bool) -> Vec<T> {
-    batch.iter().zip(chosen).filter(|(_, chosen)| **chosen == yes).map(|(entry, _)| entry.clone()).collect()
+/// The chosen entries.
+fn only<T: Clone>(batch: &[T], chosen: &[bool]) -> Vec<T> {
+    batch.iter().zip(chosen).filter(|(_, chosen)| **chosen).map(|(entry, _)| entry.clone()).collect()
 }
 
-/// Puts the answers of both scripts back in order.
-fn merge<A>(chosen: &[bool], fast: Vec<Option<Result<A>>>, full: Answers<A>) -> Vec<Option<Result<A>>> {
-    let (mut fast, mut full) = (fast.into_iter(), full.into_iter());
-    chosen.iter().map(|chosen| if *chosen { fast.next().flatten() } else { full.next() }).collect()
+/// Puts the answers to the chosen entries of each part in the order of the batch.
+fn merge<A>(count: usize, parts: Vec<(Vec<bool>, FastAnswers<A>)>) -> FastAnswers<A> {
+    let mut merged: FastAnswers<A> = (0..count).map(|_| None).collect();
+    for (chosen, answers) in parts {
+        let places = merged.iter_mut().zip(chosen).filter_map(|(place, chosen)| chosen.then_some(place));
+        for (place, answer) in places.zip(answers) {
+            *place = answer;
+        }
+    }
+    merged
 }
 
-/// Fills the gaps that the fast script left.
-fn fill<A>(answers: Vec<Option<Result<A>>>, full: Answers<A>) -> Answers<A> {
+/// Fills the gaps that the fast scripts left.
+fn fill<A>(answers: FastAnswers<A>, full: Answers<A>) -> Answers<A> {
     let mut full = full.into_iter();
     answers
         .into_iter()

@@ -8,6 +8,7 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use stanchion_campaign::Outage;
 use stanchion_conformance::steps::{Outages, Process, StepHarness, Tally};
+use stanchion_core::Kind;
 use stanchion_core::steps::Object;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
 
@@ -93,6 +94,7 @@ impl StepHarness for Fixture {
         let kind: String = redis::cmd("TYPE").arg(&keys.record).query_async(&mut raw).await.expect("a type");
         match kind.as_str() {
             "none" => {}
+            "string" if object.kind == Kind::Semaphore => keys.check_permits(&mut raw).await,
             "string" => keys.check_string(&mut raw).await,
             _ => keys.check_hash(&mut raw).await,
         }
@@ -165,6 +167,33 @@ impl Keys {
             if holds.contains(member.as_str()) {
                 assert_eq!(word(&fields[&format!("h{member}")], 0) as f64, *expiry);
             }
+        }
+    }
+
+    /// Checks a semaphore that nobody waits for: one string of holds, which ends after all of them, and no other key.
+    async fn check_permits(&self, raw: &mut MultiplexedConnection) {
+        let (value, left, beside): (String, i64, u32) = redis::pipe()
+            .atomic()
+            .get(&self.record)
+            .cmd("PEXPIRETIME")
+            .arg(&self.record)
+            .exists(&[&self.expiries, &self.queue])
+            .query_async(raw)
+            .await
+            .expect("what is kept");
+        assert_eq!(beside, 0, "{value}");
+        let (head, mut rest) =
+            value.split_at(value.match_indices(' ').nth(3).map_or(value.len(), |(at, _)| at));
+        assert_eq!(head.split(' ').next(), Some("p"), "{value}");
+        let ends = word(head, 3);
+        assert_eq!(u64::try_from(left).expect("an end"), ends.div_ceil(1_000), "{value}");
+        while !rest.is_empty() {
+            let (ticket, expiry, length) = (rest.split(' ').nth(1), word(rest, 2), word(rest, 7));
+            assert_eq!(ticket.map(str::len), Some(32), "{value}");
+            assert!(expiry <= ends && word(rest, 6) > 0, "{value}");
+            // The label, and the next hold, begin with a space.
+            let label = rest.match_indices(' ').nth(7).map_or(rest.len(), |(at, _)| at);
+            rest = &rest[label + usize::try_from(length).expect("a length")..];
         }
     }
 

@@ -86,6 +86,7 @@ impl Record {
         let silences =
             in_front.map(|waiter| at.liveness.until(waiter.process)).filter(|until| *until > at.now);
         let next = self.holds.iter().map(|hold| hold.expires).chain(silences).min();
-        Polled { ready, next: next.map(|next| at.until(next)), epoch: self.epoch }
+        let is_first = self.queue.first().is_some_and(is_own);
+        Polled { ready, next: next.map(|next| at.until(next)), is_first, epoch: self.epoch }
     }
 }

@@ -51,6 +51,36 @@ pub(super) async fn c5_c16_a_silent_waiter_is_passed_over_and_first_again_when_h
     granted(&row.silent, &row.first).await;
 }
 
+pub(super) async fn c16_a_place_that_is_kept_is_that_of_a_live_waiter(harness: &dyn StepHarness) {
+    // Kept all the time, and again after a silence.
+    for silence in [Duration::ZERO, LIVENESS * 5 / 2] {
+        let row = Row::new(harness, 30_000).await;
+        let object = row.held.object.clone();
+        heard(&[&row.other], &object, silence).await;
+        let end = now() + LIVENESS * 5 / 2;
+        let kept = loop {
+            poll(&row.other, &object).await;
+            let sent = now();
+            keep_places(&row.silent, &object).await;
+            if sent >= end {
+                break sent;
+            }
+            sleep(Duration::from_millis(100)).await;
+        };
+        release(&row.other, &row.held).await;
+        let second = acquire(&row.other, &row.second).await;
+        // Later the first is silent again.
+        if now() - kept < LIVENESS {
+            assert!(!is_granted(&second), "the first is passed over after a silence of {silence:?}");
+            granted(&row.silent, &row.first).await;
+            release(&row.silent, &row.first).await;
+            granted(&row.other, &row.second).await;
+        }
+        release(&row.other, &row.second).await;
+        cancel(&row.silent, &row.first).await;
+    }
+}
+
 pub(super) async fn c16_a_silent_waiter_loses_its_place_after_its_lease(harness: &dyn StepHarness) {
     let asked = now();
     let lease = Duration::from_millis(3_500);

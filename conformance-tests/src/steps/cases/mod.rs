@@ -77,6 +77,7 @@ macro_rules! for_each_permit_step_case {
             ]
             { liveness } [
                 c5_c16_a_silent_waiter_is_passed_over_and_first_again_when_heard,
+                c16_a_place_that_is_kept_is_that_of_a_live_waiter,
                 c16_a_silent_waiter_loses_its_place_after_its_lease,
                 c16_try_lock_says_no_while_a_live_waiter_queues_and_passes_the_silent,
                 c5_dead_waiters_alone_cost_a_caller_once_two_seconds_at_most,

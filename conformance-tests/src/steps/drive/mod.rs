@@ -179,6 +179,11 @@ pub async fn poll(process: &Process, object: &Object) -> Polled {
     one(process.own.poll(std::slice::from_ref(object)).await)
 }
 
+/// Keeps the places of the process: marks its waiters as live.
+pub async fn keep_places(process: &Process, object: &Object) -> Option<Polled> {
+    one(process.own.keep_places(std::slice::from_ref(object)).await)
+}
+
 /// Polls until the request may be granted, within `limit` by the stopwatch. Returns how long that took by the clock.
 pub async fn turn(process: &Process, request: &Acquire, limit: Duration) -> Duration {
     let (start, watch) = (now(), Stopwatch::start());

@@ -2,6 +2,7 @@
 
 pub(in crate::engine) mod generation_end;
 pub(in crate::engine) mod group_waiters;
+pub(in crate::engine) mod poll_schedule;
 pub(in crate::engine) mod questions;
 pub(in crate::engine) mod record_seen;
 pub(in crate::engine) mod waiters;

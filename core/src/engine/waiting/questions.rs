@@ -6,77 +6,111 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Ttl;
+use tokio::time::Instant;
+
 use crate::clock::now;
 use crate::clock::{sleep, sleep_until, wait_until};
 use crate::engine::shared::Shared;
-use crate::engine::timing::{AFTER_EXPIRY, POLL_INTERVAL};
+use crate::engine::timing::{AFTER_EXPIRY, FAR_POLL_INTERVAL, POLL_INTERVAL};
 use crate::engine::waiting::group_waiters::DueLook;
-use crate::steps::{GroupSteps, Look, Object, PermitSteps};
+use crate::engine::waiting::poll_schedule::{PollSchedule, Round};
+use crate::steps::{GroupSteps, Look, Object, PermitSteps, Polled};
 use crate::sync::JoinSet;
+use crate::{Result, Ttl};
 
 /// Delay between the arrival of the first waiter and the first poll, so that the poll includes the next arrivals.
 const FIRST_POLL: Duration = Duration::from_millis(50);
 /// Maximum number of objects in one step call.
 const BATCH: usize = 500;
 
-/// Polls the store about all objects that callers wait for (the poll floor of C14). A poll also keeps the waiters live
-/// (C16).
+/// Polls the store about the objects that callers wait for (the poll floor of C14), and keeps the waiters live (C16).
 pub(crate) async fn poll(shared: &Arc<Shared>, steps: &Arc<dyn PermitSteps>) {
-    let (mut polls, mut asked, mut due) = (JoinSet::new(), HashSet::new(), HashMap::new());
+    let (mut rounds, mut asked, mut schedule) = (JoinSet::new(), HashSet::new(), PollSchedule::default());
     loop {
-        let lanes = by_lane(shared.waiters.objects(), |object| steps.lane(object));
-        if lanes.is_empty() && asked.is_empty() {
-            due.clear();
+        let objects = shared.waiters.objects();
+        if objects.is_empty() && asked.is_empty() {
+            schedule.clear();
             shared.waiters.to_poll.notified().await;
             sleep(FIRST_POLL).await;
             continue;
         }
+        schedule.retain(&objects);
         let at = now();
         // By then, a lane can have got its first waiter.
         let mut next = at + POLL_INTERVAL;
-        for (lane, objects) in lanes {
-            match due.get(&lane) {
-                _ if asked.contains(&lane) => {}
-                Some(due) if *due > at => next = next.min(*due),
-                _ => {
+        for (lane, objects) in by_lane(objects, |object| steps.lane(object)) {
+            if asked.contains(&lane) {
+                continue;
+            }
+            match schedule.round(lane, objects, at) {
+                Ok(round) => {
                     asked.insert(lane);
                     let (shared, steps) = (Arc::clone(shared), Arc::clone(steps));
-                    polls.spawn(async move { (lane, poll_lane(&shared, steps.as_ref(), &objects).await) });
+                    rounds.spawn(async move {
+                        let is_sign = round.is_sign;
+                        (lane, is_sign, ask_lane(&shared, steps.as_ref(), round).await)
+                    });
                 }
+                Err(due) => next = next.min(due),
             }
         }
         tokio::select! {
             () = sleep_until(next) => {}
-            Some(polled) = polls.join_next() => {
-                let (lane, pause) = polled.unwrap_or_else(|error| resume_unwind(error.into_panic()));
+            Some(round) = rounds.join_next() => {
+                let (lane, is_sign, pauses) = round.unwrap_or_else(|error| resume_unwind(error.into_panic()));
                 asked.remove(&lane);
-                due.insert(lane, now() + pause);
+                schedule.asked(lane, is_sign, pauses, now());
             }
         }
     }
 }
 
-/// Polls the objects of one lane. Returns the pause until its next poll.
-async fn poll_lane(shared: &Shared, steps: &dyn PermitSteps, objects: &[Object]) -> Duration {
-    let mut pause = POLL_INTERVAL;
-    for batch in objects.chunks(BATCH) {
-        let sent = now();
-        for (object, answer) in batch.iter().zip(steps.poll(batch).await) {
-            match answer {
-                Ok(polled) => {
-                    for orphaned in shared.waiters.polled(object, &polled, sent) {
-                        shared.send_cancel(object, orphaned, Ttl::DEFAULT);
-                    }
-                    pause = polled.next.map_or(pause, |next| pause.min(next + AFTER_EXPIRY));
-                }
-                // Woken waiters send requests of their own and get the error.
-                Err(error) if error.kind().is_final() => shared.waiters.wake_object(object),
-                Err(error) => tracing::debug!(%error, name = %object.name, "poll failed"),
+/// Asks about the objects of one lane. Returns the pause of each until its next poll, if it was polled.
+async fn ask_lane(shared: &Shared, steps: &dyn PermitSteps, round: Round) -> Vec<(Object, Duration)> {
+    let polls = async {
+        let mut pauses = Vec::with_capacity(round.polls.len());
+        for batch in round.polls.chunks(BATCH) {
+            let sent = now();
+            for (object, answer) in batch.iter().zip(steps.poll(batch).await) {
+                let pause = polled(shared, object, answer, sent);
+                pauses.push((object.clone(), pause));
             }
         }
+        pauses
+    };
+    let marks = async {
+        let mut pauses = Vec::new();
+        for batch in round.places.chunks(BATCH) {
+            let sent = now();
+            for (object, answer) in batch.iter().zip(steps.keep_places(batch).await) {
+                match answer.transpose() {
+                    None => shared.waiters.heard(object, sent),
+                    Some(answer) => pauses.push((object.clone(), polled(shared, object, answer, sent))),
+                }
+            }
+        }
+        pauses
+    };
+    let (mut pauses, marked) = tokio::join!(polls, marks);
+    pauses.extend(marked);
+    pauses
+}
+
+/// Applies the answer to a poll. Returns the pause until the next one.
+fn polled(shared: &Shared, object: &Object, answer: Result<Polled>, sent: Instant) -> Duration {
+    match answer {
+        Ok(polled) => {
+            for orphaned in shared.waiters.polled(object, &polled, sent) {
+                shared.send_cancel(object, orphaned, Ttl::DEFAULT);
+            }
+            let pause = if polled.is_first { POLL_INTERVAL } else { FAR_POLL_INTERVAL };
+            return polled.next.map_or(pause, |next| pause.min(next + AFTER_EXPIRY)).max(AFTER_EXPIRY);
+        }
+        // Woken waiters send requests of their own and get the error.
+        Err(error) if error.kind().is_final() => shared.waiters.wake_object(object),
+        Err(error) => tracing::debug!(%error, name = %object.name, "poll failed"),
     }
-    pause.max(AFTER_EXPIRY)
+    POLL_INTERVAL
 }
 
 /// Looks at all wait groups whose end callers wait for, and at once at those that a hint names.

@@ -189,6 +189,13 @@ impl Waiters {
         self.inner().objects.keys().cloned().collect()
     }
 
+    /// Notes that a request sent at `sent` has kept the places of an object's waiters.
+    pub(crate) fn heard(&self, object: &Object, sent: Instant) {
+        if let Some(watched) = self.inner().objects.get_mut(object) {
+            watched.heard = sent;
+        }
+    }
+
     /// Applies the answer to a poll sent at `sent`: wakes the waiters that may be granted, or all if the store may have lost
     /// the queue.
     ///

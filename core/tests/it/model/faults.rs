@@ -56,6 +56,10 @@ pub struct Faults {
     pub looks: AtomicU32,
     pub acquires: AtomicU32,
     pub polls: AtomicU32,
+    /// All waiters are told that another process is in front.
+    pub far: AtomicBool,
+    /// Requests that kept places and asked for no more.
+    pub marks: AtomicU32,
     pub renewals: AtomicU32,
     /// The leases of each renewal.
     pub renewed: Mutex<Vec<Vec<Ttl>>>,

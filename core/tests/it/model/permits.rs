@@ -130,7 +130,7 @@ fn poll_one(records: &mut HashMap<Object, Record>, object: &Object) -> Polled {
     }
     let next = record.holds.iter().map(|hold| hold.expires).min();
     let next = next.map(|next| next.saturating_duration_since(Instant::now()));
-    Polled { ready, next, epoch: record.epoch }
+    Polled { ready, next, is_first: true, epoch: record.epoch }
 }
 
 #[async_trait]
@@ -234,8 +234,12 @@ impl PermitSteps for Model {
             if let Err(error) = self.faults.pass(Stuck::Poll, batch.iter()).await {
                 return refused(batch.len(), &error);
             }
-            self.each(batch.len(), |records| batch.iter().map(|object| poll_one(records, object)).collect())
-                .await
+            let is_first = !self.faults.far.load(SeqCst);
+            let poll = |records: &mut HashMap<Object, Record>, object| Polled {
+                is_first,
+                ..poll_one(records, object)
+            };
+            self.each(batch.len(), |records| batch.iter().map(|object| poll(records, object)).collect()).await
         });
         // A test that sees the count can set another delay: this poll has read its own.
         let begun = poll_fn(|cx| Poll::Ready(answer.as_mut().poll(cx))).await;
@@ -244,6 +248,14 @@ impl PermitSteps for Model {
             Poll::Ready(answers) => answers,
             Poll::Pending => answer.await,
         }
+    }
+
+    async fn keep_places(&self, batch: &[Object]) -> Answers<Option<Polled>> {
+        if !self.faults.far.load(SeqCst) {
+            return self.poll(batch).await.into_iter().map(|answer| answer.map(Some)).collect();
+        }
+        self.faults.marks.fetch_add(1, SeqCst);
+        batch.iter().map(|_| Ok(None)).collect()
     }
 
     async fn attach(&self, ask: &Attach) -> Result<Option<Attached>> {

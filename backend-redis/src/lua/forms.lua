@@ -1,0 +1,96 @@
+-- Short forms: the strings that the steps `fast_path` and `fast_permits` keep for what nobody waits for. Any other step makes
+-- a hash of such a string first, and afterwards a string of the hash if it can. Put behind `permits.lua` and `shared.lua`.
+
+-- A name that no waiter queued for in this time is kept as a string.
+local QUIET = 1000000
+
+-- Reads the string of a mutex, see `fast_path`; nil for any other.
+local function read_mutex(o, text)
+  local ticket, token, granted, lease, label = string.match(text, '^(%x+) (%d+) (%d+) (%d+)(.*)$')
+  if not ticket or #ticket ~= 32 then return nil end
+  -- The end of the key in whole ms, so that the string that it becomes again ends then, however often it does. A millisecond
+  -- that begins between the two questions would move it.
+  local left, ms
+  for _ = 1, 10 do
+    local before, after
+    before, left, after = call('TIME'), call('PTTL', o.h), call('TIME')
+    ms = after[1] * 1000 + math.floor(after[2] / 1000)
+    if before[1] * 1000 + math.floor(before[2] / 1000) == ms then break end
+  end
+  -- The hold cannot last longer than its lease, whatever the clock was when it was granted.
+  local ends = (ms + (left < 0 and lease or math.min(left, lease))) * 1000
+  local hold = { ticket = ticket, expiry = ends, granted = granted, weight = 1, token = token, label = label }
+  return { lim = 1, touch = now, expires = 0, used = 1, last = math.max(ends, now), holds = { hold } }
+end
+
+-- Makes a hash of a short form; a foreign string stays. Nothing is noted as its use: a step that only looks does not make it
+-- stay (C25).
+expand = function(o, cause)
+  -- Any other cause, such as a missing right, says nothing about the value.
+  if not string.find(words(cause), 'WRONGTYPE', 1, true) then error(cause) end
+  local text = call('GET', o.h) or ''
+  local p = o.mutex and read_mutex(o, text) or o.semaphore and read_permits(text, now)
+  if not p then error(cause) end
+  local entries, fields, next = { '+inf', '!' }, {}, NEVER
+  for _, hold in ipairs(p.holds) do
+    local expiry = int(hold.expiry)
+    entries[#entries + 1], entries[#entries + 2] = expiry, hold.ticket
+    fields[#fields + 1] = 'h' .. hold.ticket
+    fields[#fields + 1] = table.concat({ expiry, hold.granted, hold.weight, hold.token }, ' ') .. hold.label
+    next = math.min(next, hold.expiry)
+  end
+  local expires = p.expires > 0 and p.expires or p.last + o.stay
+  local at = int(math.ceil(expires / 1000))
+  call('ZADD', o.e, unpack(entries))
+  call('DEL', o.h)
+  call('HSET', o.h, 'lim', int(p.lim), 'used', int(p.used), 'next', int(next), 'el', int(p.last - now), 'at', NOW,
+       'touch', int(p.touch), 'epoch', NOW, 'expires', int(expires), unpack(fields))
+  call('PEXPIREAT', o.h, at)
+  call('PEXPIREAT', o.e, at)
+  o.wake = true
+end
+
+-- Returns the holds of a record, as `read_permits` does, if they are few and nothing else is in E; nil otherwise.
+local function few_holds(o)
+  local size = call('ZCARD', o.e)
+  -- Fewer than a string can have, so that the form does not change with each hold.
+  if size > (o.mutex and 2 or 9) then return nil end
+  local holds, fields = {}, {}
+  for _, member in ipairs(call('ZRANGE', o.e, 0, -1)) do
+    if #member == 32 then
+      holds[#holds + 1], fields[#fields + 1] = { ticket = member }, 'h' .. member
+    elseif member ~= '!' then
+      -- Tombstones stay.
+      return nil
+    end
+  end
+  for i, record in ipairs(fields[1] and call('HMGET', o.h, unpack(fields)) or {}) do
+    local expiry, granted, weight, token, label = string.match(record or '', '^(%d+) (%d+) (%d+) (%d+)(.*)$')
+    if not expiry then return nil end
+    local hold = holds[i]
+    hold.granted, hold.token, hold.label, hold.expiry = granted, token, label, tonumber(expiry)
+    hold.rest = ' ' .. granted .. ' ' .. token .. ' ' .. weight .. ' ' .. #label .. label
+    set_end(hold, hold.expiry, hold.expiry - now)
+  end
+  return holds
+end
+
+-- Makes a string of a record without waiters, unless a waiter queued lately. A free mutex has no key at all.
+local function compact(o)
+  if o.n > 0 or o.out > 0 or not (o.mutex or o.semaphore and o.lim) then return end
+  local is_free = o.mutex and o.used == 0
+  if not is_free and math.abs(now - o.join) < QUIET then return end
+  local holds = few_holds(o)
+  if not holds then return end
+  local text, ends
+  if o.semaphore then
+    text, ends = permits_text({ lim = o.lim, touch = o.touch, expires = o.expires_at, holds = holds })
+  elseif holds[1] then
+    local hold = holds[1]
+    local left = int(math.ceil(math.max(hold.expiry - now, 1000) / 1000))
+    text = string.format('%s %016.0f %016.0f %s%s', hold.ticket, hold.token, hold.granted, left, hold.label)
+    ends = int(math.ceil(hold.expiry / 1000))
+  end
+  call('DEL', o.h, o.e)
+  if text then call('SET', o.h, text, 'PXAT', ends) end
+end

@@ -1,0 +1,78 @@
+//! The fast scripts of mutexes.
+
+use redis::Cmd;
+use stanchion_core::steps::{Exchange, Exchanged, Kept, Renew};
+
+use super::super::call::{Encode, Step};
+use super::super::permits::{label, shortest};
+use super::super::{Context, RedisSteps};
+use super::{FastAnswers, FastPath, exchanged, milliseconds};
+use crate::keys::stripe_of;
+
+impl RedisSteps {
+    /// Releases and locks; `None` for an entry that needs a full script.
+    pub(super) async fn exchange_mutexes(&self, batch: &[Exchange]) -> FastAnswers<Exchanged> {
+        let (script, lease) = (&self.scripts().fast_path, Exchange::longest_lease(batch));
+        let step = Step { script, object: FastPath::object, encode: Encode::Whole(encode_exchange), lease };
+        self.call_fast(&step, batch, |entry, reply| exchanged(entry, reply.sole()?, 1)).await
+    }
+
+    /// Renews; `None` for an entry that needs the full script.
+    pub(super) async fn renew_mutexes(&self, batch: &[Renew]) -> FastAnswers<Kept> {
+        let (script, lease) = (&self.scripts().fast_renew, shortest(batch));
+        let step = Step { script, object: FastPath::object, encode: Encode::Whole(encode_renewals), lease };
+        self.call_fast(&step, batch, |_, reply| Ok((reply.sole()? == 1).then_some(Kept::Yes))).await
+    }
+}
+
+/// Adds what the fast script is given.
+fn encode_exchange(Context { keyspace, .. }: &Context, command: &mut Cmd, batch: &[&Exchange]) {
+    let (mut releases, mut acquires, mut stripes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut kinds = String::with_capacity(batch.len());
+    for entry in batch {
+        match entry {
+            Exchange::Release(release) => {
+                kinds.push('r');
+                releases.push(release);
+            }
+            Exchange::Acquire(acquire) => {
+                kinds.push('a');
+                let stripe = stripe_of(&acquire.object);
+                let place = stripes.iter().position(|known| *known == stripe).unwrap_or_else(|| {
+                    stripes.push(stripe);
+                    stripes.len() - 1
+                });
+                acquires.push((acquire, place));
+            }
+        }
+    }
+    command.arg(stripes.len() + releases.len() + acquires.len());
+    for stripe in &stripes {
+        command.arg(keyspace.mark(*stripe));
+    }
+    for release in &releases {
+        command.arg(keyspace.record(&release.object));
+    }
+    for (acquire, _) in &acquires {
+        command.arg(keyspace.record(&acquire.object));
+    }
+    command.arg(stripes.len()).arg(releases.len()).arg(kinds);
+    for release in releases {
+        command.arg(release.ticket.to_string());
+    }
+    for (acquire, place) in acquires {
+        let queue = if acquire.queue { 'q' } else { 't' };
+        let ticket = format!("{}{queue}{}", acquire.ticket, label(acquire.label.as_deref()));
+        command.arg(place + 1).arg(milliseconds(acquire.lease)).arg(ticket);
+    }
+}
+
+fn encode_renewals(Context { keyspace, .. }: &Context, command: &mut Cmd, batch: &[&Renew]) {
+    command.arg(batch.len());
+    for entry in batch {
+        command.arg(keyspace.record(&entry.object));
+    }
+    for entry in batch {
+        command.arg(entry.ticket.to_string()).arg(milliseconds(entry.lease));
+    }
+}
