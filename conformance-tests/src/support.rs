@@ -50,10 +50,14 @@ pub fn now() -> Instant {
     clock::now()
 }
 
-/// Asks until the outcome is known, one way or the other: the answer to a call with a short time limit can be late (C3, C17).
+/// Asks until the outcome is known, one way or the other: the answer to a call with a short time limit can be late
+/// ([C3], [C17]).
 ///
 /// # Errors
 /// The call's own, but not `Unknown` or `Unavailable`.
+///
+/// [C3]: stanchion_core::contract#c3
+/// [C17]: stanchion_core::contract#c17
 pub async fn definite<T, F: Future<Output = Result<T>>>(ask: impl Fn() -> F) -> Result<T> {
     let is_unsure =
         |error: &stanchion_core::Error| matches!(error.kind(), ErrorKind::Unknown | ErrorKind::Unavailable);
