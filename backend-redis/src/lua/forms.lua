@@ -1,8 +1,10 @@
 -- Short forms: the strings that the steps `fast_path` and `fast_permits` keep for what nobody waits for. Any other step makes
 -- a hash of such a string first, and afterwards a string of the hash if it can. Put behind `permits.lua` and `shared.lua`.
 
--- A name that no waiter queued for in this time is kept as a string.
+-- A name that no waiter queued for in this time, and that had few holds, is kept as a string.
 local QUIET = 1000000
+-- Maximum number of holds of a string.
+local MOST = 16
 
 -- Reads the string of a mutex, see `fast_path`; nil for any other.
 local function read_mutex(o, text)
@@ -50,11 +52,8 @@ expand = function(o, cause)
   o.wake = true
 end
 
--- Returns the holds of a record, as `read_permits` does, if they are few and nothing else is in E; nil otherwise.
-local function few_holds(o)
-  local size = call('ZCARD', o.e)
-  -- Fewer than a string can have, so that the form does not change with each hold.
-  if size > (o.mutex and 2 or 9) then return nil end
+-- Returns the holds of a record, as `read_permits` does, if nothing else is in E; nil otherwise.
+local function sole_holds(o)
   local holds, fields = {}, {}
   for _, member in ipairs(call('ZRANGE', o.e, 0, -1)) do
     if #member == 32 then
@@ -75,12 +74,18 @@ local function few_holds(o)
   return holds
 end
 
--- Makes a string of a record without waiters, unless a waiter queued lately. A free mutex has no key at all.
+-- Makes a string of a record without waiters, unless a waiter queued or holds were many lately. A free mutex has no key at
+-- all.
 local function compact(o)
   if o.n > 0 or o.out > 0 or not (o.mutex or o.semaphore and o.lim) then return end
-  local is_free = o.mutex and o.used == 0
-  if not is_free and math.abs(now - o.join) < QUIET then return end
-  local holds = few_holds(o)
+  local is_recent = math.abs(now - o.join) < QUIET
+  if call('ZCARD', o.e) > (o.mutex and 2 or MOST + 1) then
+    -- The form does not change with each hold. The note is not worth a refusal.
+    if o.semaphore and not is_recent then redis.pcall('HSET', o.h, 'join', NOW) end
+    return
+  end
+  if is_recent and not (o.mutex and o.used == 0) then return end
+  local holds = sole_holds(o)
   if not holds then return end
   local text, ends
   if o.semaphore then

@@ -21,9 +21,9 @@
 -- upper bound of how far they were ahead, `at` when H was written last, `touch` last time a hold ended, `expires` when the
 -- keys expire, `epoch` when the record began, `seq` last arrival number, `wl` and `big` upper bounds of the leases and
 -- weights in Q, `swept` when the silent waiters of all of Q were last put aside, `out` how many are aside, `join` when a
--- waiter queued last; `h<ticket>` a hold: "expiry granted weight token label", `w<ticket>` a waiter: "process weight lease
--- enqueued", `x<ticket>` a tombstone: `1`, or the call that left it; `d<process>` there is a zset of its silent waiters,
--- whose end is `d<process>` in E.
+-- waiter queued last, or holds were many; `h<ticket>` a hold: "expiry granted weight token label", `w<ticket>` a waiter:
+-- "process weight lease enqueued", `x<ticket>` a tombstone: `1`, or the call that left it; `d<process>` there is a zset of
+-- its silent waiters, whose end is `d<process>` in E.
 --
 -- Times are microseconds of this server's clock, read once; numbers stay below 2^53, and large ones are written by
 -- `int`. E is written before H, so that a foreign type stops the step before it has changed anything.

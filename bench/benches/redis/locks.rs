@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Script;
-use redis::aio::MultiplexedConnection;
 use stanchion_bench::Failure;
 use stanchion_bench::bench::Bench;
-use stanchion_bench::figure::{Column, counted, quantile};
+use stanchion_bench::figure::{Column, counted};
 use stanchion_bench::load;
 use stanchion_bench::lock::Lock;
 use stanchion_bench::measure::{Figures, Measure, Role};
@@ -152,7 +150,6 @@ pub(crate) fn hand_off(bench: &mut Bench, fixture: &RedisFixture) -> Result<(), 
     let ours = [mine.ours(name)?, theirs.ours(name)?];
     let tokens = fixture.runtime.block_on(TokenQueue::new(fixture.connections(2)?, "passed-tokens"))?;
     let tokens = [tokens.clone(), tokens.clone()];
-    let connection = fixture.connection()?;
     let rslock = [mine.rslock(name)?, theirs.rslock(name)?];
     let distributed = [mine.distributed(name)?, theirs.distributed(name)?];
     let distkit = [mine.distkit(name)?, theirs.distkit(name)?];
@@ -160,20 +157,15 @@ pub(crate) fn hand_off(bench: &mut Bench, fixture: &RedisFixture) -> Result<(), 
         "hand-off",
         "Mutex, hand-off from one process to another",
         "From the start of the release by one client to the grant to another, which has stood in line for 5 ms. \
-         Raw is a token passed by `RPUSH` and `BLPOP`, and then one round trip of a script: what a queue with \
-         leases cannot do without.",
+         Raw is a token passed by `RPUSH` and `BLPOP`, without a lease, a queue or a fencing token.",
         load::HandOff::columns(),
     )
     .side(OURS, Role::Ours, || passed(fixture, &ours, slice))
-    .side("BLPOP hand-off and one script", Role::Raw, || {
-        let passed = passed(fixture, &tokens, slice)?;
-        let trips = fixture.runtime.block_on(script_trips(connection.clone()))?;
-        Ok(passed.iter().zip(trips).map(|(passed, trip)| passed + trip).collect())
-    })
+    .side(TOKENS, Role::Raw, || passed(fixture, &tokens, slice))
     .side(RSLOCK, Role::Peer, || passed(fixture, &rslock, slice))
     .side(DISTRIBUTED_LOCK, Role::Peer, || passed(fixture, &distributed, slice))
     .side(DISTKIT, Role::Peer, || passed(fixture, &distkit, slice))
-    .target(Target::new(OURS, Against::Raw, Bound::AtMost(1.2)));
+    .target(Target::new(OURS, Against::Raw, Bound::AtMost(2.0)));
     let measure = load::HandOff::targets(OURS).into_iter().fold(measure, Measure::target);
     bench.run(measure, 9);
     Ok(())
@@ -198,19 +190,36 @@ fn passed<L: Lock>(fixture: &RedisFixture, pair: &[L; 2], slice: Duration) -> Re
     Ok(seen.figures())
 }
 
-/// Returns the median and the 99th percentile of a hundred round trips of an empty script, one at a time.
-async fn script_trips(mut connection: MultiplexedConnection) -> Result<[f64; 2], Failure> {
-    let script = Script::new("return 1");
-    script.prepare_invoke().load_async(&mut connection).await?;
-    let mut times = Vec::new();
-    for _ in 0..100 {
-        // As far apart as hand-offs, so that both begin with idle threads.
-        tokio::time::sleep(Duration::from_millis(2)).await;
-        let begin = load::clock();
-        let _: u8 = script.prepare_invoke().invoke_async(&mut connection).await?;
-        times.push(begin.elapsed().as_secs_f64());
+/// Semaphores of four permits that nobody else wants.
+pub(crate) fn permits(bench: &mut Bench, fixture: &RedisFixture) -> Result<(), Failure> {
+    let slice = bench.slice(SLICE);
+    for (tasks, bound) in [(1, 0.75), (16, 0.8), (256, 1.1)] {
+        let slug = format!("permits-{tasks}");
+        if !bench.wants(&slug) {
+            continue;
+        }
+        let clients = Clients::new(fixture);
+        let names: Vec<_> = (0..tasks).map(|task| format!("four-{tasks}-{task}")).collect();
+        let (store, provider, connection) = (clients.store()?, clients.provider()?, fixture.connection()?);
+        let open = |name: &String| store.semaphore(name, SemaphoreOptions::new(4));
+        let ours: Vec<Arc<dyn Semaphore>> = names.iter().map(open).collect::<Result<_, _>>()?;
+        let distributed: Vec<_> =
+            names.iter().map(|name| DistributedPermit::new(provider, name, 4)).collect();
+        let bare: Vec<_> =
+            names.iter().map(|name| BareLock::new(connection.clone(), &format!("bare-{name}"))).collect();
+        let measure = Measure::new(
+            &slug,
+            &format!("Semaphore of 4, nobody else wants it, {}", counted(tasks, "task")),
+            "A permit and its release, which are both answered; each task has a name of its own. Raw is a lock.",
+            pair_columns(),
+        )
+        .side(OURS, Role::Ours, || pairs(fixture, &ours, OUR_WIRE, slice))
+        .side(BY_HAND, Role::Raw, || pairs(fixture, &bare, WIRE, slice))
+        .side(DISTRIBUTED_LOCK, Role::Peer, || pairs(fixture, &distributed, WIRE, slice))
+        .target(Target::new(OURS, Against::Raw, Bound::AtLeast(bound)));
+        bench.run(measure, ROUNDS);
     }
-    Ok([quantile(&mut times, 0.5), quantile(&mut times, 0.99)])
+    Ok(())
 }
 
 pub(crate) fn semaphore(bench: &mut Bench, fixture: &RedisFixture) -> Result<(), Failure> {

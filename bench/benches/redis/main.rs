@@ -34,6 +34,7 @@ fn main() -> Result<ExitCode, Failure> {
     locks::contended(&mut bench, &fixture)?;
     locks::hand_off(&mut bench, &fixture)?;
     locks::at_zero(&mut bench, &fixture)?;
+    locks::permits(&mut bench, &fixture)?;
     locks::semaphore(&mut bench, &fixture)?;
     limiters::hot(&mut bench, &fixture)?;
     limiters::many(&mut bench, &fixture)?;

@@ -160,6 +160,10 @@ impl Keys {
                     })?;
                 }
             }
+            ("SET", [key, value, ..]) if self.is_semaphore(key) => self.change(key, |rows| {
+                *rows = permits(value).ok_or_else(|| wrong(value))?;
+                Ok(())
+            })?,
             ("SET", [key, value, options @ ..]) => {
                 self.strings.extend(self.object(key));
                 self.change(key, |rows| {
@@ -220,6 +224,10 @@ impl Keys {
         Some(ObjectId::new(kind, Name::new(name).ok()?))
     }
 
+    fn is_semaphore(&self, key: &str) -> bool {
+        self.object(key).is_some_and(|object| object.kind == Kind::Semaphore)
+    }
+
     /// Adds the changes of a script to the entries, the ended holds first.
     fn settle(&mut self) {
         for (object, before) in self.before.drain() {
@@ -267,6 +275,22 @@ fn held(value: &str, until: u64) -> io::Result<(Ticket, Row)> {
     let [ticket, token, at, _, ..] = words[..] else { return Err(wrong(value)) };
     let ticket = ticket.parse().map_err(|_| wrong(value))?;
     Ok((ticket, row(&until.to_string(), at, "1", token).ok_or_else(|| wrong(value))?))
+}
+
+/// Parses a semaphore that nobody waits for: `p LIMIT LAST-END EXPIRES`, and for each hold ` TICKET EXPIRY LEASE GRANTED TOKEN
+/// WEIGHT LENGTH` and a label of that length.
+fn permits(value: &str) -> Option<Rows> {
+    let mut rows = Rows::new();
+    let mut rest = value.strip_prefix("p ")?;
+    rest = &rest[rest.match_indices(' ').nth(2).map_or(rest.len(), |(at, _)| at)..];
+    while !rest.is_empty() {
+        let words: Vec<&str> = rest.splitn(9, ' ').collect();
+        let [_, ticket, until, _, at, token, weight, length, ..] = words[..] else { return None };
+        rows.insert(ticket.parse().ok()?, row(until, at, weight, token)?);
+        let label = rest.match_indices(' ').nth(7).map_or(rest.len(), |(at, _)| at);
+        rest = rest.get(label + length.parse::<usize>().ok()?..)?;
+    }
+    Some(rows)
 }
 
 /// Parses `EXPIRY GRANTED WEIGHT TOKEN LABEL`.
@@ -343,6 +367,34 @@ mod tests {
     }
 
     #[test]
+    fn permits_in_a_string_and_in_a_hash_are_the_same_holds() {
+        let key = "{ns/3}:s:a";
+        let (one, two) = (format!(" {ONE} 900 850 50 7 2 8 a label"), format!(" {TWO} 950 890 60 8 1 0"));
+        let bytes = file(&[
+            &["SET", key, &format!("p 4 50 99{one}"), "PXAT", "9"],
+            &["SET", key, &format!("p 4 50 99{one}{two}"), "PXAT", "9"],
+            &["PEXPIREAT", key, "10"],
+            &["MULTI"],
+            &["DEL", key],
+            &["HSET", key, &format!("h{ONE}"), "900 50 2 7 a label", &format!("h{TWO}"), "950 60 1 8"],
+            &["EXEC"],
+            &["MULTI"],
+            &["DEL", key],
+            &["SET", key, &format!("p 4 70 99{two}"), "PXAT", "9"],
+            &["EXEC"],
+            &["SET", key, "p 4 80 99", "PXAT", "9"],
+        ]);
+        let line = |ticket: &str, rest: &str| format!("v1 object=semaphore:a ticket={ticket} what={rest}");
+        let expected = [
+            line(ONE, "granted token=7 weight=2 at=50 until=900"),
+            line(TWO, "granted token=8 weight=1 at=60 until=950"),
+            line(ONE, "ended"),
+            line(TWO, "ended"),
+        ];
+        assert_eq!(taken(&bytes), expected);
+    }
+
+    #[test]
     fn a_ticket_that_comes_back_after_its_lease_has_a_hold_of_its_own() {
         let (key, hash) = ("{ns/3}:w:a", format!("h{ONE}"));
         let bytes =
@@ -377,5 +429,8 @@ mod tests {
         assert!(keys.command(&words(&["SET", "{ns/1}:m:a", "nonsense"])).is_err());
         assert!(keys.command(&words(&["SET", "{ns/1}:m:a", &format!("{ONE} 7 50 900")])).is_err());
         assert!(keys.command(&words(&["SET", "{ns/1}:mark", "7"])).is_ok());
+        for value in ["nonsense", "p 4 1 2 x", &format!("p 4 1 2 {ONE} 9 9 9 7 1 5")] {
+            assert!(keys.command(&words(&["SET", "{ns/1}:s:a", value])).is_err(), "{value}");
+        }
     }
 }
