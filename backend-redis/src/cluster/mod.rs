@@ -81,7 +81,7 @@ impl Cluster {
                     Err(next) => next,
                 },
                 None if version == 0 => {
-                    let read = timeout_at(end, self.topology.read(version)).await;
+                    let read = timeout_at(end, self.read(version)).await;
                     read.map_err(|_| unreached().at(&self.topology.target()))??;
                     Next::Follow
                 }
@@ -102,7 +102,7 @@ impl Cluster {
             pause = (pause * 2).min(MAX_PAUSE);
             if read {
                 // Without an answer the old table serves, and the next attempt shows what is wrong.
-                let _ = timeout_at(last_start, self.topology.read(version)).await;
+                let _ = timeout_at(last_start, self.read(version)).await;
             }
             if now() >= last_start {
                 return Err(error);
@@ -173,13 +173,18 @@ impl Cluster {
         request: Request<'_>,
         end: Instant,
     ) -> Result<Vec<(Address, Result<Answered>)>> {
-        self.topology.read(self.topology.owner(0).1).await?;
+        self.read(self.topology.owner(0).1).await?;
         let asked = self.topology.primaries().into_iter().map(async |address| {
             let answer = self.link(&address).send(request, false, end).await;
             let answer = answer.and_then(|answer| answer.map_err(error::of_node));
             (address, answer)
         });
         Ok(join_all(asked).await)
+    }
+
+    async fn read(&self, seen: u64) -> Result<()> {
+        let links = || self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        self.topology.read(seen, &|node| links().get(node).map(Arc::clone)).await
     }
 
     /// Returns the connection to a node. Drops the connections to nodes that are not primaries any more.

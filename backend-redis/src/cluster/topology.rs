@@ -1,10 +1,11 @@
 //! Which node holds which stripe. All connections of a store to a cluster share this.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use redis::Value;
 use stanchion_core::clock::{now, timeout, timeout_at};
@@ -14,14 +15,19 @@ use super::slots::slot;
 use crate::access::{Access, Address};
 use crate::error;
 use crate::keys::{Keyspace, STRIPES};
-use crate::request::exchange;
+use crate::link::Link;
+use crate::request::{Request, exchange};
 
 /// Timeout of the question to one node.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Timeout of the other nodes, counted from the first answer.
 const OTHERS_TIMEOUT: Duration = Duration::from_millis(100);
-/// Maximum number of nodes asked at once.
+/// Number of nodes asked at once: without links to as many, nodes to which there is none are asked too.
+const MIN_ASKED: usize = 3;
 const MAX_ASKED: usize = 8;
+
+/// Finds the link to a node, if there is one.
+pub(crate) type FindLink<'a> = &'a (dyn Fn(&Address) -> Option<Arc<Link>> + Sync);
 
 /// The first and last slot of a range, and the node that holds it.
 type Range = (u16, u16, Address);
@@ -87,16 +93,17 @@ impl Topology {
         table.owners[stripe] = Some(to);
     }
 
-    /// Reads the table anew, unless another caller has done so since version `seen`.
+    /// Reads the table anew, unless another caller has done so since version `seen`. Nodes to which there is a link are
+    /// asked over it, and others only if there are too few of them.
     ///
     /// # Errors
     /// The error of the last node that failed, if none answered; an error that no further attempt would mend comes first.
-    pub(crate) async fn read(&self, seen: u64) -> Result<()> {
+    pub(crate) async fn read(&self, seen: u64, link: FindLink<'_>) -> Result<()> {
         let _reading = self.reading.lock().await;
         if self.table().version != seen {
             return Ok(());
         }
-        let views = self.ask().await?;
+        let views = self.ask(link).await?;
         let mut table = self.table();
         table.owners = std::array::from_fn(|stripe| majority(&views, self.slots[stripe]));
         table.primaries.clear();
@@ -110,15 +117,19 @@ impl Topology {
     }
 
     /// Returns what several nodes see: one of them may be cut off from the others without knowing it.
-    async fn ask(&self) -> Result<Vec<Vec<Range>>> {
+    async fn ask(&self, link: FindLink<'_>) -> Result<Vec<Vec<Range>>> {
         let mut nodes = self.primaries();
         let known = self.seeds.iter().filter(|seed| !nodes.contains(seed)).cloned().collect::<Vec<_>>();
         nodes.extend(known);
         // Starts with other nodes each time, where there are many.
         let first = usize::try_from(self.table().version).unwrap_or_default() % nodes.len().max(1);
         nodes.rotate_left(first);
+        let (linked, others): (Vec<_>, Vec<_>) =
+            nodes.into_iter().map(|node| (link(&node), node)).partition(|(link, _)| link.is_some());
+        let few = MIN_ASKED.saturating_sub(linked.len());
+        let (mut others, linked) = (others.into_iter(), linked.into_iter().take(MAX_ASKED));
         let mut asked: FuturesUnordered<_> =
-            nodes.iter().take(MAX_ASKED).map(|node| self.view(node)).collect();
+            linked.chain(others.by_ref().take(few)).map(|(link, node)| self.view(node, link)).collect();
         let mut failed = Error::new(ErrorKind::Unavailable, "no node of the cluster is known");
         let mut views = Vec::new();
         while let Some(view) = asked.next().await {
@@ -130,6 +141,7 @@ impl Topology {
                 Err(error) if failed.kind().is_final() => drop(error),
                 Err(error) => failed = error,
             }
+            asked.extend(others.next().map(|(link, node)| self.view(node, link)));
         }
         let end = now() + OTHERS_TIMEOUT;
         while let Ok(Some(view)) = timeout_at(end, asked.next()).await {
@@ -138,18 +150,29 @@ impl Topology {
         if views.is_empty() { Err(failed) } else { Ok(views) }
     }
 
-    async fn view(&self, node: &Address) -> Result<Vec<Range>> {
-        let access = self.access(node);
-        let (mut connection, _) = access.connect().await?;
-        let asked = async {
-            let mut slots = redis::cmd("CLUSTER");
-            slots.arg("SLOTS");
-            let answers = exchange(&mut connection, &[slots]).await.map_err(error::of_question)?;
-            answers.into_iter().next().ok_or_else(error::unexpected)?.map_err(error::of_question)
-        };
+    fn view(&self, node: Address, link: Option<Arc<Link>>) -> BoxFuture<'_, Result<Vec<Range>>> {
+        Box::pin(self.ask_node(node, link))
+    }
+
+    async fn ask_node(&self, node: Address, link: Option<Arc<Link>>) -> Result<Vec<Range>> {
+        let access = self.access(&node);
+        let mut slots = redis::cmd("CLUSTER");
+        slots.arg("SLOTS");
         let certain = |error| error::certain(error).at(&access.target());
-        let answer = timeout(ANSWER_TIMEOUT, asked).await.map_err(|_| access.unanswered())?;
-        ranges(answer.map_err(certain)?, node).ok_or_else(|| certain(error::unexpected()))
+        let answer = match link {
+            Some(link) => {
+                let answer = link.send(Request::Command(&slots), false, now() + ANSWER_TIMEOUT).await;
+                answer.map_err(certain)?.map(|answered| answered.value)
+            }
+            None => {
+                let (mut connection, _) = access.connect().await?;
+                let asked = timeout(ANSWER_TIMEOUT, exchange(&mut connection, &[slots])).await;
+                let answers = asked.map_err(|_| access.unanswered())?;
+                answers.and_then(|mut answers| answers.pop().unwrap_or(Ok(Value::Nil)))
+            }
+        };
+        let answer = answer.map_err(|error| certain(error::of_question(error)))?;
+        ranges(answer, &node).ok_or_else(|| certain(error::unexpected()))
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

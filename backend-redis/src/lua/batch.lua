@@ -57,7 +57,10 @@ local function run(width, step, frees)
     else
       ok, cause = pcall(compact, o)
     end
-    if not ok and not string.find(words(cause), 'WRONGTYPE', 1, true) then error(cause, 0) end
+    if not ok and not string.find(words(cause), 'WRONGTYPE', 1, true) then
+      local _, refusal = stopped(cause, 0, KINDS, 0)
+      return refusal
+    end
   end
   return answers
 end

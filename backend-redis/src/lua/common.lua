@@ -14,8 +14,8 @@ end
 -- script, so that no earlier entry has changed anything either.
 local function stopped(cause, k, kinds, count)
   local text = words(cause)
-  -- Only for `WRONGTYPE`: at other refusals a mutex may be a string, which is not the type of its key here.
-  for j = 1, string.find(text, 'WRONGTYPE', 1, true) and count or 0 do
+  -- Only for `WRONGTYPE`, and the first key last: it may be a string of ours, which is not the type of its key here.
+  for j = string.find(text, 'WRONGTYPE', 1, true) and count or 0, 1, -1 do
     local kind = redis.call('TYPE', KEYS[k + j])['ok']
     if kind ~= 'none' and kind ~= kinds[j] then return { -1, KEYS[k + j], kind } end
   end

@@ -25,20 +25,30 @@ local function read_mutex(o, text)
   return { lim = 1, touch = now, expires = 0, used = 1, last = math.max(ends, now), holds = { hold } }
 end
 
+-- Returns what a short form says; nil if it is none.
+short_form = function(o)
+  local text = redis.pcall('GET', o.h)
+  if type(text) ~= 'string' then return nil end
+  return o.mutex and read_mutex(o, text) or o.semaphore and read_permits(text, now) or nil
+end
+
+-- Returns a hold of a short form as H would have it.
+local function hold_text(hold)
+  return table.concat({ int(hold.expiry), hold.granted, hold.weight, hold.token }, ' ') .. hold.label
+end
+
 -- Makes a hash of a short form; a foreign string stays. Nothing is noted as its use: a step that only looks does not make it
 -- stay (C25).
 expand = function(o, cause)
   -- Any other cause, such as a missing right, says nothing about the value.
   if not string.find(words(cause), 'WRONGTYPE', 1, true) then error(cause) end
-  local text = call('GET', o.h) or ''
-  local p = o.mutex and read_mutex(o, text) or o.semaphore and read_permits(text, now)
+  local p = short_form(o)
   if not p then error(cause) end
+  conversions = conversions - 1
   local entries, fields, next = { '+inf', '!' }, {}, NEVER
   for _, hold in ipairs(p.holds) do
-    local expiry = int(hold.expiry)
-    entries[#entries + 1], entries[#entries + 2] = expiry, hold.ticket
-    fields[#fields + 1] = 'h' .. hold.ticket
-    fields[#fields + 1] = table.concat({ expiry, hold.granted, hold.weight, hold.token }, ' ') .. hold.label
+    entries[#entries + 1], entries[#entries + 2] = int(hold.expiry), hold.ticket
+    fields[#fields + 1], fields[#fields + 2] = 'h' .. hold.ticket, hold_text(hold)
     next = math.min(next, hold.expiry)
   end
   local expires = p.expires > 0 and p.expires or p.last + o.stay
@@ -84,7 +94,8 @@ local function compact(o)
     if o.semaphore and not is_recent then redis.pcall('HSET', o.h, 'join', NOW) end
     return
   end
-  if is_recent and not (o.mutex and o.used == 0) then return end
+  if conversions <= 0 or is_recent and not (o.mutex and o.used == 0) then return end
+  conversions = conversions - 1
   local holds = sole_holds(o)
   if not holds then return end
   local text, ends

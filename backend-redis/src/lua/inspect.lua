@@ -6,6 +6,16 @@
 -- Retry    asks again.
 
 return run(0, function(o)
+  -- A look at a short form writes nothing.
+  local short = short_form(o)
+  if short then
+    local forgotten = short.used == 0 and now - short.touch > STATE
+    local answer = { now, forgotten and 0 or short.lim, 0 }
+    for _, hold in ipairs(short.holds) do
+      answer[#answer + 1], answer[#answer + 2] = hold.ticket, hold_text(hold)
+    end
+    return answer
+  end
   if not load(o, '') then return { -2 } end
   local answer = { now, (not stale(o) and o.lim) or 0, o.n + o.out }
   local at = 0

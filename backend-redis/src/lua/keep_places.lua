@@ -4,8 +4,8 @@
 --
 -- KEYS     `live` of each stripe
 -- ARGV     1 process
--- Returns  for each stripe: 1 the process is marked; 0 it takes the step `poll`, because the process was silent or is unknown, or
---          because nobody was heard for so long that a grace period may have to begin
+-- Returns  for each stripe: 1 the process is marked; 0 it takes the step `poll`, because the process was silent or is unknown,
+--          because nobody was heard for so long that a grace period may have to begin, or because `live` expires soon
 -- Complexity  O(log processes) for each stripe.
 -- Retry    marks again.
 
@@ -24,7 +24,7 @@ for i, live in ipairs(KEYS) do
   answers[i] = 0
   if heard and math.abs(now - heard) < LIVENESS then
     local last = tonumber(call('ZREVRANGE', live, 0, 0, 'WITHSCORES')[2])
-    if math.abs(now - last) < UNHEARD then
+    if math.abs(now - last) < UNHEARD and call('PTTL', live) * 1000 > 2 * LIVENESS then
       call('ZADD', live, NOW, PROCESS)
       answers[i] = 1
     end

@@ -208,12 +208,13 @@ end
 
 -- Finds the next grants: the first live waiters that fit together, up to the first one that does not fit. Waiters
 -- larger than the limit are named too, and passed over. For `own`, the asking process, it returns the tickets that no
--- waiter of another process stands in front of, and when the liveness of such a waiter ends. With `tell`, the waiters of
+-- waiter of another process stands in front of, when the liveness of such a waiter ends, and whether there is room that
+-- such a waiter is about to take. With `tell`, the waiters of
 -- other processes get hints. O(front); O(Q) while a waiter larger than the limit may queue.
 local function next_grants(o, own, tell)
   local ready, soon = {}, NEVER
   local room, heaviest, others = o.lim - o.used, 0, false
-  if o.n == 0 or (room <= 0 and o.big <= o.lim) then return ready, soon end
+  if o.n == 0 or (room <= 0 and o.big <= o.lim) then return ready, soon, false end
   local open = room > 0
   local all = each_waiter(o, function(w)
     heaviest = math.max(heaviest, w.weight)
@@ -242,6 +243,6 @@ local function next_grants(o, own, tell)
     o.big = heaviest
     put(o, 'big', heaviest)
   end
-  return ready, soon
+  return ready, soon, others
 end
 

@@ -14,8 +14,9 @@
 --          script finds out which they are. They have the same hash tag, hence the same slot.
 -- ARGV     1 process  2 retention, then a group for each entry, as its step says.
 -- Returns  an array with an array for each entry. The answer to an entry one of whose keys holds a foreign type is
---          {-1, key, type}; nothing of that entry was changed. The answer is {-2} if more has expired, or
---          more waiters are silent, than one call removes or moves: the step was not made, and is to be sent again at once.
+--          {-1, key, type}; nothing of that entry was changed, but that expired holds were removed. The answer is {-2} if
+--          more has expired, more waiters are silent, or more short forms are met, than one call removes, moves or changes:
+--          the step was not made, and is to be sent again at once.
 --
 -- H fields: `lim` limit, `used` weight of the recorded holds, `n` length of Q, `next` lower bound of the scores in E, `el`
 -- upper bound of how far they were ahead, `at` when H was written last, `touch` last time a hold ended, `expires` when the
@@ -37,6 +38,8 @@ local MARGIN = 10000000
 local BACK = 1000000
 -- Maximum number of expired members that one call removes.
 local budget = 500
+-- Maximum number of short forms that one call makes hashes of, or hashes that it makes short forms of (`forms.lua`).
+local conversions = 32
 
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -44,7 +47,7 @@ local now = clock[1] * 1000000 + clock[2]
 local NOW = int(now)
 
 -- Defined by `forms.lua`.
-local expand
+local expand, short_form
 -- For wait groups only, where `o.v` is set; `group.lua` defines them.
 local recall, count, settle
 
@@ -52,6 +55,14 @@ local function put(o, field, value)
   local set = o.set
   set[#set + 1] = field
   set[#set + 1] = value
+end
+
+-- Writes what was put into H.
+local function write(o)
+  local set = o.set
+  if not o.behind then put(o, 'at', NOW) end
+  for i = 1, #set, 2000 do call('HSET', o.h, unpack(set, i, math.min(i + 1999, #set))) end
+  o.set = {}
 end
 
 -- Returns the key of the silent waiters of a process.
@@ -92,7 +103,8 @@ local function forget(o, member)
   end
 end
 
--- Removes what has expired from E and H, as far as the budget goes. O(expired · log E).
+-- Removes what has expired from E and H, as far as the budget goes. What that changes is written at once, so that a step that
+-- fails later loses no permit. O(expired · log E).
 local function reap(o)
   repeat
     local ended = call('ZRANGEBYSCORE', o.e, '-inf', NOW, 'LIMIT', 0, math.max(budget, 0))
@@ -126,6 +138,8 @@ local function reap(o)
   put(o, 'touch', int(o.touch))
   put(o, 'next', int(o.next))
   if o.v then settle(o) end
+  write(o)
+  o.keep = true
 end
 
 -- Returns the next token of the stripe, as a number and as text; nil if a foreign text is in its place.
@@ -182,10 +196,11 @@ local function set_back(o)
 end
 
 -- Reads the record and its fields of one ticket. Afterwards every recorded hold is unexpired. Returns false if more has
--- expired than one call removes, or more has to be set back: then the step answers {-2}.
+-- expired than one call removes, or more has to be set back or changed: then the step answers {-2}.
 local function load(o, ticket)
   local r = read(o, ticket)
   if r.err then
+    if conversions <= 0 and short_form(o) then return false end
     expand(o, r)
     r = read(o, ticket)
   end
@@ -217,13 +232,6 @@ local function more(o)
   o.epoch = tonumber(r[3]) or 0
 end
 
--- Writes fields of H, as many as there are.
-local function write(o)
-  local set = o.set
-  if not o.behind then put(o, 'at', NOW) end
-  for i = 1, #set, 2000 do call('HSET', o.h, unpack(set, i, math.min(i + 1999, #set))) end
-end
-
 -- Writes what the step has put. The keys outlive the last use and the longest lease by the retention. Their expiry is set
 -- anew only when an eighth of the retention is over. The member `!` keeps E, which is often empty, and so its expiry.
 local function save(o)
@@ -244,7 +252,7 @@ local function save(o)
     write(o)
     if o.first then call('PEXPIREAT', o.q, int(math.ceil(o.expires_at / 1000))) end
   end
-  o.set, o.keep, o.first = {}, false, false
+  o.keep, o.first = false, false
 end
 
 -- Notes an expiry in E; returns it as text.

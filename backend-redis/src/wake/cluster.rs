@@ -140,7 +140,7 @@ impl Shared {
         tracing::debug!(error = %failed, stripe, "no wake-ups for now, the poll floor serves");
         sleep(RETRY_INTERVAL).await;
         // The table may still be the old one: after the next failure it is read again.
-        let _ = timeout_at(now() + self.timeout, self.topology.read(version)).await;
+        let _ = timeout_at(now() + self.timeout, self.topology.read(version, &|_| None)).await;
         (stripe, None, None)
     }
 

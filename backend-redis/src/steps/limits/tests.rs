@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use stanchion_conformance::clock_suite;
 use stanchion_conformance::steps::ClockHarness;
@@ -15,6 +16,7 @@ use stanchion_core::steps::{LimitSteps, ProcessId};
 use stanchion_testbed::servers;
 
 use crate::access::Access;
+use crate::client::ClientSettings;
 use crate::keys::Keyspace;
 use crate::link::{Endpoint, Link};
 use crate::route::Route;
@@ -42,6 +44,9 @@ fn timed(clock: &str, text: &'static str) -> Script {
     Script::new(text.replace("call('PEXPIREAT',", "type(").leak())
 }
 
+/// Longer than a busy machine keeps a request, or a login.
+const PATIENT: Duration = Duration::from_secs(10);
+
 /// Limiters of a namespace whose clock is a key.
 struct Rig {
     steps: Arc<RedisSteps>,
@@ -54,8 +59,13 @@ impl Rig {
         let namespace = format!("t{}", Ticket::random());
         let clock = format!("{namespace}:clock");
         let client = redis::Client::open(servers::redis().expect("a redis-server").url()).unwrap();
-        let access = Access::new(client.get_connection_info().clone());
-        let raw = client.get_multiplexed_async_connection().await.unwrap();
+        let settings = ClientSettings { connect_timeout: PATIENT, ..ClientSettings::default() };
+        let access = Access::new(client.get_connection_info().clone()).configured(&settings);
+        // By default, the client library gives up after half a second.
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(Some(PATIENT * 3))
+            .set_connection_timeout(Some(PATIENT * 3));
+        let raw = client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
         let mut scripts = Scripts::new();
         scripts.limit_decide = timed!(&clock, "decide");
         scripts.limit_refund = timed!(&clock, "refund");
@@ -69,7 +79,7 @@ impl Rig {
             busy: Busy::new(),
             replicas: 0,
         };
-        let link = Link::new(Endpoint::Server(access), Duration::from_secs(10));
+        let link = Link::new(Endpoint::Server(access), PATIENT);
         let steps = Arc::new(RedisSteps::new(Arc::new(context), Route::One(link)));
         let rig = Self { steps, raw, clock };
         rig.at(0).await;

@@ -84,7 +84,10 @@ async fn ask_lane(shared: &Shared, steps: &dyn PermitSteps, round: Round) -> Vec
             let sent = now();
             for (object, answer) in batch.iter().zip(steps.keep_places(batch).await) {
                 match answer.transpose() {
-                    None => shared.waiters.heard(object, sent),
+                    None if shared.waiters.marked(object, sent) => {
+                        pauses.push((object.clone(), Duration::ZERO));
+                    }
+                    None => {}
                     Some(answer) => pauses.push((object.clone(), polled(shared, object, answer, sent))),
                 }
             }

@@ -74,6 +74,8 @@ impl Inner {
 
 /// Minimum time for which a store keeps the place of a waiter that it has heard of, however short its lease.
 const MINIMUM_PLACE_TIME: Duration = Duration::from_secs(1);
+/// A process that a store has not heard for a second is silent: it puts the waiters aside until the next poll. Less a margin.
+const SILENCE: Duration = Duration::from_millis(950);
 
 impl Waiters {
     pub(crate) fn new(wake_source: Option<Arc<dyn WakeSource>>) -> Self {
@@ -189,11 +191,23 @@ impl Waiters {
         self.inner().objects.keys().cloned().collect()
     }
 
-    /// Notes that a request sent at `sent` has kept the places of an object's waiters.
-    pub(crate) fn heard(&self, object: &Object, sent: Instant) {
-        if let Some(watched) = self.inner().objects.get_mut(object) {
+    /// Notes that a request sent at `sent` has marked the process as live. Returns whether it may have been silent before:
+    /// the mark says nothing of that, since a request about other objects may have marked it just before. Then only a poll
+    /// shows whether the places are kept, and a waiter that may have lost its place is woken.
+    pub(crate) fn marked(&self, object: &Object, sent: Instant) -> bool {
+        let answered = now();
+        let mut inner = self.inner();
+        let Some(watched) = inner.objects.get_mut(object) else { return false };
+        if answered.saturating_duration_since(watched.heard) < SILENCE {
             watched.heard = sent;
+            return false;
         }
+        if watched.may_have_lost_places(answered) {
+            watched.heard = sent;
+            let all: Vec<Ticket> = watched.tickets.iter().copied().collect();
+            inner.wake(&all);
+        }
+        true
     }
 
     /// Applies the answer to a poll sent at `sent`: wakes the waiters that may be granted, or all if the store may have lost
@@ -218,5 +232,35 @@ impl Waiters {
             if all { watched.tickets.iter().copied().collect() } else { polled.ready.clone() };
         inner.wake(&woken);
         orphaned
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, Name};
+
+    fn is_woken(wake_up: &WakeUp) -> bool {
+        let mut notified = std::pin::pin!(wake_up.notified());
+        notified.as_mut().enable()
+    }
+
+    /// A mark that another request made just before hides that the process was silent (C5, C14, C16).
+    #[test]
+    fn c16_a_mark_after_a_silence_says_nothing_of_the_places() {
+        let object = Object { kind: Kind::Mutex, name: Name::new("a").unwrap() };
+        let lease = Duration::from_secs(2);
+        for (silence, asks, wakes) in [(300, false, false), (1_000, true, false), (2_000, true, true)] {
+            let waiters = Waiters::default();
+            let sent = now().checked_sub(Duration::from_millis(silence)).unwrap();
+            let ticket = Ticket::random();
+            let wake_up = waiters.join(&object, ticket, lease, Queued { sent, epoch: 1 });
+            assert_eq!(waiters.marked(&object, now()), asks, "after {silence} ms");
+            assert_eq!(is_woken(&wake_up), wakes, "after {silence} ms");
+            // A poll that answers then still sees the silence.
+            let polled = Polled { epoch: 1, ..Polled::default() };
+            waiters.polled(&object, &polled, now());
+            assert!(!waiters.marked(&object, now()), "it was polled");
+        }
     }
 }
