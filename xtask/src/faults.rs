@@ -75,7 +75,10 @@ impl Faults {
 
     /// Returns a length with which each fault runs in the given time, and then again.
     fn round_length(&self) -> Duration {
-        let share = Duration::from_secs(60 * self.minutes) / u32::try_from(self.faults().len()).unwrap_or(1);
+        let faults = self.faults();
+        let count = |deployment: &Deployment| faults.iter().filter(|fault| deployment.has(**fault)).count();
+        let most = self.deployments().iter().map(count).max().unwrap_or(1).max(1);
+        let share = Duration::from_secs(60 * self.minutes) / u32::try_from(most).unwrap_or(1);
         share.saturating_sub(OVERHEAD).clamp(MINIMUM_ROUND, MAXIMUM_ROUND)
     }
 }
@@ -108,7 +111,7 @@ pub(crate) fn short_tier(worker: &Worker, seed: u64, full: bool) -> Result<bool,
     faults.sort_by_key(|fault| xxh3_64_with_seed(fault.name().as_bytes(), seed));
     let plan = Plan {
         seed,
-        deployments: Deployment::ALL.to_vec(),
+        deployments: Deployment::ALL.into_iter().filter(|deployment| tier.has(*deployment)).collect(),
         faults,
         round: ROUND,
         at_most: tier.at_most,
@@ -118,6 +121,11 @@ pub(crate) fn short_tier(worker: &Worker, seed: u64, full: bool) -> Result<bool,
 }
 
 impl Tier {
+    /// Returns whether a deployment is a part of the tier. Its servers and workers share two cores with the others.
+    fn has(self, deployment: Deployment) -> bool {
+        self.each_fault || deployment != Deployment::RedisCluster
+    }
+
     fn has_seen_enough(self, deployment: Deployment, outcomes: &[RoundOutcome]) -> bool {
         let grants: usize = outcomes.iter().map(RoundOutcome::grants).sum();
         let strikes: u64 = outcomes.iter().map(|outcome| outcome.strikes).sum();
@@ -183,11 +191,16 @@ impl Plan {
         scratch: &Path,
         folder: &Path,
     ) -> Result<Vec<RoundOutcome>, Failed> {
+        let faults: Vec<_> = self.faults.iter().filter(|fault| deployment.has(**fault)).collect();
+        if faults.is_empty() {
+            println!("{deployment}: none of these faults can strike it");
+            return Ok(Vec::new());
+        }
         let end = Instant::now() + self.at_most;
         let server = CampaignServer::start(deployment)?;
         let mut outcomes = Vec::new();
         for pass in 0_u64.. {
-            for (at, fault) in self.faults.iter().enumerate() {
+            for (at, fault) in faults.iter().enumerate() {
                 let enough = self.tier.is_some_and(|tier| tier.has_seen_enough(deployment, &outcomes));
                 let must = pass == 0 && self.tier.is_none_or(|tier| tier.each_fault);
                 let done = pass > 0 && enough || Instant::now() + self.round + OVERHEAD > end;
@@ -198,7 +211,7 @@ impl Plan {
                 let own = scratch.join(deployment.name()).join(&name);
                 let number = pass * 1_000 + u64::try_from(at)?;
                 let round =
-                    Round::new(*fault, self.seed.wrapping_mul(1_000_003).wrapping_add(number), own.clone());
+                    Round::new(**fault, self.seed.wrapping_mul(1_000_003).wrapping_add(number), own.clone());
                 let outcome = round.length(self.round).run(&server, &|| worker.command());
                 let outcome =
                     outcome.or_else(|error| keep(&own, &folder.join(&name)).map(|()| Err(error))?)?;
@@ -269,13 +282,14 @@ mod tests {
     #[test]
     fn a_campaign_is_of_everything_unless_it_is_narrowed() {
         let all = parsed("");
-        assert_eq!((all.deployments().len(), all.faults().len()), (3, 14));
+        assert_eq!((all.deployments().len(), all.faults().len()), (4, 20));
         let one = parsed("--store redis --fault holder-kill");
         assert_eq!((one.deployments(), one.faults()), (vec![Deployment::Redis], vec![Fault::HolderKill]));
     }
 
     #[test]
     fn each_fault_has_its_turn() {
+        assert!(Fault::ALL.into_iter().all(|fault| Deployment::ALL.iter().any(|store| store.has(fault))));
         assert_eq!(parsed("--minutes 1").round_length(), MINIMUM_ROUND);
         assert_eq!(parsed("--minutes 60 --fault store-crash").round_length(), MAXIMUM_ROUND);
         let five = parsed("--minutes 5").round_length();

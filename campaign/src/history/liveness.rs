@@ -3,8 +3,9 @@
 //! A name is idle while no hold of it is kept. No holder believes, and the store cannot still have a hold that was
 //! given up without an answer, dropped, cancelled or left by a dead or stopped process (TTL + ε, C8). While the name is
 //! idle and the store has worked for 1 s (C18), a waiting call is granted within 2 s + ε (C5). For each other waiter
-//! that may be silent (dead, stopped, cut off), the store may take one more TTL + ε to notice (M7). For a wait group,
-//! the holds are its members, and the waiting calls are `wait`. No time counts while the machine itself is stalled.
+//! that may be silent (stopped, cut off), and for each dead process, the store may take one more TTL + ε to notice (M7):
+//! of a dead process only a request on its way can still be granted. For a wait group, the holds are its members, and the
+//! waiting calls are `wait`. No time counts while the machine itself is stalled.
 //!
 //! # Assumes
 //! The same as the checkers of holds. A process that was recorded as started lives until the record of its end.
@@ -12,6 +13,8 @@
 //! # Cannot see
 //! A lost wake-up of one semaphore waiter while others hold; a wait that is too long although the name changed hands;
 //! an `add` that waits for a wait group's limit.
+
+use std::collections::HashMap;
 
 use super::digest::{Dossier, RecordedCall};
 use super::hold::kept_until;
@@ -124,12 +127,13 @@ fn heard(asked: &RecordedCall<'_>, around: &Surroundings, bounds: &Bounds) -> Ve
 
 /// Returns the spans in which a silent waiter may stand in front of others: while it is silent, and one term longer.
 fn silent(dossier: &Dossier<'_>, around: &Surroundings, term: u64) -> Vec<Span> {
-    let mut silent = Vec::new();
+    let (mut silent, mut dead) = (Vec::new(), HashMap::<_, u64>::new());
     for asked in dossier.calls.iter().filter(|asked| !matches!(asked.call, Call::Wait)) {
         let (worker, all) = (asked.invoked.worker, waiting(asked, around));
         let mut parts = around.silence(worker, (all.0, all.1.saturating_add(1)));
         if asked.answer.is_none() && around.death(worker) != NEVER {
-            parts.push((all.1, all.1.saturating_add(1)));
+            let latest = dead.entry(worker).or_default();
+            *latest = (*latest).max(all.1);
         }
         if matches!(asked.answer.map(|answer| &answer.what), Some(What::Cancelled)) {
             parts.retain(|part| part.1 > all.1);
@@ -138,5 +142,8 @@ fn silent(dossier: &Dossier<'_>, around: &Surroundings, term: u64) -> Vec<Span> 
             parts.into_iter().map(|part| (part.0, around.arrival(worker, part.1).saturating_add(term))),
         );
     }
+    silent.extend(
+        dead.into_iter().map(|(worker, at)| (at, around.arrival(worker, at + 1).saturating_add(term))),
+    );
     silent
 }

@@ -1,8 +1,9 @@
-//! The faults that the contract calls safe.
+//! The faults of a campaign.
 
 use std::fmt;
 
-/// A fault under which the whole contract holds.
+/// A fault under which the whole contract holds, [`ServerClockStep`](Self::ServerClockStep) apart.
+/// [`Deployment::faults`](super::Deployment::faults) says which of them can strike a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fault {
     /// A process with a hold is killed (`SIGKILL`).
@@ -11,6 +12,8 @@ pub enum Fault {
     HolderPause,
     /// A process that waits is killed.
     WaiterKill,
+    /// A process with 1,000 waiters for one mutex is killed.
+    CrowdKill,
     /// All futures of a process are dropped at their current await points.
     TaskCancel,
     /// The wall clock of the clients jumps, forward and back.
@@ -31,16 +34,27 @@ pub enum Fault {
     StoreCrash,
     /// The server ends its clients' connections.
     ConnectionKill,
+    /// The server ends its clients' connections every 20 ms for some time.
+    ConnectionStorm,
     /// Wake-ups are lost, and nothing else.
     WakeUpsDropped,
+    /// Another client's scripts keep the server busy for 50 ms of each second.
+    NeighbourScript,
+    /// The server's clock is 10 s ahead for a moment, and right again. Leases may end early; everything goes on.
+    ServerClockStep,
+    /// A node of a cluster is stopped and resumed.
+    NodeStall,
+    /// Slots of a cluster with our keys are moved to another node.
+    SlotMove,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 20] = [
         Self::HolderKill,
         Self::HolderPause,
         Self::WaiterKill,
+        Self::CrowdKill,
         Self::TaskCancel,
         Self::ClientClockStep,
         Self::ReplyDrop,
@@ -51,7 +65,12 @@ impl Fault {
         Self::StoreStall,
         Self::StoreCrash,
         Self::ConnectionKill,
+        Self::ConnectionStorm,
         Self::WakeUpsDropped,
+        Self::NeighbourScript,
+        Self::ServerClockStep,
+        Self::NodeStall,
+        Self::SlotMove,
     ];
 
     /// Returns its name on the command line: lower case, with dashes.
@@ -61,6 +80,7 @@ impl Fault {
             Self::HolderKill => "holder-kill",
             Self::HolderPause => "holder-pause",
             Self::WaiterKill => "waiter-kill",
+            Self::CrowdKill => "crowd-kill",
             Self::TaskCancel => "task-cancel",
             Self::ClientClockStep => "client-clock-step",
             Self::ReplyDrop => "reply-drop",
@@ -71,7 +91,12 @@ impl Fault {
             Self::StoreStall => "store-stall",
             Self::StoreCrash => "store-crash",
             Self::ConnectionKill => "connection-kill",
+            Self::ConnectionStorm => "connection-storm",
             Self::WakeUpsDropped => "wake-ups-dropped",
+            Self::NeighbourScript => "neighbour-script",
+            Self::ServerClockStep => "server-clock-step",
+            Self::NodeStall => "node-stall",
+            Self::SlotMove => "slot-move",
         }
     }
 

@@ -22,7 +22,7 @@ mod nemesis;
 mod register;
 mod round;
 mod server;
-mod stall_monitor;
+pub(crate) mod stall_monitor;
 pub(crate) mod tail;
 mod two_holders;
 pub(crate) mod work;

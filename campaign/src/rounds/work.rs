@@ -9,18 +9,24 @@ use stanchion_core::Kind;
 pub(crate) const CANCEL: &str = "cancel";
 pub(crate) const STOP: &str = "stop";
 
+/// The number of waiters of a crowd.
+pub(crate) const CROWD: usize = 1_000;
+
 /// The job of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
     /// Calls all kinds of objects again and again, until the nemesis sends [`STOP`] or its input ends.
     Use,
+    /// Calls one mutex from [`CROWD`] tasks, until the process is killed.
+    Crowd,
     /// Takes all free permits once, after all other workers have ended.
     Drain,
     /// Executes the commands on its standard input.
     RunCommands,
 }
 
-const JOBS: [(Job, &str); 3] = [(Job::Use, "use"), (Job::Drain, "drain"), (Job::RunCommands, "run-commands")];
+const JOBS: [(Job, &str); 4] =
+    [(Job::Use, "use"), (Job::Crowd, "crowd"), (Job::Drain, "drain"), (Job::RunCommands, "run-commands")];
 
 /// The arguments of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +101,7 @@ mod tests {
 
     #[test]
     fn what_a_worker_is_told_fits_on_a_command_line() {
-        for job in [Job::Use, Job::Drain, Job::RunCommands] {
+        for (job, _) in JOBS {
             let work = Work {
                 job,
                 folder: "/tmp/a b".into(),

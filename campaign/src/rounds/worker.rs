@@ -3,11 +3,11 @@
 use std::io;
 use std::sync::Arc;
 
-use stanchion_core::Store;
+use stanchion_core::{Kind, Store};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::task::JoinSet;
 
-use super::work::{CANCEL, Job, STOP, Work};
+use super::work::{CANCEL, CROWD, Job, STOP, Work};
 use super::worker_commands::run_commands;
 use super::workload::Workload;
 use crate::history::Recorder;
@@ -23,7 +23,7 @@ impl Work {
     pub async fn run(&self, store: Arc<dyn Store>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let recorder = Recorder::create(&self.folder, self.worker)?;
         match self.job {
-            Job::Use => self.use_up(Workload::new(store.as_ref(), self, recorder)?).await?,
+            Job::Use | Job::Crowd => self.use_up(Workload::new(store.as_ref(), self, recorder)?).await?,
             Job::Drain => Workload::new(store.as_ref(), self, recorder)?.drain().await?,
             Job::RunCommands => run_commands(store.as_ref(), self.ttl, &recorder).await?,
         }
@@ -60,9 +60,13 @@ impl Work {
 
     fn tasks(&self, workload: &Arc<Workload>, round: u64) -> JoinSet<io::Result<()>> {
         let mut tasks = JoinSet::new();
-        for (at, kind) in self.kinds.iter().enumerate() {
-            for task in 0..TASKS {
-                let number = (round << 16) | (u64::try_from(at * TASKS + task).unwrap_or_default());
+        let (kinds, each) = match self.job {
+            Job::Crowd => (&[Kind::Mutex][..], CROWD),
+            _ => (&self.kinds[..], TASKS),
+        };
+        for (at, kind) in kinds.iter().enumerate() {
+            for task in 0..each {
+                let number = (round << 16) | (u64::try_from(at * each + task).unwrap_or_default());
                 let (workload, kind) = (Arc::clone(workload), *kind);
                 tasks.spawn(async move { workload.run(kind, number).await });
             }

@@ -53,6 +53,11 @@ impl WorkerView {
         !self.holding.is_empty()
     }
 
+    /// Returns the number of calls that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Returns whether the worker waits for a hold and has none.
     pub(super) fn only_waits(&self) -> bool {
         self.holding.is_empty() && !self.waiting.is_empty()

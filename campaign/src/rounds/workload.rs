@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use stanchion_conformance::support::definite;
 use stanchion_core::clock::{micros, sleep};
 use stanchion_core::{
     Kind, Limiter, LimiterOptions, Mutex, MutexOptions, Name, Permit, Quota, Result, Semaphore,
@@ -26,8 +27,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 const PHASE: u64 = 700_000;
 /// The number of wait groups; they are used one after the other.
 const GROUPS: u64 = 8;
-/// The delay that dead waiters in front may cause, with a margin.
-const DEAD_IN_FRONT: Duration = Duration::from_millis(2_500);
+/// Far more than the delay that dead waiters in front may cause.
+const DRAIN_LIMIT: Duration = Duration::from_secs(15);
 /// The time limit of calls that have one.
 const LIMIT: Duration = Duration::from_millis(400);
 
@@ -259,9 +260,9 @@ impl Workload {
     pub(super) async fn drain(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let Some(semaphore) = &self.semaphore else { return Ok(()) };
         let began = clock::now();
-        let mut permits: Vec<_> =
-            semaphore.try_acquire_many_for(PERMITS, DEAD_IN_FRONT).await?.into_iter().collect();
-        while let Some(permit) = semaphore.try_acquire().await? {
+        let all = definite(|| semaphore.try_acquire_many_for(PERMITS, DRAIN_LIMIT)).await?;
+        let mut permits: Vec<_> = all.into_iter().collect();
+        while let Some(permit) = definite(|| semaphore.try_acquire()).await? {
             permits.push(permit);
         }
         let taken = permits.iter().map(Permit::weight).sum();
