@@ -8,6 +8,7 @@
 //! | [`lost_commands`] | loses each command of each call once |
 //! | [`mutants`](mod@mutants) | stores with planted bugs, each caught by a named case or checker |
 
+mod connecting;
 pub mod history;
 pub mod lost_commands;
 pub mod mutants;
@@ -15,4 +16,5 @@ mod outage;
 pub mod recovery;
 pub mod rounds;
 
+pub use connecting::connected;
 pub use outage::Outage;

@@ -1,10 +1,12 @@
 //! Time for verdicts: without the time in which the machine was stalled.
 //!
-//! A test that bounds a time must not fail because its machine was busy. A thread of this module sleeps again and again
-//! for a few milliseconds. If it wakes up late, the machine was stalled for that long. The [`Stopwatch`] and
-//! [`timeout`] do not count that time. Delays by the store itself count in full.
+//! A test that bounds a time must not fail because its machine was busy. Threads of this module sleep again and again for a
+//! few milliseconds. If one wakes up late, the machine was stalled for that long. The [`Stopwatch`] and [`timeout`] do not
+//! count that time. Delays by the store itself count in full.
 
+use std::collections::VecDeque;
 use std::future::Future;
+use std::num::NonZero;
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -13,36 +15,109 @@ use std::time::{Duration, Instant};
 /// ε of the contract: the allowance for scheduling.
 pub const EPSILON: Duration = Duration::from_millis(500);
 
-/// Sleep interval of the monitoring thread, in µs.
-const SLEEP: u64 = 5_000;
-/// Usual delay of a wake-up on an idle machine, in µs.
-const USUAL: u64 = 500;
+/// Maximum number of monitoring threads.
+const MAXIMUM_THREADS: usize = 16;
+/// Number of stalls that are remembered one by one: more than can overlap with the next one.
+const REMEMBERED: usize = 64;
 
-/// The monitoring thread's view of the machine.
+/// How one monitoring thread sleeps, in µs.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// Sleep interval.
+    sleep: u64,
+    /// Usual delay of a wake-up.
+    usual: u64,
+}
+
+/// The pace of the first thread, which notices that the machine as a whole is busy. On an idle machine it wakes up in time.
+const FIRST: Pace = Pace { sleep: 5_000, usual: 500 };
+/// The pace of the others: one processor alone may stand still, and a thread notices that only on its own. Of many
+/// processors one is always late by a little, so only a longer delay counts as a stall.
+const OTHERS: Pace = Pace { sleep: 20_000, usual: 50_000 };
+
+impl Pace {
+    /// Returns since when a thread that began to sleep at `slept` is late, if it is late.
+    fn late_since(self, slept: u64, now: u64) -> Option<u64> {
+        let awake = slept + self.sleep;
+        (now > awake + self.usual).then_some(awake)
+    }
+}
+
+/// The monitoring threads' view of the machine.
 #[derive(Debug)]
 struct MachineMonitor {
     origin: Instant,
     seen: Mutex<Readings>,
 }
 
-/// Readings of the monitoring thread, in µs since the origin.
-#[derive(Clone, Copy, Debug)]
+/// Readings of the monitoring threads, in µs since the origin.
+#[derive(Clone, Debug)]
 struct Readings {
     /// The total time for which the machine was stalled.
     stood_still: u64,
-    /// When the thread last began to sleep.
-    slept: u64,
+    /// The beginnings and the ends of the last stalls, which do not overlap, in order.
+    stalls: VecDeque<(u64, u64)>,
+    /// The pace of each thread, and when it last began to sleep.
+    threads: Vec<(Pace, u64)>,
+}
+
+impl Readings {
+    fn of(threads: usize) -> Self {
+        let pace = |number| if number == 0 { FIRST } else { OTHERS };
+        let threads = (0..threads).map(|number| (pace(number), 0)).collect();
+        Self { stood_still: 0, stalls: VecDeque::new(), threads }
+    }
+
+    /// Adds a stall that ends later than all before. What overlaps with earlier ones counts once.
+    fn add(&mut self, mut from: u64, until: u64) {
+        while let Some(&(earlier, end)) = self.stalls.back()
+            && end >= from
+        {
+            self.stalls.pop_back();
+            self.stood_still -= end - earlier;
+            from = from.min(earlier);
+        }
+        self.stood_still += until - from;
+        self.stalls.push_back((from, until));
+        if self.stalls.len() > REMEMBERED {
+            self.stalls.pop_front();
+        }
+    }
+
+    /// Adds the delay of a thread that wakes up now.
+    fn woke_up(&mut self, thread: usize, now: u64) {
+        let (pace, slept) = self.threads[thread];
+        if let Some(from) = pace.late_since(slept, now) {
+            self.add(from, now);
+        }
+        self.threads[thread].1 = now;
+    }
+
+    /// Returns the time until `now` without the stalls.
+    fn counted(&self, now: u64) -> u64 {
+        // Threads may be late right now.
+        let late = self.threads.iter().filter_map(|(pace, slept)| pace.late_since(*slept, now)).min();
+        let stood_still = late.map_or(self.stood_still, |from| {
+            let mut readings = self.clone();
+            readings.add(from, now);
+            readings.stood_still
+        });
+        now.saturating_sub(stood_still)
+    }
 }
 
 impl MachineMonitor {
     fn get() -> &'static Self {
         static WATCH: OnceLock<MachineMonitor> = OnceLock::new();
-        static THREAD: OnceLock<()> = OnceLock::new();
-        let watch = WATCH
-            .get_or_init(|| Self { origin: now(), seen: Mutex::new(Readings { stood_still: 0, slept: 0 }) });
-        THREAD.get_or_init(|| {
-            let thread = thread::Builder::new().name("stopwatch".to_owned());
-            thread.spawn(|| watch.watch()).expect("a thread that watches the machine");
+        static THREADS: OnceLock<()> = OnceLock::new();
+        let number = || thread::available_parallelism().map_or(1, NonZero::get).min(MAXIMUM_THREADS);
+        let watch = WATCH.get_or_init(|| Self { origin: now(), seen: Mutex::new(Readings::of(number())) });
+        THREADS.get_or_init(|| {
+            let threads = watch.seen().threads.clone();
+            for (number, (pace, _)) in threads.into_iter().enumerate() {
+                let thread = thread::Builder::new().name("stopwatch".to_owned());
+                thread.spawn(move || watch.watch(number, pace)).expect("a thread that watches the machine");
+            }
         });
         watch
     }
@@ -56,30 +131,21 @@ impl MachineMonitor {
     }
 
     #[expect(clippy::disallowed_methods, reason = "it has a thread of its own, outside of any runtime")]
-    fn watch(&self) {
-        self.seen().slept = self.micros();
+    fn watch(&self, number: usize, pace: Pace) {
+        self.seen().threads[number].1 = self.micros();
         loop {
-            thread::sleep(Duration::from_micros(SLEEP));
+            thread::sleep(Duration::from_micros(pace.sleep));
             let mut seen = self.seen();
             let now = self.micros();
-            seen.stood_still += late(seen.slept, now);
-            seen.slept = now;
+            seen.woke_up(number, now);
         }
     }
 
     /// Returns the counted time since the origin, in µs.
     fn counted(&self) -> u64 {
         let seen = self.seen();
-        let now = self.micros();
-        // The thread itself may be late right now.
-        now.saturating_sub(seen.stood_still + late(seen.slept, now))
+        seen.counted(self.micros())
     }
-}
-
-/// Returns how much longer than requested the thread slept.
-fn late(before: u64, now: u64) -> u64 {
-    let late = now.saturating_sub(before).saturating_sub(SLEEP);
-    if late > USUAL { late } else { 0 }
 }
 
 #[expect(
@@ -161,8 +227,35 @@ mod tests {
 
     #[test]
     fn a_thread_that_wakes_up_late_tells_that_the_machine_stood_still() {
-        assert_eq!(late(1_000, 1_000 + SLEEP + USUAL), 0);
-        assert_eq!(late(1_000, 1_000 + SLEEP + 40_000), 40_000);
+        let awake = 1_000 + FIRST.sleep;
+        assert_eq!(FIRST.late_since(1_000, awake + FIRST.usual), None);
+        assert_eq!(FIRST.late_since(1_000, awake + 40_000), Some(awake));
+        assert_eq!(OTHERS.late_since(1_000, awake + 40_000), None);
+    }
+
+    #[test]
+    fn the_time_in_which_several_threads_are_late_counts_once() {
+        let mut readings = Readings::of(2);
+        readings.woke_up(0, 100_000);
+        assert_eq!(
+            readings.counted(100_000),
+            5_000,
+            "the second one is late since 20 ms, the first since 5 ms"
+        );
+        for now in [105_000, 110_000] {
+            readings.woke_up(0, now);
+        }
+        readings.woke_up(1, 110_000);
+        assert_eq!(readings.counted(110_000), 5_000, "the second one was late until 110 ms");
+        for now in [115_000, 120_000, 125_000, 130_000] {
+            readings.woke_up(0, now);
+        }
+        readings.woke_up(1, 130_000);
+        assert_eq!(readings.counted(130_000), 25_000, "both wake up in time");
+        assert_eq!(readings.counted(400_000), 30_000, "late since 135 ms and 150 ms");
+        readings.woke_up(1, 400_000);
+        readings.woke_up(0, 401_000);
+        assert_eq!(readings.counted(401_000), 30_000, "the first one was late longer");
     }
 
     #[test]

@@ -147,9 +147,58 @@ where
     }
 }
 
+/// Asserts that a call with this time limit ends without success at its limit, neither earlier nor much later ([C17]).
+/// The outcome of the call may be unknown if `or_unknown`; otherwise only if the machine stood still meanwhile, and then
+/// the call is made again.
+///
+/// [C17]: stanchion_core::contract#c17
+pub async fn ends_at_limit<T, F>(limit: Duration, or_unknown: bool, what: &str, call: impl Fn() -> F)
+where
+    F: Future<Output = Result<Option<T>>>,
+{
+    loop {
+        let (start, watch) = (now(), Stopwatch::start());
+        let ended = within(limit + EPSILON, "the limit", call()).await;
+        let took = start.elapsed();
+        let unknown = match ended {
+            Ok(ended) => {
+                assert!(ended.is_none(), "{what}: ended with success within {limit:?}");
+                None
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unknown, "{what}, of {limit:?}: {error}");
+                Some(error)
+            }
+        };
+        assert!(took >= limit, "{what}, of {limit:?}: gave up {:?} early", limit.saturating_sub(took));
+        match unknown {
+            Some(error) if !or_unknown => assert_stood_still(start, &watch, &error),
+            _ => return,
+        }
+    }
+}
+
+/// Returns the time since `start` in which the machine stood still. The stopwatch was started at `start`.
+pub fn stood_still(start: Instant, watch: &Stopwatch) -> Duration {
+    start.elapsed().saturating_sub(watch.elapsed())
+}
+
+/// Asserts that a call that began at `start` has an unknown outcome because its answer was late, and that it was late
+/// because the machine stood still.
+pub fn assert_stood_still(start: Instant, watch: &Stopwatch, error: &stanchion_core::Error) {
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    let still = stood_still(start, watch);
+    assert!(still >= EPSILON, "the machine stood still for {still:?} only: {error}");
+}
+
 /// Lets time pass, for a case whose scenario is the passing of time.
 pub async fn pause(time: Duration) {
     clock::sleep(time).await;
+}
+
+/// Lets `time` pass on a machine that runs: the time in which it stood still does not count.
+pub async fn run_for(time: Duration) {
+    let _ = timeout(time, std::future::pending::<()>()).await;
 }
 
 /// Lets time pass until `moment`.

@@ -9,7 +9,14 @@ use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 use super::*;
 use crate::access::{Access, Settings, Way};
 
+/// Timeout of a source whose requests end by it.
 const TIMEOUT: Duration = Duration::from_millis(500);
+/// Timeout of all other sources, also on a machine that stands still for a while. A source whose server is killed tries to
+/// connect for as long.
+const LONG_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum time until a source works again: two calls without hints.
+const RECOVERY_TIMEOUT: Duration =
+    HINT_TIMEOUT.saturating_add(TIMEOUT).saturating_mul(2).saturating_add(EPSILON);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn server() -> PostgresServer {
@@ -17,8 +24,12 @@ fn server() -> PostgresServer {
 }
 
 fn wake(server: &PostgresServer) -> PostgresWake {
+    wake_within(server, LONG_TIMEOUT)
+}
+
+fn wake_within(server: &PostgresServer, request_timeout: Duration) -> PostgresWake {
     let access = Access::Own(Box::new(server.url().parse().unwrap()));
-    let settings = Settings { way: Way::Direct, request_timeout: TIMEOUT, raise: false };
+    let settings = Settings { way: Way::Direct, request_timeout, raise: false };
     PostgresWake::new(Some(Sessions { access, settings }), ProcessId::random())
 }
 
@@ -38,6 +49,12 @@ async fn hints(wake: &PostgresWake) -> Vec<Ticket> {
     panic!("no hints");
 }
 
+/// Waits until a call ends without an error. On a machine that stands still, a call can end by its timeout.
+async fn works(wake: &PostgresWake) {
+    let is_silent = || async { wake.next().await.is_ok_and(|hints| hints.is_empty()) };
+    eventually(RECOVERY_TIMEOUT, "it works", is_silent).await;
+}
+
 #[test]
 fn c14_forged_hints_are_ignored() {
     let (one, other) = (Ticket::random(), Ticket::random());
@@ -54,8 +71,12 @@ async fn c14_hints_come_and_silence_ends_within_a_second() {
     let (one, other) = (Ticket::random(), Ticket::random());
     notify(&server, &wake, &format!("{one},{other}"));
     notify(&server, &wake, &other.to_string());
-    assert_eq!(wake.next().await.unwrap(), [one, other]);
-    assert_eq!(wake.next().await.unwrap(), [other]);
+    // A hint that comes late is returned by a later call.
+    let mut told = hints(&wake).await;
+    while told.len() < 3 {
+        told.extend(hints(&wake).await);
+    }
+    assert_eq!(told, [one, other, other]);
 }
 
 #[tokio::test]
@@ -82,15 +103,15 @@ async fn c14_a_connection_that_breaks_is_told_and_made_anew() {
 #[tokio::test]
 async fn c17_a_silent_link_is_given_up_in_a_bounded_time() {
     let server = server();
-    let wake = wake(&server);
-    assert_eq!(wake.next().await.unwrap(), []);
+    let wake = wake_within(&server, TIMEOUT);
+    works(&wake).await;
     server.pause().unwrap();
     for _ in 0..2 {
         let given_up = within(HINT_TIMEOUT + TIMEOUT + EPSILON, "it is given up", wake.next()).await;
         assert_eq!(given_up.unwrap_err().kind(), ErrorKind::Unavailable);
     }
     server.resume().unwrap();
-    assert_eq!(wake.next().await.unwrap(), []);
+    works(&wake).await;
 }
 
 #[tokio::test]

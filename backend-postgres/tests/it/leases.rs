@@ -18,10 +18,10 @@ use stanchion_core::{Kind, MutexOptions, Name, Store, Ticket, Ttl};
 use stanchion_testbed::servers::PostgresServer;
 use tokio::time::sleep;
 
-/// So long that a machine that stands still for a second does not end it.
-const SHORT: Duration = Duration::from_secs(3);
+/// So long that a machine that stands still for two seconds does not end it.
+const SHORT: Duration = Duration::from_secs(5);
 /// The row of an object is locked for half of it; the short lease has to be renewed several times meanwhile.
-const LONG: Duration = Duration::from_secs(9);
+const LONG: Duration = Duration::from_secs(12);
 
 /// Runs a future while another transaction locks the row of an object for this time.
 async fn while_locked<T>(url: &str, name: &str, time: Duration, other: impl Future<Output = T>) -> T {

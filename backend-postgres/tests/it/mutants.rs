@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::REQUEST;
 use crate::common::deployment::DeploymentFixture;
 use stanchion_campaign::history::{Report, Rule};
 use stanchion_campaign::mutants::{Bug, Detection, MutantHarness, mutate, scenarios};
@@ -20,8 +21,8 @@ use tokio::time::sleep;
 
 /// Timeout of a case: long enough for every case here, and short for one that a bug holds up.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// The lease of a holder whose store hangs.
-const TTL: Duration = Duration::from_secs(1);
+/// The lease of a holder whose store hangs. A machine that stands still for a while does not end it before.
+const TTL: Duration = Duration::from_secs(4);
 
 /// A function of the schema, a text in it, and the text that replaces it.
 type Change = (&'static str, &'static str, &'static str);
@@ -181,7 +182,7 @@ fn namespace() -> String {
 }
 
 async fn store(url: &str, mode: MutexMode, namespace: &str) -> Arc<dyn Store> {
-    let builder = PostgresStore::builder(url).expect("a URL").namespace(namespace);
+    let builder = PostgresStore::builder(url).expect("a URL").namespace(namespace).request_timeout(REQUEST);
     Arc::new(builder.mutex(mode).session_ttl(TTL).connect().await.expect("a store"))
 }
 

@@ -18,7 +18,8 @@ use stanchion_conformance::support::{pause, within};
 use stanchion_core::{MutexGuard, MutexMode, MutexOptions, Store};
 use stanchion_testbed::faults::{Direction, Proxy};
 
-const TTL: Duration = Duration::from_secs(2);
+/// So long that a hold is renewed in time on a machine that stands still for two seconds.
+const TTL: Duration = Duration::from_secs(4);
 const CHILD: &str = "STANCHION_SILENT_HOLDER";
 
 async fn lock(url: &str, mode: MutexMode) -> (std::sync::Arc<dyn Store>, MutexGuard) {

@@ -12,7 +12,7 @@ use crate::common::{lease, server};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::support::within;
 use stanchion_core::steps::{Acquire, Acquired, Object, ParameterCheck, PermitSteps};
-use stanchion_core::{Kind, Name, Ticket, Ttl};
+use stanchion_core::{ErrorKind, Kind, Name, Result, Ticket, Ttl};
 use stanchion_testbed::faults::{Action, Proxy, Then, When};
 use stanchion_testbed::servers::PgBouncer;
 
@@ -35,12 +35,18 @@ async fn c5_a_client_that_is_stopped_before_its_commit_frees_the_rows_within_a_s
     let server = server();
     let pooler = PgBouncer::start(&server, 3, &[]).unwrap();
     let proxy = Proxy::to(&pooler.url()).unwrap();
-    let stopped = lease(&proxy.url(&pooler.url())).steps().await.unwrap();
+    // The server waits for a quarter of it for the next message.
+    let request_timeout = Duration::from_secs(3);
+    let stopped = lease(&proxy.url(&pooler.url())).request_timeout(request_timeout).steps().await.unwrap();
     let other = lease(&server.url()).steps().await.unwrap();
     assert!(!stopped.capabilities.wake_ups, "it goes through the pooler");
     // The connection of a stopped process: silent and open.
     let lost = proxy.on(When::next().named("COMMIT"), Action::DropRequest(Then::Silence));
-    let request = tokio::spawn(async move { stopped.callers.acquire(&[ask()]).await });
+    // If the machine stands still before the commit, the server ends that transaction, too: it is begun again.
+    let is_ended =
+        |answer: Result<Acquired>| answer.is_err_and(|error| error.kind() == ErrorKind::Unavailable);
+    let request =
+        tokio::spawn(async move { while is_ended(stopped.callers.acquire(&[ask()]).await.remove(0)) {} });
     assert!(lost.wait_fired(Duration::from_secs(20)).await, "no commit: {}", proxy.report());
     let asked = [ask()];
     let second = Duration::from_secs(1) + EPSILON;

@@ -16,6 +16,7 @@ use stanchion_campaign::history::Rule;
 use stanchion_campaign::rounds::{Contender, TwoHolders};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::timeout;
+use stanchion_conformance::support::definite;
 use stanchion_core::{ErrorKind, Mutex, MutexMode, MutexOptions, Ticket};
 use stanchion_postgres::PostgresFence;
 use stanchion_testbed::faults::{Clock, Direction, Proxy};
@@ -115,7 +116,8 @@ impl Rivals {
             }
         };
         timeout(TIMEOUT, answers).await.expect("the second is heard");
-        let refused = second.try_lock_for(WATCH_TIME).await.unwrap();
+        let refused = timeout(TIMEOUT, definite(|| second.try_lock_for(WATCH_TIME))).await;
+        let refused = refused.expect("the second gets an answer").unwrap();
         assert!(refused.is_none(), "{}: a second holder", self.fault);
         let writes = self.first.write().unwrap() && self.guarded.took(&self.first).await;
         // On a machine that stood still for seconds, its time may be over.

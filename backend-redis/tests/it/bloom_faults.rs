@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::common::PATIENT;
 use stanchion_core::{BloomFilter, BloomOptions, ErrorKind, Store};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::faults::{Action, Proxy, Then, When};
@@ -22,7 +23,8 @@ const LOST: u64 = 4;
 
 /// Connects to this URL and opens a filter with room for all items.
 async fn filter(url: &str) -> (RedisStore, Arc<dyn BloomFilter>) {
-    let store = RedisStore::connect(url).await.unwrap();
+    let builder = RedisStore::builder(url).unwrap().request_timeout(PATIENT);
+    let store = builder.connect().await.unwrap();
     let filter = store.bloom_filter("items", BloomOptions::new(10_000, 1e-6)).unwrap();
     (store, filter)
 }

@@ -65,7 +65,8 @@ async fn c21_each_right_of_filters_is_needed_and_named_where_it_is_missing() {
             format!("redis://{command}:pw@127.0.0.1:{}/?namespace={}", server.port(), fixture.namespace);
         let mut filter = Filter::new(&fixture, command, 1_000, 0.01).await;
         let admin = std::sync::Arc::clone(&filter.steps);
-        filter.steps = RedisStore::builder(&url).unwrap().steps().await.unwrap().callers;
+        filter.steps =
+            RedisStore::builder(&url).unwrap().request_timeout(PATIENT).steps().await.unwrap().callers;
         filter.insert(&item("a")).await;
         attempt(&mut filter, needs).await.unwrap();
         let taken = ["ACL", "SETUSER", command, &format!("-{command}")];
@@ -100,7 +101,8 @@ async fn c21_a_clear_that_is_refused_destroys_nothing() {
         let url =
             format!("redis://{command}:pw@127.0.0.1:{}/?namespace={}", server.port(), fixture.namespace);
         let mut filter = Filter::new(&fixture, command, 1_000, 0.01).await;
-        filter.steps = RedisStore::builder(&url).unwrap().steps().await.unwrap().callers;
+        filter.steps =
+            RedisStore::builder(&url).unwrap().request_timeout(PATIENT).steps().await.unwrap().callers;
         filter.insert(&item("a")).await;
         server.command(&["ACL", "SETUSER", command, &format!("-{command}")]).unwrap();
         let error = filter.steps.clear(&filter.object).await.unwrap_err();

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use crate::common::*;
-use stanchion_conformance::support::eventually;
+use stanchion_conformance::support::{definite, eventually};
 use stanchion_core::{
     ErrorKind, LimiterOptions, MutexOptions, Quota, SemaphoreOptions, Store, WaitGroupOptions,
 };
@@ -21,11 +21,14 @@ use tokio::time::{Instant, sleep};
 #[tokio::test]
 async fn c22_holds_survive_a_restart_only_if_each_write_is_on_disk() {
     let (_server, fixture) = start(RedisOptions::default().append_only(true).config("appendfsync everysec"));
-    assert_eq!(fixture.builder().steps().await.unwrap().capabilities.survives_restart, Some(false));
+    assert_eq!(
+        fixture.builder().request_timeout(PATIENT).steps().await.unwrap().capabilities.survives_restart,
+        Some(false)
+    );
     let (server, fixture) = start(RedisOptions::default().append_only(true));
     command(&fixture, &["ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-config"]).await;
     let url = format!("redis://me:pw@127.0.0.1:{}/", server.port());
-    let steps = RedisStore::builder(&url).unwrap().steps().await.unwrap();
+    let steps = RedisStore::builder(&url).unwrap().request_timeout(PATIENT).steps().await.unwrap();
     assert_eq!(steps.capabilities.survives_restart, None);
 }
 
@@ -34,8 +37,8 @@ async fn c22_a_namespace_that_is_there_can_be_opened_without_memory() {
     let (_server, fixture) = start(RedisOptions::default());
     fixture.process().await;
     command(&fixture, &["CONFIG", "SET", "maxmemory", "1"]).await;
-    fixture.builder().steps().await.unwrap();
-    let refused = Fixture::on(&fixture.url).builder().steps().await.unwrap_err();
+    fixture.builder().request_timeout(PATIENT).steps().await.unwrap();
+    let refused = Fixture::on(&fixture.url).builder().request_timeout(PATIENT).steps().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
 }
 
@@ -44,7 +47,7 @@ async fn c22_what_may_not_be_looked_at_is_not_refused() {
     let (server, fixture) = start(RedisOptions::default());
     let url = format!("redis://me:pw@127.0.0.1:{}/", server.port());
     command(&fixture, &["ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-@admin", "-@dangerous"]).await;
-    let steps = RedisStore::builder(&url).unwrap().steps().await.unwrap();
+    let steps = RedisStore::builder(&url).unwrap().request_timeout(PATIENT).steps().await.unwrap();
     assert_eq!(steps.capabilities.survives_restart, None);
     let process = driven(steps);
     let (request, waiter) = (ask(&mutex("m")), ask(&mutex("m")));
@@ -61,7 +64,7 @@ async fn c22_a_server_that_evicts_is_refused() {
     command(&fixture, &["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]).await;
     fixture.process().await;
     command(&fixture, &["CONFIG", "SET", "maxmemory", "100mb"]).await;
-    let error = fixture.builder().steps().await.unwrap_err();
+    let error = fixture.builder().request_timeout(PATIENT).steps().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnsafeStore);
     assert!(error.to_string().contains("volatile-lru"), "{error}");
 }
@@ -79,7 +82,7 @@ async fn c22_a_replica_is_refused_and_a_step_on_one_changes_nothing() {
     let end = Instant::now() + Duration::from_secs(10);
     loop {
         // Until the replica is in step with its primary, it refuses even the question.
-        let error = fixture.builder().steps().await.unwrap_err();
+        let error = fixture.builder().request_timeout(PATIENT).steps().await.unwrap_err();
         if error.kind() == ErrorKind::UnsafeStore {
             break;
         }
@@ -95,9 +98,9 @@ async fn c22_another_layout_is_refused_and_left_alone() {
     fixture.process().await;
     let key = format!("{{{}/0}}:layout", fixture.namespace);
     command(&fixture, &["SET", &key, "7"]).await;
-    let error = fixture.builder().steps().await.unwrap_err();
+    let error = fixture.builder().request_timeout(PATIENT).steps().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConfigMismatch);
-    assert!(error.to_string().contains("layout 7") && error.to_string().contains("layout 3"), "{error}");
+    assert!(error.to_string().contains("layout 7") && error.to_string().contains("layout 4"), "{error}");
     let mut raw = fixture.raw().await;
     let layout: String = redis::cmd("GET").arg(&key).query_async(&mut raw).await.unwrap();
     assert_eq!(layout, "7");
@@ -124,7 +127,7 @@ async fn serves(store: &RedisStore) {
 #[tokio::test]
 async fn c22_a_new_connection_to_a_server_that_evicts_now_is_refused() {
     let (server, fixture) = start(RedisOptions::default());
-    let store = fixture.builder().connect().await.unwrap();
+    let store = fixture.builder().request_timeout(PATIENT).connect().await.unwrap();
     serves(&store).await;
     let set = |setting, value| server.command(&["CONFIG", "SET", setting, value]).unwrap();
     set("maxmemory", "100mb");
@@ -139,7 +142,7 @@ async fn c22_a_new_connection_to_a_server_that_evicts_now_is_refused() {
 async fn c22_a_new_connection_to_a_server_that_is_a_replica_now_waits_for_a_primary() {
     let (primary, _) = start(RedisOptions::default());
     let (server, fixture) = start(RedisOptions::default());
-    let store = fixture.builder().connect().await.unwrap();
+    let store = fixture.builder().request_timeout(PATIENT).connect().await.unwrap();
     serves(&store).await;
     server.command(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]).unwrap();
     end_connections(&server);
@@ -151,7 +154,7 @@ async fn c22_a_new_connection_to_a_server_that_is_a_replica_now_waits_for_a_prim
 #[tokio::test]
 async fn c22_a_new_connection_sees_another_layout_and_notes_a_lost_one() {
     let (server, fixture) = start(RedisOptions::default());
-    let store = fixture.builder().connect().await.unwrap();
+    let store = fixture.builder().request_timeout(PATIENT).connect().await.unwrap();
     let layout = format!("{{{}/0}}:layout", fixture.namespace);
     server.command(&["SET", &layout, "99"]).unwrap();
     end_connections(&server);
@@ -167,8 +170,11 @@ async fn c22_a_store_for_limiters_alone_can_accept_eviction() {
     for (setting, value) in [("maxmemory", "100mb"), ("maxmemory-policy", "allkeys-lru")] {
         server.command(&["CONFIG", "SET", setting, value]).unwrap();
     }
-    assert_eq!(fixture.builder().connect().await.unwrap_err().kind(), ErrorKind::UnsafeStore);
-    let store = fixture.builder().accept_eviction(true).connect().await.unwrap();
+    assert_eq!(
+        fixture.builder().request_timeout(PATIENT).connect().await.unwrap_err().kind(),
+        ErrorKind::UnsafeStore
+    );
+    let store = fixture.builder().request_timeout(PATIENT).accept_eviction(true).connect().await.unwrap();
     let limiter = store.limiter("l", LimiterOptions::new(Quota::per_second(5).burst(5))).unwrap();
     assert!(limiter.allow().await.unwrap().allowed);
     end_connections(&server);
@@ -194,7 +200,8 @@ async fn c18_a_login_may_take_as_long_as_connect_timeout_says() {
     let url = proxy.url(&server.url());
     let builder = || RedisBuilder::new(&url).unwrap().request_timeout(Duration::from_secs(1));
     assert_eq!(builder().connect().await.unwrap_err().kind(), ErrorKind::Unavailable);
-    builder().connect_timeout(login * 10).connect().await.unwrap().ping().await.unwrap();
+    let store = builder().connect_timeout(login * 10).connect().await.unwrap();
+    definite(|| store.ping()).await.unwrap();
     let url = format!("{url}?request_timeout_ms=1000&connect_timeout_ms=30000");
     RedisStore::connect(&url).await.unwrap();
 }

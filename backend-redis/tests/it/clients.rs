@@ -33,7 +33,7 @@ async fn locks(store: &RedisStore) -> stanchion_core::Result<()> {
 #[tokio::test]
 async fn all_connections_have_the_name_of_the_client() {
     let (server, fixture) = start(RedisOptions::default());
-    let store = fixture.builder().client_name("billing-7").connect().await.unwrap();
+    let store = fixture.builder().request_timeout(PATIENT).client_name("billing-7").connect().await.unwrap();
     locks(&store).await.unwrap();
     drop(store.mutex("m", MutexOptions::default()).unwrap().lock().await.unwrap());
     eventually(Duration::from_secs(10), "two connections", || async {
@@ -41,12 +41,13 @@ async fn all_connections_have_the_name_of_the_client() {
     })
     .await;
     let url = format!("{}?client_name=by-url", server.url());
-    let _store = RedisStore::connect(&url).await.unwrap();
+    let _store = RedisBuilder::new(&url).unwrap().request_timeout(PATIENT).connect().await.unwrap();
     assert_eq!(named(&server, "by-url").len(), 1);
     // Without the right to it, there is no name.
     server.command(&["ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-client|setname"]).unwrap();
     let url = format!("redis://me:pw@127.0.0.1:{}/?client_name=unseen", server.port());
-    locks(&RedisStore::connect(&url).await.unwrap()).await.unwrap();
+    let builder = RedisBuilder::new(&url).unwrap().request_timeout(PATIENT);
+    locks(&builder.connect().await.unwrap()).await.unwrap();
     assert!(named(&server, "unseen").is_empty());
 }
 
@@ -54,7 +55,8 @@ async fn all_connections_have_the_name_of_the_client() {
 async fn the_older_protocol_serves_with_wake_ups() {
     let (server, fixture) = start(RedisOptions::default());
     let url = format!("{}?protocol=resp2&namespace={}&client_name=older", server.url(), fixture.namespace);
-    let store = RedisBuilder::new(&url).unwrap().keepalive(Duration::from_secs(30)).connect().await.unwrap();
+    let builder = RedisBuilder::new(&url).unwrap().request_timeout(PATIENT);
+    let store = builder.keepalive(Duration::from_secs(30)).connect().await.unwrap();
     let mutex = store.mutex("m", MutexOptions::default()).unwrap();
     let guard = mutex.lock().await.unwrap();
     let waiting = tokio::spawn({
@@ -90,6 +92,7 @@ async fn each_connection_has_the_credentials_of_its_moment() {
     let given = Arc::clone(&password);
     let store = fixture
         .builder()
+        .request_timeout(PATIENT)
         .credentials(move || {
             let password = *given.lock().unwrap();
             async move {

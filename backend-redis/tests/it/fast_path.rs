@@ -244,15 +244,14 @@ async fn c7_a_hold_of_a_clock_that_was_ahead_ends_with_its_lease() {
     let process = fixture.process().await;
     let (lease, ahead) = (ttl(1_000), Duration::from_secs(10 * 365 * 24 * 3_600));
     let of = |object: Object| Acquire { lease, ..ask(&object) };
-    let (group, waiter) = (wait_group("g"), of(mutex("hash")));
+    let group = wait_group("g");
     clock.forward(ahead).unwrap();
     let mut asked = Vec::new();
     for object in [mutex("waited for"), mutex("tried"), semaphore("s")] {
         let last = granted(&process, &of(object.clone())).await;
         asked.push((last, Acquire { queue: object.name.as_str() == "waited for", ..of(object) }));
     }
-    asked.push((granted(&process, &of(mutex("hash"))).await, waiter.clone()));
-    waits(&process, &waiter).await;
+    asked.push(contended(&process, "hash", lease).await);
     granted(&process, &Acquire { lease, ..members(&group, 3) }).await;
     clock.back(ahead).unwrap();
     // Not ten years.

@@ -16,7 +16,7 @@ use stanchion_core::steps::{Acquire, Acquired, Exchange, Exchanged, Kept, Parame
 use stanchion_core::{ErrorKind, FencingToken, OnMismatch, Ticket};
 use stanchion_testbed::faults::Clock;
 use stanchion_testbed::servers::RedisOptions;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// Asks for permits of the one semaphore, of a limit of 4, without queueing.
 fn tried(weight: u32) -> Acquire {
@@ -145,17 +145,23 @@ fn kind_and_limit((_, kind, value): &(String, String, String)) -> (String, Strin
 
 #[tokio::test]
 async fn c20_after_the_retention_another_limit_counts() {
+    const RETENTION: Duration = Duration::from_secs(1);
     let fixture = Fixture::shared();
-    let process = fixture.forgetful_process(Duration::ZERO, Duration::from_secs(1)).await;
-    let request = Acquire { lease: ttl(200), ..tried(1) };
+    let process = fixture.forgetful_process(Duration::ZERO, RETENTION).await;
+    let lease = ttl(200);
+    let request = Acquire { lease, ..tried(1) };
     for weight in [5, 6] {
+        let asked = Instant::now();
         granted(&process, &request).await;
         release(&process, &request).await;
-        assert_eq!(kind(&fixture).await, "string");
+        let kept = kind(&fixture).await;
+        assert!(kept == "string" || asked.elapsed() >= RETENTION, "{kept}");
         sleep(Duration::from_millis(1_100)).await;
-        let other = Acquire { lease: ttl(200), ..ask_many(&semaphore("s"), weight, weight) };
+        let other = Acquire { lease, ..ask_many(&semaphore("s"), weight, weight) };
+        let asked = Instant::now();
         granted(&process, &other).await;
-        assert_eq!(release(&process, &other).await, Kept::Yes);
+        let released = release(&process, &other).await;
+        assert!(released == Kept::Yes || asked.elapsed() >= lease.get(), "{released:?}");
         sleep(Duration::from_millis(1_300)).await;
         assert_eq!(kind(&fixture).await, "none");
     }
@@ -165,13 +171,13 @@ async fn c20_after_the_retention_another_limit_counts() {
 async fn s3_what_ended_is_free_once_and_a_renewed_hold_stays() {
     let fixture = Fixture::shared();
     let process = fixture.process().await;
-    let brief = Acquire { lease: ttl(500), ..tried(2) };
-    let kept = Acquire { lease: ttl(500), ..tried(1) };
+    let brief = Acquire { lease: ttl(3_000), ..tried(2) };
+    let kept = Acquire { lease: ttl(3_000), ..tried(1) };
     granted(&process, &brief).await;
     let before = granted(&process, &kept).await;
     assert_eq!(renew(&process, &Acquire { lease: ttl(60_000), ..kept.clone() }).await, Kept::Yes);
     assert_eq!(kind(&fixture).await, "string");
-    sleep(Duration::from_millis(600)).await;
+    sleep(Duration::from_millis(3_100)).await;
     assert_eq!(renew(&process, &brief).await, Kept::No);
     assert_eq!(acquire(&process, &tried(4)).await, Acquired::Waiting { limit: 4, epoch: 0 });
     let next = tried(3);
@@ -205,16 +211,21 @@ async fn s4_many_holds_are_a_hash_until_they_are_few() {
     }
     assert_eq!(kind(&fixture).await, "string");
     requests.extend((0..24).map(|_| ask_many(&semaphore("s"), 1, 40)));
+    let asked = Instant::now();
     assert!(acquire_all(&process, &requests).await.iter().all(is_granted));
     assert_eq!(kind(&fixture).await, "hash");
     let full = Acquire { queue: false, ..ask_many(&semaphore("s"), 1, 40) };
     assert!(!is_granted(&acquire(&process, &full).await));
     let last = requests.pop().unwrap();
-    for request in &requests {
+    for (left, request) in (1..=39).rev().zip(&requests) {
         assert_eq!(release(&process, request).await, Kept::Yes);
-        assert_eq!(kind(&fixture).await, "hash");
+        // The form does not change with each hold, but only after a quiet second, which a machine that stands still may take.
+        let form = kind(&fixture).await;
+        assert!(
+            form == "hash" || left <= 16 && asked.elapsed() >= Duration::from_secs(1),
+            "{form} of {left}"
+        );
     }
-    // The form does not change with each hold.
     sleep(Duration::from_millis(1_100)).await;
     assert_eq!(renew(&process, &last).await, Kept::Yes);
     assert_eq!(kind(&fixture).await, "string");

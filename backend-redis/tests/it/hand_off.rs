@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::PATIENT;
 use crate::common::private_server::{ServerFixture, until};
 use stanchion_conformance::support::spawn;
 use stanchion_core::{Mutex, MutexOptions, Store};
@@ -18,7 +19,9 @@ const SETTLING: Duration = Duration::from_secs(10);
 /// Makes a client, and the proxy that its requests go through.
 async fn client(fixture: &ServerFixture) -> (Proxy, Arc<dyn Mutex>) {
     let proxy = Proxy::to(&fixture.server.url()).expect("a proxy");
-    let store = RedisStore::connect(&proxy.url(&fixture.server.url())).await.expect("a store");
+    let builder =
+        RedisStore::builder(&proxy.url(&fixture.server.url())).expect("a URL").request_timeout(PATIENT);
+    let store = builder.connect().await.expect("a store");
     let mutex = store.mutex("hand-off", MutexOptions::default()).expect("a mutex");
     (proxy, mutex)
 }

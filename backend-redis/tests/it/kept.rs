@@ -22,7 +22,7 @@ const RETENTION: Duration = Duration::from_secs(1);
 
 /// Makes a process whose keys expire soon after their last use.
 async fn forgetful(fixture: &Fixture) -> Process {
-    driven(fixture.builder().retention(RETENTION).steps().await.unwrap())
+    driven(fixture.builder().request_timeout(PATIENT).retention(RETENTION).steps().await.unwrap())
 }
 
 /// Returns the one key that contains `part`.

@@ -46,7 +46,8 @@ async fn refund(process: &Process, name: &str, ticket: Ticket) -> u64 {
 async fn c25_every_key_expires_and_reservations_need_two_more() {
     let fixture = Fixture::shared();
     let retention = Duration::from_secs(1);
-    let process = driven(fixture.builder().retention(retention).steps().await.unwrap());
+    let process =
+        driven(fixture.builder().request_timeout(PATIENT).retention(retention).steps().await.unwrap());
     let (mut lane, mut raw) = (Lane::new(), fixture.raw().await);
     let ticket = Ticket::random();
     decide(&process, lane.next_id(), &[take("l", 10)]).await;
@@ -174,7 +175,7 @@ async fn l5_a_batch_of_any_size_is_four_calls_of_the_server() {
 #[tokio::test]
 async fn l5_concurrent_callers_share_round_trips() {
     let (_server, fixture) = start(RedisOptions::default());
-    let store = fixture.builder().connect().await.unwrap();
+    let store = fixture.builder().request_timeout(PATIENT).connect().await.unwrap();
     let options = LimiterOptions::new(Quota::per_hour(1).burst(2_000)).refusal_cache(false);
     let limiter = store.limiter("l", options).unwrap();
     limiter.allow().await.unwrap();
@@ -201,7 +202,7 @@ async fn l5_concurrent_callers_share_round_trips() {
 #[tokio::test]
 async fn l10_c18_without_its_server_the_policy_decides_and_then_the_server_again() {
     let (server, fixture) = start(RedisOptions::default().append_only(true));
-    let store = fixture.builder().connect().await.unwrap();
+    let store = fixture.builder().request_timeout(PATIENT).connect().await.unwrap();
     let options = LimiterOptions::new(Quota::per_hour(1).burst(5));
     let closed = store.limiter("l", options.clone()).unwrap();
     let open = store.limiter("l", options.outage(OutagePolicy::FailOpen)).unwrap();

@@ -35,6 +35,7 @@ mod replicas;
 mod retention;
 mod rights;
 mod sentinel;
+mod short_forms;
 mod steps;
 mod tls;
 mod unsafe_faults;

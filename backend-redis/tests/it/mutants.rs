@@ -5,8 +5,8 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use crate::common::Fixture;
 use crate::common::deployment::DeploymentFixture;
+use crate::common::{Fixture, PATIENT};
 use stanchion_campaign::history::{Report, Rule};
 use stanchion_campaign::mutants::{Bug, Detection, MutantHarness, mutate, scenarios};
 use stanchion_conformance::{steps, suite};
@@ -20,7 +20,7 @@ use tokio::time::sleep;
 /// Timeout of a case: long enough for every case here, and short for one that a bug holds up.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// The lease of a holder whose store hangs.
-const TTL: Duration = Duration::from_secs(1);
+const TTL: Duration = Duration::from_secs(4);
 
 /// Texts of the scripts, each with the text that replaces it.
 type Mistake = &'static [(&'static str, &'static str)];
@@ -130,7 +130,7 @@ fn by_client(bug: Bug, path: &str) -> Detection {
 }
 
 async fn store(url: &str, namespace: &str) -> Arc<dyn Store> {
-    let builder = RedisStore::builder(url).expect("a URL").namespace(namespace);
+    let builder = RedisStore::builder(url).expect("a URL").namespace(namespace).request_timeout(PATIENT);
     Arc::new(builder.connect().await.expect("a store"))
 }
 

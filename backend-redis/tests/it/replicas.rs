@@ -9,10 +9,12 @@
 use std::time::Duration;
 
 use crate::common::*;
-use stanchion_conformance::stopwatch::{Stopwatch, timeout};
-use stanchion_conformance::support::{IDLE, beside, eventually, pause, stays_pending, within};
+use stanchion_conformance::stopwatch::timeout;
+use stanchion_conformance::support::{
+    IDLE, beside, definite, eventually, pause, stays_pending, unique, within,
+};
 use stanchion_core::steps::{Acquire, Attach, Kept};
-use stanchion_core::{ErrorKind, MutexOptions, Store, Ticket, Ttl};
+use stanchion_core::{Error, ErrorKind, MutexOptions, Store, Ticket, Ttl};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
 
@@ -34,7 +36,10 @@ fn pair() -> (RedisServer, RedisServer) {
 }
 
 fn url(primary: &RedisServer, replicas: u32) -> String {
-    format!("{}?replicas={replicas}&request_timeout_ms={}", primary.url(), REQUEST.as_millis())
+    // Only the time limit of the requests cuts a login short.
+    let times =
+        format!("request_timeout_ms={}&connect_timeout_ms={}", REQUEST.as_millis(), TIMEOUT.as_millis());
+    format!("{}?replicas={replicas}&{times}", primary.url())
 }
 
 #[tokio::test]
@@ -90,23 +95,33 @@ async fn c27_a_grant_that_waits_for_its_replicas_holds_up_nothing_else() {
     all(within(TIMEOUT, "the replica goes on", acquiring).await);
 }
 
+/// Returns the refusal of a request, and how long it took.
+async fn refused(process: &Process, request: &Acquire) -> (Error, Duration) {
+    let ask = || async { process.callers.acquire(std::slice::from_ref(request)).await.remove(0) };
+    let (answer, took) = in_time(REQUEST, ask).await;
+    (answer.unwrap_err(), took)
+}
+
 #[tokio::test]
 async fn too_few_replicas_undo_the_grant() {
     let (primary, replica) = pair();
-    let process = driven(RedisStore::builder(&url(&primary, 2)).unwrap().steps().await.unwrap());
+    let connect = |replicas| {
+        let url = url(&primary, replicas);
+        async move { driven(definite(|| RedisStore::builder(&url).unwrap().steps()).await.unwrap()) }
+    };
+    let process = connect(2).await;
     let request = ask(&mutex("m"));
-    let watch = Stopwatch::start();
-    let error = process.callers.acquire(std::slice::from_ref(&request)).await.remove(0).unwrap_err();
-    assert!(watch.elapsed() < REQUEST, "{:?}", watch.elapsed());
+    let (error, took) = refused(&process, &request).await;
+    assert!(took < REQUEST, "{took:?}");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     assert!(error.to_string().contains("1 of 2 replicas"), "{error}");
-    let inspection = process.callers.inspect(&mutex("m")).await.unwrap();
+    let inspection = definite(|| process.callers.inspect(&request.object)).await.unwrap();
     assert!(inspection.holders.is_empty() && inspection.waiters == 0, "{inspection:?}");
     // The same ticket is granted once there are enough replicas.
-    let process = driven(RedisStore::builder(&url(&primary, 1)).unwrap().steps().await.unwrap());
+    let process = connect(1).await;
     granted(&process, &request).await;
     replica.kill().unwrap();
-    let error = process.callers.acquire(&[ask(&mutex("n"))]).await.remove(0).unwrap_err();
+    let (error, _) = refused(&process, &ask(&mutex("n"))).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     let attach = Attach {
         object: mutex("m"),
@@ -115,19 +130,27 @@ async fn too_few_replicas_undo_the_grant() {
         lease: Ttl::DEFAULT,
         label: None,
     };
-    let error = process.callers.attach(&attach).await.unwrap_err();
+    let (attached, _) = in_time(REQUEST, || process.callers.attach(&attach)).await;
+    let error = attached.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     // Renewals and releases do not wait.
-    assert_eq!(release(&process, &request).await, Kept::No);
+    let freed = || async { process.own.release(&[freeing(&request, None)]).await.remove(0) };
+    assert_eq!(definite(freed).await.unwrap(), Kept::No);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_without_a_time_limit_waits_for_the_replica() {
     let (primary, replica) = pair();
-    let store = RedisStore::connect(&url(&primary, 1)).await.unwrap();
+    let url = url(&primary, 1);
+    let store = definite(|| RedisStore::connect(&url)).await.unwrap();
     let mutex = store.mutex("m", MutexOptions::default()).unwrap();
     replica.pause().unwrap();
-    let error = mutex.try_lock().await.unwrap_err();
+    // What a request took whose answer was late is not free again at once: the next one asks for another name.
+    let try_lock = || {
+        let another = store.mutex(&unique("m"), MutexOptions::default()).unwrap();
+        async move { another.try_lock().await }
+    };
+    let error = in_time(REQUEST, try_lock).await.0.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
     let locking = async {
         let guard = mutex.lock().await.unwrap();

@@ -20,7 +20,8 @@ use tokio::time::{Instant, sleep};
 async fn c25_an_idle_name_leaves_nothing() {
     let fixture = Fixture::shared();
     let retention = Duration::from_secs(1);
-    let process = driven(fixture.builder().retention(retention).steps().await.unwrap());
+    let process =
+        driven(fixture.builder().request_timeout(PATIENT).retention(retention).steps().await.unwrap());
     // Longer than this test takes.
     let lease = ttl(5_000);
     for object in [mutex("m"), semaphore("s")] {
@@ -34,10 +35,8 @@ async fn c25_an_idle_name_leaves_nothing() {
         cancel(&process, &waiter).await;
     }
     // An abandoned hold, an abandoned waiter and a tombstone: the retention counts from the end of the lease.
-    let abandoned = mutex("abandoned");
-    granted(&process, &Acquire { lease: ttl(500), ..ask(&abandoned) }).await;
-    waits(&process, &Acquire { lease: ttl(500), ..ask(&abandoned) }).await;
-    cancel(&process, &Acquire { lease: ttl(500), ..ask(&abandoned) }).await;
+    let (_, waiter) = contended(&process, "abandoned", ttl(500)).await;
+    cancel(&process, &Acquire { ticket: Ticket::random(), ..waiter }).await;
     assert!(!fixture.keys().await.is_empty());
     let mut raw = fixture.raw().await;
     for key in fixture.keys().await {
@@ -61,9 +60,9 @@ async fn c25_an_idle_name_leaves_nothing() {
 async fn c25_an_idle_semaphore_goes_however_often_it_is_looked_at() {
     const STATE: Duration = Duration::from_secs(2);
     let fixture = Fixture::shared();
-    let process = driven(fixture.builder().retention(STATE).steps().await.unwrap());
+    let process = driven(fixture.builder().request_timeout(PATIENT).retention(STATE).steps().await.unwrap());
     let (object, mut raw) = (semaphore("s"), fixture.raw().await);
-    let request = Acquire { lease: ttl(1_000), ..ask(&object) };
+    let request = Acquire { lease: ttl(4_000), ..ask(&object) };
     let token = granted(&process, &request).await;
     let held = process.callers.inspect(&object).await.unwrap();
     assert_eq!((held.holders.len(), held.holders[0].token), (1, token));
@@ -117,6 +116,7 @@ async fn c25_who_watches_no_more_is_forgotten() {
     let process = fixture.process().await;
     let object = wait_group("g");
     let member = added(&process, &object).await;
+    let looked = Instant::now();
     look(&process, &object, Some(0)).await;
     let mut raw = fixture.raw().await;
     let key = fixture.keys().await.into_iter().find(|key| key.contains(":wv:")).expect("a watcher");
@@ -129,7 +129,8 @@ async fn c25_who_watches_no_more_is_forgotten() {
     let _: () = redis::cmd("ZADD").arg(&key).arg(1).arg("00:11").query_async(&mut raw).await.unwrap();
     let _: () = redis::cmd("PEXPIRE").arg(&key).arg(5_000).query_async(&mut raw).await.unwrap();
     look(&process, &object, Some(0)).await;
-    assert!(ttl_of(&mut raw).await <= 5_000);
+    let left = ttl_of(&mut raw).await;
+    assert!(left <= 5_000 || looked.elapsed() >= Duration::from_secs(1), "{left} ms");
     sleep(Duration::from_millis(1_010)).await;
     look(&process, &object, Some(0)).await;
     assert!(ttl_of(&mut raw).await > 5_000);

@@ -92,7 +92,8 @@ const PROBES: [(&str, Needs); 35] = [
     ("rpush", Needs::Released),
 ];
 
-const TOKEN: Duration = Duration::from_secs(2);
+/// The interval between two tokens: longer than the machine stands still between a charge and a reservation.
+const TOKEN: Duration = Duration::from_secs(5);
 
 /// A user with the rights of the manual, and a process that works by them.
 struct Rig<'a> {
@@ -133,8 +134,8 @@ impl<'a> Rig<'a> {
         self.process.own.release(&[freeing(request, None)]).await.remove(0).map(drop)
     }
 
-    /// Decides a call in a lane of its own, with a quota of one token in 2 s, so that a reservation is
-    /// ahead, however busy the machine is.
+    /// Decides a call in a lane of its own, with a quota of one token in [`TOKEN`], so that a reservation is ahead, however
+    /// busy the machine is.
     async fn decide(&self, ask: LimitAsk) -> Result<Limited> {
         let object = Object { kind: Kind::Limiter, name: Name::new("l").unwrap() };
         let quota = Quota::per(1, TOKEN).burst(1).validate().unwrap();
@@ -283,7 +284,7 @@ impl<'a> Rig<'a> {
 
 fn builder(server: &RedisServer, fixture: &Fixture, user: &str) -> RedisBuilder {
     let url = format!("redis://{user}:pw@127.0.0.1:{}/?namespace={}", server.port(), fixture.namespace);
-    RedisStore::builder(&url).unwrap()
+    RedisStore::builder(&url).unwrap().request_timeout(PATIENT)
 }
 
 fn names(error: &Error, command: &str) {
@@ -351,11 +352,12 @@ async fn c21_the_rights_that_a_cluster_needs_more_are_named() {
     let rule: Vec<_> = ["ACL"].into_iter().chain(rule.iter().map(String::as_str)).collect();
     all(&rule);
     let url = cluster.url().replace("://", "://me:pw@");
-    let error = RedisStore::builder(&url).unwrap().steps().await.unwrap_err();
+    let builder = || RedisStore::builder(&url).unwrap().request_timeout(PATIENT);
+    let error = builder().steps().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error:?}");
     assert!(error.to_string().contains("'cluster|slots'"), "{error}");
     all(&["ACL", "SETUSER", "me", "+cluster|slots"]);
-    let process = driven(RedisStore::builder(&url).unwrap().steps().await.unwrap());
+    let process = driven(builder().steps().await.unwrap());
     all(&["ACL", "SETUSER", "me", "-zadd"]);
     let error = process.callers.acquire(&[members(&wait_group("g"), 1)]).await.remove(0).unwrap_err();
     names(&error, "zadd");

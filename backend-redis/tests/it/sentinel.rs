@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::common::*;
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
+use stanchion_conformance::support::definite;
 use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisOptions, RedisSentinel, RedisServer};
@@ -53,7 +54,7 @@ async fn held_with_waiters(
         let mutex = Arc::clone(&mutex);
         waiters.spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() });
     }
-    while mutex.inspect().await.unwrap().waiters < 10 {
+    while definite(|| mutex.inspect()).await.unwrap().waiters < 10 {
         sleep(Duration::from_millis(10)).await;
     }
     (mutex, guard, waiters)
@@ -80,7 +81,7 @@ async fn works_again(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c18_clients_follow_a_failover() {
     let (sentinel, fixture) = start(RedisOptions::default());
-    let store: Arc<dyn Store> = Arc::new(fixture.builder().connect().await.unwrap());
+    let store: Arc<dyn Store> = Arc::new(definite(|| fixture.builder().connect()).await.unwrap());
     let (mutex, guard, waiters) = held_with_waiters(&store).await;
     followed(&sentinel.servers()[0]).await;
     sentinel.servers()[0].kill().unwrap();
@@ -91,7 +92,7 @@ async fn c18_clients_follow_a_failover() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c18_clients_leave_a_primary_that_is_demoted() {
     let (sentinel, fixture) = start(RedisOptions::default());
-    let store: Arc<dyn Store> = Arc::new(fixture.builder().connect().await.unwrap());
+    let store: Arc<dyn Store> = Arc::new(definite(|| fixture.builder().connect()).await.unwrap());
     let (mutex, guard, waiters) = held_with_waiters(&store).await;
     sentinel.promote().unwrap();
     let announced = announced(&sentinel, 1).await;
@@ -101,8 +102,8 @@ async fn c18_clients_leave_a_primary_that_is_demoted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c18_clients_leave_a_primary_that_hangs() {
     let (sentinel, fixture) = start(RedisOptions::default());
-    let store: Arc<dyn Store> =
-        Arc::new(fixture.builder().request_timeout(Duration::from_millis(500)).connect().await.unwrap());
+    let connect = || fixture.builder().request_timeout(Duration::from_millis(500)).connect();
+    let store: Arc<dyn Store> = Arc::new(definite(connect).await.unwrap());
     let (mutex, guard, waiters) = held_with_waiters(&store).await;
     followed(&sentinel.servers()[0]).await;
     sentinel.servers()[0].pause().unwrap();

@@ -10,21 +10,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::*;
-use redis::aio::ConnectionManager;
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::cluster::ClusterClient;
 use stanchion_conformance::stopwatch::Stopwatch;
-use stanchion_conformance::support::{EPSILON, POLL_FLOOR, spawn, within};
+use stanchion_conformance::support::{EPSILON, POLL_FLOOR, definite, spawn, within};
 use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store, Ticket};
 use stanchion_redis::{RedisBuilder, RedisStore};
 use stanchion_testbed::servers::{self, RedisCluster, RedisOptions, RedisServer};
 
+/// Time limit of the user's own connections. By default, the client library gives up after half a second.
+const LIMIT: Duration = Duration::from_secs(30);
+
 /// Makes a connection with the default of the client library, RESP2.
 async fn manager(url: &str) -> ConnectionManager {
-    redis::Client::open(url).unwrap().get_connection_manager().await.unwrap()
+    let config =
+        ConnectionManagerConfig::new().set_response_timeout(Some(LIMIT)).set_connection_timeout(Some(LIMIT));
+    redis::Client::open(url).unwrap().get_connection_manager_with_config(config).await.unwrap()
 }
 
 fn namespaced(builder: RedisBuilder) -> RedisBuilder {
-    builder.namespace(format!("t{}", Ticket::random()))
+    builder.namespace(format!("t{}", Ticket::random())).request_timeout(PATIENT)
 }
 
 /// Checks that a waiter proceeds after the release, by the poll floor at the latest.
@@ -66,7 +71,7 @@ async fn c14_without_a_wake_client_the_poll_floor_serves() {
 async fn c14_with_a_wake_client_waiters_are_pushed() {
     let url = servers::redis().unwrap().url();
     let client = redis::Client::open(url).unwrap();
-    let connection = client.get_multiplexed_async_connection().await.unwrap();
+    let connection = connected(&client).await;
     let builder = namespaced(RedisBuilder::from_connection(connection).wake_client(client));
     let store = builder.clone().connect().await.unwrap();
     assert!(store.capabilities().wake_ups);
@@ -81,7 +86,7 @@ async fn c22_a_wake_client_of_another_database_is_refused() {
     for url in [format!("{}3", server.url()), elsewhere.url()] {
         let client = redis::Client::open(url).unwrap();
         let builder = RedisBuilder::from_connection(manager(&server.url()).await).wake_client(client);
-        let error = builder.connect().await.unwrap_err();
+        let error = builder.request_timeout(PATIENT).connect().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error:?}");
     }
 }
@@ -90,7 +95,8 @@ async fn c22_a_wake_client_of_another_database_is_refused() {
 async fn c3_a_lost_reply_is_unknown_and_a_restart_is_survived() {
     let server = RedisServer::start(RedisOptions::default().append_only(true)).unwrap();
     let builder = RedisBuilder::from_connection(manager(&server.url()).await);
-    let process = driven(builder.request_timeout(Duration::from_millis(300)).steps().await.unwrap());
+    let builder = builder.request_timeout(Duration::from_millis(300));
+    let process = driven(definite(|| builder.clone().steps()).await.unwrap());
     let request = ask(&mutex("m"));
     let token = granted(&process, &request).await;
     server.pause().unwrap();
@@ -121,7 +127,8 @@ async fn c3_a_lost_reply_is_unknown_and_a_restart_is_survived() {
 async fn a_cluster_connection_serves_all_stripes() {
     let cluster = RedisCluster::start(RedisOptions::default()).unwrap();
     let nodes: Vec<_> = cluster.nodes().iter().map(|node| node.url()).collect();
-    let client = ClusterClient::new(nodes.clone()).unwrap();
+    let client = ClusterClient::builder(nodes.clone()).response_timeout(LIMIT).connection_timeout(LIMIT);
+    let client = client.build().unwrap();
     let connection = client.get_async_connection().await.unwrap();
     let builder = namespaced(RedisBuilder::from_cluster_connection(connection.clone()));
     let steps = builder.clone().steps().await.unwrap();

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
+use crate::common::PATIENT;
 use crate::common::private_server::{ServerFixture, until};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -65,7 +66,7 @@ async fn c15_w3_waiters_of_a_group_cost_few_commands_and_are_told_together() {
     // The connections are those of two stores, of which one has waiters.
     assert_quiet(&mut fixture, "100 waiters of a group", 5).await;
     let before = fixture.commands().await;
-    let watch = Stopwatch::start();
+    let (asked, watch) = (Instant::now(), Stopwatch::start());
     member.done().await.expect("done");
     for told in within(POLL_FLOOR + EPSILON, "W3: all waiters return", waiters.join_all()).await {
         let outcome = told.expect("zero");
@@ -74,7 +75,9 @@ async fn c15_w3_waiters_of_a_group_cost_few_commands_and_are_told_together() {
     let told = watch.elapsed();
     let commands = fixture.commands().await - before;
     println!("the last of 100 waiters returned {told:?} after zero, with {commands} commands");
-    assert!(commands <= 8, "{commands} commands");
+    // Each second of the clock brings the polls of two stores, also if the machine stands still in it.
+    let most = 8 + 4 * asked.elapsed().as_secs();
+    assert!(commands <= most, "{commands} commands, {most} at most");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -119,9 +122,10 @@ async fn c15_c16_256_waiters_are_served_in_order_at_few_commands() {
 async fn c25_100_000_idle_names_leave_nothing() {
     const NAMES: u64 = 100_000;
     let mut fixture = ServerFixture::start().await;
-    let retention = Duration::from_secs(1);
+    // An acquire whose answer is late would leave a tombstone that outlasts this test. A request has a third of its lease.
+    let (retention, lease) = (Duration::from_secs(1), Duration::from_secs(10));
     let builder = RedisStore::builder(&fixture.server.url()).expect("a URL").retention(retention);
-    let store = Arc::new(builder.connect().await.expect("a store"));
+    let store = Arc::new(builder.request_timeout(PATIENT).connect().await.expect("a store"));
     let mut tasks = JoinSet::new();
     for task in 0..100 {
         let store = Arc::clone(&store);
@@ -130,18 +134,18 @@ async fn c25_100_000_idle_names_leave_nothing() {
                 let name = format!("idle/{task}/{index}");
                 match index % 10 {
                     0 => {
-                        let options = SemaphoreOptions::new(2).ttl(retention);
+                        let options = SemaphoreOptions::new(2).ttl(lease);
                         let semaphore = store.semaphore(&name, options).expect("a semaphore");
                         semaphore.acquire().await.expect("a permit").release().await.expect("a release");
                     }
                     1 => {
-                        let options = WaitGroupOptions::default().ttl(retention);
+                        let options = WaitGroupOptions::default().ttl(lease);
                         let group = store.wait_group(&name, options).expect("a wait group");
                         group.add().await.expect("a member").done().await.expect("done");
                         assert_eq!(group.wait().await.expect("zero").finished, 1);
                     }
                     _ => {
-                        let options = MutexOptions::default().ttl(retention);
+                        let options = MutexOptions::default().ttl(lease);
                         let mutex = store.mutex(&name, options).expect("a mutex");
                         mutex.lock().await.expect("a lock").release().await.expect("a release");
                     }
@@ -153,7 +157,7 @@ async fn c25_100_000_idle_names_leave_nothing() {
         task.expect("no panic");
     }
     // A key may stay longer by a lease and an eighth of the retention, and the server deletes expired keys gradually.
-    let end = Instant::now() + retention * 3 + Duration::from_secs(10);
+    let end = Instant::now() + lease + retention * 2 + Duration::from_secs(10);
     loop {
         let left: usize = redis::cmd("DBSIZE").query_async(&mut fixture.raw).await.expect("a size");
         if left <= 17 {

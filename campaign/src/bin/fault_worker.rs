@@ -5,6 +5,7 @@
 
 use std::process::ExitCode;
 
+use stanchion_campaign::connected;
 use stanchion_campaign::rounds::Work;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -24,6 +25,6 @@ async fn main() -> ExitCode {
 }
 
 async fn run(work: &Work) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let store = stanchion::connect(work.url()).await?;
+    let store = connected(work.url()).await?;
     work.run(store).await
 }

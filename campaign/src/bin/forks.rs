@@ -15,6 +15,8 @@ use fork::{Fork, fork, waitpid};
 use stanchion::{
     ErrorKind, LimiterOptions, MutexGuard, MutexOptions, Quota, SemaphoreOptions, Store, Ticket,
 };
+use stanchion_campaign::connected;
+use stanchion_conformance::support::definite;
 use tokio::runtime::{Builder, Runtime};
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -54,8 +56,9 @@ fn await_child(pid: i32) -> Outcome {
 }
 
 async fn locked(url: &str, name: &str) -> Result<Option<(Arc<dyn Store>, MutexGuard)>, Box<dyn Error>> {
-    let store = stanchion::connect(url).await?;
-    let guard = store.mutex(name, MutexOptions::default())?.try_lock().await?;
+    let store = connected(url).await?;
+    let mutex = store.mutex(name, MutexOptions::default())?;
+    let guard = definite(|| mutex.try_lock()).await?;
     Ok(guard.map(|guard| (store, guard)))
 }
 

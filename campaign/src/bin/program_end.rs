@@ -9,6 +9,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use stanchion::{MutexGuard, MutexOptions, Store};
+use stanchion_campaign::connected;
+use stanchion_conformance::support::definite;
 use tokio::runtime::{Builder, Runtime};
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -50,7 +52,7 @@ fn main() -> Outcome {
             let runtime = one_thread()?;
             let (store, guard) = runtime.block_on(locked(url, name))?;
             drop(guard);
-            STORE.get_or_init(|| store).drain_blocking(Duration::from_secs(1))?;
+            STORE.get_or_init(|| store).drain_blocking(Duration::from_secs(20))?;
             Ok(())
         }
         "static-async" => one_thread()?.block_on(async {
@@ -82,7 +84,8 @@ fn one_thread() -> io::Result<Runtime> {
 /// Locks the mutex, which is free. The store comes first, so that the guard is dropped last where the two are dropped
 /// together.
 async fn locked(url: &str, name: &str) -> Result<(Arc<dyn Store>, MutexGuard), Box<dyn Error>> {
-    let store = stanchion::connect(url).await?;
-    let guard = store.mutex(name, MutexOptions::default())?.try_lock().await?;
+    let store = connected(url).await?;
+    let mutex = store.mutex(name, MutexOptions::default())?;
+    let guard = definite(|| mutex.try_lock()).await?;
     Ok((store, guard.ok_or("the mutex is held")?))
 }

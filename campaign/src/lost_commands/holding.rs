@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use super::acquirable::{Acquirable, Acquired};
 use super::trial::{Checked, Ended, KEEP, LONG, Setting, Trial, after_fault, soon};
 use super::{Call, Contention, LEASE};
-use stanchion_conformance::support::pause;
+use stanchion_conformance::support::{definite, pause};
 
 pub(super) struct Holding {
     setting: Setting,
@@ -44,10 +44,15 @@ impl Holding {
         if is_told && state.waiters == 0 { Ok(()) } else { Err(format!("not only {expected:?}: {state:?}")) }
     }
 
-    /// S4: checks that everything can be taken at once, and only once.
+    /// S4: checks that everything can be taken together within the bound, and only once. A request whose answer is late says
+    /// nothing, and what it took is free again within the bound.
     async fn takes_all(&self) -> Checked {
-        let all = after_fault(self.witness.try_take_all().await)?.ok_or("not all can be taken")?;
-        let more = after_fault(self.witness.try_take_all().await)?;
+        let take = || async {
+            let all = after_fault(self.witness.try_take_all().await)?;
+            all.ok_or_else(|| "not all can be taken".to_owned())
+        };
+        let all = soon(self.setting.bound(), take).await?;
+        let more = after_fault(definite(|| self.witness.try_take_all()).await)?;
         if more.is_some() {
             return Err("all were taken twice".to_owned());
         }
@@ -83,7 +88,7 @@ impl Holding {
 
     async fn check_nothing(&self) -> Checked {
         soon(self.settling(), || self.holds_only(&[])).await?;
-        soon(self.setting.bound(), || self.takes_all()).await?;
+        self.takes_all().await?;
         self.works_again().await?;
         self.holds_only(&[]).await
     }

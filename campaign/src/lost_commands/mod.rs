@@ -36,8 +36,9 @@ use stanchion_core::{Kind, Store};
 pub use call::{ALL_LOSSES_VARIABLE, Call, Contention, Loss, Losses};
 pub use report::{Breach, Counts, Report};
 
-/// The lease of all holds. It outlasts a run: a hold that ends during a run was released, and did not expire.
-pub const LEASE: Duration = Duration::from_secs(3);
+/// The lease of all holds. It outlasts a run, also if the machine stands still meanwhile: a hold that ends during a run was
+/// released, and did not expire.
+pub const LEASE: Duration = Duration::from_secs(5);
 
 /// The server of the runs, and how clients connect to it.
 #[async_trait]

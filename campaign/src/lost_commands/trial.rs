@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use stanchion_core::{Error, ErrorKind, Result, Store};
 
 use super::{Call, Contention, TestedServer};
-use stanchion_conformance::support::{CANCELLED, pause};
+use stanchion_conformance::support::{CANCELLED, Stopwatch, pause};
 
 /// The time limit of a call that is to succeed.
 pub(super) const LONG: Duration = Duration::from_secs(10);
@@ -112,20 +112,21 @@ pub(super) fn after_fault<T>(answer: Result<T>) -> Checked<T> {
     answer.map_err(|error| format!("after the fault: {error:?}"))
 }
 
-/// Repeats a check until it succeeds; returns its last error after `limit`.
-pub(super) async fn soon<F>(limit: Duration, mut look: impl FnMut() -> F) -> Checked
+/// Repeats a check until it succeeds, and returns what it found; its last error after `limit`. The time in which the machine
+/// stood still does not count.
+pub(super) async fn soon<T, F>(limit: Duration, mut look: impl FnMut() -> F) -> Checked<T>
 where
-    F: Future<Output = Checked>,
+    F: Future<Output = Checked<T>>,
 {
-    let end = stanchion_core::clock::now() + limit;
+    let watch = Stopwatch::start();
     loop {
         match look().await {
-            Err(text) if stanchion_core::clock::now() < end => {
+            Err(text) if watch.elapsed() < limit => {
                 drop(text);
                 pause(Duration::from_millis(5)).await;
             }
             Err(text) => return Err(format!("{text}, {limit:?} after the call")),
-            Ok(()) => return Ok(()),
+            found => return found,
         }
     }
 }

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use stanchion_core::{Member, Outcome, Result, WaitGroup, WaitGroupOptions};
 use tokio::sync::Mutex;
 
-use super::trial::{Checked, Ended, KEEP, Setting, Trial, after_fault};
+use super::trial::{Checked, Ended, KEEP, LONG, Setting, Trial, after_fault};
 use super::{Call, Contention, LEASE};
-use stanchion_conformance::support::pause;
+use stanchion_conformance::support::{pause, timeout};
 
 pub(super) struct Waiting {
     setting: Setting,
@@ -63,8 +63,9 @@ impl Trial for Waiting {
         }
         // The same client and another one see the same end at once.
         for group in [&self.own, &self.witness] {
-            let outcome =
-                after_fault(group.wait_for(self.setting.bound()).await)?.ok_or("it does not end")?;
+            // The time limit of the call itself would run out while the machine stands still.
+            let waited = timeout(self.setting.bound(), group.wait_for(LONG)).await;
+            let outcome = after_fault(waited.unwrap_or(Ok(None)))?.ok_or("it does not end")?;
             is_whole(outcome)?;
         }
         let state = after_fault(self.witness.inspect().await)?;

@@ -16,6 +16,7 @@
 //! ```
 
 mod measures;
+mod stalls;
 mod table;
 mod trial_setup;
 mod trial_worker;
@@ -26,6 +27,7 @@ use std::process::Command;
 use stanchion_testbed::servers::temporary_folder;
 
 use crate::rounds::{CampaignServer, Deployment};
+use stalls::Stalls;
 use trial_setup::TrialSetup;
 
 pub use measures::{Bound, Limit, Measure};
@@ -41,7 +43,8 @@ pub struct Sample {
     pub deployment: Deployment,
     /// The measure.
     pub measure: Measure,
-    /// The time in µs; negative if the second event came first.
+    /// The time in µs; negative if the second event came first. A time with an upper limit is without the time in which
+    /// the machine stood still.
     pub micros: i64,
 }
 
@@ -58,9 +61,9 @@ pub fn measure(
 ) -> Result<Vec<Sample>, Error> {
     // Workers wait for each line of their histories, so a busy disk would look like a slow store.
     let folder = temporary_folder("recovery")?;
-    let mut samples = Vec::new();
+    let (stalls, mut samples) = (Stalls::watch(), Vec::new());
     for (name, trial) in trials::TRIALS {
-        let mut setup = TrialSetup::new(server, program, &folder.path().join(name), name, run);
+        let mut setup = TrialSetup::new(server, program, &folder.path().join(name), name, run, &stalls);
         let measured =
             trial(&mut setup).map_err(|error| format!("{}, {name}: {error}", server.deployment()))?;
         let sample = |(measure, micros)| Sample { deployment: server.deployment(), measure, micros };

@@ -7,6 +7,7 @@ use std::time::Duration;
 use stanchion_core::Kind;
 
 use super::measures::LEASE;
+use super::stalls::Stalls;
 use super::trial_worker::TrialWorker;
 use super::{Bound, Error, Measure};
 use crate::history::file_name;
@@ -23,6 +24,7 @@ pub(super) struct TrialSetup<'a> {
     run: u32,
     ttl: Duration,
     workers: u32,
+    stalls: &'a Stalls,
 }
 
 impl<'a> TrialSetup<'a> {
@@ -32,9 +34,10 @@ impl<'a> TrialSetup<'a> {
         folder: &Path,
         trial: &str,
         run: u32,
+        stalls: &'a Stalls,
     ) -> Self {
         let (folder, namespace) = (folder.to_owned(), format!("{trial}-{run}"));
-        Self { server, program, folder, namespace, run, ttl: LEASE, workers: 0 }
+        Self { server, program, folder, namespace, run, ttl: LEASE, workers: 0, stalls }
     }
 
     pub(super) fn server(&self) -> &CampaignServer {
@@ -55,6 +58,11 @@ impl<'a> TrialSetup<'a> {
         measure.bound(self.server.deployment())
     }
 
+    /// Returns the time between two readings of the machine's clock in which the machine ran, in µs.
+    pub(super) fn took(&self, from: u64, to: u64) -> i64 {
+        self.stalls.took(from, to)
+    }
+
     /// Returns a part of `period`, another one in each run, so that the runs are spread over the period.
     pub(super) fn part_of(&self, period: Duration) -> Duration {
         period * (self.run.wrapping_mul(37) % 100) / 100
@@ -64,9 +72,10 @@ impl<'a> TrialSetup<'a> {
         self.worker_at(&self.server.url())
     }
 
-    /// Starts a worker that connects through `proxy`.
-    pub(super) fn worker_behind(&mut self, proxy: &Proxy) -> Result<TrialWorker, Error> {
-        self.worker_at(&proxy.url(&self.server.url()))
+    /// Starts a worker that connects through `proxy`, if there is one.
+    pub(super) fn worker_behind(&mut self, proxy: Option<&Proxy>) -> Result<TrialWorker, Error> {
+        let url = self.server.url();
+        self.worker_at(&proxy.map_or_else(|| url.clone(), |proxy| proxy.url(&url)))
     }
 
     fn worker_at(&mut self, url: &str) -> Result<TrialWorker, Error> {
@@ -87,15 +96,37 @@ impl<'a> TrialSetup<'a> {
 
     /// Starts a holder, `waiters` waiters that queue in order, and an observer that has counted them.
     pub(super) fn line(&mut self, waiters: usize) -> Result<(Vec<TrialWorker>, TrialWorker), Error> {
-        let workers: Result<Vec<_>, _> = (0..=waiters).map(|_| self.worker()).collect();
-        let (mut workers, mut observer) = (workers?, self.worker()?);
-        for (at, worker) in workers.iter_mut().enumerate() {
-            worker.lock()?;
-            if at == 0 {
-                worker.granted()?;
-            }
-            observer.await_waiters(u64::try_from(at)?)?;
-        }
-        Ok((workers, observer))
+        self.line_of(waiters, |setup, _| setup.worker())
     }
+
+    /// As [`line`](Self::line), but `start` starts the worker at each place; the holder's place is 0.
+    pub(super) fn line_of(
+        &mut self,
+        waiters: usize,
+        start: impl Fn(&mut Self, usize) -> Result<TrialWorker, Error>,
+    ) -> Result<(Vec<TrialWorker>, TrialWorker), Error> {
+        loop {
+            let workers: Result<Vec<_>, _> = (0..=waiters).map(|at| start(self, at)).collect();
+            let (mut workers, mut observer) = (workers?, self.worker()?);
+            if queue(&mut workers, &mut observer)? {
+                return Ok((workers, observer));
+            }
+            // The machine stood still for a lease. The next workers must not meet these ones, which are killed.
+            self.namespace.push('-');
+        }
+    }
+}
+
+/// Lets the workers lock the mutex in their order. Returns `false` if the first one lost it before all were queued.
+fn queue(workers: &mut [TrialWorker], observer: &mut TrialWorker) -> Result<bool, Error> {
+    let Some((holder, waiters)) = workers.split_first_mut() else { return Ok(true) };
+    holder.lock()?;
+    holder.granted()?;
+    for (waiter, count) in waiters.iter_mut().zip(1..) {
+        waiter.lock()?;
+        if !observer.await_waiters(count, holder)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

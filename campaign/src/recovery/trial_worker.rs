@@ -95,8 +95,14 @@ impl TrialWorker {
         })
     }
 
-    /// Waits until the store reports this number of waiters for the mutex.
-    pub(super) fn await_waiters(&mut self, waiters: u64) -> Result<(), Error> {
+    /// Returns whether the worker has lost its hold by now.
+    fn has_lost(&mut self) -> bool {
+        self.events.extend(self.tail.look(&self.history));
+        self.events.iter().any(|event| matches!(event.what, What::Lost))
+    }
+
+    /// Waits until the store reports this number of waiters for the mutex. Returns `false` if `holder` loses it before.
+    pub(super) fn await_waiters(&mut self, waiters: u64, holder: &mut Self) -> Result<bool, Error> {
         let end = Instant::now() + WAIT_LIMIT;
         loop {
             self.send(&WorkerCommand::Count(MUTEX.to_owned()))?;
@@ -105,7 +111,10 @@ impl TrialWorker {
                 _ => None,
             })?;
             if count == waiters {
-                return Ok(());
+                return Ok(true);
+            }
+            if holder.has_lost() {
+                return Ok(false);
             }
             if Instant::now() > end {
                 return Err(

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use stanchion_core::Ttl;
 
 use super::measures::{DEAD, belief};
+use super::stalls::between;
 use super::trial_setup::TrialSetup;
 use super::{Error, Measure};
 use crate::history::clock;
@@ -31,16 +32,11 @@ const WAKE_UP_LIMIT: Duration = Duration::from_secs(10);
 /// Added to a lease, because the server's clock may be coarser than ours.
 const CLOCK_MARGIN: Duration = Duration::from_millis(50);
 
-/// Returns the time between two readings of the machine's clock, in µs.
-fn between(from: u64, to: u64) -> i64 {
-    to.checked_signed_diff(from).unwrap_or(i64::MAX)
-}
-
 fn dead_holder(setup: &mut TrialSetup<'_>) -> Measured {
     let (mut line, _observer) = setup.line(1)?;
     sleep(setup.part_of(setup.ttl()));
     let killed = line[0].kill()?;
-    Ok(vec![(Measure::DeadHolder, between(killed, line[1].granted()?))])
+    Ok(vec![(Measure::DeadHolder, setup.took(killed, line[1].granted()?))])
 }
 
 fn dead_in_a_row(setup: &mut TrialSetup<'_>) -> Measured {
@@ -51,7 +47,7 @@ fn dead_in_a_row(setup: &mut TrialSetup<'_>) -> Measured {
         next.granted()?;
         next.kill()?;
     }
-    Ok(vec![(Measure::DeadInARow, between(first, line[DEAD].granted()?))])
+    Ok(vec![(Measure::DeadInARow, setup.took(first, line[DEAD].granted()?))])
 }
 
 fn dead_at_once(setup: &mut TrialSetup<'_>) -> Measured {
@@ -62,25 +58,21 @@ fn dead_at_once(setup: &mut TrialSetup<'_>) -> Measured {
         waiter.kill()?;
     }
     let killed = line[0].kill()?;
-    Ok(vec![(Measure::DeadAtOnce, between(killed, line[DEAD + 1].granted()?))])
+    Ok(vec![(Measure::DeadAtOnce, setup.took(killed, line[DEAD + 1].granted()?))])
 }
 
 fn cut_off(setup: &mut TrialSetup<'_>) -> Measured {
     let proxy = Proxy::to(&setup.server().url())?;
-    let (mut holder, mut next, mut observer) =
-        (setup.worker_behind(&proxy)?, setup.worker()?, setup.worker()?);
-    holder.lock()?;
-    holder.granted()?;
-    next.lock()?;
-    observer.await_waiters(1)?;
+    let behind = |at| (at == 0).then_some(&proxy);
+    let (mut line, _observer) = setup.line_of(1, |setup, at| setup.worker_behind(behind(at)))?;
     // Long enough for a renewal.
     sleep(setup.ttl() + setup.part_of(setup.ttl()));
     let cut = clock::now();
     proxy.black_hole(Direction::Both);
-    let (lost, granted) = (holder.lost()?, next.granted()?);
+    let (lost, granted) = (line[0].lost()?, line[1].granted()?);
     Ok(vec![
-        (Measure::CutOffLost, belief() + between(lost.deadline, lost.at)),
-        (Measure::CutOffFree, between(cut, granted)),
+        (Measure::CutOffLost, belief() + setup.took(lost.deadline, lost.at)),
+        (Measure::CutOffFree, setup.took(cut, granted)),
         (Measure::CutOffBelief, between(lost.deadline, granted)),
         (Measure::CutOffMargin, between(lost.at, granted)),
     ])
@@ -122,20 +114,16 @@ fn lost_wake_up(setup: &mut TrialSetup<'_>) -> Measured {
     setup.set_ttl(Ttl::DEFAULT.get());
     let proxy = Proxy::to(&setup.server().url())?;
     let begin = proxy.mark();
-    let (mut holder, mut next, mut observer) =
-        (setup.worker()?, setup.worker_behind(&proxy)?, setup.worker()?);
-    holder.lock()?;
-    holder.granted()?;
-    next.lock()?;
-    observer.await_waiters(1)?;
+    let behind = |at| (at == 1).then_some(&proxy);
+    let (mut line, _observer) = setup.line_of(1, |setup, at| setup.worker_behind(behind(at)))?;
     wait_until("it does not listen for wake-ups", || listens(&proxy, begin))?;
     sleep(setup.part_of(Duration::from_secs(1)));
     proxy.swallow_wake_ups();
-    let released = holder.release()?;
-    let granted = next.granted()?;
+    let released = line[0].release()?;
+    let granted = line[1].granted()?;
     // The poll may have been faster than the wake-up.
     wait_until("no wake-up got lost", || proxy.swallowed() > 0)?;
-    Ok(vec![(Measure::LostWakeUp, between(released, granted))])
+    Ok(vec![(Measure::LostWakeUp, setup.took(released, granted))])
 }
 
 fn restart(setup: &mut TrialSetup<'_>) -> Measured {
@@ -147,7 +135,7 @@ fn restart(setup: &mut TrialSetup<'_>) -> Measured {
     let up = clock::now();
     other.lock_named("another mutex")?;
     // The waiter's grant can come before `restart` has returned.
-    let waiter = between(up, line[1].granted()?).max(0);
-    let call = between(up, other.granted()?);
+    let waiter = setup.took(up, line[1].granted()?).max(0);
+    let call = setup.took(up, other.granted()?);
     Ok(vec![(Measure::RestartWaiter, waiter), (Measure::RestartCall, call)])
 }

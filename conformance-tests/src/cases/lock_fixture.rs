@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use stanchion_core::clock::Instant;
 use stanchion_core::{
-    Detached, FencingToken, HoldOptions, Holder, Inspection, Mutex, MutexGuard, MutexMode, MutexOptions,
-    Permit, Result, Semaphore, SemaphoreOptions, Store, Ticket, Ttl,
+    Detached, ErrorKind, FencingToken, HoldOptions, Holder, Inspection, Mutex, MutexGuard, MutexMode,
+    MutexOptions, Permit, Result, Semaphore, SemaphoreOptions, Store, Ticket, Ttl,
 };
 
 use crate::harness::Harness;
-use crate::support::{CANCELLED, eventually, unique};
+use crate::support::{CANCELLED, TICK, eventually, now, pause, unique};
 
 /// Time for which a forced unlock asks the holder's process, before it ends the session.
 const FORCE_GRACE: Duration = Duration::from_secs(2);
+/// Maximum time for which a store of a test is not there to ask: it is on the same machine.
+const UNAVAILABLE: Duration = Duration::from_secs(5);
 
 /// The kinds of locks.
 #[derive(Clone, Copy, Debug)]
@@ -146,11 +148,21 @@ impl Lock {
         }
     }
 
+    /// Tries once, and again as long as the store is not there to ask: then it has certainly not executed the request (C3).
     pub(crate) async fn try_lock(&self) -> Result<Option<Guard>> {
-        Ok(match &self.object {
-            LockObject::Mutex(mutex) => mutex.try_lock().await?.map(Guard::Mutex),
-            LockObject::Semaphore(semaphore) => semaphore.try_acquire().await?.map(Guard::Permit),
-        })
+        let end = now() + UNAVAILABLE;
+        loop {
+            let tried = match &self.object {
+                LockObject::Mutex(mutex) => mutex.try_lock().await.map(|tried| tried.map(Guard::Mutex)),
+                LockObject::Semaphore(semaphore) => {
+                    semaphore.try_acquire().await.map(|tried| tried.map(Guard::Permit))
+                }
+            };
+            match tried {
+                Err(error) if error.kind() == ErrorKind::Unavailable && now() < end => pause(TICK).await,
+                tried => return tried,
+            }
+        }
     }
 
     pub(crate) async fn try_lock_for(&self, limit: Duration) -> Result<Option<Guard>> {

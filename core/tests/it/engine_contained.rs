@@ -37,7 +37,7 @@ async fn c27_a_step_that_panics_loses_the_guards_and_ends_all_calls() {
     for step in [Stuck::Renew, Stuck::Poll, Stuck::Look, Stuck::Wake, Stuck::Release, Stuck::Cancel] {
         let (model, engine) = model();
         // A renewal is due soon, long before the lease ends: a hold that ended by itself is not renewed.
-        let lock = mutex(&engine, "a", Duration::from_millis(1_800));
+        let lock = mutex(&engine, "a", Duration::from_millis(3_600));
         let members = group(&engine, "g");
         let (guard, member) = (lock.lock().await.unwrap(), members.add().await.unwrap());
         let waiter = Arc::clone(&lock);
@@ -117,7 +117,7 @@ async fn c27_a_lane_that_is_silent_delays_no_other_lane() {
 
 #[tokio::test]
 async fn c27_a_lane_that_is_silent_costs_no_hold_of_another() {
-    let ttl = Duration::from_secs(2);
+    let ttl = Duration::from_secs(5);
     let (model, engine) = model_within(LONG);
     let silent = mutex(&engine, "1/a", ttl).lock().await.unwrap();
     let other = mutex(&engine, "2/a", ttl).lock().await.unwrap();
@@ -128,8 +128,9 @@ async fn c27_a_lane_that_is_silent_costs_no_hold_of_another() {
 
 #[tokio::test]
 async fn c27_an_entry_that_is_not_answered_costs_no_hold_that_is_renewed_with_it() {
-    let (model, engine) = model();
-    let ttl = Duration::from_secs(3);
+    // The requests in parts, and the single ones, come well before the leases end.
+    let (model, engine) = model_within(Duration::from_millis(300));
+    let ttl = Duration::from_secs(5);
     let mut held = Vec::new();
     for name in 0..40 {
         held.push(mutex(&engine, &format!("n{name}"), ttl).lock().await.unwrap());
@@ -159,6 +160,7 @@ async fn c17_a_store_too_slow_for_the_lease_is_asked_three_times_at_most() {
     model.faults.delay_ms.store(0, SeqCst);
     let hold = timeout(POLLED, mutex(&engine, "a", LONG).lock()).await.expect("the grant was withdrawn");
     let detached = hold.unwrap().detach(Ttl::DEFAULT).await.unwrap();
+    engine.drain().await.unwrap();
     let before = model.faults.calls.load(SeqCst);
     model.faults.delay_ms.store(600, SeqCst);
     let attaching = mutex(&engine, "a", Duration::from_secs(1));
@@ -173,14 +175,20 @@ async fn c28_calls_in_doubt_are_bounded() {
     let (model, engine) = model();
     let lock = mutex(&engine, "a", LONG);
     model.faults.lose_requests.store(true, SeqCst);
+    assert_eq!(lock.try_lock().await.unwrap_err().kind(), ErrorKind::Unknown);
+    // The calls in doubt are bounded from the first of their requests on that failed: it is made a second time.
+    while model.faults.calls.load(SeqCst) < 3 {
+        sleep(Duration::from_millis(1)).await;
+    }
     let mut refused = 0;
-    for _ in 0..10_500 {
+    for _ in 1..10_500 {
         match lock.try_lock().await.unwrap_err().kind() {
             ErrorKind::Overloaded => refused += 1,
             kind => assert_eq!(kind, ErrorKind::Unknown),
         }
     }
-    assert!(refused >= 400, "{refused}: the last ones are refused");
+    // Those of a request under way do not count: 256 at most.
+    assert!(refused >= 10_500 - 10_000 - 256, "{refused}: the last ones are refused");
     let waiting = tokio::spawn({
         let lock = Arc::clone(&lock);
         async move { lock.lock().await }
@@ -193,15 +201,21 @@ async fn c28_calls_in_doubt_are_bounded() {
 
 #[tokio::test]
 async fn c17_a_short_lease_ends_no_call_that_leaves_with_it() {
-    let (model, engine) = model();
-    let [first, short, long] =
-        [("a", LONG), ("b", Ttl::MIN), ("c", LONG)].map(|(name, ttl)| mutex(&engine, name, ttl));
+    let (model, engine) = model_within(LONG);
     // Longer than the time limit of the short lease.
     model.faults.delay_ms.store(200, SeqCst);
-    let (first, short, long) = tokio::join!(first.try_lock(), short.try_lock(), long.try_lock());
-    assert!(model.faults.flights.lock().unwrap().iter().any(|(acquires, ..)| *acquires), "two left together");
-    assert!(short.is_err());
-    assert!(first.unwrap().is_some() && long.unwrap().is_some());
+    // Where the machine stands still, the call with the short lease can end before it leaves.
+    for round in 0..20 {
+        let [first, short, long] = [("a", LONG), ("b", Ttl::MIN), ("c", LONG)]
+            .map(|(name, ttl)| mutex(&engine, &format!("{name}{round}"), ttl));
+        let (first, short, long) = tokio::join!(first.try_lock(), short.try_lock(), long.try_lock());
+        assert!(short.is_err());
+        assert!(first.unwrap().is_some() && long.unwrap().is_some());
+        if model.faults.flights.lock().unwrap().iter().any(|(acquires, ..)| *acquires) {
+            return;
+        }
+    }
+    panic!("no two left together");
 }
 
 /// An engine over a model of its own, whose last drop waits for so long.

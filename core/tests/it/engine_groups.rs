@@ -6,12 +6,14 @@
     reason = "tests wait in real time and fail by panics"
 )]
 
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::model::drop_after::drop_after;
-use crate::model::{Model, model};
+use crate::model::{Model, model, model_within};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
 use stanchion_conformance::support::AT_ONCE;
@@ -31,6 +33,19 @@ fn group(engine: &Engine) -> Arc<dyn WaitGroup> {
 fn wait(group: &Arc<dyn WaitGroup>) -> JoinHandle<Result<Outcome>> {
     let group = Arc::clone(group);
     tokio::spawn(async move { group.wait().await })
+}
+
+/// A hundred waiters that have asked: the first poll of each is made here, and a task makes the others.
+async fn hundred(groups: &[Arc<dyn WaitGroup>; 2]) -> Vec<JoinHandle<Result<Outcome>>> {
+    let mut waiters = Vec::new();
+    for index in 0..100 {
+        let group = Arc::clone(&groups[index % 2]);
+        let mut waiting = Box::pin(async move { group.wait().await });
+        let waits = poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx).is_pending())).await;
+        assert!(waits, "the group has a member");
+        waiters.push(tokio::spawn(waiting));
+    }
+    waiters
 }
 
 async fn told(waiting: JoinHandle<Result<Outcome>>, limit: Duration) -> Result<Outcome> {
@@ -56,17 +71,21 @@ async fn c15_w3_a_hundred_waiters_are_one_question_and_are_told_at_once() {
     let (model, engine) = model();
     const ROUNDS: u32 = 12;
     let groups = [group(&engine), group(&engine)];
-    let hundred = || (0..100).map(|index| wait(&groups[index % 2])).collect::<Vec<_>>();
-    let (mut member, mut waiters) = (groups[0].add().await.unwrap(), hundred());
-    sleep(EPSILON).await;
+    let mut member = groups[0].add().await.unwrap();
+    let mut waiters = hundred(&groups).await;
     let before = model.faults.looks.load(SeqCst);
     let start = Instant::now();
-    sleep(FLOOR * 2).await;
-    let looks = model.faults.looks.load(SeqCst) - before;
+    let two_floors = async {
+        while model.faults.looks.load(SeqCst) < before + 2 || start.elapsed() < FLOOR * 2 {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
     // One in a poll floor at least, and four in a second at most.
+    timeout(FLOOR * 2 + EPSILON, two_floors).await.expect("two looks in two poll floors");
+    let looks = model.faults.looks.load(SeqCst) - before;
     let most = u32::try_from(start.elapsed().as_millis() / 250).unwrap() + 1;
     assert!((2..=most).contains(&looks), "{looks} looks, and {most} at most");
-    // Each after half of the time between two polls: by polls it would be three times the bound.
+    // By polls it would be three times the bound. A question of each waiter would be thirty times the bound.
     let (mut took, mut looks) = (Duration::ZERO, 0);
     for _ in 0..ROUNDS {
         let before = model.faults.looks.load(SeqCst);
@@ -77,8 +96,8 @@ async fn c15_w3_a_hundred_waiters_are_one_question_and_are_told_at_once() {
         }
         took += watch.elapsed();
         looks += model.faults.looks.load(SeqCst) - before;
-        (member, waiters) = (groups[0].add().await.unwrap(), hundred());
-        sleep(EPSILON / 10).await;
+        member = groups[0].add().await.unwrap();
+        waiters = hundred(&groups).await;
     }
     assert!(took < FLOOR && looks <= 3 * ROUNDS, "told, not polled: {took:?}, {looks} looks");
     drop(member);
@@ -161,7 +180,7 @@ async fn c4_a_dropped_wait_leaves_nothing_to_ask() {
         model.faults.delay_ms.store(delay, SeqCst);
         for polls in 0..8 {
             assert!(drop_after(polls, group.wait()).await.is_none());
-            assert!(drop_after(polls, group.wait_for(TTL)).await.is_none());
+            assert!(drop_after(polls, group.wait_for(FLOOR * 60)).await.is_none());
         }
     }
     model.faults.delay_ms.store(0, SeqCst);
@@ -174,7 +193,8 @@ async fn c4_a_dropped_wait_leaves_nothing_to_ask() {
 
 #[tokio::test]
 async fn c17_a_wait_with_a_limit_says_that_the_store_is_away() {
-    let (model, engine) = model();
+    // Longer than any call here: a look that is not answered does not end before.
+    let (model, engine) = model_within(FLOOR * 60);
     // A lease that no outage here ends.
     let group = engine.wait_group("g", WaitGroupOptions::default()).unwrap();
     std::mem::forget(group.add().await.unwrap());
@@ -195,7 +215,7 @@ async fn c17_a_wait_with_a_limit_says_that_the_store_is_away() {
     // Away only once the caller waits.
     for kind in [ErrorKind::Unavailable, ErrorKind::Unknown] {
         let group = Arc::clone(&group);
-        let waiting = tokio::spawn(async move { group.wait_for(FLOOR * 2).await });
+        let waiting = tokio::spawn(async move { group.wait_for(FLOOR * 4).await });
         sleep(Duration::from_millis(100)).await;
         model.faults.away.store(kind == ErrorKind::Unavailable, SeqCst);
         model.faults.delay_ms.store(if kind == ErrorKind::Unknown { 20_000 } else { 0 }, SeqCst);

@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::model::model;
+use crate::model::{model, model_within};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
 use stanchion_conformance::support::AT_ONCE;
@@ -24,6 +24,10 @@ use tokio::time::Instant;
 const MANY: usize = 64;
 /// A step takes so long in these tests, in ms.
 const STEP: u64 = 40;
+/// A time limit that no request here reaches, also where the machine stands still.
+const LONG: Duration = Duration::from_secs(60);
+/// Less than the time after which a request is taken for stuck, and may be overtaken.
+const TOGETHER: Duration = Duration::from_millis(15);
 
 async fn poll_once<F: Future>(future: &mut std::pin::Pin<&mut F>) -> bool {
     poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await
@@ -31,7 +35,7 @@ async fn poll_once<F: Future>(future: &mut std::pin::Pin<&mut F>) -> bool {
 
 #[tokio::test]
 async fn c15_concurrent_requests_leave_together() {
-    let (model, engine) = model();
+    let (model, engine) = model_within(LONG);
     model.faults.delay_ms.store(STEP, SeqCst);
     let mut callers = JoinSet::new();
     for index in 0..MANY {
@@ -48,7 +52,7 @@ async fn c15_concurrent_requests_leave_together() {
 
 #[tokio::test]
 async fn l5_each_caller_gets_its_own_answer_in_order_of_arrival() {
-    let (model, engine) = model();
+    let (model, engine) = model_within(LONG);
     model.faults.delay_ms.store(STEP, SeqCst);
     let semaphore = engine.semaphore("s", SemaphoreOptions::new(10)).unwrap();
     let mut callers = JoinSet::new();
@@ -78,7 +82,7 @@ async fn c17_one_caller_alone_never_waits_for_company() {
 
 #[tokio::test]
 async fn c5_a_caller_that_is_not_polled_keeps_nobody() {
-    let (model, engine) = model();
+    let (model, engine) = model_within(LONG);
     let stuck = engine.mutex("stuck", MutexOptions::default()).unwrap();
     let other = engine.mutex("other", MutexOptions::default()).unwrap();
     model.faults.delay_ms.store(STEP, SeqCst);
@@ -163,19 +167,20 @@ fn c13_a_blocked_runtime_keeps_only_its_own_callers() {
 
 #[tokio::test]
 async fn c3_a_request_that_fails_for_all_fails_each_on_its_own() {
-    let (model, engine) = model();
+    let (model, engine) = model_within(LONG);
     model.faults.delay_ms.store(STEP, SeqCst);
     let semaphore = engine.semaphore("s", SemaphoreOptions::new(100)).unwrap();
     model.faults.lose_reply.store(2, SeqCst);
     let mut callers = JoinSet::new();
     for _ in 0..10 {
         let semaphore = Arc::clone(&semaphore);
-        callers.spawn(async move { semaphore.try_acquire().await.map(drop) });
+        callers.spawn(async move { semaphore.try_acquire().await });
     }
-    let mut unknown = 0;
+    // Kept, so that no release takes the place of the second request.
+    let (mut kept, mut unknown) = (Vec::new(), 0);
     while let Some(caller) = callers.join_next().await {
         match caller.unwrap() {
-            Ok(()) => {}
+            Ok(permit) => kept.extend(permit),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Unknown);
                 assert_eq!(error.operation(), Some("try_acquire"));
@@ -185,6 +190,7 @@ async fn c3_a_request_that_fails_for_all_fails_each_on_its_own() {
     }
     assert_eq!(unknown, 9, "all who left together");
     model.faults.delay_ms.store(0, SeqCst);
+    drop(kept);
     timeout(Duration::from_secs(1) + EPSILON, async {
         while model.left() != (0, 0) {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -215,11 +221,13 @@ async fn pairs(semaphore: &Arc<dyn Semaphore>, time: Duration) {
     }
 }
 
-/// How many requests of several entries there were, and how many pairs of acquires and releases overlapped.
+/// How many requests of several entries there were, and how many pairs of acquires and releases overlapped. A request that
+/// overtakes another one began later, and does not count.
 fn overlaps(flights: &[(bool, Instant, Instant)]) -> (usize, usize) {
     let overlap = |(acquires, from, until): &(bool, Instant, Instant)| {
         let others = flights.iter().filter(|other| *acquires && !other.0);
-        others.filter(|(_, other, end)| other < until && from < end).count()
+        let began_together = |other: &Instant| (*other.max(from)).duration_since(*other.min(from)) < TOGETHER;
+        others.filter(|(_, other, end)| other < until && from < end && began_together(other)).count()
     };
     (flights.len(), flights.iter().map(overlap).sum())
 }
@@ -245,21 +253,23 @@ async fn acquires_and_releases_leave_together_where_the_store_joins_them() {
 
 #[tokio::test]
 async fn c3_a_slow_request_keeps_the_other_step_for_a_moment_only() {
-    let (model, engine) = model();
+    let (model, engine) = model_within(LONG);
     model.faults.exchanges.store(true, SeqCst);
     let semaphore = engine.semaphore("s", SemaphoreOptions::new(1_000)).unwrap();
     let mut permits = Vec::new();
     for _ in 0..MANY {
         permits.push(semaphore.acquire().await.unwrap());
     }
-    // Several acquires are on their way, and take two seconds.
-    model.faults.delay_ms.store(2_000, SeqCst);
+    // Several acquires are on their way, and take a minute.
+    model.faults.delay_ms.store(60_000, SeqCst);
     let mut callers = JoinSet::new();
     for _ in 0..MANY {
         let semaphore = Arc::clone(&semaphore);
         callers.spawn(async move { semaphore.acquire().await.map(drop) });
     }
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    while model.faults.asked.lock().unwrap().len() < 2 * MANY {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     model.faults.delay_ms.store(10, SeqCst);
     let mut releases = JoinSet::new();
     for permit in permits {

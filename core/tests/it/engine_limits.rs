@@ -94,7 +94,7 @@ async fn l5_concurrent_calls_share_flights_and_each_is_decided() {
 
 #[tokio::test]
 async fn l5_callers_that_gave_up_are_not_charged() {
-    let (model, engine) = model_within(SHORT);
+    let (model, engine) = model_within(Duration::from_secs(3));
     model.faults.delay_ms.store(20, SeqCst);
     let limiter = limiter(&engine, tens());
     model.faults.lose_from.store(model.faults.calls.load(SeqCst) + 2, SeqCst);
@@ -160,7 +160,7 @@ async fn c17_calls_with_a_limit_keep_it() {
 
 #[tokio::test]
 async fn c17_who_was_not_sent_is_told_so() {
-    let (model, engine) = model();
+    let (model, engine) = model_within(TOKEN * 2);
     model.faults.delay_ms.store(100, SeqCst);
     let limiter = limiter(&engine, tens());
     let ask = |limit: Duration| {
@@ -172,7 +172,7 @@ async fn c17_who_was_not_sent_is_told_so() {
     let behind = ask(TOKEN);
     alone.await.unwrap().unwrap();
     until("the next flight", EPSILON, || decides(&model) == 2).await;
-    model.faults.delay_ms.store(2_000, SeqCst);
+    model.faults.delay_ms.store(5_000, SeqCst);
     behind.await.unwrap().unwrap();
     let stuck = [ask(TOKEN), ask(TOKEN)];
     until("a flight of the lone one", EPSILON, || decides(&model) == 3).await;

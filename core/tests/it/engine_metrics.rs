@@ -80,9 +80,9 @@ async fn c29_outages_losses_waits_and_decisions_are_counted() {
     let own = Background { wake: Some(model.wakes()), ..Background::new(steps.clone()) };
     let engine = Engine::start(Capabilities::full("counted", MutexMode::Lease), steps, own).unwrap();
     let ttl = Duration::from_secs(1);
-    let mutex = engine.mutex("a", MutexOptions::default().ttl(ttl)).unwrap();
-    mutex.lock().await.unwrap().release().await.unwrap();
-    let guard = mutex.lock().await.unwrap();
+    let lasting = engine.mutex("a", MutexOptions::default()).unwrap();
+    lasting.lock().await.unwrap().release().await.unwrap();
+    let guard = engine.mutex("a", MutexOptions::default().ttl(ttl)).unwrap().lock().await.unwrap();
     let options = LimiterOptions::new(Quota::per_hour(1).burst(1)).outage(OutagePolicy::FailOpen);
     let limiter = engine.limiter("l", options.refusal_cache(false)).unwrap();
     assert!(limiter.allow().await.unwrap().allowed);
@@ -95,10 +95,20 @@ async fn c29_outages_losses_waits_and_decisions_are_counted() {
     model.faults.away.store(true, SeqCst);
     timeout(ttl + EPSILON, guard.lost()).await.expect("it is not renewed");
     assert!(limiter.allow().await.unwrap().allowed, "by the policy");
-    assert_eq!(metrics.read("stanchion_losses_total store=counted kind=mutex cause=deadline"), 1);
     assert_eq!(metrics.read("stanchion_policy_decisions_total store=counted"), 1);
-    let away = "stanchion_store_away store=counted";
-    assert_eq!(f64::from_bits(metrics.read(away)).to_bits(), 1.0_f64.to_bits());
+    let (away, losses) = (
+        "stanchion_store_away store=counted",
+        "stanchion_losses_total store=counted kind=mutex cause=deadline",
+    );
+    // A thread counts a loss a moment after it has told it. An outage is noticed by the requests that fail.
+    let counted = async {
+        while metrics.read(away) != 1.0_f64.to_bits() || metrics.read(losses) == 0 {
+            drop(engine.ping().await);
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(2), counted).await.expect("the outage and the loss are counted");
+    assert_eq!(metrics.read(losses), 1);
     assert_eq!(metrics.read("stanchion_outages_total store=counted"), 1);
     model.faults.away.store(false, SeqCst);
     drop(guard);

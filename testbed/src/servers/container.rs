@@ -71,7 +71,7 @@ impl Content {
 
     fn answers(self, port: u16) -> bool {
         match self {
-            Self::Redis => ask(&RedisEndpoint::Port(port), None, &[&["PING"]])
+            Self::Redis => ask(&RedisEndpoint::Port(port), None, &[&["PING"]], launch::ANSWER_LIMIT)
                 .is_ok_and(|answer| answer.contains("+PONG\r\n")),
             Self::Postgres => launch::connect(port).and_then(log_in).unwrap_or(false),
         }

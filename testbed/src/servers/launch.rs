@@ -18,7 +18,7 @@ use super::wait::wait_until;
 
 /// Time limit for a server to answer after its start, on a machine that is busy with other tests.
 pub(super) const READY_LIMIT: Duration = Duration::from_secs(30);
-/// Time limit of one attempt to get an answer.
+/// Time limit of one attempt to get an answer, where another attempt follows.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
 const PORT_ATTEMPTS: usize = 64;

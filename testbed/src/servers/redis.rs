@@ -3,6 +3,7 @@
 use std::fs;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::error::ServerError;
 use super::find;
@@ -16,6 +17,8 @@ use crate::faults::Clock;
 
 const PROGRAM: &str = "redis-server";
 const SOCKET: &str = "redis.sock";
+/// Time limit of a command. It is sent once, so it is longer than a machine stands still.
+const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 
 /// The options of a [`RedisServer`]. By default it has no password, no TLS, no persistence, and `noeviction`.
 #[derive(Debug, Clone, Default)]
@@ -222,20 +225,33 @@ impl RedisServer {
         self.options.tls.then(|| self.dir().join(CA))
     }
 
-    /// Sends a command and returns the raw reply, like `+PONG`. Takes at most 2 s.
+    /// Sends a command and returns the raw reply, like `+PONG`. Takes at most 10 s.
     ///
     /// # Errors
     ///
     /// [`ServerError::Io`] if the server does not answer.
     pub fn command(&self, words: &[&str]) -> Result<String, ServerError> {
+        self.command_within(COMMAND_LIMIT, words)
+    }
+
+    /// Sends a command that will be sent again: it takes at most 2 s, also if the server is paused.
+    ///
+    /// # Errors
+    ///
+    /// As [`command`](Self::command).
+    pub(super) fn probe(&self, words: &[&str]) -> Result<String, ServerError> {
+        self.command_within(launch::ANSWER_LIMIT, words)
+    }
+
+    fn command_within(&self, limit: Duration, words: &[&str]) -> Result<String, ServerError> {
         let endpoint = endpoint(&self.options, self.port(), self.dir());
-        ask(&endpoint, self.options.secret(), &[words]).map_err(ServerError::io("ask the server"))
+        ask(&endpoint, self.options.secret(), &[words], limit).map_err(ServerError::io("ask the server"))
     }
 
     /// Returns whether a replica has confirmed all writes of this server. A replica confirms once a second, and not
     /// before the first write.
     pub fn is_followed(&self) -> bool {
-        let info = self.command(&["INFO", "replication"]).unwrap_or_default();
+        let info = self.probe(&["INFO", "replication"]).unwrap_or_default();
         let offset = info.lines().find_map(|line| line.trim_end().strip_prefix("master_repl_offset:"));
         offset.is_some_and(|offset| offset != "0" && info.contains(&format!(",offset={offset},")))
     }

@@ -12,7 +12,7 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// [`ServerError::Io`] if the server does not answer within 2 s.
+    /// [`ServerError::Io`] if the server does not answer within 10 s.
     pub fn kill_clients(&self) -> Result<u64, ServerError> {
         count(&self.command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])?)
     }

@@ -140,7 +140,7 @@ impl RedisCluster {
             let primary = &self.ids[replica - PRIMARIES];
             // Refused until the primary is known there.
             self.wait(|| {
-                let answer = self.nodes[replica].command(&["CLUSTER", "REPLICATE", primary]);
+                let answer = self.nodes[replica].probe(&["CLUSTER", "REPLICATE", primary]);
                 answer.is_ok_and(|answer| answer.starts_with('+')).then_some(())
             })?;
         }
@@ -150,7 +150,7 @@ impl RedisCluster {
     /// Returns a node's view of the cluster; empty if it does not answer.
     fn view(&self, node: usize) -> String {
         let node = &self.nodes[node];
-        node.pid().and_then(|_| node.command(&["CLUSTER", "NODES"]).ok()).unwrap_or_default()
+        node.pid().and_then(|_| node.probe(&["CLUSTER", "NODES"]).ok()).unwrap_or_default()
     }
 
     fn holds(&self, node: usize, slot: u16) -> bool {
@@ -180,7 +180,7 @@ pub(super) fn start_all(count: usize, options: &RedisOptions) -> Result<Vec<Redi
 }
 
 fn is_ready(node: &RedisServer) -> bool {
-    let says = |command: &[&str]| node.command(command).unwrap_or_default();
+    let says = |command: &[&str]| node.probe(command).unwrap_or_default();
     let cluster = says(&["CLUSTER", "INFO"]);
     let replication = says(&["INFO", "replication"]);
     let in_step = if replication.contains("role:slave") {

@@ -82,7 +82,7 @@ impl RedisSentinel {
             let announced = |index: &usize| {
                 let port = self.servers[*index].port().to_string();
                 let says = |one: &&RedisServer| {
-                    let asked = one.command(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]);
+                    let asked = one.probe(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]);
                     asked.is_ok_and(|answer| answer.lines().any(|line| line == port))
                 };
                 self.sentinels.iter().filter(says).count() > SENTINELS / 2
@@ -98,22 +98,22 @@ impl RedisSentinel {
     /// [`ServerError::Silent`] if the sentinels refuse for too long.
     pub fn promote(&self) -> Result<(), ServerError> {
         self.wait(|| {
-            let answer = self.sentinels[0].command(&["SENTINEL", "FAILOVER", SERVICE]);
+            let answer = self.sentinels[0].probe(&["SENTINEL", "FAILOVER", SERVICE]);
             answer.is_ok_and(|answer| answer.starts_with('+')).then_some(())
         })
     }
 
     fn wait<T>(&self, probe: impl FnMut() -> Option<T>) -> Result<T, ServerError> {
         wait_until(READY_LIMIT, probe).ok_or_else(|| {
-            let view = self.sentinels[0].command(&["SENTINEL", "MASTER", SERVICE]).unwrap_or_default();
+            let view = self.sentinels[0].probe(&["SENTINEL", "MASTER", SERVICE]).unwrap_or_default();
             ServerError::Silent { program: "redis-server", log: view.replace("\r\n", " ") }
         })
     }
 }
 
 fn is_ready(sentinel: &RedisServer) -> bool {
-    let info = sentinel.command(&["INFO", "sentinel"]).unwrap_or_default();
-    let replicas = sentinel.command(&["SENTINEL", "REPLICAS", SERVICE]).unwrap_or_default();
+    let info = sentinel.probe(&["INFO", "sentinel"]).unwrap_or_default();
+    let replicas = sentinel.probe(&["SENTINEL", "REPLICAS", SERVICE]).unwrap_or_default();
     info.contains("status=ok")
         && info.contains(&format!("slaves=1,sentinels={SENTINELS}"))
         && replicas.contains("master-link-status\r\n$2\r\nok")

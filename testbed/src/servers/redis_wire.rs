@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::launch::ANSWER_LIMIT;
 
@@ -14,11 +15,13 @@ pub(super) enum RedisEndpoint {
     Socket(PathBuf),
 }
 
-/// Sends commands and returns their raw replies, without the reply to the login.
+/// Sends commands and returns their raw replies, without the reply to the login. Waits for each part of the answer at most
+/// `limit`.
 pub(super) fn ask(
     endpoint: &RedisEndpoint,
     password: Option<&str>,
     commands: &[&[&str]],
+    limit: Duration,
 ) -> io::Result<String> {
     let mut request = Vec::new();
     if let Some(password) = password {
@@ -28,8 +31,8 @@ pub(super) fn ask(
     let answer = match endpoint {
         RedisEndpoint::Port(port) => {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
-            let stream = TcpStream::connect_timeout(&address, ANSWER_LIMIT)?;
-            stream.set_read_timeout(Some(ANSWER_LIMIT))?;
+            let stream = TcpStream::connect_timeout(&address, limit)?;
+            stream.set_read_timeout(Some(limit))?;
             (&stream).write_all(&request)?;
             // Ends the requests, so that the server closes after its replies: not every version's sentinel knows
             // `QUIT`.
@@ -38,7 +41,7 @@ pub(super) fn ask(
         }
         RedisEndpoint::Socket(path) => {
             let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(ANSWER_LIMIT))?;
+            stream.set_read_timeout(Some(limit))?;
             (&stream).write_all(&request)?;
             stream.shutdown(Shutdown::Write)?;
             read_all(stream)?
@@ -50,7 +53,7 @@ pub(super) fn ask(
 
 /// Returns whether the process with this id answers at the endpoint.
 pub(super) fn says_its_pid(endpoint: &RedisEndpoint, password: Option<&str>, pid: u32) -> io::Result<bool> {
-    let answer = ask(endpoint, password, &[&["PING"], &["INFO", "server"]])?;
+    let answer = ask(endpoint, password, &[&["PING"], &["INFO", "server"]], ANSWER_LIMIT)?;
     Ok(answer.contains("+PONG\r\n") && answer.contains(&format!("process_id:{pid}\r\n")))
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::wire::*;
 use stanchion_testbed::faults::{Action, Direction, Mark, Proxy, Request, Then, When};
-use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
+use stanchion_testbed::servers::{PostgresOptions, PostgresServer, wait_until};
 
 const DELAY: Duration = Duration::from_millis(400);
 
@@ -220,7 +220,8 @@ fn a_healed_black_hole_gives_back_what_it_held_in_order() {
         session.send_extended(Some(&fixture.count));
         session.send(&fixture.count);
         session.0.expect_silence();
-        assert_eq!(fixture.value(), reached, "{direction:?}");
+        let has_reached = wait_until(LIMIT, || (fixture.value() == reached).then_some(()));
+        assert_eq!(has_reached, Some(()), "{direction:?}: {} and not {reached}", fixture.value());
         fixture.proxy.heal();
         let got = [(); 2].map(|()| session.value().unwrap().parse::<u32>().unwrap());
         assert_eq!(got[0] + 1, got[1]);

@@ -42,7 +42,7 @@ fn redis_throws_its_clients_out() {
 fn redis_pauses_its_clients() {
     let server = RedisServer::start(RedisOptions::default()).unwrap();
     let mut client = named(&server, "worker");
-    server.pause_clients(STALL * 3).unwrap();
+    server.pause_clients(STALL * 10).unwrap();
     client.send("PING\r\n");
     client.expect_silence();
     client.expect("+PONG\r\n");

@@ -175,7 +175,7 @@ fn sentinels_announce_the_replica_of_a_dead_primary() {
     assert!(sentinel.url().ends_with("/test?sentinel_password=p%20w"), "{}", sentinel.url());
     assert_eq!(sentinel.primary().unwrap(), 0);
     sentinel.servers()[0].kill().unwrap();
-    let promoted = wait_until(LIMIT * 2, || (sentinel.primary().ok() == Some(1)).then_some(()));
+    let promoted = wait_until(LIMIT * 9, || (sentinel.primary().ok() == Some(1)).then_some(()));
     assert_eq!(promoted, Some(()));
 }
 

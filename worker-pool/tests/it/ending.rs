@@ -211,6 +211,8 @@ fn the_end_of_the_runtime_leaves_no_handle_waiting() {
 /// Marks that a job of the test below leaves: it began, and it ran to its end.
 const BEGAN: u32 = 1;
 const ENDED: u32 = 2;
+/// The time that jobs have to stop after the deadline of a shutdown.
+const TO_STOP: Duration = Duration::from_millis(250);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shutdown_under_load_accounts_for_every_job_exactly_once() {
@@ -221,11 +223,14 @@ async fn shutdown_under_load_accounts_for_every_job_exactly_once() {
             callers.push(tokio::spawn(load(pool.clone(), round + caller)));
         }
         until(&pool, "it is under load", |stats| stats.done >= u64::from(round % 50)).await;
+        let began = Instant::now();
         let report = pool.shutdown(Duration::from_millis(u64::from(round % 3))).await;
-        assert!(report.unstopped.is_empty());
+        let took = began.elapsed();
         let mut returned: Vec<_> = report.returned.iter().map(|job| job.id()).collect();
         drop(report.returned);
-        let mut aborted = report.aborted;
+        let (mut aborted, mut unstopped) = (report.aborted, report.unstopped);
+        // Where the machine stood still, jobs had no time to stop. Each is told once all the same.
+        assert!(unstopped.is_empty() || took >= TO_STOP, "{unstopped:?} after {took:?}");
         let mut done = 0;
         for caller in callers {
             for (handle, log) in caller.await.unwrap() {
@@ -233,6 +238,7 @@ async fn shutdown_under_load_accounts_for_every_job_exactly_once() {
                 match handle.await {
                     Ok(()) => {
                         assert_eq!(log(), BEGAN + ENDED);
+                        unstopped.retain(|job| *job != id);
                         done += 1;
                     }
                     Err(JobError::NotRun) => {
@@ -241,13 +247,18 @@ async fn shutdown_under_load_accounts_for_every_job_exactly_once() {
                     }
                     Err(JobError::Aborted) => {
                         assert_eq!(log() & ENDED, 0);
-                        take(&mut aborted, &id);
+                        let from = if unstopped.contains(&id) { &mut unstopped } else { &mut aborted };
+                        take(from, &id);
                     }
                     Err(error) => panic!("{id}: {error}"),
                 }
             }
         }
         assert!(returned.is_empty() && aborted.is_empty(), "{returned:?} {aborted:?}");
+        assert!(unstopped.is_empty(), "{unstopped:?}");
+        if took >= TO_STOP {
+            until(&pool, "all workers have left", |stats| stats.workers == 0).await;
+        }
         let stats = pool.stats();
         assert_eq!((stats.done, stats.running, stats.queued, stats.workers), (done, 0, 0, 0));
         check_sum(&stats);

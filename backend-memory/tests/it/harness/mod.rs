@@ -10,13 +10,19 @@ use stanchion_memory::MemoryStore;
 
 /// A state of its own; each client is another store object over it.
 pub(crate) struct MemoryHarness {
+    ttl: Duration,
     root: MemoryStore,
     forgetful: Mutex<Option<MemoryStore>>,
 }
 
 impl MemoryHarness {
     pub(crate) fn new() -> Self {
-        Self { root: MemoryStore::new(), forgetful: Mutex::new(None) }
+        Self::with_ttl(Duration::from_millis(400))
+    }
+
+    /// Makes a harness whose cases use leases of this length.
+    pub(crate) fn with_ttl(ttl: Duration) -> Self {
+        Self { ttl, root: MemoryStore::new(), forgetful: Mutex::new(None) }
     }
 }
 
@@ -39,7 +45,7 @@ impl Harness for MemoryHarness {
     }
 
     fn ttl(&self) -> Duration {
-        Duration::from_millis(400)
+        self.ttl
     }
 
     async fn lose_data(&self) -> bool {

@@ -1,6 +1,5 @@
 //! The leftovers of callers that went away: connections whose answer was not read yet, and attempts to connect.
 
-use stanchion_conformance::support::eventually as comes_true;
 use stanchion_testbed::faults::{Direction, Proxy};
 
 use super::*;

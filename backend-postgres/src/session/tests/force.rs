@@ -6,10 +6,7 @@ use stanchion_conformance::support::{AT_ONCE, within};
 use stanchion_core::ErrorKind;
 use stanchion_testbed::servers::PostgresOptions;
 
-use super::{Process, connect, server, soon, start};
-
-/// How long a process has to give a mutex up that was asked for it.
-const GRACE: Duration = Duration::from_secs(1);
+use super::{AskedHolder, GRACE, Process, connect, server, soon, start};
 
 #[tokio::test]
 async fn m8_an_old_request_does_not_hit_a_later_grant() {
@@ -46,10 +43,13 @@ async fn m8_a_session_that_obeys_is_not_ended() {
     let kept = a.mutex("kept").lock().await.unwrap();
     let (mutex, forced) = (a.mutex("x"), b.mutex("x"));
     let forcing = tokio::spawn(async move {
-        let mut freed = 0;
+        let (mut freed, mut stood_still) = (0, false);
         while freed < 5 {
+            let asked = AskedHolder::now();
             freed += u32::from(forced.force_unlock().await.unwrap());
+            stood_still |= asked.stood_still(GRACE * 9 / 10);
         }
+        stood_still
     });
     // It is locked again at once, by the same session.
     while !forcing.is_finished() {
@@ -57,8 +57,8 @@ async fn m8_a_session_that_obeys_is_not_ended() {
         drop(tokio::time::timeout(Duration::from_millis(20), guard.lost()).await);
         drop(guard);
     }
-    forcing.await.unwrap();
-    assert!(kept.is_held());
+    let stood_still = forcing.await.unwrap();
+    assert!(kept.is_held() || stood_still);
 }
 
 #[tokio::test]
@@ -104,7 +104,13 @@ async fn m8_a_holder_that_had_no_token_yet_is_asked_again() {
                  FOR EACH ROW EXECUTE FUNCTION early()",
         )
         .unwrap();
+    let asked = AskedHolder::now();
     assert!(b.mutex("x").force_unlock().await.unwrap());
+    // Two requests are answered one after the other, each within half a second.
+    if asked.stood_still(GRACE * 9 / 10) {
+        // The caller's time was over before the second answer: whether the holder was asked again is not known.
+        return;
+    }
     assert!(b.mutex("x").try_lock().await.unwrap().is_some());
     assert!(!guard.is_held());
     assert_eq!(server.sql("SELECT count(*) FROM stanchion.session_evictions WHERE declined").unwrap(), "1");

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use stanchion_conformance::EPSILON;
-use stanchion_conformance::support::{foreign, pause, within};
+use stanchion_conformance::support::{definite, foreign, pause, within};
 use stanchion_core::{ErrorKind, Kind, MutexOptions, Ticket, Ttl};
 
-use super::{Process, server, soon};
+use super::{AskedHolder, GRACE, Process, SECOND, server, soon};
 use crate::session::{lock_in, try_lock_in};
 use sqlx::Connection;
 
@@ -64,7 +64,8 @@ async fn c12_a_dropped_guard_frees_it_for_another_process() {
 #[tokio::test]
 async fn c13_renewal_keeps_it_and_c8_the_end_of_renewal_frees_it() {
     let server = server().await;
-    let ttl = Duration::from_secs(2);
+    // So long that a hold is renewed in time on a machine that stands still for two seconds.
+    let ttl = Duration::from_secs(4);
     let (a, b) = (Process::with(server, "c8", ttl, 4), Process::with(server, "c8", ttl, 4));
     let kept = a.mutex("kept").lock().await.unwrap();
     let started = std::time::Instant::now();
@@ -74,9 +75,10 @@ async fn c13_renewal_keeps_it_and_c8_the_end_of_renewal_frees_it() {
     assert!(started.elapsed() >= ttl, "{:?}", started.elapsed());
     assert!(!left.is_held());
     assert!(taken.is_held());
-    pause(2 * ttl).await;
+    pause(ttl + SECOND).await;
     assert!(kept.is_held());
-    assert!(b.mutex("kept").try_lock().await.unwrap().is_none());
+    let kept_there = b.mutex("kept");
+    assert!(definite(|| kept_there.try_lock()).await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -114,9 +116,16 @@ async fn m8_force_unlock_frees_the_hold_of_another_process() {
     let (a, b) = (Process::new(server, "m8"), Process::new(server, "m8"));
     let guard = a.mutex("x").lock().await.unwrap();
     let other = a.mutex("y").lock().await.unwrap();
+    let asked = AskedHolder::now();
     assert!(b.mutex("x").force_unlock().await.unwrap());
+    let stood_still = asked.stood_still(GRACE * 3 / 4);
+    if stood_still {
+        // Its session was ended, which takes a moment.
+        soon("it is free", || async { b.mutex("x").inspect().await.unwrap().holders.is_empty() }).await;
+        within(SECOND + EPSILON, "it is told", guard.lost()).await;
+    }
     assert!(!guard.is_held());
-    assert!(other.is_held(), "it obeyed in time: its session was not ended");
+    assert!(other.is_held() || stood_still, "it obeyed in time: its session was not ended");
     assert!(!b.mutex("x").force_unlock().await.unwrap());
     let taken = b.mutex("x").try_lock().await.unwrap().unwrap();
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);

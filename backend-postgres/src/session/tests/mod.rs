@@ -11,11 +11,12 @@ mod waits;
 mod watch;
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use stanchion_conformance::EPSILON;
+use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{eventually, within};
 use stanchion_core::engine::{Background, Engine};
 use stanchion_core::steps::Steps;
@@ -29,6 +30,10 @@ use crate::migrate::schema_sql;
 use crate::schema::Schema;
 
 const SECOND: Duration = Duration::from_secs(1);
+/// The time limit of a request of most processes.
+const REQUEST: Duration = Duration::from_secs(2);
+/// How long a process has to give a mutex up that was asked for it.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// A process: an engine of its own and its mutexes.
 struct Process {
@@ -74,13 +79,22 @@ impl Process {
     }
 
     fn with(server: &PostgresServer, namespace: &str, ttl: Duration, max_sessions: usize) -> Self {
+        Self::with_limit(server, namespace, ttl, max_sessions, REQUEST)
+    }
+
+    fn with_limit(
+        server: &PostgresServer,
+        namespace: &str,
+        ttl: Duration,
+        max_sessions: usize,
+        request_timeout: Duration,
+    ) -> Self {
         let context = Arc::new(Context {
             schema: Schema::new("stanchion").unwrap(),
             namespace: Arc::from(namespace),
             process: Ticket::random(),
             retention: Retention { tokens: ttl, state: ttl },
         });
-        let request_timeout = Duration::from_secs(2);
         let link = Arc::new(Link::new(options(server), 2, request_timeout));
         let settings = SessionOptions { ttl: Ttl::new(ttl).unwrap(), max_sessions, request_timeout };
         let (steps, chore) = super::sessions(&context, link, &options(server), settings);
@@ -158,6 +172,25 @@ fn signal(which: &str, pids: &[i32]) {
     let pids = pids.iter().map(ToString::to_string);
     let status = std::process::Command::new("kill").arg(which).args(pids).status().unwrap();
     assert!(status.success());
+}
+
+/// The time since another process was asked to give a mutex up.
+struct AskedHolder {
+    clock: Instant,
+    watch: Stopwatch,
+}
+
+impl AskedHolder {
+    /// Begins right before the call that asks.
+    fn now() -> Self {
+        Self { clock: Instant::now(), watch: Stopwatch::start() }
+    }
+
+    /// Returns whether the caller, which goes by its clock, ended the holder's session although the holder had less time
+    /// than `needed` to obey: the machine stood still. It is called right after the call that asks.
+    fn stood_still(&self, needed: Duration) -> bool {
+        self.clock.elapsed() >= GRACE && self.watch.elapsed() < needed
+    }
 }
 
 /// Waits until it is so, for a second.

@@ -13,6 +13,8 @@ use stanchion_core::{MutexMode, Store, Ticket};
 use stanchion_postgres::{PostgresBuilder, PostgresStore};
 use stanchion_testbed::servers::{self, PgBouncer, PostgresOptions, PostgresServer};
 
+use super::REQUEST;
+
 /// The URL that stores connect to, and the superuser's URL, directly to the server.
 pub(crate) struct Deployment {
     url: String,
@@ -188,9 +190,6 @@ const LOSE: &str = "
 /// Ends the sessions that keep mutexes, as a restart of the server does.
 const END_SESSIONS: &str = "
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE left($1, 24) || ' lock %'";
-
-/// Longer than a busy machine keeps a request, or a login: what a request's limit does has cases of its own.
-const REQUEST: Duration = Duration::from_secs(10);
 
 #[async_trait]
 impl Harness for DeploymentFixture {

@@ -19,6 +19,9 @@ use stanchion_testbed::servers::{PgBouncer, PostgresOptions, PostgresServer};
 
 pub(crate) const MODES: [MutexMode; 2] = [MutexMode::Lease, MutexMode::Session];
 
+/// Longer than a busy machine keeps a request, or a login: what a request's limit does has cases of its own.
+pub(crate) const REQUEST: Duration = Duration::from_secs(10);
+
 /// Starts a server.
 pub(crate) fn server() -> PostgresServer {
     PostgresServer::start(PostgresOptions::default()).expect("a postgres")
@@ -26,13 +29,13 @@ pub(crate) fn server() -> PostgresServer {
 
 /// Makes a builder in lease mode.
 pub(crate) fn lease(url: &str) -> PostgresBuilder {
-    PostgresStore::builder(url).expect("a URL").mutex(MutexMode::Lease)
+    PostgresStore::builder(url).expect("a URL").request_timeout(REQUEST).mutex(MutexMode::Lease)
 }
 
 /// Makes a builder for the namespace of a mutex mode.
 pub(crate) fn builder(url: &str, mode: MutexMode) -> PostgresBuilder {
     let namespace = if mode == MutexMode::Session { "by-session" } else { "by-lease" };
-    PostgresStore::builder(url).expect("a URL").namespace(namespace).mutex(mode)
+    PostgresStore::builder(url).expect("a URL").request_timeout(REQUEST).namespace(namespace).mutex(mode)
 }
 
 /// Connects a store in the namespace of a mutex mode.

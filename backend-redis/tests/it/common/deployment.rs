@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::connected;
+use crate::common::{PATIENT, connected};
 use async_trait::async_trait;
 use redis::aio::MultiplexedConnection;
 use stanchion_conformance::Harness;
@@ -121,7 +121,7 @@ impl DeploymentFixture {
 
     fn builder(&self) -> RedisBuilder {
         let builder = RedisStore::builder(&self.deployment.url).expect("a URL");
-        builder.namespace(&self.namespace).request_timeout(REQUEST)
+        builder.namespace(&self.namespace).request_timeout(PATIENT)
     }
 
     async fn primaries(&self) -> Vec<MultiplexedConnection> {
@@ -148,9 +148,6 @@ impl DeploymentFixture {
         }
     }
 }
-
-/// Longer than a busy machine keeps a request, or a login: what a request's limit does has cases of its own.
-const REQUEST: Duration = Duration::from_secs(10);
 
 #[async_trait]
 impl Harness for DeploymentFixture {

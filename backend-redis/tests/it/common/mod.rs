@@ -12,9 +12,15 @@ use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 pub(crate) use stanchion_conformance::steps::Process;
 pub(crate) use stanchion_conformance::steps::drive::*;
-use stanchion_core::Ticket;
+use stanchion_conformance::stopwatch::Stopwatch;
+use stanchion_core::steps::{Acquire, Acquired};
+use stanchion_core::{FencingToken, Ticket, Ttl};
 use stanchion_redis::{RedisBuilder, RedisStore, StepsOfStore};
 use stanchion_testbed::servers::{self, RedisOptions, RedisServer};
+use tokio::time::Instant;
+
+/// Longer than a busy machine keeps a request, or a login. The effect of a request's time limit has cases of its own.
+pub(crate) const PATIENT: Duration = Duration::from_secs(10);
 
 /// A namespace on a server.
 pub(crate) struct Fixture {
@@ -38,13 +44,14 @@ impl Fixture {
         }
     }
 
+    /// Makes a builder with the default time limits.
     pub(crate) fn builder(&self) -> RedisBuilder {
         RedisStore::builder(&self.url).expect("a URL").namespace(&self.namespace)
     }
 
     /// Makes another process, with an identity and connections of its own.
     pub(crate) async fn process(&self) -> Process {
-        driven(self.builder().steps().await.expect("steps"))
+        driven(self.builder().request_timeout(PATIENT).steps().await.expect("steps"))
     }
 
     /// Connects a plain client.
@@ -91,6 +98,37 @@ pub(crate) async fn connected(client: &redis::Client) -> MultiplexedConnection {
 /// Makes a process with these steps.
 pub(crate) fn driven(steps: StepsOfStore) -> Process {
     Process::new(steps.callers, steps.own, steps.wake)
+}
+
+/// Returns the answer to a request with this time limit, and how long it took by the stopwatch. If the answer was late
+/// because the machine stood still, it says nothing, and the request is made again.
+pub(crate) async fn in_time<T, F: Future<Output = T>>(limit: Duration, ask: impl Fn() -> F) -> (T, Duration) {
+    loop {
+        let (start, watch) = (Instant::now(), Stopwatch::start());
+        let answer = ask().await;
+        let (took, counted) = (start.elapsed(), watch.elapsed());
+        if took < limit || counted >= limit {
+            return (answer, counted);
+        }
+    }
+}
+
+/// Has a mutex granted, and a second request wait for it, both with this lease. If the first hold ends before the second
+/// request comes, because the machine stands still, begins again with another name. All names end with `name`. Returns
+/// the token of the hold, and the request that waits.
+pub(crate) async fn contended(process: &Process, name: &str, lease: Ttl) -> (FencingToken, Acquire) {
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let object = mutex(&format!("{attempt} {name}"));
+        let [held, waiter] = [(); 2].map(|()| Acquire { lease, ..ask(&object) });
+        let asked = Instant::now();
+        let token = granted(process, &held).await;
+        match acquire(process, &waiter).await {
+            Acquired::Waiting { .. } => return (token, waiter),
+            answer => assert!(asked.elapsed() >= lease.get(), "{answer:?} while the mutex is held"),
+        }
+    }
 }
 
 /// Starts a private server, and makes a namespace on it.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::connected;
+use crate::common::{PATIENT, connected};
 use redis::aio::MultiplexedConnection;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_core::{Inspection, Mutex, Store};
@@ -29,7 +29,8 @@ impl ServerFixture {
     }
 
     pub async fn store(&self) -> Arc<dyn Store> {
-        Arc::new(RedisStore::connect(&self.server.url()).await.expect("a store"))
+        let builder = RedisStore::builder(&self.server.url()).expect("a URL").request_timeout(PATIENT);
+        Arc::new(builder.connect().await.expect("a store"))
     }
 
     /// Returns the requests on the wire so far, by command, without the calls inside scripts.

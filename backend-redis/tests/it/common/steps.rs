@@ -12,7 +12,7 @@ use stanchion_core::Kind;
 use stanchion_core::steps::Object;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
 
-use super::{Fixture, driven};
+use super::{Fixture, PATIENT, driven};
 
 #[async_trait]
 impl StepHarness for Fixture {
@@ -21,7 +21,8 @@ impl StepHarness for Fixture {
     }
 
     async fn forgetful_process(&self, _: Duration, state: Duration) -> Process {
-        driven(self.builder().retention(state).steps().await.expect("steps"))
+        let builder = self.builder().request_timeout(PATIENT).retention(state);
+        driven(builder.steps().await.expect("steps"))
     }
 
     async fn other_namespace(&self) -> Process {

@@ -16,7 +16,7 @@ use stanchion_core::steps::{
 use stanchion_core::{Error, Kind, Name, Ticket};
 use stanchion_redis::RedisSteps;
 
-use crate::common::Fixture;
+use crate::common::{Fixture, PATIENT};
 
 /// A handle of a filter.
 pub(crate) struct Filter {
@@ -35,7 +35,7 @@ impl Filter {
         let object = Object { kind: Kind::BloomFilter, name: Name::new(name).unwrap() };
         let terms = FilterTerms { shape: Shape::new(capacity, rate).unwrap(), ttl: None };
         let last_id = RequestId { lane: Ticket::random(), number: 0 };
-        let steps = fixture.builder().steps().await.unwrap().callers;
+        let steps = fixture.builder().request_timeout(PATIENT).steps().await.unwrap().callers;
         Self { steps, raw: fixture.raw().await, object, terms, known: None, last_id }
     }
 

@@ -31,19 +31,24 @@ pub(crate) async fn b5_a_time_to_live_ends_everything_at_once(h: &dyn Harness) {
     let after = now();
     pause_until(before + TTL / 2).await;
     let told = insert(other.as_ref(), &late).await;
+    let inserted = now();
     let seen = yes(&contains(one.as_ref(), &early).await);
     if now() < before + TTL {
         assert_eq!((yes(&told), seen), (20, 20), "it is not over yet");
     }
     let all = [early, late].concat();
-    eventually((after + TTL + EPSILON).saturating_duration_since(now()), "it ends", || async {
+    // On a machine that stood still, the late items can have begun another life.
+    let end = if inserted < before + TTL { after } else { inserted } + TTL;
+    eventually(end.saturating_duration_since(now()) + EPSILON, "it ends", || async {
         yes(&contains(one.as_ref(), &all).await) == 0
     })
     .await;
     assert!(now() >= before + TTL, "not before its time");
     assert_eq!(one.len_estimate().await.expect("a number"), 0);
+    let again = now();
     assert_eq!(yes(&insert(other.as_ref(), &all).await), 40, "all of it is new again, and nothing was lost");
-    assert_eq!(yes(&contains(one.as_ref(), &all).await), 40);
+    let seen = yes(&contains(one.as_ref(), &all).await);
+    assert!(seen == 40 || again.elapsed() >= TTL, "{seen} of 40");
 }
 
 pub(crate) async fn b5_clear_removes_items_and_parameters(h: &dyn Harness) {

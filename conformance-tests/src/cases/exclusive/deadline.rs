@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stanchion_core::HoldOptions;
+use stanchion_core::{ErrorKind, HoldOptions};
 
 use super::super::lock_fixture::{LockFixture, LockKind};
 use crate::harness::Harness;
@@ -17,7 +17,8 @@ pub(crate) async fn c10_the_deadline_counts_from_the_sending(h: &dyn Harness, ki
         let lock = fixture.client(unrenewed(ttl)).await;
         let ttl = fixture.lease(ttl);
         let before = now();
-        let guard = lock.try_lock().await.expect("a definite answer").expect("free");
+        // The first call of a fresh client connects, within a third of the lease: if that was too short, it asks again.
+        let guard = lock.lock().await.expect("lock");
         let after = now();
         let deadline = guard.deadline();
         assert!(
@@ -30,7 +31,10 @@ pub(crate) async fn c10_the_deadline_counts_from_the_sending(h: &dyn Harness, ki
             "of {ttl:?}: too late by {:?}",
             deadline - after - belief(ttl)
         );
-        guard.release().await.expect("release");
+        if let Err(error) = guard.release().await {
+            // On a machine that stood still the release can come after the lease; then its error says so.
+            assert!(error.kind() == ErrorKind::Lost && now() >= deadline, "release: {error:?}");
+        }
     }
 }
 
@@ -39,11 +43,12 @@ pub(crate) async fn c10_is_held_ends_at_the_deadline_exactly(h: &dyn Harness, ki
     let fixture = LockFixture::new(h, kind).await;
     let guard = fixture.client(unrenewed(h.ttl())).await.lock().await.expect("lock");
     let deadline = guard.deadline();
-    let mut seen_held = false;
+    let (mut seen_held, mut first) = (false, None);
     loop {
         let before = now();
         let held = guard.is_held();
         let after = now();
+        first = first.or(Some(after));
         assert!(!held || before < deadline, "held {:?} after D", before - deadline);
         assert!(held || after >= deadline, "not held {:?} before D", deadline - after);
         seen_held |= held;
@@ -54,7 +59,7 @@ pub(crate) async fn c10_is_held_ends_at_the_deadline_exactly(h: &dyn Harness, ki
             pause_until(now() + Duration::from_millis(1)).await;
         }
     }
-    assert!(seen_held, "it was held before");
+    assert!(seen_held || first >= Some(deadline), "it was held before");
 }
 
 /// C10: a holder whose thread was blocked past `D` no longer believes when it runs again.

@@ -12,7 +12,7 @@ use stanchion_core::{ErrorKind, Fenced, HoldOptions};
 use super::super::lock_fixture::{LockFixture, LockKind};
 use crate::harness::Harness;
 use crate::support::{
-    AT_ONCE, DEAD_IN_FRONT, EPSILON, Stopwatch, TICK, belief, cannot_show, eventually, join_all, kind_of,
+    DEAD_IN_FRONT, EPSILON, Stopwatch, TICK, belief, cannot_show, definite, eventually, join_all, kind_of,
     leased, long_ttl, now, pause, pause_until, spawn, unrenewed, within,
 };
 
@@ -100,7 +100,7 @@ pub(crate) async fn c7_the_lease_begins_with_the_grant(h: &dyn Harness, kind: Lo
     held.release().await.expect("release");
     let guard = waiting.join().await;
     assert!(guard.deadline() >= before + belief(ttl), "the whole lease was still to come");
-    let granted = witness.try_lock_for(ttl / 2).await.expect("a definite answer");
+    let granted = definite(|| witness.try_lock_for(ttl / 2)).await.expect("a definite answer");
     assert!(granted.is_none() || now() >= guard.deadline(), "granted before the lease was over");
 }
 
@@ -257,36 +257,29 @@ pub(crate) async fn m7_dead_holders_in_a_row_cost_a_lease_each(h: &dyn Harness, 
     const DEAD: u32 = 3;
     let ttl = h.ttl();
     let fixture = LockFixture::new(h, kind).await;
-    let live = fixture.client(HoldOptions::default()).await;
-    let mut locks = Vec::new();
-    for _ in 0..DEAD {
-        let lock = fixture.client(unrenewed(ttl)).await;
-        // Connects the client first: all clients must queue within the first lease.
-        lock.queue_of(0).await;
-        locks.push(lock);
-    }
+    // It is renewed until all others queue: however long that takes, no lease of theirs has begun.
+    let first = fixture.client(HoldOptions::default()).await;
+    let held = first.lock().await.expect("lock");
     let mut dying = Vec::new();
-    for (number, lock) in (0..DEAD).zip(locks) {
+    for number in 1..=DEAD {
+        let lock = fixture.client(unrenewed(ttl)).await;
         dying.push(spawn(async move {
             let guard = lock.lock().await.expect("lock");
             let deadline = guard.deadline();
             forget(guard);
             deadline
         }));
-        if number > 0 {
-            live.queue_of(u64::from(number)).await;
-        } else {
-            within(AT_ONCE, "the first", async {
-                while !dying[0].is_finished() {
-                    pause(TICK).await
-                }
-            })
-            .await;
-        }
+        first.queue_of(u64::from(number)).await;
     }
+    let live = fixture.client(HoldOptions::default()).await;
+    let last = spawn(async move { (live.lock().await.expect("lock"), now()) });
+    first.queue_of(u64::from(DEAD) + 1).await;
     let limit = ttl * DEAD + EPSILON + DEAD_IN_FRONT;
-    let next = within(limit, "the next grant", live.lock()).await.expect("lock");
-    let granted = now();
+    let (next, granted) = within(limit, "the next grant", async {
+        held.release().await.expect("release");
+        last.join().await
+    })
+    .await;
     // A waiter whose process stood still may have been passed over; it comes later.
     let (before, later): (Vec<_>, Vec<_>) = dying.into_iter().partition(|dying| dying.is_finished());
     drop(next);

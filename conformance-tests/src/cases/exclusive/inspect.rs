@@ -72,8 +72,11 @@ pub(crate) async fn c23_expired_holds_do_not_count(h: &dyn Harness, kind: LockKi
     let ttl = h.ttl();
     let fixture = LockFixture::new(h, kind).await;
     let witness = fixture.client(HoldOptions::default()).await;
+    // The first call of the witness connects, before the lease runs.
+    assert!(witness.inspect().await.expect("inspect").holders.is_empty(), "nobody yet");
     let guard = fixture.client(unrenewed(ttl)).await.lock().await.expect("lock");
-    assert_eq!(witness.inspect().await.expect("inspect").holders.len(), 1);
+    let seen = witness.inspect().await.expect("inspect").holders.len();
+    assert!(seen == 1 || now() >= guard.deadline(), "{seen} holders");
     pause(ttl + TICK).await;
     let has_none = || async { witness.inspect().await.expect("inspect").holders.is_empty() };
     if fixture.is_kept_by_session() {

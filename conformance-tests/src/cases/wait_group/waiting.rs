@@ -10,7 +10,8 @@ use super::{client, default_group};
 use crate::harness::Harness;
 use crate::support::{
     AT_ONCE, BRIEF, CANCELLED, Cut, EPSILON, IDLE, POLL_FLOOR, Stopwatch, TICK, cannot_show, definite,
-    drop_after, join_all, kind_of, now, pause, spawn, stays_pending, unique, unrenewed, within,
+    drop_after, ends_at_limit, join_all, kind_of, now, pause, run_for, spawn, stays_pending, unique,
+    unrenewed, within,
 };
 
 fn counted(outcome: Outcome) -> (u64, u64, u64) {
@@ -76,20 +77,24 @@ pub(crate) async fn w4_wait_reports_how_the_members_ended(h: &dyn Harness) {
     let name = unique("group");
     let group = default_group(h, &name).await;
     let dying = client(h, &name, None, unrenewed(ttl)).await;
+    // The others are live first: a generation with the dying one alone could end before they are added.
+    let mut members = group.add_many(3).await.expect("add");
     let before = now();
     forget(dying.add().await.expect("add"));
+    let was_late = before.elapsed() >= ttl / 3;
     let watch = Stopwatch::start();
-    let mut members = group.add_many(3).await.expect("add");
     members.pop().expect("three").done().await.expect("done");
     members.pop().expect("two").done().await.expect("done");
     drop(members);
     let limit = (ttl + EPSILON).saturating_sub(watch.elapsed());
     let outcome = within(limit, "the dead member is noticed", group.wait()).await.expect("wait");
     assert!(now() + TICK >= before + ttl, "not before its lease ended");
-    assert_eq!(counted(outcome), (2, 1, 1));
+    // After a late answer the call asked again, and the member of its first request expired, too.
+    let expired = if was_late { outcome.expired.max(1) } else { 1 };
+    assert_eq!(counted(outcome), (2, 1, expired));
     assert!(!outcome.is_success(), "not a silent success");
     let again = default_group(h, &name).await.wait().await.expect("wait");
-    assert_eq!(counted(again), (2, 1, 1), "the record of zero stays");
+    assert_eq!(counted(again), (2, 1, expired), "the record of zero stays");
 }
 
 /// W5: a new generation opens right at zero; waiters of the generation before do not wait for it.
@@ -97,13 +102,15 @@ pub(crate) async fn w5_waiters_are_not_caught_by_the_next_generation(h: &dyn Har
     let name = unique("group");
     let (group, other) = (default_group(h, &name).await, default_group(h, &name).await);
     let mut member = group.add().await.expect("add");
+    // It connects: then half a second on a machine that runs is enough for a waiter to ask.
+    assert_eq!(other.count().await.expect("count"), 1);
     for round in 0..6 {
         let waiters = [&group, &other].map(|group| {
             let group = Arc::clone(group);
             spawn(async move { group.wait().await.expect("wait") })
         });
         // A waiter that asks only after the next generation has opened would wait for that one.
-        pause(BRIEF).await;
+        run_for(BRIEF).await;
         if round % 2 == 0 {
             member.done().await.expect("done");
         } else {
@@ -130,11 +137,12 @@ pub(crate) async fn w6_absent_is_not_zero(h: &dyn Harness) {
     let (adder, told, waiting) =
         (default_group(h, &name).await, default_group(h, &name).await, default_group(h, &name).await);
     let ignorant = default_group(h, &name).await;
+    assert_eq!(waiting.count().await.expect("count"), 0, "connected, and nothing seen");
     let member = adder.add().await.expect("add");
     assert_eq!(told.count().await.expect("count"), 1);
-    let task = spawn(async move { waiting.wait().await });
+    let mut wait = Box::pin(waiting.wait());
     // A waiter that asks only after the record is gone has not seen it.
-    pause(BRIEF).await;
+    stays_pending(BRIEF, "a member is live", &mut wait).await;
     if !h.lose_data().await {
         return cannot_show("this harness cannot lose the store's data");
     }
@@ -144,7 +152,7 @@ pub(crate) async fn w6_absent_is_not_zero(h: &dyn Harness) {
         let lost = group.wait_for(Duration::ZERO).await;
         assert_eq!(kind_of(lost), Some(ErrorKind::StateLost), "whoever saw it live");
     }
-    let lost = within(POLL_FLOOR + EPSILON, "the loss is told", task.join()).await;
+    let lost = within(POLL_FLOOR + EPSILON, "the loss is told", wait).await;
     assert_eq!(kind_of(lost), Some(ErrorKind::StateLost), "who was waiting");
     assert!(ignorant.wait().await.is_ok(), "who has not seen it cannot know");
     assert_eq!(kind_of(member.done().await), Some(ErrorKind::Lost));
@@ -189,15 +197,8 @@ pub(crate) async fn c17_a_wait_keeps_its_limit(h: &dyn Harness) {
     let group = default_group(h, &unique("group")).await;
     let member = group.add().await.expect("add");
     for limit in [Duration::ZERO, Duration::from_micros(1), BRIEF, POLL_FLOOR + IDLE] {
-        let start = now();
-        match within(limit + EPSILON, "the limit", group.wait_for(limit)).await {
-            Ok(ended) => assert!(ended.is_none(), "a member is live"),
-            // So short a limit can end before a busy store answers.
-            Err(error) => {
-                assert!(limit < BRIEF && error.kind() == ErrorKind::Unknown, "of {limit:?}: {error}")
-            }
-        }
-        assert!(now() - start >= limit);
+        // So short a limit can end before a busy store answers.
+        ends_at_limit(limit, limit < BRIEF, "a member is live", || group.wait_for(limit)).await;
     }
     let mut waiting = Box::pin(group.wait_for(Duration::MAX));
     stays_pending(IDLE, "a huge limit waits", &mut waiting).await;

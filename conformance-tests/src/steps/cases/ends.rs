@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::Ticket;
-use stanchion_core::clock::sleep;
+use stanchion_core::clock::{now, sleep};
 use stanchion_core::steps::{Acquire, Acquired, Attach, Force, Kept, Release};
 
 use super::super::drive::*;
@@ -12,12 +12,14 @@ use super::super::harness::StepHarness;
 
 pub(super) async fn c4_a_cancel_that_overtakes_its_acquire_leaves_a_tombstone(harness: &dyn StepHarness) {
     let process = harness.process().await;
-    let request = Acquire { lease: ttl(1_000), ..ask(&mutex("m")) };
-    cancel(&process, &request).await;
-    assert_eq!(acquire(&process, &request).await, Acquired::Cancelled);
+    let lasting = Acquire { lease: ttl(30_000), ..ask(&mutex("m")) };
+    let ending = Acquire { lease: ttl(1_000), ..ask(&mutex("m")) };
+    cancel(&process, &lasting).await;
+    assert_eq!(acquire(&process, &lasting).await, Acquired::Cancelled);
+    cancel(&process, &ending).await;
     granted(&process, &ask(&mutex("m"))).await;
     sleep(Duration::from_millis(1_100)).await;
-    assert_ne!(acquire(&process, &request).await, Acquired::Cancelled, "the tombstone ends with the lease");
+    assert_ne!(acquire(&process, &ending).await, Acquired::Cancelled, "the tombstone ends with the lease");
 }
 
 pub(super) async fn c4_a_cancelled_hold_is_free_and_a_late_copy_of_its_acquire_refused(
@@ -194,10 +196,12 @@ pub(super) async fn c25_a_used_name_keeps_its_token_and_an_idle_one_forgets_its_
     };
     let second = ask_many(&object, 1, 5);
     assert_eq!(limit(acquire(&process, &second).await), 3, "in use");
+    let idle = now();
     release(&process, &first).await;
     release(&process, &second).await;
     let third = ask_many(&object, 1, 5);
-    assert_eq!(limit(acquire(&process, &third).await), 3, "idle, but not for long");
+    let found = limit(acquire(&process, &third).await);
+    assert!(found == 3 || idle.elapsed() >= retention.1, "{found}: idle, but not for long");
     release(&process, &third).await;
     sleep(Duration::from_millis(1_200)).await;
     assert_eq!(process.callers.inspect(&object).await.expect("an answer").limit, None);

@@ -104,9 +104,7 @@ pub(super) async fn s3_permits_of_the_dead_come_back_once(harness: &dyn StepHarn
     let waiter = ask_many(&object, LIMIT, LIMIT);
     waits(&live, &waiter).await;
     // Their leases end soon, and not before it waits.
-    for hold in holds {
-        assert_eq!(renew(&dead, &Acquire { lease: ttl(300), ..hold }).await, Kept::Yes);
-    }
+    shorten(&dead, &holds, ttl(300)).await;
     turn(&live, &waiter, Duration::from_millis(300) + EPSILON).await;
     granted(&live, &waiter).await;
     waits(&live, &Acquire { queue: false, ..ask_many(&object, 1, LIMIT) }).await;

@@ -57,15 +57,16 @@ pub async fn generation(process: &Process, object: &Object, ending: Ending) {
     assert_eq!(end(process, &member, ending).await, Kept::Yes);
 }
 
-/// Returns a split into as many members as the whole weighs, with leases of 5 s. For a whole of [`MAX_SPLIT`](stanchion_core::steps::MAX_SPLIT) at most.
+/// Returns a split into as many members as the whole weighs, with leases of 30 s. For a whole of
+/// [`MAX_SPLIT`](stanchion_core::steps::MAX_SPLIT) at most.
 #[must_use]
 pub fn split_of(whole: &Acquire) -> Split {
     split_off(whole, whole.weight)
 }
 
-/// Returns a split of `count` members off the whole, with leases of 5 s.
+/// Returns a split of `count` members off the whole, with leases of 30 s.
 #[must_use]
 pub fn split_off(whole: &Acquire, count: u32) -> Split {
     let into = (0..count).map(|_| Ticket::random()).collect();
-    Split { object: whole.object.clone(), from: whole.ticket, into, lease: ttl(5_000) }
+    Split { object: whole.object.clone(), from: whole.ticket, into, lease: ttl(30_000) }
 }

@@ -21,7 +21,7 @@ pub use self::groups::{
 pub use self::limits::{HOUR, Lane, SECOND, limiter, place, quota, remaining, reserve, take, verdict};
 pub use self::rig::Rig;
 use super::Process;
-use crate::stopwatch::Stopwatch;
+use crate::stopwatch::{EPSILON, Stopwatch};
 
 /// Time after which the waiters of an unheard process count as silent ([C5]).
 ///
@@ -33,6 +33,11 @@ const RETRY_LIMIT: Duration = Duration::from_secs(5);
 ///
 /// [C16]: stanchion_core::contract#c16
 pub const GRACE: Duration = Duration::from_secs(2);
+/// Minimum time without any request after which a case allows for a stall of the store ([C16]). Engines give a sign of life
+/// every 300 ms: a shorter silence of all processes is no stall of the store.
+///
+/// [C16]: stanchion_core::contract#c16
+pub const STALL: Duration = Duration::from_millis(400);
 
 /// Returns the mutex of that name.
 ///
@@ -184,23 +189,40 @@ pub async fn keep_places(process: &Process, object: &Object) -> Option<Polled> {
     one(process.own.keep_places(std::slice::from_ref(object)).await)
 }
 
-/// Polls until the request may be granted, within `limit` by the stopwatch. Returns how long that took by the clock.
+/// Polls until the request may be granted, within `limit` by the stopwatch. After a stall of the store no process is judged
+/// silent for a while ([C16]), and the limit counts from then on. Returns how long it took by the clock.
+///
+/// [C16]: stanchion_core::contract#c16
 pub async fn turn(process: &Process, request: &Acquire, limit: Duration) -> Duration {
     let (start, watch) = (now(), Stopwatch::start());
-    while !poll(process, &request.object).await.ready.contains(&request.ticket) {
+    let (mut limit, mut before) = (limit, start);
+    loop {
+        let sent = now();
+        if poll(process, &request.object).await.ready.contains(&request.ticket) {
+            return start.elapsed();
+        }
+        if before.elapsed() >= STALL {
+            limit = limit.max(watch.elapsed() + GRACE + EPSILON);
+        }
+        before = sent;
         assert!(watch.elapsed() < limit, "not its turn within {limit:?}");
         sleep(Duration::from_millis(50)).await;
     }
-    start.elapsed()
 }
 
-/// Sleeps for `time`, while these processes poll and so count as live.
-pub async fn heard(processes: &[&Process], object: &Object, time: Duration) {
+/// Sleeps for `time`, while these processes poll and so count as live. Returns the longest time in which the store may have
+/// heard none of them: see [`STALL`].
+pub async fn heard(processes: &[&Process], object: &Object, time: Duration) -> Duration {
     let end = now() + time;
+    let (mut sent, mut longest) = (now(), Duration::ZERO);
     while now() < end {
         for process in processes {
+            let next = now();
             poll(process, object).await;
+            longest = longest.max(sent.elapsed());
+            sent = next;
         }
         sleep(Duration::from_millis(100)).await;
     }
+    longest.max(sent.elapsed())
 }

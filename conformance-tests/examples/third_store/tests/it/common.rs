@@ -18,6 +18,9 @@ use third_store::{Client, Mistake, Retention, Server};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
+/// Time limit of a request: a machine that stands still for seconds makes no error. No case depends on it.
+const REQUEST: Duration = Duration::from_secs(10);
+
 /// A private server for one case. Each of its clients is another process.
 pub struct Fixture {
     server: Arc<Server>,
@@ -35,7 +38,8 @@ impl Fixture {
     }
 
     fn client(&self) -> Client {
-        let client = Client::default();
+        let mut client = Client::default();
+        client.request_timeout = REQUEST;
         self.mistake.map_or(client, |mistake| client.with_mistake(mistake))
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{Ingest, lines_of, payload, stored};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 #[test]
 fn sigterm_under_load_loses_nothing() {
@@ -57,7 +58,8 @@ fn a_request_under_way_at_sigterm_is_finished_and_stored() {
     assert_eq!(stored(folder.path()), lines_of(&["early".to_owned(), "late".to_owned()]));
 }
 
-/// An outage of the store: a file takes the place of its folder.
+/// An outage of the store: a file takes the place of its folder. The two change places in one step: the service
+/// would make a folder anew that is missing for a moment.
 struct Outage {
     folder: PathBuf,
     aside: PathBuf,
@@ -66,14 +68,18 @@ struct Outage {
 impl Outage {
     fn of(folder: &Path) -> Self {
         let outage = Self { folder: folder.to_owned(), aside: folder.with_extension("aside") };
-        fs::rename(&outage.folder, &outage.aside).unwrap();
-        fs::write(&outage.folder, "").unwrap();
+        fs::write(&outage.aside, "").unwrap();
+        outage.exchange();
         outage
     }
 
     fn end(self) {
-        fs::remove_file(&self.folder).unwrap();
-        fs::rename(&self.aside, &self.folder).unwrap();
+        self.exchange();
+        fs::remove_file(&self.aside).unwrap();
+    }
+
+    fn exchange(&self) {
+        renameat_with(CWD, &self.aside, CWD, &self.folder, RenameFlags::EXCHANGE).unwrap();
     }
 }
 

@@ -82,7 +82,7 @@ fn a_body_over_the_limit_is_answered_413() {
 #[test]
 fn a_body_that_does_not_arrive_is_answered_408() {
     let folder = tempfile::tempdir().unwrap();
-    let ingest = Ingest::start(folder.path(), &["--patience", "50"]);
+    let ingest = Ingest::start(folder.path(), &["--patience", "3000"]);
     let mut client = ingest.connect();
     client.send("POST /payloads HTTP/1.1\r\nhost: x\r\ncontent-length: 20\r\n\r\n{\"pay");
     assert_eq!(client.answer().status, 408);
