@@ -14,13 +14,13 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, Notify};
 use crate::{Ticket, Ttl};
 
-/// The state of a hold. `Lost` and `Given` are final.
+/// The state of a hold. `Lost` and `Released` are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Live,
     Lost,
     /// Released, detached or abandoned by its own guard.
-    Given,
+    Released,
 }
 
 /// Why a hold is lost.
@@ -168,7 +168,7 @@ impl LeaseHold {
 
     /// Marks the hold as given up by its guard. `true` if it was live until now.
     pub(crate) fn give(&self) -> bool {
-        self.leave(Phase::Given)
+        self.leave(Phase::Released)
     }
 
     fn leave(&self, phase: Phase) -> bool {
@@ -179,7 +179,7 @@ impl LeaseHold {
             }
             live
         });
-        if live && phase == Phase::Given {
+        if live && phase == Phase::Released {
             let held = self.sent.elapsed();
             tracing::debug!(name = %self.object.name, ticket = %self.ticket, ?held, "hold given up");
             counters::given_up(self.store, self.object.kind, held);
@@ -197,7 +197,7 @@ impl LeaseHold {
             let (phase, deadline) = self.with(|state| (state.phase, state.deadline));
             match phase {
                 Phase::Lost => return,
-                Phase::Given => changed.await,
+                Phase::Released => changed.await,
                 // Both outcomes read the state again.
                 Phase::Live => drop(timeout_at(deadline, changed).await),
             }
