@@ -1,6 +1,6 @@
 -- A step for each entry of a batch: put behind `queue.lua`.
 
-local KINDS = { 'hash', 'zset', 'zset', 'zset', 'string', 'string', 'zset' }
+local KINDS = { 'hash', 'zset', 'zset', 'zset', 'string', 'string', 'zset', short = true }
 
 -- Makes the entry whose keys begin behind `k`. Returns it and the number of its keys.
 local function entry(k)

@@ -9,16 +9,22 @@ local function words(cause)
 end
 
 -- Makes the answer of a step that failed for `cause`. If one of the `count` keys behind `k` is not of its type in `kinds`,
--- that is the answer to the entry. Otherwise the second result is an error in place of the whole batch: the cause with its
+-- that is the answer to the entry; with `kinds.short`, the first key may be a string of ours, and is named last. Otherwise the second result is an error in place of the whole batch: the cause with its
 -- code in front, whichever way this version of the server hands it to `pcall`. Such refusals come at the first write of a
 -- script, so that no earlier entry has changed anything either.
 local function stopped(cause, k, kinds, count)
   local text = words(cause)
-  -- Only for `WRONGTYPE`, and the first key last: it may be a string of ours, which is not the type of its key here.
-  for j = string.find(text, 'WRONGTYPE', 1, true) and count or 0, 1, -1 do
+  local first
+  -- At other refusals a mutex may be a string, too.
+  for j = 1, string.find(text, 'WRONGTYPE', 1, true) and count or 0 do
     local kind = redis.call('TYPE', KEYS[k + j])['ok']
-    if kind ~= 'none' and kind ~= kinds[j] then return { -1, KEYS[k + j], kind } end
+    if kind ~= 'none' and kind ~= kinds[j] then
+      local foreign = { -1, KEYS[k + j], kind }
+      if j > 1 or not (kinds.short and kind == 'string') then return foreign end
+      first = foreign
+    end
   end
+  if first then return first end
   text = string.gsub(text, '^@user_script: ?%d+: ', '')
   text = string.gsub(text, '^%-', '')
   return nil, redis.error_reply(string.find(text, '^%u+ ') and text or 'ERR ' .. text)

@@ -28,6 +28,7 @@ end
 -- Returns what a short form says; nil if it is none.
 short_form = function(o)
   local text = redis.pcall('GET', o.h)
+  if type(text) == 'table' and not string.find(words(text), 'WRONGTYPE', 1, true) then error(text) end
   if type(text) ~= 'string' then return nil end
   return o.mutex and read_mutex(o, text) or o.semaphore and read_permits(text, now) or nil
 end

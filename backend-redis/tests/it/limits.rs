@@ -202,7 +202,7 @@ async fn l5_concurrent_callers_share_round_trips() {
 #[tokio::test]
 async fn l10_c18_without_its_server_the_policy_decides_and_then_the_server_again() {
     let (server, fixture) = start(RedisOptions::default().append_only(true));
-    let store = fixture.builder().request_timeout(PATIENT).connect().await.unwrap();
+    let store = fixture.builder().connect().await.unwrap();
     let options = LimiterOptions::new(Quota::per_hour(1).burst(5));
     let closed = store.limiter("l", options.clone()).unwrap();
     let open = store.limiter("l", options.outage(OutagePolicy::FailOpen)).unwrap();

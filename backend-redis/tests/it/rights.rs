@@ -15,7 +15,7 @@ use crate::common::*;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use stanchion_core::steps::{
-    Acquire, Attach, Force, LimitAsk, LimitCall, Limited, Object, ParameterCheck, RequestId,
+    Acquire, Attach, Cancel, Force, LimitAsk, LimitCall, Limited, Object, ParameterCheck, RequestId,
 };
 use stanchion_core::{Error, ErrorKind, Kind, MutexOptions, Name, Quota, Result, Store, Ticket};
 use stanchion_redis::{RedisBuilder, RedisStore};
@@ -37,7 +37,7 @@ enum Needs {
     Queue,
     QueueBehind,
     Inspect,
-    InspectString,
+    CancelString,
     Release,
     ReleaseString,
     ReleaseToMany,
@@ -79,7 +79,7 @@ const PROBES: [(&str, Needs); 35] = [
     ("del", Needs::ReleaseString),
     ("zrem", Needs::Release),
     ("hdel", Needs::Release),
-    ("zcard", Needs::InspectString),
+    ("zcard", Needs::CancelString),
     ("ltrim", Needs::ReleaseToMany),
     ("hget", Needs::Attach),
     ("hscan", Needs::Force),
@@ -201,13 +201,17 @@ impl<'a> Rig<'a> {
             }
             Needs::Inspect => {
                 granted(&self.process, &held).await;
+                // With a waiter it is no string any more.
+                waits(&self.process, &ask(&held.object)).await;
                 self.lose();
                 self.process.callers.inspect(&held.object).await.map(drop)
             }
-            Needs::InspectString => {
+            Needs::CancelString => {
                 granted(&self.process, &uncontended).await;
                 self.lose();
-                self.process.callers.inspect(&uncontended.object).await.map(drop)
+                let cancel =
+                    Cancel { object: uncontended.object, ticket: Ticket::random(), lease: uncontended.lease };
+                self.process.callers.cancel(&[cancel]).await.remove(0)
             }
             Needs::Release => {
                 granted(&self.process, &member).await;

@@ -84,6 +84,18 @@ impl RedisFixture {
         Ok(stanchion_bench::figure::whole(list.lines().count()) - 1.0)
     }
 
+    /// Returns the number of keys.
+    pub(crate) async fn keys(&self) -> Result<f64, Failure> {
+        Ok(redis::cmd("DBSIZE").query_async(&mut self.watcher().await?).await?)
+    }
+
+    /// Returns the memory of the server, in bytes.
+    pub(crate) async fn memory(&self) -> Result<f64, Failure> {
+        let info = self.info("memory").await?;
+        let line = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
+        Ok(line.ok_or("no memory")?.trim().parse()?)
+    }
+
     /// Reads the counters of the server. A call counts as a request on the wire if its name is one of `wire`, in lower
     /// case.
     pub(crate) async fn done(&self, wire: &[&str]) -> Result<Done, Failure> {

@@ -4,12 +4,14 @@
 #![allow(clippy::disallowed_methods, reason = "benchmarks measure real time and run tasks of their own")]
 
 mod clients;
+mod cluster;
 mod filters;
 mod fixture;
 mod growth;
 mod idle;
 mod limiters;
 mod locks;
+mod names;
 mod peers;
 
 use std::process::ExitCode;
@@ -44,5 +46,7 @@ fn main() -> Result<ExitCode, Failure> {
     growth::beside(&mut bench)?;
     growth::queue(&mut bench)?;
     growth::behind_the_dead(&mut bench)?;
+    names::used_once(&mut bench)?;
+    cluster::silent_node(&mut bench)?;
     bench.finish()
 }

@@ -17,13 +17,20 @@ const OLDEST_PGBOUNCER: Version = (1, 16);
 const SYSTEM_FOLDERS: [&str; 4] = ["/usr/local/bin", "/usr/bin", "/usr/local/sbin", "/usr/sbin"];
 const DEBIAN_POSTGRES: &str = "/usr/lib/postgresql";
 
-/// Returns the path of the newest `redis-server` or `valkey-server`, 6.2 or later.
+/// Names the server program to use in place of the one that is found, for tests of other versions.
+const REDIS_SERVER: &str = "STANCHION_TEST_REDIS_SERVER";
+
+/// Returns the path of the newest `redis-server` or `valkey-server`, 6.2 or later; of the program that
+/// `STANCHION_TEST_REDIS_SERVER` names, if that is set.
 ///
 /// # Errors
 ///
 /// [`ServerError::NotInstalled`], with the command that installs it.
 pub fn redis_server() -> Result<PathBuf, ServerError> {
-    redis_server_in(&search_folders())
+    match env::var_os(REDIS_SERVER) {
+        Some(program) => newest_redis(std::iter::once(program.into())),
+        None => redis_server_in(&search_folders()),
+    }
 }
 
 /// Returns the folder with `initdb`, `postgres` and the other programs of the newest PostgreSQL, 14 or later.
@@ -64,8 +71,11 @@ fn search_folders() -> Vec<PathBuf> {
 
 fn redis_server_in(folders: &[PathBuf]) -> Result<PathBuf, ServerError> {
     let programs = ["redis-server", "valkey-server"];
-    let found = folders.iter().flat_map(|folder| programs.map(|program| folder.join(program)));
-    newest(found, OLDEST_REDIS).ok_or_else(|| ServerError::NotInstalled {
+    newest_redis(folders.iter().flat_map(|folder| programs.map(|program| folder.join(program))))
+}
+
+fn newest_redis(programs: impl Iterator<Item = PathBuf>) -> Result<PathBuf, ServerError> {
+    newest(programs, OLDEST_REDIS).ok_or_else(|| ServerError::NotInstalled {
         program: "redis-server",
         version: "6.2",
         install: command(&[Package::Redis]),
@@ -156,6 +166,10 @@ mod tests {
         let paths: Vec<PathBuf> = [&old, &good, &newer].map(|folder| folder.path().to_owned()).to_vec();
         assert_eq!(redis_server_in(&paths).unwrap(), newer.path().join("valkey-server"));
         assert_eq!(redis_server_in(&paths[..2]).unwrap(), good.path().join("redis-server"));
+        let named =
+            |folder: &tempfile::TempDir| newest_redis(std::iter::once(folder.path().join("redis-server")));
+        assert_eq!(named(&good).unwrap(), good.path().join("redis-server"));
+        assert!(named(&old).is_err(), "6.0 is named, and too old");
         let error = redis_server_in(&paths[..1]).unwrap_err().to_string();
         assert!(error.contains("apt-get install") && error.contains("redis-server"), "{error}");
     }

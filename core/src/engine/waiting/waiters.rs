@@ -238,6 +238,7 @@ impl Waiters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::model::explore;
     use crate::{Kind, Name};
 
     fn is_woken(wake_up: &WakeUp) -> bool {
@@ -248,6 +249,10 @@ mod tests {
     /// A mark that another request made just before hides that the process was silent (C5, C14, C16).
     #[test]
     fn c16_a_mark_after_a_silence_says_nothing_of_the_places() {
+        explore(1, marks);
+    }
+
+    fn marks() {
         let object = Object { kind: Kind::Mutex, name: Name::new("a").unwrap() };
         let lease = Duration::from_secs(2);
         for (silence, asks, wakes) in [(300, false, false), (1_000, true, false), (2_000, true, true)] {
