@@ -138,7 +138,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
 
-    use super::{parse_version, pgbouncer_in, postgres_folder_in, redis_server_in};
+    use super::{newest_redis, parse_version, pgbouncer_in, postgres_folder_in, redis_server_in};
 
     fn folder_with(program: &str, version: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
