@@ -121,7 +121,7 @@ pub(crate) async fn servers(
     accept_eviction: bool,
     limit: Duration,
 ) -> Result<Server> {
-    let striped = route.lane(1) != route.lane(0);
+    let striped = !route.has_all_stripes();
     if !striped {
         route.send(0, Request::Command(&redis::cmd("PING")), now() + limit).await?;
     }

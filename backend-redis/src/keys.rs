@@ -4,7 +4,7 @@
 //! one slot. The purpose of a key stands before the name, so that no name can be made to look like another key.
 
 use stanchion_core::steps::{Object, ProcessId};
-use stanchion_core::{Error, Kind, Result};
+use stanchion_core::{Error, Kind, Name, Result, Ticket};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Number of hash tags that the objects are spread over.
@@ -99,7 +99,18 @@ impl Keyspace {
 
     /// Returns the key of an object's record.
     pub(crate) fn record(&self, object: &Object) -> String {
-        format!("{}{}:{}", self.stripe(object).tag, object.kind.letter(), object.name)
+        let mut key = String::new();
+        self.record_into(object, &mut key);
+        key
+    }
+
+    /// Makes a text the key of an object's record.
+    pub(crate) fn record_into(&self, object: &Object, key: &mut String) {
+        key.clear();
+        key.push_str(&self.stripe(object).tag);
+        key.push(object.kind.letter());
+        key.push(':');
+        key.push_str(object.name.as_str());
     }
 
     /// Returns the hash tag of a stripe, without its braces.
@@ -119,17 +130,25 @@ impl Keyspace {
 
 /// Returns the stripe of an object.
 pub(crate) fn stripe_of(object: &Object) -> usize {
-    let mut bytes = Vec::with_capacity(1 + object.name.as_str().len());
-    bytes.extend(object.kind.letter().encode_utf8(&mut [0; 4]).bytes());
-    bytes.extend(object.name.as_str().bytes());
+    let (mut bytes, name) = ([0; 4 + Name::MAX_BYTES], object.name.as_str().as_bytes());
+    let start = object.kind.letter().encode_utf8(&mut bytes).len();
+    bytes[start..start + name.len()].copy_from_slice(name);
     // The remainder is below 16.
-    usize::try_from(xxh3_64(&bytes) % STRIPES as u64).unwrap_or_default()
+    usize::try_from(xxh3_64(&bytes[..start + name.len()]) % STRIPES as u64).unwrap_or_default()
+}
+
+/// Returns the digits of a ticket, as its text has them.
+pub(crate) fn digits(ticket: Ticket) -> [u8; 32] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut digits = [0; 32];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(ticket.as_u128().to_be_bytes()) {
+        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+    digits
 }
 
 #[cfg(test)]
 mod tests {
-    use stanchion_core::Name;
-
     use super::*;
 
     fn keys(kind: Kind, name: &str) -> Vec<String> {
@@ -184,6 +203,14 @@ mod tests {
         all.sort();
         all.dedup();
         assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn the_digits_of_a_ticket_are_its_text() {
+        for bits in [0, 1, u128::MAX, 0x0123_4567_89ab_cdef_fedc_ba98_7654_3210] {
+            let ticket = Ticket::from(bits);
+            assert_eq!(digits(ticket), ticket.to_string().as_bytes());
+        }
     }
 
     #[test]

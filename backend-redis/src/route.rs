@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 use stanchion_core::clock::{Instant, now};
+use stanchion_core::steps::Object;
 use stanchion_core::{Error, Result};
 
 use crate::cluster::Cluster;
 use crate::error;
+use crate::keys::stripe_of;
 use crate::link::Link;
 use crate::request::{Answered, Request};
 
@@ -29,20 +31,20 @@ impl Route {
         }
     }
 
-    /// Returns the lane of a stripe. One request can carry entries of one lane only.
-    pub(crate) fn lane(&self, stripe: usize) -> usize {
-        match self {
-            Self::One(link) if !link.is_cluster() => 0,
-            _ => stripe,
-        }
+    /// Returns the lane of an object. One request can carry entries of one lane only.
+    pub(crate) fn lane(&self, object: &Object) -> usize {
+        if self.has_all_stripes() { 0 } else { stripe_of(object) }
+    }
+
+    /// Returns whether one request can carry entries of all stripes.
+    pub(crate) fn has_all_stripes(&self) -> bool {
+        matches!(self, Self::One(link) if !link.is_cluster())
     }
 
     /// Returns the lane in which acquires and releases of a stripe leave together: one of two for a server that holds them all.
-    pub(crate) fn exchange_lane(&self, stripe: usize) -> usize {
-        match self.lane(stripe) {
-            0 => stripe % 2,
-            lane => 2 * lane,
-        }
+    pub(crate) fn exchange_lane(&self, object: &Object) -> usize {
+        let stripe = stripe_of(object);
+        if self.has_all_stripes() { stripe % 2 } else { 2 * stripe }
     }
 
     /// Adds the address of the server to an error, if there is one server only.

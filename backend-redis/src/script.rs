@@ -43,6 +43,10 @@ macro_rules! bloom_script {
     };
 }
 
+/// The room that is made for a call: enough for a few entries.
+const USUAL_ARGUMENTS: usize = 32;
+const USUAL_BYTES: usize = 1_024;
+
 /// One script.
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -70,8 +74,8 @@ impl Script {
 
     /// Returns the start of the command that calls the script by its hash.
     pub(crate) fn by_hash(&self) -> Cmd {
-        let mut command = redis::cmd("EVALSHA");
-        command.arg(&self.hash);
+        let mut command = Cmd::with_capacity(USUAL_ARGUMENTS, USUAL_BYTES);
+        command.arg("EVALSHA").arg(&self.hash);
         command
     }
 

@@ -45,8 +45,10 @@ async fn c5_a_client_that_is_stopped_before_its_commit_frees_the_rows_within_a_s
     // If the machine stands still before the commit, the server ends that transaction, too: it is begun again.
     let is_ended =
         |answer: Result<Acquired>| answer.is_err_and(|error| error.kind() == ErrorKind::Unavailable);
-    let request =
-        tokio::spawn(async move { while is_ended(stopped.callers.acquire(&[ask()]).await.remove(0)) {} });
+    let commit = lost.clone();
+    let request = tokio::spawn(async move {
+        while is_ended(stopped.callers.acquire(&[ask()]).await.remove(0)) && commit.fired() == 0 {}
+    });
     assert!(lost.wait_fired(Duration::from_secs(20)).await, "no commit: {}", proxy.report());
     let asked = [ask()];
     let second = Duration::from_secs(1) + EPSILON;

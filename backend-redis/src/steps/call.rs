@@ -77,6 +77,10 @@ impl RedisSteps {
         step: &Step<'_, T>,
         batch: &[T],
     ) -> Answers<AckedReply> {
+        if self.route.has_all_stripes() {
+            let part: Vec<&T> = batch.iter().collect();
+            return if part.is_empty() { Vec::new() } else { self.call_lane(step, &part).await };
+        }
         let mut lanes: Vec<(usize, Vec<usize>)> = Vec::new();
         for (index, entry) in batch.iter().enumerate() {
             let lane = self.lane_of((step.object)(entry));

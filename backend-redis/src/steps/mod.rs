@@ -18,7 +18,7 @@ use std::time::Duration;
 use stanchion_core::steps::{Object, ProcessId};
 
 pub(crate) use self::fast_path::Busy;
-use crate::keys::{Keyspace, stripe_of};
+use crate::keys::Keyspace;
 use crate::route::Route;
 use crate::script::Scripts;
 
@@ -57,7 +57,7 @@ impl RedisSteps {
 
     /// Returns the lane of an object. One request can carry entries of one lane: of all stripes, or of one.
     pub(crate) fn lane_of(&self, object: &Object) -> usize {
-        self.route.lane(stripe_of(object))
+        self.route.lane(object)
     }
 
     fn scripts(&self) -> &Scripts {

@@ -67,7 +67,7 @@ impl PermitSteps for RedisSteps {
     /// Two for one server: while it runs the script of one, the answers to the other are on their way. None if grants wait for
     /// replicas: a release that left with them would be answered as late.
     fn exchange_lane(&self, object: &Object) -> Option<usize> {
-        (self.context.replicas == 0).then(|| self.route.exchange_lane(stripe_of(object)))
+        (self.context.replicas == 0).then(|| self.route.exchange_lane(object))
     }
 
     async fn exchange(&self, batch: &[Exchange]) -> Answers<Exchanged> {

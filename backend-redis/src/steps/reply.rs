@@ -10,7 +10,14 @@ use crate::error::unexpected;
 
 /// The answer to one entry of a batch.
 #[derive(Debug)]
-pub(super) struct Reply(Vec<Value>);
+pub(super) struct Reply(Parts);
+
+/// The parts of an answer: most have one.
+#[derive(Debug)]
+enum Parts {
+    Sole([Value; 1]),
+    Several(Vec<Value>),
+}
 
 /// Splits the answer to a batch of `count` entries.
 ///
@@ -24,20 +31,27 @@ pub(super) fn replies(answer: Value, count: usize) -> Result<Vec<Reply>> {
     entries
         .into_iter()
         .map(|entry| match entry {
-            Value::Array(parts) => Ok(Reply(parts)),
-            number @ Value::Int(_) => Ok(Reply(vec![number])),
+            Value::Array(parts) => Ok(Reply(Parts::Several(parts))),
+            number @ Value::Int(_) => Ok(Reply(Parts::Sole([number]))),
             _ => Err(unexpected()),
         })
         .collect()
 }
 
 impl Reply {
+    fn parts(&self) -> &[Value] {
+        match &self.0 {
+            Parts::Sole(part) => part,
+            Parts::Several(parts) => parts,
+        }
+    }
+
     /// Refuses an entry one of whose keys holds a value of a foreign type. Nothing of the entry was changed.
     ///
     /// # Errors
     /// `InvalidArgument` naming the key and the type of its value.
     pub(super) fn ours(self) -> Result<Self> {
-        match self.0.as_slice() {
+        match self.parts() {
             [Value::Int(-1), key, kind] => {
                 let (key, kind) = (text(key)?, text(kind)?);
                 Err(Error::new(ErrorKind::InvalidArgument, format!("key {key:?} holds a foreign {kind}")))
@@ -48,21 +62,21 @@ impl Reply {
 
     /// Whether a key of the entry holds a value of a foreign type, so that none of its holds or waiters can be there.
     pub(super) fn is_foreign(&self) -> bool {
-        matches!(self.0.as_slice(), [Value::Int(-1), ..])
+        matches!(self.parts(), [Value::Int(-1), ..])
     }
 
     /// Whether the step was not made, because more has expired than one call removes.
     pub(super) fn is_unfinished(&self) -> bool {
-        matches!(self.0.as_slice(), [Value::Int(-2)])
+        matches!(self.parts(), [Value::Int(-2)])
     }
 
     #[cfg(feature = "bloom")]
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.parts().is_empty()
     }
 
     pub(super) fn number(&self, index: usize) -> Result<u64> {
-        match self.0.get(index) {
+        match self.parts().get(index) {
             Some(Value::Int(number)) => u64::try_from(*number).map_err(|_| unexpected()),
             _ => Err(unexpected()),
         }
@@ -70,17 +84,21 @@ impl Reply {
 
     /// Returns a number that only some answers have.
     pub(super) fn further(&self, index: usize) -> Result<Option<u64>> {
-        (index < self.0.len()).then(|| self.number(index)).transpose()
+        (index < self.parts().len()).then(|| self.number(index)).transpose()
     }
 
     pub(super) fn text(&self, index: usize) -> Result<String> {
-        self.0.get(index).ok_or_else(unexpected).and_then(text)
+        self.parts().get(index).ok_or_else(unexpected).and_then(text)
     }
 
     /// Returns the bytes of a binary answer.
     #[cfg(feature = "bloom")]
     pub(super) fn into_bytes(mut self, index: usize) -> Result<Vec<u8>> {
-        match (index < self.0.len()).then(|| self.0.swap_remove(index)) {
+        let part = match &mut self.0 {
+            Parts::Several(parts) if index < parts.len() => Some(parts.swap_remove(index)),
+            _ => None,
+        };
+        match part {
             Some(Value::BulkString(bytes)) => Ok(bytes),
             _ => Err(unexpected()),
         }
@@ -88,7 +106,7 @@ impl Reply {
 
     /// Returns the number of an answer that is one number.
     pub(super) fn sole(&self) -> Result<i64> {
-        match self.0.as_slice() {
+        match self.parts() {
             [Value::Int(number)] => Ok(*number),
             _ => Err(unexpected()),
         }
@@ -96,7 +114,7 @@ impl Reply {
 
     /// Returns the number of an answer that is one number, or a number and a limit.
     pub(super) fn with_limit(&self) -> Result<(i64, Option<u32>)> {
-        match self.0.as_slice() {
+        match self.parts() {
             [Value::Int(number)] => Ok((*number, None)),
             [Value::Int(number), _] => Ok((*number, Some(self.count(1)?))),
             _ => Err(unexpected()),
@@ -114,7 +132,7 @@ impl Reply {
 
     /// Returns a time, or `None` for -1.
     fn time(&self, index: usize) -> Result<Option<Duration>> {
-        match self.0.get(index) {
+        match self.parts().get(index) {
             Some(Value::Int(-1)) => Ok(None),
             _ => self.number(index).map(|micros| Some(Duration::from_micros(micros))),
         }
@@ -145,7 +163,7 @@ impl Reply {
         if self.is_foreign() {
             return Ok(Polled::default());
         }
-        let ready = self.0.iter().skip(3).map(ticket).collect::<Result<_>>()?;
+        let ready = self.parts().iter().skip(3).map(ticket).collect::<Result<_>>()?;
         Ok(Polled { ready, next: self.time(1)?, is_first: self.number(2)? == 1, epoch: self.number(0)? })
     }
 
@@ -157,7 +175,7 @@ impl Reply {
     }
 
     pub(super) fn looked(&self) -> Result<Looked> {
-        let ended = if self.0.len() > 4 {
+        let ended = if self.parts().len() > 4 {
             let mut outcome = Outcome::default();
             outcome.finished = self.number(4)?;
             outcome.abandoned = self.number(5)?;
@@ -176,7 +194,7 @@ impl Reply {
 
     /// Returns how many holds were freed and, if there may be more of all holds, how the next call goes on.
     pub(super) fn forced(&self) -> Result<(u32, Option<(String, String)>)> {
-        let next = match self.0.len() {
+        let next = match self.parts().len() {
             1 => None,
             _ => Some((self.text(1)?, self.text(2)?)).filter(|(next, _)| next != "0"),
         };
@@ -186,7 +204,7 @@ impl Reply {
     pub(super) fn inspection(&self) -> Result<Inspection> {
         let (now, limit, waiters) = (self.number(0)?, self.count(1)?, self.number(2)?);
         let mut holders = Vec::new();
-        for pair in self.0.get(3..).unwrap_or_default().chunks_exact(2) {
+        for pair in self.parts().get(3..).unwrap_or_default().chunks_exact(2) {
             holders.push(holder(ticket(&pair[0])?, &text(&pair[1])?, now).ok_or_else(unexpected)?);
         }
         holders.sort_by_key(|(granted, holder)| (*granted, holder.token));
@@ -240,7 +258,7 @@ mod tests {
         for answer in [Value::Nil, Value::Array(vec![]), Value::Array(vec![Value::Okay])] {
             assert_eq!(replies(answer, 1).unwrap_err().kind(), ErrorKind::Unknown);
         }
-        let reply = Reply(vec![Value::Int(9)]);
+        let reply = Reply(Parts::Several(vec![Value::Int(9)]));
         assert_eq!(reply.acquired().unwrap_err().kind(), ErrorKind::Unknown);
     }
 }

@@ -31,6 +31,11 @@ fn failing_fast() -> RedisOptions {
     RedisOptions::default().config("cluster-node-timeout 1000")
 }
 
+/// Options for a cluster that does not replace a node that is paused for the length of a test.
+fn failing_late() -> RedisOptions {
+    RedisOptions::default().config("cluster-node-timeout 60000")
+}
+
 fn start(options: RedisOptions) -> RedisCluster {
     RedisCluster::start(options).unwrap()
 }
@@ -108,7 +113,7 @@ async fn c13_batches_over_all_stripes_are_answered_in_order() {
 
 #[tokio::test]
 async fn c3_a_node_that_is_silent_fails_its_own_entries_only() {
-    let cluster = start(RedisOptions::default());
+    let cluster = start(failing_late());
     let fixture = Fixture::on(&cluster.url());
     let connect = || fixture.builder().request_timeout(REQUEST).steps();
     let process = driven(definite(connect).await.unwrap());
@@ -295,7 +300,7 @@ async fn c3_a_cluster_without_all_slots_refuses_with_certainty() {
 
 #[tokio::test]
 async fn c27_a_store_connects_while_a_primary_is_stopped() {
-    let cluster = start(RedisOptions::default());
+    let cluster = start(failing_late());
     // The layout of the namespace is there.
     let namespace = Fixture::on(&cluster.url());
     namespace.process().await;

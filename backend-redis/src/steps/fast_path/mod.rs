@@ -6,8 +6,9 @@ mod mutexes;
 mod semaphores;
 
 use futures_util::future::join_all;
+use redis::Cmd;
 use stanchion_core::clock::micros;
-use stanchion_core::steps::{Acquired, Answers, Exchange, Exchanged, Kept, Object, Renew};
+use stanchion_core::steps::{Acquire, Acquired, Answers, Exchange, Exchanged, Kept, Object, Renew};
 use stanchion_core::{FencingToken, Kind, Result, Ttl};
 
 pub(crate) use self::busy::Busy;
@@ -15,6 +16,7 @@ use super::call::Step;
 use super::reply::Reply;
 use super::{Context, RedisSteps};
 use crate::error::unexpected;
+use crate::keys::{Keyspace, digits};
 
 /// How an entry is sent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,6 +179,27 @@ fn exchanged(entry: &Exchange, number: i64, limit: u32) -> Result<Option<Exchang
         }
         _ => return Err(unexpected()),
     })
+}
+
+/// Adds the keys of the objects' records.
+fn add_records<'a>(keyspace: &Keyspace, command: &mut Cmd, objects: impl Iterator<Item = &'a Object>) {
+    let mut key = String::new();
+    for object in objects {
+        keyspace.record_into(object, &mut key);
+        command.arg(&key);
+    }
+}
+
+/// Makes a text the ticket of an acquire, whether it would queue, how it compares parameters, and its label.
+fn ticket_into(text: &mut Vec<u8>, acquire: &Acquire, check: &str) {
+    text.clear();
+    text.extend(digits(acquire.ticket));
+    text.push(if acquire.queue { b'q' } else { b't' });
+    text.extend(check.bytes());
+    if let Some(label) = &acquire.label {
+        text.push(b' ');
+        text.extend(label.bytes());
+    }
 }
 
 /// Returns a lease as the expiry of a key, rounded up.

@@ -4,10 +4,10 @@ use redis::Cmd;
 use stanchion_core::steps::{Exchange, Exchanged, Kept, Renew};
 
 use super::super::call::{Encode, Step};
-use super::super::permits::{label, shortest};
+use super::super::permits::shortest;
 use super::super::{Context, RedisSteps};
-use super::{FastAnswers, FastPath, exchanged, milliseconds};
-use crate::keys::stripe_of;
+use super::{FastAnswers, FastPath, add_records, exchanged, milliseconds, ticket_into};
+use crate::keys::{digits, stripe_of};
 
 impl RedisSteps {
     /// Releases and locks; `None` for an entry that needs a full script.
@@ -50,29 +50,23 @@ fn encode_exchange(Context { keyspace, .. }: &Context, command: &mut Cmd, batch:
     for stripe in &stripes {
         command.arg(keyspace.mark(*stripe));
     }
-    for release in &releases {
-        command.arg(keyspace.record(&release.object));
-    }
-    for (acquire, _) in &acquires {
-        command.arg(keyspace.record(&acquire.object));
-    }
+    let released = releases.iter().map(|release| &release.object);
+    add_records(keyspace, command, released.chain(acquires.iter().map(|(acquire, _)| &acquire.object)));
     command.arg(stripes.len()).arg(releases.len()).arg(kinds);
     for release in releases {
-        command.arg(release.ticket.to_string());
+        command.arg(&digits(release.ticket));
     }
+    let mut ticket = Vec::new();
     for (acquire, place) in acquires {
-        let queue = if acquire.queue { 'q' } else { 't' };
-        let ticket = format!("{}{queue}{}", acquire.ticket, label(acquire.label.as_deref()));
-        command.arg(place + 1).arg(milliseconds(acquire.lease)).arg(ticket);
+        ticket_into(&mut ticket, acquire, "");
+        command.arg(place + 1).arg(milliseconds(acquire.lease)).arg(&ticket);
     }
 }
 
 fn encode_renewals(Context { keyspace, .. }: &Context, command: &mut Cmd, batch: &[&Renew]) {
     command.arg(batch.len());
+    add_records(keyspace, command, batch.iter().map(|entry| &entry.object));
     for entry in batch {
-        command.arg(keyspace.record(&entry.object));
-    }
-    for entry in batch {
-        command.arg(entry.ticket.to_string()).arg(milliseconds(entry.lease));
+        command.arg(&digits(entry.ticket)).arg(milliseconds(entry.lease));
     }
 }

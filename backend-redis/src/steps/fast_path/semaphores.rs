@@ -6,11 +6,11 @@ use stanchion_core::clock::micros;
 use stanchion_core::steps::{Exchange, Exchanged, Kept, Renew};
 
 use super::super::call::{Encode, Step};
-use super::super::permits::{label, shortest};
+use super::super::permits::shortest;
 use super::super::reply::Reply;
 use super::super::{Context, RedisSteps};
-use super::{FastAnswers, FastPath, exchanged};
-use crate::keys::stripe_of;
+use super::{FastAnswers, FastPath, add_records, exchanged, ticket_into};
+use crate::keys::{digits, stripe_of};
 
 /// Maximum number of entries of one request: each can cost the server the reading of 16 holds.
 const MAX_ENTRIES: usize = 200;
@@ -59,25 +59,23 @@ fn encode_exchange(context: &Context, command: &mut Cmd, batch: &[&Exchange]) {
     for stripe in &stripes {
         command.arg(context.keyspace.mark(*stripe));
     }
-    for entry in batch {
-        command.arg(context.keyspace.record(entry.object()));
-    }
+    add_records(&context.keyspace, command, batch.iter().map(|entry| entry.object()));
     let kind = |entry: &&Exchange| if matches!(entry, Exchange::Release(_)) { 'r' } else { 'a' };
     let kinds: String = batch.iter().map(kind).collect();
     command.arg(stripes.len()).arg(micros(context.retention)).arg(kinds);
+    let mut ticket = Vec::new();
     for entry in batch {
         match entry {
             Exchange::Release(release) => {
-                command.arg(release.ticket.to_string());
+                command.arg(&digits(release.ticket));
             }
             Exchange::Acquire(acquire) => {
                 let stripe = stripe_of(&acquire.object);
                 let mark = stripes.iter().position(|known| *known == stripe).unwrap_or_default();
-                let queue = if acquire.queue { 'q' } else { 't' };
-                let (check, label) = (acquire.check.letter(), label(acquire.label.as_deref()));
+                ticket_into(&mut ticket, acquire, acquire.check.letter());
                 command
                     .arg(mark + 1)
-                    .arg(format!("{}{queue}{check}{label}", acquire.ticket))
+                    .arg(&ticket)
                     .arg(acquire.weight)
                     .arg(micros(acquire.lease.get()))
                     .arg(acquire.limit);
@@ -88,11 +86,9 @@ fn encode_exchange(context: &Context, command: &mut Cmd, batch: &[&Exchange]) {
 
 fn encode_renewals(context: &Context, command: &mut Cmd, batch: &[&Renew]) {
     command.arg(batch.len());
-    for entry in batch {
-        command.arg(context.keyspace.record(&entry.object));
-    }
+    add_records(&context.keyspace, command, batch.iter().map(|entry| &entry.object));
     command.arg(0).arg(micros(context.retention)).arg("n".repeat(batch.len()));
     for entry in batch {
-        command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
+        command.arg(&digits(entry.ticket)).arg(micros(entry.lease.get()));
     }
 }

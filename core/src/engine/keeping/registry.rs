@@ -1,6 +1,7 @@
 //! The holds of one store object, and when each is renewed next.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -22,9 +23,30 @@ pub(crate) struct Registry {
     pub(crate) earlier: Notify,
 }
 
+/// Hashes tickets by their own bits, which are random already.
+#[derive(Debug, Default)]
+struct TicketHasher(u64);
+
+impl Hasher for TicketHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u128(&mut self, bits: u128) {
+        // The upper half has the mark of detached holds.
+        self.0 = u64::try_from(bits & u128::from(u64::MAX)).unwrap_or_default();
+    }
+}
+
+type ByTicket<T> = HashMap<Ticket, T, BuildHasherDefault<TicketHasher>>;
+
 #[derive(Debug, Default)]
 struct RegistryInner {
-    holds: HashMap<Ticket, (Arc<LeaseHold>, Option<Instant>)>,
+    holds: ByTicket<(Arc<LeaseHold>, Option<Instant>)>,
     schedule: BTreeSet<(Instant, Ticket)>,
     wakes_at: Option<Instant>,
     closed: bool,
