@@ -14,7 +14,7 @@ use stanchion_core::{
 };
 
 use super::register::{Register, Written};
-use super::work::Work;
+use super::work::{Job, Work};
 use crate::history::{Call, Guard, ObjectId, Operation, RecordedHold, Recorder, What, clock};
 
 /// The permits of the semaphore.
@@ -45,6 +45,8 @@ pub(super) struct Workload {
     limiter: Option<Arc<dyn Limiter>>,
     quota: Quota,
     register: Register,
+    /// A crowd waits without a limit: its process is busy with itself at first.
+    only_waits: bool,
 }
 
 fn object(kind: Kind, name: &str) -> io::Result<ObjectId> {
@@ -74,7 +76,20 @@ impl Workload {
         let register = Register::open(&work.folder.join("register"))?;
         let request = (ttl / 3).min(REQUEST);
         let seed = work.seed;
-        Ok(Self { recorder, seed, ttl, request, mutex, semaphore, groups, limiter, quota, register })
+        let only_waits = work.job == Job::Crowd;
+        Ok(Self {
+            recorder,
+            seed,
+            ttl,
+            request,
+            mutex,
+            semaphore,
+            groups,
+            limiter,
+            quota,
+            register,
+            only_waits,
+        })
     }
 
     /// Calls one kind of object again and again.
@@ -103,12 +118,12 @@ impl Workload {
     async fn lock(&self, recorder: &Recorder, dice: &mut StdRng) -> io::Result<bool> {
         let object = object(Kind::Mutex, self.mutex.name())?;
         let (operation, granted) = match dice.random_range(0..10) {
-            0 => {
+            0 if !self.only_waits => {
                 let call = self.acquisition(1, None, false);
                 let operation = recorder.invoke(&object, call, Some(micros(self.request)))?;
                 (operation, self.mutex.try_lock().await)
             }
-            1 | 2 => {
+            1 | 2 if !self.only_waits => {
                 let call = self.acquisition(1, None, true);
                 let operation = recorder.invoke(&object, call, Some(micros(LIMIT)))?;
                 (operation, self.mutex.try_lock_for(LIMIT).await)
