@@ -5,7 +5,8 @@
 //! idle and the store has worked for 1 s (C18), a waiting call is granted within 2 s + ε (C5). For each other waiter
 //! that may be silent (stopped, cut off), and for each dead process, the store may take one more TTL + ε to notice (M7):
 //! of a dead process only a request on its way can still be granted. For a wait group, the holds are its members, and the
-//! waiting calls are `wait`. No time counts while the machine itself is stalled.
+//! waiting calls are `wait`. No time counts while the machine itself is stalled, nor that of a call with a time limit while
+//! its process got no processor.
 //!
 //! # Assumes
 //! The same as the checkers of holds. A process that was recorded as started lives until the record of its end.
@@ -38,7 +39,8 @@ fn limits(dossier: &Dossier<'_>, around: &Surroundings, bounds: &Bounds, found: 
         let (worker, from) = (asked.invoked.worker, asked.invoked.at);
         let to = asked.answered().unwrap_or(around.end()).min(around.death(worker).max(from));
         let stopped = !around.stops(worker, (from, to)).is_empty();
-        let allowed = limit.saturating_add(bounds.epsilon).saturating_add(around.stood_still((from, to)));
+        let allowed =
+            limit.saturating_add(bounds.epsilon).saturating_add(around.stood_still(worker, (from, to)));
         if to - from > allowed && !stopped {
             let ended = if asked.answer.is_some() { "has taken" } else { "has not ended after" };
             let text = format!("a call with a time limit of {limit} µs {ended} {} µs", to - from);

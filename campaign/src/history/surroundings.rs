@@ -19,6 +19,9 @@ struct Process {
     stops: Vec<Span>,
     /// Faults of the process's connection to the store.
     cuts: Vec<Span>,
+    /// When the process, or the whole machine, was stalled.
+    still: Vec<Span>,
+    stalls: Spans,
     /// `stops` and `cuts`: the store may not hear the process.
     silent: Spans,
     /// `cuts` and the store's faults: the process's requests may arrive later.
@@ -31,8 +34,6 @@ pub(super) struct Surroundings {
     processes: HashMap<u32, Process>,
     /// The spans of the store's faults.
     store: Spans,
-    /// The spans in which the machine was stalled.
-    still: Spans,
     /// Unsafe faults, including those of one worker: they concern every caller.
     unsafe_faults: Vec<Span>,
     /// The begin of each unsafe fault, and its description.
@@ -66,7 +67,12 @@ impl Surroundings {
                     }
                 }
                 What::StoodStill { length } => {
-                    still.push((event.at.saturating_sub(*length), event.at.saturating_add(1)));
+                    let span = (event.at.saturating_sub(*length), event.at.saturating_add(1));
+                    // A worker tells its own stalls, any other process those of the machine.
+                    match all.processes.get_mut(&event.worker) {
+                        Some(worker) if worker.started => worker.still.push(span),
+                        _ => still.push(span),
+                    }
                 }
                 _ => {}
             }
@@ -78,11 +84,11 @@ impl Surroundings {
         }
         for process in all.processes.values_mut() {
             process.stops.extend(process.stopped_at.map(|at| (at, NEVER)));
+            process.stalls = Spans::of([process.still.clone(), still.clone()].concat());
             process.silent = Spans::of([process.stops.clone(), process.cuts.clone()].concat());
             process.held_up = Spans::of([process.cuts.clone(), store.clone()].concat());
         }
         all.store = Spans::of(store);
-        all.still = Spans::of(still);
         all
     }
 
@@ -173,9 +179,10 @@ impl Surroundings {
             && self.store.within(span).next().is_none()
     }
 
-    /// Returns for how much of a span the machine was stalled.
-    pub(super) fn stood_still(&self, (from, to): Span) -> u64 {
-        self.still.within((from, to)).map(|still| still.1.min(to) - still.0.max(from)).sum()
+    /// Returns for how much of a span a process, or the whole machine, was stalled.
+    pub(super) fn stood_still(&self, worker: u32, (from, to): Span) -> u64 {
+        let stalls = self.processes.get(&worker).map(|process| process.stalls.within((from, to)));
+        stalls.into_iter().flatten().map(|still| still.1.min(to) - still.0.max(from)).sum()
     }
 
     /// Returns the faults of the store.

@@ -7,10 +7,11 @@ use stanchion_core::{Kind, Store};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::task::JoinSet;
 
+use super::stall_monitor::StallMonitor;
 use super::work::{CANCEL, CROWD, Job, STOP, Work};
 use super::worker_commands::run_commands;
 use super::workload::Workload;
-use crate::history::Recorder;
+use crate::history::{Recorder, What};
 
 /// The tasks that a worker runs for each kind.
 const TASKS: usize = 3;
@@ -22,6 +23,10 @@ impl Work {
     /// If the history cannot be written, an object cannot be created, or the free permits cannot be taken.
     pub async fn run(&self, store: Arc<dyn Store>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let recorder = Recorder::create(&self.folder, self.worker)?;
+        let of_stalls = recorder.task();
+        let _stalls = StallMonitor::start(move |end, length| {
+            of_stalls.record_at(end, 0, None, What::StoodStill { length })
+        });
         match self.job {
             Job::Use | Job::Crowd => self.use_up(Workload::new(store.as_ref(), self, recorder)?).await?,
             Job::Drain => Workload::new(store.as_ref(), self, recorder)?.drain().await?,

@@ -147,6 +147,20 @@ fn c17_the_time_in_which_the_machine_stood_still_is_nobodys() {
 }
 
 #[test]
+fn c17_the_time_in_which_a_process_got_no_processor_is_not_that_of_others() {
+    for (stalled, rules) in [(1, &[][..]), (2, &[Rule::TooLate])] {
+        let mut scribe = scribe();
+        scribe.process(0, 1, Change::Started);
+        scribe.process(0, 2, Change::Started);
+        let call = Call::Acquire { weight: 1, permits: None, ttl: Some(TTL), waits: false };
+        scribe.event(1, 1, What::Invoked { call, time_limit: Some(1_000_000) });
+        scribe.event(900_000, stalled, What::StoodStill { length: 700_000 });
+        scribe.event(1_700_000 + EPSILON, 1, What::Refused);
+        scribe.breaks(rules);
+    }
+}
+
+#[test]
 fn c17_a_call_that_never_ends_is_found() {
     let mut scribe = scribe();
     scribe.event(0, 1, What::Invoked { call: Call::Wait, time_limit: Some(1_000_000) });
