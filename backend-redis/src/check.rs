@@ -17,6 +17,16 @@ use crate::route::Route;
 
 /// Minimum version of the server, major and minor.
 const MIN_VERSION: (u32, u32) = (6, 2);
+/// The first version that has `WAITAOF`.
+const FSYNC_VERSION: (u32, u32) = (7, 2);
+
+/// What a store asks of its servers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Demands {
+    pub(crate) accept_eviction: bool,
+    /// Grants wait until the server has them on disk.
+    pub(crate) fsync: bool,
+}
 
 /// What the server says about itself.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,17 +52,17 @@ pub(crate) struct Expected {
     namespace: String,
     layout: String,
     in_cluster: bool,
-    accept_eviction: bool,
+    demands: Demands,
     is_checked: AtomicBool,
 }
 
 impl Expected {
-    pub(crate) fn new(keyspace: &Keyspace, in_cluster: bool, accept_eviction: bool) -> Self {
+    pub(crate) fn new(keyspace: &Keyspace, in_cluster: bool, demands: Demands) -> Self {
         Self {
             namespace: keyspace.namespace().to_owned(),
             layout: keyspace.layout(),
             in_cluster,
-            accept_eviction,
+            demands,
             is_checked: AtomicBool::new(false),
         }
     }
@@ -80,8 +90,7 @@ impl Expected {
             if !self.in_cluster && field(&info, "role").is_some_and(|role| role != "master") {
                 return Err(Error::new(ErrorKind::Unavailable, "the server is a replica now, and READONLY"));
             }
-            version(&info, "the server")?;
-            eviction(&info, "the server", self.accept_eviction)?;
+            judge(&info, "the server", self.demands)?;
         }
         match known(answers.next())? {
             Some(Value::Nil) => {
@@ -118,7 +127,7 @@ fn known(answer: Option<RedisResult<Value>>) -> Result<Option<Value>> {
 pub(crate) async fn servers(
     route: &Route,
     keyspace: &Keyspace,
-    accept_eviction: bool,
+    demands: Demands,
     limit: Duration,
 ) -> Result<Server> {
     let striped = !route.has_all_stripes();
@@ -130,7 +139,7 @@ pub(crate) async fn servers(
     let (mut all, mut away): (Option<Server>, _) = (None, None);
     for (node, answer) in route.send_to_each_primary(&redis::cmd("INFO"), limit).await? {
         let server = match answer {
-            Ok(answer) => facts(&text(answer)?, &node, striped, accept_eviction)?,
+            Ok(answer) => facts(&text(answer)?, &node, striped, demands)?,
             Err(error) if error.kind() == ErrorKind::Unauthorized => {
                 tracing::warn!(
                     node,
@@ -205,9 +214,9 @@ pub(crate) async fn same(one: &Route, other: &Route, keyspace: &Keyspace, proces
 }
 
 /// Judges the answer of a node to `INFO`. `node` is its name, or empty where there is one server only.
-fn facts(info: &str, node: &str, striped: bool, accept_eviction: bool) -> Result<Server> {
+fn facts(info: &str, node: &str, striped: bool, demands: Demands) -> Result<Server> {
     let subject = if node.is_empty() { "the server".to_owned() } else { format!("node {node}") };
-    version(info, &subject)?;
+    judge(info, &subject, demands)?;
     if !striped && field(info, "cluster_enabled").is_some_and(|enabled| enabled == "1") {
         return Err(Error::invalid_argument(
             "the server is a node of a cluster: its URL begins with redis+cluster:// or rediss+cluster://",
@@ -223,9 +232,11 @@ fn facts(info: &str, node: &str, striped: bool, accept_eviction: bool) -> Result
         Some(_) => {}
         None => tracing::warn!("unverified: {subject} does not tell its role"),
     }
-    eviction(info, &subject, accept_eviction)?;
     if field(info, "maxmemory_policy").is_none() {
         tracing::warn!("unverified: {subject} does not tell its maxmemory-policy");
+    }
+    if demands.fsync && field(info, "aof_enabled").is_none() {
+        tracing::warn!("unverified: {subject} does not tell whether it keeps an append-only file");
     }
     Ok(Server { survives_restart: field(info, "aof_enabled").map(|enabled| enabled == "1") })
 }
@@ -234,10 +245,25 @@ fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
 }
 
-fn version(info: &str, subject: &str) -> Result<()> {
+/// Checks what a server tells of itself.
+fn judge(info: &str, subject: &str, demands: Demands) -> Result<()> {
+    version(info, subject, MIN_VERSION)?;
+    eviction(info, subject, demands.accept_eviction)?;
+    if !demands.fsync {
+        return Ok(());
+    }
+    version(info, subject, FSYNC_VERSION)?;
+    if field(info, "aof_enabled").is_some_and(|enabled| enabled == "0") {
+        let detail = format!("appendonly of {subject} is no: there is no file that fsync could wait for");
+        return Err(Error::new(ErrorKind::UnsafeStore, detail));
+    }
+    Ok(())
+}
+
+fn version(info: &str, subject: &str, minimum: (u32, u32)) -> Result<()> {
     match field(info, "redis_version") {
-        Some(version) if older(version) => {
-            let (major, minor) = MIN_VERSION;
+        Some(version) if older(version, minimum) => {
+            let (major, minor) = minimum;
             let detail = format!("Redis {major}.{minor} or later is needed, {subject} is {version}");
             Err(Error::new(ErrorKind::Unsupported, detail))
         }
@@ -259,10 +285,10 @@ fn eviction(info: &str, subject: &str, is_accepted: bool) -> Result<()> {
 }
 
 /// Whether a version is below the minimum. One that cannot be read counts as new.
-fn older(version: &str) -> bool {
+fn older(version: &str, minimum: (u32, u32)) -> bool {
     let mut parts = version.split('.').map(str::parse::<u32>);
     match (parts.next(), parts.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < MIN_VERSION,
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < minimum,
         _ => false,
     }
 }
@@ -303,7 +329,7 @@ mod tests {
     use super::*;
 
     fn judged(lines: &[&str]) -> std::result::Result<Option<bool>, ErrorKind> {
-        facts(&lines.join("\r\n"), "", false, false)
+        facts(&lines.join("\r\n"), "", false, Demands::default())
             .map(|server| server.survives_restart)
             .map_err(|error| error.kind())
     }
@@ -320,6 +346,18 @@ mod tests {
         assert_eq!(judged(&["redis_version:6.2.0", "role:master", "aof_enabled:1"]), Ok(Some(true)));
         assert_eq!(judged(&["redis_version:10.0", "aof_enabled:0"]), Ok(Some(false)));
         assert_eq!(judged(&["cluster_enabled:1"]), Err(ErrorKind::InvalidArgument));
-        assert!(facts("cluster_enabled:1", "a:1", true, false).is_ok());
+        assert!(facts("cluster_enabled:1", "a:1", true, Demands::default()).is_ok());
+    }
+
+    #[test]
+    fn c22_a_server_without_a_file_cannot_be_waited_for() {
+        let judged = |info| {
+            let demands = Demands { fsync: true, ..Demands::default() };
+            facts(info, "", false, demands).map(drop).map_err(|error| error.kind())
+        };
+        assert_eq!(judged("redis_version:7.0.15\r\naof_enabled:1"), Err(ErrorKind::Unsupported));
+        assert_eq!(judged("redis_version:7.2.0\r\naof_enabled:0"), Err(ErrorKind::UnsafeStore));
+        assert_eq!(judged("redis_version:7.2.0\r\naof_enabled:1"), Ok(()));
+        assert_eq!(judged(""), Ok(()));
     }
 }

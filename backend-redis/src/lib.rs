@@ -6,6 +6,7 @@ mod check;
 mod client;
 mod cluster;
 mod config;
+mod durability;
 mod error;
 mod fence;
 mod keys;

@@ -16,6 +16,7 @@ use tokio::runtime::{Handle, Id};
 use self::attempt::Attempts;
 pub(crate) use self::silence::{Driver, Silence};
 use crate::access::Access;
+use crate::durability::KeptBy;
 use crate::error;
 use crate::request::{Answered, Answers, Request, exchange};
 use crate::sentinel::Sentinels;
@@ -113,7 +114,7 @@ pub(crate) struct Link {
     endpoint: Endpoint,
     timeout: Duration,
     line: Line,
-    /// For requests that wait for replicas: meanwhile the server answers nothing else on their connection.
+    /// For requests that wait for replicas or a disk: meanwhile the server answers nothing else on their connection.
     waiting_line: Line,
 }
 
@@ -144,7 +145,7 @@ impl Link {
         asking: bool,
         end: Instant,
     ) -> Result<RedisResult<Answered>> {
-        let line = if request.waits_for_replicas() { &self.waiting_line } else { &self.line };
+        let line = if request.waits() { &self.waiting_line } else { &self.line };
         let mut answers = self.exchange(line, &request.commands(asking, false), end).await?;
         if asking {
             answers.next();
@@ -160,12 +161,11 @@ impl Link {
             }
             first => first,
         };
-        let read = |answer| match answer {
-            Ok(Value::Int(count)) => u32::try_from(count).map_err(|_| error::unexpected()),
-            Ok(_) => Err(error::unexpected()),
+        let read = |answer: RedisResult<Value>| match answer {
+            Ok(answer) => KeptBy::read(&answer),
             Err(error) => Err(error::of_request(error)),
         };
-        Ok(value.map(|value| Answered { value, acknowledged: answers.next().map(read) }))
+        Ok(value.map(|value| Answered { value, kept: answers.next().map(read) }))
     }
 
     /// Adds the address of the server to an error, if the link leads to one server only.

@@ -1,34 +1,20 @@
 //! Requests: commands that are sent together on one connection.
 
 use std::fmt;
-use std::time::Duration;
 
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisResult, Value};
 use stanchion_core::Result;
 
+use crate::durability::{KeptBy, Quorum};
 use crate::script::Script;
-
-/// How many replicas have to acknowledge a write, and within what time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Quorum {
-    pub(crate) replicas: u32,
-    pub(crate) milliseconds: u64,
-}
-
-impl Quorum {
-    /// At least 1 ms, because `WAIT` takes a timeout of 0 for no timeout.
-    pub(crate) fn within(replicas: u32, timeout: Duration) -> Self {
-        Self { replicas, milliseconds: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).max(1) }
-    }
-}
 
 /// A script with its keys and arguments.
 pub(crate) struct Call<'a> {
     pub(crate) script: &'a Script,
     /// Adds keys and arguments to the start of a command.
     pub(crate) complete: &'a (dyn Fn(Cmd) -> Cmd + Send + Sync),
-    /// Sends `WAIT` right behind the script, on the same connection.
+    /// Sends `WAIT` or `WAITAOF` right behind the script, on the same connection.
     pub(crate) quorum: Option<Quorum>,
 }
 
@@ -46,7 +32,7 @@ pub(crate) enum Request<'a> {
 }
 
 impl Request<'_> {
-    pub(crate) fn waits_for_replicas(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         matches!(self, Self::Script(call) if call.quorum.is_some())
     }
 
@@ -60,11 +46,7 @@ impl Request<'_> {
             Self::Script(call) => {
                 let start = if text { call.script.by_text() } else { call.script.by_hash() };
                 commands.push((call.complete)(start));
-                commands.extend(call.quorum.map(|quorum| {
-                    let mut wait = redis::cmd("WAIT");
-                    wait.arg(quorum.replicas).arg(quorum.milliseconds);
-                    wait
-                }));
+                commands.extend(call.quorum.map(|quorum| quorum.command()));
             }
         }
         commands
@@ -75,8 +57,8 @@ impl Request<'_> {
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) value: Value,
-    /// How many replicas have acknowledged it, if the request asked for a quorum.
-    pub(crate) acknowledged: Option<Result<u32>>,
+    /// What keeps it, if the request asked for a quorum.
+    pub(crate) kept: Option<Result<KeptBy>>,
 }
 
 /// The answers to the commands of a request, in order.

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use redis::Cmd;
 
+use crate::durability::Writes;
+
 macro_rules! script {
     ($step:literal) => {
         Script::new(concat!(
@@ -52,18 +54,21 @@ const USUAL_BYTES: usize = 1_024;
 pub(crate) struct Script {
     text: &'static str,
     hash: String,
-    /// It grants holds: they are not handed out before enough replicas have them, if the store asks for that.
-    pub(crate) grants: bool,
+    pub(crate) writes: Writes,
 }
 
 impl Script {
     pub(crate) fn new(text: &'static str) -> Self {
         let hash = redis::Script::new(text).get_hash().to_owned();
-        Self { text, hash, grants: false }
+        Self { text, hash, writes: Writes::Other }
     }
 
     fn granting(self) -> Self {
-        Self { grants: true, ..self }
+        Self { writes: Writes::Grants, ..self }
+    }
+
+    fn renewing(self) -> Self {
+        Self { writes: Writes::Renewals, ..self }
     }
 
     /// Returns the commands that its text calls.
@@ -130,10 +135,10 @@ impl Scripts {
     pub(crate) fn new() -> Self {
         Self {
             fast_path: script!(alone "fast_path"),
-            fast_renew: script!(alone "fast_renew"),
+            fast_renew: script!(alone "fast_renew").renewing(),
             fast_permits: script!(alone "permits" "fast_permits"),
             acquire: script!("acquire").granting(),
-            renew: script!("renew"),
+            renew: script!("renew").renewing(),
             release: script!("release"),
             cancel: script!("cancel"),
             poll: script!("poll"),

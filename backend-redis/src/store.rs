@@ -15,7 +15,7 @@ use stanchion_core::{
     Semaphore, SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
 };
 
-use crate::check::{self, Expected};
+use crate::check::{self, Demands, Expected};
 use crate::client::ClientSettings;
 use crate::config::{Deployment, RedisBuilder, Routes};
 use crate::script::Scripts;
@@ -80,9 +80,10 @@ impl RedisBuilder {
     /// - `InvalidArgument` for an option out of range, or if the server is not of the kind that the URL names: a server by
     ///   itself, a node of a cluster, a sentinel.
     /// - `Unavailable`, `Unknown` or `Unauthorized` if the server cannot be asked.
-    /// - `UnsafeStore` if the server may evict keys or is a replica.
+    /// - `UnsafeStore` if the server may evict keys, is a replica, or has no append-only file to [wait
+    ///   for](RedisBuilder::fsync).
     /// - `ConfigMismatch` if the namespace has another layout.
-    /// - `Unsupported` for a Redis before 6.2.
+    /// - `Unsupported` for a Redis before 6.2, or 7.2 if grants wait for its disk.
     ///
     /// On a cluster every primary is checked. A setting that the user has no right to read is logged as `unverified`
     /// ([C22]).
@@ -108,22 +109,23 @@ impl RedisBuilder {
         let keyspace = self.check().map_err(context)?;
         let process = ProcessId::random();
         let connect_timeout = self.time_to_connect();
-        let Self { deployment, request_timeout, retention, replicas, accept_eviction, client, .. } = self;
+        let Self { deployment, request_timeout, retention, durability, accept_eviction, client, .. } = self;
         let is_users = matches!(deployment, Deployment::UserConnection { .. });
-        let expected = Arc::new(Expected::new(&keyspace, deployment.is_cluster(), accept_eviction));
+        let demands = Demands { accept_eviction, fsync: durability.fsync };
+        let expected = Arc::new(Expected::new(&keyspace, deployment.is_cluster(), demands));
         let client = ClientSettings { connect_timeout, expected: Some(Arc::clone(&expected)), ..client };
         let routes =
             deployment.configured(&client).routes(&keyspace, keyspace.boxes(process), request_timeout);
         let Routes { callers, own, wake, wakes } = routes.map_err(context)?;
         let limit = request_timeout.max(connect_timeout);
-        let checked = check::servers(&callers, &keyspace, accept_eviction, limit).await;
+        let checked = check::servers(&callers, &keyspace, demands, limit).await;
         let server = checked.map_err(|error| context(callers.locate(error)))?;
         expected.begin();
         if wakes && is_users {
             check::same(&callers, &own, &keyspace, process).await.map_err(context)?;
         }
         let (scripts, busy) = (Scripts::new(), Busy::new());
-        let shared = Arc::new(Context { keyspace, scripts, process, retention, replicas, busy });
+        let shared = Arc::new(Context { keyspace, scripts, process, retention, durability, busy });
         let steps = |route| Arc::new(RedisSteps::new(Arc::clone(&shared), route));
         let mut capabilities = Capabilities::full("redis", MutexMode::Lease);
         capabilities.wait_groups = !accept_eviction;

@@ -11,6 +11,7 @@ use super::deployment::Deployment;
 use super::url;
 use crate::access::Access;
 use crate::client::{ClientSettings, Credentials, Provider};
+use crate::durability::Durability;
 use crate::keys::Keyspace;
 use crate::user_connection::UserConnection;
 
@@ -30,7 +31,7 @@ pub struct RedisBuilder {
     ///
     /// [C25]: stanchion_core::contract#c25
     pub(crate) retention: Duration,
-    pub(crate) replicas: u32,
+    pub(crate) durability: Durability,
     pub(crate) drain: Duration,
     pub(crate) accept_eviction: bool,
     pub(crate) client: ClientSettings,
@@ -55,6 +56,8 @@ impl RedisBuilder {
     /// | `request_timeout_ms` | see [`request_timeout`](Self::request_timeout) |
     /// | `connect_timeout_ms` | see [`connect_timeout`](Self::connect_timeout) |
     /// | `replicas` | see [`replicas`](Self::replicas) |
+    /// | `fsync` | `on` or `off`; see [`fsync`](Self::fsync) |
+    /// | `confirm_renewals` | `on` or `off`; see [`confirm_renewals`](Self::confirm_renewals) |
     /// | `client_name` | see [`client_name`](Self::client_name) |
     /// | `protocol` | `resp3` (default) or `resp2`, for a proxy that speaks nothing else: then the end of a connection is noticed at the next request |
     /// | `ca` | the path of a PEM file with the authorities to trust in place of Mozilla's (TLS only) |
@@ -73,7 +76,11 @@ impl RedisBuilder {
         builder.connect_timeout = parameters.connect_timeout;
         builder.client.name = parameters.client_name;
         builder.client.is_resp2 = parameters.is_resp2.unwrap_or_default();
-        builder.replicas = parameters.replicas.unwrap_or_default();
+        builder.durability = Durability {
+            replicas: parameters.replicas.unwrap_or_default(),
+            fsync: parameters.fsync.unwrap_or_default(),
+            renewals: parameters.confirm_renewals.unwrap_or_default(),
+        };
         builder.check()?;
         Ok(builder)
     }
@@ -111,7 +118,7 @@ impl RedisBuilder {
     /// Makes a builder from a `ClusterConnection` of the user; otherwise as [`from_connection`](Self::from_connection).
     ///
     /// Such a connection sends requests again by itself, so that its refusals are not certain. Where a store made from a URL
-    /// reports `Unavailable`, this one reports `Unknown`. [`replicas`](Self::replicas) is not offered.
+    /// reports `Unavailable`, this one reports `Unknown`. [`replicas`](Self::replicas) and [`fsync`](Self::fsync) are not offered.
     pub fn from_cluster_connection(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> Self {
         Self::over(Deployment::UserConnection {
             connection: UserConnection::new(connection, true),
@@ -126,7 +133,7 @@ impl RedisBuilder {
             request_timeout: Duration::from_secs(2),
             connect_timeout: None,
             retention: Duration::from_secs(60 * 60),
-            replicas: 0,
+            durability: Durability::default(),
             drain: Background::DRAIN,
             accept_eviction: false,
             client: ClientSettings::default(),
@@ -262,13 +269,36 @@ impl RedisBuilder {
     /// Sets how many replicas have to acknowledge a grant, by `WAIT`, before it is handed out (default 0, at most 1000). If
     /// too few do so within a third of the time limit of the request, the grant is undone and the call gets `Unavailable`.
     ///
-    /// This only makes it less likely that a failover forgets a grant. Renewals and releases do not wait. A replica that has
-    /// not acknowledged can be promoted, and a replica that has acknowledged can lose the grant in a restart. This is not
-    /// consensus; fencing tokens keep growing through all of these. Each grant takes a round trip to the replicas, on a
-    /// connection of its own: other requests do not wait for it.
+    /// This only makes it less likely that a failover forgets a grant. Releases do not wait, and renewals only if
+    /// [`confirm_renewals`](Self::confirm_renewals) says so. A replica that has not acknowledged can be promoted, and a replica
+    /// that has acknowledged can lose the grant in a restart. This is not consensus; fencing tokens keep growing through all of
+    /// these. Each grant takes a round trip to the replicas, on a connection of its own: other requests do not wait for it.
     #[must_use]
     pub fn replicas(mut self, replicas: u32) -> Self {
-        self.replicas = replicas;
+        self.durability.replicas = replicas;
+        self
+    }
+
+    /// Sets whether a grant is handed out only once the append-only file of the server has it on disk, by `WAITAOF` (Redis
+    /// 7.2; default no), with [`replicas`](Self::replicas) also that of so many replicas. Otherwise as there. Connecting
+    /// refuses a server without such a file with `UnsafeStore`.
+    ///
+    /// With `appendfsync always` the server has written before it answers, and this adds nothing but for replicas. With
+    /// `everysec` a grant takes a second or more: the [`request_timeout`](Self::request_timeout), a third of which is for
+    /// this, has to be 6 s at least, and the leases three times as long.
+    #[must_use]
+    pub fn fsync(mut self, fsync: bool) -> Self {
+        self.durability.fsync = fsync;
+        self
+    }
+
+    /// Sets whether renewals wait for what grants wait for, [`replicas`](Self::replicas) or [`fsync`](Self::fsync) (default
+    /// no). One that too little keeps counts as not made, and is made again until the deadline of the hold: while the replicas
+    /// are away, holds are lost. Without this, the hold of a long task is in a replica that is promoted as it was granted or as
+    /// some later renewal left it.
+    #[must_use]
+    pub fn confirm_renewals(mut self, confirm: bool) -> Self {
+        self.durability.renewals = confirm;
         self
     }
 
@@ -291,14 +321,14 @@ impl RedisBuilder {
         if !(Duration::from_millis(1)..=hour).contains(&self.time_to_connect()) {
             return Err(Error::invalid_argument("connect_timeout is between 1 ms and 1 h"));
         }
-        if self.replicas > MAX_REPLICAS {
+        if self.durability.replicas > MAX_REPLICAS {
             return Err(Error::invalid_argument("replicas is at most 1000"));
         }
-        if self.replicas > 0
+        if self.durability.waits()
             && matches!(&self.deployment, Deployment::UserConnection { connection, .. } if connection.is_cluster)
         {
             let detail =
-                "replicas is not offered over a cluster connection: make the store from the cluster's URL";
+                "replicas and fsync are not offered over a cluster connection: make the store from the cluster's URL";
             return Err(Error::new(stanchion_core::ErrorKind::Unsupported, detail));
         }
         Keyspace::new(&self.namespace)

@@ -14,6 +14,8 @@ pub(crate) struct Parameters {
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) connect_timeout: Option<Duration>,
     pub(crate) replicas: Option<u32>,
+    pub(crate) fsync: Option<bool>,
+    pub(crate) confirm_renewals: Option<bool>,
     pub(crate) client_name: Option<String>,
     pub(crate) is_resp2: Option<bool>,
     pub(super) tls: TlsFiles,
@@ -43,6 +45,8 @@ impl Parameters {
                     read.connect_timeout.replace(timeout).is_some()
                 }
                 "replicas" => read.replicas.replace(number(&key, &value)?).is_some(),
+                "fsync" => read.fsync.replace(switch(&key, &value)?).is_some(),
+                "confirm_renewals" => read.confirm_renewals.replace(switch(&key, &value)?).is_some(),
                 "client_name" => read.client_name.replace(value).is_some(),
                 "protocol" => {
                     let is_resp2 = match value.as_str() {
@@ -77,6 +81,14 @@ impl Parameters {
             }
         }
         Ok(read)
+    }
+}
+
+fn switch(key: &str, value: &str) -> Result<bool> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(Error::invalid_argument(format!("{key} is on or off"))),
     }
 }
 

@@ -200,11 +200,12 @@ mod tests {
 
     #[test]
     fn the_url_of_a_server_is_understood() {
-        let url = "redis://me:s%20cret@127.0.0.1:7000/3?namespace=billing&request_timeout_ms=250&replicas=2";
+        let url = "redis://me:s%20cret@127.0.0.1:7000/3?namespace=billing&request_timeout_ms=250&replicas=2&fsync=on";
         let parameters = parse(url).unwrap().1;
         assert_eq!(parameters.namespace.as_deref(), Some("billing"));
         assert_eq!(parameters.request_timeout, Some(Duration::from_millis(250)));
         assert_eq!(parameters.replicas, Some(2));
+        assert_eq!((parameters.fsync, parameters.confirm_renewals), (Some(true), None));
         let access = server(url);
         let settings = access.settings();
         let login = (settings.db(), settings.username(), settings.password());
@@ -277,6 +278,8 @@ mod tests {
             "redis://127.0.0.1/?namespace=a&namespace=b",
             "redis://127.0.0.1/?request_timeout_ms=soon",
             "redis://127.0.0.1/?replicas=-1",
+            "redis://127.0.0.1/?fsync=1",
+            "redis://127.0.0.1/?fsync=on&fsync=on",
             "redis://127.0.0.1/?db=1",
             "redis://127.0.0.1/?sentinel_password=x",
             "redis://127.0.0.1/one",

@@ -1,24 +1,27 @@
-//! A reply, and whether enough replicas have what was written.
+//! A reply, and whether enough keeps what was written.
 
-use stanchion_core::{Error, ErrorKind, Result};
+use stanchion_core::{Error, Result};
 
 use super::reply::Reply;
 
-/// A reply. If too few replicas have acknowledged what was written, `shortfall` is the error of that.
+/// A reply. If too little keeps what was written, `shortfall` is the error of that.
 #[derive(Debug)]
 pub(super) struct AckedReply {
     pub(super) reply: Reply,
     pub(super) shortfall: Option<Error>,
 }
 
-/// Returns the error of a grant that `count` replicas have acknowledged, if that is fewer than `wanted`.
-pub(super) fn shortfall(count: Result<u32>, wanted: u32) -> Option<Error> {
-    match count {
-        Ok(count) if count >= wanted => None,
-        Ok(count) => {
-            let detail = format!("{count} of {wanted} replicas acknowledged the grant, which was undone");
-            Some(Error::new(ErrorKind::Unavailable, detail))
+impl AckedReply {
+    /// Reads the reply. Its error is that of a write which too little keeps; `is_written` tells whether there was one.
+    pub(super) fn confirmed<A>(
+        self,
+        read: impl FnOnce(Reply) -> Result<A>,
+        is_written: impl FnOnce(&A) -> bool,
+    ) -> Result<A> {
+        let answer = read(self.reply)?;
+        match self.shortfall {
+            Some(shortfall) if is_written(&answer) => Err(shortfall),
+            _ => Ok(answer),
         }
-        Err(error) => Some(error),
     }
 }

@@ -8,12 +8,12 @@ use stanchion_core::clock::{Instant, micros, now};
 use stanchion_core::steps::{Answers, Object, refused};
 use stanchion_core::{Error, ErrorKind, Result, Ttl};
 
-use super::acked_reply::{AckedReply, shortfall};
+use super::acked_reply::AckedReply;
 use super::reply::{Reply, replies};
 use super::{Context, RedisSteps};
 use crate::error::unexpected;
 use crate::keys::stripe_of;
-use crate::request::{Call, Quorum, Request};
+use crate::request::{Call, Request};
 use crate::script::Script;
 
 /// A script, and how a request to it is made of entries.
@@ -119,7 +119,7 @@ impl RedisSteps {
                 let part: Vec<&T> = left.iter().map(|&index| batch[index]).collect();
                 self.call_until(step, &part, (timeout, end)).await
             } else {
-                let late = "the name has more ended holds or silent waiters than the time allows to remove";
+                let late = "the names have more to tidy up (ended holds, silent waiters, changes of form) than the time allows";
                 refused(left.len(), &Error::new(ErrorKind::Unavailable, late))
             };
             for (index, answer) in left.into_iter().zip(again) {
@@ -151,8 +151,8 @@ impl RedisSteps {
             step.encode(&self.context, &mut command, batch);
             command
         };
-        let replicas = self.context.replicas;
-        let quorum = (step.script.grants && replicas > 0).then(|| Quorum::within(replicas, timeout / 3));
+        let (durability, writes) = (self.context.durability, step.script.writes);
+        let quorum = durability.quorum(writes, timeout / 3);
         let call = Call { script: step.script, complete: &complete, quorum };
         let first = batch.first().map(|entry| (step.object)(entry));
         let stripe = first.map_or(0, stripe_of);
@@ -163,7 +163,7 @@ impl RedisSteps {
                 return Err(self.name_missing_rights(error, step.script, (stripe, &key), end).await);
             }
         };
-        let shortfall = answered.acknowledged.and_then(|count| shortfall(count, replicas));
+        let shortfall = answered.kept.and_then(|kept| durability.shortfall(kept, writes));
         let acked = |reply| AckedReply { reply, shortfall: shortfall.as_ref().map(Error::replicate) };
         Ok(replies(answered.value, batch.len())?.into_iter().map(acked).collect())
     }

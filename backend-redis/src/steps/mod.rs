@@ -8,9 +8,9 @@ mod fast_path;
 mod groups;
 mod limits;
 mod permits;
-mod replicas;
 mod reply;
 mod rights;
+mod undo;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use std::time::Duration;
 use stanchion_core::steps::{Object, ProcessId};
 
 pub(crate) use self::fast_path::Busy;
+use crate::durability::Durability;
 use crate::keys::Keyspace;
 use crate::route::Route;
 use crate::script::Scripts;
@@ -31,8 +32,7 @@ pub(crate) struct Context {
     /// How long the state of an idle name stays.
     pub(crate) retention: Duration,
     pub(crate) busy: Busy,
-    /// How many replicas have to acknowledge a grant.
-    pub(crate) replicas: u32,
+    pub(crate) durability: Durability,
 }
 
 /// The steps of all primitives over one connection.

@@ -54,7 +54,9 @@ impl RedisSteps {
             command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
         };
         let step = Step::new(&self.scripts().renew, |entry: &Renew| &entry.object, arguments);
-        self.call_each(&step.within(shortest(batch)), batch, |reply| reply.kept()).await
+        let replies = self.call_with_acks(&step.within(shortest(batch)), batch).await;
+        let kept = |acked: AckedReply| acked.confirmed(|reply| reply.kept(), |kept| *kept == Kept::Yes);
+        replies.into_iter().map(|acked| acked.and_then(kept)).collect()
     }
 }
 
@@ -65,9 +67,9 @@ impl PermitSteps for RedisSteps {
     }
 
     /// Two for one server: while it runs the script of one, the answers to the other are on their way. None if grants wait for
-    /// replicas: a release that left with them would be answered as late.
+    /// replicas or a disk: a release that left with them would be answered as late.
     fn exchange_lane(&self, object: &Object) -> Option<usize> {
-        (self.context.replicas == 0).then(|| self.route.exchange_lane(object))
+        (!self.context.durability.waits()).then(|| self.route.exchange_lane(object))
     }
 
     async fn exchange(&self, batch: &[Exchange]) -> Answers<Exchanged> {
@@ -152,12 +154,9 @@ impl PermitSteps for RedisSteps {
         let step = Step::new(&self.scripts().attach, |entry: &Attach| &entry.object, arguments);
         let replies =
             self.call_with_acks(&step.within(Some(attach.lease)), std::slice::from_ref(attach)).await;
-        let AckedReply { reply, shortfall } = replies.into_iter().next().ok_or_else(unexpected)??;
-        match (reply.ours()?.attached()?, shortfall) {
-            // The engine asks again, and in the end withdraws the hold.
-            (Some(_), Some(shortfall)) => Err(shortfall),
-            (attached, _) => Ok(attached),
-        }
+        let acked = replies.into_iter().next().ok_or_else(unexpected)??;
+        // After an error the engine asks again, and in the end withdraws the hold.
+        acked.confirmed(|reply| reply.ours()?.attached(), Option::is_some)
     }
 
     async fn inspect(&self, object: &Object) -> Result<Inspection> {

@@ -13,7 +13,7 @@ use stanchion_conformance::stopwatch::timeout;
 use stanchion_conformance::support::{
     IDLE, beside, definite, eventually, pause, stays_pending, unique, within,
 };
-use stanchion_core::steps::{Acquire, Attach, Kept};
+use stanchion_core::steps::{Acquire, Acquired, Attach, Kept};
 use stanchion_core::{Error, ErrorKind, MutexOptions, Store, Ticket, Ttl};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
@@ -162,4 +162,62 @@ async fn a_lock_without_a_time_limit_waits_for_the_replica() {
     });
     locked.unwrap();
     resumed.unwrap();
+}
+
+#[tokio::test]
+async fn renewals_wait_by_choice() {
+    let (primary, replica) = pair();
+    let url = format!("{}&confirm_renewals=on", url(&primary, 1));
+    let process = driven(definite(|| RedisStore::builder(&url).unwrap().steps()).await.unwrap());
+    let held: Vec<_> = [mutex("m"), semaphore("s"), wait_group("g")].iter().map(ask).collect();
+    for request in &held {
+        let acquire = || async { process.callers.acquire(std::slice::from_ref(request)).await.remove(0) };
+        assert!(matches!(definite(acquire).await, Ok(Acquired::Granted { .. })));
+    }
+    let renew = |request| {
+        let renewals = [renewal(request)];
+        let process = &process;
+        async move { process.own.renew(&renewals).await.remove(0) }
+    };
+    replica.pause().unwrap();
+    for request in &held {
+        let error = renew(request).await.unwrap_err();
+        // Without an answer in time nothing is known of the replica.
+        let told = "0 of 1 replicas acknowledged the renewal";
+        assert!(error.kind() == ErrorKind::Unknown || error.to_string().contains(told), "{error}");
+    }
+    replica.resume().unwrap();
+    for request in &held {
+        assert_eq!(definite(|| renew(request)).await.unwrap(), Kept::Yes);
+    }
+    assert_eq!(definite(|| renew(&ask(&mutex("m")))).await.unwrap(), Kept::No);
+}
+
+/// Redis before 7.2 has no `WAITAOF`.
+#[tokio::test]
+async fn c22_a_grant_waits_for_the_disk_of_a_server_that_can_tell() {
+    let start = |append_only| RedisServer::start(RedisOptions::default().append_only(append_only)).unwrap();
+    let (server, forgetful) = (start(true), start(false));
+    let connect = |server: &RedisServer| {
+        let url = format!("{}&fsync=on", url(server, 0));
+        async move { definite(|| RedisStore::builder(&url).unwrap().steps()).await }
+    };
+    let info = server.command(&["INFO", "server"]).unwrap();
+    let version = info.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap();
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap());
+    if (parts.next(), parts.next()) < (Some(7), Some(2)) {
+        let error = connect(&server).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        return;
+    }
+    assert_eq!(connect(&forgetful).await.unwrap_err().kind(), ErrorKind::UnsafeStore);
+    let process = driven(connect(&server).await.unwrap());
+    let request = ask(&mutex("m"));
+    let acquire = || async { process.callers.acquire(std::slice::from_ref(&request)).await.remove(0) };
+    assert!(matches!(definite(acquire).await, Ok(Acquired::Granted { .. })));
+    assert!(server.command(&["INFO", "commandstats"]).unwrap().contains("cmdstat_waitaof:"));
+    // What is written now never gets to the disk by the server's doing.
+    server.command(&["CONFIG", "SET", "appendfsync", "no"]).unwrap();
+    let (error, _) = refused(&process, &ask(&mutex("n"))).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }

@@ -13,8 +13,11 @@ pub(crate) use crate::clock::real as engine_now;
 #[cfg(test)]
 pub(crate) use crate::clock::now as engine_now;
 
-/// Interval at which a process with waiters polls the store: less than a third of the time after which a store calls a
-/// process silent (1 s: `LIVENESS` in the Lua scripts, the SQL functions and the step cases).
+/// Time after which a store that has not heard a process calls it silent, and puts its waiters aside until its next poll. It
+/// is also the minimum for which the place of a waiter is kept, however short its lease. Stores have it too: as `LIVENESS` in
+/// the Lua scripts, the SQL functions and the step cases.
+pub(crate) const LIVENESS: Duration = Duration::from_secs(1);
+/// Interval at which a process with waiters polls the store: less than a third of [`LIVENESS`].
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(300);
 /// Interval at which it polls about an object whose queue has another process in front: the poll floor is 1 s (C14).
 pub(crate) const FAR_POLL_INTERVAL: Duration = Duration::from_millis(900);

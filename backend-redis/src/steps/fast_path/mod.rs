@@ -32,7 +32,8 @@ pub(super) trait FastPath: Clone + Send + Sync {
 
     fn object(&self) -> &Object;
 
-    fn is_eligible(&self, replicas: u32) -> bool;
+    /// Whether the fast scripts can serve it; `waits` if grants wait for replicas or a disk.
+    fn is_eligible(&self, waits: bool) -> bool;
 
     /// Calls the fast script for mutexes; `None` for an entry that it refuses.
     fn fast_mutexes(
@@ -58,10 +59,10 @@ impl FastPath for Exchange {
         Self::object(self)
     }
 
-    fn is_eligible(&self, replicas: u32) -> bool {
+    fn is_eligible(&self, waits: bool) -> bool {
         match self {
             Self::Acquire(acquire) => {
-                replicas == 0 && (acquire.weight == 1 || acquire.object.kind == Kind::Semaphore)
+                !waits && (acquire.weight == 1 || acquire.object.kind == Kind::Semaphore)
             }
             Self::Release(release) => release.tombstone.is_none(),
         }
@@ -90,7 +91,7 @@ impl FastPath for Renew {
         &self.object
     }
 
-    fn is_eligible(&self, _: u32) -> bool {
+    fn is_eligible(&self, _: bool) -> bool {
         true
     }
 
@@ -130,9 +131,9 @@ impl RedisSteps {
     }
 
     fn way_of<T: FastPath>(&self, entry: &T) -> Way {
-        let Context { busy, replicas, .. } = &*self.context;
+        let Context { busy, durability, .. } = &*self.context;
         match entry.object().kind {
-            Kind::Mutex | Kind::Semaphore if !entry.is_eligible(*replicas) => Way::Full,
+            Kind::Mutex | Kind::Semaphore if !entry.is_eligible(durability.waits()) => Way::Full,
             Kind::Mutex | Kind::Semaphore if busy.is_busy(entry.object()) => Way::Full,
             Kind::Mutex => Way::Mutex,
             Kind::Semaphore => Way::Semaphore,
@@ -156,8 +157,9 @@ impl RedisSteps {
         batch: &[T],
         read: fn(&T, &Reply) -> Result<Option<A>>,
     ) -> FastAnswers<A> {
-        let replies = self.call(step, batch).await.into_iter().zip(batch);
-        let answers = replies.map(|(reply, entry)| read(entry, &reply?));
+        let replies = self.call_with_acks(step, batch).await.into_iter().zip(batch);
+        let answers = replies
+            .map(|(acked, entry)| acked?.confirmed(|reply| read(entry, &reply), Option::is_some));
         let answers: FastAnswers<A> = answers.map(Result::transpose).collect();
         for (entry, _) in batch.iter().zip(&answers).filter(|(_, answer)| answer.is_none()) {
             self.context.busy.note(entry.object());

@@ -17,6 +17,7 @@ use stanchion_testbed::servers;
 
 use crate::access::Access;
 use crate::client::ClientSettings;
+use crate::durability::Durability;
 use crate::keys::Keyspace;
 use crate::link::{Endpoint, Link};
 use crate::route::Route;
@@ -77,7 +78,7 @@ impl Rig {
             process: ProcessId::random(),
             retention: Duration::from_secs(3_600),
             busy: Busy::new(),
-            replicas: 0,
+            durability: Durability::default(),
         };
         let link = Link::new(Endpoint::Server(access), PATIENT);
         let steps = Arc::new(RedisSteps::new(Arc::new(context), Route::One(link)));

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::Ticket;
 use crate::clock::now;
+use crate::engine::timing::LIVENESS;
 use crate::steps::{Object, Polled, WakeSource};
 use crate::sync::{Mutex, MutexGuard, Notify};
 
@@ -31,7 +32,7 @@ impl WaitedObject {
     /// Returns whether the store may have heard nothing of these waiters for as long as it keeps their places. The request
     /// answered at `answered` was executed at that moment at the latest, the previous one when it was sent at the earliest.
     fn may_have_lost_places(&self, answered: Instant) -> bool {
-        let kept = self.shortest_lease.max(MINIMUM_PLACE_TIME) * 98 / 100;
+        let kept = self.shortest_lease.max(LIVENESS) * 98 / 100;
         answered.saturating_duration_since(self.heard) > kept
     }
 }
@@ -72,10 +73,8 @@ impl Inner {
     }
 }
 
-/// Minimum time for which a store keeps the place of a waiter that it has heard of, however short its lease.
-const MINIMUM_PLACE_TIME: Duration = Duration::from_secs(1);
-/// A process that a store has not heard for a second is silent: it puts the waiters aside until the next poll. Less a margin.
-const SILENCE: Duration = Duration::from_millis(950);
+/// Of the time after which a store calls a process silent, what may pass unheard by this process's own clock.
+const SILENCE: Duration = LIVENESS.saturating_sub(Duration::from_millis(50));
 
 impl Waiters {
     pub(crate) fn new(wake_source: Option<Arc<dyn WakeSource>>) -> Self {

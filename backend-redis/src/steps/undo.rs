@@ -1,4 +1,4 @@
-//! Undoes grants that too few replicas have acknowledged, so that they are not handed out.
+//! Undoes grants that too little keeps, so that they are not handed out.
 
 use stanchion_core::steps::{Acquire, Acquired, Answers, Cancel, Ending, PermitSteps, Release};
 use stanchion_core::{Error, ErrorKind, Kind, Result};
@@ -8,7 +8,7 @@ use super::acked_reply::AckedReply;
 use crate::error::unexpected;
 
 impl RedisSteps {
-    /// Reads the replies to a batch of acquires, and undoes the grants that too few replicas have.
+    /// Reads the replies to a batch of acquires, and undoes the grants that too little keeps.
     pub(super) async fn granted(&self, batch: &[Acquire], replies: Answers<AckedReply>) -> Answers<Acquired> {
         let mut unacknowledged = Vec::new();
         let mut answers = Vec::with_capacity(batch.len());
@@ -28,7 +28,7 @@ impl RedisSteps {
             answers[index] = Err(match undone {
                 Ok(()) => error,
                 Err(failed) => {
-                    let detail = "too few replicas acknowledged the grant, and undoing it failed";
+                    let detail = "the grant is not kept as was asked, and undoing it failed";
                     Error::new(ErrorKind::Unknown, detail).with_source(failed)
                 }
             });
