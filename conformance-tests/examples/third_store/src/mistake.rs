@@ -11,4 +11,8 @@ pub enum Mistake {
     LeavesNoTombstone,
     /// A retried acquire keeps the lease of the first one.
     KeepsTheOldLease,
+    /// A refused acquire stores its limit.
+    StoresRefusedLimits,
+    /// An attach takes a hold over that was not detached for it.
+    AttachesAnything,
 }

@@ -125,7 +125,9 @@ impl Record {
             self.leave(ask.ticket);
         } else if !self.is_queued(ask.ticket) {
             if self.is_full(ask.max_waiters, at) {
-                self.limit = before;
+                if !at.makes(Mistake::StoresRefusedLimits) {
+                    self.limit = before;
+                }
                 return Ok(Acquired::Overloaded);
             }
             self.join(ask, at);
@@ -216,7 +218,8 @@ impl Record {
             return None;
         }
         let find = |ticket| self.holds.iter().position(|hold| hold.ticket == ticket);
-        let moved = find(ask.to).or_else(|| find(ask.from))?;
+        let any = || (at.makes(Mistake::AttachesAnything) && !self.holds.is_empty()).then_some(0);
+        let moved = find(ask.to).or_else(|| find(ask.from)).or_else(any)?;
         let hold = &mut self.holds[moved];
         let (old, expired) = (hold.ticket, hold.expires);
         (hold.ticket, hold.expires) = (ask.to, at.end_of(ask.lease));

@@ -19,11 +19,16 @@ fn caught(mistake: Mistake, by_steps: Detection, by_store: Detection) {
     let without = steps::verdict(path, LIMIT, || async { Fixture::new() });
     let with = steps::verdict(path, LIMIT, move || async move { Fixture::with(mistake) });
     judge(mistake, by_steps, &without, &with);
-    let (path, _) = by_store;
+    caught_by_the_store(mistake, by_store);
+}
+
+/// A mistake in a clause of which the steps alone have no case.
+fn caught_by_the_store(mistake: Mistake, detection: Detection) {
+    let (path, _) = detection;
     let case = suite::find(path).unwrap_or_else(|| panic!("there is no case {path}"));
     let without = suite::verdict(case, LIMIT, || async { Fixture::new() });
     let with = suite::verdict(case, LIMIT, move || async move { Fixture::with(mistake) });
-    judge(mistake, by_store, &without, &with);
+    judge(mistake, detection, &without, &with);
 }
 
 fn judge(mistake: Mistake, (path, words): Detection, without: &Verdict, with: &Verdict) {
@@ -72,5 +77,22 @@ fn a_release_call_that_is_forgotten_is_caught() {
         Mistake::ForgetsCalls,
         ("ends::c2_a_release_call_is_answered_the_same_when_it_is_sent_again", "again"),
         ("under_faults::c11_a_retried_release_is_told_the_same", "its own release, named by its call"),
+    );
+}
+
+#[test]
+fn a_refused_acquire_that_stores_its_limit_is_caught() {
+    caught_by_the_store(
+        Mistake::StoresRefusedLimits,
+        ("semaphore::c20_a_refused_call_stores_nothing", "nothing was replaced"),
+    );
+}
+
+#[test]
+fn an_attach_that_takes_any_hold_is_caught() {
+    caught(
+        Mistake::AttachesAnything,
+        ("ends::c24_an_attach_takes_the_hold_over_once", "left == right"),
+        ("as_mutex::c24_the_second_attach_is_lost", "one wins"),
     );
 }
