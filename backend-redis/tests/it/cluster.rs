@@ -325,6 +325,34 @@ async fn c27_a_store_connects_while_a_primary_is_stopped() {
     }
 }
 
+#[tokio::test]
+async fn c28_nodes_are_asked_for_the_slots_over_connections_that_exist() {
+    let cluster = start(failing_late());
+    let requests: Vec<_> = (0..60).map(|index| ask(&semaphore(&format!("s{index}")))).collect();
+    let limit = Duration::from_secs(3);
+    let connect = || Fixture::on(&cluster.url()).builder().request_timeout(limit).steps();
+    let process = driven(definite(connect).await.unwrap());
+    let is_served = || async { process.callers.acquire(&requests).await.iter().all(Result::is_ok) };
+    eventually(Duration::from_secs(10), "connections to all primaries", is_served).await;
+    // From then on it answers that nobody has its slots, whereupon all are asked again and again.
+    let slots = cluster.nodes()[0].command(&["CLUSTER", "SLOTS"]).unwrap();
+    let mut slots = slots.lines().filter_map(|line| line.strip_prefix(':')?.parse::<u16>().ok());
+    let range = [slots.next(), slots.next()].map(|slot| slot.unwrap().to_string());
+    cluster.nodes()[0].command(&["CLUSTER", "DELSLOTSRANGE", &range[0], &range[1]]).unwrap();
+    let received = |node: usize| {
+        let info = cluster.nodes()[node].command(&["INFO", "stats"]).unwrap();
+        let count = info.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+        count.and_then(|count| count.trim().parse::<u32>().ok()).unwrap()
+    };
+    let before = [1, 2].map(received);
+    for _ in 0..3 {
+        assert!(process.callers.acquire(&requests).await.iter().any(Result::is_err));
+    }
+    // The test's own question has a connection, and the others may be replaced after the machine stood still.
+    let more: u32 = [1, 2].map(received).iter().zip(before).map(|(after, before)| after - before).sum();
+    assert!(more <= 6, "{more} connections");
+}
+
 /// Returns the number of connections to each node, without those between nodes and the one that asks.
 fn connections(cluster: &RedisCluster) -> Vec<usize> {
     let count = |node: usize| {

@@ -18,6 +18,7 @@ use tokio::time::sleep;
 const LONG: Duration = Duration::from_secs(20);
 /// The poll floor, with ε.
 const POLLED: Duration = Duration::from_secs(1).saturating_add(EPSILON);
+const SHORT: Duration = Duration::from_millis(3_600);
 
 fn mutex(engine: &Engine, name: &str, ttl: Duration) -> Arc<dyn Mutex> {
     engine.mutex(name, MutexOptions::default().ttl(ttl)).unwrap()
@@ -37,7 +38,7 @@ async fn c27_a_step_that_panics_loses_the_guards_and_ends_all_calls() {
     for step in [Stuck::Renew, Stuck::Poll, Stuck::Look, Stuck::Wake, Stuck::Release, Stuck::Cancel] {
         let (model, engine) = model();
         // A renewal is due soon, long before the lease ends: a hold that ended by itself is not renewed.
-        let lock = mutex(&engine, "a", Duration::from_millis(3_600));
+        let lock = mutex(&engine, "a", SHORT);
         let members = group(&engine, "g");
         let (guard, member) = (lock.lock().await.unwrap(), members.add().await.unwrap());
         let waiter = Arc::clone(&lock);
@@ -50,7 +51,9 @@ async fn c27_a_step_that_panics_loses_the_guards_and_ends_all_calls() {
         drop(other);
         drop(drop_after(1, lock.lock()).await);
 
-        timeout(POLLED, guard.lost()).await.unwrap_or_else(|_| panic!("{step:?}: the holder is told"));
+        // The next renewal may be a whole interval away.
+        let told = timeout(SHORT / 3 + EPSILON, guard.lost()).await;
+        told.unwrap_or_else(|_| panic!("{step:?}: the holder is told"));
         timeout(POLLED, member.lost()).await.unwrap_or_else(|_| panic!("{step:?}: the member is told"));
         for waiting in [waiting, ending] {
             let ended = timeout(POLLED, waiting).await.unwrap_or_else(|_| panic!("{step:?}: the wait ends"));
