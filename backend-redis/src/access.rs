@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
+use redis::aio::{MultiplexedConnection, PubSubStream};
 use redis::io::tcp::TcpSettings;
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ProtocolVersion, PushInfo,
-    RedisConnectionInfo,
+    RedisConnectionInfo, RedisError,
 };
 use stanchion_core::clock::timeout;
 use stanchion_core::{Error, Result};
@@ -164,19 +164,42 @@ impl Access {
         self.backoff.attempt(&self.target(), connecting).await
     }
 
-    /// Connects, however soon after a failed attempt. If the server is not as the store expects it, the attempt has failed.
+    /// Subscribes to a channel, on a connection of its own, within the time limit of an attempt to connect.
     ///
     /// # Errors
-    /// As [`error::of_connect`] and [`Expected::check`](crate::check::Expected::check).
-    pub(crate) async fn connect_at_once(&self) -> Result<(MultiplexedConnection, Driver)> {
-        let failed = |error| error::of_connect(error, self.protocol(), &self.target());
+    /// As [`connect_at_once`](Self::connect_at_once).
+    pub(crate) async fn subscribe(&self, channel: &str) -> Result<PubSubStream> {
+        let subscribed = async {
+            let client = self.client().await?;
+            let mut connection = client.get_async_pubsub().await.map_err(|error| self.failed(error))?;
+            connection.subscribe(channel).await.map_err(|error| self.failed(error))?;
+            Ok(connection.into_on_message())
+        };
+        timeout(self.connect_timeout(), subscribed).await.unwrap_or_else(|_| Err(self.unanswered()))
+    }
+
+    /// Makes the client for one connection, with the credentials of this moment.
+    async fn client(&self) -> Result<Client> {
         #[cfg(feature = "tls")]
         if matches!(self.info.addr(), ConnectionAddr::TcpTls { .. }) {
             provide_cryptography();
         }
         let settings = self.client.with_credentials(self.info.redis_settings()).await?;
         let info = ConnectionInfo::clone(&self.info).set_redis_settings(settings);
-        let client = Client::open(info).map_err(failed)?;
+        Client::open(info).map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: RedisError) -> Error {
+        error::of_connect(error, self.protocol(), &self.target())
+    }
+
+    /// Connects, however soon after a failed attempt. If the server is not as the store expects it, the attempt has failed.
+    ///
+    /// # Errors
+    /// As [`error::of_connect`] and [`Expected::check`](crate::check::Expected::check).
+    pub(crate) async fn connect_at_once(&self) -> Result<(MultiplexedConnection, Driver)> {
+        let failed = |error| self.failed(error);
+        let client = self.client().await?;
         let silence = Arc::new(Silence::new());
         let driver = Driver::new(&silence, !self.client.is_resp2);
         let mut config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -49,27 +50,29 @@ impl Server {
 /// What the connections of a store have to find that it makes after it was checked: what the first ones found.
 #[derive(Debug)]
 pub(crate) struct Expected {
-    namespace: String,
-    layout: String,
+    keyspaces: Mutex<Vec<Weak<Keyspace>>>,
     in_cluster: bool,
     demands: Demands,
     is_checked: AtomicBool,
 }
 
 impl Expected {
-    pub(crate) fn new(keyspace: &Keyspace, in_cluster: bool, demands: Demands) -> Self {
-        Self {
-            namespace: keyspace.namespace().to_owned(),
-            layout: keyspace.layout(),
-            in_cluster,
-            demands,
-            is_checked: AtomicBool::new(false),
-        }
+    pub(crate) fn new(in_cluster: bool, demands: Demands) -> Self {
+        let (keyspaces, is_checked) = (Mutex::default(), AtomicBool::new(false));
+        Self { keyspaces, in_cluster, demands, is_checked }
     }
 
-    /// Notes that the store was checked.
-    pub(crate) fn begin(&self) {
+    /// Notes that the servers and this namespace were checked.
+    pub(crate) fn begin(&self, keyspace: &Arc<Keyspace>) {
+        let mut keyspaces = self.keyspaces();
+        keyspaces.retain(|other| other.strong_count() > 0);
+        keyspaces.push(Arc::downgrade(keyspace));
+        drop(keyspaces);
         self.is_checked.store(true, Ordering::Relaxed);
+    }
+
+    fn keyspaces(&self) -> MutexGuard<'_, Vec<Weak<Keyspace>>> {
+        self.keyspaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Checks the server of a new connection. What the user has no right to read was logged when the store connected.
@@ -80,9 +83,14 @@ impl Expected {
         if !self.is_checked.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let mut get = redis::cmd("GET");
-        get.arg(&self.layout);
-        let answers = exchange(connection, &[redis::cmd("INFO"), get]).await.map_err(error::of_question)?;
+        let keyspaces: Vec<_> = self.keyspaces().iter().filter_map(Weak::upgrade).collect();
+        let mut questions = vec![redis::cmd("INFO")];
+        questions.extend(keyspaces.iter().map(|keyspace| {
+            let mut get = redis::cmd("GET");
+            get.arg(keyspace.layout());
+            get
+        }));
+        let answers = exchange(connection, &questions).await.map_err(error::of_question)?;
         let mut answers = answers.into_iter();
         if let Some(info) = known(answers.next())? {
             let info = text(info)?;
@@ -92,16 +100,19 @@ impl Expected {
             }
             judge(&info, "the server", self.demands)?;
         }
-        match known(answers.next())? {
-            Some(Value::Nil) => {
-                // The data are lost. A server that refuses writes refuses those of the requests, too.
-                let mut set = redis::cmd("SETNX");
-                set.arg(&self.layout).arg(LAYOUT);
-                exchange(connection, &[set]).await.map(drop).map_err(error::of_question)
+        for keyspace in keyspaces {
+            match known(answers.next())? {
+                Some(Value::Nil) => {
+                    // The data are lost. A server that refuses writes refuses those of the requests, too.
+                    let mut set = redis::cmd("SETNX");
+                    set.arg(keyspace.layout()).arg(LAYOUT);
+                    exchange(connection, &[set]).await.map(drop).map_err(error::of_question)?;
+                }
+                Some(found) => is_ours(&text(found)?, keyspace.namespace())?,
+                None => {}
             }
-            Some(found) => is_ours(&text(found)?, &self.namespace),
-            None => Ok(()),
         }
+        Ok(())
     }
 }
 
@@ -293,7 +304,11 @@ fn older(version: &str, minimum: (u32, u32)) -> bool {
     }
 }
 
-async fn layout(route: &Route, keyspace: &Keyspace) -> Result<()> {
+/// Checks the layout of a namespace, and writes that of a new one.
+///
+/// # Errors
+/// `ConfigMismatch` for another layout, or the error of a server that could not be asked.
+pub(crate) async fn layout(route: &Route, keyspace: &Keyspace) -> Result<()> {
     let key = keyspace.layout();
     let mut get = redis::cmd("GET");
     get.arg(&key);

@@ -11,6 +11,7 @@ mod error;
 mod fence;
 mod keys;
 mod link;
+mod opened;
 mod request;
 mod route;
 mod script;

@@ -168,6 +168,11 @@ impl Link {
         Ok(value.map(|value| Answered { value, kept: answers.next().map(read) }))
     }
 
+    /// Drops all connections. Requests under way still get their answers.
+    pub(crate) fn leave(&self) {
+        [&self.line, &self.waiting_line].iter().for_each(|line| line.connections.all().clear());
+    }
+
     /// Adds the address of the server to an error, if the link leads to one server only.
     pub(crate) fn locate(&self, error: Error) -> Error {
         self.endpoint.locate(error)

@@ -1,5 +1,6 @@
 //! Routes the requests of the steps. No other module knows whether the stripes are on several servers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
@@ -13,11 +14,11 @@ use crate::keys::stripe_of;
 use crate::link::Link;
 use crate::request::{Answered, Request};
 
-/// The route to the servers of a store.
+/// The route of a namespace to the servers of its store.
 #[derive(Debug)]
 pub(crate) enum Route {
     /// One server holds all stripes, or the connection finds the right one by itself.
-    One(Link),
+    One(Arc<Link>),
     /// Each stripe is held by a node of a cluster.
     Cluster(Cluster),
 }

@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 
 use redis::Cmd;
 
-use crate::durability::Writes;
-
 macro_rules! script {
     ($step:literal) => {
         Script::new(concat!(
@@ -54,21 +52,12 @@ const USUAL_BYTES: usize = 1_024;
 pub(crate) struct Script {
     text: &'static str,
     hash: String,
-    pub(crate) writes: Writes,
 }
 
 impl Script {
     pub(crate) fn new(text: &'static str) -> Self {
         let hash = redis::Script::new(text).get_hash().to_owned();
-        Self { text, hash, writes: Writes::Other }
-    }
-
-    fn granting(self) -> Self {
-        Self { writes: Writes::Grants, ..self }
-    }
-
-    fn renewing(self) -> Self {
-        Self { writes: Writes::Renewals, ..self }
+        Self { text, hash }
     }
 
     /// Returns the commands that its text calls.
@@ -135,15 +124,15 @@ impl Scripts {
     pub(crate) fn new() -> Self {
         Self {
             fast_path: script!(alone "fast_path"),
-            fast_renew: script!(alone "fast_renew").renewing(),
+            fast_renew: script!(alone "fast_renew"),
             fast_permits: script!(alone "permits" "fast_permits"),
-            acquire: script!("acquire").granting(),
-            renew: script!("renew").renewing(),
+            acquire: script!("acquire"),
+            renew: script!("renew"),
             release: script!("release"),
             cancel: script!("cancel"),
             poll: script!("poll"),
             keep_places: script!(alone "keep_places"),
-            attach: script!("attach").granting(),
+            attach: script!("attach"),
             inspect: script!("inspect"),
             resize: script!("resize"),
             force: script!("force"),

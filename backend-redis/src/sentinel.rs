@@ -1,5 +1,7 @@
 //! Finds the primary that sentinels announce, anew for every connection.
 
+mod switches;
+
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -19,6 +21,8 @@ use crate::request::exchange;
 /// Interval after which the sentinels are asked once more while no connection was made, beside the attempts under way. They
 /// may have announced a primary that is about to be replaced.
 const ROUND_INTERVAL: Duration = Duration::from_millis(250);
+
+pub(crate) use self::switches::SwitchWatch;
 
 /// The sentinels of a service.
 #[derive(Debug)]
@@ -114,7 +118,7 @@ impl Sentinels {
         }
     }
 
-    async fn announced(&self, sentinel: &Access) -> Result<Address> {
+    pub(crate) async fn announced(&self, sentinel: &Access) -> Result<Address> {
         let (mut connection, _) = sentinel.connect_at_once().await?;
         let mut command = redis::cmd("SENTINEL");
         command.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);

@@ -4,30 +4,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::engine::{Background, Engine, EngineThread};
-#[cfg(feature = "bloom")]
-use stanchion_core::steps::BloomSteps;
-use stanchion_core::steps::{GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
+use stanchion_core::engine::{Engine, EngineThread};
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
-    Capabilities, Error, ErrorKind, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result,
-    Semaphore, SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
+    Capabilities, Error, ErrorKind, Limiter, LimiterOptions, Mutex, MutexOptions, Result, Semaphore,
+    SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
 };
 
-use crate::check::{self, Demands, Expected};
-use crate::client::ClientSettings;
-use crate::config::{Deployment, RedisBuilder, Routes};
-use crate::script::Scripts;
-use crate::steps::{Busy, Context, RedisSteps};
+use crate::config::RedisBuilder;
+use crate::opened::{Namespaces, Opened};
+use crate::steps::RedisSteps;
 use crate::wake::RedisWake;
 
 /// All primitives on a Redis server, on the primary that sentinels announce, or on a cluster.
 ///
-/// It uses three connections, whatever the number of holds and waiters: one for the requests of callers, one for the
-/// renewals, releases and polls of the engine, and one that waits for wake-ups. On a cluster it uses the first two to each
-/// primary, and one for wake-ups for each of the 16 stripes that has waiters. The next request replaces a connection that
-/// broke. Where callers of several runtimes use the store, all but one of these have a second connection together.
+/// It uses three connections, whatever the number of holds, waiters and [namespaces](Self::namespace): one for the requests
+/// of callers, one for the renewals, releases and polls of the engine, and one that waits for wake-ups. On a cluster it uses
+/// the first two to each primary, and one for wake-ups for each of the 16 stripes that has waiters. The next request replaces
+/// a connection that broke. Where callers of several runtimes use the store, all but one of these have a second connection
+/// together.
 ///
 /// While the slot of a stripe is being moved to another node of a cluster, requests on that stripe are not executed (the
 /// server answers `TRYAGAIN`); they wait for the end of the move within their time limit.
@@ -38,8 +34,7 @@ use crate::wake::RedisWake;
 #[derive(Clone, Debug)]
 pub struct RedisStore {
     engine: Engine,
-    /// The server may evict keys (C22).
-    limiters_only: bool,
+    namespaces: Arc<Namespaces>,
 }
 
 /// The steps of one process, checked and connected, without an engine.
@@ -71,6 +66,40 @@ impl RedisStore {
     pub fn builder(url: &str) -> Result<RedisBuilder> {
         RedisBuilder::new(url)
     }
+
+    /// Returns the store's view of another namespace: 1 to 64 of `A-Z a-z 0-9 _ . -`. It shares the connections and the thread
+    /// of this store, and all of its other options ([C28]). Views of one namespace are clones of one another.
+    ///
+    /// [`close`](Store::close) and [`drain`](Store::drain) are for the namespace that they are called on. On a cluster each
+    /// namespace in which somebody waits has connections of its own for wake-ups, up to 16.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a bad name; `ConfigMismatch` if the namespace has another layout; `Closed` if this store is closed;
+    /// `Unavailable`, `Unknown` or `Unauthorized` if the server cannot be asked.
+    ///
+    /// # Cancel safety
+    /// A dropped call has no effect.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use stanchion_core::Store;
+    /// use stanchion_redis::RedisStore;
+    ///
+    /// # async fn run() -> stanchion_core::Result<()> {
+    /// let store = RedisStore::connect("redis://127.0.0.1/?namespace=shop").await?;
+    /// let tenant = store.namespace("tenant-7").await?;
+    /// let guard = tenant.mutex("invoices", Default::default())?.lock().await?;
+    /// guard.release().await
+    /// # }
+    /// ```
+    ///
+    /// [C28]: stanchion_core::contract#c28
+    pub async fn namespace(&self, namespace: &str) -> Result<Self> {
+        self.engine.check_open("namespace")?;
+        let opened = self.namespaces.open(namespace).await;
+        let engine = opened.map_err(|error| error.context("namespace", "redis", ""))?;
+        Ok(Self { engine, namespaces: Arc::clone(&self.namespaces) })
+    }
 }
 
 impl RedisBuilder {
@@ -90,15 +119,12 @@ impl RedisBuilder {
     ///
     /// [C22]: stanchion_core::contract#c22
     pub async fn connect(self) -> Result<RedisStore> {
-        let (wrap, drain, namespace) = (self.wrap.clone(), self.drain, Arc::from(self.namespace.as_str()));
-        let limiters_only = self.accept_eviction;
+        let (wrap, drain, namespace) = (self.wrap.clone(), self.drain, self.namespace.clone());
         let thread = EngineThread::start().map_err(context)?;
-        let StepsOfStore { callers, own, wake, capabilities } = thread.on(Box::pin(self.steps())).await?;
-        let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
-        let own =
-            Background { wake, namespace, drain, thread: Some(thread), ..Background::new(engine_steps(own)) };
-        let engine = Engine::start_wrapped(wrap.as_ref(), capabilities, engine_steps(callers), own);
-        Ok(RedisStore { engine: engine.map_err(context)?, limiters_only })
+        let (opened, steps) = thread.on(Box::pin(Opened::connect(self))).await.map_err(context)?;
+        let namespaces = Arc::new(Namespaces::new(opened, thread, drain, wrap));
+        let engine = namespaces.begin(&namespace, steps).map_err(context)?;
+        Ok(RedisStore { engine, namespaces })
     }
 
     /// Connects and checks the server. Returns the steps, for callers that drive them themselves.
@@ -106,46 +132,9 @@ impl RedisBuilder {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub async fn steps(self) -> Result<StepsOfStore> {
-        let keyspace = self.check().map_err(context)?;
-        let process = ProcessId::random();
-        let connect_timeout = self.time_to_connect();
-        let Self { deployment, request_timeout, retention, durability, accept_eviction, client, .. } = self;
-        let is_users = matches!(deployment, Deployment::UserConnection { .. });
-        let demands = Demands { accept_eviction, fsync: durability.fsync };
-        let expected = Arc::new(Expected::new(&keyspace, deployment.is_cluster(), demands));
-        let client = ClientSettings { connect_timeout, expected: Some(Arc::clone(&expected)), ..client };
-        let routes =
-            deployment.configured(&client).routes(&keyspace, keyspace.boxes(process), request_timeout);
-        let Routes { callers, own, wake, wakes } = routes.map_err(context)?;
-        let limit = request_timeout.max(connect_timeout);
-        let checked = check::servers(&callers, &keyspace, demands, limit).await;
-        let server = checked.map_err(|error| context(callers.locate(error)))?;
-        expected.begin();
-        if wakes && is_users {
-            check::same(&callers, &own, &keyspace, process).await.map_err(context)?;
-        }
-        let (scripts, busy) = (Scripts::new(), Busy::new());
-        let shared = Arc::new(Context { keyspace, scripts, process, retention, durability, busy });
-        let steps = |route| Arc::new(RedisSteps::new(Arc::clone(&shared), route));
-        let mut capabilities = Capabilities::full("redis", MutexMode::Lease);
-        capabilities.wait_groups = !accept_eviction;
-        capabilities.bloom_filters = cfg!(feature = "bloom") && !accept_eviction;
-        capabilities.wake_ups = wakes;
-        capabilities.survives_restart = server.survives_restart;
-        Ok(StepsOfStore { callers: steps(callers), own: steps(own), wake: Arc::new(wake), capabilities })
+        let (_, steps) = Opened::connect(self).await.map_err(context)?;
+        Ok(steps)
     }
-}
-
-fn engine_steps(steps: Arc<RedisSteps>) -> Steps {
-    let permits = Arc::clone(&steps) as Arc<dyn PermitSteps>;
-    let mut all = Steps::new(permits, steps.route().timeout());
-    all.groups = Some(Arc::clone(&steps) as Arc<dyn GroupSteps>);
-    all.limits = Some(Arc::clone(&steps) as Arc<dyn LimitSteps>);
-    #[cfg(feature = "bloom")]
-    {
-        all.bloom = Some(steps as Arc<dyn BloomSteps>);
-    }
-    all
 }
 
 fn context(error: Error) -> Error {
@@ -155,7 +144,7 @@ fn context(error: Error) -> Error {
 impl RedisStore {
     /// Refuses what an eviction would break.
     fn check_kept(&self, operation: &'static str, name: &str) -> Result<()> {
-        if !self.limiters_only {
+        if !self.namespaces.opened.demands.accept_eviction {
             return Ok(());
         }
         let detail = "a store that accepts eviction has limiters only";

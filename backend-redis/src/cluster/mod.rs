@@ -10,7 +10,7 @@ mod topology;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -19,8 +19,9 @@ use stanchion_core::clock::{Instant, now, sleep, timeout_at};
 use stanchion_core::{Error, ErrorKind, Result};
 
 pub(crate) use self::topology::Topology;
-use crate::access::Address;
+use crate::access::{Access, Address};
 use crate::error;
+use crate::keys::Keyspace;
 use crate::link::{Endpoint, Link};
 use crate::request::{Answered, Request};
 
@@ -30,11 +31,54 @@ const MAX_PAUSE: Duration = Duration::from_millis(160);
 /// Maximum number of redirections in a row that are followed without a pause.
 const MAX_FOLLOWED: u32 = 3;
 
-/// One connection to each node that is asked.
-pub(crate) struct Cluster {
-    topology: Arc<Topology>,
+/// One connection to each node that is asked, for all namespaces of a store.
+pub(crate) struct Nodes {
+    access: Access,
+    seeds: Vec<Address>,
     timeout: Duration,
     links: Mutex<HashMap<Address, Arc<Link>>>,
+    topologies: Mutex<Vec<Weak<Topology>>>,
+}
+
+impl Nodes {
+    /// `seeds` are some of the nodes.
+    pub(crate) fn new(access: Access, seeds: Vec<Address>, timeout: Duration) -> Arc<Self> {
+        let (links, topologies) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { access, seeds, timeout, links, topologies })
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Returns the topology of another namespace, which knows nothing yet.
+    pub(crate) fn topology(&self, keyspace: &Keyspace) -> Arc<Topology> {
+        Arc::new(Topology::new(self.access.clone(), self.seeds.clone(), keyspace))
+    }
+
+    fn known(&self, address: &Address) -> Option<Arc<Link>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner).get(address).map(Arc::clone)
+    }
+
+    /// Returns the connection to a node. Drops the connections to nodes that are not primaries any more.
+    fn link(&self, address: &Address) -> Arc<Link> {
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(link) = links.get(address) {
+            return Arc::clone(link);
+        }
+        let topologies = self.topologies.lock().unwrap_or_else(PoisonError::into_inner);
+        let topologies: Vec<_> = topologies.iter().filter_map(Weak::upgrade).collect();
+        links.retain(|address, _| topologies.iter().any(|topology| topology.holds_any(address)));
+        let link = Arc::new(Link::new(Endpoint::Server(self.access.at(address)), self.timeout));
+        links.insert(address.clone(), Arc::clone(&link));
+        link
+    }
+}
+
+/// The nodes of one namespace.
+pub(crate) struct Cluster {
+    topology: Arc<Topology>,
+    nodes: Arc<Nodes>,
 }
 
 /// What to do after an answer or a failure that proves that nothing was executed.
@@ -56,12 +100,16 @@ impl Next {
 }
 
 impl Cluster {
-    pub(crate) fn new(topology: Arc<Topology>, timeout: Duration) -> Self {
-        Self { topology, timeout, links: Mutex::default() }
+    pub(crate) fn new(topology: Arc<Topology>, nodes: Arc<Nodes>) -> Self {
+        let mut topologies = nodes.topologies.lock().unwrap_or_else(PoisonError::into_inner);
+        topologies.retain(|other| other.strong_count() > 0);
+        topologies.push(Arc::downgrade(&topology));
+        drop(topologies);
+        Self { topology, nodes }
     }
 
     pub(crate) fn timeout(&self) -> Duration {
-        self.timeout
+        self.nodes.timeout()
     }
 
     /// Sends a request to the node of a stripe. A request that was certainly not executed is sent again until `end`, to the
@@ -183,20 +231,11 @@ impl Cluster {
     }
 
     async fn read(&self, seen: u64) -> Result<()> {
-        let links = || self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        self.topology.read(seen, &|node| links().get(node).map(Arc::clone)).await
+        self.topology.read(seen, &|node| self.nodes.known(node)).await
     }
 
-    /// Returns the connection to a node. Drops the connections to nodes that are not primaries any more.
     fn link(&self, address: &Address) -> Arc<Link> {
-        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(link) = links.get(address) {
-            return Arc::clone(link);
-        }
-        links.retain(|address, _| self.topology.holds_any(address));
-        let link = Arc::new(Link::new(Endpoint::Server(self.topology.access(address)), self.timeout));
-        links.insert(address.clone(), Arc::clone(&link));
-        link
+        self.nodes.link(address)
     }
 }
 

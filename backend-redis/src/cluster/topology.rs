@@ -1,4 +1,4 @@
-//! Which node holds which stripe. All connections of a store to a cluster share this.
+//! Which node holds which stripe of a namespace. All its connections to a cluster share this.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -327,8 +327,7 @@ impl RedisBuilder {
         if self.durability.waits()
             && matches!(&self.deployment, Deployment::UserConnection { connection, .. } if connection.is_cluster)
         {
-            let detail =
-                "replicas and fsync are not offered over a cluster connection: make the store from the cluster's URL";
+            let detail = "replicas and fsync are not offered over a cluster connection: make the store from the cluster's URL";
             return Err(Error::new(stanchion_core::ErrorKind::Unsupported, detail));
         }
         Keyspace::new(&self.namespace)

@@ -1,19 +1,21 @@
 //! Where the servers of a store are, and the routes to them.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use stanchion_core::steps::Chore;
 use stanchion_core::{Error, Result};
 
 use crate::access::{Access, Address};
 use crate::client::ClientSettings;
-use crate::cluster::{Cluster, Topology};
+use crate::cluster::{Cluster, Nodes, Topology};
 use crate::keys::Keyspace;
 use crate::link::{Endpoint, Link};
 use crate::route::Route;
-use crate::sentinel::Sentinels;
+use crate::sentinel::{Sentinels, SwitchWatch};
 use crate::user_connection::UserConnection;
-use crate::wake::{ClusterWake, RedisWake};
+use crate::wake::{ClusterWake, RedisWake, ServerWake};
 
 /// The servers of a store.
 #[derive(Clone, Debug)]
@@ -28,7 +30,45 @@ pub(crate) enum Deployment {
     UserConnection { connection: UserConnection, wake: Option<Access> },
 }
 
-/// The routes of one process.
+/// The way to the servers, for one sort of requests.
+#[derive(Clone)]
+enum Way {
+    One(Arc<Link>),
+    Nodes(Arc<Nodes>),
+}
+
+impl Way {
+    fn nodes(&self) -> Option<&Nodes> {
+        match self {
+            Self::One(_) => None,
+            Self::Nodes(nodes) => Some(nodes),
+        }
+    }
+
+    fn route(&self, topology: Option<&Arc<Topology>>, keyspace: &Keyspace) -> Route {
+        match self {
+            Self::One(link) => Route::One(Arc::clone(link)),
+            Self::Nodes(nodes) => {
+                let topology = topology.map_or_else(|| nodes.topology(keyspace), Arc::clone);
+                Route::Cluster(Cluster::new(topology, Arc::clone(nodes)))
+            }
+        }
+    }
+}
+
+/// The connections of a store, which all of its namespaces share.
+pub(crate) struct Connections {
+    callers: Way,
+    /// Those of the engine.
+    own: Way,
+    /// The one for wake-ups; a cluster has those of each namespace.
+    wake: Option<Arc<ServerWake>>,
+    /// Behind sentinels.
+    switches: Option<Arc<SwitchWatch>>,
+    timeout: Duration,
+}
+
+/// The routes of one namespace.
 pub(crate) struct Routes {
     pub(crate) callers: Route,
     /// The route of the engine.
@@ -36,6 +76,34 @@ pub(crate) struct Routes {
     pub(crate) wake: RedisWake,
     /// Whether `wake` gives hints.
     pub(crate) wakes: bool,
+}
+
+impl Connections {
+    /// Returns what the engine's thread does for them.
+    pub(crate) fn chores(&self) -> Vec<Arc<dyn Chore>> {
+        self.switches.iter().map(|switches| Arc::clone(switches) as Arc<dyn Chore>).collect()
+    }
+
+    /// Returns the routes of a namespace. `boxes` are the mailboxes of the process.
+    pub(crate) fn routes(&self, keyspace: &Keyspace, boxes: Vec<String>) -> Routes {
+        let nodes = self.own.nodes().or_else(|| self.callers.nodes());
+        let topology = nodes.map(|nodes| nodes.topology(keyspace));
+        let wake = match (&self.wake, self.own.nodes().and(topology.as_ref())) {
+            (Some(server), _) => RedisWake::of_server(server, keyspace, boxes),
+            (None, Some(topology)) => {
+                RedisWake::of_cluster(ClusterWake::new(Arc::clone(topology), boxes, self.timeout))
+            }
+            (None, None) => RedisWake::none(),
+        };
+        let route = |way: &Way| way.route(topology.as_ref(), keyspace);
+        Routes { callers: route(&self.callers), own: route(&self.own), wakes: wake.wakes(), wake }
+    }
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connections").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
 }
 
 impl Deployment {
@@ -60,46 +128,44 @@ impl Deployment {
         }
     }
 
-    /// Returns the routes to the servers, not connected yet. `boxes` are the mailboxes of the process, `timeout` is the time
-    /// limit of a request.
-    pub(crate) fn routes(
-        &self,
-        keyspace: &Keyspace,
-        boxes: Vec<String>,
-        timeout: Duration,
-    ) -> Result<Routes> {
-        let one = |endpoint: &Endpoint| Route::One(Link::new(endpoint.clone(), timeout));
-        let server = |endpoint: Endpoint, boxes: &[String]| Routes {
-            callers: one(&endpoint),
-            own: one(&endpoint),
-            wake: RedisWake::of_server(endpoint, boxes, timeout),
-            wakes: true,
+    /// Returns the connections to the servers, none of which is made yet. `timeout` is the time limit of a request.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a cluster behind a Unix socket.
+    pub(crate) fn connections(&self, timeout: Duration) -> Result<Connections> {
+        let link = |endpoint: &Endpoint| Arc::new(Link::new(endpoint.clone(), timeout));
+        let one = |endpoint: &Endpoint| Way::One(link(endpoint));
+        let server = |endpoint: Endpoint| {
+            let links = [link(&endpoint), link(&endpoint)];
+            let [callers, own] = links.clone().map(Way::One);
+            let wake = ServerWake::new(endpoint.clone(), timeout);
+            let switches = match &endpoint {
+                Endpoint::Sentinel(sentinels) => Some(SwitchWatch::new(sentinels, links, &wake)),
+                _ => None,
+            };
+            Connections { callers, own, wake: Some(wake), switches, timeout }
+        };
+        let cluster = |access: &Access, seeds: &[Address]| {
+            let nodes = || Way::Nodes(Nodes::new(access.clone(), seeds.to_vec(), timeout));
+            Connections { callers: nodes(), own: nodes(), wake: None, switches: None, timeout }
         };
         Ok(match self {
-            Self::Server(access) => server(Endpoint::Server(access.clone()), &boxes),
-            Self::Sentinel(sentinels) => server(Endpoint::Sentinel(Arc::clone(sentinels)), &boxes),
-            Self::Cluster { access, seeds } => {
-                let topology = Arc::new(Topology::new(access.clone(), seeds.clone(), keyspace));
-                let route = || Route::Cluster(Cluster::new(Arc::clone(&topology), timeout));
-                let (callers, own) = (route(), route());
-                let wake = RedisWake::of_cluster(ClusterWake::new(topology, boxes, timeout));
-                Routes { callers, own, wake, wakes: true }
-            }
-            Self::UserConnection { connection, wake: None } => {
+            Self::Server(access) => server(Endpoint::Server(access.clone())),
+            Self::Sentinel(sentinels) => server(Endpoint::Sentinel(Arc::clone(sentinels))),
+            Self::Cluster { access, seeds } => cluster(access, seeds),
+            Self::UserConnection { connection, wake } => {
                 let endpoint = Endpoint::UserConnection(connection.clone());
-                let (callers, own) = (one(&endpoint), one(&endpoint));
-                Routes { callers, own, wake: RedisWake::none(), wakes: false }
-            }
-            Self::UserConnection { connection, wake: Some(access) } => {
-                let callers = one(&Endpoint::UserConnection(connection.clone()));
-                let access = access.clone();
-                let through = if connection.is_cluster {
-                    let seed = access.address().ok_or_else(no_socket)?;
-                    Self::Cluster { access, seeds: vec![seed] }
-                } else {
-                    Self::Server(access)
+                let through = match wake {
+                    None => {
+                        let (callers, own) = (one(&endpoint), one(&endpoint));
+                        Connections { callers, own, wake: None, switches: None, timeout }
+                    }
+                    Some(access) if connection.is_cluster => {
+                        cluster(access, &[access.address().ok_or_else(no_socket)?])
+                    }
+                    Some(access) => server(Endpoint::Server(access.clone())),
                 };
-                Routes { callers, ..through.routes(keyspace, boxes, timeout)? }
+                Connections { callers: one(&endpoint), ..through }
             }
         })
     }

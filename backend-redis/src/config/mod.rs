@@ -7,4 +7,4 @@ mod tls;
 mod url;
 
 pub use self::builder::RedisBuilder;
-pub(crate) use self::deployment::{Deployment, Routes};
+pub(crate) use self::deployment::{Connections, Deployment, Routes};

@@ -11,6 +11,7 @@ use stanchion_core::{Error, ErrorKind, Result, Ttl};
 use super::acked_reply::AckedReply;
 use super::reply::{Reply, replies};
 use super::{Context, RedisSteps};
+use crate::durability::Writes;
 use crate::error::unexpected;
 use crate::keys::stripe_of;
 use crate::request::{Call, Request};
@@ -21,14 +22,15 @@ use crate::script::Script;
 pub(super) struct Step<'a, T> {
     pub(super) script: &'a Script,
     pub(super) object: fn(&T) -> &Object,
-    pub(super) encode: Encode<T>,
+    encode: Encode<T>,
     /// The lease that the answer must come in good time for.
-    pub(super) lease: Option<Ttl>,
+    lease: Option<Ttl>,
+    writes: Writes,
 }
 
 /// How keys and arguments are added to a command.
 #[derive(Debug)]
-pub(super) enum Encode<T> {
+enum Encode<T> {
     /// All keys of each entry's object, what all scripts are given, and what this adds for each entry.
     Full(fn(&mut Cmd, &T)),
     /// What this adds for all entries.
@@ -37,11 +39,23 @@ pub(super) enum Encode<T> {
 
 impl<'a, T> Step<'a, T> {
     pub(super) fn new(script: &'a Script, object: fn(&T) -> &Object, arguments: fn(&mut Cmd, &T)) -> Self {
-        Self { script, object, encode: Encode::Full(arguments), lease: None }
+        Self { script, object, encode: Encode::Full(arguments), lease: None, writes: Writes::Other }
+    }
+
+    pub(super) fn whole(
+        script: &'a Script,
+        object: fn(&T) -> &Object,
+        encode: fn(&Context, &mut Cmd, &[&T]),
+    ) -> Self {
+        Self { script, object, encode: Encode::Whole(encode), lease: None, writes: Writes::Other }
     }
 
     pub(super) fn within(self, lease: Option<Ttl>) -> Self {
         Self { lease, ..self }
+    }
+
+    pub(super) fn writing(self, writes: Writes) -> Self {
+        Self { writes, ..self }
     }
 
     /// Adds the number of keys, the keys and the arguments.
@@ -151,7 +165,7 @@ impl RedisSteps {
             step.encode(&self.context, &mut command, batch);
             command
         };
-        let (durability, writes) = (self.context.durability, step.script.writes);
+        let (durability, writes) = (self.context.durability, step.writes);
         let quorum = durability.quorum(writes, timeout / 3);
         let call = Call { script: step.script, complete: &complete, quorum };
         let first = batch.first().map(|entry| (step.object)(entry));

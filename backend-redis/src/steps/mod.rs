@@ -23,11 +23,11 @@ use crate::keys::Keyspace;
 use crate::route::Route;
 use crate::script::Scripts;
 
-/// State that the steps of one process share over all of its connections.
+/// State that the steps of one process in one namespace share over all of its connections.
 #[derive(Debug)]
 pub(crate) struct Context {
-    pub(crate) keyspace: Keyspace,
-    pub(crate) scripts: Scripts,
+    pub(crate) keyspace: Arc<Keyspace>,
+    pub(crate) scripts: Arc<Scripts>,
     pub(crate) process: ProcessId,
     /// How long the state of an idle name stays.
     pub(crate) retention: Duration,

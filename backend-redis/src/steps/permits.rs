@@ -10,8 +10,9 @@ use stanchion_core::steps::{
 use stanchion_core::{Error, ErrorKind, Inspection, Result, Ttl};
 
 use super::acked_reply::AckedReply;
-use super::call::{Encode, Step};
+use super::call::Step;
 use super::{Context, RedisSteps};
+use crate::durability::Writes;
 use crate::error::unexpected;
 use crate::keys::stripe_of;
 
@@ -31,7 +32,8 @@ impl RedisSteps {
         // Each caller has a time limit of its own: a short one must not cut the time of the others.
         let lease = batch.iter().map(|entry| entry.lease).max();
         let step = Step::new(&self.scripts().acquire, |entry: &Acquire| &entry.object, arguments);
-        let replies = self.call_with_acks(&step.within(lease), batch).await;
+        let step = step.within(lease).writing(Writes::Grants);
+        let replies = self.call_with_acks(&step, batch).await;
         self.granted(batch, replies).await
     }
 
@@ -54,7 +56,8 @@ impl RedisSteps {
             command.arg(entry.ticket.to_string()).arg(micros(entry.lease.get()));
         };
         let step = Step::new(&self.scripts().renew, |entry: &Renew| &entry.object, arguments);
-        let replies = self.call_with_acks(&step.within(shortest(batch)), batch).await;
+        let step = step.within(shortest(batch)).writing(Writes::Renewals);
+        let replies = self.call_with_acks(&step, batch).await;
         let kept = |acked: AckedReply| acked.confirmed(|reply| reply.kept(), |kept| *kept == Kept::Yes);
         replies.into_iter().map(|acked| acked.and_then(kept)).collect()
     }
@@ -123,7 +126,7 @@ impl PermitSteps for RedisSteps {
             command.arg(context.process.to_string());
         };
         let script = &self.scripts().keep_places;
-        let step = Step { script, object: |(_, object)| object, encode: Encode::Whole(encode), lease: None };
+        let step = Step::whole(script, |(_, object)| object, encode);
         let answers = self.call(&step, &stripes).await;
         let marked: Vec<_> = stripes
             .iter()
@@ -152,8 +155,8 @@ impl PermitSteps for RedisSteps {
                 .arg(label(entry.label.as_deref()));
         };
         let step = Step::new(&self.scripts().attach, |entry: &Attach| &entry.object, arguments);
-        let replies =
-            self.call_with_acks(&step.within(Some(attach.lease)), std::slice::from_ref(attach)).await;
+        let step = step.within(Some(attach.lease)).writing(Writes::Grants);
+        let replies = self.call_with_acks(&step, std::slice::from_ref(attach)).await;
         let acked = replies.into_iter().next().ok_or_else(unexpected)??;
         // After an error the engine asks again, and in the end withdraws the hold.
         acked.confirmed(|reply| reply.ours()?.attached(), Option::is_some)

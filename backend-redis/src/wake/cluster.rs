@@ -158,9 +158,9 @@ impl Shared {
                 Idle { node: owner, connection, driver }
             }
         };
-        let command = pop(std::slice::from_ref(&self.boxes[stripe]));
+        let command = pop(&[&self.boxes[stripe]]);
         match popped(&mut idle.connection, &command, self.timeout).await? {
-            Ok(ticket) => Ok((ticket, Some(idle))),
+            Ok(hint) => Ok((hint.map(|hint| hint.ticket), Some(idle))),
             Err(failed) if failed.kind() == RedisKind::Server(ServerErrorKind::Moved) => {
                 let to = failed.redirect_node().and_then(|(node, _)| Address::parse(node, &idle.node));
                 self.topology.moved(stripe, to.ok_or_else(error::unexpected)?);

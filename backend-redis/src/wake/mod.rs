@@ -1,9 +1,10 @@
 //! The sources of wake-ups: blocking pops over the mailboxes of the process.
 
 mod cluster;
+mod server;
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,14 +16,14 @@ use stanchion_core::{Error, ErrorKind, Result, Ticket};
 use tokio::time::timeout_at;
 
 pub(crate) use self::cluster::ClusterWake;
-use crate::error;
-use crate::link::Endpoint;
+pub(crate) use self::server::{Inbox, ServerWake};
+use crate::keys::Keyspace;
 
 /// Timeout of a blocking pop.
 const POP_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// Receives the hints to the waiters of one process, on connections used for nothing else: one connection to a server,
-/// whatever the number of waiters; to a cluster one for each stripe that has waiters.
+/// Receives the hints to the waiters of one process in one namespace, on connections used for nothing else: one connection to
+/// a server, whatever the number of waiters and namespaces; to a cluster one for each stripe that has waiters.
 pub struct RedisWake {
     source: Source,
 }
@@ -30,7 +31,7 @@ pub struct RedisWake {
 enum Source {
     /// No connection can block: the poll floor serves.
     None,
-    One(Box<ServerWake>),
+    One(Arc<ServerWake>, Arc<Inbox>),
     Cluster(Box<ClusterWake>),
 }
 
@@ -40,15 +41,20 @@ impl RedisWake {
         Self { source: Source::None }
     }
 
-    /// Makes a source over all mailboxes of a process, on one server. `timeout` is how late an answer may be.
-    pub(crate) fn of_server(endpoint: Endpoint, boxes: &[String], timeout: Duration) -> Self {
-        let server = ServerWake { endpoint, command: pop(boxes), timeout, idle: Mutex::new(None) };
-        Self { source: Source::One(Box::new(server)) }
+    /// Makes a source over all mailboxes of a process in a namespace, on one server.
+    pub(crate) fn of_server(server: &Arc<ServerWake>, keyspace: &Keyspace, boxes: Vec<String>) -> Self {
+        let inbox = server.open(keyspace, boxes);
+        Self { source: Source::One(Arc::clone(server), inbox) }
     }
 
     /// Makes a source over the mailboxes of a process on the nodes of a cluster.
     pub(crate) fn of_cluster(source: ClusterWake) -> Self {
         Self { source: Source::Cluster(Box::new(source)) }
+    }
+
+    /// Whether it gives hints.
+    pub(crate) fn wakes(&self) -> bool {
+        !matches!(self.source, Source::None)
     }
 }
 
@@ -61,47 +67,25 @@ impl WakeSource for RedisWake {
     }
 
     async fn next(&self) -> Result<Vec<Ticket>> {
-        let ticket = match &self.source {
+        match &self.source {
             Source::None => {
                 sleep(POP_TIMEOUT).await;
-                None
+                Ok(Vec::new())
             }
-            Source::One(server) => server.next().await?,
-            Source::Cluster(cluster) => cluster.next().await,
-        };
-        Ok(ticket.into_iter().collect())
+            Source::One(server, inbox) => server.next(inbox).await,
+            Source::Cluster(cluster) => Ok(cluster.next().await.into_iter().collect()),
+        }
     }
 }
 
-/// The wake-ups of one server.
-struct ServerWake {
-    endpoint: Endpoint,
-    command: Cmd,
-    timeout: Duration,
-    idle: Mutex<Option<MultiplexedConnection>>,
-}
-
-impl ServerWake {
-    async fn next(&self) -> Result<Option<Ticket>> {
-        // Taken out while in use: a call that is dropped half way drops its connection, which a pop still blocks.
-        let connection = self.idle().take();
-        let mut connection = match connection {
-            Some(connection) => connection,
-            None => self.endpoint.connect().await?.0,
-        };
-        let ticket = popped(&mut connection, &self.command, self.timeout).await;
-        let ticket = ticket?.map_err(|error| error::certain(error::of_request(error)))?;
-        *self.idle() = Some(connection);
-        Ok(ticket)
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Option<MultiplexedConnection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// A ticket, and the mailbox that it was in.
+struct Hint {
+    key: String,
+    ticket: Ticket,
 }
 
 /// Returns the command that waits for an element in any of these lists.
-fn pop(boxes: &[String]) -> Cmd {
+fn pop(boxes: &[&String]) -> Cmd {
     let mut command = redis::cmd("BLPOP");
     command.arg(boxes).arg(POP_TIMEOUT.as_secs_f64());
     command
@@ -112,24 +96,27 @@ async fn popped(
     connection: &mut MultiplexedConnection,
     command: &Cmd,
     timeout: Duration,
-) -> Result<std::result::Result<Option<Ticket>, RedisError>> {
+) -> Result<std::result::Result<Option<Hint>, RedisError>> {
     let answer = timeout_at(now() + POP_TIMEOUT + timeout, command.query_async(connection)).await;
     let late = |_| Error::new(ErrorKind::Unavailable, "no answer within the time limit");
-    Ok(answer.map_err(late)?.map(|answer| ticket(&answer)))
+    Ok(answer.map_err(late)?.map(|answer| hint(&answer)))
 }
 
-/// Returns the ticket in an answer. An element that is no ticket was not pushed by a step, and is ignored.
-fn ticket(answer: &Value) -> Option<Ticket> {
+/// Returns the hint in an answer. An element that is no ticket was not pushed by a step, and is ignored.
+fn hint(answer: &Value) -> Option<Hint> {
     let Value::Array(parts) = answer else { return None };
-    let Value::BulkString(element) = parts.get(1)? else { return None };
-    std::str::from_utf8(element).ok()?.parse().ok()
+    let text = |part: usize| match parts.get(part)? {
+        Value::BulkString(text) => std::str::from_utf8(text).ok(),
+        _ => None,
+    };
+    Some(Hint { key: text(0)?.to_owned(), ticket: text(1)?.parse().ok()? })
 }
 
 impl fmt::Debug for RedisWake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let source = match &self.source {
             Source::None => "none",
-            Source::One(_) => "server",
+            Source::One(..) => "server",
             Source::Cluster(_) => "cluster",
         };
         f.debug_struct("RedisWake").field("source", &source).finish_non_exhaustive()
@@ -141,7 +128,8 @@ mod tests {
     use super::*;
 
     fn popped(element: &[u8]) -> Option<Ticket> {
-        ticket(&Value::Array(vec![Value::BulkString(b"box".to_vec()), Value::BulkString(element.to_vec())]))
+        let parts = [&b"box"[..], element].map(|part| Value::BulkString(part.to_vec()));
+        hint(&Value::Array(parts.to_vec())).map(|hint| hint.ticket)
     }
 
     #[test]
@@ -151,6 +139,6 @@ mod tests {
         for forged in [&b""[..], b"hello", b"\xff\xfe", &[b'0'; 33]] {
             assert_eq!(popped(forged), None);
         }
-        assert_eq!(super::ticket(&Value::Nil), None);
+        assert!(hint(&Value::Nil).is_none());
     }
 }

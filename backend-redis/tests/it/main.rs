@@ -28,6 +28,7 @@ mod limits;
 mod logins;
 mod lost_commands;
 mod mutants;
+mod namespaces;
 mod processes;
 mod queue;
 mod refusals;

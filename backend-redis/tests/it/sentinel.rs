@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::common::*;
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
-use stanchion_conformance::support::definite;
+use stanchion_conformance::support::{definite, eventually, unique};
 use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store};
 use stanchion_redis::RedisStore;
 use stanchion_testbed::servers::{RedisOptions, RedisSentinel, RedisServer};
@@ -110,6 +110,32 @@ async fn c18_clients_leave_a_primary_that_hangs() {
     let announced = announced(&sentinel, 1).await;
     works_again(mutex.as_ref(), guard, waiters, announced).await;
     sentinel.servers()[0].resume().unwrap();
+}
+
+/// The sentinels lose a primary that goes on serving its clients. What it grants from then on is known to nobody else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c18_clients_leave_a_primary_that_only_they_can_reach() {
+    let (sentinel, fixture) = start(RedisOptions::default());
+    let store = definite(|| fixture.builder().connect()).await.unwrap();
+    let old = &sentinel.servers()[0];
+    let mut raw = connected(&redis::Client::open(old.url()).unwrap()).await;
+    followed(old).await;
+    // Whoever connects to it anew is refused from now on.
+    let mut refuse = redis::cmd("CONFIG");
+    let () = refuse.arg(&["SET", "requirepass", "other"]).query_async(&mut raw).await.unwrap();
+    let list: String = redis::cmd("CLIENT").arg("LIST").query_async(&mut raw).await.unwrap();
+    for line in list.lines().filter(|line| line.contains(" name=sentinel-")) {
+        let id = line.split(' ').next().and_then(|id| id.strip_prefix("id=")).unwrap();
+        let () = redis::cmd("CLIENT").arg(&["KILL", "ID", id]).query_async(&mut raw).await.unwrap();
+    }
+    announced(&sentinel, 1).await;
+    let is_at_the_new_one = || async {
+        let name = unique("m");
+        let mutex = store.mutex(&name, MutexOptions::default()).unwrap();
+        let _guard = definite(|| mutex.try_lock()).await.unwrap().unwrap();
+        sentinel.servers()[1].command(&["KEYS", &format!("*:m:{name}")]).unwrap().contains(&name)
+    };
+    eventually(Duration::from_secs(1), "the client asks the new primary", is_at_the_new_one).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! What the log says of an outage: one line when the store goes away, one when it is back (C29).
 
 use std::array;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -18,11 +19,17 @@ const POLICY_INTERVAL: Duration = Duration::from_secs(10);
 /// Number of lanes that are told apart.
 const LANES: usize = 32;
 
-/// Whether the servers of a store answer, lane by lane.
+/// Whether the servers of a store answer to one engine, lane by lane.
 #[derive(Debug)]
 pub(crate) struct Availability {
-    pub(crate) store: &'static str,
     lanes: [Lane; LANES],
+    outages: Arc<Outages>,
+}
+
+/// What the log says of a store, whichever of its engines notices it.
+#[derive(Debug)]
+pub(crate) struct Outages {
+    pub(crate) store: &'static str,
     /// Number of lanes of which it was told that they are away: the log speaks of the store, with the first and the last.
     away: AtomicUsize,
     /// Number of calls under way that acquire.
@@ -55,57 +62,10 @@ pub(crate) struct Request {
     answers: u64,
 }
 
-impl Availability {
-    pub(crate) fn new(store: &'static str) -> Self {
-        Self {
-            store,
-            lanes: array::from_fn(|_| Lane::default()),
-            away: AtomicUsize::new(0),
-            acquiring: AtomicUsize::new(0),
-            policy: Mutex::default(),
-        }
-    }
-
-    /// Notes that a request is about to be sent.
-    pub(crate) fn sent(&self, lane: usize) -> Request {
-        let lane = lane % LANES;
-        Request { lane, at: now(), answers: self.lanes[lane].answers.load(Ordering::Relaxed) }
-    }
-
-    /// Notes that the store answered.
-    pub(crate) fn answered(&self, request: Request) {
-        let lane = &self.lanes[request.lane];
-        lane.answers.fetch_add(1, Ordering::Relaxed);
-        if !lane.is_failing.swap(false, Ordering::Relaxed) {
-            return;
-        }
-        let failing = std::mem::take(&mut *lane.failing.lock().unwrap_or_else(PoisonError::into_inner));
-        if let (Some(since), true) = (failing.since, failing.told)
-            && self.away.fetch_sub(1, Ordering::Relaxed) == 1
-        {
-            tracing::info!(store = self.store, away = ?since.elapsed(), "the store is back");
-            counters::came_back(self.store);
-        }
-    }
-
-    /// Notes that no answer came. Another request's answer since it was sent says that the store is there.
-    pub(crate) fn failed(&self, request: Request, error: &Error) {
-        let lane = &self.lanes[request.lane];
-        if lane.answers.load(Ordering::Relaxed) != request.answers {
-            return;
-        }
-        lane.is_failing.store(true, Ordering::Relaxed);
-        let mut failing = lane.failing.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = *failing.since.get_or_insert(request.at);
-        let tells = !failing.told && since.elapsed() >= AWAY;
-        failing.told |= tells;
-        drop(failing);
-        if tells && self.away.fetch_add(1, Ordering::Relaxed) == 0 {
-            let waiting = self.acquiring.load(Ordering::Relaxed);
-            let since = since.elapsed();
-            tracing::warn!(store = self.store, cause = ?error, ?since, waiting, "the store is away");
-            counters::went_away(self.store);
-        }
+impl Outages {
+    pub(crate) fn new(store: &'static str) -> Arc<Self> {
+        let (away, acquiring) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Arc::new(Self { store, away, acquiring, policy: Mutex::default() })
     }
 
     /// Notes a decision of an outage policy.
@@ -124,5 +84,64 @@ impl Availability {
             decisions,
             "the store is away, and the outage policy decides"
         );
+    }
+}
+
+impl Availability {
+    pub(crate) fn new(outages: Arc<Outages>) -> Self {
+        Self { lanes: array::from_fn(|_| Lane::default()), outages }
+    }
+
+    /// Notes that a request is about to be sent.
+    pub(crate) fn sent(&self, lane: usize) -> Request {
+        let lane = lane % LANES;
+        Request { lane, at: now(), answers: self.lanes[lane].answers.load(Ordering::Relaxed) }
+    }
+
+    /// Notes that the store answered.
+    pub(crate) fn answered(&self, request: Request) {
+        let lane = &self.lanes[request.lane];
+        lane.answers.fetch_add(1, Ordering::Relaxed);
+        if !lane.is_failing.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let failing = std::mem::take(&mut *lane.failing.lock().unwrap_or_else(PoisonError::into_inner));
+        if let (Some(since), true) = (failing.since, failing.told)
+            && self.outages.away.fetch_sub(1, Ordering::Relaxed) == 1
+        {
+            tracing::info!(store = self.outages.store, away = ?since.elapsed(), "the store is back");
+            counters::came_back(self.outages.store);
+        }
+    }
+
+    /// Notes that no answer came. Another request's answer since it was sent says that the store is there.
+    pub(crate) fn failed(&self, request: Request, error: &Error) {
+        let lane = &self.lanes[request.lane];
+        if lane.answers.load(Ordering::Relaxed) != request.answers {
+            return;
+        }
+        lane.is_failing.store(true, Ordering::Relaxed);
+        let mut failing = lane.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *failing.since.get_or_insert(request.at);
+        let tells = !failing.told && since.elapsed() >= AWAY;
+        failing.told |= tells;
+        drop(failing);
+        if tells && self.outages.away.fetch_add(1, Ordering::Relaxed) == 0 {
+            let waiting = self.outages.acquiring.load(Ordering::Relaxed);
+            let since = since.elapsed();
+            tracing::warn!(store = self.outages.store, cause = ?error, ?since, waiting, "the store is away");
+            counters::went_away(self.outages.store);
+        }
+    }
+}
+
+impl Drop for Availability {
+    /// What an engine that is gone has told is over.
+    fn drop(&mut self) {
+        for lane in &mut self.lanes {
+            if lane.failing.get_mut().unwrap_or_else(PoisonError::into_inner).told {
+                self.outages.away.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
     }
 }

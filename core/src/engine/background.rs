@@ -19,7 +19,8 @@ pub struct Background {
     pub chores: Vec<Arc<dyn Chore>>,
     /// The namespace that the steps work in, for the text of detached holds; empty on a store without namespaces.
     pub namespace: Arc<str>,
-    /// The engine's thread, if the store was connected on it; otherwise the engine starts one.
+    /// The engine's thread, if the store was connected on it, or if it is that of other engines of the store; otherwise the
+    /// engine starts one.
     pub thread: Option<Arc<EngineThread>>,
     /// Maximum time for which the drop of the last thing of the store blocks its thread, until everything queued is sent
     /// ([C12](crate::contract#c12)); zero does not wait. The default of the networked stores is [`DRAIN`](Self::DRAIN).

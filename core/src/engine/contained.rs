@@ -16,7 +16,7 @@ use futures_util::future::join_all;
 
 use crate::clock::now;
 use crate::clock::timeout;
-use crate::engine::availability::Availability;
+use crate::engine::availability::{Availability, Outages};
 use crate::engine::part_sizes::PartSizes;
 use crate::limiter::ExactQuota;
 use crate::steps::{
@@ -38,16 +38,19 @@ pub(crate) struct Containment {
     /// The first step that panicked.
     panicked: OnceLock<&'static str>,
     noted: Notify,
-    pub(crate) availability: Availability,
+    availability: Availability,
+    /// Shared with the other engines of the store.
+    pub(crate) outages: Arc<Outages>,
     pub(crate) part_sizes: PartSizes,
 }
 
 impl Containment {
-    pub(crate) fn new(store: &'static str) -> Self {
+    pub(crate) fn new(outages: Arc<Outages>) -> Self {
         Self {
             panicked: OnceLock::new(),
             noted: Notify::new(),
-            availability: Availability::new(store),
+            availability: Availability::new(Arc::clone(&outages)),
+            outages,
             part_sizes: PartSizes::default(),
         }
     }
@@ -63,7 +66,7 @@ impl Containment {
     /// Notes that a step has panicked.
     pub(crate) fn note_panic(&self, step: &'static str) {
         if self.panicked.set(step).is_ok() {
-            tracing::error!(store = self.availability.store, step, "the store panicked and is closed");
+            tracing::error!(store = self.outages.store, step, "the store panicked and is closed");
         }
         self.noted.notify_one();
     }

@@ -2,8 +2,9 @@
 //!
 //! A backend provides its [`steps`](crate::steps) twice, over a connection for the callers and over one for the engine, and a
 //! source of wake-ups. [`Engine`] makes mutexes, semaphores, wait groups, limiters and Bloom filters of them. Callers' steps
-//! run on the callers' runtime; where there are several, on one of them and on the engine's own. Renewals, releases queued by `Drop`, polls and wake-ups run on the engine's own thread, so
-//! that neither a blocked worker nor the end of the caller's runtime stops them.
+//! run on the callers' runtime; where there are several, on one of them and on the engine's own. Renewals, releases queued by
+//! `Drop`, polls and wake-ups run on the engine's own thread, so that neither a blocked worker nor the end of the caller's
+//! runtime stops them. The namespaces of a store object have an engine each, and one thread.
 //!
 //! | module | does |
 //! | --- | --- |
@@ -38,7 +39,7 @@ mod thread;
 mod timing;
 mod waiting;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 pub use self::background::{Background, EngineSteps, StepsWrap};
@@ -64,15 +65,35 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time for which a drop may block its thread.
 const MAXIMUM_DRAIN: Duration = Duration::from_secs(60);
 
-/// The engine of one store object. Clones share it. Its thread ends after the last releases, once the last clone, handle
-/// and guard is dropped.
+/// The engine of one namespace of a store object. Clones share it. It ends after the last releases, once the last clone,
+/// handle and guard is dropped, and its thread with the last of its engines.
 #[derive(Clone, Debug)]
 pub struct Engine {
     handle: Arc<EngineHandle>,
 }
 
+/// A reference to an engine that does not keep it alive.
+#[derive(Clone, Debug)]
+pub struct WeakEngine {
+    handle: Weak<EngineHandle>,
+}
+
+impl WeakEngine {
+    /// Returns the engine, unless the last clone, handle and guard is dropped.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Engine> {
+        Some(Engine { handle: self.handle.upgrade()? })
+    }
+
+    /// Whether there is nothing left to [`upgrade`](Self::upgrade).
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.handle.strong_count() == 0
+    }
+}
+
 impl Engine {
-    /// Starts the engine's thread.
+    /// Starts the engine, on a thread of its own or on the one that it is given.
     ///
     /// `callers` are the steps over the callers' connection.
     ///
@@ -91,14 +112,14 @@ impl Engine {
         if drain > MAXIMUM_DRAIN {
             return Err(Error::invalid_argument("drain is at most 1 min"));
         }
-        let containment = Arc::new(Containment::new(capabilities.store));
+        let thread = own.thread.clone().map_or_else(EngineThread::start, Ok)?;
+        let containment = Arc::new(Containment::new(thread.outages(capabilities.store)));
         let (callers, own) = (containment.around(callers), own.contained(&containment));
         let (wake, namespace) = (own.wake.clone(), Arc::clone(&own.namespace));
-        let thread = own.thread.clone().map_or_else(EngineThread::start, Ok)?;
         let calls = thread.call_runtime();
         let shared = Arc::new(Shared::new(capabilities, callers, wake, containment, namespace, calls));
         serve::begin(&thread, Arc::clone(&shared), Background { thread: None, ..own })?;
-        Ok(Self { handle: Arc::new(EngineHandle { shared, drain }) })
+        Ok(Self { handle: Arc::new(EngineHandle { shared, thread: Some(thread), drain }) })
     }
 
     /// Starts the engine over the steps that `wrap` makes of these, if there is a wrap.
@@ -267,6 +288,20 @@ impl Engine {
     /// `Closed` in such a child.
     pub fn check(&self, operation: &'static str) -> Result<()> {
         self.handle.shared.check_process().map_err(|error| self.context(operation, "", error))
+    }
+
+    /// Returns the error of a call on a store that cannot be used any more.
+    ///
+    /// # Errors
+    /// `Closed` after [`close`](Self::close), after a panic of the store, and in a forked child.
+    pub fn check_open(&self, operation: &'static str) -> Result<()> {
+        self.handle.shared.check_open().map_err(|error| self.context(operation, "", error))
+    }
+
+    /// Returns a reference that does not keep the engine alive.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakEngine {
+        WeakEngine { handle: Arc::downgrade(&self.handle) }
     }
 
     async fn drained(&self, operation: &'static str) -> Result<()> {

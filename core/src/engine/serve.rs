@@ -1,6 +1,5 @@
 //! What the engine's thread does: renewals, releases, polls and wake-ups continue whatever the caller's runtime does (C12, C13).
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,19 +14,19 @@ use crate::engine::thread::EngineThread;
 use crate::engine::timing::POLL_INTERVAL;
 use crate::engine::waiting::questions::{poll, watch_groups};
 use crate::steps::{Reports, Steps, WakeSource};
+use crate::sync::caught;
 
 /// Maximum time for the last releases once the last user of the engine has gone, if that did not wait for longer.
 const LAST_DRAIN: Duration = Duration::from_secs(2);
 
-/// Gives a thread its engine. It ends when [`Shared::stop`] was called and the outbox is drained.
+/// Gives a thread an engine. It ends when [`Shared::stop`] was called and the outbox is drained.
 ///
 /// # Errors
-/// `Unavailable` if the thread has an engine already, or has ended.
-#[expect(clippy::disallowed_methods, reason = "the engine's thread owns its runtime")]
+/// `Unavailable` if the thread has ended.
 pub(crate) fn begin(thread: &EngineThread, shared: Arc<Shared>, own: Background) -> Result<()> {
-    thread.begin(move |runtime| {
+    thread.begin(async move {
         shared.begin_on_thread();
-        if catch_unwind(AssertUnwindSafe(|| runtime.block_on(run(&shared, &own)))).is_err() {
+        if caught(run(&shared, &own)).await.is_none() {
             shared.containment.note_panic("the engine's thread");
             shared.close();
         }

@@ -16,6 +16,7 @@ use crate::engine::limiter::limiting::{Claimed, Limiting};
 use crate::engine::sending::batching::Batcher;
 use crate::engine::sending::outbox::{Message, Outbox};
 use crate::engine::sending::step_batches::{Exchanging, Looking};
+use crate::engine::thread::EngineThread;
 use crate::engine::timing::{engine_now as now, renewal_interval};
 use crate::engine::waiting::group_waiters::GroupWaiters;
 use crate::engine::waiting::waiters::Waiters;
@@ -28,10 +29,12 @@ use crate::{Capabilities, Error, ErrorKind, Result, Ticket, Ttl};
 /// speeds.
 const REFUND_TIME: Duration = Duration::from_secs(60);
 
-/// Keeps the engine's thread alive: every handle and guard has a clone.
+/// Keeps the engine alive: every handle and guard has a clone.
 #[derive(Debug)]
 pub(crate) struct EngineHandle {
     pub(crate) shared: Arc<Shared>,
+    /// `None` in tests that drive the engine themselves.
+    pub(crate) thread: Option<Arc<EngineThread>>,
     /// Maximum time for which the last drop waits until everything queued is sent (C12).
     pub(crate) drain: Duration,
 }
@@ -40,7 +43,7 @@ impl Drop for EngineHandle {
     fn drop(&mut self) {
         if self.shared.is_forked() {
             // Dropped, the connections would take the parent's out of the poll set that both have.
-            std::mem::forget(Arc::clone(&self.shared));
+            std::mem::forget((Arc::clone(&self.shared), self.thread.clone()));
             return;
         }
         self.shared.stop();
@@ -213,7 +216,7 @@ impl Shared {
 
     /// Notes that the calling thread is the engine's.
     pub(crate) fn begin_on_thread(&self) {
-        // One engine has one thread, so that it is noted once.
+        // An engine begins once.
         let _ = self.thread.set(thread::current().id());
     }
 

@@ -1,26 +1,29 @@
 //! The engine's thread and its runtime.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use tokio::runtime::{Builder, Handle, Id, Runtime};
-use tokio::sync::oneshot;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio::runtime::{Builder, Handle, Id};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::engine::availability::Outages;
 use crate::engine::call_runtime::CallRuntime;
 use crate::{Error, ErrorKind, Result};
 
-/// What the thread does with its runtime.
-type Work = Box<dyn FnOnce(&Runtime) + Send>;
-
-/// The engine's thread and its runtime. It can be had before there is an engine: what connects a store from a thread without
-/// a runtime, or from a test with paused time, runs here.
+/// The thread of the engines of one store object, one for each of its namespaces, and its runtime. It can be had before there
+/// is an engine: what connects a store from a thread without a runtime, or from a test with paused time, runs here.
 pub struct EngineThread {
     call_runtime: Arc<CallRuntime>,
-    begin: Mutex<Option<oneshot::Sender<Work>>>,
+    outages: OnceLock<Arc<Outages>>,
+    /// What it does for each of them.
+    engines: UnboundedSender<BoxFuture<'static, ()>>,
 }
 
 impl EngineThread {
-    /// Starts the thread. It waits for its engine, and ends with it, or once this value is dropped without one.
+    /// Starts the thread. It ends once this value is dropped and the engines that it was given have ended.
     ///
     /// # Errors
     /// `Unavailable` if the system has no thread or no runtime to give.
@@ -30,14 +33,11 @@ impl EngineThread {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(failed("no runtime for the engine"))?;
         let call_runtime = Arc::new(CallRuntime::new(Some(runtime.handle().clone())));
-        let (begin, begun) = oneshot::channel::<Work>();
-        let thread = std::thread::Builder::new().name("stanchion".into()).spawn(move || {
-            if let Ok(work) = runtime.block_on(begun) {
-                work(&runtime);
-            }
-        });
+        let (engines, begun) = unbounded_channel();
+        let thread = std::thread::Builder::new().name("stanchion".into());
+        let thread = thread.spawn(move || runtime.block_on(work(begun)));
         thread.map_err(failed("no thread for the engine"))?;
-        Ok(Arc::new(Self { call_runtime, begin: Mutex::new(Some(begin)) }))
+        Ok(Arc::new(Self { call_runtime, outages: OnceLock::new(), engines }))
     }
 
     /// Does some work on the runtime that polls it, which then has connections of its own until it ends ([C28]). On that of this
@@ -59,15 +59,34 @@ impl EngineThread {
         self.call_runtime.runtime.as_ref().map(Handle::id)
     }
 
-    /// Gives the thread its work, after which it ends.
+    /// Returns what the log says of the store.
+    pub(crate) fn outages(&self, store: &'static str) -> Arc<Outages> {
+        Arc::clone(self.outages.get_or_init(|| Outages::new(store)))
+    }
+
+    /// Gives the thread the work of an engine, which must not panic.
     ///
     /// # Errors
-    /// `Unavailable` if the thread has work already, or has ended.
-    pub(crate) fn begin(&self, work: impl FnOnce(&Runtime) + Send + 'static) -> Result<()> {
-        let begin = self.begin.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let begun = begin.and_then(|begin| begin.send(Box::new(work)).ok());
-        begun.ok_or_else(|| Error::new(ErrorKind::Unavailable, "the engine's thread is taken"))
+    /// `Unavailable` if the thread has ended.
+    pub(crate) fn begin(&self, work: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+        let begun = self.engines.send(Box::pin(work));
+        begun.map_err(|_| Error::new(ErrorKind::Unavailable, "the engine's thread has ended"))
     }
+}
+
+/// What the thread does: the work of all engines.
+async fn work(mut begun: UnboundedReceiver<BoxFuture<'static, ()>>) {
+    let mut engines = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            engine = begun.recv() => match engine {
+                Some(engine) => engines.push(engine),
+                None => break,
+            },
+            Some(()) = engines.next() => {}
+        }
+    }
+    while engines.next().await.is_some() {}
 }
 
 impl fmt::Debug for EngineThread {

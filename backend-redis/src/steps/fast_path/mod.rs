@@ -158,8 +158,8 @@ impl RedisSteps {
         read: fn(&T, &Reply) -> Result<Option<A>>,
     ) -> FastAnswers<A> {
         let replies = self.call_with_acks(step, batch).await.into_iter().zip(batch);
-        let answers = replies
-            .map(|(acked, entry)| acked?.confirmed(|reply| read(entry, &reply), Option::is_some));
+        let answers =
+            replies.map(|(acked, entry)| acked?.confirmed(|reply| read(entry, &reply), Option::is_some));
         let answers: FastAnswers<A> = answers.map(Result::transpose).collect();
         for (entry, _) in batch.iter().zip(&answers).filter(|(_, answer)| answer.is_none()) {
             self.context.busy.note(entry.object());

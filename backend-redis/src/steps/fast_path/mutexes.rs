@@ -3,24 +3,25 @@
 use redis::Cmd;
 use stanchion_core::steps::{Exchange, Exchanged, Kept, Renew};
 
-use super::super::call::{Encode, Step};
+use super::super::call::Step;
 use super::super::permits::shortest;
 use super::super::{Context, RedisSteps};
 use super::{FastAnswers, FastPath, add_records, exchanged, milliseconds, ticket_into};
+use crate::durability::Writes;
 use crate::keys::{digits, stripe_of};
 
 impl RedisSteps {
     /// Releases and locks; `None` for an entry that needs a full script.
     pub(super) async fn exchange_mutexes(&self, batch: &[Exchange]) -> FastAnswers<Exchanged> {
-        let (script, lease) = (&self.scripts().fast_path, Exchange::longest_lease(batch));
-        let step = Step { script, object: FastPath::object, encode: Encode::Whole(encode_exchange), lease };
+        let step = Step::whole(&self.scripts().fast_path, FastPath::object, encode_exchange);
+        let step = step.within(Exchange::longest_lease(batch));
         self.call_fast(&step, batch, |entry, reply| exchanged(entry, reply.sole()?, 1)).await
     }
 
     /// Renews; `None` for an entry that needs the full script.
     pub(super) async fn renew_mutexes(&self, batch: &[Renew]) -> FastAnswers<Kept> {
-        let (script, lease) = (&self.scripts().fast_renew, shortest(batch));
-        let step = Step { script, object: FastPath::object, encode: Encode::Whole(encode_renewals), lease };
+        let step = Step::whole(&self.scripts().fast_renew, FastPath::object, encode_renewals);
+        let step = step.within(shortest(batch)).writing(Writes::Renewals);
         self.call_fast(&step, batch, |_, reply| Ok((reply.sole()? == 1).then_some(Kept::Yes))).await
     }
 }

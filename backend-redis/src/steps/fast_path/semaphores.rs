@@ -5,11 +5,12 @@ use redis::Cmd;
 use stanchion_core::clock::micros;
 use stanchion_core::steps::{Exchange, Exchanged, Kept, Renew};
 
-use super::super::call::{Encode, Step};
+use super::super::call::Step;
 use super::super::permits::shortest;
 use super::super::reply::Reply;
 use super::super::{Context, RedisSteps};
 use super::{FastAnswers, FastPath, add_records, exchanged, ticket_into};
+use crate::durability::Writes;
 use crate::keys::{digits, stripe_of};
 
 /// Maximum number of entries of one request: each can cost the server the reading of 16 holds.
@@ -19,9 +20,8 @@ impl RedisSteps {
     /// Releases and acquires; `None` for an entry that needs a full script.
     pub(super) async fn exchange_permits(&self, batch: &[Exchange]) -> FastAnswers<Exchanged> {
         let parts = batch.chunks(MAX_ENTRIES).map(async |part| {
-            let (script, lease) = (&self.scripts().fast_permits, Exchange::longest_lease(part));
-            let encode = Encode::Whole(encode_exchange);
-            let step = Step { script, object: FastPath::object, encode, lease };
+            let step = Step::whole(&self.scripts().fast_permits, FastPath::object, encode_exchange);
+            let step = step.within(Exchange::longest_lease(part));
             let read = |entry: &Exchange, reply: &Reply| {
                 let (number, limit) = reply.with_limit()?;
                 let asked = match entry {
@@ -38,9 +38,8 @@ impl RedisSteps {
     /// Renews; `None` for an entry that needs the full script.
     pub(super) async fn renew_permits(&self, batch: &[Renew]) -> FastAnswers<Kept> {
         let parts = batch.chunks(MAX_ENTRIES).map(async |part| {
-            let (script, lease) = (&self.scripts().fast_permits, shortest(part));
-            let encode = Encode::Whole(encode_renewals);
-            let step = Step { script, object: FastPath::object, encode, lease };
+            let step = Step::whole(&self.scripts().fast_permits, FastPath::object, encode_renewals);
+            let step = step.within(shortest(part)).writing(Writes::Renewals);
             self.call_fast(&step, part, |_, reply| Ok((reply.sole()? == 1).then_some(Kept::Yes))).await
         });
         join_all(parts).await.into_iter().flatten().collect()

@@ -73,14 +73,14 @@ impl Rig {
         scripts.limit_set_quota = timed!(&clock, "set_quota");
         scripts.limit_reset = timed!(&clock, "reset");
         let context = Context {
-            keyspace: Keyspace::new(&namespace).unwrap(),
-            scripts,
+            keyspace: Arc::new(Keyspace::new(&namespace).unwrap()),
+            scripts: Arc::new(scripts),
             process: ProcessId::random(),
             retention: Duration::from_secs(3_600),
             busy: Busy::new(),
             durability: Durability::default(),
         };
-        let link = Link::new(Endpoint::Server(access), PATIENT);
+        let link = Arc::new(Link::new(Endpoint::Server(access), PATIENT));
         let steps = Arc::new(RedisSteps::new(Arc::new(context), Route::One(link)));
         let rig = Self { steps, raw, clock };
         rig.at(0).await;

@@ -29,8 +29,12 @@ impl ServerFixture {
     }
 
     pub async fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.redis_store().await)
+    }
+
+    pub async fn redis_store(&self) -> RedisStore {
         let builder = RedisStore::builder(&self.server.url()).expect("a URL").request_timeout(PATIENT);
-        Arc::new(builder.connect().await.expect("a store"))
+        builder.connect().await.expect("a store")
     }
 
     /// Returns the requests on the wire so far, by command, without the calls inside scripts.

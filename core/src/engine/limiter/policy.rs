@@ -27,7 +27,7 @@ impl LimiterState {
     }
 
     fn note_decision(&self) {
-        self.engine.shared.containment.availability.decided_without(self.object.name.as_str());
+        self.engine.shared.containment.outages.decided_without(self.object.name.as_str());
     }
 
     /// Decides by the policy in place of the store.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::store::{Heard, Store, object};
 use crate::clock::now;
+use crate::engine::availability::Outages;
 use crate::engine::call_runtime::CallRuntime;
 use crate::engine::contained::Containment;
 use crate::engine::sending::in_doubt::InDoubt;
@@ -25,7 +26,7 @@ impl Rig {
     /// The rig, and the end of its thread.
     fn start(store: Arc<Store>) -> (Self, impl Future<Output = ()>) {
         let capabilities = Capabilities::full("model", MutexMode::Lease);
-        let containment = Arc::new(Containment::new("model"));
+        let containment = Arc::new(Containment::new(Outages::new("model")));
         let shared = Arc::new(Shared::new(
             capabilities,
             store.steps(false),
@@ -36,7 +37,10 @@ impl Rig {
         ));
         let (running, steps) = (Arc::clone(&shared), store.steps(true));
         let thread = beside(async move { serve::engine(&running, &steps, None, Duration::ZERO).await });
-        (Self { store, engine: Arc::new(EngineHandle { shared, drain: Duration::ZERO }) }, thread)
+        (
+            Self { store, engine: Arc::new(EngineHandle { shared, thread: None, drain: Duration::ZERO }) },
+            thread,
+        )
     }
 
     /// What the store has just granted to a call.

@@ -28,7 +28,7 @@ pub(crate) struct InDoubt {
 
 impl InDoubt {
     pub(crate) fn new(engine: &Arc<EngineHandle>, object: &Object, ticket: Ticket, lease: Ttl) -> Self {
-        engine.shared.containment.availability.acquiring.fetch_add(1, Ordering::Relaxed);
+        engine.shared.containment.outages.acquiring.fetch_add(1, Ordering::Relaxed);
         Self {
             engine: Arc::clone(engine),
             object: object.clone(),
@@ -81,7 +81,7 @@ impl InDoubt {
 impl Drop for InDoubt {
     fn drop(&mut self) {
         let shared = &self.engine.shared;
-        shared.containment.availability.acquiring.fetch_sub(1, Ordering::Relaxed);
+        shared.containment.outages.acquiring.fetch_sub(1, Ordering::Relaxed);
         if self.registered {
             shared.waiters.leave(self.ticket);
         }

@@ -1,0 +1,181 @@
+//! A store that was connected and checked: what all of its namespaces share, and the steps of each.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use stanchion_core::engine::{Background, Engine, EngineThread, StepsWrap, WeakEngine};
+#[cfg(feature = "bloom")]
+use stanchion_core::steps::BloomSteps;
+use stanchion_core::steps::{GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
+use stanchion_core::{Capabilities, MutexMode, Result};
+
+use crate::check::{self, Demands, Expected};
+use crate::client::ClientSettings;
+use crate::config::{Connections, Deployment, RedisBuilder, Routes};
+use crate::durability::Durability;
+use crate::keys::Keyspace;
+use crate::script::Scripts;
+use crate::steps::{Busy, Context, RedisSteps};
+use crate::store::StepsOfStore;
+
+/// What the namespaces of a store object share.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    connections: Connections,
+    expected: Arc<Expected>,
+    scripts: Arc<Scripts>,
+    process: ProcessId,
+    retention: Duration,
+    durability: Durability,
+    pub(crate) demands: Demands,
+    survives_restart: Option<bool>,
+}
+
+impl Opened {
+    /// Connects and checks the servers. Returns the steps of the builder's namespace, too.
+    ///
+    /// # Errors
+    /// As [`RedisBuilder::connect`].
+    pub(crate) async fn connect(builder: RedisBuilder) -> Result<(Self, StepsOfStore)> {
+        let keyspace = Arc::new(builder.check()?);
+        let connect_timeout = builder.time_to_connect();
+        let RedisBuilder { deployment, request_timeout, retention, durability, client, .. } = builder;
+        let demands = Demands { accept_eviction: builder.accept_eviction, fsync: durability.fsync };
+        let is_users = matches!(deployment, Deployment::UserConnection { .. });
+        let expected = Arc::new(Expected::new(deployment.is_cluster(), demands));
+        let client = ClientSettings { connect_timeout, expected: Some(Arc::clone(&expected)), ..client };
+        let connections = deployment.configured(&client).connections(request_timeout)?;
+        let process = ProcessId::random();
+        let Routes { callers, own, wake, wakes } = connections.routes(&keyspace, keyspace.boxes(process));
+        let limit = request_timeout.max(connect_timeout);
+        let checked = check::servers(&callers, &keyspace, demands, limit).await;
+        let survives_restart = checked.map_err(|error| callers.locate(error))?.survives_restart;
+        expected.begin(&keyspace);
+        if wakes && is_users {
+            check::same(&callers, &own, &keyspace, process).await?;
+        }
+        let scripts = Arc::new(Scripts::new());
+        let opened = Self {
+            connections,
+            expected,
+            scripts,
+            process,
+            retention,
+            durability,
+            demands,
+            survives_restart,
+        };
+        let steps = opened.steps(keyspace, Routes { callers, own, wake, wakes });
+        Ok((opened, steps))
+    }
+
+    /// Checks another namespace, and returns its steps.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `ConfigMismatch`, or the error of a server that could not be asked.
+    async fn namespace(&self, namespace: &str) -> Result<StepsOfStore> {
+        let keyspace = Arc::new(Keyspace::new(namespace)?);
+        let routes = self.connections.routes(&keyspace, keyspace.boxes(self.process));
+        let checked = check::layout(&routes.callers, &keyspace).await;
+        checked.map_err(|error| routes.callers.locate(error))?;
+        self.expected.begin(&keyspace);
+        Ok(self.steps(keyspace, routes))
+    }
+
+    fn steps(&self, keyspace: Arc<Keyspace>, routes: Routes) -> StepsOfStore {
+        let Routes { callers, own, wake, wakes } = routes;
+        let context = Arc::new(Context {
+            keyspace,
+            scripts: Arc::clone(&self.scripts),
+            process: self.process,
+            retention: self.retention,
+            durability: self.durability,
+            busy: Busy::new(),
+        });
+        let steps = |route| Arc::new(RedisSteps::new(Arc::clone(&context), route));
+        let mut capabilities = Capabilities::full("redis", MutexMode::Lease);
+        capabilities.wait_groups = !self.demands.accept_eviction;
+        capabilities.bloom_filters = cfg!(feature = "bloom") && !self.demands.accept_eviction;
+        capabilities.wake_ups = wakes;
+        capabilities.survives_restart = self.survives_restart;
+        StepsOfStore { callers: steps(callers), own: steps(own), wake: Arc::new(wake), capabilities }
+    }
+}
+
+/// The engines of a store object, one for each of its namespaces, on one thread.
+#[derive(Debug)]
+pub(crate) struct Namespaces {
+    pub(crate) opened: Opened,
+    thread: Arc<EngineThread>,
+    drain: Duration,
+    wrap: Option<StepsWrap>,
+    engines: Mutex<HashMap<String, WeakEngine>>,
+}
+
+impl Namespaces {
+    pub(crate) fn new(
+        opened: Opened,
+        thread: Arc<EngineThread>,
+        drain: Duration,
+        wrap: Option<StepsWrap>,
+    ) -> Self {
+        Self { opened, thread, drain, wrap, engines: Mutex::default() }
+    }
+
+    /// Returns the engine of a namespace, which begins unless it has one.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `ConfigMismatch`, or the error of a server that could not be asked.
+    pub(crate) async fn open(&self, namespace: &str) -> Result<Engine> {
+        let known = self.all().get(namespace).and_then(WeakEngine::upgrade);
+        if let Some(engine) = known.filter(|engine| engine.check_open("namespace").is_ok()) {
+            return Ok(engine);
+        }
+        let steps = self.thread.on(Box::pin(self.opened.namespace(namespace))).await?;
+        self.begin(namespace, steps)
+    }
+
+    /// Starts the engine of a namespace, unless it has one.
+    ///
+    /// # Errors
+    /// As [`Engine::start`].
+    pub(crate) fn begin(&self, namespace: &str, steps: StepsOfStore) -> Result<Engine> {
+        let mut engines = self.all();
+        let known = engines.get(namespace).and_then(WeakEngine::upgrade);
+        if let Some(engine) = known.filter(|engine| engine.check_open("namespace").is_ok()) {
+            return Ok(engine);
+        }
+        let StepsOfStore { callers, own, wake, capabilities } = steps;
+        let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
+        let (chores, thread) = (self.opened.connections.chores(), Some(Arc::clone(&self.thread)));
+        let own = Background {
+            wake,
+            chores,
+            namespace: Arc::from(namespace),
+            drain: self.drain,
+            thread,
+            ..Background::new(engine_steps(own))
+        };
+        let engine = Engine::start_wrapped(self.wrap.as_ref(), capabilities, engine_steps(callers), own)?;
+        engines.retain(|_, engine| !engine.is_gone());
+        engines.insert(namespace.to_owned(), engine.downgrade());
+        Ok(engine)
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<String, WeakEngine>> {
+        self.engines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn engine_steps(steps: Arc<RedisSteps>) -> Steps {
+    let permits = Arc::clone(&steps) as Arc<dyn PermitSteps>;
+    let mut all = Steps::new(permits, steps.route().timeout());
+    all.groups = Some(Arc::clone(&steps) as Arc<dyn GroupSteps>);
+    all.limits = Some(Arc::clone(&steps) as Arc<dyn LimitSteps>);
+    #[cfg(feature = "bloom")]
+    {
+        all.bloom = Some(steps as Arc<dyn BloomSteps>);
+    }
+    all
+}

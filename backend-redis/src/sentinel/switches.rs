@@ -1,0 +1,114 @@
+//! Leaves a primary once a sentinel tells that another server has taken its place: it may go on answering, cut off from the
+//! sentinels, and what it grants then is known to nobody else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use stanchion_core::Result;
+use stanchion_core::clock::{sleep, timeout};
+use stanchion_core::steps::{Chore, Reports};
+use tokio::sync::Mutex;
+
+use super::Sentinels;
+use crate::access::{Access, Address};
+use crate::link::Link;
+use crate::wake::ServerWake;
+
+/// The channel on which sentinels tell of it: service, old host and port, new host and port.
+const CHANNEL: &str = "+switch-master";
+/// Pause before another sentinel is listened to.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Listens to one sentinel at a time, on one connection for all namespaces of a store.
+pub(crate) struct SwitchWatch {
+    pub(crate) sentinels: Arc<Sentinels>,
+    pub(crate) links: [Arc<Link>; 2],
+    pub(crate) wake: Arc<ServerWake>,
+    /// The primary that was announced last. The engine that has this watches for all.
+    announced: Mutex<Option<Address>>,
+}
+
+impl SwitchWatch {
+    pub(crate) fn new(
+        sentinels: &Arc<Sentinels>,
+        links: [Arc<Link>; 2],
+        wake: &Arc<ServerWake>,
+    ) -> Arc<Self> {
+        let (sentinels, wake) = (Arc::clone(sentinels), Arc::clone(wake));
+        Arc::new(Self { sentinels, links, wake, announced: Mutex::default() })
+    }
+
+    /// Listens to a sentinel until its connection ends.
+    ///
+    /// # Errors
+    /// That of a sentinel that cannot be listened to.
+    async fn listen(&self, sentinel: &Access, announced: &mut Option<Address>) -> Result<()> {
+        let mut switches = sentinel.subscribe(CHANNEL).await?;
+        // What was told while nobody listened.
+        let asked = timeout(sentinel.connect_timeout(), self.sentinels.announced(sentinel)).await;
+        let primary = asked.unwrap_or_else(|_| Err(sentinel.unanswered()))?;
+        if announced.replace(primary.clone()).is_some_and(|known| known != primary) {
+            self.leave(&primary);
+        }
+        while let Some(switch) = switches.next().await {
+            let told =
+                switch.get_payload().ok().and_then(|told: String| switched(&told, &self.sentinels.service));
+            if let Some(primary) = told {
+                self.leave(&primary);
+                *announced = Some(primary);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next requests find the new primary. Those under way get the answer of the old one, or none.
+    fn leave(&self, primary: &Address) {
+        tracing::info!(service = self.sentinels.service, %primary, "the sentinels announce another primary");
+        self.links.iter().for_each(|link| link.leave());
+        self.wake.leave();
+    }
+}
+
+#[async_trait]
+impl Chore for SwitchWatch {
+    async fn run(&self, _: &Reports) {
+        let mut announced = self.announced.lock().await;
+        for sentinel in self.sentinels.sentinels.iter().cycle() {
+            if let Err(error) = self.listen(sentinel, &mut announced).await {
+                tracing::debug!(%error, "no sentinel to listen to for now");
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Returns the new primary, if the message is about this service.
+fn switched(message: &str, service: &str) -> Option<Address> {
+    let mut words = message.strip_prefix(service)?.strip_prefix(' ')?.split(' ').skip(2);
+    Some(Address { host: words.next()?.to_owned(), port: words.next()?.parse().ok()? })
+}
+
+impl std::fmt::Debug for SwitchWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SwitchWatch").field("sentinels", &self.sentinels).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_of_another_service_is_none() {
+        let message = "billing 10.0.0.1 6379 10.0.0.2 6380";
+        let primary = Address { host: "10.0.0.2".to_owned(), port: 6_380 };
+        assert_eq!(switched(message, "billing"), Some(primary));
+        for (message, service) in
+            [(message, "bill"), (message, "other"), ("billing 1 2", "billing"), ("", "")]
+        {
+            assert_eq!(switched(message, service), None, "{message}");
+        }
+    }
+}
