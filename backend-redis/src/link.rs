@@ -168,9 +168,12 @@ impl Link {
         Ok(value.map(|value| Answered { value, kept: answers.next().map(read) }))
     }
 
-    /// Drops all connections. Requests under way still get their answers.
+    /// Drops all connections and ends the attempts to connect. Requests under way still get their answers.
     pub(crate) fn leave(&self) {
-        [&self.line, &self.waiting_line].iter().for_each(|line| line.connections.all().clear());
+        for line in [&self.line, &self.waiting_line] {
+            line.attempts.end();
+            line.connections.all().clear();
+        }
     }
 
     /// Adds the address of the server to an error, if the link leads to one server only.

@@ -25,7 +25,6 @@ pub(crate) struct Opened {
     connections: Connections,
     expected: Arc<Expected>,
     scripts: Arc<Scripts>,
-    process: ProcessId,
     retention: Duration,
     durability: Durability,
     pub(crate) demands: Demands,
@@ -47,26 +46,26 @@ impl Opened {
         let client = ClientSettings { connect_timeout, expected: Some(Arc::clone(&expected)), ..client };
         let connections = deployment.configured(&client).connections(request_timeout)?;
         let process = ProcessId::random();
-        let Routes { callers, own, wake, wakes } = connections.routes(&keyspace, keyspace.boxes(process));
+        let routes = connections.routes(&keyspace);
+        let Routes { callers, own, .. } = &routes;
         let limit = request_timeout.max(connect_timeout);
-        let checked = check::servers(&callers, &keyspace, demands, limit).await;
+        let checked = check::servers(callers, &keyspace, demands, limit).await;
         let survives_restart = checked.map_err(|error| callers.locate(error))?.survives_restart;
         expected.begin(&keyspace);
-        if wakes && is_users {
-            check::same(&callers, &own, &keyspace, process).await?;
+        if connections.wakes() && is_users {
+            check::same(callers, own, &keyspace, process).await?;
         }
         let scripts = Arc::new(Scripts::new());
         let opened = Self {
             connections,
             expected,
             scripts,
-            process,
             retention,
             durability,
             demands,
             survives_restart,
         };
-        let steps = opened.steps(keyspace, Routes { callers, own, wake, wakes });
+        let steps = opened.steps(keyspace, process, routes);
         Ok((opened, steps))
     }
 
@@ -76,19 +75,21 @@ impl Opened {
     /// `InvalidArgument`, `ConfigMismatch`, or the error of a server that could not be asked.
     async fn namespace(&self, namespace: &str) -> Result<StepsOfStore> {
         let keyspace = Arc::new(Keyspace::new(namespace)?);
-        let routes = self.connections.routes(&keyspace, keyspace.boxes(self.process));
+        let routes = self.connections.routes(&keyspace);
         let checked = check::layout(&routes.callers, &keyspace).await;
         checked.map_err(|error| routes.callers.locate(error))?;
         self.expected.begin(&keyspace);
-        Ok(self.steps(keyspace, routes))
+        // An earlier engine of the namespace may have left places in queues that nobody keeps any more.
+        Ok(self.steps(keyspace, ProcessId::random(), routes))
     }
 
-    fn steps(&self, keyspace: Arc<Keyspace>, routes: Routes) -> StepsOfStore {
-        let Routes { callers, own, wake, wakes } = routes;
+    fn steps(&self, keyspace: Arc<Keyspace>, process: ProcessId, routes: Routes) -> StepsOfStore {
+        let wake = self.connections.wake(&keyspace, &routes, keyspace.boxes(process));
+        let Routes { callers, own, .. } = routes;
         let context = Arc::new(Context {
             keyspace,
             scripts: Arc::clone(&self.scripts),
-            process: self.process,
+            process,
             retention: self.retention,
             durability: self.durability,
             busy: Busy::new(),
@@ -97,7 +98,7 @@ impl Opened {
         let mut capabilities = Capabilities::full("redis", MutexMode::Lease);
         capabilities.wait_groups = !self.demands.accept_eviction;
         capabilities.bloom_filters = cfg!(feature = "bloom") && !self.demands.accept_eviction;
-        capabilities.wake_ups = wakes;
+        capabilities.wake_ups = self.connections.wakes();
         capabilities.survives_restart = self.survives_restart;
         StepsOfStore { callers: steps(callers), own: steps(own), wake: Arc::new(wake), capabilities }
     }
@@ -155,6 +156,7 @@ impl Namespaces {
             namespace: Arc::from(namespace),
             drain: self.drain,
             thread,
+            shares_servers: callers.route().has_all_stripes(),
             ..Background::new(engine_steps(own))
         };
         let engine = Engine::start_wrapped(self.wrap.as_ref(), capabilities, engine_steps(callers), own)?;

@@ -2,13 +2,15 @@
 
 mod switches;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ServerErrorKind, Value};
-use stanchion_core::clock::{sleep, timeout};
+use stanchion_core::clock::{Instant, now, sleep, timeout};
 use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::access::{Access, Address};
@@ -21,6 +23,8 @@ use crate::request::exchange;
 /// Interval after which the sentinels are asked once more while no connection was made, beside the attempts under way. They
 /// may have announced a primary that is about to be replaced.
 const ROUND_INTERVAL: Duration = Duration::from_millis(250);
+/// Time in which all sentinels should have heard of a switch.
+const LAG: Duration = Duration::from_secs(10);
 
 pub(crate) use self::switches::SwitchWatch;
 
@@ -33,18 +37,47 @@ pub(crate) struct Sentinels {
     /// Access to the servers of the service.
     pub(crate) servers: Access,
     pub(crate) backoff: Backoff,
+    /// Where the last connection leads.
+    connected: Mutex<Option<Address>>,
+    /// The primary that took another's place, and when that was told. Some sentinels may not know it yet.
+    promoted: Mutex<Option<(Address, Instant)>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Sentinels {
+    pub(crate) fn new(sentinels: Vec<Access>, service: String, servers: Access) -> Self {
+        let (backoff, connected, promoted) = (Backoff::default(), Mutex::default(), Mutex::default());
+        Self { sentinels, service, servers, backoff, connected, promoted }
+    }
+
     /// Returns the same service for a client with these settings. The credentials are for its servers.
     pub(crate) fn configured(&self, client: &ClientSettings) -> Self {
         let bare = client.for_sentinels();
-        Self {
-            sentinels: self.sentinels.iter().map(|sentinel| sentinel.configured(&bare)).collect(),
-            service: self.service.clone(),
-            servers: self.servers.configured(client),
-            backoff: Backoff::default(),
-        }
+        let sentinels = self.sentinels.iter().map(|sentinel| sentinel.configured(&bare)).collect();
+        Self::new(sentinels, self.service.clone(), self.servers.configured(client))
+    }
+
+    /// Returns where the last connection leads.
+    pub(crate) fn connected(&self) -> Option<Address> {
+        locked(&self.connected).clone()
+    }
+
+    /// Notes that this server took the place of another.
+    pub(crate) fn promote(&self, primary: Address) {
+        *locked(&self.promoted) = Some((primary, now()));
+    }
+
+    /// Returns the primary that most of the sentinels announce.
+    pub(crate) async fn agreed(&self) -> Option<Address> {
+        let asked = self.sentinels.iter().map(|sentinel| async move {
+            timeout(sentinel.connect_timeout(), self.announced(sentinel)).await.ok()?.ok()
+        });
+        let answers: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+        let most = |address: &&Address| answers.iter().filter(|other| other == address).count() * 2 > self.sentinels.len();
+        answers.iter().find(most).cloned()
     }
 
     /// Connects to a server that a sentinel announces, and that says itself that it is the primary. All sentinels are asked
@@ -99,18 +132,27 @@ impl Sentinels {
 
     async fn through(&self, sentinel: &Access) -> Result<(MultiplexedConnection, Driver)> {
         let announced = self.announced(sentinel).await.map_err(|error| error.at(&sentinel.target()))?;
+        let promoted = locked(&self.promoted).clone().filter(|(_, told)| told.elapsed() < LAG);
+        if promoted.is_some_and(|(primary, _)| primary != announced) {
+            let detail = "the sentinel announces a primary that another has replaced";
+            return Err(Error::new(ErrorKind::Unavailable, detail).at(&sentinel.target()));
+        }
         let (mut connection, driver) = self.servers.at(&announced).connect_at_once().await?;
         let role = match ask(&mut connection, redis::cmd("ROLE")).await {
             Ok(Value::Array(parts)) => parts.into_iter().next(),
             Ok(_) => None,
             // A user without the right to ask relies on the sentinels.
             Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoPerm) => {
+                *locked(&self.connected) = Some(announced);
                 return Ok((connection, driver));
             }
             Err(error) => return Err(error::of_question(error).at(&announced.to_string())),
         };
         match role {
-            Some(Value::BulkString(role)) if role == b"master" => Ok((connection, driver)),
+            Some(Value::BulkString(role)) if role == b"master" => {
+                *locked(&self.connected) = Some(announced);
+                Ok((connection, driver))
+            }
             _ => {
                 let detail = "the announced server is not the primary yet";
                 Err(Error::new(ErrorKind::Unavailable, detail).at(&announced.to_string()))
@@ -118,7 +160,7 @@ impl Sentinels {
         }
     }
 
-    pub(crate) async fn announced(&self, sentinel: &Access) -> Result<Address> {
+    async fn announced(&self, sentinel: &Access) -> Result<Address> {
         let (mut connection, _) = sentinel.connect_at_once().await?;
         let mut command = redis::cmd("SENTINEL");
         command.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);

@@ -70,15 +70,16 @@ impl RedisStore {
     /// Returns the store's view of another namespace: 1 to 64 of `A-Z a-z 0-9 _ . -`. It shares the connections and the thread
     /// of this store, and all of its other options ([C28]). Views of one namespace are clones of one another.
     ///
-    /// [`close`](Store::close) and [`drain`](Store::drain) are for the namespace that they are called on. On a cluster each
-    /// namespace in which somebody waits has connections of its own for wake-ups, up to 16.
+    /// [`close`](Store::close) and [`drain`](Store::drain) are for the namespace that they are called on. The drop of the last
+    /// thing of the store waits for what all namespaces have queued ([C12]). On a cluster each namespace in which somebody
+    /// waits has connections of its own for wake-ups, up to 16.
     ///
     /// # Errors
     /// `InvalidArgument` for a bad name; `ConfigMismatch` if the namespace has another layout; `Closed` if this store is closed;
     /// `Unavailable`, `Unknown` or `Unauthorized` if the server cannot be asked.
     ///
     /// # Cancel safety
-    /// A dropped call has no effect.
+    /// A dropped call may have noted the layout of a new namespace.
     ///
     /// # Examples
     /// ```no_run
@@ -93,6 +94,7 @@ impl RedisStore {
     /// # }
     /// ```
     ///
+    /// [C12]: stanchion_core::contract#c12
     /// [C28]: stanchion_core::contract#c28
     pub async fn namespace(&self, namespace: &str) -> Result<Self> {
         self.engine.check_open("namespace")?;

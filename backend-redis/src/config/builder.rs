@@ -284,8 +284,9 @@ impl RedisBuilder {
     /// refuses a server without such a file with `UnsafeStore`.
     ///
     /// With `appendfsync always` the server has written before it answers, and this adds nothing but for replicas. With
-    /// `everysec` a grant takes a second or more: the [`request_timeout`](Self::request_timeout), a third of which is for
-    /// this, has to be 6 s at least, and the leases three times as long.
+    /// `everysec` a grant takes a second or more, and the requests that wait so follow one another on their connection: the
+    /// [`request_timeout`](Self::request_timeout), a third of which is for this, has to be 6 s at least, the leases three times
+    /// as long, and locks few.
     #[must_use]
     pub fn fsync(mut self, fsync: bool) -> Self {
         self.durability.fsync = fsync;

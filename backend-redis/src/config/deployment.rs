@@ -73,9 +73,7 @@ pub(crate) struct Routes {
     pub(crate) callers: Route,
     /// The route of the engine.
     pub(crate) own: Route,
-    pub(crate) wake: RedisWake,
-    /// Whether `wake` gives hints.
-    pub(crate) wakes: bool,
+    topology: Option<Arc<Topology>>,
 }
 
 impl Connections {
@@ -84,19 +82,28 @@ impl Connections {
         self.switches.iter().map(|switches| Arc::clone(switches) as Arc<dyn Chore>).collect()
     }
 
-    /// Returns the routes of a namespace. `boxes` are the mailboxes of the process.
-    pub(crate) fn routes(&self, keyspace: &Keyspace, boxes: Vec<String>) -> Routes {
+    /// Returns the routes of a namespace.
+    pub(crate) fn routes(&self, keyspace: &Keyspace) -> Routes {
         let nodes = self.own.nodes().or_else(|| self.callers.nodes());
         let topology = nodes.map(|nodes| nodes.topology(keyspace));
-        let wake = match (&self.wake, self.own.nodes().and(topology.as_ref())) {
+        let route = |way: &Way| way.route(topology.as_ref(), keyspace);
+        Routes { callers: route(&self.callers), own: route(&self.own), topology }
+    }
+
+    /// Whether there are wake-ups.
+    pub(crate) fn wakes(&self) -> bool {
+        self.wake.is_some() || self.own.nodes().is_some()
+    }
+
+    /// Returns the wake-ups of a namespace that these are the routes of. `boxes` are the mailboxes of the process.
+    pub(crate) fn wake(&self, keyspace: &Keyspace, routes: &Routes, boxes: Vec<String>) -> RedisWake {
+        match (&self.wake, self.own.nodes().and(routes.topology.as_ref())) {
             (Some(server), _) => RedisWake::of_server(server, keyspace, boxes),
             (None, Some(topology)) => {
                 RedisWake::of_cluster(ClusterWake::new(Arc::clone(topology), boxes, self.timeout))
             }
             (None, None) => RedisWake::none(),
-        };
-        let route = |way: &Way| way.route(topology.as_ref(), keyspace);
-        Routes { callers: route(&self.callers), own: route(&self.own), wakes: wake.wakes(), wake }
+        }
     }
 }
 
@@ -138,7 +145,7 @@ impl Deployment {
         let server = |endpoint: Endpoint| {
             let links = [link(&endpoint), link(&endpoint)];
             let [callers, own] = links.clone().map(Way::One);
-            let wake = ServerWake::new(endpoint.clone(), timeout);
+            let wake = ServerWake::new(endpoint.clone(), timeout, Arc::clone(&links[1]));
             let switches = match &endpoint {
                 Endpoint::Sentinel(sentinels) => Some(SwitchWatch::new(sentinels, links, &wake)),
                 _ => None,

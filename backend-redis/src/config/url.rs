@@ -10,7 +10,6 @@ use super::deployment::Deployment;
 use super::parameters::Parameters;
 use super::tls::{self, TlsFiles};
 use crate::access::{Access, Address};
-use crate::backoff::Backoff;
 use crate::sentinel::Sentinels;
 
 const SCHEMES: &str = "redis://, rediss://, redis+unix://, redis+cluster://, rediss+cluster://, redis+sentinel://, \
@@ -154,7 +153,7 @@ impl<'a> Parts<'a> {
             servers = Some(access);
         }
         let servers = servers.ok_or_else(|| self.malformed())?;
-        Ok(Sentinels { sentinels, service, servers, backoff: Backoff::default() })
+        Ok(Sentinels::new(sentinels, service, servers))
     }
 }
 

@@ -47,6 +47,13 @@ impl Attempts {
     }
 }
 
+impl Attempts {
+    /// Ends them all: they may lead to a server that is to be left.
+    pub(super) fn end(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
 impl Attempt {
     #[expect(
         clippy::disallowed_methods,
@@ -76,7 +83,7 @@ impl Awaited {
     /// # Errors
     /// If no connection was made. Nothing was sent.
     pub(super) async fn end(mut self) -> Made {
-        let gone = || Error::new(ErrorKind::Unavailable, "the runtime that connected has ended");
+        let gone = || Error::new(ErrorKind::Unavailable, "the attempt to connect was ended");
         let made = self.made.wait_for(Option::is_some).await.map_err(|_| gone())?;
         match &*made {
             Some(Ok((connection, driver))) => Ok((connection.clone(), driver.clone())),

@@ -20,14 +20,16 @@ use crate::wake::ServerWake;
 const CHANNEL: &str = "+switch-master";
 /// Pause before another sentinel is listened to.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Time after which another sentinel is listened to if this one tells nothing: its connection may be dead.
+const MAX_SILENCE: Duration = Duration::from_secs(60);
 
 /// Listens to one sentinel at a time, on one connection for all namespaces of a store.
 pub(crate) struct SwitchWatch {
     pub(crate) sentinels: Arc<Sentinels>,
     pub(crate) links: [Arc<Link>; 2],
     pub(crate) wake: Arc<ServerWake>,
-    /// The primary that was announced last. The engine that has this watches for all.
-    announced: Mutex<Option<Address>>,
+    /// The engine that has this watches for all.
+    watching: Mutex<()>,
 }
 
 impl SwitchWatch {
@@ -37,35 +39,34 @@ impl SwitchWatch {
         wake: &Arc<ServerWake>,
     ) -> Arc<Self> {
         let (sentinels, wake) = (Arc::clone(sentinels), Arc::clone(wake));
-        Arc::new(Self { sentinels, links, wake, announced: Mutex::default() })
+        Arc::new(Self { sentinels, links, wake, watching: Mutex::default() })
     }
 
     /// Listens to a sentinel until its connection ends.
     ///
     /// # Errors
     /// That of a sentinel that cannot be listened to.
-    async fn listen(&self, sentinel: &Access, announced: &mut Option<Address>) -> Result<()> {
+    async fn listen(&self, sentinel: &Access) -> Result<()> {
         let mut switches = sentinel.subscribe(CHANNEL).await?;
         // What was told while nobody listened.
-        let asked = timeout(sentinel.connect_timeout(), self.sentinels.announced(sentinel)).await;
-        let primary = asked.unwrap_or_else(|_| Err(sentinel.unanswered()))?;
-        if announced.replace(primary.clone()).is_some_and(|known| known != primary) {
-            self.leave(&primary);
+        if let (Some(primary), Some(connected)) = (self.sentinels.agreed().await, self.sentinels.connected())
+            && primary != connected
+        {
+            self.leave(primary);
         }
-        while let Some(switch) = switches.next().await {
-            let told =
-                switch.get_payload().ok().and_then(|told: String| switched(&told, &self.sentinels.service));
-            if let Some(primary) = told {
-                self.leave(&primary);
-                *announced = Some(primary);
+        while let Ok(Some(switch)) = timeout(MAX_SILENCE, switches.next()).await {
+            let told = switch.get_payload().ok();
+            if let Some(primary) = told.and_then(|told: String| switched(&told, &self.sentinels.service)) {
+                self.leave(primary);
             }
         }
         Ok(())
     }
 
     /// The next requests find the new primary. Those under way get the answer of the old one, or none.
-    fn leave(&self, primary: &Address) {
+    fn leave(&self, primary: Address) {
         tracing::info!(service = self.sentinels.service, %primary, "the sentinels announce another primary");
+        self.sentinels.promote(primary);
         self.links.iter().for_each(|link| link.leave());
         self.wake.leave();
     }
@@ -74,9 +75,9 @@ impl SwitchWatch {
 #[async_trait]
 impl Chore for SwitchWatch {
     async fn run(&self, _: &Reports) {
-        let mut announced = self.announced.lock().await;
+        let _watching = self.watching.lock().await;
         for sentinel in self.sentinels.sentinels.iter().cycle() {
-            if let Err(error) = self.listen(sentinel, &mut announced).await {
+            if let Err(error) = self.listen(sentinel).await {
                 tracing::debug!(%error, "no sentinel to listen to for now");
             }
             sleep(PAUSE).await;

@@ -51,18 +51,15 @@ impl RedisWake {
     pub(crate) fn of_cluster(source: ClusterWake) -> Self {
         Self { source: Source::Cluster(Box::new(source)) }
     }
-
-    /// Whether it gives hints.
-    pub(crate) fn wakes(&self) -> bool {
-        !matches!(self.source, Source::None)
-    }
 }
 
 #[async_trait]
 impl WakeSource for RedisWake {
     fn watch(&self, object: &Object, waited_for: bool) {
-        if let Source::Cluster(cluster) = &self.source {
-            cluster.watch(object, waited_for);
+        match &self.source {
+            Source::None => {}
+            Source::One(server, inbox) => server.watch(inbox, waited_for),
+            Source::Cluster(cluster) => cluster.watch(object, waited_for),
         }
     }
 

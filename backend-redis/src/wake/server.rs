@@ -1,44 +1,60 @@
 //! Wake-ups on one server: one blocking pop over the mailboxes of all namespaces of a store.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use redis::Cmd;
 use redis::aio::MultiplexedConnection;
+use stanchion_core::clock::now;
 use stanchion_core::{Result, Ticket};
 use tokio::sync::Notify;
 
-use super::{Hint, pop, popped};
+use super::{Hint, POP_TIMEOUT, pop, popped};
 use crate::error;
 use crate::keys::Keyspace;
-use crate::link::Endpoint;
+use crate::link::{Endpoint, Link};
+use crate::request::Request;
+
+/// Number of hints that are kept for a namespace whose engine does not take them.
+const MAX_HINTS: usize = 10_000;
 
 /// The hints to one namespace.
 pub(crate) struct Inbox {
     /// How its keys begin.
     prefix: String,
     boxes: Vec<String>,
+    /// Number of objects that are waited for.
+    watched: AtomicUsize,
     /// Those that another namespace's call has received.
     hints: Mutex<Vec<Ticket>>,
     arrived: Notify,
 }
 
+#[derive(Default)]
 struct Inboxes {
     all: Vec<Weak<Inbox>>,
-    /// Waits for a hint to any of them.
-    command: Arc<Cmd>,
+    /// How often the set of those that are waited for has changed.
+    version: u64,
+    /// The last pop waits for the boxes of this version.
+    popped: u64,
 }
 
 /// The wake-ups of one server.
 pub(crate) struct ServerWake {
     endpoint: Endpoint,
     timeout: Duration,
+    /// Ends a pop that does not wait for a box it should wait for.
+    nudges: Arc<Link>,
     inboxes: Mutex<Inboxes>,
     /// Whoever has it waits for all namespaces. It is taken out while in use: a call that is dropped half way drops its
     /// connection, which a pop still blocks.
     connection: tokio::sync::Mutex<Option<MultiplexedConnection>>,
-    /// The server is to be left.
+    /// Another namespace is waited for.
+    changed: Notify,
+    /// How often the server was to be left.
+    departures: AtomicU64,
     left: Notify,
 }
 
@@ -48,35 +64,47 @@ impl Inbox {
     }
 
     fn put(&self, ticket: Ticket) {
-        self.hints.lock().unwrap_or_else(PoisonError::into_inner).push(ticket);
+        let mut hints = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
+        if hints.len() < MAX_HINTS {
+            hints.push(ticket);
+        }
+        drop(hints);
         self.arrived.notify_one();
     }
 }
 
 impl ServerWake {
-    /// `timeout` is how late an answer may be.
-    pub(crate) fn new(endpoint: Endpoint, timeout: Duration) -> Arc<Self> {
-        let inboxes = Mutex::new(Inboxes { all: Vec::new(), command: Arc::new(Cmd::new()) });
+    /// `timeout` is how late an answer may be, `nudges` leads to the same server.
+    pub(crate) fn new(endpoint: Endpoint, timeout: Duration, nudges: Arc<Link>) -> Arc<Self> {
         Arc::new(Self {
             endpoint,
             timeout,
-            inboxes,
+            nudges,
+            inboxes: Mutex::default(),
             connection: tokio::sync::Mutex::default(),
+            changed: Notify::new(),
+            departures: AtomicU64::new(0),
             left: Notify::new(),
         })
     }
 
-    /// Makes the inbox of a namespace over the mailboxes of the process. A pop under way goes on without them.
+    /// Makes the inbox of a namespace over the mailboxes of the process.
     pub(super) fn open(&self, keyspace: &Keyspace, boxes: Vec<String>) -> Arc<Inbox> {
         let prefix = format!("{{{}/", keyspace.namespace());
-        let inbox = Arc::new(Inbox { prefix, boxes, hints: Mutex::default(), arrived: Notify::new() });
-        let mut inboxes = self.inboxes();
-        inboxes.all.retain(|other| other.strong_count() > 0);
-        inboxes.all.push(Arc::downgrade(&inbox));
-        let open: Vec<_> = inboxes.all.iter().filter_map(Weak::upgrade).collect();
-        let boxes: Vec<_> = open.iter().flat_map(|inbox| &inbox.boxes).collect();
-        inboxes.command = Arc::new(pop(&boxes));
+        let (hints, watched) = (Mutex::default(), AtomicUsize::new(0));
+        let inbox = Arc::new(Inbox { prefix, boxes, watched, hints, arrived: Notify::new() });
+        self.inboxes().all.push(Arc::downgrade(&inbox));
         inbox
+    }
+
+    /// Notes that an object of the namespace is waited for, or no more.
+    pub(super) fn watch(&self, inbox: &Inbox, waited_for: bool) {
+        if !waited_for {
+            let _ = inbox.watched.fetch_update(Relaxed, Relaxed, |watched| watched.checked_sub(1));
+        } else if inbox.watched.fetch_add(1, Relaxed) == 0 {
+            self.inboxes().version += 1;
+            self.changed.notify_one();
+        }
     }
 
     /// Returns the next hints to a namespace, or none after a while.
@@ -90,7 +118,9 @@ impl ServerWake {
             if !hints.is_empty() {
                 return Ok(hints);
             }
-            let Some(Hint { key, ticket }) = self.pop(&mut connection).await? else { return Ok(Vec::new()) };
+            let Some(Hint { key, ticket }) = self.pop(own, &mut connection).await? else {
+                return Ok(Vec::new());
+            };
             if key.starts_with(&own.prefix) {
                 return Ok(vec![ticket]);
             }
@@ -99,27 +129,73 @@ impl ServerWake {
         }
     }
 
-    async fn pop(&self, connection: &mut Option<MultiplexedConnection>) -> Result<Option<Hint>> {
+    /// Waits for a hint to any namespace that is waited for, and to `own`.
+    async fn pop(&self, own: &Inbox, connection: &mut Option<MultiplexedConnection>) -> Result<Option<Hint>> {
+        let departures = self.departures.load(Relaxed);
         let mut open = match connection.take() {
             Some(open) => open,
             None => self.endpoint.connect().await?.0,
         };
-        let command = Arc::clone(&self.inboxes().command);
-        let hint = tokio::select! {
-            hint = popped(&mut open, &command, self.timeout) => hint?,
-            () = self.left.notified() => return Ok(None),
+        let command = self.command(own);
+        let answer = {
+            let mut popping = std::pin::pin!(popped(&mut open, &command, self.timeout));
+            loop {
+                if self.departures.load(Relaxed) != departures {
+                    return Ok(None);
+                }
+                tokio::select! {
+                    answer = &mut popping => break answer?,
+                    () = self.left.notified() => {}
+                    () = self.changed.notified() => self.nudge(own).await,
+                }
+            }
         };
-        let hint = hint.map_err(|error| error::certain(error::of_request(error)))?;
-        *connection = Some(open);
-        Ok(hint)
+        if self.departures.load(Relaxed) == departures {
+            // A server that refuses a pop says nothing against its connection.
+            *connection = Some(open);
+        }
+        answer.map_err(|error| error::certain(error::of_request(error)))
+    }
+
+    /// Returns the pop over the boxes that are waited for: those of each namespace come first in their turn.
+    fn command(&self, own: &Inbox) -> Cmd {
+        let mut inboxes = self.inboxes();
+        inboxes.all.retain(|inbox| inbox.strong_count() > 0);
+        inboxes.all.rotate_left(inboxes.all.len().min(1));
+        inboxes.popped = inboxes.version;
+        let open: Vec<_> = inboxes.all.iter().filter_map(Weak::upgrade).collect();
+        drop(inboxes);
+        let is_waited_for =
+            |inbox: &&Arc<Inbox>| std::ptr::eq(Arc::as_ptr(inbox), own) || inbox.watched.load(Relaxed) > 0;
+        let boxes: Vec<_> = open.iter().filter(is_waited_for).flat_map(|inbox| &inbox.boxes).collect();
+        pop(&boxes)
+    }
+
+    /// Ends the pop under way by an element that is no hint, if it does not wait for all boxes that it should wait for.
+    async fn nudge(&self, own: &Inbox) {
+        let is_complete = {
+            let inboxes = self.inboxes();
+            inboxes.popped == inboxes.version
+        };
+        let Some(key) = own.boxes.first().filter(|_| !is_complete) else { return };
+        let (mut push, mut expire) = (redis::cmd("RPUSH"), redis::cmd("PEXPIRE"));
+        push.arg(key).arg("");
+        expire.arg(key).arg(POP_TIMEOUT.as_millis() * 2);
+        let end = now() + self.timeout;
+        for command in [&push, &expire] {
+            if let Err(error) = self.nudges.send(Request::Command(command), false, end).await {
+                tracing::debug!(%error, "a namespace's waiters ask by themselves for now");
+            }
+        }
     }
 
     /// Drops the connection; the next one is made anew.
     pub(crate) fn leave(&self) {
-        match self.connection.try_lock() {
-            Ok(mut connection) => *connection = None,
-            Err(_) => self.left.notify_waiters(),
+        self.departures.fetch_add(1, Relaxed);
+        if let Ok(mut connection) = self.connection.try_lock() {
+            *connection = None;
         }
+        self.left.notify_waiters();
     }
 
     fn inboxes(&self) -> MutexGuard<'_, Inboxes> {

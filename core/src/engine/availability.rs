@@ -22,7 +22,7 @@ const LANES: usize = 32;
 /// Whether the servers of a store answer to one engine, lane by lane.
 #[derive(Debug)]
 pub(crate) struct Availability {
-    lanes: [Lane; LANES],
+    lanes: Arc<[Lane; LANES]>,
     outages: Arc<Outages>,
 }
 
@@ -30,6 +30,8 @@ pub(crate) struct Availability {
 #[derive(Debug)]
 pub(crate) struct Outages {
     pub(crate) store: &'static str,
+    /// The lanes of all engines whose lanes lead to the same servers.
+    lanes: Arc<[Lane; LANES]>,
     /// Number of lanes of which it was told that they are away: the log speaks of the store, with the first and the last.
     away: AtomicUsize,
     /// Number of calls under way that acquire.
@@ -62,10 +64,14 @@ pub(crate) struct Request {
     answers: u64,
 }
 
+fn lanes() -> Arc<[Lane; LANES]> {
+    Arc::new(array::from_fn(|_| Lane::default()))
+}
+
 impl Outages {
     pub(crate) fn new(store: &'static str) -> Arc<Self> {
         let (away, acquiring) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Arc::new(Self { store, away, acquiring, policy: Mutex::default() })
+        Arc::new(Self { store, lanes: lanes(), away, acquiring, policy: Mutex::default() })
     }
 
     /// Notes a decision of an outage policy.
@@ -88,8 +94,9 @@ impl Outages {
 }
 
 impl Availability {
-    pub(crate) fn new(outages: Arc<Outages>) -> Self {
-        Self { lanes: array::from_fn(|_| Lane::default()), outages }
+    /// `is_shared` if the lanes of all engines lead to the same servers: then an answer to one of them is one to all.
+    pub(crate) fn new(outages: Arc<Outages>, is_shared: bool) -> Self {
+        Self { lanes: if is_shared { Arc::clone(&outages.lanes) } else { lanes() }, outages }
     }
 
     /// Notes that a request is about to be sent.
@@ -138,7 +145,7 @@ impl Availability {
 impl Drop for Availability {
     /// What an engine that is gone has told is over.
     fn drop(&mut self) {
-        for lane in &mut self.lanes {
+        for lane in Arc::get_mut(&mut self.lanes).into_iter().flatten() {
             if lane.failing.get_mut().unwrap_or_else(PoisonError::into_inner).told {
                 self.outages.away.fetch_sub(1, Ordering::Relaxed);
             }

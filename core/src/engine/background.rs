@@ -22,6 +22,8 @@ pub struct Background {
     /// The engine's thread, if the store was connected on it, or if it is that of other engines of the store; otherwise the
     /// engine starts one.
     pub thread: Option<Arc<EngineThread>>,
+    /// Whether a lane of these steps leads to the same server as that lane of the thread's other engines.
+    pub shares_servers: bool,
     /// Maximum time for which the drop of the last thing of the store blocks its thread, until everything queued is sent
     /// ([C12](crate::contract#c12)); zero does not wait. The default of the networked stores is [`DRAIN`](Self::DRAIN).
     pub drain: Duration,
@@ -35,7 +37,8 @@ impl Background {
     #[must_use]
     pub fn new(steps: Steps) -> Self {
         let (wake, chores, namespace) = (None, Vec::new(), Arc::from(""));
-        Self { steps, wake, chores, namespace, thread: None, drain: Self::DRAIN }
+        let (thread, shares_servers) = (None, false);
+        Self { steps, wake, chores, namespace, thread, shares_servers, drain: Self::DRAIN }
     }
 
     pub(super) fn contained(self, containment: &Arc<Containment>) -> Self {

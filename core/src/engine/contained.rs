@@ -45,11 +45,12 @@ pub(crate) struct Containment {
 }
 
 impl Containment {
-    pub(crate) fn new(outages: Arc<Outages>) -> Self {
+    /// `shares_servers` if the lanes of all engines of the store lead to the same servers.
+    pub(crate) fn new(outages: Arc<Outages>, shares_servers: bool) -> Self {
         Self {
             panicked: OnceLock::new(),
             noted: Notify::new(),
-            availability: Availability::new(Arc::clone(&outages)),
+            availability: Availability::new(Arc::clone(&outages), shares_servers),
             outages,
             part_sizes: PartSizes::default(),
         }

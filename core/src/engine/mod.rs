@@ -113,7 +113,7 @@ impl Engine {
             return Err(Error::invalid_argument("drain is at most 1 min"));
         }
         let thread = own.thread.clone().map_or_else(EngineThread::start, Ok)?;
-        let containment = Arc::new(Containment::new(thread.outages(capabilities.store)));
+        let containment = Arc::new(Containment::new(thread.outages(capabilities.store), own.shares_servers));
         let (callers, own) = (containment.around(callers), own.contained(&containment));
         let (wake, namespace) = (own.wake.clone(), Arc::clone(&own.namespace));
         let calls = thread.call_runtime();

@@ -1,6 +1,6 @@
 //! The state of one store object, shared by the engine's thread and the callers.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::engine::limiter::limiting::{Claimed, Limiting};
 use crate::engine::sending::batching::Batcher;
 use crate::engine::sending::outbox::{Message, Outbox};
 use crate::engine::sending::step_batches::{Exchanging, Looking};
-use crate::engine::thread::EngineThread;
+use crate::engine::thread::{Ending, EngineThread};
 use crate::engine::timing::{engine_now as now, renewal_interval};
 use crate::engine::waiting::group_waiters::GroupWaiters;
 use crate::engine::waiting::waiters::Waiters;
@@ -35,7 +35,7 @@ pub(crate) struct EngineHandle {
     pub(crate) shared: Arc<Shared>,
     /// `None` in tests that drive the engine themselves.
     pub(crate) thread: Option<Arc<EngineThread>>,
-    /// Maximum time for which the last drop waits until everything queued is sent (C12).
+    /// Maximum time for which the drop of the last thing of the store waits until everything queued is sent (C12).
     pub(crate) drain: Duration,
 }
 
@@ -47,9 +47,18 @@ impl Drop for EngineHandle {
             return;
         }
         self.shared.stop();
-        // The process may end right after this, and the engine's thread with it. That thread cannot wait for itself.
-        if !self.drain.is_zero() && !self.shared.is_on_thread() {
-            self.shared.outbox.drain_blocking(self.drain);
+        if let Some(thread) = &self.thread {
+            let ending: Weak<Shared> = Arc::downgrade(&self.shared);
+            thread.is_ending(ending, self.drain);
+        }
+    }
+}
+
+impl Ending for Shared {
+    fn send_queued(&self, time: Duration) {
+        // The thread cannot wait for itself.
+        if !self.is_on_thread() {
+            self.outbox.drain_blocking(time);
         }
     }
 }

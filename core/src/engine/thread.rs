@@ -1,7 +1,8 @@
 //! The engine's thread and its runtime.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -9,9 +10,16 @@ use futures_util::stream::FuturesUnordered;
 use tokio::runtime::{Builder, Handle, Id};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::clock::real;
 use crate::engine::availability::Outages;
 use crate::engine::call_runtime::CallRuntime;
 use crate::{Error, ErrorKind, Result};
+
+/// An engine whose last handle is dropped.
+pub(crate) trait Ending: Send + Sync {
+    /// Waits until everything queued is sent, for `time` at most.
+    fn send_queued(&self, time: Duration);
+}
 
 /// The thread of the engines of one store object, one for each of its namespaces, and its runtime. It can be had before there
 /// is an engine: what connects a store from a thread without a runtime, or from a test with paused time, runs here.
@@ -20,6 +28,8 @@ pub struct EngineThread {
     outages: OnceLock<Arc<Outages>>,
     /// What it does for each of them.
     engines: UnboundedSender<BoxFuture<'static, ()>>,
+    /// Engines without handles that may have something to send, and the maximum time for which the last drop waits for them.
+    ending: Mutex<(Vec<Weak<dyn Ending>>, Duration)>,
 }
 
 impl EngineThread {
@@ -37,7 +47,8 @@ impl EngineThread {
         let thread = std::thread::Builder::new().name("stanchion".into());
         let thread = thread.spawn(move || runtime.block_on(work(begun)));
         thread.map_err(failed("no thread for the engine"))?;
-        Ok(Arc::new(Self { call_runtime, outages: OnceLock::new(), engines }))
+        let (outages, ending) = (OnceLock::new(), Mutex::default());
+        Ok(Arc::new(Self { call_runtime, outages, engines, ending }))
     }
 
     /// Does some work on the runtime that polls it, which then has connections of its own until it ends ([C28]). On that of this
@@ -64,6 +75,15 @@ impl EngineThread {
         Arc::clone(self.outages.get_or_init(|| Outages::new(store)))
     }
 
+    /// Notes that the last handle of an engine is dropped.
+    pub(crate) fn is_ending(&self, engine: Weak<dyn Ending>, drain: Duration) {
+        let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        let (engines, longest) = &mut *ending;
+        engines.retain(|engine| engine.strong_count() > 0);
+        engines.push(engine);
+        *longest = drain.max(*longest);
+    }
+
     /// Gives the thread the work of an engine, which must not panic.
     ///
     /// # Errors
@@ -71,6 +91,21 @@ impl EngineThread {
     pub(crate) fn begin(&self, work: impl Future<Output = ()> + Send + 'static) -> Result<()> {
         let begun = self.engines.send(Box::pin(work));
         begun.map_err(|_| Error::new(ErrorKind::Unavailable, "the engine's thread has ended"))
+    }
+}
+
+/// The last thing of a store is dropped ([C12](crate::contract#c12)).
+impl Drop for EngineThread {
+    fn drop(&mut self) {
+        if self.call_runtime.is_forked() {
+            return;
+        }
+        // The process may end right after this, and the thread with it.
+        let (engines, drain) = self.ending.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let end = real() + *drain;
+        for engine in engines.iter().filter_map(Weak::upgrade) {
+            engine.send_queued(end.saturating_duration_since(real()));
+        }
     }
 }
 

@@ -26,7 +26,7 @@ impl Rig {
     /// The rig, and the end of its thread.
     fn start(store: Arc<Store>) -> (Self, impl Future<Output = ()>) {
         let capabilities = Capabilities::full("model", MutexMode::Lease);
-        let containment = Arc::new(Containment::new(Outages::new("model")));
+        let containment = Arc::new(Containment::new(Outages::new("model"), false));
         let shared = Arc::new(Shared::new(
             capabilities,
             store.steps(false),
