@@ -56,15 +56,8 @@ impl Opened {
             check::same(callers, own, &keyspace, process).await?;
         }
         let scripts = Arc::new(Scripts::new());
-        let opened = Self {
-            connections,
-            expected,
-            scripts,
-            retention,
-            durability,
-            demands,
-            survives_restart,
-        };
+        let opened =
+            Self { connections, expected, scripts, retention, durability, demands, survives_restart };
         let steps = opened.steps(keyspace, process, routes);
         Ok((opened, steps))
     }

@@ -76,7 +76,9 @@ impl Sentinels {
             timeout(sentinel.connect_timeout(), self.announced(sentinel)).await.ok()?.ok()
         });
         let answers: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
-        let most = |address: &&Address| answers.iter().filter(|other| other == address).count() * 2 > self.sentinels.len();
+        let most = |address: &&Address| {
+            answers.iter().filter(|other| other == address).count() * 2 > self.sentinels.len()
+        };
         answers.iter().find(most).cloned()
     }
 

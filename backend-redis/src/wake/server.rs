@@ -161,7 +161,8 @@ impl ServerWake {
     fn command(&self, own: &Inbox) -> Cmd {
         let mut inboxes = self.inboxes();
         inboxes.all.retain(|inbox| inbox.strong_count() > 0);
-        inboxes.all.rotate_left(inboxes.all.len().min(1));
+        let turn = inboxes.all.len().min(1);
+        inboxes.all.rotate_left(turn);
         inboxes.popped = inboxes.version;
         let open: Vec<_> = inboxes.all.iter().filter_map(Weak::upgrade).collect();
         drop(inboxes);

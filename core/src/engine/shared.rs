@@ -16,7 +16,7 @@ use crate::engine::limiter::limiting::{Claimed, Limiting};
 use crate::engine::sending::batching::Batcher;
 use crate::engine::sending::outbox::{Message, Outbox};
 use crate::engine::sending::step_batches::{Exchanging, Looking};
-use crate::engine::thread::{Ending, EngineThread};
+use crate::engine::thread::{EngineThread, Unfinished};
 use crate::engine::timing::{engine_now as now, renewal_interval};
 use crate::engine::waiting::group_waiters::GroupWaiters;
 use crate::engine::waiting::waiters::Waiters;
@@ -54,7 +54,7 @@ impl Drop for EngineHandle {
     }
 }
 
-impl Ending for Shared {
+impl Unfinished for Shared {
     fn send_queued(&self, time: Duration) {
         // The thread cannot wait for itself.
         if !self.is_on_thread() {

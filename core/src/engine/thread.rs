@@ -16,7 +16,7 @@ use crate::engine::call_runtime::CallRuntime;
 use crate::{Error, ErrorKind, Result};
 
 /// An engine whose last handle is dropped.
-pub(crate) trait Ending: Send + Sync {
+pub(crate) trait Unfinished: Send + Sync {
     /// Waits until everything queued is sent, for `time` at most.
     fn send_queued(&self, time: Duration);
 }
@@ -29,7 +29,7 @@ pub struct EngineThread {
     /// What it does for each of them.
     engines: UnboundedSender<BoxFuture<'static, ()>>,
     /// Engines without handles that may have something to send, and the maximum time for which the last drop waits for them.
-    ending: Mutex<(Vec<Weak<dyn Ending>>, Duration)>,
+    ending: Mutex<(Vec<Weak<dyn Unfinished>>, Duration)>,
 }
 
 impl EngineThread {
@@ -76,7 +76,7 @@ impl EngineThread {
     }
 
     /// Notes that the last handle of an engine is dropped.
-    pub(crate) fn is_ending(&self, engine: Weak<dyn Ending>, drain: Duration) {
+    pub(crate) fn is_ending(&self, engine: Weak<dyn Unfinished>, drain: Duration) {
         let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         let (engines, longest) = &mut *ending;
         engines.retain(|engine| engine.strong_count() > 0);
