@@ -50,8 +50,8 @@ fn c28_connecting_needs_no_runtime() {
             let store = connected(url).await;
             let mutex = store.mutex(&unique("m"), MutexOptions::default()).unwrap();
             let guard = mutex.lock().await.unwrap();
-            let brief = || mutex.try_lock_for(Duration::from_millis(50));
-            assert!(definite(brief).await.unwrap().is_none());
+            let short_try = || mutex.try_lock_for(Duration::from_millis(50));
+            assert!(definite(short_try).await.unwrap().is_none());
             guard.release().await.unwrap();
             store.close().await.unwrap();
         };

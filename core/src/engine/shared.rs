@@ -48,8 +48,8 @@ impl Drop for EngineHandle {
         }
         self.shared.stop();
         if let Some(thread) = &self.thread {
-            let ending: Weak<Shared> = Arc::downgrade(&self.shared);
-            thread.is_ending(ending, self.drain);
+            let engine: Weak<Shared> = Arc::downgrade(&self.shared);
+            thread.drain_at_end(engine, self.drain);
         }
     }
 }

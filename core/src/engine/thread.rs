@@ -15,7 +15,7 @@ use crate::engine::availability::Outages;
 use crate::engine::call_runtime::CallRuntime;
 use crate::{Error, ErrorKind, Result};
 
-/// An engine whose last handle is dropped.
+/// An engine whose last handle is dropped, with what it has still to send.
 pub(crate) trait Unfinished: Send + Sync {
     /// Waits until everything queued is sent, for `time` at most.
     fn send_queued(&self, time: Duration);
@@ -29,7 +29,7 @@ pub struct EngineThread {
     /// What it does for each of them.
     engines: UnboundedSender<BoxFuture<'static, ()>>,
     /// Engines without handles that may have something to send, and the maximum time for which the last drop waits for them.
-    ending: Mutex<(Vec<Weak<dyn Unfinished>>, Duration)>,
+    to_drain: Mutex<(Vec<Weak<dyn Unfinished>>, Duration)>,
 }
 
 impl EngineThread {
@@ -47,8 +47,8 @@ impl EngineThread {
         let thread = std::thread::Builder::new().name("stanchion".into());
         let thread = thread.spawn(move || runtime.block_on(work(begun)));
         thread.map_err(failed("no thread for the engine"))?;
-        let (outages, ending) = (OnceLock::new(), Mutex::default());
-        Ok(Arc::new(Self { call_runtime, outages, engines, ending }))
+        let (outages, to_drain) = (OnceLock::new(), Mutex::default());
+        Ok(Arc::new(Self { call_runtime, outages, engines, to_drain }))
     }
 
     /// Does some work on the runtime that polls it, which then has connections of its own until it ends ([C28]). On that of this
@@ -75,10 +75,10 @@ impl EngineThread {
         Arc::clone(self.outages.get_or_init(|| Outages::new(store)))
     }
 
-    /// Notes that the last handle of an engine is dropped.
-    pub(crate) fn is_ending(&self, engine: Weak<dyn Unfinished>, drain: Duration) {
-        let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
-        let (engines, longest) = &mut *ending;
+    /// Has the last drop wait for an engine whose last handle is dropped, for `drain` at most.
+    pub(crate) fn drain_at_end(&self, engine: Weak<dyn Unfinished>, drain: Duration) {
+        let mut to_drain = self.to_drain.lock().unwrap_or_else(PoisonError::into_inner);
+        let (engines, longest) = &mut *to_drain;
         engines.retain(|engine| engine.strong_count() > 0);
         engines.push(engine);
         *longest = drain.max(*longest);
@@ -101,7 +101,7 @@ impl Drop for EngineThread {
             return;
         }
         // The process may end right after this, and the thread with it.
-        let (engines, drain) = self.ending.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let (engines, drain) = self.to_drain.get_mut().unwrap_or_else(PoisonError::into_inner);
         let end = real() + *drain;
         for engine in engines.iter().filter_map(Weak::upgrade) {
             engine.send_queued(end.saturating_duration_since(real()));
