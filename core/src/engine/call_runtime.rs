@@ -35,7 +35,15 @@ impl CallRuntime {
     /// Makes a call on the runtime that polls it, if that is the one with connections of its own; on that of the engine's thread
     /// if it is another, if there is none, or if it has a clock of its own, as a test with paused time has.
     pub(crate) async fn call<T>(&self, work: impl Future<Output = T>) -> T {
-        let mut call = Call { call_runtime: self, work: Some(Box::pin(work)), polled_on: None };
+        let mut call =
+            Call { call_runtime: self, work: Some(Box::pin(work)), polled_on: None, by_engine: false };
+        poll_fn(|cx| call.poll(cx)).await
+    }
+
+    /// Makes a call on the runtime of the engine's thread, if there is one, whatever polls it.
+    pub(crate) async fn call_by_engine<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut call =
+            Call { call_runtime: self, work: Some(Box::pin(work)), polled_on: None, by_engine: true };
         poll_fn(|cx| call.poll(cx)).await
     }
 
@@ -65,6 +73,8 @@ struct Call<'a, F> {
     work: Option<Pin<Box<F>>>,
     /// The runtime that polled it last, and whether it may run there.
     polled_on: Option<(Id, bool)>,
+    /// It runs on the engine's runtime only.
+    by_engine: bool,
 }
 
 impl<F: Future> Call<'_, F> {
@@ -85,6 +95,9 @@ impl<F: Future> Call<'_, F> {
 impl<F> Call<'_, F> {
     /// Whether the call may run on the runtime that polls it.
     fn is_usable(&mut self) -> bool {
+        if self.by_engine && !self.call_runtime.is_forked() {
+            return self.call_runtime.runtime.is_none();
+        }
         let Ok(current) = Handle::try_current() else { return false };
         if !is_real() {
             return false;
@@ -135,6 +148,15 @@ mod tests {
         drop(first);
         assert_eq!(runs_on(&calls, &second), second.handle().id());
         assert_eq!(runs_on(&calls, &runtime()), engine.handle().id());
+    }
+
+    #[test]
+    fn c28_a_call_by_the_engine_has_its_runtime_only() {
+        let (engine, first) = (runtime(), runtime());
+        let calls = CallRuntime::new(Some(engine.handle().clone()));
+        let ran = first.block_on(calls.call_by_engine(async { Handle::current().id() }));
+        assert_eq!(ran, engine.handle().id());
+        assert_eq!(runs_on(&calls, &first), first.handle().id(), "it was not chosen before");
     }
 
     #[test]

@@ -298,6 +298,12 @@ impl Engine {
         self.handle.shared.check_open().map_err(|error| self.context(operation, "", error))
     }
 
+    /// Does some work over the connections that the engine's runtime has, whatever runtime polls it: for calls that must not
+    /// wait for a connection that the user has in his hands. The work ends when it is dropped.
+    pub async fn on_own_connections<T>(&self, work: impl Future<Output = T>) -> T {
+        self.handle.shared.by_engine(work).await
+    }
+
     /// Returns a reference that does not keep the engine alive.
     #[must_use]
     pub fn downgrade(&self) -> WeakEngine {

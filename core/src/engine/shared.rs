@@ -223,6 +223,11 @@ impl Shared {
         self.call_runtime.call(call).await
     }
 
+    /// Makes a call on the engine's runtime; see [`CallRuntime::call_by_engine`].
+    pub(crate) async fn by_engine<T>(&self, call: impl Future<Output = T>) -> T {
+        self.call_runtime.call_by_engine(call).await
+    }
+
     /// Notes that the calling thread is the engine's.
     pub(crate) fn begin_on_thread(&self) {
         // An engine begins once.
