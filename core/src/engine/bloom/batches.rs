@@ -82,7 +82,11 @@ impl BloomBatches {
             let mut refused = false;
             for (answer, again) in answers.iter_mut().zip(retried) {
                 match again {
-                    Ok(_) if in_doubt(answer) => *answer = again,
+                    // Also of a call that was refused at first: it was executed now.
+                    Ok(_) if answer.is_err() => *answer = again,
+                    Err(error) if error.kind() == ErrorKind::Unknown && answer.is_err() => {
+                        *answer = Err(error)
+                    }
                     // It says nothing about the first attempt, but that a further one would not help.
                     Err(error) => refused |= error.kind().is_final(),
                     Ok(_) => {}
