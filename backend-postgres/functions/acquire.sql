@@ -3,7 +3,7 @@
 -- p_tokens, p_state  the retention of tokens, and of other state
 -- p_kinds, p_names   the objects in the order of kind and name, each with the next p_counts of the entries below; the
 --                    tickets of an object are distinct (if one occurs twice, the object is listed twice)
--- p_checks           r: refuse another limit, a: adopt or follow, p: replace
+-- p_checks           r: refuse another limit, a: adopt or follow, p: replace; t: a mutex, until a transaction has it
 -- p_queue, p_bounds  whether to queue, and the bound of the queue or null
 -- codes              0 granted: token, limit, epoch (of a wait group)
 --                    1 waiting: limit, epoch; epoch is 0 if not queued   2 cancelled before
@@ -18,7 +18,7 @@ CREATE OR REPLACE FUNCTION stanchion.acquire(
     p_queue boolean[], p_bounds bigint[], p_labels text[],
     OUT codes integer[], OUT tokens bigint[], OUT limits bigint[], OUT epochs bigint[]
 )
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     count CONSTANT integer := cardinality(p_names);
     claimed stanchion.objects[];
@@ -69,6 +69,10 @@ BEGIN
             o := stanchion.remove_expired(o, clock);
         END IF;
         woken := o.used < before;
+        IF o.keyed AND o.used = 0 THEN
+            -- A transaction may have the mutex. If none does, none gets it before the commit of this step.
+            o.keyed := NOT pg_try_advisory_xact_lock(stanchion.session_key(p_namespace, o.name));
+        END IF;
         IF size = 1 THEN
             total := weights[1];
             shortest := leases[1];
@@ -81,7 +85,8 @@ BEGIN
         IF lim IS NULL OR (o.used = 0 AND o.waiting = 0 AND clock - o.touched > p_state) THEN
             lim := limited[1];
         END IF;
-        IF o.waiting = 0 AND o.used + total <= lim AND (lim = ALL (limited) OR 'a' = ALL (checks))
+        IF o.waiting = 0 AND o.used + total <= lim AND (NOT o.keyed OR 't' = ALL (checks))
+            AND (lim = ALL (limited) OR 'a' = ALL (checks))
             AND NOT (o.used > 0 AND EXISTS (
                 SELECT FROM stanchion.holds h WHERE h.object + 0 = o.id AND h.ticket = ANY (tickets)))
             AND NOT (o.tombstones_until > clock AND EXISTS (

@@ -12,7 +12,7 @@ CREATE OR REPLACE FUNCTION stanchion.acquire_each(
     OUT codes integer[], OUT tokens bigint[], OUT limits bigint[], OUT epochs bigint[],
     OUT woken boolean, OUT leased bigint
 )
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     size CONSTANT integer := cardinality(p_tickets);
     pause CONSTANT bigint := 1000000;
@@ -113,7 +113,7 @@ BEGIN
             END IF;
         END IF;
         limits[k] := lim;
-        front := weight <= lim AND o.used + weight <= lim;
+        front := weight <= lim AND o.used + weight <= lim AND (NOT o.keyed OR p_checks[k] = 't');
         IF front AND o.waiting > 0 THEN
             IF line IS NULL THEN
                 IF joined <> '{}' OR left_places <> '{}' THEN

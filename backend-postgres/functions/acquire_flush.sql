@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION stanchion.acquire_flush(
     p_granted integer[], p_tokens bigint[], p_labels text[], p_joined integer[], p_arrivals bigint[],
     p_renewed integer[], p_left bigint[]
 ) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF p_left <> '{}' THEN
         DELETE FROM stanchion.waiters w WHERE w.object = p_object AND w.arrival = ANY (p_left);

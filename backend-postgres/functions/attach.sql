@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION stanchion.attach(
     p_namespace text, p_tokens bigint, p_kind text, p_name text, p_from uuid, p_to uuid, p_lease bigint, p_label text,
     OUT token bigint, OUT weight bigint, OUT epoch bigint
 )
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     o stanchion.objects;
     clock bigint;

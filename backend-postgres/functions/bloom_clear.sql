@@ -9,7 +9,7 @@
 CREATE OR REPLACE FUNCTION stanchion.bloom_clear(
     in_namespace text, in_name text, in_kept bigint, OUT generation uuid, OUT ends bigint
 )
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     f stanchion.bloom_filters;

@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION stanchion.bloom_contains(
     in_count integer, in_pages integer[], in_upto integer[], in_pairs integer[], in_first integer, in_last integer,
     OUT code "char", OUT generation uuid, OUT ends bigint, OUT lacking bytea, OUT terms text
 )
-LANGUAGE plpgsql STABLE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp STABLE
 AS $$
 DECLARE
     f CONSTANT stanchion.bloom_filters := in_filter;

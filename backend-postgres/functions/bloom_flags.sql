@@ -7,7 +7,7 @@
 -- Complexity  O(items in the list · bytes)
 -- Retry       changes nothing
 CREATE OR REPLACE FUNCTION stanchion.bloom_flags(in_count integer, in_items integer[]) RETURNS bytea
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp IMMUTABLE PARALLEL SAFE
 AS $$
 DECLARE
     flags bytea := decode(repeat('00', (in_count + 7) / 8), 'hex');

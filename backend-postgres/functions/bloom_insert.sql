@@ -17,7 +17,7 @@ CREATE OR REPLACE FUNCTION stanchion.bloom_insert(
     in_pairs integer[], in_first integer, in_last integer,
     OUT code "char", OUT lacking bytea, OUT terms text, OUT changed stanchion.bloom_filters
 )
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     f stanchion.bloom_filters := in_filter;

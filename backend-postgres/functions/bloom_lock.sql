@@ -9,7 +9,7 @@
 -- Retry       makes no row twice
 CREATE OR REPLACE FUNCTION stanchion.bloom_lock(in_namespace text, in_name text, in_making boolean)
 RETURNS stanchion.bloom_filters
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     f stanchion.bloom_filters;

@@ -14,7 +14,7 @@ CREATE OR REPLACE FUNCTION stanchion.bloom_look(
     in_terms text[], in_known uuid[], in_known_ends bigint[], in_counts integer[], in_runs integer[],
     in_pages integer[], in_upto integer[], in_pairs integer[]
 ) RETURNS stanchion.bloom_told[]
-LANGUAGE plpgsql STABLE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp STABLE
 AS $$
 DECLARE
     glance CONSTANT integer := 8;

@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION stanchion.bloom_merge(
     in_pages integer[], in_bytes bytea[],
     OUT code "char", OUT generation uuid, OUT ends bigint, OUT terms text
 )
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     f stanchion.bloom_filters;

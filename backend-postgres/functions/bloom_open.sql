@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION stanchion.bloom_open(
     in_filter stanchion.bloom_filters, in_namespace text, in_state "char", in_terms text, in_ttl bigint,
     in_fresh uuid, in_moment bigint
 ) RETURNS stanchion.bloom_filters
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     f stanchion.bloom_filters := in_filter;

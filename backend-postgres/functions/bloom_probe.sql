@@ -23,7 +23,7 @@ CREATE OR REPLACE FUNCTION stanchion.bloom_probe(
     in_terms text[], in_ttls bigint[], in_known uuid[], in_known_ends bigint[], in_fresh uuid[], in_counts integer[],
     in_runs integer[], in_pages integer[], in_upto integer[], in_pairs integer[]
 ) RETURNS SETOF stanchion.bloom_told
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     answers CONSTANT stanchion.bloom_told[] := stanchion.bloom_look(

@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION stanchion.bloom_read(
     in_namespace text, in_name text, in_known uuid, in_known_ends bigint, in_first integer, in_last integer,
     OUT code "char", OUT terms text, OUT pages integer[], OUT bytes bytea[]
 )
-LANGUAGE plpgsql STABLE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp STABLE
 AS $$
 DECLARE
     f stanchion.bloom_filters;

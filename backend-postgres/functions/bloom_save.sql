@@ -6,9 +6,9 @@
 -- Retry       writes the same
 CREATE OR REPLACE FUNCTION stanchion.bloom_save(in_filter stanchion.bloom_filters) RETURNS void
 LANGUAGE sql VOLATILE
-AS $$
+BEGIN ATOMIC
     UPDATE stanchion.bloom_filters AS b
     SET generation = in_filter.generation, terms = in_filter.terms, ends = in_filter.ends, image = in_filter.image,
         made = in_filter.made, bits_set = in_filter.bits_set
-    WHERE b.id = in_filter.id
-$$;
+    WHERE b.id = in_filter.id;
+END;

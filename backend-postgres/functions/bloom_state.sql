@@ -10,7 +10,7 @@
 CREATE OR REPLACE FUNCTION stanchion.bloom_state(
     in_filter stanchion.bloom_filters, in_known uuid, in_known_ends bigint, in_moment bigint
 ) RETURNS "char"
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp IMMUTABLE PARALLEL SAFE
 AS $$
 DECLARE
     is_there CONSTANT boolean := in_filter.generation IS NOT NULL

@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION stanchion.bloom_survey(
     in_namespace text, in_name text, in_known uuid, in_known_ends bigint,
     OUT code "char", OUT generation uuid, OUT ends bigint, OUT terms text, OUT bits_set bigint
 )
-LANGUAGE plpgsql STABLE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp STABLE
 AS $$
 DECLARE
     f stanchion.bloom_filters;

@@ -13,7 +13,7 @@ CREATE OR REPLACE FUNCTION stanchion.bloom_unset(
     in_last integer
 ) RETURNS TABLE (page integer, pair integer, absent boolean, lost boolean)
 LANGUAGE sql STABLE
-AS $$
+BEGIN ATOMIC
     SELECT in_pages[r.run], in_pairs[x.place], p.bits IS NULL, a.lost
     FROM generate_series(in_first, in_last) AS r (run)
     LEFT JOIN LATERAL (
@@ -29,5 +29,5 @@ AS $$
     CROSS JOIN LATERAL generate_series(
         CASE WHEN r.run = 1 THEN 1 ELSE in_upto[r.run - 1] + 1 END, in_upto[r.run]
     ) AS x (place)
-    WHERE p.bits IS NULL OR get_bit(p.bits, in_pairs[x.place] & 16383) = 0
-$$;
+    WHERE p.bits IS NULL OR get_bit(p.bits, in_pairs[x.place] & 16383) = 0;
+END;

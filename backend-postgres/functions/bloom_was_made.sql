@@ -8,9 +8,9 @@
 -- Retry       changes nothing
 CREATE OR REPLACE FUNCTION stanchion.bloom_was_made(in_image bigint, in_made bit, in_page integer) RETURNS boolean
 LANGUAGE sql STABLE
-AS $$
+RETURN (
     SELECT get_bit(in_made, in_page >> 14) = 1 AND coalesce((
         SELECT get_bit(d.bits, in_page & 16383) FROM stanchion.bloom_pages AS d
         WHERE d.image = in_image AND d.page = -1 - (in_page >> 14)
     ), 1) = 1
-$$;
+);

@@ -9,7 +9,7 @@
 CREATE OR REPLACE FUNCTION stanchion.bloom_write(
     in_filter stanchion.bloom_filters, in_pages integer[], in_masks bit varying[], in_absent boolean[]
 ) RETURNS stanchion.bloom_filters
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     f stanchion.bloom_filters := in_filter;

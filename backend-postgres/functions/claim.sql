@@ -5,7 +5,7 @@
 -- O(log objects). A retry finds the row.
 CREATE OR REPLACE FUNCTION stanchion.claim(p_namespace text, p_kind text, p_name text, p_tokens bigint)
 RETURNS stanchion.objects
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     o stanchion.objects;
     clock bigint;

@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION stanchion.count_silent(
     o stanchion.objects, p_now bigint, p_asking uuid, OUT dead bigint, OUT gone bigint
 )
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     lost bigint[];
 BEGIN

@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION stanchion.each_waiter(
 ) RETURNS TABLE (
     arrival bigint, ticket uuid, process uuid, weight bigint, till bigint, lost boolean
 )
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     liveness CONSTANT bigint := 1000000;
     lasting CONSTANT bigint := 2000000;

@@ -1,9 +1,9 @@
--- end_generation: ends the open generation of a wait group whose last member ended, and sends hints to the processes that wait
+-- end_generation: ends the open generation of a wait group whose last member ended, and notes hints to the processes that wait
 -- for its end.
 --
 -- Returns the row for `save`. Locks: only the rows of this object's watchers. O(watchers).
 CREATE OR REPLACE FUNCTION stanchion.end_generation(o stanchion.objects) RETURNS stanchion.objects
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     kept CONSTANT integer := 16;
     ended bigint[] := ARRAY[o.finished, o.abandoned, o.expired, 1];
@@ -27,7 +27,7 @@ BEGIN
     o.expired := 0;
     WITH told AS (DELETE FROM stanchion.watchers w WHERE w.object = o.id RETURNING w.process, w.hint)
     SELECT array_agg(t.process), array_agg(t.hint) INTO processes, hints FROM told t;
-    PERFORM stanchion.notify_processes(processes, hints);
+    PERFORM stanchion.hint(processes, hints);
     RETURN o;
 END
 $$;

@@ -1,15 +1,19 @@
--- enter: sets the transaction of a step, so that its commit waits for the disk, and so that its plans do not depend on
--- the size of the tables at the time of planning.
+-- enter: sets the transaction of a step, so that its commit waits for the disk, so that it waits for rows for a short time
+-- only, and so that its plans do not depend on the size of the tables at the time of planning.
 --
 -- A connection that has these settings already saves the time. O(1); takes no locks.
 CREATE OR REPLACE FUNCTION stanchion.enter() RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
-    IF current_setting('plan_cache_mode') <> 'force_generic_plan' THEN
+    -- A session of ours has both; in any other the first may have any value.
+    IF current_setting('plan_cache_mode') <> 'force_generic_plan' OR current_setting('lock_timeout') NOT LIKE '%ms' THEN
         PERFORM set_config('plan_cache_mode', 'force_generic_plan', true);
+        IF current_setting('lock_timeout')::interval NOT BETWEEN '1 ms' AND '100 ms' THEN
+            PERFORM set_config('lock_timeout', '100ms', true);
+        END IF;
     END IF;
     IF current_setting('enable_seqscan') = 'on' THEN
         PERFORM set_config('enable_seqscan', 'off', true);

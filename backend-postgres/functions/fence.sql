@@ -6,7 +6,7 @@
 -- Complexity  O(1)
 -- Retry       as fenced
 CREATE OR REPLACE FUNCTION stanchion.fence(resource text, token bigint, ticket uuid) RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE PARALLEL UNSAFE
 AS $$
 BEGIN
     IF stanchion.fenced(resource, token, ticket) IS NOT TRUE THEN

@@ -7,7 +7,7 @@
 -- Complexity  O(1)
 -- Retry       hands over the same again
 CREATE OR REPLACE FUNCTION stanchion.fence_hand_over(resource text, token bigint, ticket uuid) RETURNS void
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE PARALLEL UNSAFE
 AS $$
 DECLARE
     done boolean;

@@ -11,7 +11,7 @@
 -- Complexity  O(1)
 -- Retry       the same token from the same ticket may write again
 CREATE OR REPLACE FUNCTION stanchion.fenced(resource text, token bigint, ticket uuid) RETURNS boolean
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE PARALLEL UNSAFE
 AS $$
 DECLARE
     mark record;

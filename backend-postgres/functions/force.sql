@@ -7,7 +7,7 @@
 -- Retry     finds nothing to end, except holds that were granted in between, if it is a retry for all.
 CREATE OR REPLACE FUNCTION stanchion.force(p_namespace text, p_tokens bigint, p_kind text, p_name text, p_ticket uuid)
 RETURNS integer
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     o stanchion.objects;
     clock bigint;

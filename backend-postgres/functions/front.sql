@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION stanchion.front(
     o stanchion.objects, p_now bigint, p_asking uuid, p_count integer, OUT line bigint[], OUT gone bigint
 )
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     chunk integer := p_count;
     seen integer;

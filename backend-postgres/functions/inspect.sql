@@ -8,7 +8,8 @@ RETURNS TABLE (
     clock bigint, lim bigint, waiting bigint, tickets uuid[], tokens bigint[], weights bigint[], granted bigint[],
     expiries bigint[], labels text[]
 )
-LANGUAGE sql VOLATILE AS $$
+LANGUAGE sql VOLATILE
+BEGIN ATOMIC
     SELECT c.clock,
            CASE WHEN h.live IS NOT NULL OR x.waiting > 0
                      OR c.clock - greatest(x.touched, h.latest) <= p_state THEN x.lim END,
@@ -26,5 +27,5 @@ LANGUAGE sql VOLATILE AS $$
                array_agg(y.expiry ORDER BY y.granted, y.token) FILTER (WHERE y.live) AS expiries,
                array_agg(y.label ORDER BY y.granted, y.token) FILTER (WHERE y.live) AS labels
         FROM (SELECT z.*, z.expiry > c.clock AS live FROM stanchion.holds z WHERE z.object = x.id) y
-    ) h
-$$;
+    ) h;
+END;

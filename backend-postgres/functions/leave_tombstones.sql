@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION stanchion.leave_tombstones(
     p_object bigint, p_now bigint, p_tickets uuid[], p_times bigint[], p_calls uuid[]
 ) RETURNS bigint
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     longest bigint;
 BEGIN

@@ -11,7 +11,7 @@
 CREATE OR REPLACE FUNCTION stanchion.limit_after(
     amount bigint, period bigint, tokens bigint, fraction bigint, elapsed bigint, cap bigint
 ) RETURNS stanchion.limit_level
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp IMMUTABLE PARALLEL SAFE
 AS $$
 DECLARE
     level stanchion.limit_level;

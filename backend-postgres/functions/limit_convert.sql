@@ -9,7 +9,7 @@
 CREATE OR REPLACE FUNCTION stanchion.limit_convert(
     tokens bigint, fraction bigint, before bigint, period bigint, burst bigint
 ) RETURNS stanchion.limit_level
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp IMMUTABLE PARALLEL SAFE
 AS $$
 DECLARE
     level stanchion.limit_level;

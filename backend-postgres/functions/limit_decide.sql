@@ -25,7 +25,7 @@ CREATE OR REPLACE FUNCTION stanchion.limit_decide(
     in_checks "char"[], in_amounts bigint[], in_periods bigint[], in_bursts bigint[], in_costs bigint[],
     in_tickets uuid[], in_spans bigint[]
 ) RETURNS text[]
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     rows stanchion.limiters[];

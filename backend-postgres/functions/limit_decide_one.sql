@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION stanchion.limit_decide_one(
     in_new boolean, in_first integer, in_last integer, in_checks "char"[], in_amounts bigint[], in_periods bigint[],
     in_bursts bigint[], in_costs bigint[], in_tickets uuid[], in_spans bigint[]
 ) RETURNS text
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     -- The limiter as it is now.

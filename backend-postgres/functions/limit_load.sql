@@ -15,7 +15,7 @@
 -- Retry       changes nothing more
 CREATE OR REPLACE FUNCTION stanchion.limit_load(in_limiter stanchion.limiters, in_moment bigint)
 RETURNS stanchion.limiters
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     level stanchion.limit_level;

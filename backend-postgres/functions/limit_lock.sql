@@ -9,7 +9,7 @@
 -- Retry       makes no row twice
 CREATE OR REPLACE FUNCTION stanchion.limit_lock(in_namespace text, in_names text[], in_making boolean)
 RETURNS stanchion.limiters[]
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     rows stanchion.limiters[];

@@ -11,7 +11,7 @@
 CREATE OR REPLACE FUNCTION stanchion.limit_place(
     amount bigint, period bigint, burst bigint, tokens bigint, fraction bigint, last bigint, latest bigint, cost bigint
 ) RETURNS stanchion.limit_place
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp IMMUTABLE PARALLEL SAFE
 AS $$
 DECLARE
     most CONSTANT bigint := 9007199254740991;

@@ -16,7 +16,7 @@
 CREATE OR REPLACE FUNCTION stanchion.limit_refund(
     in_namespace text, in_retention bigint, in_names text[], in_counts integer[], in_tickets uuid[]
 ) RETURNS bigint[]
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     rows stanchion.limiters[];

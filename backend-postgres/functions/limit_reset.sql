@@ -7,7 +7,7 @@
 -- Complexity  O(reservations)
 -- Retry       fills it again
 CREATE OR REPLACE FUNCTION stanchion.limit_reset(in_namespace text, in_retention bigint, in_name text) RETURNS void
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     rows stanchion.limiters[];

@@ -9,7 +9,7 @@
 -- Complexity  O(1)
 -- Retry       writes the same
 CREATE OR REPLACE FUNCTION stanchion.limit_save(in_limiter stanchion.limiters, in_retention bigint) RETURNS void
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     most CONSTANT bigint := 9007199254740991;

@@ -10,7 +10,7 @@
 CREATE OR REPLACE FUNCTION stanchion.limit_set_quota(
     in_namespace text, in_retention bigint, in_name text, in_amount bigint, in_period bigint, in_burst bigint
 ) RETURNS void
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     rows stanchion.limiters[];

@@ -8,7 +8,7 @@
 CREATE OR REPLACE FUNCTION stanchion.limit_wait(
     amount bigint, period bigint, tokens bigint, fraction bigint, target bigint
 ) RETURNS bigint
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp IMMUTABLE PARALLEL SAFE
 AS $$
 DECLARE
     missing CONSTANT bigint := target - tokens;

@@ -12,7 +12,7 @@ CREATE OR REPLACE FUNCTION stanchion.look(
     OUT epochs bigint[], OUT members bigint[], OUT generations bigint[], OUT nexts bigint[], OUT ended boolean[],
     OUT finished bigint[], OUT abandoned bigint[], OUT expired bigint[]
 )
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     never CONSTANT bigint := 9007199254740992;
     again CONSTANT bigint := 1000000;

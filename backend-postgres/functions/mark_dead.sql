@@ -11,7 +11,7 @@
 --        before any row in `processes` is locked.
 -- O(processes of the namespace).
 CREATE OR REPLACE FUNCTION stanchion.mark_dead(p_namespace text, p_now bigint) RETURNS bigint[]
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     liveness CONSTANT bigint := 1000000;
     unheard CONSTANT bigint := 600000;

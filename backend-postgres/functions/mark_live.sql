@@ -4,7 +4,7 @@
 -- Locks   the process's own row. Waits only for another first call of the same process. See also `mark_dead`.
 -- O(log processes), and sometimes O(processes).
 CREATE OR REPLACE FUNCTION stanchion.mark_live(p_namespace text, p_process uuid, p_now bigint, p_keep bigint) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     fresh CONSTANT bigint := 100000;
     unheard CONSTANT bigint := 600000;

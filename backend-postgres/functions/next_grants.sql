@@ -7,16 +7,16 @@
 -- soon      when the liveness of a waiter before them, of another process, ends
 -- gone      number of lost waiters, which are removed
 -- heaviest  the row's bound, lowered if the whole queue was seen
+-- others    whether a waiter of another process fits
 -- O(front); O(waiters) while a waiter larger than the limit may be queued.
 CREATE OR REPLACE FUNCTION stanchion.next_grants(
     o stanchion.objects, p_now bigint, p_asking uuid, p_own uuid, p_tell boolean,
-    OUT ready uuid[], OUT soon bigint, OUT gone bigint, OUT heaviest bigint
+    OUT ready uuid[], OUT soon bigint, OUT gone bigint, OUT heaviest bigint, OUT others boolean
 )
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     room bigint := o.lim - o.used;
     opened boolean := room > 0;
-    others boolean := false;
     most bigint := 0;
     chunk integer := 4;
     seen integer;
@@ -33,6 +33,7 @@ BEGIN
     soon := 9007199254740992;
     gone := 0;
     heaviest := o.heaviest;
+    others := false;
     IF o.waiting = 0 OR (room <= 0 AND o.heaviest <= o.lim) THEN
         RETURN;
     END IF;
@@ -84,6 +85,6 @@ BEGIN
     IF gone > 0 THEN
         DELETE FROM stanchion.waiters q WHERE q.object = o.id AND q.arrival = ANY (lost);
     END IF;
-    PERFORM stanchion.notify_processes(processes, tickets);
+    PERFORM stanchion.hint(processes, tickets);
 END
 $$;

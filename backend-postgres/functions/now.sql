@@ -3,6 +3,5 @@
 --
 -- Each step reads it once, after it has taken its locks. O(1); takes no locks.
 CREATE OR REPLACE FUNCTION stanchion.now() RETURNS bigint
-LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
-    SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-$$;
+LANGUAGE sql VOLATILE PARALLEL SAFE
+RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;

@@ -5,7 +5,7 @@
 -- Locks: only the row that it adds. O(log n). A retry finds the row and changes nothing.
 CREATE OR REPLACE FUNCTION stanchion.open_namespace(
     new_namespace text, new_mode text, new_layout integer, OUT mutex_mode text, OUT layout integer
-) LANGUAGE plpgsql VOLATILE AS $$
+) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE AS $$
 BEGIN
     SELECT n.mutex_mode, n.layout INTO open_namespace.mutex_mode, open_namespace.layout
         FROM stanchion.namespaces n WHERE n.namespace = new_namespace;

@@ -1,7 +1,7 @@
 -- outcome: returns how generation p_asked of a wait group ended: {finished, abandoned, expired}. The outcome of a
 -- forgotten generation is the sum of all forgotten ones and of the oldest one that is known. O(1); takes no locks.
 CREATE OR REPLACE FUNCTION stanchion.outcome(o stanchion.objects, p_asked bigint) RETURNS bigint[]
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     last bigint := o.generation - CASE WHEN o.used > 0 THEN 1 ELSE 0 END;
     at integer := (coalesce(cardinality(o.past), 0) / 4 - (last - p_asked))::integer;

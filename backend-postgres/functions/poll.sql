@@ -1,67 +1,110 @@
 -- poll: marks the calling process as live, and returns which of its waiters can be granted next.
 --
--- p_kinds, p_names  the objects in the order of kind and name
+-- p_kinds, p_names  the objects, distinct, in the order of kind and name
 -- epochs    when each record was made; 0 if there is none
 -- nexts     time until the next hold ends, or the liveness of a waiter of another process in front (-1: neither)
+-- firsts    whether the first live waiter is of the process, or another process is about to take what is free
 -- ready, counts  the tickets of the process's waiters that can be granted next, object by object, and their numbers
--- Locks     the objects, in order; then see `mark_live`. O(log waiters + waiters passed over or served) for each
---           object.
+-- Locks     the objects of which something has ended, or whose first waiter fits, in order; see `mark_live`. All others are
+--           read only. O(log waiters + waiters passed over or served) for each object.
 -- Retry     asks again.
 CREATE OR REPLACE FUNCTION stanchion.poll(
     p_namespace text, p_process uuid, p_tokens bigint, p_state bigint, p_kinds text[], p_names text[],
-    OUT epochs bigint[], OUT nexts bigint[], OUT counts integer[], OUT ready uuid[]
+    OUT epochs bigint[], OUT nexts bigint[], OUT firsts boolean[], OUT counts integer[], OUT ready uuid[]
 )
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     never CONSTANT bigint := 9007199254740992;
-    claimed stanchion.objects[];
+    liveness CONSTANT bigint := 1000000;
+    seen stanchion.objects[];
+    claimed boolean[];
+    -- When the waiter in front, which does not fit, falls silent, if it is another process's.
+    blocked bigint[];
+    front record;
     o stanchion.objects;
-    clock bigint;
+    clock bigint := stanchion.now();
     before stanchion.objects;
     longest bigint := 0;
     next bigint;
+    others boolean;
+    taken boolean;
+    mine integer;
     found record;
 BEGIN
     PERFORM stanchion.enter();
     FOR i IN 1 .. cardinality(p_names) LOOP
-        o := stanchion.claim(p_namespace, p_kinds[i], p_names[i], NULL);
-        claimed[i] := o;
+        SELECT x.* INTO o FROM stanchion.objects x
+        WHERE x.namespace = p_namespace AND x.kind = p_kinds[i]::"char" AND x.name = p_names[i];
+        -- What changes nothing needs no lock: a renewal would wait for it.
+        claimed[i] := o.lim IS NOT NULL AND (
+            o.next <= clock OR o.heaviest > o.lim OR o.expires < clock + o.longest + p_tokens);
+        -- As long as a transaction has a mutex, nobody fits; a turn is granted all the same, but asks by itself.
+        taken := o.keyed AND o.used = 0 AND EXISTS (
+            SELECT FROM stanchion.session_holders(p_namespace, o.name) h WHERE h.holds);
+        IF NOT claimed[i] AND o.used < o.lim AND taken IS NOT TRUE THEN
+            SELECT q.process, q.weight, coalesce(p.heard, q.since) AS heard INTO front
+            FROM stanchion.waiters q
+            LEFT JOIN stanchion.processes p ON p.namespace = p_namespace AND p.process = q.process
+            WHERE q.object = o.id ORDER BY q.arrival LIMIT 1;
+            -- A live one that does not fit keeps all others waiting.
+            claimed[i] := front.process IS NOT NULL AND (front.weight <= o.lim - o.used
+                OR (front.process <> p_process AND front.heard NOT BETWEEN clock - liveness AND clock));
+            IF NOT claimed[i] AND front.process <> p_process THEN
+                blocked[i] := front.heard + liveness;
+            END IF;
+        END IF;
+        IF claimed[i] THEN
+            o := stanchion.claim(p_namespace, p_kinds[i], p_names[i], NULL);
+        END IF;
+        seen[i] := o;
         longest := greatest(longest, o.longest);
     END LOOP;
     clock := stanchion.now();
     PERFORM stanchion.mark_live(p_namespace, p_process, clock, longest + p_state);
     epochs := '{}';
     nexts := '{}';
+    firsts := '{}';
     counts := '{}';
     ready := '{}';
     FOR i IN 1 .. cardinality(p_names) LOOP
-        IF i = 1 OR p_names[i] <> p_names[i - 1] OR p_kinds[i] <> p_kinds[i - 1] THEN
-            o := claimed[i];
-        END IF;
+        o := seen[i];
         IF o.lim IS NULL THEN
             epochs := epochs || coalesce(o.epoch, 0);
             nexts := nexts || (-1)::bigint;
+            firsts := firsts || true;
             counts := counts || 0;
             CONTINUE;
         END IF;
         before := o;
-        IF o.next <= clock THEN
-            o := stanchion.remove_expired(o, clock);
+        next := least(o.next, blocked[i]);
+        others := false;
+        mine := 0;
+        IF claimed[i] THEN
+            IF o.next <= clock THEN
+                o := stanchion.remove_expired(o, clock);
+            END IF;
+            SELECT t.* INTO found
+            FROM stanchion.next_grants(o, clock, p_process, p_process, o.used < before.used) t;
+            o.heaviest := found.heaviest;
+            IF found.gone > 0 THEN
+                o.waiting := o.waiting - found.gone;
+                o.swept := 0;
+            END IF;
+            next := least(o.next, found.soon);
+            others := found.others;
+            mine := cardinality(found.ready);
+            ready := ready || found.ready;
+            IF o IS DISTINCT FROM before OR o.waiting > 0 THEN
+                PERFORM stanchion.save(o, o IS DISTINCT FROM before, clock, o.longest, p_tokens);
+            END IF;
         END IF;
-        SELECT t.* INTO found FROM stanchion.next_grants(o, clock, p_process, p_process, o.used < before.used) t;
-        o.heaviest := found.heaviest;
-        IF found.gone > 0 THEN
-            o.waiting := o.waiting - found.gone;
-            o.swept := 0;
-        END IF;
-        next := least(o.next, found.soon);
         epochs := epochs || o.epoch;
         nexts := nexts || CASE WHEN next < never THEN greatest(next - clock, 0) ELSE -1 END;
-        counts := counts || cardinality(found.ready);
-        ready := ready || found.ready;
-        IF o IS DISTINCT FROM before OR o.waiting > 0 THEN
-            PERFORM stanchion.save(o, o IS DISTINCT FROM before, clock, o.longest, p_tokens);
-        END IF;
+        counts := counts || mine;
+        -- Behind several silent waiters, it may be.
+        firsts := firsts || (others OR coalesce((
+            SELECT q.process = p_process FROM stanchion.each_waiter(p_namespace, o.id, clock, p_process, 0, 4) q
+            WHERE q.till > clock ORDER BY q.arrival LIMIT 1), true));
     END LOOP;
 END
 $$;

@@ -13,7 +13,7 @@ CREATE OR REPLACE FUNCTION stanchion.release(
     p_namespace text, p_tokens bigint, p_kinds text[], p_names text[], p_counts integer[],
     p_tickets uuid[], p_tombstones bigint[], p_finished boolean[], p_calls uuid[], OUT kept integer[]
 )
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     count CONSTANT integer := cardinality(p_names);
     -- Without tombstones, a missing row of an object is not made: it has no holds to end.
@@ -89,7 +89,8 @@ BEGIN
                     END IF;
                 END IF;
             END IF;
-            IF o.used < before AND o.waiting > 0 THEN
+            -- Also for a retry: the hint of the first call may be lost with its answer.
+            IF o.waiting > 0 AND (o.used < before OR freed = 0) THEN
                 o := stanchion.wake(o, clock, NULL);
             END IF;
             PERFORM stanchion.save(o, o.used < before OR longest > 0, clock, longest, p_tokens);

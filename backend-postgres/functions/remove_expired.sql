@@ -2,7 +2,7 @@
 --
 -- Returns the row for `save`. The caller has claimed the object. O(expired · log holds).
 CREATE OR REPLACE FUNCTION stanchion.remove_expired(o stanchion.objects, p_now bigint) RETURNS stanchion.objects
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     freed bigint;
     latest bigint;

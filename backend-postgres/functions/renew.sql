@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION stanchion.renew(
     p_namespace text, p_tokens bigint, p_kinds text[], p_names text[], p_counts integer[],
     p_tickets uuid[], p_leases bigint[], OUT kept integer[]
 )
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     claimed stanchion.objects[];
     o stanchion.objects;

@@ -4,7 +4,7 @@
 -- Retry     sets the same limit.
 CREATE OR REPLACE FUNCTION stanchion.resize(p_namespace text, p_tokens bigint, p_kind text, p_name text, p_limit bigint)
 RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     o stanchion.objects;
     clock bigint;

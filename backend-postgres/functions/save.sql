@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION stanchion.save(
     o stanchion.objects, p_changed boolean, p_now bigint, p_lease bigint, p_tokens bigint
 ) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF o.expires < p_now + p_lease + p_tokens THEN
         o.expires := p_now + p_lease + p_tokens + p_tokens / 8;
@@ -16,7 +16,7 @@ BEGIN
         lim = o.lim, token = o.token, used = o.used, waiting = o.waiting, next = o.next, touched = o.touched,
         tombstones_until = o.tombstones_until, arrival = o.arrival, longest = o.longest, heaviest = o.heaviest,
         dead = o.dead, swept = o.swept, expires = o.expires, generation = o.generation, finished = o.finished,
-        abandoned = o.abandoned, expired = o.expired, past = o.past, old = o.old
+        abandoned = o.abandoned, expired = o.expired, past = o.past, old = o.old, keyed = o.keyed
     WHERE x.id = o.id;
 END
 $$;

@@ -4,7 +4,7 @@
 -- first the rows of the requests, so that a session cannot answer and be granted the mutex again in between. O(locks of
 -- the server). A retry finds no request and ends no session.
 CREATE OR REPLACE FUNCTION stanchion.session_end(space text, object text, requests bigint[]) RETURNS bigint
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     unanswered integer[];
     ended bigint;

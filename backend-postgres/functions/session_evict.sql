@@ -4,7 +4,8 @@
 -- none.
 -- O(requests under way). A retry requests it twice, which is harmless.
 CREATE OR REPLACE FUNCTION stanchion.session_evict(space text, object text, pids integer[]) RETURNS bigint[]
-LANGUAGE sql AS $$
+LANGUAGE sql
+BEGIN ATOMIC
     DELETE FROM stanchion.session_evictions WHERE asked < clock_timestamp() - interval '1 min';
     WITH asked AS (
         INSERT INTO stanchion.session_evictions (pid, namespace, name, token, asked)
@@ -12,4 +13,4 @@ LANGUAGE sql AS $$
             FROM unnest(pids) asked_for, stanchion.session_tokens t
             RETURNING id)
     SELECT coalesce(array_agg(id), '{}') FROM asked;
-$$;
+END;

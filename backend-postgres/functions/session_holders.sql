@@ -4,10 +4,11 @@
 -- holds the mutex. Locks: none. O(locks of the server).
 CREATE OR REPLACE FUNCTION stanchion.session_holders(namespace text, name text)
 RETURNS TABLE (pid integer, application text, holds boolean)
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE
+BEGIN ATOMIC
     SELECT l.pid, coalesce(a.application_name, ''), l.granted
     FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
     WHERE l.locktype = 'advisory' AND l.objsubid = 1
         AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-        AND (l.classid::bigint << 32) | l.objid::bigint = stanchion.session_key(namespace, name)
-$$;
+        AND (l.classid::bigint << 32) | l.objid::bigint = stanchion.session_key(namespace, name);
+END;

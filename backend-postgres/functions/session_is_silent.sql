@@ -6,7 +6,7 @@
 -- Locks: none.
 -- O(sessions of the server).
 CREATE OR REPLACE FUNCTION stanchion.session_is_silent() RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     heard timestamptz;
 BEGIN

@@ -4,7 +4,6 @@
 -- objid, and objsubid is 1. Another schema gives other keys. Two names with the same key only exclude each other.
 -- Locks: none. O(length).
 CREATE OR REPLACE FUNCTION stanchion.session_key(namespace text, name text) RETURNS bigint
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT hashtextextended(
-        ('stanchion.' || length(namespace)::text || ':' || namespace || ':' || name) COLLATE "C", 7281461950370518081);
-$$;
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN hashtextextended(
+    ('stanchion.' || length(namespace)::text || ':' || namespace || ':' || name) COLLATE "C", 7281461950370518081);

@@ -1,18 +1,23 @@
--- Locks a mutex for the current transaction.
+-- session_lock_in: locks a mutex for the transaction of the caller.
 --
--- Arguments: the namespace, the name, and whether to wait. Returns the token, or 0 if it does not wait and another
--- session holds the mutex. Locks: those of `session_join`, then the advisory lock of the name until the end of the
--- transaction.
--- O(1). A second call in the same transaction is granted again, with a larger token.
-CREATE OR REPLACE FUNCTION stanchion.session_lock_in(namespace text, name text, waits boolean) RETURNS bigint
-LANGUAGE plpgsql AS $$
+-- waits     whether to wait; the settings of the transaction limit the wait
+-- is_fresh  whether to refuse a transaction whose snapshot may be older than the lock: one that is not READ COMMITTED
+-- Returns   the server process, whose token `session_token_in` draws; 0 if it does not wait and another caller has the mutex;
+--           -1 if the transaction is refused.
+-- Locks     the advisory lock of the name until the end of the transaction. O(1). A second call in the same transaction
+--           is granted again.
+CREATE OR REPLACE FUNCTION stanchion.session_lock_in(namespace text, name text, waits boolean, is_fresh boolean)
+RETURNS integer
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM stanchion.session_join(false);
+    IF is_fresh AND current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RETURN -1;
+    END IF;
     IF waits THEN
         PERFORM pg_advisory_xact_lock(stanchion.session_key(namespace, name));
     ELSIF NOT pg_try_advisory_xact_lock(stanchion.session_key(namespace, name)) THEN
         RETURN 0;
     END IF;
-    RETURN stanchion.session_token();
-END;
+    RETURN pg_backend_pid();
+END
 $$;

@@ -1,30 +1,26 @@
--- Raises the sequence of tokens to 10 s past the clock, unless it is `enough` µs past the clock.
+-- session_raise: raises the sequence of tokens to 1 ms past the clock, if it is not past the clock. Returns the next token.
 --
--- Why no token is drawn twice: while tokens are drawn, `enough` is 5 s, so the raise is at least 5,000,000 values ahead
--- of the last token. No sessions draw so many between the two statements below, so the raise never lowers the sequence.
--- Fewer than 1,000,000 tokens are drawn in a second, so no token is ever more than 10 s past the clock of its time.
--- A crash may lose the last raises and draws. It ends all sessions, and with them the era (`session_join`). The session
--- that begins the next era is alone, and raises the sequence with an `enough` of 10 s, past all earlier tokens.
+-- Why no token is drawn twice: the sequence is read and set by one transaction at a time, and only if it is behind the clock.
+-- Tokens that others draw meanwhile and use are past the clock, so that there are few of them, and the sequence is never set
+-- below the last one. A crash may lose the last raises and draws. The tokens that were drawn before it are at most 1 ms, and
+-- the number of draws in it, past the clock of their time; the first draw after it raises the sequence past the clock anew.
 --
--- Locks: 'raise', which is released before the end, because the function may run inside a user's transaction. O(1). A
--- retry raises the sequence no further than the clock has moved.
-CREATE OR REPLACE FUNCTION stanchion.session_raise(enough bigint) RETURNS void
-LANGUAGE plpgsql AS $$
+-- Locks     'raise', to the end of the transaction, which must be short. O(1). A retry draws another token.
+CREATE OR REPLACE FUNCTION stanchion.session_raise() RETURNS bigint
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    ahead CONSTANT bigint := 1000;
     clock bigint;
 BEGIN
-    BEGIN
-        -- In this block, so that no cancel falls between the lock and its release. If the wait for the lock was
-        -- cancelled, there is nothing to release, and the server warns.
-        PERFORM pg_advisory_lock(stanchion.session_mark('raise'));
-        clock := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
-        IF (SELECT last_value FROM stanchion.session_tokens) < clock + enough THEN
-            PERFORM setval('stanchion.session_tokens', clock + 10000000);
-        END IF;
-    EXCEPTION WHEN query_canceled OR OTHERS THEN
-        PERFORM pg_advisory_unlock(stanchion.session_mark('raise'));
-        RAISE;
-    END;
-    PERFORM pg_advisory_unlock(stanchion.session_mark('raise'));
-END;
+    -- Nobody has to wait for the disk with 'raise' locked.
+    PERFORM set_config('synchronous_commit', 'off', true);
+    PERFORM pg_advisory_xact_lock(stanchion.session_mark('raise'));
+    -- Not by a query: where sequential scans are off, the server would compile it anew each time, for longer than 1 ms.
+    clock := stanchion.now();
+    IF coalesce(pg_sequence_last_value('stanchion.session_tokens'), 0) <= clock THEN
+        -- Those who draw meanwhile get tokens that are not past this time, and draw again.
+        PERFORM setval('stanchion.session_tokens', clock + ahead);
+    END IF;
+    RETURN nextval('stanchion.session_tokens');
+END
 $$;

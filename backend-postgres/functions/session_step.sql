@@ -7,7 +7,7 @@
 -- Locks: the advisory locks of the names, none of which it waits for. O(names), and O(locks of the server) with the
 -- check. A retry after an error unlocks all names of the failed call first.
 CREATE OR REPLACE FUNCTION stanchion.session_step(namespace text, freed text[], wanted text[], looks boolean) RETURNS bigint[]
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     answers bigint[] := ARRAY[0, 0];
     count integer := 2;

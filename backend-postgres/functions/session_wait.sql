@@ -7,7 +7,7 @@
 -- Locks: the advisory lock of the name, for which it waits in the queue. O(1), and O(sessions of the server) after 2 s.
 -- After any error the session may hold the lock: it must call `session_open`.
 CREATE OR REPLACE FUNCTION stanchion.session_wait(namespace text, name text, patience integer) RETURNS bigint
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     began timestamptz := clock_timestamp();
 BEGIN

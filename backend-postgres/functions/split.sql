@@ -7,7 +7,7 @@
 CREATE OR REPLACE FUNCTION stanchion.split(
     p_namespace text, p_tokens bigint, p_kind text, p_name text, p_from uuid, p_lease bigint, p_tickets uuid[]
 ) RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     o stanchion.objects;
     clock bigint;

@@ -9,7 +9,7 @@
 -- Complexity  O(batch · log rows)
 -- Retry       removes more
 CREATE OR REPLACE FUNCTION stanchion.sweep_blooms(in_namespace text, in_batch integer) RETURNS bigint
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     past CONSTANT bigint := stanchion.now() / 1000 - 60000;

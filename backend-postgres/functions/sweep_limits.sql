@@ -10,7 +10,7 @@
 -- Complexity  O(batch · log rows)
 -- Retry       removes more
 CREATE OR REPLACE FUNCTION stanchion.sweep_limits(in_namespace text, in_batch integer) RETURNS bigint
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp VOLATILE
 AS $$
 DECLARE
     moment CONSTANT bigint := stanchion.now();

@@ -5,16 +5,28 @@
 -- Locks     rows that are not locked by another transaction; waits for none. O(p_batch · log objects).
 -- Retry     continues.
 CREATE OR REPLACE FUNCTION stanchion.sweep_permits(p_namespace text, p_batch integer) RETURNS bigint
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     forgotten CONSTANT bigint := 10000000;
     clock CONSTANT bigint := stanchion.now();
     idle bigint[];
+    -- The advisory locks that are held. Looked at, not tried: a lock for each name would fill the server's table of locks. Whose
+    -- turn it is has a hold, so that the row does not expire; who has passed `turn_check` has the lock.
+    keys bigint[] := '{}';
     removed bigint := 0;
     rows bigint;
 BEGIN
+    IF EXISTS (SELECT FROM stanchion.objects x
+               WHERE x.namespace = p_namespace AND x.expires >= 0 AND x.expires <= clock AND x.keyed) THEN
+        keys := ARRAY(
+            SELECT (l.classid::bigint << 32) | l.objid::bigint FROM pg_locks l
+            WHERE l.granted AND l.locktype = 'advisory' AND l.objsubid = 1
+                AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()));
+    END IF;
     idle := ARRAY(
         SELECT x.id FROM stanchion.objects x WHERE x.namespace = p_namespace AND x.expires >= 0 AND x.expires <= clock
+            -- Not while a transaction has the mutex.
+            AND NOT (x.keyed AND stanchion.session_key(x.namespace, x.name) = ANY (keys))
         LIMIT p_batch FOR UPDATE SKIP LOCKED);
     IF idle <> '{}' THEN
         DELETE FROM stanchion.holds h WHERE h.object = ANY (idle);

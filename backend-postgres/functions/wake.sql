@@ -1,6 +1,6 @@
 -- wake: sends hints to the waiters that `next_grants` finds. Returns the row for `save`. Complexity: see there.
 CREATE OR REPLACE FUNCTION stanchion.wake(o stanchion.objects, p_now bigint, p_asking uuid) RETURNS stanchion.objects
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     found record;
 BEGIN

@@ -18,6 +18,10 @@ pub(crate) const PROTOCOL: &str = "Postgres";
 const MIN_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum time for which a transaction waits for the next message of its client. It keeps its locks meanwhile.
 const MAX_IDLE_IN_TRANSACTION: Duration = Duration::from_secs(1);
+/// Timeout of a step's wait for a row. The functions set it, too, in a session whose own timeout is longer.
+pub(crate) const LOCK_WAIT: Duration = Duration::from_millis(100);
+/// Where our sessions look for functions: not in a schema that others may write.
+pub(crate) const SEARCH_PATH: &str = "pg_catalog,pg_temp";
 /// Keepalive settings, in seconds. A session whose client is gone ends within idle + count × interval, also if the link
 /// was cut.
 const KEEPALIVES: [(&str, &str); 3] =
@@ -83,6 +87,8 @@ pub(crate) struct Settings {
     pub(crate) way: Way,
     /// Timeout of a request.
     pub(crate) request_timeout: Duration,
+    /// Timeout of a step's wait for a row.
+    pub(crate) lock_wait: Duration,
     /// Whether `synchronous_commit` is set to `on`, because by the server's settings a commit does not wait for the
     /// disk.
     pub(crate) raise: bool,
@@ -106,7 +112,17 @@ impl Settings {
     pub(crate) fn begin(&self, schema: &Schema) -> Statement {
         let begin =
             if self.raise { include_str!("sql/begin_durable.sql") } else { include_str!("sql/begin.sql") };
-        schema.filled(begin, &[("{timeout}", &self.statement_timeout()), ("{idle}", &self.idle_timeout())])
+        let values = [
+            ("{timeout}", self.statement_timeout()),
+            ("{lock}", self.lock_timeout()),
+            ("{idle}", self.idle_timeout()),
+        ];
+        schema.filled(begin, &values.each_ref().map(|(name, value)| (*name, value.as_str())))
+    }
+
+    /// Returns how long a step waits for a row: what somebody else does with it must not delay the other names.
+    fn lock_timeout(&self) -> String {
+        milliseconds(self.lock_wait.min(self.request_timeout / 4))
     }
 
     fn of_session(&self) -> Vec<(&'static str, String)> {
@@ -115,8 +131,10 @@ impl Settings {
         }
         let mut settings = vec![
             ("statement_timeout", self.statement_timeout()),
-            ("lock_timeout", self.statement_timeout()),
+            ("lock_timeout", self.lock_timeout()),
             ("default_transaction_isolation", "read committed".to_owned()),
+            // A function or operator of a schema that others may write must not be taken for the server's.
+            ("search_path", SEARCH_PATH.to_owned()),
             // Each step would set these two for its transaction otherwise.
             ("plan_cache_mode", "force_generic_plan".to_owned()),
             ("enable_seqscan", "off".to_owned()),

@@ -1,6 +1,8 @@
 //! Checks, when a store connects, whether the server and its settings are safe (C22).
 
-use sqlx::postgres::PgRow;
+use std::net::IpAddr;
+
+use sqlx::postgres::{PgConnectOptions, PgRow, PgSslMode};
 use sqlx::{PgConnection, Row, raw_sql};
 use stanchion_core::{Error, ErrorKind, MutexMode, Result};
 
@@ -31,6 +33,7 @@ struct Facts {
     read_only: String,
     encoding: String,
     fsync: String,
+    encrypted: bool,
     synchronous_commit: String,
     statement_timeout: String,
     isolation: String,
@@ -60,12 +63,27 @@ pub(crate) async fn server(access: &Access, mut settings: Settings, schema: &Sch
     if settings.way == Way::Direct && is_pooled(&mut sessions_of_two, schema).await? {
         settings.way = Way::Pooled;
     }
+    let options = access.options();
+    if settings.way == Way::Direct && !facts.encrypted && is_open_by_chance(&options) {
+        let address = access.address();
+        tracing::warn!(%address, "the connection is not encrypted, because the server offers no TLS and sslmode does not demand it");
+    }
     let [first, second] = sessions_of_two;
     let mut connections = vec![second];
     if !settings.raise {
         connections.push(first);
     }
     Ok(Found { settings, survives_restart: facts.fsync == "on", connections })
+}
+
+/// Whether a connection without TLS crosses a network, and nobody has said that it may.
+fn is_open_by_chance(options: &PgConnectOptions) -> bool {
+    let is_local = match options.get_host().parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => options.get_host() == "localhost",
+    };
+    let is_asked_for = matches!(options.get_ssl_mode(), PgSslMode::Disable);
+    options.get_socket().is_none() && !is_local && !is_asked_for
 }
 
 /// Checks whether mutexes can be kept in this mode.
@@ -132,6 +150,7 @@ impl Facts {
             read_only: row.try_get("read_only")?,
             encoding: row.try_get("encoding")?,
             fsync: row.try_get("fsync")?,
+            encrypted: row.try_get("encrypted")?,
             synchronous_commit: row.try_get("synchronous_commit")?,
             statement_timeout: row.try_get("statement_timeout")?,
             isolation: row.try_get("isolation")?,
@@ -179,6 +198,7 @@ mod tests {
             read_only: "off".to_owned(),
             encoding: "UTF8".to_owned(),
             fsync: "on".to_owned(),
+            encrypted: true,
             synchronous_commit: "on".to_owned(),
             statement_timeout: "1800ms".to_owned(),
             isolation: "read committed".to_owned(),
@@ -201,6 +221,17 @@ mod tests {
         assert!(
             mode(MutexMode::Session, Way::Pooled).is_err() && mode(MutexMode::Lease, Way::Pooled).is_ok()
         );
+    }
+
+    #[test]
+    fn a_connection_without_tls_over_a_network_is_told() {
+        let is_told = |url: &str| is_open_by_chance(&url.parse().unwrap());
+        assert!(is_told("postgres://db.example/x") && is_told("postgres://10.0.0.1/x?sslmode=prefer"));
+        for url in
+            ["postgres://localhost/x", "postgres://127.0.0.1/x", "postgres://db.example/x?sslmode=disable"]
+        {
+            assert!(!is_told(url), "{url}");
+        }
     }
 
     /// Makes two plain connections.

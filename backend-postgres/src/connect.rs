@@ -13,10 +13,10 @@ use stanchion_core::steps::{Chore, GroupSteps, LimitSteps, PermitSteps, ProcessI
 use stanchion_core::{Capabilities, Error, ErrorKind, MutexMode, Result, Ttl};
 use tokio::runtime::Id;
 
-use crate::access::{Access, PROTOCOL, Sessions, Settings, Way};
+use crate::access::{Access, LOCK_WAIT, PROTOCOL, Sessions, Settings, Way};
 use crate::check;
 use crate::config::{Checked, PostgresBuilder};
-use crate::context::{Context, Retention};
+use crate::context::{Context, Retention, TurnLabel};
 use crate::error;
 use crate::link::{Link, Source};
 use crate::migrate;
@@ -77,6 +77,7 @@ impl PostgresBuilder {
         let by_session = mutex == MutexMode::Session;
         let shared = Arc::clone(&connected.context);
         let session_ttl = by_session.then_some(connected.session_ttl);
+        let transactions = connected.transactions_link(thread.runtime_id());
         let engine = if by_session {
             start_in_session_mode(connected, thread, lock_sessions, wrap.as_ref())
         } else {
@@ -84,7 +85,7 @@ impl PostgresBuilder {
             let own = steps(&connected.own_steps(), None);
             start(connected, thread, callers, own, Vec::new(), wrap.as_ref())
         };
-        Ok(PostgresStore::new(engine.map_err(context)?, shared, session_ttl))
+        Ok(PostgresStore::new(engine.map_err(context)?, shared, session_ttl, transactions))
     }
 
     /// Connects and checks the server. Returns the steps, for callers that run them without an engine.
@@ -114,7 +115,7 @@ impl PostgresBuilder {
         engine: Option<Id>,
     ) -> Result<Connected> {
         let request_timeout = self.request_timeout;
-        let settings = Settings { way: Way::Direct, request_timeout, raise: false };
+        let settings = Settings { way: Way::Direct, request_timeout, lock_wait: LOCK_WAIT, raise: false };
         let found = timeout(request_timeout, check::server(&self.access, settings, &schema))
             .await
             .map_err(|_| Error::unanswered(PROTOCOL))??;
@@ -128,7 +129,9 @@ impl PostgresBuilder {
         // A record holds both kinds of state, so it stays for the longer of the two times.
         let Retention { tokens, state } = self.retention;
         let retention = Retention { tokens: tokens.max(state), state };
-        let shared = Arc::new(Context { schema, namespace, process, retention });
+        let hints = Arc::default();
+        let shared =
+            Arc::new(Context { schema, namespace, process, retention, hints, turn: TurnLabel::default() });
         let sessions = Sessions { access: self.access.clone(), settings: found.settings };
         let callers = callers(&self, (&sessions, engine), &shared.schema, connections);
         open_namespace(&callers, &shared, self.mutex, matches!(self.access, Access::Own(_))).await?;
@@ -140,7 +143,11 @@ impl PostgresBuilder {
         capabilities.detach = self.mutex == MutexMode::Lease;
         capabilities.survives_restart = Some(self.mutex == MutexMode::Lease && found.survives_restart);
         Ok(Connected {
-            wake: Arc::new(PostgresWake::new(direct.then(|| sessions.clone()), process)),
+            wake: Arc::new(PostgresWake::new(
+                direct.then(|| sessions.clone()),
+                process,
+                Arc::clone(&shared.hints),
+            )),
             context: shared,
             sessions,
             callers,
@@ -153,6 +160,14 @@ impl PostgresBuilder {
 }
 
 impl Connected {
+    /// Makes the link for the tokens of users' transactions: not over the user's pool, of which the transaction may have the only
+    /// connection.
+    fn transactions_link(&self, engine: Option<Id>) -> Arc<Link> {
+        let Self { sessions, context, .. } = self;
+        let link = link(Source::Own(sessions.clone()), 1, sessions.settings, &context.schema);
+        Arc::new(link.shared_on(engine))
+    }
+
     fn callers_steps(&self) -> Arc<PostgresSteps> {
         Arc::new(PostgresSteps::new(Arc::clone(&self.context), Arc::clone(&self.callers)))
     }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::steps::ProcessId;
+use stanchion_core::steps::{Acquire, ProcessId};
 
+use crate::hints::LocalHints;
 use crate::schema::Schema;
 
 /// Retention times of the state of idle names (C25).
@@ -23,6 +24,24 @@ pub(crate) struct Context {
     pub(crate) namespace: Arc<str>,
     pub(crate) process: ProcessId,
     pub(crate) retention: Retention,
+    pub(crate) hints: Arc<LocalHints>,
+    pub(crate) turn: TurnLabel,
+}
+
+/// The label of the turns of users' transactions. It is this value, not its text, that tells them from other holds.
+#[derive(Clone, Debug)]
+pub(crate) struct TurnLabel(pub(crate) Arc<str>);
+
+impl Default for TurnLabel {
+    fn default() -> Self {
+        Self(Arc::from("lock_in"))
+    }
+}
+
+impl TurnLabel {
+    pub(crate) fn is_of(&self, acquire: &Acquire) -> bool {
+        acquire.label.as_ref().is_some_and(|label| Arc::ptr_eq(label, &self.0))
+    }
 }
 
 /// Returns the duration in microseconds, the unit of the SQL functions.

@@ -11,7 +11,8 @@
 //! | `3D000` | not connected: no such database | `InvalidArgument` |
 //! | `3F000`, `42P01`, `42883`, `42703`, `42704` | rolled back: the schema is missing or another version's | `ConfigMismatch` that says how to make it |
 //! | `25006` | rolled back: the server is a standby now, or takes no writes | `Unavailable`; the connection is replaced |
-//! | `57014`, `55P03`, `40001`, `40P01` | rolled back: a timeout, a lock, a conflict | `Unavailable` |
+//! | `57014`, `40001`, `40P01` | rolled back: a timeout, a conflict | `Unavailable` |
+//! | `55P03` | rolled back: somebody else has a row locked | `Unavailable`; the rest of its batch is sent again |
 //! | `53…` | not connected, or rolled back: connections, memory or disk are used up | `Unavailable` |
 //! | `0A000`, `26000`, `42P05` | not executed: a prepared statement is out of date | `Unavailable`; the connection is replaced |
 //! | any other of severity `ERROR` | rolled back | `Unavailable` with its code and message |
@@ -41,6 +42,8 @@ const GRANT_RIGHT: &str = "the SQL of `stanchion::postgres::schema_sql()` grants
                            `stanchion::guide::operating_postgres`)";
 /// The server's code for a right that is missing.
 const NO_RIGHT: &str = "42501";
+/// The server's code for a row that was locked for too long.
+const LOCKED: &str = "55P03";
 
 fn of_server(error: &sqlx::Error) -> Option<&PgDatabaseError> {
     error.as_database_error()?.try_downcast_ref()
@@ -56,6 +59,12 @@ pub(crate) fn leaves_connection(error: &sqlx::Error) -> bool {
     of_server(error).is_some_and(|error| {
         error.severity() == PgSeverity::Error && !["25006", "0A000", "26000", "42P05"].contains(&error.code())
     })
+}
+
+/// Returns whether a request waited for a row in vain. Nothing of it was executed.
+pub(crate) fn is_locked(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<sqlx::Error>());
+    source.and_then(code) == Some(LOCKED)
 }
 
 /// Converts the error of a request that was sent.
@@ -86,6 +95,9 @@ fn of_code(error: &PgDatabaseError) -> (ErrorKind, String) {
             format!("the schema is missing or another version's: {message}; {MAKE_SCHEMA}"),
         ),
         "25006" => (ErrorKind::Unavailable, format!("the server takes no writes: {message}")),
+        LOCKED => {
+            (ErrorKind::Unavailable, format!("another transaction has a row of ours locked: {message}"))
+        }
         _ if code.starts_with("28") => {
             (ErrorKind::Unauthorized, format!("the server refused the credentials: {message}"))
         }

@@ -148,7 +148,7 @@ impl PostgresFence {
         arguments.add(self.resource.as_str()).map_err(unfit)?;
         arguments.add(token).map_err(unfit)?;
         arguments.add(Uuid::from_u128(ticket.as_u128())).map_err(unfit)?;
-        let answer = sqlx::query_with(statement.sql(), arguments).execute(executor).await;
+        let answer = sqlx::query_with(statement.sql(), arguments).persistent(false).execute(executor).await;
         answer.map(drop).map_err(|error| {
             let code = error.as_database_error().and_then(|error| error.code());
             if code.as_deref() == Some(REFUSED) {

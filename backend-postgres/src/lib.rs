@@ -7,6 +7,7 @@ mod connect;
 mod context;
 mod error;
 mod fence;
+mod hints;
 mod link;
 mod migrate;
 mod schema;
@@ -14,6 +15,7 @@ mod session;
 mod steps;
 mod store;
 mod sweep;
+mod transaction;
 mod user_connection;
 mod wake;
 
@@ -22,6 +24,7 @@ pub use connect::StepsOfStore;
 pub use migrate::schema_sql;
 pub use steps::PostgresSteps;
 pub use store::PostgresStore;
+pub use transaction::{LockInOptions, TransactionLock};
 pub use wake::PostgresWake;
 
 pub use fence::PostgresFence;

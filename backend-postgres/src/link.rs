@@ -61,7 +61,9 @@ impl Source {
 impl From<PgConnectOptions> for Source {
     /// Connections of the link's own, directly to the server.
     fn from(options: PgConnectOptions) -> Self {
-        let settings = Settings { way: Way::Direct, request_timeout: Duration::from_secs(2), raise: false };
+        let request_timeout = Duration::from_secs(2);
+        let settings =
+            Settings { way: Way::Direct, request_timeout, lock_wait: request_timeout, raise: false };
         Self::Own(Sessions { access: Access::Own(Box::new(options)), settings })
     }
 }

@@ -240,7 +240,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
 pub fn schema_sql(schema: &str, role: Option<&str>, after: i64) -> Result<String> {
     let schema = Schema::new(schema)?;
     let table = schema.migrations_table();
-    let mut sql = "BEGIN;\n".to_owned();
+    // Nothing is found in a schema that others may write.
+    let mut sql = "BEGIN;\nSET LOCAL search_path = pg_catalog, pg_temp;\n".to_owned();
     if after == 0 {
         sql += &format!("CREATE SCHEMA {};\n{}", schema.quoted(), schema.bookkeeping().as_str());
     }

@@ -9,13 +9,15 @@ use stanchion_core::engine::Engine;
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
-    Capabilities, Error, ErrorKind, FencingToken, Limiter, LimiterOptions, Mutex, MutexOptions, Result,
-    Semaphore, SemaphoreOptions, Store, Ttl, WaitGroup, WaitGroupOptions,
+    Capabilities, Limiter, LimiterOptions, Mutex, MutexOptions, Name, Result, Semaphore, SemaphoreOptions,
+    Store, Ttl, WaitGroup, WaitGroupOptions,
 };
 
 use crate::config::PostgresBuilder;
 use crate::context::Context;
-use crate::session;
+use crate::error;
+use crate::link::Link;
+use crate::transaction::{Asked, LockInOptions, TransactionLock, lock_in_by_lease, lock_in_by_session};
 
 /// All primitives on a Postgres server, 14 or later.
 ///
@@ -34,11 +36,18 @@ pub struct PostgresStore {
     context: Arc<Context>,
     /// The TTL of all mutexes in session mode; `None` in lease mode.
     session_ttl: Option<Ttl>,
+    /// For the tokens of users' transactions.
+    transactions: Arc<Link>,
 }
 
 impl PostgresStore {
-    pub(crate) fn new(engine: Engine, context: Arc<Context>, session_ttl: Option<Ttl>) -> Self {
-        Self { engine, context, session_ttl }
+    pub(crate) fn new(
+        engine: Engine,
+        context: Arc<Context>,
+        session_ttl: Option<Ttl>,
+        transactions: Arc<Link>,
+    ) -> Self {
+        Self { engine, context, session_ttl, transactions }
     }
 
     /// Connects to the server of a URL; see [`PostgresBuilder::new`] for the parts of a URL.
@@ -57,40 +66,50 @@ impl PostgresStore {
         PostgresBuilder::new(url)
     }
 
-    /// Locks a mutex for the duration of a user's transaction, whose commit or rollback frees it. Returns the fencing
-    /// token of the grant.
+    /// Locks a mutex for the duration of a user's transaction, whose commit or rollback frees it. Returns the fencing token and
+    /// the ticket of the grant.
     ///
-    /// The transaction is one of the store's database, and mutexes are kept by sessions there, which excludes
-    /// [`detach`](stanchion_core::MutexGuard::detach).
+    /// The transaction is one of the store's database and `READ COMMITTED`. The call uses connections of the store's own beside that
+    /// of the transaction, also if the store is made from a pool, all of whose connections may have transactions that wait.
     ///
     /// The call waits in the queue of all callers. The transaction's `lock_timeout` limits the wait; without it there
-    /// is no limit. The same transaction may lock the same mutex again. There is no lease: while the transaction stays
-    /// open, it keeps the mutex ([M1] holds as long as the transaction is open, and no longer).
+    /// is no limit. A circle of such waits and of row locks is found by the server, which ends one of the transactions, unless
+    /// it leads through a guard, or through a call that waits in front of this one: a caller who has the mutex by a guard and waits
+    /// for a row of this transaction is waited for until the guard is given up. The same transaction may lock the same mutex again. There is no lease: while the transaction
+    /// stays open, it keeps the mutex ([M1] holds as long as the transaction is open, and no longer), so set
+    /// `idle_in_transaction_session_timeout`. A `ROLLBACK TO` a savepoint that is older than the lock frees it:
+    /// [`TransactionLock::check`] tells. The end of the transaction wakes nobody: in lease mode the next waiter asks within
+    /// 300 ms, or 1 s if its process is not the first of the queue.
+    ///
+    /// In session mode the wait is a statement of the transaction. In lease mode the transaction has a short statement twice a second
+    /// while the call waits for its turn, and [`inspect`](stanchion_core::Mutex::inspect) shows a holder with the label `lock_in` until the transaction
+    /// has the mutex, and nobody afterwards; `force_unlock` does not end a transaction.
     ///
     /// # Errors
-    /// `InvalidArgument` for a bad name; `Unsupported` in lease mode; `Unavailable` if the server refused, for instance
-    /// because of its `lock_timeout` or a deadlock; `Unknown` if no answer arrived. After `Unavailable` and `Unknown`
-    /// the transaction can only be rolled back.
+    /// `InvalidArgument` for a bad name, a transaction of another database, or one that is not `READ COMMITTED`, which may not
+    /// see what the last holder changed (see [`lock_in_with`](Self::lock_in_with)); `Unavailable` if the server refused, for
+    /// instance because of its `lock_timeout` or a deadlock, or if the turn was lost before the transaction had the mutex;
+    /// `Unknown` if no answer arrived. After `Unavailable` and `Unknown` roll the transaction back: it may have the mutex.
     ///
     /// # Cancel safety
-    /// A dropped call may have taken the lock. The end of the transaction frees it.
+    /// A dropped call may have taken the lock. The end of the transaction frees it; nothing else is left in its session. A wait
+    /// that is under way at the server goes on, and the rollback waits for it: in lease mode for 1.5 s at most, in session mode
+    /// until the transaction's `lock_timeout`, so set one.
     ///
     /// # Examples
     /// A [fence](crate::PostgresFence) around the rows also refuses a late holder that has the same mutex by a guard:
     ///
     /// ```no_run
     /// use sqlx::PgPool;
-    /// use stanchion_core::Ticket;
     /// use stanchion_postgres::{PostgresFence, PostgresStore};
     ///
     /// # async fn pay(pool: PgPool, store: PostgresStore) -> Result<(), Box<dyn std::error::Error>> {
     /// let mut transaction = pool.begin().await?;
     /// sqlx::query("SET LOCAL lock_timeout = '5s'").execute(&mut *transaction).await?;
-    /// let token = store.lock_in(&mut transaction, "invoices/42").await?;
+    /// let lock = store.lock_in(&mut transaction, "invoices/42").await?;
     ///
-    /// // A transaction has no guard, and so no ticket: it makes one, and uses it for all of its checks.
     /// let fence = PostgresFence::new("invoices/42");
-    /// fence.check(&mut *transaction, token, Ticket::random()).await?;
+    /// fence.check(&mut *transaction, lock.fencing_token(), lock.ticket()).await?;
     /// sqlx::query("UPDATE invoices SET paid = true WHERE id = 42").execute(&mut *transaction).await?;
     /// transaction.commit().await?; // frees the mutex
     /// # Ok(())
@@ -102,11 +121,25 @@ impl PostgresStore {
         &self,
         transaction: &mut Transaction<'_, Postgres>,
         name: &str,
-    ) -> Result<FencingToken> {
-        let locked = match self.by_session() {
-            Ok(()) => session::lock_in(&self.context, transaction, name).await,
-            Err(error) => Err(error),
-        };
+    ) -> Result<TransactionLock> {
+        self.lock_in_with(transaction, name, LockInOptions::default()).await
+    }
+
+    /// Locks a mutex as [`lock_in`](Self::lock_in), with options.
+    ///
+    /// # Errors
+    /// As [`lock_in`](Self::lock_in).
+    ///
+    /// # Cancel safety
+    /// As [`lock_in`](Self::lock_in).
+    pub async fn lock_in_with(
+        &self,
+        transaction: &mut Transaction<'_, Postgres>,
+        name: &str,
+        options: LockInOptions,
+    ) -> Result<TransactionLock> {
+        let locked = self.locked_in(transaction, name, options).await;
+        let locked = locked.and_then(|lock| lock.ok_or_else(error::unexpected));
         locked.map_err(|error| error.context("lock_in", "postgres", name))
     }
 
@@ -122,20 +155,44 @@ impl PostgresStore {
         &self,
         transaction: &mut Transaction<'_, Postgres>,
         name: &str,
-    ) -> Result<Option<FencingToken>> {
-        let locked = match self.by_session() {
-            Ok(()) => session::try_lock_in(&self.context, transaction, name).await,
-            Err(error) => Err(error),
-        };
+    ) -> Result<Option<TransactionLock>> {
+        self.try_lock_in_with(transaction, name, LockInOptions::default()).await
+    }
+
+    /// Locks a mutex as [`try_lock_in`](Self::try_lock_in), with options.
+    ///
+    /// # Errors
+    /// As [`lock_in`](Self::lock_in).
+    ///
+    /// # Cancel safety
+    /// As [`lock_in`](Self::lock_in).
+    pub async fn try_lock_in_with(
+        &self,
+        transaction: &mut Transaction<'_, Postgres>,
+        name: &str,
+        options: LockInOptions,
+    ) -> Result<Option<TransactionLock>> {
+        let locked = self.locked_in(transaction, name, options.without_waiting()).await;
         locked.map_err(|error| error.context("try_lock_in", "postgres", name))
     }
 
-    fn by_session(&self) -> Result<()> {
+    async fn locked_in(
+        &self,
+        transaction: &mut Transaction<'_, Postgres>,
+        name: &str,
+        options: LockInOptions,
+    ) -> Result<Option<TransactionLock>> {
         self.engine.check("lock_in")?;
-        let refused = || {
-            Error::new(ErrorKind::Unsupported, "mutexes of this store are kept by leases, not by sessions")
-        };
-        self.session_ttl.map(drop).ok_or_else(refused)
+        let (context, link) = (&*self.context, &self.transactions);
+        let (name, engine) = (Name::new(name)?, &self.engine);
+        let asked = Asked { context, link, transaction, name: name.clone(), options, engine, end: None };
+        if self.session_ttl.is_some() {
+            return Box::pin(lock_in_by_session(asked)).await;
+        }
+        let mutex = self
+            .engine
+            .mutex(name.as_str(), MutexOptions::default().label(Arc::clone(&self.context.turn.0)))?;
+        Box::pin(lock_in_by_lease(asked, mutex)).await
     }
 
     /// Connects a store over the user's pool, with the default options; see [`PostgresBuilder::from_pool`].

@@ -1,13 +1,13 @@
 //! The source of wake-ups: one connection that listens to the channel of the process.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::{Acquire, Connection};
-use stanchion_core::clock::{Instant, now, sleep};
+use stanchion_core::clock::{Instant, now};
 use stanchion_core::steps::{Object, ProcessId, WakeSource};
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
 use tokio::runtime::Handle;
@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use crate::access::Sessions;
 use crate::error;
+use crate::hints::LocalHints;
 
 /// Timeout of one wait for hints.
 const HINT_TIMEOUT: Duration = Duration::from_millis(900);
@@ -26,6 +27,7 @@ const MAX_UNCHECKED_SILENCE: Duration = Duration::from_secs(5);
 pub struct PostgresWake {
     sessions: Option<Sessions>,
     channel: String,
+    local: Arc<LocalHints>,
     idle: Mutex<Option<Listening>>,
 }
 
@@ -40,8 +42,8 @@ struct Listening {
 
 impl PostgresWake {
     /// Makes a source for the channel of a process. It connects when it is used.
-    pub(crate) fn new(sessions: Option<Sessions>, process: ProcessId) -> Self {
-        Self { sessions, channel: format!("stanchion_{process}"), idle: Mutex::default() }
+    pub(crate) fn new(sessions: Option<Sessions>, process: ProcessId, local: Arc<LocalHints>) -> Self {
+        Self { sessions, channel: format!("stanchion_{process}"), local, idle: Mutex::default() }
     }
 
     fn idle(&self) -> MutexGuard<'_, Option<Listening>> {
@@ -85,21 +87,31 @@ impl Listening {
         }
     }
 
-    /// Waits for hints.
-    async fn hints(&mut self, request_timeout: Duration) -> Result<Vec<Ticket>> {
+    /// Waits for hints, also for those that this process gives itself.
+    async fn hints(&mut self, request_timeout: Duration, local: &LocalHints) -> Result<Vec<Ticket>> {
         if now() - self.heard > MAX_UNCHECKED_SILENCE {
             self.probe(request_timeout).await?;
         }
-        match timeout(HINT_TIMEOUT, self.listener()?.try_recv()).await {
-            Ok(Ok(Some(hint))) => {
+        let listener = self.listener()?;
+        let heard = async {
+            tokio::select! {
+                () = local.arrived.notified() => None,
+                heard = listener.try_recv() => Some(heard),
+            }
+        };
+        // One of the two at random if both are there: neither waits for long behind many of the other.
+        match timeout(HINT_TIMEOUT, heard).await.map(Option::transpose) {
+            Ok(Ok(None)) => Ok(local.take()),
+            Ok(Ok(Some(Some(hint)))) => {
                 self.heard = now();
-                let mut hints = tickets(hint.payload());
+                let mut hints = local.take();
+                hints.extend(tickets(hint.payload()));
                 while let Some(hint) = self.listener()?.next_buffered() {
                     hints.extend(tickets(hint.payload()));
                 }
                 Ok(hints)
             }
-            Ok(Ok(None)) => Err(broken()),
+            Ok(Ok(Some(None))) => Err(broken()),
             Ok(Err(error)) => Err(error::certain(error::of_request(error))),
             Err(_) => {
                 self.probe(request_timeout).await?;
@@ -122,8 +134,8 @@ impl WakeSource for PostgresWake {
 
     async fn next(&self) -> Result<Vec<Ticket>> {
         let Some(sessions) = &self.sessions else {
-            sleep(HINT_TIMEOUT).await;
-            return Ok(Vec::new());
+            let _ = timeout(HINT_TIMEOUT, self.local.arrived.notified()).await;
+            return Ok(self.local.take());
         };
         let request_timeout = sessions.settings.request_timeout;
         // The connection is taken out while it is in use: a call that is dropped drops it, too.
@@ -135,7 +147,7 @@ impl WakeSource for PostgresWake {
                 connected.map_err(|error| error::certain(error::of_request(error)))?
             }
         };
-        let hints = listening.hints(request_timeout).await?;
+        let hints = listening.hints(request_timeout, &self.local).await?;
         *self.idle() = Some(listening);
         Ok(hints)
     }

@@ -50,7 +50,7 @@ impl PostgresBuilder {
     /// | `mutex` | `session` or `lease`, see [`mutex`](Self::mutex) |
     /// | `session_ttl_ms` | see [`session_ttl`](Self::session_ttl) |
     /// | `request_timeout_ms` | see [`request_timeout`](Self::request_timeout) |
-    /// | `sslmode` | `disable`, `prefer` (the default), `require`, `verify-ca`, `verify-full`; only the last two verify the server's identity |
+    /// | `sslmode` | `disable`, `prefer` (the default), `require`, `verify-ca`, `verify-full`; only the last two, and `require` with `sslrootcert`, verify the server's identity |
     /// | `sslrootcert`, `sslcert`, `sslkey` | PEM files: an authority that is trusted in addition to the system's; the client's own certificate and key |
     /// | `application_name` | the name of the sessions in `pg_stat_activity` (default `stanchion`) |
     /// | `host`, `hostaddr`, `port`, `dbname`, `user`, `password` | the parts of the URL of these names |
@@ -96,7 +96,7 @@ impl PostgresBuilder {
             namespace: "stanchion".to_owned(),
             schema: "stanchion".to_owned(),
             migrate: true,
-            mutex: MutexMode::Session,
+            mutex: MutexMode::Lease,
             session_ttl: Duration::from_secs(10),
             request_timeout: Duration::from_secs(2),
             retention: Retention {
@@ -142,7 +142,7 @@ impl PostgresBuilder {
         self
     }
 
-    /// Sets how mutexes are kept: [`MutexMode::Session`] (the default) or [`MutexMode::Lease`]. The mode belongs to the
+    /// Sets how mutexes are kept: [`MutexMode::Lease`] (the default) or [`MutexMode::Session`]. The mode belongs to the
     /// namespace: the first store decides, and a store with the other mode is refused with `ConfigMismatch`.
     #[must_use]
     pub fn mutex(mut self, mode: MutexMode) -> Self {

@@ -8,6 +8,9 @@ use url::Url;
 
 use super::parameters::Parameters;
 
+/// The parameters that name the authority of the server's certificate.
+const ROOTS: [&str; 3] = ["sslrootcert", "ssl-root-cert", "ssl-ca"];
+
 /// Parses a URL into connect options and the store's parameters.
 ///
 /// # Errors
@@ -41,6 +44,12 @@ pub(super) fn parse(text: &str) -> Result<(PgConnectOptions, Parameters)> {
     }
     let options = PgConnectOptions::from_str(url.as_str())
         .map_err(|_| illegal_value(&parameters).unwrap_or_else(malformed))?;
+    // As the server's own clients do it: who names an authority wants it asked.
+    let has_root = parameters.client.iter().any(|(key, _)| ROOTS.contains(&key.as_str()));
+    let options = match options.get_ssl_mode() {
+        PgSslMode::Require if has_root => options.ssl_mode(PgSslMode::VerifyCa),
+        _ => options,
+    };
     let demands_tls =
         matches!(options.get_ssl_mode(), PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull);
     if demands_tls && !cfg!(feature = "tls") {

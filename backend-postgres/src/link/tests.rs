@@ -16,6 +16,7 @@ use stanchion_testbed::servers::{PgBouncer, PostgresOptions, PostgresServer};
 use tokio::time::{sleep, timeout};
 
 use super::*;
+use crate::access::LOCK_WAIT;
 use crate::schema::Schema;
 
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -33,12 +34,16 @@ fn server() -> PostgresServer {
 
 fn source(url: &str, way: Way, request_timeout: Duration) -> Source {
     let access = Access::Own(Box::new(url.parse().unwrap()));
-    Source::Own(Sessions { access, settings: Settings { way, request_timeout, raise: false } })
+    Source::Own(Sessions {
+        access,
+        settings: Settings { way, request_timeout, lock_wait: LOCK_WAIT, raise: false },
+    })
 }
 
 /// The source of a link over a pool that was made on another runtime than the engine's.
 fn pool_source(pool: &PgPool, engine: Option<Id>) -> Source {
-    let settings = Settings { way: Way::Direct, request_timeout: LONG_TIMEOUT, raise: false };
+    let settings =
+        Settings { way: Way::Direct, request_timeout: LONG_TIMEOUT, lock_wait: LOCK_WAIT, raise: false };
     let own = Sessions { access: Access::UserPool(pool.clone()), settings };
     Source::UserPool { pool: pool.clone(), own, engine }
 }
@@ -111,9 +116,9 @@ async fn c3_a_server_that_takes_no_writes_is_connected_to_anew() {
     let link = link(&server.url());
     let pid = number(&link, PID).await.unwrap();
     run(&link, "SELECT set_config('default_transaction_read_only', 'on', false)").await.unwrap();
-    assert_eq!(kind(&link, "CREATE TABLE t()").await, ErrorKind::Unavailable);
+    assert_eq!(kind(&link, "CREATE TABLE public.t()").await, ErrorKind::Unavailable);
     assert_ne!(number(&link, PID).await.unwrap(), pid);
-    run(&link, "CREATE TABLE t()").await.unwrap();
+    run(&link, "CREATE TABLE public.t()").await.unwrap();
 }
 
 #[tokio::test]
@@ -283,7 +288,7 @@ async fn c15_requests_share_few_connections_with_their_settings() {
     let rows = run(&link, "SELECT current_setting('lock_timeout'), current_setting('transaction_isolation')");
     let row = &rows.await.unwrap()[0];
     let set: (String, String) = (row.get(0), row.get(1));
-    assert_eq!(set, ("18s".to_owned(), "read committed".to_owned()));
+    assert_eq!(set, ("100ms".to_owned(), "read committed".to_owned()));
 }
 
 #[tokio::test]
@@ -302,39 +307,42 @@ async fn requests_go_through_a_transaction_pooler() {
     let server = server();
     let pooler = PgBouncer::start(&server, 2, &[]).unwrap();
     // The server must not end a transaction because the machine stands still between two of its messages.
-    let begin = Schema::new("stanchion")
-        .unwrap()
-        .filled(include_str!("../sql/begin_durable.sql"), &[("{timeout}", "3600ms"), ("{idle}", "10s")]);
+    let begin = Schema::new("stanchion").unwrap().filled(
+        include_str!("../sql/begin_durable.sql"),
+        &[("{timeout}", "3600ms"), ("{lock}", "100ms"), ("{idle}", "10s")],
+    );
     let link = |time| Link::new(source(&pooler.url(), Way::Pooled, time), 2, time).through_pooler(&begin);
     let links = [link(POOLED_TIMEOUT), link(POOLED_TIMEOUT), link(POOLED_TIMEOUT)];
-    run(&links[0], "CREATE TABLE t (x bigint)").await.unwrap();
+    run(&links[0], "CREATE TABLE public.t (x bigint)").await.unwrap();
     // All of them share two sessions of the server, which takes its time.
     let patient = Arc::new([(); 4].map(|()| link(LONG_TIMEOUT)));
     let tasks: Vec<_> = (0..100)
         .map(|index| {
             let patient = Arc::clone(&patient);
-            tokio::spawn(async move { run(&patient[index % 4], "INSERT INTO t VALUES (1)").await.unwrap() })
+            tokio::spawn(
+                async move { run(&patient[index % 4], "INSERT INTO public.t VALUES (1)").await.unwrap() },
+            )
         })
         .collect();
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(number(&links[1], "SELECT count(*) FROM t").await.unwrap(), 100);
+    assert_eq!(number(&links[1], "SELECT count(*) FROM public.t").await.unwrap(), 100);
     assert_eq!(kind(&links[0], "SELECT 1/0").await, ErrorKind::Unavailable);
     assert_eq!(kind(&links[0], "SELECT pg_sleep(10)").await, ErrorKind::Unavailable);
-    let ended = "INSERT INTO t SELECT 1 FROM pg_terminate_backend(pg_backend_pid()), pg_sleep(1)";
+    let ended = "INSERT INTO public.t SELECT 1 FROM pg_terminate_backend(pg_backend_pid()), pg_sleep(1)";
     assert_eq!(kind(&links[0], ended).await, ErrorKind::Unavailable);
-    let row = run(&links[0], "SELECT current_setting('lock_timeout'), count(*) FROM t").await.unwrap();
-    assert_eq!((row[0].get::<String, _>(0), row[0].get::<i64, _>(1)), ("3600ms".to_owned(), 100));
+    let row = run(&links[0], "SELECT current_setting('lock_timeout'), count(*) FROM public.t").await.unwrap();
+    assert_eq!((row[0].get::<String, _>(0), row[0].get::<i64, _>(1)), ("100ms".to_owned(), 100));
     server.pause().unwrap();
-    assert_eq!(kind(&links[2], "INSERT INTO t VALUES (1)").await, ErrorKind::Unavailable);
+    assert_eq!(kind(&links[2], "INSERT INTO public.t VALUES (1)").await, ErrorKind::Unavailable);
     server.resume().unwrap();
     assert_eq!(eventually_count(&links[2]).await, 100);
 }
 
 async fn eventually_count(link: &Link) -> i64 {
     eventually(link, Duration::from_secs(2)).await;
-    number(link, "SELECT count(*) FROM t").await.unwrap()
+    number(link, "SELECT count(*) FROM public.t").await.unwrap()
 }
 
 #[test]

@@ -22,7 +22,6 @@ mod serve;
 mod steps;
 #[cfg(test)]
 mod tests;
-mod transaction;
 mod tries;
 mod wire;
 mod work;
@@ -37,8 +36,8 @@ pub(crate) use self::chore::SessionChore;
 use self::desk::Desk;
 use self::look::Look;
 pub(crate) use self::steps::SessionSteps;
-pub(crate) use self::transaction::{lock_in, try_lock_in};
 use self::wire::Wires;
+pub(crate) use self::wire::token_of;
 use crate::context::Context;
 use crate::link::Link;
 

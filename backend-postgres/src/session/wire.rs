@@ -1,5 +1,6 @@
 //! One session of the server's that keeps mutexes: its settings and the statements it is sent.
 
+use std::fmt;
 use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
@@ -26,7 +27,6 @@ const LONGEST_WAIT: &str = "600000";
 const NAME: usize = 24;
 
 /// What all sessions of a process share.
-#[derive(Debug)]
 pub(super) struct Wires {
     options: PgConnectOptions,
     namespace: String,
@@ -38,6 +38,16 @@ pub(super) struct Wires {
     wait: Statement,
     confirm: Statement,
     probe: Statement,
+}
+
+impl fmt::Debug for Wires {
+    /// Without the connect options, which have the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wires")
+            .field("namespace", &self.namespace)
+            .field("idle", &self.idle)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A session.
@@ -97,7 +107,7 @@ fn idle(ttl: Ttl) -> Duration {
 }
 
 /// The server's settings of a session.
-pub(super) fn settings(ttl: Ttl) -> [(&'static str, String); 8] {
+pub(super) fn settings(ttl: Ttl) -> [(&'static str, String); 9] {
     // A session that is cut off may end no sooner than its holder has stopped believing: together these are over the TTL.
     let seconds = ttl.get().div_f64(4.0).as_secs_f64().ceil().max(1.0).to_string();
     let idle = millis(idle(ttl)).to_string();
@@ -110,6 +120,7 @@ pub(super) fn settings(ttl: Ttl) -> [(&'static str, String); 8] {
         ("tcp_keepalives_count", "4".to_owned()),
         ("tcp_user_timeout", idle),
         ("lock_timeout", LONGEST_WAIT.to_owned()),
+        ("search_path", access::SEARCH_PATH.to_owned()),
     ]
 }
 
@@ -219,7 +230,7 @@ impl Wire {
 }
 
 /// A token in an answer, which is above 0.
-pub(super) fn token_of(token: i64) -> Option<FencingToken> {
+pub(crate) fn token_of(token: i64) -> Option<FencingToken> {
     let token = u64::try_from(token).ok().filter(|token| *token > 0)?;
     FencingToken::new(token).ok()
 }

@@ -1,1 +1,1 @@
-SELECT a.token, a.weight, a.epoch FROM stanchion.attach($1, $2, $3, $4, $5, $6, $7, $8) a
+SELECT a.token, a.weight, a.epoch, stanchion.hints() FROM stanchion.attach($1, $2, $3, $4, $5, $6, $7, $8) a

@@ -4,11 +4,12 @@
 -- Locks   one transaction at a time: two that make the same schema concurrently would fail
 -- Retry   keeps what exists
 
-SELECT pg_advisory_xact_lock(hashtextextended('stanchion.fences', 0));
+-- Nothing is looked for in a schema that others may write. The setting of the transaction stays as it is: it may be the user's.
+SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('stanchion.fences', 0));
 
 DO $$
 BEGIN
     -- The name as it is written before a table, quoted if necessary.
-    EXECUTE 'CREATE SCHEMA IF NOT EXISTS ' || split_part('stanchion.fences', '.', 1);
+    EXECUTE 'CREATE SCHEMA IF NOT EXISTS ' || pg_catalog.split_part('stanchion.fences', '.', 1);
 END
 $$;

@@ -1,1 +1,1 @@
-SELECT stanchion.force($1, $2, $3, $4, $5)
+SELECT f.freed, stanchion.hints() FROM stanchion.force($1, $2, $3, $4, $5) f (freed)

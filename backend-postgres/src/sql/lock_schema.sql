@@ -2,4 +2,6 @@
 -- pooler. A migration may take longer than a request.
 SET LOCAL statement_timeout = '55s';
 SET LOCAL lock_timeout = '55s';
-SELECT pg_advisory_xact_lock(hashtextextended('stanchion.migrations', 0));
+-- Nothing is found in a schema that others may write.
+SET LOCAL search_path = pg_catalog, pg_temp;
+SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('stanchion.migrations', 0));

@@ -3,6 +3,6 @@
 SELECT
     mutex_mode,
     layout,
-    current_setting('transaction_isolation') AS isolation,
-    current_setting('synchronous_commit') AS synchronous_commit
+    pg_catalog.current_setting('transaction_isolation') AS isolation,
+    pg_catalog.current_setting('synchronous_commit') AS synchronous_commit
 FROM stanchion.open_namespace($1, $2, $3)

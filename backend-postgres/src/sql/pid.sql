@@ -1,2 +1,2 @@
 -- Returns the process id of the session that answers.
-SELECT pg_backend_pid()
+SELECT pg_catalog.pg_backend_pid()

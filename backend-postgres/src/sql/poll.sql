@@ -1,1 +1,1 @@
-SELECT p.epochs, p.nexts, p.counts, p.ready FROM stanchion.poll($1, $2, $3, $4, $5, $6) p
+SELECT p.epochs, p.nexts, p.firsts, p.counts, p.ready, stanchion.hints() FROM stanchion.poll($1, $2, $3, $4, $5, $6) p

@@ -1,1 +1,1 @@
-SELECT stanchion.resize($1, $2, $3, $4, $5)
+SELECT stanchion.hints() FROM stanchion.resize($1, $2, $3, $4, $5)

@@ -1,2 +1,2 @@
 -- Returns whether the schema has the table of migrations, and that of the library.
-SELECT to_regclass('stanchion.migrations') IS NOT NULL, to_regclass('stanchion.library') IS NOT NULL
+SELECT pg_catalog.to_regclass('stanchion.migrations') IS NOT NULL, pg_catalog.to_regclass('stanchion.library') IS NOT NULL

@@ -1,5 +1,7 @@
 //! Statements of the steps: one statement, one row.
 
+use std::time::Duration;
+
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::types::Uuid;
 use sqlx::{Arguments, Decode, Encode, Row, Type};
@@ -7,7 +9,9 @@ use stanchion_core::clock::now;
 use stanchion_core::{Error, Result, Ticket, Ttl};
 
 use super::PostgresSteps;
+use crate::context::Context;
 use crate::error::unexpected;
+use crate::hints::pass_on;
 use crate::schema::{Schema, Statement};
 
 /// The statements of the steps of holds and wait groups.
@@ -18,6 +22,7 @@ pub(super) struct Statements {
     pub(super) release: Statement,
     pub(super) cancel: Statement,
     pub(super) poll: Statement,
+    pub(super) keep_places: Statement,
     pub(super) attach: Statement,
     pub(super) inspect: Statement,
     pub(super) resize: Statement,
@@ -25,6 +30,8 @@ pub(super) struct Statements {
     pub(super) look: Statement,
     pub(super) split: Statement,
     pub(super) ping: Statement,
+    pub(super) locked: Statement,
+    pub(super) tell: Statement,
 }
 
 impl Statements {
@@ -35,6 +42,7 @@ impl Statements {
             release: schema.statement(include_str!("../sql/release.sql")),
             cancel: schema.statement(include_str!("../sql/cancel.sql")),
             poll: schema.statement(include_str!("../sql/poll.sql")),
+            keep_places: schema.statement(include_str!("../sql/keep_places.sql")),
             attach: schema.statement(include_str!("../sql/attach.sql")),
             inspect: schema.statement(include_str!("../sql/inspect.sql")),
             resize: schema.statement(include_str!("../sql/resize.sql")),
@@ -42,13 +50,15 @@ impl Statements {
             look: schema.statement(include_str!("../sql/look.sql")),
             split: schema.statement(include_str!("../sql/split.sql")),
             ping: schema.statement(include_str!("../sql/ping.sql")),
+            locked: schema.statement(include_str!("../sql/locked.sql")),
+            tell: schema.statement(include_str!("../sql/tell.sql")),
         }
     }
 }
 
 /// The arguments of a statement.
 #[derive(Debug, Default)]
-pub(super) struct StatementArguments {
+pub(crate) struct StatementArguments {
     arguments: PgArguments,
     /// The error of a value that could not be encoded.
     failed: Option<Error>,
@@ -56,16 +66,22 @@ pub(super) struct StatementArguments {
 
 impl StatementArguments {
     /// Adds a value.
-    pub(super) fn with<'t, T: Encode<'t, Postgres> + Type<Postgres>>(mut self, value: T) -> Self {
+    pub(crate) fn with<'t, T: Encode<'t, Postgres> + Type<Postgres>>(mut self, value: T) -> Self {
         if let Err(error) = self.arguments.add(value) {
             self.failed = Some(Error::invalid_argument("too much for one request").with_source(error));
         }
         self
     }
+
+    /// # Errors
+    /// `InvalidArgument` if a value could not be encoded.
+    pub(crate) fn complete(self) -> Result<PgArguments> {
+        self.failed.map_or(Ok(self.arguments), Err)
+    }
 }
 
 /// Returns a ticket in the form that the tables keep.
-pub(super) fn uuid(ticket: Ticket) -> Uuid {
+pub(crate) fn uuid(ticket: Ticket) -> Uuid {
     Uuid::from_u128(ticket.as_u128())
 }
 
@@ -74,7 +90,7 @@ pub(super) fn ticket(uuid: Uuid) -> Ticket {
 }
 
 /// Returns a column of a row.
-pub(super) fn column<'r, T: Decode<'r, Postgres> + Type<Postgres>>(
+pub(crate) fn column<'r, T: Decode<'r, Postgres> + Type<Postgres>>(
     row: &'r PgRow,
     index: usize,
 ) -> Result<T> {
@@ -82,6 +98,12 @@ pub(super) fn column<'r, T: Decode<'r, Postgres> + Type<Postgres>>(
 }
 
 impl PostgresSteps {
+    /// Returns the time limit of a request.
+    pub(super) fn time_limit(&self, lease: Option<Ttl>) -> Duration {
+        let request_timeout = self.link.request_timeout();
+        lease.map_or(request_timeout, |lease| lease.request_limit(request_timeout))
+    }
+
     /// Runs a statement, at most for a third of `lease`, so that a request without an answer can be sent again in time.
     pub(super) async fn run(
         &self,
@@ -89,12 +111,22 @@ impl PostgresSteps {
         arguments: StatementArguments,
         lease: Option<Ttl>,
     ) -> Result<Vec<PgRow>> {
-        if let Some(failed) = arguments.failed {
-            return Err(failed);
+        self.run_with(statement, arguments.complete()?, lease).await
+    }
+
+    pub(super) async fn run_with(
+        &self,
+        statement: &Statement,
+        arguments: PgArguments,
+        lease: Option<Ttl>,
+    ) -> Result<Vec<PgRow>> {
+        let end = now() + self.time_limit(lease);
+        let rows = self.link.rows_of_call(statement, arguments, end).await?;
+        if let Some(row) = rows.first() {
+            let Context { process, hints, .. } = &*self.context;
+            pass_on(row, (*process, hints), &self.link, &self.statements.tell).await;
         }
-        let request_timeout = self.link.request_timeout();
-        let time = lease.map_or(request_timeout, |lease| lease.request_limit(request_timeout));
-        self.link.rows_of_call(statement, arguments.arguments, now() + time).await
+        Ok(rows)
     }
 
     /// Runs a statement and returns its only row.

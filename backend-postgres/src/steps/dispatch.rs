@@ -94,6 +94,10 @@ impl PermitSteps for Dispatch {
         split!(self, batch, poll, |entry: &Object| entry.kind)
     }
 
+    async fn keep_places(&self, batch: &[Object]) -> Answers<Option<Polled>> {
+        split!(self, batch, keep_places, |entry: &Object| entry.kind)
+    }
+
     async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {
         self.of(&attach.object).attach(attach).await
     }

@@ -17,6 +17,26 @@ impl GroupSteps for PostgresSteps {
     }
 
     async fn look(&self, batch: &[Look]) -> Answers<Looked> {
+        self.around_locked(batch, |entry| &entry.object, None, |steps, batch| Box::pin(steps.look_all(batch)))
+            .await
+    }
+
+    async fn split(&self, split: &Split) -> Result<bool> {
+        let into: Vec<_> = split.into.iter().map(|ticket| uuid(*ticket)).collect();
+        let arguments = StatementArguments::default()
+            .with(&*self.context.namespace)
+            .with(micros(self.context.retention.tokens))
+            .with(split.object.kind.letter().to_string())
+            .with(split.object.name.as_str())
+            .with(uuid(split.from))
+            .with(micros(split.lease.get()))
+            .with(into);
+        column(&self.row_of_one(&self.statements.split, arguments, Some(split.lease)).await?, 0)
+    }
+}
+
+impl PostgresSteps {
+    async fn look_all(&self, batch: &[Look]) -> Answers<Looked> {
         let context = &self.context;
         let batch = Batch::new(batch, |entry| (&entry.object, None));
         // A generation is a count, far below 2^63.
@@ -34,18 +54,5 @@ impl GroupSteps for PostgresSteps {
             Ok(answers) => batch.restore(answers).into_iter().map(Ok).collect(),
             Err(error) => refused(batch.len(), &error),
         }
-    }
-
-    async fn split(&self, split: &Split) -> Result<bool> {
-        let into: Vec<_> = split.into.iter().map(|ticket| uuid(*ticket)).collect();
-        let arguments = StatementArguments::default()
-            .with(&*self.context.namespace)
-            .with(micros(self.context.retention.tokens))
-            .with(split.object.kind.letter().to_string())
-            .with(split.object.name.as_str())
-            .with(uuid(split.from))
-            .with(micros(split.lease.get()))
-            .with(into);
-        column(&self.row(&self.statements.split, arguments, Some(split.lease)).await?, 0)
     }
 }

@@ -7,6 +7,7 @@ mod call;
 pub(crate) mod dispatch;
 mod groups;
 mod limits;
+mod locked;
 mod permits;
 mod reply;
 
@@ -16,6 +17,7 @@ mod tests;
 use std::sync::Arc;
 
 use self::call::Statements;
+pub(crate) use self::call::{StatementArguments, column, uuid};
 use crate::context::Context;
 use crate::link::Link;
 

@@ -15,6 +15,16 @@ use super::reply;
 use crate::context::micros;
 use crate::schema::Statement;
 
+/// Each caller has a time limit of its own: a short one must not limit the others.
+fn longest(batch: &[Acquire]) -> Option<Ttl> {
+    batch.iter().map(|entry| entry.lease).max()
+}
+
+/// The engine sends renewals together that have about the same time left.
+fn shortest(batch: &[Renew]) -> Option<Ttl> {
+    batch.iter().map(|entry| entry.lease).min()
+}
+
 fn lease_of(lease: Ttl) -> i64 {
     micros(lease.get())
 }
@@ -43,6 +53,57 @@ impl PostgresSteps {
             .with(uuid(context.process))
             .with(micros(context.retention.tokens))
             .with(micros(context.retention.state))
+    }
+
+    async fn acquire_all(&self, batch: &[Acquire]) -> Answers<Acquired> {
+        let lease = longest(batch);
+        let turn = &self.context.turn;
+        let batch = Batch::new(batch, |entry| (&entry.object, Some(entry.ticket)));
+        let arguments = many(self.wait_arguments(), &batch)
+            .with(batch.each(|entry| uuid(entry.ticket)))
+            .with(batch.each(|entry| i64::from(entry.weight)))
+            .with(batch.each(|entry| lease_of(entry.lease)))
+            .with(batch.each(|entry| i64::from(entry.limit)))
+            .with(batch.each(|entry| if turn.is_of(entry) { "t" } else { entry.check.letter() }))
+            .with(batch.each(|entry| entry.queue))
+            .with(batch.each(|entry| entry.max_waiters.map(i64::from)))
+            .with(batch.each(|entry| entry.label.as_deref()));
+        self.batch(&self.statements.acquire, &batch, arguments, lease, reply::acquired).await
+    }
+
+    async fn renew_all(&self, batch: &[Renew]) -> Answers<Kept> {
+        let lease = shortest(batch);
+        let batch = Batch::new(batch, |entry| (&entry.object, Some(entry.ticket)));
+        let arguments = many(self.write_arguments(), &batch)
+            .with(batch.each(|entry| uuid(entry.ticket)))
+            .with(batch.each(|entry| lease_of(entry.lease)));
+        self.batch(&self.statements.renew, &batch, arguments, lease, reply::kept).await
+    }
+
+    async fn release_all(&self, batch: &[Release]) -> Answers<Kept> {
+        let batch = Batch::new(batch, |entry| (&entry.object, Some(entry.ticket)));
+        let arguments = many(self.write_arguments(), &batch)
+            .with(batch.each(|entry| uuid(entry.ticket)))
+            .with(batch.each(|entry| entry.tombstone.map_or(0, lease_of)))
+            .with(batch.each(|entry| entry.ending == Ending::Finished))
+            .with(batch.each(|entry| entry.call.map(uuid)));
+        self.batch(&self.statements.release, &batch, arguments, None, reply::kept).await
+    }
+
+    async fn cancel_all(&self, batch: &[Cancel]) -> Answers<()> {
+        // No caller waits for a cancel: a short lease must not shorten the time of the others.
+        let batch = Batch::new(batch, |entry| (&entry.object, Some(entry.ticket)));
+        let arguments = many(self.write_arguments(), &batch)
+            .with(batch.each(|entry| uuid(entry.ticket)))
+            .with(batch.each(|entry| lease_of(entry.lease)));
+        self.batch(&self.statements.cancel, &batch, arguments, None, |_, size| Ok(vec![(); size])).await
+    }
+
+    async fn poll_all(&self, batch: &[Object]) -> Answers<Polled> {
+        let batch = Batch::new(batch, |object| (object, None));
+        let kinds = batch.each(|object| object.kind.letter().to_string());
+        let arguments = self.wait_arguments().with(kinds).with(batch.each(|object| object.name.as_str()));
+        self.batch(&self.statements.poll, &batch, arguments, None, reply::polled).await
     }
 
     /// Runs the step of a batch and reads its only row.
@@ -83,55 +144,61 @@ impl PermitSteps for PostgresSteps {
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
-        // Each caller has a time limit of its own: a short one must not limit the others.
-        let lease = batch.iter().map(|entry| entry.lease).max();
-        let batch = Batch::new(batch, |entry| (&entry.object, Some(entry.ticket)));
-        let arguments = many(self.wait_arguments(), &batch)
-            .with(batch.each(|entry| uuid(entry.ticket)))
-            .with(batch.each(|entry| i64::from(entry.weight)))
-            .with(batch.each(|entry| lease_of(entry.lease)))
-            .with(batch.each(|entry| i64::from(entry.limit)))
-            .with(batch.each(|entry| entry.check.letter()))
-            .with(batch.each(|entry| entry.queue))
-            .with(batch.each(|entry| entry.max_waiters.map(i64::from)))
-            .with(batch.each(|entry| entry.label.as_deref()));
-        self.batch(&self.statements.acquire, &batch, arguments, lease, reply::acquired).await
+        let lease = longest(batch);
+        self.around_locked(
+            batch,
+            |entry| &entry.object,
+            lease,
+            |steps, batch| Box::pin(steps.acquire_all(batch)),
+        )
+        .await
     }
 
     async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
-        // The engine sends renewals together that have about the same time left.
-        let lease = batch.iter().map(|entry| entry.lease).min();
-        let batch = Batch::new(batch, |entry| (&entry.object, Some(entry.ticket)));
-        let arguments = many(self.write_arguments(), &batch)
-            .with(batch.each(|entry| uuid(entry.ticket)))
-            .with(batch.each(|entry| lease_of(entry.lease)));
-        self.batch(&self.statements.renew, &batch, arguments, lease, reply::kept).await
+        let lease = shortest(batch);
+        self.around_locked(
+            batch,
+            |entry| &entry.object,
+            lease,
+            |steps, batch| Box::pin(steps.renew_all(batch)),
+        )
+        .await
     }
 
     async fn release(&self, batch: &[Release]) -> Answers<Kept> {
-        let batch = Batch::new(batch, |entry| (&entry.object, Some(entry.ticket)));
-        let arguments = many(self.write_arguments(), &batch)
-            .with(batch.each(|entry| uuid(entry.ticket)))
-            .with(batch.each(|entry| entry.tombstone.map_or(0, lease_of)))
-            .with(batch.each(|entry| entry.ending == Ending::Finished))
-            .with(batch.each(|entry| entry.call.map(uuid)));
-        self.batch(&self.statements.release, &batch, arguments, None, reply::kept).await
+        self.around_locked(
+            batch,
+            |entry| &entry.object,
+            None,
+            |steps, batch| Box::pin(steps.release_all(batch)),
+        )
+        .await
     }
 
     async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
-        // No caller waits for a cancel: a short lease must not shorten the time of the others.
-        let batch = Batch::new(batch, |entry| (&entry.object, Some(entry.ticket)));
-        let arguments = many(self.write_arguments(), &batch)
-            .with(batch.each(|entry| uuid(entry.ticket)))
-            .with(batch.each(|entry| lease_of(entry.lease)));
-        self.batch(&self.statements.cancel, &batch, arguments, None, |_, size| Ok(vec![(); size])).await
+        self.around_locked(
+            batch,
+            |entry| &entry.object,
+            None,
+            |steps, batch| Box::pin(steps.cancel_all(batch)),
+        )
+        .await
     }
 
     async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
-        let batch = Batch::new(batch, |object| (object, None));
-        let kinds = batch.each(|object| object.kind.letter().to_string());
-        let arguments = self.wait_arguments().with(kinds).with(batch.each(|object| object.name.as_str()));
-        self.batch(&self.statements.poll, &batch, arguments, None, reply::polled).await
+        self.around_locked(batch, |object| object, None, |steps, batch| Box::pin(steps.poll_all(batch))).await
+    }
+
+    /// One note for all names.
+    async fn keep_places(&self, batch: &[Object]) -> Answers<Option<Polled>> {
+        let arguments =
+            StatementArguments::default().with(&*self.context.namespace).with(uuid(self.context.process));
+        let row = self.row(&self.statements.keep_places, arguments, None).await;
+        match row.and_then(|row| column(&row, 0)) {
+            Ok(true) => batch.iter().map(|_| Ok(None)).collect(),
+            Ok(false) => self.poll(batch).await.into_iter().map(|answer| answer.map(Some)).collect(),
+            Err(error) => refused(batch.len(), &error),
+        }
     }
 
     async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {
@@ -140,7 +207,7 @@ impl PermitSteps for PostgresSteps {
             .with(uuid(attach.to))
             .with(lease_of(attach.lease))
             .with(attach.label.as_deref());
-        reply::attached(&self.row(&self.statements.attach, arguments, Some(attach.lease)).await?)
+        reply::attached(&self.row_of_one(&self.statements.attach, arguments, Some(attach.lease)).await?)
     }
 
     async fn inspect(&self, object: &Object) -> Result<Inspection> {
@@ -152,7 +219,7 @@ impl PermitSteps for PostgresSteps {
 
     async fn resize(&self, object: &Object, limit: u32) -> Result<()> {
         let arguments = one(self.write_arguments(), object).with(i64::from(limit));
-        self.row(&self.statements.resize, arguments, None).await.map(drop)
+        self.row_of_one(&self.statements.resize, arguments, None).await.map(drop)
     }
 
     async fn force(&self, object: &Object, force: Force) -> Result<u32> {
@@ -161,7 +228,7 @@ impl PermitSteps for PostgresSteps {
             Force::One(ticket) => Some(uuid(ticket)),
         };
         let arguments = one(self.write_arguments(), object).with(ticket);
-        let freed: i32 = column(&self.row(&self.statements.force, arguments, None).await?, 0)?;
+        let freed: i32 = column(&self.row_of_one(&self.statements.force, arguments, None).await?, 0)?;
         Ok(freed.unsigned_abs())
     }
 

@@ -74,12 +74,14 @@ pub(super) fn kept(row: &PgRow, size: usize) -> Result<Vec<Kept>> {
 pub(super) fn polled(row: &PgRow, size: usize) -> Result<Vec<Polled>> {
     let epochs: Vec<i64> = column_of(row, 0, size)?;
     let nexts: Vec<i64> = column_of(row, 1, size)?;
-    let counts: Vec<i32> = column_of(row, 2, size)?;
-    let mut ready = column::<Vec<Uuid>>(row, 3)?.into_iter().map(ticket);
+    let firsts: Vec<bool> = column_of(row, 2, size)?;
+    let counts: Vec<i32> = column_of(row, 3, size)?;
+    let mut ready = column::<Vec<Uuid>>(row, 4)?.into_iter().map(ticket);
     let answer = |index: usize| -> Result<Polled> {
         let mine = usize::try_from(counts[index]).map_err(|_| unexpected())?;
         let ready = ready.by_ref().take(mine).collect();
-        Ok(Polled { ready, next: time(nexts[index])?, is_first: true, epoch: number(epochs[index])? })
+        let (next, is_first) = (time(nexts[index])?, firsts[index]);
+        Ok(Polled { ready, next, is_first, epoch: number(epochs[index])? })
     };
     (0..size).map(answer).collect()
 }

@@ -7,7 +7,7 @@ use stanchion_conformance::support::{eventually, within};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
 use super::*;
-use crate::access::{Access, Settings, Way};
+use crate::access::{Access, LOCK_WAIT, Settings, Way};
 
 /// Timeout of a source whose requests end by it.
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -29,8 +29,8 @@ fn wake(server: &PostgresServer) -> PostgresWake {
 
 fn wake_within(server: &PostgresServer, request_timeout: Duration) -> PostgresWake {
     let access = Access::Own(Box::new(server.url().parse().unwrap()));
-    let settings = Settings { way: Way::Direct, request_timeout, raise: false };
-    PostgresWake::new(Some(Sessions { access, settings }), ProcessId::random())
+    let settings = Settings { way: Way::Direct, request_timeout, lock_wait: LOCK_WAIT, raise: false };
+    PostgresWake::new(Some(Sessions { access, settings }), ProcessId::random(), Arc::default())
 }
 
 fn notify(server: &PostgresServer, wake: &PostgresWake, payload: &str) {

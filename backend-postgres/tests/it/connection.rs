@@ -133,6 +133,17 @@ async fn tls_is_verified() {
     lease(&format!("{plain}?sslmode=require")).steps().await.unwrap();
     let untrusted = refused(lease(&format!("{plain}?sslmode=verify-full"))).await;
     assert_eq!(untrusted.kind(), ErrorKind::Unavailable, "{untrusted:?}");
+    // Who names an authority wants it asked.
+    let root = |server: &PostgresServer| {
+        let url = server.url();
+        let (_, root) = url.split_once("sslrootcert=").unwrap();
+        root.split('&').next().unwrap().to_owned()
+    };
+    let other = PostgresServer::start(PostgresOptions::default().tls(true)).unwrap();
+    let by_root = |server| format!("{plain}?sslmode=require&sslrootcert={}", root(server));
+    lease(&by_root(&server)).steps().await.unwrap();
+    let foreign = refused(lease(&by_root(&other))).await;
+    assert_eq!(foreign.kind(), ErrorKind::Unavailable, "{foreign:?}");
     let open = refused(lease(&format!("{plain}?sslmode=disable"))).await;
     assert_eq!(open.kind(), ErrorKind::Unauthorized, "{open:?}");
     let without = crate::common::server();
@@ -201,7 +212,7 @@ async fn c22_behind_a_pooler_leases_only_and_without_wake_ups() {
         assert_eq!(error.kind(), ErrorKind::UnsafeStore, "{error:?}");
         assert!(error.to_string().contains("mutex=lease"), "{error}");
     };
-    refusal(PostgresStore::builder(&pooler.url()).unwrap()).await;
+    refusal(PostgresStore::builder(&pooler.url()).unwrap().mutex(MutexMode::Session)).await;
     // The schema is made through the pooler, too.
     let store = lease(&pooler.url()).connect().await.unwrap();
     assert!(!store.capabilities().wake_ups);
@@ -213,12 +224,12 @@ async fn c22_behind_a_pooler_leases_only_and_without_wake_ups() {
         .connect_with(pooler.url().parse::<PgConnectOptions>().unwrap().statement_cache_capacity(0))
         .await
         .unwrap();
-    refusal(PostgresBuilder::from_pool(lone.clone())).await;
+    refusal(PostgresBuilder::from_pool(lone.clone()).mutex(MutexMode::Session)).await;
     let builder = PostgresBuilder::from_pool(lone).mutex(MutexMode::Lease).request_timeout(REQUEST);
     let store = builder.connect().await.unwrap();
     store.ping().await.unwrap();
     crate::common::forbid_settings(&pooler);
-    refusal(PostgresStore::builder(&pooler.url()).unwrap()).await;
+    refusal(PostgresStore::builder(&pooler.url()).unwrap().mutex(MutexMode::Session)).await;
     let store = lease(&pooler.url()).connect().await.unwrap();
     store.ping().await.unwrap();
     assert!(!store.capabilities().wake_ups);

@@ -31,14 +31,8 @@ const BARE_COUNTER: &[Change] = &[
     ("acquire", "greatest(o.token + 1, clock)", "o.token + 1"),
     ("acquire_each", "greatest(o.token + 1, p_now)", "o.token + 1"),
 ];
-const BARE_SEQUENCE: &[Change] = &[
-    (
-        "session_token",
-        "WHILE token <= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint LOOP",
-        "WHILE false LOOP",
-    ),
-    ("session_join", "PERFORM stanchion.session_raise(10000000);", "NULL;"),
-];
+const BARE_SEQUENCE: &[Change] =
+    &[("session_token", "WHILE token <= stanchion.now() LOOP", "WHILE false LOOP")];
 const CHARGED_AGAIN: &[Change] =
     &[("limit_decide", "IF known.number >= in_number THEN", "IF known.number > in_number THEN")];
 const RETRY_KEEPS_ITS_LEASE: &[Change] = &[("acquire_each", "renewed := renewed || k;", "NULL;")];

@@ -1,4 +1,5 @@
-//! One test for each right in the manual: without it, the error of an operation names the missing right (C21).
+//! One test for each right in the manual: without it, the error of an operation names the missing right (C21). And the rights
+//! of others: what they make in a schema of theirs is never run (C30).
 
 #![allow(
     clippy::disallowed_methods,
@@ -10,13 +11,13 @@ use std::time::Duration;
 
 use crate::common::deployment::{grants, make_schema};
 use crate::common::*;
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, PgConnection, PgPool, Row};
 use stanchion_conformance::stopwatch::{Stopwatch, timeout};
 use stanchion_core::{
     Error, ErrorKind, FencingToken, LimiterOptions, MutexMode, MutexOptions, Quota, Result, SemaphoreOptions,
     Store, Ticket, WaitGroupOptions,
 };
-use stanchion_postgres::{PostgresFence, PostgresStore};
+use stanchion_postgres::{PostgresBuilder, PostgresFence, PostgresStore};
 
 const SHORT: Duration = Duration::from_millis(300);
 /// Maximum time for which a call is repeated whose outcome is unknown. Without a right, it may stay unknown.
@@ -121,4 +122,58 @@ async fn c21_every_missing_right_is_named() {
             "without `{right}` nothing names {what}: {refused:?}"
         );
     }
+}
+
+/// Functions and operators of another role in `public` that fit the arguments of ours better than the server's own do, which
+/// take any type. Each notes that it ran.
+const TRAPS: &str = r"
+    CREATE ROLE mallory;
+    GRANT CREATE, USAGE ON SCHEMA public TO mallory;
+    CREATE TABLE public.ran (what text);
+    GRANT INSERT ON public.ran TO PUBLIC;
+    SET ROLE mallory;
+    CREATE FUNCTION public.note(what text) RETURNS void LANGUAGE sql AS 'INSERT INTO public.ran VALUES (what)';
+    DO $$
+    DECLARE
+        t text;
+    BEGIN
+        FOREACH t IN ARRAY ARRAY['uuid', 'text', 'bigint', 'integer', 'boolean'] LOOP
+            EXECUTE format('CREATE FUNCTION public.cardinality(a %1$s[]) RETURNS integer LANGUAGE plpgsql AS $f$
+                BEGIN PERFORM public.note(''cardinality''); RETURN pg_catalog.cardinality(a); END $f$', t);
+            EXECUTE format('CREATE FUNCTION public.array_position(a %1$s[], b %1$s) RETURNS integer LANGUAGE plpgsql AS $f$
+                BEGIN PERFORM public.note(''array_position''); RETURN pg_catalog.array_position(a, b); END $f$', t);
+            EXECUTE format('CREATE FUNCTION public.unnest(a %1$s[]) RETURNS SETOF %1$s LANGUAGE plpgsql AS $f$
+                BEGIN PERFORM public.note(''unnest''); RETURN QUERY SELECT pg_catalog.unnest(a); END $f$', t);
+            EXECUTE format('CREATE FUNCTION public.appended(a %1$s[], b %1$s) RETURNS %1$s[] LANGUAGE plpgsql AS $f$
+                BEGIN PERFORM public.note(''||''); RETURN pg_catalog.array_append(a, b); END $f$', t);
+            EXECUTE format('CREATE OPERATOR public.|| (LEFTARG = %1$s[], RIGHTARG = %1$s, FUNCTION = public.appended)', t);
+        END LOOP;
+    END $$;
+    CREATE FUNCTION public.times(a numeric, b integer) RETURNS numeric LANGUAGE plpgsql AS $f$
+        BEGIN PERFORM public.note('*'); RETURN a OPERATOR(pg_catalog.*) b::numeric; END $f$;
+    CREATE OPERATOR public.* (LEFTARG = numeric, RIGHTARG = integer, FUNCTION = public.times);
+    RESET ROLE;
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_no_function_of_another_role_is_run() {
+    let server = server();
+    server.script(TRAPS).unwrap();
+    make_schema(&server);
+    let url = server.role("app", "pw", &grants("app").join("\n")).unwrap();
+    assert_eq!(use_everything(&url).await.iter().map(ToString::to_string).collect::<Vec<_>>(), [""; 0]);
+    // The sessions of a pool have the user's settings: what is found first there is up to the user.
+    let pool = PgPool::connect(&url).await.unwrap();
+    let builder = PostgresBuilder::from_pool(pool).namespace("pool").mutex(MutexMode::Lease).migrate(false);
+    let mut refused = Vec::new();
+    use_store(&builder.request_timeout(Duration::from_secs(10)).connect().await.unwrap(), &mut refused).await;
+    refused.retain(|error| error.kind() == ErrorKind::Unauthorized);
+    assert!(refused.is_empty(), "{refused:?}");
+    // An administrator looks, with a path of their own.
+    for view in ["holders", "waiting"] {
+        server.sql(&format!("SELECT * FROM stanchion.{view}")).unwrap();
+    }
+    server.sql("SELECT stanchion.sweep_permits('pool', 10), stanchion.now()").unwrap();
+    let ran = row(&server.url(), "SELECT coalesce(string_agg(DISTINCT what, ' '), '') FROM public.ran").await;
+    assert_eq!(ran.get::<String, _>(0), "");
 }

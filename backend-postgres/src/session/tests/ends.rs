@@ -106,6 +106,15 @@ async fn the_server_ends_a_session_that_is_silent_for_a_ttl() {
 }
 
 #[tokio::test]
+async fn c21_no_text_of_the_sessions_shows_the_password() {
+    let server = server().await;
+    let a = Process::new(server, "debug");
+    let wires = Wires::new(&a.context, &options(server).password("s3cret"), Ttl::default());
+    let text = format!("{wires:?}");
+    assert!(text.contains("debug") && !text.contains("s3cret"), "{text}");
+}
+
+#[tokio::test]
 async fn c5_a_silent_session_that_is_granted_the_lock_keeps_it_a_second() {
     let server = server().await;
     let (a, b) = (Process::new(server, "c5"), Process::new(server, "c5"));

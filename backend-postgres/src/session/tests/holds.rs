@@ -7,8 +7,6 @@ use stanchion_conformance::support::{definite, foreign, pause, within};
 use stanchion_core::{ErrorKind, Kind, MutexOptions, Ticket, Ttl};
 
 use super::{AskedHolder, GRACE, Process, SECOND, server, soon};
-use crate::session::{lock_in, try_lock_in};
-use sqlx::Connection;
 
 #[tokio::test]
 async fn m1_one_of_two_processes_holds() {
@@ -130,23 +128,4 @@ async fn m8_force_unlock_frees_the_hold_of_another_process() {
     let taken = b.mutex("x").try_lock().await.unwrap().unwrap();
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     assert!(taken.is_held());
-}
-
-#[tokio::test]
-async fn lock_in_a_transaction_excludes_the_others() {
-    let server = server().await;
-    let a = Process::new(server, "in");
-    let mut connection = super::connect(server).await;
-    let mut transaction = connection.begin().await.unwrap();
-    let token = lock_in(&a.context, &mut transaction, "x").await.unwrap();
-    assert!(a.mutex("x").try_lock().await.unwrap().is_none());
-    transaction.rollback().await.unwrap();
-    let guard = a.mutex("x").try_lock().await.unwrap().unwrap();
-    assert!(guard.fencing_token() > token);
-    let mut transaction = connection.begin().await.unwrap();
-    assert!(try_lock_in(&a.context, &mut transaction, "x").await.unwrap().is_none());
-    let other = try_lock_in(&a.context, &mut transaction, "y").await.unwrap().unwrap();
-    assert!(other > guard.fencing_token());
-    transaction.commit().await.unwrap();
-    assert!(a.mutex("y").try_lock().await.unwrap().is_some());
 }

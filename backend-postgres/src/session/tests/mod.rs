@@ -14,20 +14,21 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres, Transaction};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{eventually, within};
 use stanchion_core::engine::{Background, Engine};
 use stanchion_core::steps::Steps;
-use stanchion_core::{Capabilities, Mutex, MutexMode, MutexOptions, Ticket, Ttl};
+use stanchion_core::{Capabilities, Mutex, MutexMode, MutexOptions, Name, Result, Ticket, Ttl};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
 use super::SessionOptions;
-use crate::context::{Context, Retention};
+use crate::context::{Context, Retention, TurnLabel};
 use crate::link::Link;
 use crate::migrate::schema_sql;
 use crate::schema::Schema;
+use crate::transaction::{Asked, LockInOptions, TransactionLock, lock_in_by_session};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The time limit of a request of most processes.
@@ -39,6 +40,7 @@ const GRACE: Duration = Duration::from_secs(1);
 struct Process {
     engine: Engine,
     context: Arc<Context>,
+    link: Arc<Link>,
     ttl: Duration,
 }
 
@@ -94,15 +96,28 @@ impl Process {
             namespace: Arc::from(namespace),
             process: Ticket::random(),
             retention: Retention { tokens: ttl, state: ttl },
+            hints: Arc::default(),
+            turn: TurnLabel::default(),
         });
         let link = Arc::new(Link::new(options(server), 2, request_timeout));
         let settings = SessionOptions { ttl: Ttl::new(ttl).unwrap(), max_sessions, request_timeout };
-        let (steps, chore) = super::sessions(&context, link, &options(server), settings);
+        let (steps, chore) = super::sessions(&context, Arc::clone(&link), &options(server), settings);
         let steps = Steps::new(Arc::new(steps), request_timeout);
         let own = Background { chores: vec![Arc::new(chore)], ..Background::new(steps.clone()) };
         let mut capabilities = Capabilities::full("postgres", MutexMode::Session);
         capabilities.detach = false;
-        Self { engine: Engine::start(capabilities, steps, own).unwrap(), context, ttl }
+        Self { engine: Engine::start(capabilities, steps, own).unwrap(), context, link, ttl }
+    }
+
+    async fn lock_in(
+        &self,
+        transaction: &mut Transaction<'_, Postgres>,
+        name: &str,
+    ) -> Result<TransactionLock> {
+        let (context, link, name) = (&*self.context, &self.link, Name::new(name)?);
+        let (options, engine) = (LockInOptions::default(), &self.engine);
+        let asked = Asked { context, link, transaction, name, options, engine, end: None };
+        lock_in_by_session(asked).await.map(Option::unwrap)
     }
 
     fn mutex(&self, name: &str) -> Arc<dyn Mutex> {

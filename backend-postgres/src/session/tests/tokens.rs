@@ -7,11 +7,10 @@ use sqlx::Connection;
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
 use super::{Process, connect, start};
-use crate::session::lock_in;
 
-/// No era: who opens a session does not raise the sequence.
-const PLANTED: &str = "CREATE OR REPLACE FUNCTION stanchion.session_join(for_session boolean) RETURNS void
-    LANGUAGE plpgsql AS $$ BEGIN END $$";
+/// A bare sequence.
+const PLANTED: &str = "CREATE OR REPLACE FUNCTION stanchion.session_token() RETURNS bigint
+    LANGUAGE sql AS $$ SELECT nextval('stanchion.session_tokens') $$";
 
 /// Draws tokens from several processes at once; two of them share a name.
 async fn draw(server: &PostgresServer, count: usize) -> Vec<u64> {
@@ -48,11 +47,11 @@ async fn crashes(server: &PostgresServer, rounds: usize) -> Option<u64> {
             let process = Process::new(server, "m2");
             let mut connection = connect(server).await;
             let mut transaction = connection.begin().await.unwrap();
-            tokens.push(lock_in(&process.context, &mut transaction, "x").await.unwrap().get());
+            tokens.push(process.lock_in(&mut transaction, "x").await.unwrap().fencing_token().get());
             transaction.commit().await.unwrap();
         }
         tokens.extend(draw(server, 10).await);
-        // The sequence is written down as it is now, ahead of the clock; what is drawn from here on is lost.
+        // The sequence is written down as it is now; what is drawn from here on is lost.
         sqlx::raw_sql("CHECKPOINT").execute(&mut connect(server).await).await.unwrap();
         tokens.extend(draw(server, 30).await);
         server.kill().unwrap();
@@ -83,26 +82,20 @@ async fn m2_the_crashes_find_a_sequence_that_is_not_raised() {
     assert!(crashes(&server, 8).await.is_some());
 }
 
-/// Tokens are drawn in an era only, so that nobody raises the sequence for a new one at the same time.
+/// A resource that moves to another store, with tokens by the same clock, refuses no holder there.
 #[tokio::test]
-async fn m2_whoever_draws_tokens_is_seen_by_those_who_come() {
+async fn m3_tokens_are_hardly_ahead_of_the_clock() {
     let server = start(PostgresOptions::default()).await;
-    let eras = "SELECT count(DISTINCT pid) FROM pg_locks
-        WHERE locktype = 'advisory' AND granted AND mode = 'ShareLock'
-        AND (classid::bigint << 32) | objid::bigint = stanchion.session_mark('era')";
-    let eras =
-        async || sqlx::query_scalar::<_, i64>(eras).fetch_one(&mut connect(&server).await).await.unwrap();
-    assert_eq!(eras().await, 0);
+    let process = Process::new(&server, "m3");
     let mut connection = connect(&server).await;
-    let process = Process::new(&server, "m2");
-    let mut transaction = connection.begin().await.unwrap();
-    lock_in(&process.context, &mut transaction, "x").await.unwrap();
-    assert_eq!((eras().await, process.sessions(&server).await), (1, 0), "the transaction");
-    transaction.commit().await.unwrap();
-    assert_eq!(eras().await, 0);
-    let guard = process.mutex("x").lock().await.unwrap();
-    assert_eq!((eras().await, process.sessions(&server).await), (1, 1), "the session");
-    drop(guard);
+    for _ in 0..200 {
+        let guard = process.mutex("x").lock().await.unwrap();
+        let clock: i64 =
+            sqlx::query_scalar("SELECT stanchion.now()").fetch_one(&mut connection).await.unwrap();
+        let ahead = i128::from(guard.fencing_token().get()) - i128::from(clock);
+        assert!(ahead <= 2_000, "{ahead} µs");
+        guard.release().await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,8 @@ mod group;
 mod piece;
 mod record;
 
+use std::slice;
+
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
 use stanchion_core::Result;
@@ -35,43 +37,40 @@ impl BloomSteps for PostgresSteps {
     }
 
     async fn probe(&self, id: RequestId, calls: &[BloomCall]) -> Answers<Probed> {
-        let probed = async {
-            let batch = BloomBatch::of(calls);
-            let arguments = batch.encode(self.filters(), id)?;
-            let rows = self.on_filters(include_str!("../../sql/bloom_probe.sql"), arguments).await?;
-            batch.decode(&rows)
-        };
-        probed.await.unwrap_or_else(|error| refused(calls.len(), &error))
+        self.around_locked(
+            calls,
+            |call| &call.of.object,
+            None,
+            move |steps, calls| {
+                Box::pin(async move {
+                    let probed = steps.probe_all(id, calls).await;
+                    probed.unwrap_or_else(|error| refused(calls.len(), &error))
+                })
+            },
+        )
+        .await
     }
 
     async fn merge(&self, merge: &Merge) -> Result<Merged> {
-        let Opening { object, terms, known, fresh } = &merge.of;
-        let (pages, bytes) = piece::pages(merge.chunk, &merge.bytes)?;
-        let arguments = self
-            .filters()
-            .with(object.name.as_str())
-            .with(record::text(terms))
-            .with(record::ttl(terms)?)
-            .with(record::generation(known))
-            .with(record::ends(known)?)
-            .with(uuid(*fresh))
-            .with(pages)
-            .with(bytes);
-        let rows = self.on_filters(include_str!("../../sql/bloom_merge.sql"), arguments).await?;
-        let row = rows.first().ok_or_else(unexpected)?;
-        match record::code(row)? {
-            b't' => Ok(Merged::Done(record::life(row, 1)?.ok_or_else(unexpected)?)),
-            b'm' => Ok(Merged::Mismatch(record::terms(row, 3)?)),
-            b'l' => Ok(Merged::Lost),
-            _ => Err(unexpected()),
-        }
+        let merges = slice::from_ref(merge);
+        let answers = self.around_locked(
+            merges,
+            |merge| &merge.of.object,
+            None,
+            |steps, merges| Box::pin(async move { vec![steps.merge_one(&merges[0]).await] }),
+        );
+        answers.await.pop().unwrap_or_else(|| Err(unexpected()))
     }
 
     async fn clear(&self, object: &Object) -> Result<Known> {
-        let kept = i64::try_from(CLEARED_KEPT.as_millis()).unwrap_or(i64::MAX);
-        let arguments = self.filters().with(object.name.as_str()).with(kept);
-        let rows = self.on_filters(include_str!("../../sql/bloom_clear.sql"), arguments).await?;
-        record::life(rows.first().ok_or_else(unexpected)?, 0)
+        let objects = slice::from_ref(object);
+        let answers = self.around_locked(
+            objects,
+            |object| object,
+            None,
+            |steps, objects| Box::pin(async move { vec![steps.clear_one(&objects[0]).await] }),
+        );
+        answers.await.pop().unwrap_or_else(|| Err(unexpected()))
     }
 
     async fn survey(&self, object: &Object, known: Known) -> Result<Surveyed> {
@@ -111,6 +110,43 @@ impl BloomSteps for PostgresSteps {
 }
 
 impl PostgresSteps {
+    async fn probe_all(&self, id: RequestId, calls: &[BloomCall]) -> Result<Answers<Probed>> {
+        let batch = BloomBatch::of(calls);
+        let arguments = batch.encode(self.filters(), id)?;
+        let rows = self.on_filters(include_str!("../../sql/bloom_probe.sql"), arguments).await?;
+        batch.decode(&rows)
+    }
+
+    async fn merge_one(&self, merge: &Merge) -> Result<Merged> {
+        let Opening { object, terms, known, fresh } = &merge.of;
+        let (pages, bytes) = piece::pages(merge.chunk, &merge.bytes)?;
+        let arguments = self
+            .filters()
+            .with(object.name.as_str())
+            .with(record::text(terms))
+            .with(record::ttl(terms)?)
+            .with(record::generation(known))
+            .with(record::ends(known)?)
+            .with(uuid(*fresh))
+            .with(pages)
+            .with(bytes);
+        let rows = self.on_filters(include_str!("../../sql/bloom_merge.sql"), arguments).await?;
+        let row = rows.first().ok_or_else(unexpected)?;
+        match record::code(row)? {
+            b't' => Ok(Merged::Done(record::life(row, 1)?.ok_or_else(unexpected)?)),
+            b'm' => Ok(Merged::Mismatch(record::terms(row, 3)?)),
+            b'l' => Ok(Merged::Lost),
+            _ => Err(unexpected()),
+        }
+    }
+
+    async fn clear_one(&self, object: &Object) -> Result<Known> {
+        let kept = i64::try_from(CLEARED_KEPT.as_millis()).unwrap_or(i64::MAX);
+        let arguments = self.filters().with(object.name.as_str()).with(kept);
+        let rows = self.on_filters(include_str!("../../sql/bloom_clear.sql"), arguments).await?;
+        record::life(rows.first().ok_or_else(unexpected)?, 0)
+    }
+
     /// Returns the first argument of each step of filters.
     fn filters(&self) -> StatementArguments {
         StatementArguments::default().with(&*self.context.namespace)

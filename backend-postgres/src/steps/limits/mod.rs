@@ -28,6 +28,60 @@ impl LimitSteps for PostgresSteps {
     }
 
     async fn decide(&self, id: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
+        // The number of a request is kept for each limiter: a part of a request that was not executed may have it, too.
+        self.around_locked(
+            calls,
+            |call| &call.object,
+            None,
+            move |steps, calls| Box::pin(steps.decide_all(id, calls)),
+        )
+        .await
+    }
+
+    async fn refund(&self, batch: &[Refund]) -> Answers<u64> {
+        self.around_locked(
+            batch,
+            |entry| &entry.object,
+            None,
+            |steps, batch| Box::pin(steps.refund_all(batch)),
+        )
+        .await
+    }
+
+    async fn set_quota(&self, object: &Object, quota: ExactQuota) -> Result<()> {
+        self.on_one(include_str!("../../sql/limit_set_quota.sql"), object, Some(quota)).await
+    }
+
+    async fn reset(&self, object: &Object) -> Result<()> {
+        self.on_one(include_str!("../../sql/limit_reset.sql"), object, None).await
+    }
+}
+
+impl PostgresSteps {
+    /// Runs a step for one limiter, with a quota if one is given.
+    async fn on_one(&self, sql: &'static str, object: &Object, quota: Option<ExactQuota>) -> Result<()> {
+        let objects = std::slice::from_ref(object);
+        let mut answers = self
+            .around_locked(
+                objects,
+                |object| object,
+                None,
+                move |steps, objects| {
+                    Box::pin(async move {
+                        let add = |arguments: &mut PgArguments| {
+                            arguments.add(objects[0].name.as_str())?;
+                            let parts = |quota: ExactQuota| [quota.amount(), quota.period(), quota.burst()];
+                            quota.into_iter().flat_map(parts).try_for_each(|part| arguments.add(number(part)))
+                        };
+                        vec![steps.run_on_limiters(sql, add).await.map(drop)]
+                    })
+                },
+            )
+            .await;
+        answers.pop().unwrap_or_else(|| Err(unexpected()))
+    }
+
+    async fn decide_all(&self, id: RequestId, calls: &[LimitCall]) -> Answers<Limited> {
         let batches = batch::by_name(calls);
         let add = |arguments: &mut PgArguments| batch::encode(arguments, id, &batches);
         match self
@@ -40,7 +94,7 @@ impl LimitSteps for PostgresSteps {
         }
     }
 
-    async fn refund(&self, batch: &[Refund]) -> Answers<u64> {
+    async fn refund_all(&self, batch: &[Refund]) -> Answers<u64> {
         let order = refunds::by_name(batch);
         let add = |arguments: &mut PgArguments| refunds::encode(arguments, &order);
         match self.run_on_limiters(include_str!("../../sql/limit_refund.sql"), add).await.and_then(only) {
@@ -49,23 +103,6 @@ impl LimitSteps for PostgresSteps {
         }
     }
 
-    async fn set_quota(&self, object: &Object, quota: ExactQuota) -> Result<()> {
-        let add = |arguments: &mut PgArguments| {
-            arguments.add(object.name.as_str())?;
-            arguments.add(number(quota.amount()))?;
-            arguments.add(number(quota.period()))?;
-            arguments.add(number(quota.burst()))
-        };
-        self.run_on_limiters(include_str!("../../sql/limit_set_quota.sql"), add).await.map(drop)
-    }
-
-    async fn reset(&self, object: &Object) -> Result<()> {
-        let add = |arguments: &mut PgArguments| arguments.add(object.name.as_str());
-        self.run_on_limiters(include_str!("../../sql/limit_reset.sql"), add).await.map(drop)
-    }
-}
-
-impl PostgresSteps {
     /// Runs a step of limiters. Its first two arguments are the namespace and the retention.
     async fn run_on_limiters(
         &self,

@@ -22,8 +22,10 @@ use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 
 use super::PostgresSteps;
-use crate::context::{Context, Retention};
-use crate::link::Link;
+use crate::access::{Access, Sessions, Settings, Way};
+use crate::context::{Context, Retention, TurnLabel};
+use crate::hints::LocalHints;
+use crate::link::{Link, Source};
 use crate::migrate::schema_sql;
 use crate::schema::Schema;
 
@@ -49,16 +51,22 @@ struct Fixture {
 
 /// The hints to a process, from its start on.
 #[derive(Debug)]
-struct Wake(Mutex<PgListener>);
+struct Wake(Mutex<PgListener>, Arc<LocalHints>);
 
 #[async_trait]
 impl WakeSource for Wake {
     fn watch(&self, _: &Object, _: bool) {}
 
     async fn next(&self) -> Result<Vec<Ticket>> {
-        let heard = timeout(Duration::from_millis(1_500), async { self.0.lock().await.recv().await }).await;
-        let Ok(heard) = heard else { return Ok(Vec::new()) };
-        let heard = heard.expect("a server");
+        let next = async {
+            let mut listener = self.0.lock().await;
+            tokio::select! {
+                () = self.1.arrived.notified() => None,
+                heard = listener.recv() => Some(heard.expect("a server")),
+            }
+        };
+        let Ok(heard) = timeout(Duration::from_millis(1_500), next).await else { return Ok(Vec::new()) };
+        let Some(heard) = heard else { return Ok(self.1.take()) };
         Ok(heard.payload().split(',').map(|ticket| ticket.parse().expect("a ticket")).collect())
     }
 }
@@ -151,16 +159,23 @@ impl Fixture {
         self.make_schema().await;
         let process = Ticket::random();
         let options: PgConnectOptions = self.url.parse().expect("a URL");
-        let link = || Arc::new(Link::new(options.clone(), 2, Duration::from_secs(5)));
+        // A step waits for a row for longer than tests lock it.
+        let (request_timeout, lock_wait) = (Duration::from_secs(20), Duration::from_millis(4_999));
+        let settings = Settings { way: Way::Direct, request_timeout, lock_wait, raise: false };
+        let sessions = Sessions { access: Access::Own(Box::new(options)), settings };
+        let link = || Arc::new(Link::new(Source::Own(sessions.clone()), 2, Duration::from_secs(5)));
         let context = Arc::new(Context {
             schema: self.schema.clone(),
             namespace: self.namespace.as_str().into(),
             process,
             retention: self.retention,
+            hints: Arc::default(),
+            turn: TurnLabel::default(),
         });
         let mut listener = PgListener::connect(&self.url).await.expect("a connection");
         listener.listen(&format!("stanchion_{process}")).await.expect("a channel");
         let steps = || Arc::new(PostgresSteps::new(Arc::clone(&context), link()));
-        Process::new(steps(), steps(), Arc::new(Wake(Mutex::new(listener))))
+        let wake = Wake(Mutex::new(listener), Arc::clone(&context.hints));
+        Process::new(steps(), steps(), Arc::new(wake))
     }
 }

@@ -93,6 +93,9 @@ async fn c7_steps_at_queues_and_groups_read_the_clock_once_they_have_the_record(
     waits(&process, &ask(&mutex("m"))).await;
     // A process that was marked live a moment ago is not marked again; wait for longer than that.
     pause(Duration::from_millis(150)).await;
+    // A poll that has nothing to change waits for no record.
+    let mut raw = fixture.raw().await;
+    fixture.execute(&mut raw, OVER[1]).await;
     let (steps, polled) = (own(), [mutex("m")]);
     reads_after_its_wait(&fixture, (HEARD, 0), async move { steps.poll(&polled).await }).await;
     let fixture = Fixture::shared();

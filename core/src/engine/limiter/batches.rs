@@ -56,8 +56,8 @@ impl BatchedStep for LimitBatches {
 }
 
 impl LimitBatches {
-    /// Sends the request again until its outcome is known or no caller waits for it. Calls whose caller has gone become calls
-    /// of cost 0: if the store has not executed the request yet, they are not charged.
+    /// Sends the request again until its outcome is known or no caller waits for it. Calls whose caller has gone, or was
+    /// refused, become calls of cost 0: if the store has not executed the request yet, they are not charged.
     async fn retry(
         &self,
         context: &BatchContext<'_>,
@@ -72,9 +72,12 @@ impl LimitBatches {
             pause = (pause * 2).min(LAST_PAUSE);
             let mut waited_for = false;
             for (index, call) in calls.iter_mut().enumerate() {
-                if !context.waits(index) {
+                let answer = answers.get(index);
+                // A caller that was certainly refused asks anew: this one must not charge it, too.
+                let is_refused = answer.is_some_and(|answer| answer.is_err() && !in_doubt(answer));
+                if !context.waits(index) || is_refused {
                     (call.check, call.ask) = (ParameterCheck::Follow, LimitAsk::Take { cost: 0 });
-                } else if answers.get(index).is_some_and(in_doubt) {
+                } else if answer.is_some_and(in_doubt) {
                     waited_for = true;
                 }
             }

@@ -1,0 +1,16 @@
+-- turn_probe: waits for a mutex in the transaction of a caller whose turn it is not yet, and locks nothing: so that the server
+-- sees a circle of waits through transactions that have the mutex, and the session is not idle.
+--
+-- p_time    how long to wait, in ms
+-- Locks     none that lasts: the advisory lock of the name for a moment, shared. O(1). A retry does the same.
+CREATE OR REPLACE FUNCTION stanchion.turn_probe(p_namespace text, p_name text, p_time bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM set_config('lock_timeout', p_time::text, true);
+    PERFORM pg_advisory_xact_lock_shared(stanchion.session_key(p_namespace, p_name));
+    -- Takes back the lock and the setting.
+    RAISE EXCEPTION USING ERRCODE = 'STT01', MESSAGE = 'the mutex is not held by a transaction';
+EXCEPTION WHEN lock_not_available OR SQLSTATE 'STT01' THEN
+    RETURN;
+END
+$$;

@@ -1,0 +1,1 @@
+SELECT stanchion.keep_places($1, $2)

@@ -1,0 +1,1 @@
+SELECT l.numbers, l.lockers FROM stanchion.locked($1, $2, $3) l

@@ -1,0 +1,1 @@
+SELECT stanchion.session_token_in($1, $2, $3)

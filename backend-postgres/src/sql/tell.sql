@@ -1,0 +1,1 @@
+SELECT stanchion.tell($1, $2)

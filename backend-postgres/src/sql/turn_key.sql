@@ -1,0 +1,1 @@
+SELECT stanchion.turn_key($1, $2, $3)

@@ -1,0 +1,1 @@
+SELECT stanchion.turn_lock($1, $2, $3)

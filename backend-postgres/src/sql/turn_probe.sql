@@ -1,0 +1,1 @@
+SELECT stanchion.turn_probe($1, $2, $3)

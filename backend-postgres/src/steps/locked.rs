@@ -1,0 +1,161 @@
+//! Names whose rows somebody else has locked: they delay nobody but their own callers (C27).
+//!
+//! A step waits for a row for a short time only, and then nothing of it was executed. It is sent again then, without the names
+//! whose rows one and the same transaction keeps locked: these are refused, and their callers ask again.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use sqlx::postgres::PgRow;
+use stanchion_core::clock::{Instant, now, sleep};
+use stanchion_core::steps::{Answers, Object};
+use stanchion_core::{Result, Ttl};
+
+use super::PostgresSteps;
+use super::call::{StatementArguments, column};
+use crate::access::LOCK_WAIT;
+use crate::error::{self, unexpected};
+use crate::schema::Statement;
+
+/// Times between the looks at who has a row locked. A row that many want has another locker after the first; a transaction that
+/// has it after the last, and had it before, keeps it for longer than a step of ours does, unless the disk is slow. All of this
+/// is short enough for the callers of other names (C27).
+const MOMENTS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(140)];
+/// What the last look and the request after it may take.
+const LAST: Duration = LOCK_WAIT.saturating_add(Duration::from_millis(50));
+
+/// Number of vain requests about rows that nobody keeps locked after which each entry is sent alone.
+const MAX_UNEXPLAINED: u32 = 1;
+
+type Sending<'a, A> = Pin<Box<dyn Future<Output = Answers<A>> + Send + 'a>>;
+
+impl PostgresSteps {
+    /// Sends a batch, and again without the names whose rows somebody keeps locked, if it has others, until its time is over: the
+    /// request timeout, or what [`run`](Self::run) gives a request with this lease.
+    pub(super) async fn around_locked<E: Clone + Sync, A: Send>(
+        &self,
+        batch: &[E],
+        object: fn(&E) -> &Object,
+        lease: Option<Ttl>,
+        send: impl for<'a> Fn(&'a Self, &'a [E]) -> Sending<'a, A> + Sync,
+    ) -> Answers<A> {
+        let end = now() + self.time_limit(lease);
+        let mut answers = send(self, batch).await;
+        let mut left: Vec<_> = (0..batch.len()).collect();
+        let mut unexplained = 0;
+        while left.first().is_some_and(|first| waited_in_vain(&answers, *first)) {
+            let objects: Vec<_> = left.iter().map(|index| object(&batch[*index])).collect();
+            let are_several = objects.iter().any(|object| *object != objects[0]);
+            let has_time = now() + MOMENTS[0] + LAST < end;
+            if are_several && (!has_time || unexplained > MAX_UNEXPLAINED) {
+                // There is no time to see whose row it is; or it is another row of one of them, which the looks do not show.
+                self.send_each(batch, (&left, &objects), send, &mut answers).await;
+                break;
+            }
+            if !has_time {
+                break;
+            }
+            let Ok(kept) = self.kept_locked(&objects, end).await else { break };
+            unexplained += u32::from(kept.is_empty());
+            // A request of one entry delays no other name, and goes on.
+            if batch.len() > 1 {
+                left.retain(|index| !kept.contains(&object(&batch[*index])));
+            }
+            let entries: Vec<_> = left.iter().map(|index| batch[*index].clone()).collect();
+            if entries.is_empty() {
+                break;
+            }
+            for (index, answer) in left.iter().zip(send(self, &entries).await) {
+                answers[*index] = answer;
+            }
+        }
+        answers
+    }
+
+    /// Sends the entries of each object in a request of their own, all at once. Those of one object stay together: a store tells
+    /// its requests apart by their id alone, of which there is one for a batch.
+    async fn send_each<E: Clone + Sync, A: Send>(
+        &self,
+        batch: &[E],
+        (left, objects): (&[usize], &[&Object]),
+        send: impl for<'a> Fn(&'a Self, &'a [E]) -> Sending<'a, A> + Sync,
+        answers: &mut Answers<A>,
+    ) {
+        let mut by_object: Vec<(&Object, Vec<usize>)> = Vec::new();
+        let mut places: HashMap<&Object, usize> = HashMap::new();
+        for (index, object) in left.iter().zip(objects) {
+            let place = *places.entry(object).or_insert(by_object.len());
+            if place == by_object.len() {
+                by_object.push((object, Vec::new()));
+            }
+            by_object[place].1.push(*index);
+        }
+        let send = &send;
+        let requests = by_object.into_iter().map(async |(_, indices)| {
+            let entries: Vec<_> = indices.iter().map(|index| batch[*index].clone()).collect();
+            (indices, send(self, &entries).await)
+        });
+        for (indices, answered) in join_all(requests).await {
+            for (index, answer) in indices.into_iter().zip(answered) {
+                answers[index] = answer;
+            }
+        }
+    }
+
+    /// Runs a step for one name, and again while somebody has its row locked, until its time is over. Returns its only row.
+    pub(super) async fn row_of_one(
+        &self,
+        statement: &Statement,
+        arguments: StatementArguments,
+        lease: Option<Ttl>,
+    ) -> Result<PgRow> {
+        let (end, arguments) = (now() + self.time_limit(lease), arguments.complete()?);
+        loop {
+            let rows = self.run_with(statement, arguments.clone(), lease).await;
+            match rows {
+                Err(error) if error::is_locked(&error) && now() + MOMENTS[0] + LAST < end => {
+                    sleep(MOMENTS[0]).await;
+                }
+                rows => return rows?.into_iter().next().ok_or_else(unexpected),
+            }
+        }
+    }
+
+    /// Returns those of the objects whose rows one transaction has locked for longer than a step of ours would, as far as the time
+    /// until `end` allows to tell.
+    async fn kept_locked<'o>(&self, objects: &[&'o Object], end: Instant) -> Result<Vec<&'o Object>> {
+        let mut objects = objects.to_vec();
+        objects.sort_unstable_by_key(|object| (object.kind.letter(), &object.name));
+        objects.dedup();
+        let before = self.locked(&objects).await?;
+        let mut suspects: Vec<_> = before.keys().copied().collect();
+        for moment in MOMENTS {
+            if suspects.is_empty() || now() + moment + LAST > end {
+                break;
+            }
+            sleep(moment).await;
+            let after = self.locked(&suspects).await?;
+            suspects.retain(|object| before.get(object) == after.get(object));
+        }
+        Ok(suspects)
+    }
+
+    /// Returns those of the objects whose rows are locked at this moment, with the marks of who has them.
+    async fn locked<'o>(&self, objects: &[&'o Object]) -> Result<HashMap<&'o Object, String>> {
+        let arguments = StatementArguments::default()
+            .with(&*self.context.namespace)
+            .with(objects.iter().map(|object| object.kind.letter().to_string()).collect::<Vec<_>>())
+            .with(objects.iter().map(|object| object.name.as_str()).collect::<Vec<_>>());
+        let row = self.row(&self.statements.locked, arguments, None).await?;
+        let (numbers, lockers): (Vec<i32>, Vec<String>) = (column(&row, 0)?, column(&row, 1)?);
+        let of = |number: i32| usize::try_from(number).ok()?.checked_sub(1);
+        let found = numbers.into_iter().zip(lockers);
+        Ok(found.filter_map(|(number, locker)| Some((*objects.get(of(number)?)?, locker))).collect())
+    }
+}
+
+fn waited_in_vain<A>(answers: &Answers<A>, index: usize) -> bool {
+    answers.get(index).and_then(|answer| answer.as_ref().err()).is_some_and(error::is_locked)
+}

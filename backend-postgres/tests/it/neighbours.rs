@@ -1,0 +1,211 @@
+//! What other clients of the database do to rows of ours delays those rows' names only.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests wait in real time, and fail by panic"
+)]
+
+use std::time::Duration;
+
+use crate::common::*;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use stanchion_conformance::EPSILON;
+use stanchion_conformance::stopwatch::Stopwatch;
+use stanchion_conformance::support::{POLL_FLOOR, definite, eventually, pause, spawn, within};
+use stanchion_core::steps::{LimitAsk, LimitCall, LimitSteps, Limited, Object, ParameterCheck, RequestId};
+use stanchion_core::{
+    ErrorKind, Kind, LimiterOptions, MutexMode, MutexOptions, Name, Quota, Result, Store, Ticket,
+};
+use stanchion_postgres::PostgresStore;
+
+/// A third of it is much longer than a batch needs that meets a locked row, also on a busy machine.
+const TTL: Duration = Duration::from_secs(9);
+
+async fn execute(raw: &mut PgConnection, sql: &str) {
+    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(raw).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_a_locked_row_delays_its_own_name_only() {
+    let server = server();
+    let store = builder(&server.url(), MutexMode::Lease).connect().await.unwrap();
+    let mutex = |name: &str| store.mutex(name, MutexOptions::default().ttl(TTL)).unwrap();
+    let limiter = |name: &str| {
+        let quota = Quota::per_second(1_000).burst(1_000);
+        store.limiter(name, LimiterOptions::new(quota)).unwrap()
+    };
+    let mut held = Vec::new();
+    for number in 0..20 {
+        let (mutex, limiter) = (mutex(&format!("m{number}")), limiter(&format!("l{number}")));
+        held.push(definite(|| mutex.try_lock_for(EPSILON * 20)).await.unwrap().unwrap());
+        definite(|| limiter.allow()).await.unwrap();
+    }
+    let mut neighbour = PgConnection::connect(&server.url()).await.unwrap();
+    execute(&mut neighbour, "BEGIN").await;
+    execute(&mut neighbour, "SELECT FROM stanchion.objects WHERE name = 'm7' FOR UPDATE").await;
+    execute(&mut neighbour, "SELECT FROM stanchion.limiters WHERE name = 'l7' FOR UPDATE").await;
+    // Longer than a lease, so that all holds have to be renewed meanwhile.
+    let watch = Stopwatch::start();
+    while watch.elapsed() < TTL + EPSILON {
+        let call = Stopwatch::start();
+        let (mine, others, decided) = tokio::join!(
+            async { mutex("m7").try_lock().await },
+            async {
+                let (call, other) = (Stopwatch::start(), mutex("m8"));
+                definite(|| other.try_lock()).await.unwrap();
+                call.elapsed()
+            },
+            async {
+                let call = Stopwatch::start();
+                let (locked, free) = (limiter("l7"), limiter("l8"));
+                let (_, decision) = tokio::join!(locked.allow(), async {
+                    let decision = definite(|| free.allow()).await;
+                    (decision.unwrap().allowed, call.elapsed())
+                });
+                decision
+            }
+        );
+        assert_eq!(mine.unwrap_err().kind(), ErrorKind::Unavailable, "after {:?}", call.elapsed());
+        assert!(others < EPSILON, "another name took {others:?}");
+        assert!(decided.0 && decided.1 < EPSILON, "another limiter took {:?}", decided.1);
+    }
+    execute(&mut neighbour, "COMMIT").await;
+    for (number, guard) in held.iter().enumerate().filter(|(number, _)| *number != 7) {
+        assert!(guard.is_held(), "m{number} was lost");
+    }
+    let mutex = mutex("m7");
+    definite(|| mutex.try_lock()).await.unwrap();
+}
+
+/// A full queue of messages, which a listener in an open transaction brings about, has some 8 GB: its error is made here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_a_hint_that_cannot_be_sent_fails_no_release() {
+    let server = server();
+    let connect = || async { builder(&server.url(), MutexMode::Lease).connect().await.unwrap() };
+    let (near, far) = (connect().await, connect().await);
+    let mutex = |store: &PostgresStore| store.mutex("m", MutexOptions::default()).unwrap();
+    let full = "CREATE OR REPLACE FUNCTION stanchion.tell(p_processes uuid[], p_tickets uuid[]) RETURNS void LANGUAGE plpgsql
+                AS $$ BEGIN RAISE 'too many notifications in the NOTIFY queue' USING ERRCODE = '53400'; END $$";
+    server.sql(full).unwrap();
+    let guard = mutex(&near).lock().await.unwrap();
+    let next = mutex(&far);
+    let waiting = spawn(async move { next.lock().await });
+    let queued = || async { mutex(&near).inspect().await.is_ok_and(|seen| seen.waiters == 1) };
+    eventually(Duration::from_secs(10), "a waiter", queued).await;
+    guard.release().await.unwrap();
+    // The waiter asks by itself.
+    within(POLL_FLOOR + EPSILON, "a turn", waiting.join()).await.unwrap().release().await.unwrap();
+}
+
+/// Those who wait read what others write: they neither lock nor change it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_idle_waiters_lock_no_row_of_the_name_they_wait_for() {
+    let server = server();
+    let connect = || async { builder(&server.url(), MutexMode::Lease).connect().await.unwrap() };
+    let holder = connect().await;
+    let guard = holder.mutex("m", MutexOptions::default()).unwrap().lock().await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        let mutex = connect().await.mutex("m", MutexOptions::default()).unwrap();
+        waiting.push(spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() }));
+    }
+    let mutex = holder.mutex("m", MutexOptions::default()).unwrap();
+    let queued = || async { mutex.inspect().await.is_ok_and(|seen| seen.waiters == 3) };
+    eventually(Duration::from_secs(10), "three waiters", queued).await;
+    // A row lock is a change of its row: its place and its `xmax`.
+    let seen =
+        || async { row(&server.url(), "SELECT xmin::text || xmax::text FROM stanchion.objects").await };
+    let before: String = seen().await.get(0);
+    pause(Duration::from_secs(3)).await;
+    assert_eq!(seen().await.get::<String, _>(0), before);
+    guard.release().await.unwrap();
+    for waiting in waiting {
+        within(Duration::from_secs(10), "a turn", waiting.join()).await;
+    }
+}
+
+/// A row beside that of the name: nothing shows by whom it is kept, so that the entries go alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_a_locked_hold_delays_its_own_name_only() {
+    let server = server();
+    let store = builder(&server.url(), MutexMode::Lease).connect().await.unwrap();
+    let mut held = Vec::new();
+    for number in 0..20 {
+        let mutex = store.mutex(&format!("m{number}"), MutexOptions::default().ttl(TTL)).unwrap();
+        held.push(definite(|| mutex.try_lock_for(EPSILON * 20)).await.unwrap().unwrap());
+    }
+    let mut neighbour = PgConnection::connect(&server.url()).await.unwrap();
+    execute(&mut neighbour, "BEGIN").await;
+    let lock = "SELECT FROM stanchion.holds h JOIN stanchion.objects o ON o.id = h.object WHERE o.name = 'm7' FOR UPDATE OF h";
+    execute(&mut neighbour, lock).await;
+    pause(TTL + EPSILON).await;
+    execute(&mut neighbour, "COMMIT").await;
+    for (number, guard) in held.iter().enumerate().filter(|(number, _)| *number != 7) {
+        assert!(guard.is_held(), "m{number}");
+    }
+}
+
+/// Those who wait while a transaction has the mutex change and lock nothing either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_waiters_for_a_transaction_lock_no_row_of_its_name() {
+    let server = server();
+    let connect = || async { builder(&server.url(), MutexMode::Lease).connect().await.unwrap() };
+    let (store, other) = (connect().await, connect().await);
+    let mut connection = PgConnection::connect(&server.url()).await.unwrap();
+    let mut transaction = connection.begin().await.unwrap();
+    store.lock_in(&mut transaction, "x").await.unwrap();
+    let waiting: Vec<_> = [store.clone(), other]
+        .into_iter()
+        .map(|store| {
+            let mutex = store.mutex("x", MutexOptions::default()).unwrap();
+            spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() })
+        })
+        .collect();
+    let mut raw = PgConnection::connect(&server.url()).await.unwrap();
+    let version =
+        "SELECT x.ctid::text || x.xmin::text || x.xmax::text FROM stanchion.objects x WHERE x.name = 'x'";
+    pause(EPSILON * 4).await;
+    let before: String = sqlx::query_scalar(version).fetch_one(&mut raw).await.unwrap();
+    pause(EPSILON * 4).await;
+    let after: String = sqlx::query_scalar(version).fetch_one(&mut raw).await.unwrap();
+    assert_eq!(before, after, "the row was locked or written");
+    transaction.commit().await.unwrap();
+    for task in waiting {
+        within(EPSILON * 20, "a waiter", task.join()).await;
+    }
+}
+
+/// Calls of one limiter stay in one request, however a batch has to be cut: what is admitted is charged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l1_a_batch_that_goes_in_parts_charges_what_it_admits() {
+    const BURST: u64 = 1_000;
+    let server = server();
+    let steps = builder(&server.url(), MutexMode::Lease).steps().await.unwrap().callers;
+    let store = builder(&server.url(), MutexMode::Lease).connect().await.unwrap();
+    let quota = Quota::per_hour(1).burst(BURST);
+    let call = |name: &str| {
+        let object = Object { kind: Kind::Limiter, name: Name::new(name).unwrap() };
+        let quota = quota.validate().unwrap();
+        LimitCall { object, quota, check: ParameterCheck::Follow, ask: LimitAsk::Take { cost: 1 } }
+    };
+    let mut id = RequestId { lane: Ticket::random(), number: 0 };
+    let mut admitted = 0;
+    let mut neighbour = PgConnection::connect(&server.url()).await.unwrap();
+    for delay in (0..40).map(|round| Duration::from_millis(round * 10)) {
+        id.number += 1;
+        execute(&mut neighbour, "BEGIN").await;
+        execute(&mut neighbour, "SELECT FROM stanchion.limit_answers FOR UPDATE").await;
+        let calls = [call("a"), call("a"), call("a"), call("b")];
+        let (answers, ()) = tokio::join!(steps.decide(id, &calls), async {
+            pause(delay).await;
+            execute(&mut neighbour, "COMMIT").await;
+        });
+        let is_admitted = |answer: &Result<Limited>| matches!(answer, Ok(Limited::Taken { verdict, .. }) if verdict.allowed);
+        admitted += answers[..3].iter().filter(|answer| is_admitted(answer)).count() as u64;
+    }
+    assert!(admitted > 0);
+    let limiter = store.limiter("a", LimiterOptions::new(quota)).unwrap();
+    assert!(definite(|| limiter.allow_n(BURST - admitted)).await.unwrap().allowed, "{admitted}");
+    assert!(!definite(|| limiter.allow()).await.unwrap().allowed, "more than {admitted} are left");
+}
