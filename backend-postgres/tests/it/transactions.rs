@@ -15,9 +15,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use stanchion_conformance::support::{definite, eventually, spawn, stays_pending, within};
 use stanchion_core::{ErrorKind, Mutex, MutexMode, MutexOptions, Store};
-use stanchion_postgres::{
-    LockInOptions, PostgresBuilder, PostgresFence, PostgresStore, TransactionLock, schema_sql,
-};
+use stanchion_postgres::{LockInOptions, PostgresBuilder, PostgresFence, PostgresStore, schema_sql};
 use stanchion_testbed::servers::PostgresServer;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -410,26 +408,33 @@ async fn c4_a_thousand_cancelled_calls_leave_no_lock() {
             let pid: i32 =
                 sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut connection).await.unwrap();
             let mut transaction = connection.begin().await.unwrap();
-            let locked: Option<stanchion_core::Result<TransactionLock>> = {
+            let locked = {
                 let mut call = std::pin::pin!(store.lock_in(&mut transaction, name));
-                let cancelled = async {
+                let mut locked = None;
+                // Not dropped before it is answered: a cancel that is under way would meet a later statement.
+                let mut cancelled = std::pin::pin!(async {
                     tokio::time::sleep(delay).await;
                     cancel(&mut other, pid).await;
-                    // A wait for a turn is no statement, and is not cancelled: the call is dropped.
-                    tokio::time::sleep(Duration::from_millis(3)).await;
-                };
-                tokio::select! {
-                    locked = &mut call => Some(locked),
-                    () = cancelled => None,
+                });
+                loop {
+                    tokio::select! {
+                        answer = &mut call, if locked.is_none() => locked = Some(answer),
+                        () = &mut cancelled => break,
+                    }
                 }
+                if locked.is_none() {
+                    // A wait for a turn is no statement, and is not cancelled: the call is dropped.
+                    locked = tokio::time::timeout(Duration::from_millis(3), &mut call).await.ok();
+                }
+                locked
             };
             granted += usize::from(locked.is_some_and(|locked| locked.is_ok()));
             drop(transaction);
-            // A call that was dropped may have left a wait at the server, and a cancel that came late may meet what follows.
-            let mut is_idle = false;
-            while !is_idle {
-                let mut asked = std::pin::pin!(sqlx::query("SELECT").execute(&mut connection));
-                is_idle = loop {
+            // A call that was dropped may have left a wait at the server. The cancel may meet the rollback: then once more.
+            let mut is_over = false;
+            while !is_over {
+                let mut asked = std::pin::pin!(sqlx::query("ROLLBACK").execute(&mut connection));
+                is_over = loop {
                     match tokio::time::timeout(Duration::from_millis(50), &mut asked).await {
                         Ok(answer) => break answer.is_ok(),
                         Err(_) => cancel(&mut other, pid).await,
