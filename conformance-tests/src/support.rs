@@ -247,13 +247,9 @@ impl<T> Drop for Task<T> {
     }
 }
 
-/// Waits for the output of each task, in their order.
+/// Waits for the output of each task, in their order. The panic of any of them ends the wait.
 pub async fn join_all<T>(tasks: Vec<Task<T>>) -> Vec<T> {
-    let mut outputs = Vec::with_capacity(tasks.len());
-    for task in tasks {
-        outputs.push(task.join().await);
-    }
-    outputs
+    futures_util::future::join_all(tasks.into_iter().map(Task::join)).await
 }
 
 /// A runtime that a case owns. It ends when this value is dropped.
@@ -346,4 +342,18 @@ pub async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 /// Returns the kind of a call's error; `None` if the call succeeded.
 pub fn kind_of<T>(result: Result<T>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A case that waits for its tasks tells what one of them found, however long the others take.
+    #[tokio::test]
+    #[should_panic(expected = "found")]
+    async fn the_panic_of_any_task_ends_the_wait_for_all() {
+        let tasks: Vec<Task<()>> =
+            vec![spawn(std::future::pending()), spawn(async { resume_unwind(Box::new("found")) })];
+        timeout(Duration::from_secs(5), join_all(tasks)).await.expect("the wait ends");
+    }
 }
