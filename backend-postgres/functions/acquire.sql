@@ -3,7 +3,8 @@
 -- p_tokens, p_state  the retention of tokens, and of other state
 -- p_kinds, p_names   the objects in the order of kind and name, each with the next p_counts of the entries below; the
 --                    tickets of an object are distinct (if one occurs twice, the object is listed twice)
--- p_checks           r: refuse another limit, a: adopt or follow, p: replace; t: a mutex, until a transaction has it
+-- p_checks           r: refuse another limit, a: adopt or follow, p: replace; t: a mutex, until a transaction has it;
+--                    s: a place in the queue of a mutex, which is never granted here
 -- p_queue, p_bounds  whether to queue, and the bound of the queue or null
 -- codes              0 granted: token, limit, epoch (of a wait group)
 --                    1 waiting: limit, epoch; epoch is 0 if not queued   2 cancelled before
@@ -85,7 +86,7 @@ BEGIN
         IF lim IS NULL OR (o.used = 0 AND o.waiting = 0 AND clock - o.touched > p_state) THEN
             lim := limited[1];
         END IF;
-        IF o.waiting = 0 AND o.used + total <= lim AND (NOT o.keyed OR 't' = ALL (checks))
+        IF o.waiting = 0 AND o.used + total <= lim AND (NOT o.keyed OR 't' = ALL (checks)) AND NOT 's' = ANY (checks)
             AND (lim = ALL (limited) OR 'a' = ALL (checks))
             AND NOT (o.used > 0 AND EXISTS (
                 SELECT FROM stanchion.holds h WHERE h.object + 0 = o.id AND h.ticket = ANY (tickets)))

@@ -113,7 +113,8 @@ BEGIN
             END IF;
         END IF;
         limits[k] := lim;
-        front := weight <= lim AND o.used + weight <= lim AND (NOT o.keyed OR p_checks[k] = 't');
+        front := weight <= lim AND o.used + weight <= lim AND (NOT o.keyed OR p_checks[k] = 't')
+            AND p_checks[k] <> 's';
         IF front AND o.waiting > 0 THEN
             IF line IS NULL THEN
                 IF joined <> '{}' OR left_places <> '{}' THEN
@@ -173,6 +174,8 @@ BEGIN
                 END IF;
                 o.longest := greatest(CASE WHEN o.waiting > 0 THEN o.longest END, p_leases[k]);
                 o.heaviest := greatest(CASE WHEN o.waiting > 0 THEN o.heaviest END, weight);
+                -- Whoever queues for a session's lock may be the first of all.
+                o.lim := coalesce(o.lim, lim);
                 o.waiting := o.waiting + 1;
                 o.arrival := o.arrival + 1;
                 arrivals[k] := o.arrival;

@@ -6,7 +6,8 @@
 -- firsts    whether the first live waiter is of the process, or another process is about to take what is free
 -- ready, counts  the tickets of the process's waiters that can be granted next, object by object, and their numbers
 -- Locks     the objects of which something has ended, or whose first waiter fits, in order; see `mark_live`. All others are
---           read only. O(log waiters + waiters passed over or served) for each object.
+--           read only, as are mutexes that sessions keep: whether those are free is not seen here.
+--           O(log waiters + waiters passed over or served) for each object.
 -- Retry     asks again.
 CREATE OR REPLACE FUNCTION stanchion.poll(
     p_namespace text, p_process uuid, p_tokens bigint, p_state bigint, p_kinds text[], p_names text[],
@@ -20,6 +21,10 @@ DECLARE
     claimed boolean[];
     -- When the waiter in front, which does not fit, falls silent, if it is another process's.
     blocked bigint[];
+    -- The waiter in front of a mutex that sessions keep, if it is the process's.
+    heads uuid[];
+    by_session CONSTANT boolean := coalesce('session' = (
+        SELECT n.mutex_mode FROM stanchion.namespaces n WHERE n.namespace = p_namespace), false);
     front record;
     o stanchion.objects;
     clock bigint := stanchion.now();
@@ -42,15 +47,18 @@ BEGIN
         taken := o.keyed AND o.used = 0 AND EXISTS (
             SELECT FROM stanchion.session_holders(p_namespace, o.name) h WHERE h.holds);
         IF NOT claimed[i] AND o.used < o.lim AND taken IS NOT TRUE THEN
-            SELECT q.process, q.weight, coalesce(p.heard, q.since) AS heard INTO front
+            SELECT q.process, q.ticket, q.weight, coalesce(p.heard, q.since) AS heard INTO front
             FROM stanchion.waiters q
             LEFT JOIN stanchion.processes p ON p.namespace = p_namespace AND p.process = q.process
             WHERE q.object = o.id ORDER BY q.arrival LIMIT 1;
             -- A live one that does not fit keeps all others waiting.
-            claimed[i] := front.process IS NOT NULL AND (front.weight <= o.lim - o.used
+            claimed[i] := front.process IS NOT NULL AND (
+                (front.weight <= o.lim - o.used AND NOT (by_session AND o.kind = 'm'))
                 OR (front.process <> p_process AND front.heard NOT BETWEEN clock - liveness AND clock));
             IF NOT claimed[i] AND front.process <> p_process THEN
                 blocked[i] := front.heard + liveness;
+            ELSIF NOT claimed[i] AND by_session AND o.kind = 'm' THEN
+                heads[i] := front.ticket;
             END IF;
         END IF;
         IF claimed[i] THEN
@@ -79,7 +87,10 @@ BEGIN
         next := least(o.next, blocked[i]);
         others := false;
         mine := 0;
-        IF claimed[i] THEN
+        IF heads[i] IS NOT NULL THEN
+            mine := 1;
+            ready := ready || heads[i];
+        ELSIF claimed[i] THEN
             IF o.next <= clock THEN
                 o := stanchion.remove_expired(o, clock);
             END IF;

@@ -1,4 +1,4 @@
--- turn_begin: tells what a mutex for the transaction of the caller depends on. For lease mode.
+-- turn_begin: tells what a mutex for the transaction of the caller depends on.
 --
 -- is_fresh  whether the transaction sees what others have committed: it is READ COMMITTED
 -- backend   the server process if it has the mutex already, or 0

@@ -6,6 +6,14 @@
 CREATE OR REPLACE FUNCTION stanchion.turn_probe(p_namespace text, p_name text, p_time bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    -- A lock session waits for nothing, so that no circle leads through it; and the mutex, once it is unlocked, is the first
+    -- waiter's, who would find it taken by this.
+    IF EXISTS (
+        SELECT FROM stanchion.session_holders(p_namespace, p_name) h
+        WHERE h.holds AND h.application ~ ' lock [0-9a-f]{32}$')
+    THEN
+        RETURN;
+    END IF;
     PERFORM set_config('lock_timeout', p_time::text, true);
     PERFORM pg_advisory_xact_lock_shared(stanchion.session_key(p_namespace, p_name));
     -- Takes back the lock and the setting.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use sqlx::{ConnectOptions, Connection, PgConnection};
-use stanchion_core::Result;
 use stanchion_core::clock::timeout;
+use stanchion_core::{CredentialsProvider, Result};
 
 use crate::error;
 use crate::schema::{Schema, Statement};
@@ -40,8 +40,8 @@ pub(crate) enum Way {
 /// The address of the server and the credentials. Contains a password.
 #[derive(Clone)]
 pub(crate) enum Access {
-    /// The options of a URL.
-    Own(Box<PgConnectOptions>),
+    /// The options of a URL, or of the user, and what gives the credentials of each connection, if they change.
+    Own(Box<PgConnectOptions>, Option<CredentialsProvider>),
     /// The options of a pool that the user made.
     UserPool(PgPool),
 }
@@ -51,13 +51,28 @@ impl Access {
     /// crate does not need.
     pub(crate) fn options(&self) -> PgConnectOptions {
         let options = match self {
-            Self::Own(options) => PgConnectOptions::clone(options),
+            Self::Own(options, _) => PgConnectOptions::clone(options),
             // Read each time: the user may give the pool another password.
             Self::UserPool(pool) => PgConnectOptions::clone(&pool.connect_options()),
         };
         let named = options.get_application_name().is_some();
         let options = options.extra_float_digits(None).disable_statement_logging();
         if named { options } else { options.application_name("stanchion") }
+    }
+
+    /// Returns [`options`](Self::options) with the credentials of this moment.
+    ///
+    /// # Errors
+    /// `Unavailable` if the user's program has none.
+    pub(crate) async fn login(&self) -> Result<PgConnectOptions> {
+        let options = self.options();
+        let Self::Own(_, Some(provider)) = self else { return Ok(options) };
+        let (user, password) = provider.credentials().await?.into_parts();
+        let options = options.password(&password);
+        Ok(match user {
+            Some(user) => options.username(&user),
+            None => options,
+        })
     }
 
     /// Returns the address, for errors.
@@ -159,11 +174,14 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Returns the connect options of a session. The caller may add settings.
-    pub(crate) fn options(&self) -> PgConnectOptions {
+    /// Returns the connect options of a session, with the credentials of this moment.
+    ///
+    /// # Errors
+    /// `Unavailable` if the user's program has no credentials.
+    pub(crate) async fn options(&self) -> Result<PgConnectOptions> {
         let settings = self.settings.of_session();
-        let options = self.access.options();
-        if settings.is_empty() { options } else { options.options(settings) }
+        let options = self.access.login().await?;
+        Ok(if settings.is_empty() { options } else { options.options(settings) })
     }
 
     /// Connects. An attempt without an answer is repeated until the caller gives up.
@@ -183,12 +201,13 @@ impl Sessions {
     /// # Errors
     /// The reason why there is no connection. Nothing was sent.
     pub(crate) async fn attempt(&self) -> Result<Option<PgConnection>> {
-        let options = self.options();
         let attempt_timeout = MIN_ATTEMPT_TIMEOUT.max(self.settings.request_timeout / 4);
-        match timeout(attempt_timeout, PgConnection::connect_with(&options)).await {
-            Ok(connected) => {
-                connected.map(Some).map_err(|error| error::of_connect(error, &self.access.address()))
-            }
+        let connected = async {
+            let connected = PgConnection::connect_with(&self.options().await?).await;
+            connected.map_err(|error| error::of_connect(error, &self.access.address()))
+        };
+        match timeout(attempt_timeout, connected).await {
+            Ok(connected) => connected.map(Some),
             Err(_) => {
                 tracing::debug!(
                     server = self.access.address(),

@@ -21,7 +21,7 @@ use crate::error;
 use crate::link::{Link, Source};
 use crate::migrate;
 use crate::schema::{LAYOUT, Schema};
-use crate::session::{self, SessionOptions};
+use crate::session;
 use crate::steps::PostgresSteps;
 use crate::steps::dispatch::Dispatch;
 use crate::store::PostgresStore;
@@ -53,6 +53,8 @@ struct Connected {
     wake: Arc<PostgresWake>,
     capabilities: Capabilities,
     session_ttl: Ttl,
+    /// As which process waiters of session mode have their places.
+    places: ProcessId,
     drain: Duration,
 }
 
@@ -71,7 +73,7 @@ impl PostgresBuilder {
     ///
     /// [C22]: stanchion_core::contract#c22
     pub async fn connect(self) -> Result<PostgresStore> {
-        let (mutex, lock_sessions, wrap) = (self.mutex, self.lock_sessions, self.wrap.clone());
+        let (mutex, wrap) = (self.mutex, self.wrap.clone());
         let thread = EngineThread::start().map_err(context)?;
         let connected = thread.on(Box::pin(self.open(thread.runtime_id()))).await.map_err(context)?;
         let by_session = mutex == MutexMode::Session;
@@ -79,7 +81,7 @@ impl PostgresBuilder {
         let session_ttl = by_session.then_some(connected.session_ttl);
         let transactions = connected.transactions_link(thread.runtime_id());
         let engine = if by_session {
-            start_in_session_mode(connected, thread, lock_sessions, wrap.as_ref())
+            start_in_session_mode(connected, thread, wrap.as_ref())
         } else {
             let callers = steps(&connected.callers_steps(), None);
             let own = steps(&connected.own_steps(), None);
@@ -124,7 +126,7 @@ impl PostgresBuilder {
         if let Some(connection) = connections.first_mut() {
             migrate::prepare(connection, &schema, found.settings.way, self.migrate).await?;
         }
-        let process = ProcessId::random();
+        let (process, places) = (ProcessId::random(), ProcessId::random());
         let namespace = Arc::from(self.namespace.as_str());
         // A record holds both kinds of state, so it stays for the longer of the two times.
         let Retention { tokens, state } = self.retention;
@@ -134,7 +136,7 @@ impl PostgresBuilder {
             Arc::new(Context { schema, namespace, process, retention, hints, turn: TurnLabel::default() });
         let sessions = Sessions { access: self.access.clone(), settings: found.settings };
         let callers = callers(&self, (&sessions, engine), &shared.schema, connections);
-        open_namespace(&callers, &shared, self.mutex, matches!(self.access, Access::Own(_))).await?;
+        open_namespace(&callers, &shared, self.mutex, matches!(self.access, Access::Own(..))).await?;
         let own = link(Source::Own(sessions.clone()), ENGINE_CONNECTIONS, found.settings, &shared.schema);
         let direct = found.settings.way == Way::Direct;
         let mut capabilities = Capabilities::full("postgres", self.mutex);
@@ -145,7 +147,7 @@ impl PostgresBuilder {
         Ok(Connected {
             wake: Arc::new(PostgresWake::new(
                 direct.then(|| sessions.clone()),
-                process,
+                if self.mutex == MutexMode::Session { vec![process, places] } else { vec![process] },
                 Arc::clone(&shared.hints),
             )),
             context: shared,
@@ -154,6 +156,7 @@ impl PostgresBuilder {
             own: Arc::new(own),
             capabilities,
             session_ttl,
+            places,
             drain: self.drain,
         })
     }
@@ -191,7 +194,7 @@ fn callers(
 ) -> Arc<Link> {
     let own = sessions.clone();
     let source = match &builder.access {
-        Access::Own(_) => Source::Own(own),
+        Access::Own(..) => Source::Own(own),
         Access::UserPool(pool) => Source::UserPool { pool: pool.clone(), own, engine },
     };
     let link = link(source, builder.connections, sessions.settings, schema);
@@ -256,15 +259,14 @@ fn steps(steps: &Arc<PostgresSteps>, mutexes: Option<Arc<dyn PermitSteps>>) -> S
 fn start_in_session_mode(
     connected: Connected,
     thread: Arc<EngineThread>,
-    max_sessions: usize,
     wrap: Option<&StepsWrap>,
 ) -> Result<Engine> {
-    let Connected { context, sessions, own, session_ttl: ttl, .. } = &connected;
-    let settings = SessionOptions { ttl: *ttl, max_sessions, request_timeout: own.request_timeout() };
-    let (mutexes, chore) = session::sessions(context, Arc::clone(own), &sessions.access.options(), settings);
-    let mutexes: Arc<dyn PermitSteps> = Arc::new(mutexes);
-    let callers = steps(&connected.callers_steps(), Some(Arc::clone(&mutexes)));
-    let own = steps(&connected.own_steps(), Some(mutexes));
+    let Connected { context, sessions, places, session_ttl, .. } = &connected;
+    let (callers, own) = (connected.callers_steps(), connected.own_steps());
+    let (mutexes, chore) =
+        session::sessions(context, (&callers, &own), *places, &sessions.access, *session_ttl);
+    let [for_callers, for_engine] = mutexes.map(|mutexes| Some(Arc::new(mutexes) as Arc<dyn PermitSteps>));
+    let (callers, own) = (steps(&callers, for_callers), steps(&own, for_engine));
     start(connected, thread, callers, own, vec![Arc::new(chore)], wrap)
 }
 

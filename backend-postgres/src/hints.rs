@@ -8,7 +8,7 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::types::Uuid;
 use sqlx::{Arguments, Row};
 use stanchion_core::Ticket;
-use stanchion_core::clock::now;
+use stanchion_core::clock::{Instant, now};
 use stanchion_core::steps::ProcessId;
 use tokio::sync::Notify;
 
@@ -88,7 +88,18 @@ pub(crate) async fn pass_on(
     if !own.is_empty() {
         local.put(own);
     }
-    let end = now() + MAX_TELLING;
+    self::tell(link, tell, processes, tickets, now()).await;
+}
+
+/// Sends hints, for a short time from `began` on.
+pub(crate) async fn tell(
+    link: &Link,
+    tell: &Statement,
+    processes: Vec<Uuid>,
+    tickets: Vec<Uuid>,
+    began: Instant,
+) {
+    let end = began + MAX_TELLING;
     for (processes, tickets) in processes.chunks(MAX_HINTS).zip(tickets.chunks(MAX_HINTS)) {
         let mut arguments = PgArguments::default();
         if arguments.add(processes).and_then(|()| arguments.add(tickets)).is_err() {

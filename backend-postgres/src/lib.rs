@@ -28,3 +28,4 @@ pub use transaction::{LockInOptions, TransactionLock};
 pub use wake::PostgresWake;
 
 pub use fence::PostgresFence;
+pub use stanchion_core::Credentials;

@@ -64,7 +64,7 @@ impl From<PgConnectOptions> for Source {
         let request_timeout = Duration::from_secs(2);
         let settings =
             Settings { way: Way::Direct, request_timeout, lock_wait: request_timeout, raise: false };
-        Self::Own(Sessions { access: Access::Own(Box::new(options)), settings })
+        Self::Own(Sessions { access: Access::Own(Box::new(options), None), settings })
     }
 }
 

@@ -9,21 +9,21 @@ use stanchion_core::engine::Engine;
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
-    Capabilities, Limiter, LimiterOptions, Mutex, MutexOptions, Name, Result, Semaphore, SemaphoreOptions,
-    Store, Ttl, WaitGroup, WaitGroupOptions,
+    Capabilities, Error, Limiter, LimiterOptions, Mutex, MutexOptions, Name, Result, Semaphore,
+    SemaphoreOptions, Store, Ttl, WaitGroup, WaitGroupOptions,
 };
 
 use crate::config::PostgresBuilder;
 use crate::context::Context;
 use crate::error;
 use crate::link::Link;
-use crate::transaction::{Asked, LockInOptions, TransactionLock, lock_in_by_lease, lock_in_by_session};
+use crate::transaction::{Asked, LockInOptions, TransactionLock, lock_in};
 
 /// All primitives on a Postgres server, 14 or later.
 ///
 /// The store uses few connections, whatever the number of holds and waiters: two for callers' requests (and
 /// two for all further runtimes together), two for the engine's renewals, releases and polls, one that listens for wake-ups while a caller waits, and
-/// in [`MutexMode::Session`](stanchion_core::MutexMode::Session) the sessions that hold and wait for mutexes. All are made when they are needed, and
+/// in [`MutexMode::Session`](stanchion_core::MutexMode::Session) one that keeps all mutexes. All are made when they are needed, and
 /// replaced when they break.
 ///
 /// # Drop
@@ -78,10 +78,10 @@ impl PostgresStore {
     /// for a row of this transaction is waited for until the guard is given up. The same transaction may lock the same mutex again. There is no lease: while the transaction
     /// stays open, it keeps the mutex ([M1] holds as long as the transaction is open, and no longer), so set
     /// `idle_in_transaction_session_timeout`. A `ROLLBACK TO` a savepoint that is older than the lock frees it:
-    /// [`TransactionLock::check`] tells. The end of the transaction wakes nobody: in lease mode the next waiter asks within
+    /// [`TransactionLock::check`] tells. The end of the transaction wakes nobody: the next waiter asks within
     /// 300 ms, or 1 s if its process is not the first of the queue.
     ///
-    /// In session mode the wait is a statement of the transaction. In lease mode the transaction has a short statement twice a second
+    /// The transaction has a short statement twice a second
     /// while the call waits for its turn, and [`inspect`](stanchion_core::Mutex::inspect) shows a holder with the label `lock_in` until the transaction
     /// has the mutex, and nobody afterwards; `force_unlock` does not end a transaction.
     ///
@@ -93,8 +93,7 @@ impl PostgresStore {
     ///
     /// # Cancel safety
     /// A dropped call may have taken the lock. The end of the transaction frees it; nothing else is left in its session. A wait
-    /// that is under way at the server goes on, and the rollback waits for it: in lease mode for 1.5 s at most, in session mode
-    /// until the transaction's `lock_timeout`, so set one.
+    /// that is under way at the server goes on, and the rollback waits for it, for 1.5 s at most.
     ///
     /// # Examples
     /// A [fence](crate::PostgresFence) around the rows also refuses a late holder that has the same mutex by a guard:
@@ -185,14 +184,11 @@ impl PostgresStore {
         self.engine.check("lock_in")?;
         let (context, link) = (&*self.context, &self.transactions);
         let (name, engine) = (Name::new(name)?, &self.engine);
-        let asked = Asked { context, link, transaction, name: name.clone(), options, engine, end: None };
-        if self.session_ttl.is_some() {
-            return Box::pin(lock_in_by_session(asked)).await;
-        }
-        let mutex = self
-            .engine
-            .mutex(name.as_str(), MutexOptions::default().label(Arc::clone(&self.context.turn.0)))?;
-        Box::pin(lock_in_by_lease(asked, mutex)).await
+        let by_session = self.session_ttl.is_some();
+        let turn = MutexOptions::default().label(Arc::clone(&self.context.turn.0));
+        let mutex = self.mutex(name.as_str(), turn)?;
+        let asked = Asked { context, link, transaction, name, options, engine, by_session, end: None };
+        Box::pin(lock_in(asked, mutex)).await
     }
 
     /// Connects a store over the user's pool, with the default options; see [`PostgresBuilder::from_pool`].
@@ -224,8 +220,15 @@ impl PostgresStore {
 impl Store for PostgresStore {
     fn mutex(&self, name: &str, mut options: MutexOptions) -> Result<Arc<dyn Mutex>> {
         if let Some(ttl) = self.session_ttl {
-            // The caller's own TTL is checked although it is not used.
-            options.check().map_err(|error| error.context("mutex", "postgres", name))?;
+            let context = |error: Error| error.context("mutex", "postgres", name);
+            options.check().map_err(context)?;
+            if options.hold.ttl.is_some_and(|asked| asked != ttl.get()) {
+                let all = ttl.get();
+                let detail = format!(
+                    "sessions keep the mutexes of this store, with one TTL for all, {all:?}: see `session_ttl`"
+                );
+                return Err(context(Error::invalid_argument(detail)));
+            }
             options.hold.ttl = Some(ttl.get());
         }
         self.engine.mutex(name, options)

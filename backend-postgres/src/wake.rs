@@ -26,7 +26,7 @@ const MAX_UNCHECKED_SILENCE: Duration = Duration::from_secs(5);
 /// there are no hints, and waiters proceed by the poll floor.
 pub struct PostgresWake {
     sessions: Option<Sessions>,
-    channel: String,
+    channels: Vec<String>,
     local: Arc<LocalHints>,
     idle: Mutex<Option<Listening>>,
 }
@@ -41,16 +41,17 @@ struct Listening {
 }
 
 impl PostgresWake {
-    /// Makes a source for the channel of a process. It connects when it is used.
-    pub(crate) fn new(sessions: Option<Sessions>, process: ProcessId, local: Arc<LocalHints>) -> Self {
-        Self { sessions, channel: format!("stanchion_{process}"), local, idle: Mutex::default() }
+    /// Makes a source for the channel of each process that this one is at the store. It connects when it is used.
+    pub(crate) fn new(sessions: Option<Sessions>, processes: Vec<ProcessId>, local: Arc<LocalHints>) -> Self {
+        let channels = processes.iter().map(|process| format!("stanchion_{process}")).collect();
+        Self { sessions, channels, local, idle: Mutex::default() }
     }
 
     fn idle(&self) -> MutexGuard<'_, Option<Listening>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn connect(&self, sessions: &Sessions) -> sqlx::Result<Listening> {
+    async fn connect(&self, sessions: &Sessions) -> Result<Listening> {
         let request_timeout = sessions.settings.request_timeout;
         let pool = PgPoolOptions::new()
             .max_connections(1)
@@ -58,12 +59,13 @@ impl PostgresWake {
             .test_before_acquire(false)
             .max_lifetime(None)
             .idle_timeout(None)
-            .connect_lazy_with(sessions.options());
-        let mut listener = PgListener::connect_with(&pool).await?;
+            .connect_lazy_with(sessions.options().await?);
+        let failed = |error| error::certain(error::of_request(error));
+        let mut listener = PgListener::connect_with(&pool).await.map_err(failed)?;
         listener.ignore_pool_close_event(true);
         // A broken connection is replaced by this function, which listens to the channel again.
         listener.eager_reconnect(false);
-        listener.listen(&self.channel).await?;
+        listener.listen_all(self.channels.iter().map(String::as_str)).await.map_err(failed)?;
         Ok(Listening { listener: Some(listener), runtime: Handle::current(), heard: now() })
     }
 }
@@ -142,10 +144,7 @@ impl WakeSource for PostgresWake {
         let idle = self.idle().take();
         let mut listening = match idle {
             Some(listening) => listening,
-            None => {
-                let connected = timeout(request_timeout, self.connect(sessions)).await.map_err(|_| late())?;
-                connected.map_err(|error| error::certain(error::of_request(error)))?
-            }
+            None => timeout(request_timeout, self.connect(sessions)).await.map_err(|_| late())??,
         };
         let hints = listening.hints(request_timeout, &self.local).await?;
         *self.idle() = Some(listening);
@@ -168,7 +167,7 @@ fn tickets(payload: &str) -> Vec<Ticket> {
 
 impl fmt::Debug for PostgresWake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresWake").field("channel", &self.channel).finish_non_exhaustive()
+        f.debug_struct("PostgresWake").field("channels", &self.channels).finish_non_exhaustive()
     }
 }
 

@@ -21,9 +21,10 @@ mod store;
 mod user_connection;
 mod wake;
 
-pub use client::Credentials;
 pub use config::RedisBuilder;
 pub use fence::RedisFence;
 pub use steps::RedisSteps;
 pub use store::{RedisStore, StepsOfStore};
 pub use wake::RedisWake;
+
+pub use stanchion_core::Credentials;

@@ -11,6 +11,7 @@ pub mod limiter;
 pub mod steps;
 
 mod capabilities;
+mod credentials;
 mod detached;
 mod error;
 mod fence;
@@ -25,6 +26,7 @@ mod ticket;
 mod traits;
 
 pub use capabilities::{Capabilities, MutexMode};
+pub use credentials::{Credentials, CredentialsProvider};
 pub use detached::Detached;
 pub use error::{Error, ErrorKind, Result};
 pub use fence::Fenced;

@@ -175,7 +175,7 @@ fn c21_errors_tell_operation_store_and_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c25_idle_names_leave_nothing() {
+async fn c25_c30_idle_names_leave_nothing() {
     let store = MemoryStore::new();
     for i in 0..1000 {
         let name = i.to_string();

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPool};
 use stanchion_core::engine::{Background, EngineSteps, StepsWrap};
-use stanchion_core::{Error, MutexMode, Result, Ttl, check_times};
+use stanchion_core::{Credentials, CredentialsProvider, Error, MutexMode, Result, Ttl, check_times};
 
 use super::url;
 use crate::access::Access;
@@ -12,7 +12,6 @@ use crate::context::Retention;
 use crate::schema::Schema;
 
 const MAX_CONNECTIONS: usize = 4;
-const MAX_LOCK_SESSIONS: usize = 100;
 
 /// Makes a [`PostgresStore`](crate::PostgresStore). There is no I/O before [`connect`](Self::connect).
 #[derive(Clone, Debug)]
@@ -26,7 +25,6 @@ pub struct PostgresBuilder {
     pub(crate) request_timeout: Duration,
     pub(crate) retention: Retention,
     pub(crate) connections: usize,
-    pub(crate) lock_sessions: usize,
     pub(crate) drain: Duration,
     pub(crate) wrap: Option<StepsWrap>,
 }
@@ -62,7 +60,7 @@ impl PostgresBuilder {
     /// demands TLS without the Cargo feature `tls`.
     pub fn new(url: &str) -> Result<Self> {
         let (options, parameters) = url::parse(url)?;
-        let mut builder = Self::over(Access::Own(Box::new(options)));
+        let mut builder = Self::from_options(options);
         builder.namespace = parameters.namespace.unwrap_or(builder.namespace);
         builder.schema = parameters.schema.unwrap_or(builder.schema);
         builder.migrate = parameters.migrate.unwrap_or(builder.migrate);
@@ -71,6 +69,53 @@ impl PostgresBuilder {
         builder.request_timeout = parameters.request_timeout.unwrap_or(builder.request_timeout);
         builder.check()?;
         Ok(builder)
+    }
+
+    /// Makes a builder from connect options, for what a URL cannot say. The options' own settings of the session come first; the
+    /// store's settings override them.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use sqlx::postgres::PgConnectOptions;
+    /// use stanchion_postgres::PostgresBuilder;
+    ///
+    /// # async fn run() -> stanchion_core::Result<()> {
+    /// let options = PgConnectOptions::new().host("db.example").database("app").username("worker");
+    /// let store = PostgresBuilder::from_options(options).namespace("billing").connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn from_options(options: PgConnectOptions) -> Self {
+        Self::over(Access::Own(Box::new(options), None))
+    }
+
+    /// Sets what gives the credentials, which is asked before each connection is made: for passwords and tokens that change.
+    /// They replace those of the URL or the options. While it fails, calls get `Unavailable`. It has the time of an attempt
+    /// to connect, 1 s or a quarter of the request timeout, and runs on the runtime that connects. With a pool of the
+    /// user's it does nothing: give the pool new connect options instead, which the store's own connections follow.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use stanchion_postgres::{Credentials, PostgresBuilder};
+    ///
+    /// # async fn token() -> Result<String, std::io::Error> { Ok(String::new()) }
+    /// # fn run() -> stanchion_core::Result<()> {
+    /// let builder = PostgresBuilder::new("postgres://db.example/app?sslmode=verify-full")?
+    ///     .credentials(|| async { Ok(Credentials::user("worker", token().await?)) });
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn credentials<F>(mut self, provide: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = std::result::Result<Credentials, Box<dyn std::error::Error + Send + Sync>>>
+            + Send
+            + 'static,
+    {
+        if let Access::Own(_, provider) = &mut self.access {
+            *provider = Some(CredentialsProvider::new(provide));
+        }
+        self
     }
 
     /// Makes a builder from the user's pool. Callers' requests use the pool. If a request does not end, its connection
@@ -104,7 +149,6 @@ impl PostgresBuilder {
                 state: Duration::from_secs(60 * 60),
             },
             connections: 2,
-            lock_sessions: 4,
             drain: Background::DRAIN,
             wrap: None,
         }
@@ -150,8 +194,9 @@ impl PostgresBuilder {
         self
     }
 
-    /// Sets the TTL of all mutexes of this store in [`MutexMode::Session`], whatever their own options say, 100 ms to
-    /// 24 h (default 10 s). A stopped or cut-off process loses its mutexes within this time.
+    /// Sets the TTL of all mutexes of this store in [`MutexMode::Session`], 100 ms to
+    /// 24 h (default 10 s). A mutex whose options ask for another TTL is `InvalidArgument`. A stopped or cut-off process loses its
+    /// mutexes within this time.
     #[must_use]
     pub fn session_ttl(mut self, ttl: Duration) -> Self {
         self.session_ttl = ttl;
@@ -202,19 +247,6 @@ impl PostgresBuilder {
         self
     }
 
-    /// Sets the maximum number of sessions that try and wait for mutexes in [`MutexMode::Session`], 2 to 100 (default 4).
-    /// One session locks free mutexes. Each of the others waits at the server for one name that is not free. A session
-    /// that was granted its lock keeps its connection and is not counted any more. Waiting and granted sessions together
-    /// are at most four times as many as may wait.
-    ///
-    /// If callers wait for more names at once, the store tries the other names again and again. It gets one of them when
-    /// no session at the server waits for it.
-    #[must_use]
-    pub fn lock_sessions(mut self, sessions: usize) -> Self {
-        self.lock_sessions = sessions;
-        self
-    }
-
     /// Checks the options.
     ///
     /// # Errors
@@ -229,9 +261,6 @@ impl PostgresBuilder {
         check_times(self.request_timeout, &[self.retention.tokens, self.retention.state])?;
         if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
             return refused("connections is between 1 and 4");
-        }
-        if !(2..=MAX_LOCK_SESSIONS).contains(&self.lock_sessions) {
-            return refused("lock_sessions is between 2 and 100");
         }
         if !matches!(self.mutex, MutexMode::Session | MutexMode::Lease) {
             return refused("mutexes on Postgres are kept by session or by lease");
@@ -263,7 +292,7 @@ mod tests {
         assert!(
             ok(builder().connections(4)) && !ok(builder().connections(0)) && !ok(builder().connections(5))
         );
-        assert!(!ok(builder().lock_sessions(1)) && !ok(builder().mutex(MutexMode::Process)));
+        assert!(!ok(builder().mutex(MutexMode::Process)));
         assert!(ok(builder().session_ttl(ms(100))) && !ok(builder().session_ttl(ms(99))));
         for url in ["postgres://h/?namespace=", "postgres://h/?schema=A", "postgres://h/?session_ttl_ms=1"] {
             assert!(PostgresBuilder::new(url).is_err(), "{url}");

@@ -33,7 +33,7 @@ fn server() -> PostgresServer {
 }
 
 fn source(url: &str, way: Way, request_timeout: Duration) -> Source {
-    let access = Access::Own(Box::new(url.parse().unwrap()));
+    let access = Access::Own(Box::new(url.parse().unwrap()), None);
     Source::Own(Sessions {
         access,
         settings: Settings { way, request_timeout, lock_wait: LOCK_WAIT, raise: false },

@@ -9,7 +9,7 @@ use stanchion_core::{Error, ErrorKind, FencingToken, Kind, Name, Result, Ticket}
 use tokio::sync::oneshot;
 
 use super::desk::{Event, State};
-use super::entry::{Held, Waiter};
+use super::entry::{Asker, Held, Tried, Waiter};
 use super::post::PostId;
 use super::wire::SLACK;
 
@@ -17,18 +17,18 @@ use super::wire::SLACK;
 #[derive(Debug)]
 pub(super) enum Asked<T> {
     Done(Result<T>),
-    /// The answer comes; the attempt of that number is made for it.
+    /// The answer comes; the request has that number.
     Sent(u64, oneshot::Receiver<Result<T>>),
     /// It depends on whether a session is alive, which answers when that was asked.
     Probed(oneshot::Receiver<Result<Instant>>),
-    /// It depends on how many others wait at the server.
-    Counted,
 }
 
-pub(super) const WAITING: Acquired = Acquired::Waiting { limit: 1, epoch: 0 };
+pub(super) fn waiting(epoch: u64) -> Acquired {
+    Acquired::Waiting { limit: 1, epoch }
+}
 
-fn granted(held: &Held) -> Acquired {
-    Acquired::Granted { token: held.token, limit: 1, epoch: 0 }
+pub(super) fn granted(token: FencingToken) -> Acquired {
+    Acquired::Granted { token, limit: 1, epoch: 0 }
 }
 
 impl State {
@@ -47,63 +47,50 @@ impl State {
         self.is_buried(ask.ticket, at).then_some(Ok(Acquired::Cancelled))
     }
 
-    /// Grants, queues or refuses, as far as that can be said without the server.
-    pub(super) fn acquire(&mut self, ask: &Acquire, at: Instant) -> Asked<Acquired> {
+    /// Has the mutex tried, unless that can be answered without the server.
+    pub(super) fn acquire(&mut self, ask: &Acquire, at: Instant) -> Asked<Tried> {
         if let Some(refusal) = self.refusal(ask, at) {
-            return Asked::Done(refusal);
+            return Asked::Done(refusal.map(Tried::Answered));
         }
-        let name = &ask.object.name;
-        let Some(entry) = self.names.get_mut(name) else { return self.attempt(ask, at) };
-        if entry.held_by(ask.ticket).is_some() {
-            return self.claim(ask, at);
-        }
-        if entry.queue.iter().any(|waiter| waiter.ticket == ask.ticket) {
-            if !ask.queue {
-                self.leave(name, ask.ticket);
-            } else if let Some(trouble) = self.trouble.as_ref().filter(|trouble| trouble.kind().is_final()) {
-                let error = trouble.replicate();
-                self.leave(name, ask.ticket);
-                return Asked::Done(Err(error));
+        let (name, ticket) = (&ask.object.name, ask.ticket);
+        let has_place = self.place(ticket).is_some();
+        let number = self.number();
+        let (caller, answer) = oneshot::channel();
+        if let Some(entry) = self.names.get_mut(name) {
+            if entry.held_by(ticket).is_some() {
+                // A copy of the request may have joined the queue meanwhile.
+                drop(self.depart(name, ticket));
+                return self.claim(ask, at);
             }
-            return Asked::Done(Ok(WAITING));
+            if entry.held.is_some() {
+                return Asked::Done(Ok(Tried::Refused { has_place }));
+            }
+            if let Some(asker) = entry.askers().find(|asker| asker.waiter.ticket == ticket) {
+                // A copy of the request: whoever made the first one has gone.
+                (asker.caller, asker.number) = (caller, number);
+                return Asked::Sent(number, answer);
+            }
         }
-        let queues = ask.queue && ask.max_waiters.is_none();
-        if let Some(attempt) = entry.tried_by(ask.ticket) {
-            let (caller, answer) = oneshot::channel();
-            attempt.caller = Some(caller);
-            attempt.queues = queues;
-            return Asked::Sent(attempt.number, answer);
-        }
-        match (entry.is_busy(), ask.queue) {
-            (false, _) => self.attempt(ask, at),
-            (true, false) if entry.is_open() => self.try_behind(name, Waiter::of(ask)),
-            (true, false) => Asked::Done(Ok(WAITING)),
-            (true, true) if ask.max_waiters.is_some() => Asked::Counted,
-            (true, true) => Asked::Done(Ok(self.join(ask))),
-        }
-    }
-
-    fn attempt(&mut self, ask: &Acquire, at: Instant) -> Asked<Acquired> {
-        if let Some(error) = self.load.refusal(at) {
+        if let Some(error) = self.load.refusal(at).or_else(|| self.pause(at)) {
             return Asked::Done(Err(error));
         }
-        let (caller, answer) = oneshot::channel();
-        let queues = ask.queue && ask.max_waiters.is_none();
-        let number = self.try_lock(&ask.object.name, Waiter::of(ask), queues, Some(caller));
+        let asker = Asker { number, waiter: Waiter::of(ask), cancelled: false, caller };
+        self.try_lock(name, asker, has_place);
         Asked::Sent(number, answer)
     }
 
     /// A ticket that holds it: its lease counts anew, from a statement that is answered.
-    fn claim(&mut self, ask: &Acquire, at: Instant) -> Asked<Acquired> {
+    fn claim(&mut self, ask: &Acquire, at: Instant) -> Asked<Tried> {
         let Some(held) = self.names.get_mut(&ask.object.name).and_then(|entry| entry.held_by(ask.ticket))
         else {
-            return Asked::Done(Ok(WAITING));
+            return Asked::Done(Ok(Tried::Refused { has_place: false }));
         };
-        let Some(post) = self.posts.get_mut(&held.post) else { return Asked::Done(Ok(WAITING)) };
+        let Some(post) = self.posts.get_mut(&held.post) else {
+            return Asked::Done(Ok(Tried::Refused { has_place: false }));
+        };
         if post.heard.is_some_and(|heard| at < heard + SLACK) {
             held.until = held.until.max(at + ask.lease.get());
-            held.claimed = true;
-            return Asked::Done(Ok(granted(held)));
+            return Asked::Done(Ok(Tried::Answered(granted(held.token))));
         }
         let (caller, answer) = oneshot::channel();
         post.probes.push(caller);
@@ -115,55 +102,27 @@ impl State {
     pub(super) fn claimed(&mut self, ask: &Acquire, sent: Instant) -> Option<Acquired> {
         let held = self.names.get_mut(&ask.object.name)?.held_by(ask.ticket)?;
         held.until = held.until.max(sent + ask.lease.get());
-        held.claimed = true;
-        Some(granted(held))
+        Some(granted(held.token))
     }
 
-    fn join(&mut self, ask: &Acquire) -> Acquired {
-        let name = &ask.object.name;
-        self.names.entry(name.clone()).or_default().queue.push_back(Waiter::of(ask));
-        self.seek(name);
-        WAITING
+    /// The epoch of the record in which the ticket has its place, if it has one for sure.
+    pub(super) fn place(&self, ticket: Ticket) -> Option<u64> {
+        self.places.get(&ticket)?.epoch
     }
 
-    /// Joins a bounded queue, in which `others` of other processes wait at the server.
-    pub(super) fn join_bounded(&mut self, ask: &Acquire, others: usize, at: Instant) -> Asked<Acquired> {
-        if let Some(refusal) = self.refusal(ask, at) {
-            return Asked::Done(refusal);
-        }
-        let entry = self.names.get_mut(&ask.object.name);
-        if entry.is_some_and(|entry| entry.knows(ask.ticket)) {
-            // A copy of the request joined meanwhile.
-            return self.acquire(ask, at);
-        }
-        let bound = ask.max_waiters.and_then(|bound| usize::try_from(bound).ok()).unwrap_or(usize::MAX);
-        let local = self.names.get(&ask.object.name).map_or(0, |entry| entry.queue.len());
-        if local + others >= bound {
-            return Asked::Done(Ok(Acquired::Overloaded));
-        }
-        Asked::Done(Ok(self.join(ask)))
+    /// Why no session is opened at this moment: the last one failed a moment ago (C28).
+    pub(super) fn pause(&self, at: Instant) -> Option<Error> {
+        let (trouble, until) = self.trouble.as_ref()?;
+        (self.shared.is_none() && at < *until).then(|| trouble.replicate())
     }
 
-    /// Takes a ticket out of the queue. With the last one the wait at the server ends.
-    pub(super) fn leave(&mut self, name: &Name, ticket: Ticket) -> bool {
-        let Some(entry) = self.names.get_mut(name) else { return false };
-        let left = entry.leave(ticket);
-        if left && entry.queue.is_empty() {
-            if let Some(post) = entry.waits.take().and_then(|id| self.posts.get_mut(&id)) {
-                post.closing = true;
-                self.woken.push(Arc::clone(&post.wake));
-            }
-            self.tidy(name);
-        }
-        left
+    /// The session on which the ticket holds the mutex.
+    pub(super) fn holder(&self, name: &Name, ticket: Ticket) -> Option<PostId> {
+        let held = self.names.get(name)?.held.as_ref().filter(|held| held.ticket == ticket)?;
+        Some(held.post)
     }
 
-    /// The session of a hold; `None` if the hold is not there.
-    pub(super) fn holder(&mut self, name: &Name, ticket: Ticket) -> Option<PostId> {
-        Some(self.names.get_mut(name)?.held_by(ticket)?.post)
-    }
-
-    /// Asks sessions, each once, whether they are alive.
+    /// Has these sessions probed, each once.
     pub(super) fn probe(
         &mut self,
         posts: &[Option<PostId>],
@@ -193,25 +152,34 @@ impl State {
         }
     }
 
-    pub(super) fn poll(&self, name: &Name) -> Result<Polled> {
-        if let Some(trouble) = &self.trouble {
-            return Err(trouble.replicate());
+    /// Of those that may be granted by the queue, leaves the ones that this process does not know to be in vain. Where nobody wants
+    /// a place, its cancel has to reach the queue.
+    pub(super) fn polled(&mut self, name: &Name, polled: &mut Polled) {
+        if self.names.get(name).is_some_and(|entry| entry.held.is_some()) {
+            polled.ready.clear();
         }
-        let held = self.names.get(name).and_then(|entry| entry.held.as_ref());
-        let ready = held.filter(|held| !held.claimed).map(|held| held.ticket);
-        Ok(Polled { ready: ready.into_iter().collect(), next: None, is_first: true, epoch: 0 })
+        polled.ready.retain(|ticket| {
+            !self.departing_now.contains(ticket)
+                && self.departures.iter().all(|departure| departure.ticket != *ticket)
+        });
+        self.orphans.remove(name);
+        self.note_orphans(name, &polled.ready);
     }
 
-    /// Gives a lock that was granted on a session to the first in the queue.
-    pub(super) fn hand(&mut self, name: &Name, post: PostId, token: FencingToken, sent: Instant) -> bool {
-        let Some(waiter) = self.names.get_mut(name).and_then(|entry| entry.queue.pop_front()) else {
-            return false;
-        };
-        let ticket = waiter.ticket;
-        self.hold(name, waiter, post, token, sent).claimed = false;
-        // Behind the news of a hold that this one replaces.
-        self.events.push(Event::Ring(ticket));
-        true
+    /// Of those that may be granted, notes the ones that nobody of this process wants: a cancel of them has to reach the queue.
+    pub(super) fn note_orphans(&mut self, name: &Name, ready: &[Ticket]) {
+        let is_unknown =
+            |ticket: &&Ticket| !self.places.contains_key(ticket) && !self.turns.contains_key(ticket);
+        let unknown: Vec<_> = ready.iter().filter(is_unknown).copied().collect();
+        if !unknown.is_empty() {
+            self.orphans.entry(name.clone()).or_default().extend(unknown);
+        }
+    }
+
+    /// Whether the ticket may have a place in the queue.
+    pub(super) fn may_wait(&self, name: &Name, ticket: Ticket) -> bool {
+        self.places.contains_key(&ticket)
+            || self.orphans.get(name).is_some_and(|orphans| orphans.contains(&ticket))
     }
 
     /// Notes a hold that was granted by a statement sent at `sent`.
@@ -222,7 +190,7 @@ impl State {
         post: PostId,
         token: FencingToken,
         sent: Instant,
-    ) -> &mut Held {
+    ) {
         let Waiter { ticket, lease, label } = waiter;
         let until = sent + lease.get();
         self.load.grow();
@@ -230,15 +198,14 @@ impl State {
             post.holds += 1;
         }
         self.ends(until);
-        let held = Held { ticket, token, label, post, claimed: true, since: sent, until };
+        let held = Held { ticket, token, label, post, since: sent, until };
         let entry = self.names.entry(name.clone()).or_default();
         // The server has ended the session of the hold that was there before: nobody else has told it yet.
-        if let Some(ended) = entry.held.take().filter(|ended| ended.ticket != ticket) {
+        if let Some(ended) = entry.held.replace(held).filter(|ended| ended.ticket != ticket) {
             self.events.push(Event::Gone(ended.ticket));
             if let Some(post) = self.posts.get_mut(&ended.post) {
                 post.holds = post.holds.saturating_sub(1);
             }
         }
-        entry.held.insert(held)
     }
 }

@@ -9,14 +9,17 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use super::desk::Desk;
+use super::errands;
 use super::serve::serve;
 use super::wire::Wires;
+use crate::steps::PostgresSteps;
 
 /// Drives all lock sessions of a process. Dropped, it closes them.
 #[derive(Debug)]
 pub(crate) struct SessionChore {
     pub(super) desk: Arc<Desk>,
     pub(super) wires: Arc<Wires>,
+    pub(super) places: PostgresSteps,
 }
 
 /// The engine hears of what happens for as long as this lives.
@@ -28,11 +31,8 @@ impl Drop for Reporting<'_> {
     }
 }
 
-#[async_trait]
-impl Chore for SessionChore {
-    async fn run(&self, reports: &Reports) {
-        let reporting = Reporting(&self.desk);
-        reporting.0.with(|state| state.reports = Some(reports.clone()));
+impl SessionChore {
+    async fn serve_all(&self) {
         // Dropped with this future, with all sessions.
         let mut sessions = JoinSet::new();
         loop {
@@ -47,5 +47,18 @@ impl Chore for SessionChore {
                 () = async { sleep_until(next.unwrap_or_else(now)).await }, if next.is_some() => {}
             }
         }
+    }
+}
+
+#[async_trait]
+impl Chore for SessionChore {
+    async fn run(&self, reports: &Reports) {
+        let reporting = Reporting(&self.desk);
+        reporting.0.with(|state| state.reports = Some(reports.clone()));
+        tokio::join!(
+            self.serve_all(),
+            errands::give_up_places(&self.desk, &self.places),
+            errands::tell(&self.desk, &self.places),
+        );
     }
 }

@@ -1,15 +1,16 @@
 //! The state of session mode, shared by callers, the engine and the tasks of the sessions.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use stanchion_core::clock::{Instant, now};
-use stanchion_core::steps::Reports;
+use stanchion_core::steps::{ProcessId, Reports};
 use stanchion_core::{Error, Name, Ticket, Ttl};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
-use super::entry::Entry;
+use super::entry::{Entry, Place, Turn};
+use super::errands::{Departure, Left};
 use super::leaving::Leaving;
 use super::load::Load;
 use super::post::{Post, PostId};
@@ -22,6 +23,12 @@ pub(super) struct Desk {
     state: Mutex<State>,
     /// Told when a session is to be started, or something falls due earlier than before.
     pub(super) stir: Notify,
+    /// Told when there are places to give up.
+    pub(super) departs: Notify,
+    /// Told when there are hints to send.
+    pub(super) tells: Notify,
+    /// How many were sent, or given up.
+    pub(super) told: watch::Sender<u64>,
 }
 
 /// What has to be told to the engine once the state is unlocked.
@@ -34,8 +41,8 @@ pub(super) enum Event {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) ttl: Ttl,
-    /// Sessions that may wait, beside the shared one.
-    pub(super) waiting: usize,
+    /// Whose the places of this process are.
+    pub(super) process: ProcessId,
     pub(super) names: HashMap<Name, Entry>,
     /// Tickets that are refused, and until when.
     pub(super) graves: HashMap<Ticket, Instant>,
@@ -43,21 +50,31 @@ pub(super) struct State {
     pub(super) leaving: HashMap<Ticket, Leaving>,
     /// Graves are cleared away when there are so many.
     pub(super) many_graves: usize,
+    /// Tickets that have a place in the queue, or may have one.
+    pub(super) places: HashMap<Ticket, Place>,
+    /// Of each name, the first in the queue by the last poll, if nobody of this process knows it.
+    pub(super) orphans: HashMap<Name, Vec<Ticket>>,
+    /// The turns of users' transactions, which are no holds of sessions.
+    pub(super) turns: HashMap<Ticket, Turn>,
+    /// Places to give up.
+    pub(super) departures: Vec<Departure>,
+    /// Tickets whose places are being given up at this moment.
+    pub(super) departing_now: HashSet<Ticket>,
+    /// Places that were given up a moment ago, oldest first.
+    pub(super) left_lately: VecDeque<Left>,
+    /// Hints to other processes.
+    pub(super) hints: Vec<(ProcessId, Ticket)>,
+    /// How many there were so far.
+    pub(super) hinted: u64,
     pub(super) posts: HashMap<PostId, Post>,
     /// The session for tries.
     pub(super) shared: Option<PostId>,
     pub(super) numbers: u64,
     pub(super) unstarted: Vec<PostId>,
-    /// Mutexes whose first waiter found no session to wait on, in order.
-    pub(super) starved: VecDeque<Name>,
-    /// When those are tried next over the shared session.
-    pub(super) tries_at: Instant,
-    /// Not before then is another session opened to wait.
-    pub(super) waits_at: Instant,
     /// No hold ends earlier.
     pub(super) ends_at: Option<Instant>,
-    /// Why the last session could not be opened.
-    pub(super) trouble: Option<Error>,
+    /// Why the last session could not be opened, and when another one may be.
+    pub(super) trouble: Option<(Error, Instant)>,
     pub(super) load: Load,
     pub(super) events: Vec<Event>,
     pub(super) reports: Option<Reports>,
@@ -67,22 +84,26 @@ pub(super) struct State {
 }
 
 impl Desk {
-    pub(super) fn new(ttl: Ttl, limit: Duration, sessions: usize) -> Self {
-        let (at, waiting) = (now(), sessions.saturating_sub(1).max(1));
+    pub(super) fn new(ttl: Ttl, limit: Duration, process: ProcessId) -> Self {
         let state = State {
             ttl,
-            waiting,
+            process,
             names: HashMap::new(),
             graves: HashMap::new(),
             leaving: HashMap::new(),
             many_graves: 0,
+            places: HashMap::new(),
+            orphans: HashMap::new(),
+            turns: HashMap::new(),
+            departures: Vec::new(),
+            departing_now: HashSet::new(),
+            left_lately: VecDeque::new(),
+            hints: Vec::new(),
+            hinted: 0,
             posts: HashMap::new(),
             shared: None,
             numbers: 0,
             unstarted: Vec::new(),
-            starved: VecDeque::new(),
-            tries_at: at,
-            waits_at: at,
             ends_at: None,
             trouble: None,
             load: Load::default(),
@@ -92,7 +113,14 @@ impl Desk {
             woken: Vec::new(),
         };
         let limit = ttl.request_limit(limit);
-        Self { limit, state: Mutex::new(state), stir: Notify::new() }
+        Self {
+            limit,
+            state: Mutex::new(state),
+            stir: Notify::new(),
+            departs: Notify::new(),
+            tells: Notify::new(),
+            told: watch::Sender::new(0),
+        }
     }
 
     /// Works on the state, and tells afterwards whom it concerns: a session that was woken before would find the state
@@ -101,6 +129,7 @@ impl Desk {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let done = work(&mut state);
         let (stirred, woken) = (std::mem::take(&mut state.stirred), std::mem::take(&mut state.woken));
+        let (departs, tells) = (!state.departures.is_empty(), !state.hints.is_empty());
         let told = if state.events.is_empty() {
             None
         } else {
@@ -110,8 +139,10 @@ impl Desk {
         for session in woken {
             session.notify_one();
         }
-        if stirred {
-            self.stir.notify_one();
+        for (told, of) in [(stirred, &self.stir), (departs, &self.departs), (tells, &self.tells)] {
+            if told {
+                of.notify_one();
+            }
         }
         if let Some((events, Some(reports))) = told {
             for event in events {
@@ -140,21 +171,15 @@ impl State {
         self.stirred = false;
     }
 
-    /// A session is wanted.
-    pub(super) fn open(&mut self, shared: bool) -> PostId {
-        let id = self.number();
-        self.posts.insert(id, Post::new(shared, now()));
-        self.unstarted.push(id);
-        self.stir();
-        id
-    }
-
-    /// The session for tries.
+    /// The session for tries, which is opened if there is none.
     pub(super) fn shared(&mut self) -> PostId {
         match self.shared {
             Some(id) if self.posts.contains_key(&id) => id,
             _ => {
-                let id = self.open(true);
+                let id = self.number();
+                self.posts.insert(id, Post::new(now()));
+                self.unstarted.push(id);
+                self.stir();
                 self.shared = Some(id);
                 id
             }

@@ -1,11 +1,10 @@
 //! What a process knows of one mutex.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use stanchion_core::clock::Instant;
 use stanchion_core::steps::{Acquire, Acquired};
-use stanchion_core::{FencingToken, Result, Ticket, Ttl};
+use stanchion_core::{FencingToken, Name, Result, Ticket, Ttl};
 use tokio::sync::oneshot;
 
 use super::post::PostId;
@@ -17,16 +16,10 @@ pub(super) type Caller<T> = oneshot::Sender<Result<T>>;
 #[derive(Debug, Default)]
 pub(super) struct Entry {
     pub(super) held: Option<Held>,
-    /// A try over the shared session, queued or sent.
+    /// A try, queued or sent.
     pub(super) attempt: Option<Attempt>,
-    /// Tries that nothing can be said to before that one is answered.
-    pub(super) behind: VecDeque<Attempt>,
-    /// The session that waits for it at the server, on behalf of the first in the queue.
-    pub(super) waits: Option<PostId>,
-    /// No session was free to wait.
-    pub(super) starved: bool,
-    /// First come, first served.
-    pub(super) queue: VecDeque<Waiter>,
+    /// Those that came after it was sent: it says nothing to them.
+    pub(super) behind: Vec<Asker>,
 }
 
 /// A hold of this process.
@@ -36,27 +29,59 @@ pub(super) struct Held {
     pub(super) token: FencingToken,
     pub(super) label: Option<Arc<str>>,
     pub(super) post: PostId,
-    /// Its acquisition has heard of it.
-    pub(super) claimed: bool,
     pub(super) since: Instant,
     /// From here on nobody believes in it who has not renewed it.
     pub(super) until: Instant,
 }
 
-/// A try.
+/// A try on behalf of all who want the mutex.
 #[derive(Debug)]
 pub(super) struct Attempt {
-    pub(super) waiter: Waiter,
     /// Names the try: a late answer to another one is not this one's.
     pub(super) number: u64,
-    /// What number was given last when it was sent: whoever asked by then may be told its outcome.
-    pub(super) sent: Option<u64>,
-    /// Nobody wants its outcome any more.
+    pub(super) sent: bool,
+    /// It looks whose turn it is; otherwise, only whether there is a queue.
+    pub(super) reads_queue: bool,
+    pub(super) askers: Vec<Asker>,
+}
+
+/// Who wants a mutex.
+#[derive(Debug)]
+pub(super) struct Asker {
+    /// Names the request.
+    pub(super) number: u64,
+    pub(super) waiter: Waiter,
+    /// Nobody wants the outcome any more.
     pub(super) cancelled: bool,
-    /// Where it is refused, the ticket queues.
-    pub(super) queues: bool,
-    /// None for the first in the queue.
-    pub(super) caller: Option<Caller<Acquired>>,
+    pub(super) caller: Caller<Tried>,
+}
+
+/// The outcome of a try.
+#[derive(Debug)]
+pub(super) enum Tried {
+    /// The final answer to the acquisition.
+    Answered(Acquired),
+    /// Granted to a ticket that has, or may have, a place in the queue. Told once that is given up.
+    Leaving(Acquired, oneshot::Receiver<()>),
+    /// It is not free, or it is somebody else's turn. `has_place`: the ticket queues, as far as is known.
+    Refused { has_place: bool },
+}
+
+/// A place in the queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    /// The epoch of its record; `None` if the ticket may have a place.
+    pub(super) epoch: Option<u64>,
+    /// How many requests that join the queue were not answered: copies of them may be under way.
+    pub(super) unanswered: u32,
+}
+
+/// The turn of a user's transaction.
+#[derive(Clone, Debug)]
+pub(super) struct Turn {
+    pub(super) name: Name,
+    /// The store may know of it: it waits, is had, or is in doubt.
+    pub(super) may_be_there: bool,
 }
 
 /// An acquisition.
@@ -74,45 +99,17 @@ impl Waiter {
 }
 
 impl Entry {
-    /// Somebody of this process holds it, tries, or waits.
-    pub(super) fn is_busy(&self) -> bool {
-        self.held.is_some() || self.attempt.is_some() || !self.queue.is_empty()
-    }
-
     pub(super) fn is_idle(&self) -> bool {
-        !self.is_busy() && self.waits.is_none()
+        self.held.is_none() && self.attempt.is_none() && self.behind.is_empty()
     }
 
-    /// A try of the ticket, under way or behind the one that is.
-    pub(super) fn tried_by(&mut self, ticket: Ticket) -> Option<&mut Attempt> {
-        self.attempt.iter_mut().chain(&mut self.behind).find(|attempt| attempt.waiter.ticket == ticket)
-    }
-
-    /// Something is under way for the ticket.
-    pub(super) fn knows(&mut self, ticket: Ticket) -> bool {
-        self.queue.iter().any(|waiter| waiter.ticket == ticket)
-            || self.held_by(ticket).is_some()
-            || self.tried_by(ticket).is_some()
-    }
-
-    /// Nobody of this process holds it or waits for it, but somebody tries.
-    pub(super) fn is_open(&self) -> bool {
-        self.held.is_none() && self.queue.is_empty() && self.attempt.is_some()
+    /// Whoever wants it, with a try under way or behind one.
+    pub(super) fn askers(&mut self) -> impl Iterator<Item = &mut Asker> {
+        self.attempt.iter_mut().flat_map(|attempt| &mut attempt.askers).chain(&mut self.behind)
     }
 
     /// The hold, if it is that ticket's.
     pub(super) fn held_by(&mut self, ticket: Ticket) -> Option<&mut Held> {
         self.held.as_mut().filter(|held| held.ticket == ticket)
-    }
-
-    /// It is held on that session, or the session waits for it.
-    pub(super) fn is_on(&self, post: PostId) -> bool {
-        self.waits == Some(post) || self.held.as_ref().is_some_and(|held| held.post == post)
-    }
-
-    /// Takes a ticket out of the queue.
-    pub(super) fn leave(&mut self, ticket: Ticket) -> bool {
-        let place = self.queue.iter().position(|waiter| waiter.ticket == ticket);
-        place.and_then(|place| self.queue.remove(place)).is_some()
     }
 }

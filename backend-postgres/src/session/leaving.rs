@@ -1,9 +1,9 @@
-//! The ends of holds and of waits.
+//! The ends of holds.
 
 use std::sync::Arc;
 
 use stanchion_core::clock::Instant;
-use stanchion_core::steps::{Acquired, Cancel, Kept, Release};
+use stanchion_core::steps::{Cancel, Kept, Release};
 use stanchion_core::{Error, ErrorKind, Name, Result, Ticket};
 use tokio::sync::oneshot;
 
@@ -44,16 +44,12 @@ impl State {
         }
         let entry = self.names.get_mut(name)?;
         let held = entry.held.take_if(|held| held.ticket == ticket)?;
-        let next = entry.queue.front().filter(|_| entry.starved && entry.attempt.is_none()).cloned();
         if let Some(post) = self.posts.get_mut(&held.post) {
             post.holds -= 1;
             self.leaving.insert(ticket, Leaving { post: held.post, callers: vec![caller] });
         }
         self.unlock(held.post, name, Some(ticket));
         self.tell_if_stuck(held.post, ticket);
-        if let Some(next) = next {
-            self.try_lock(name, next, false, None);
-        }
         self.tidy(name);
         Some(answer)
     }
@@ -107,15 +103,10 @@ impl State {
             return Asked::Sent(0, answer);
         }
         if let Some(entry) = self.names.get_mut(name) {
-            let place = entry.behind.iter().position(|attempt| attempt.waiter.ticket == ask.ticket);
-            if let Some(caller) = place.and_then(|place| entry.behind.remove(place)?.caller) {
-                drop(caller.send(Ok(Acquired::Cancelled)));
-            }
-            if let Some(attempt) = entry.tried_by(ask.ticket) {
-                attempt.cancelled = true;
+            for asker in entry.askers().filter(|asker| asker.waiter.ticket == ask.ticket) {
+                asker.cancelled = true;
             }
         }
-        self.leave(name, ask.ticket);
         Asked::Done(Ok(Kept::No))
     }
 

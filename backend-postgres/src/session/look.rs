@@ -7,7 +7,7 @@ use sqlx::postgres::PgArguments;
 use sqlx::{Arguments, Row};
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::steps::Force;
-use stanchion_core::{FencingToken, Holder, Inspection, Name, Result, Ticket};
+use stanchion_core::{FencingToken, Holder, Name, Result, Ticket};
 
 use super::desk::{Desk, Event, State};
 use super::steps::heard;
@@ -33,10 +33,12 @@ pub(super) struct Look {
     ping: Statement,
 }
 
-/// A session that holds or waits for a mutex.
-struct Seen {
-    pid: i32,
-    holds: bool,
+/// What the name of a lock session has before the process's own.
+pub(super) const MARK: &str = " lock ";
+
+/// Whether a session is a lock session. Those of users' transactions (`lock_in`) are neither shown nor ended.
+fn is_lock_session(application: &str) -> bool {
+    application.rsplit_once(MARK).is_some_and(|(_, process)| process.parse::<Ticket>().is_ok())
 }
 
 impl Look {
@@ -60,36 +62,31 @@ impl Look {
         Ok(arguments)
     }
 
-    /// The sessions of others that hold or wait for a mutex.
-    async fn seen(&self, desk: &Desk, name: &Name) -> Result<Vec<Seen>> {
+    /// The lock sessions of others that hold a mutex.
+    async fn seen(&self, desk: &Desk, name: &Name) -> Result<Vec<i32>> {
         let rows = self.link.rows(&self.holders, self.arguments(name)?).await?;
         let ours = desk.with(|state| state.pids());
         let mut seen = Vec::with_capacity(rows.len());
         for row in rows {
             let pid: i32 = row.try_get(0).map_err(|_| error::unexpected())?;
-            let holds = row.try_get(2).map_err(|_| error::unexpected())?;
-            if !ours.contains(&pid) {
-                seen.push(Seen { pid, holds });
+            let application: &str = row.try_get(1).map_err(|_| error::unexpected())?;
+            let holds: bool = row.try_get(2).map_err(|_| error::unexpected())?;
+            if holds && !ours.contains(&pid) && is_lock_session(application) {
+                seen.push(pid);
             }
         }
         Ok(seen)
     }
 
-    /// How many sessions of other processes wait for it.
-    pub(super) async fn others(&self, desk: &Desk, name: &Name) -> Result<usize> {
-        Ok(self.seen(desk, name).await?.iter().filter(|seen| !seen.holds).count())
-    }
-
-    /// Of holds of other processes nothing is known but that they are: ticket and token are 0.
-    pub(super) async fn inspect(&self, desk: &Desk, name: &Name) -> Result<Inspection> {
+    /// Who holds a mutex. Of holds of other processes nothing is known but that they are: ticket and token are 0.
+    pub(super) async fn holders(&self, desk: &Desk, name: &Name) -> Result<Vec<Holder>> {
         let seen = self.seen(desk, name).await?;
-        let (own, queued) = desk.with(|state| state.inspect(name));
-        let foreign = seen.iter().filter(|seen| seen.holds && own.is_none());
+        if let Some(own) = desk.with(|state| state.inspect(name)) {
+            return Ok(vec![own]);
+        }
         let unknown = FencingToken::new(0)?;
-        let holders = foreign.map(|_| Holder::new(Ticket::from(0), unknown, 1, Duration::ZERO));
-        let waiters = seen.iter().filter(|seen| !seen.holds).count() + queued;
-        let holders = own.clone().into_iter().chain(holders).collect();
-        Ok(Inspection::new(holders, u64::try_from(waiters).unwrap_or(u64::MAX), Some(1)))
+        let holder = |_| Holder::new(Ticket::from(0), unknown, 1, Duration::ZERO);
+        Ok(seen.iter().map(holder).collect())
     }
 
     /// Frees a mutex, whoever holds it.
@@ -101,19 +98,21 @@ impl Look {
         if force != Force::All {
             return Ok(0);
         }
-        let holders: Vec<i32> =
-            self.seen(desk, name).await?.iter().filter(|seen| seen.holds).map(|seen| seen.pid).collect();
+        let holders = self.seen(desk, name).await?;
         if holders.is_empty() {
             return Ok(0);
         }
         let count = u32::try_from(holders.len()).unwrap_or(u32::MAX);
         let mut requests: Vec<i64> = self.asked(&self.evict, name, holders).await?;
+        let mut asked_again = Vec::new();
         let end = now() + GRACE.min(desk.limit / 2);
         while now() < end {
-            let (silent, later) = self.answers(name, std::mem::take(&mut requests)).await?;
+            let (silent, mut later) = self.answers(name, std::mem::take(&mut requests)).await?;
             requests = silent;
+            // Whoever had no token yet when it was asked is asked again. Who declines twice was granted it after this began.
+            later.retain(|pid| !asked_again.contains(pid));
             if !later.is_empty() {
-                // They had no token yet when they were asked.
+                asked_again.extend(&later);
                 requests.extend(self.asked::<_, Vec<i64>>(&self.evict, name, later).await?);
             }
             if requests.is_empty() {
@@ -167,18 +166,14 @@ impl State {
         self.posts.values().filter_map(|post| post.pid).collect()
     }
 
-    /// The hold of this process, and how many of it wait.
-    fn inspect(&self, name: &Name) -> (Option<Holder>, usize) {
-        let Some(entry) = self.names.get(name) else { return (None, 0) };
+    /// The hold of this process.
+    fn inspect(&self, name: &Name) -> Option<Holder> {
+        let held = self.names.get(name)?.held.as_ref()?;
         let at = now();
-        let own = entry.held.as_ref().map(|held| {
-            let age = at.saturating_duration_since(held.since);
-            let mut holder = Holder::new(held.ticket, held.token, 1, age);
-            holder.label = held.label.as_deref().map(str::to_owned);
-            holder.lease_left = Some(held.until.saturating_duration_since(at));
-            holder
-        });
-        (own, entry.queue.len())
+        let mut holder = Holder::new(held.ticket, held.token, 1, at.saturating_duration_since(held.since));
+        holder.label = held.label.as_deref().map(str::to_owned);
+        holder.lease_left = Some(held.until.saturating_duration_since(at));
+        Some(holder)
     }
 
     fn force(

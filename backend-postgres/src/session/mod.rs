@@ -1,20 +1,26 @@
-//! Mutexes kept by advisory locks of database sessions.
+//! Mutexes kept by advisory locks of a database session.
 //!
-//! All lock sessions of a process live on the engine's thread. One, the shared session, takes every try: callers leave
-//! what they want at the [`Desk`](desk::Desk), and what has gathered leaves in one statement. A mutex that somebody else
-//! holds is waited for at the server, in line, by a session that holds nothing, on behalf of the first in the local queue;
-//! once granted that session keeps the lock. When no session is free to wait, the shared one tries again and again.
+//! One session of a process, the shared session, keeps all its mutexes. It lives on the engine's thread: callers leave what
+//! they want at the [`Desk`](desk::Desk), and what has gathered leaves in one statement. Nobody waits in a statement. Who finds a
+//! mutex taken joins the queue, which is rows as in lease mode, and tries again once its place is committed, at each hint, and
+//! at each poll while it is the first.
 //!
-//! A hold is a lease as anywhere else: the server ends a session that it has not heard for a TTL, the sessions are probed
+//! What another waits for is committed before the look that decides about it: a place before the try, an unlock before the look
+//! at the queue. So either the try finds the mutex free, or the look finds the place.
+//!
+//! A hold is a lease as anywhere else: the server ends a session that it has not heard for a TTL, the session is probed
 //! more often than that, and a hold counts from a statement that was sent after its caller began to count. A hold that
-//! its owner does not renew is unlocked although its session goes on.
+//! its owner does not renew is unlocked although its session goes on. A session that is stuck keeps its holds for as long as that
+//! may be believed; another one serves what is new.
 
 mod asks;
 mod chore;
 mod desk;
 mod entry;
+mod errands;
 mod leaving;
 mod load;
+mod locking;
 mod look;
 mod post;
 mod rhythm;
@@ -27,10 +33,9 @@ mod wire;
 mod work;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use sqlx::postgres::PgConnectOptions;
 use stanchion_core::Ttl;
+use stanchion_core::steps::ProcessId;
 
 pub(crate) use self::chore::SessionChore;
 use self::desk::Desk;
@@ -38,31 +43,30 @@ use self::look::Look;
 pub(crate) use self::steps::SessionSteps;
 use self::wire::Wires;
 pub(crate) use self::wire::token_of;
+use crate::access::Access;
 use crate::context::Context;
-use crate::link::Link;
+use crate::steps::PostgresSteps;
 
-/// How a process keeps its mutexes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SessionOptions {
-    /// The lease of every hold of the process.
-    pub(crate) ttl: Ttl,
-    /// Lock sessions at most, the shared one among them; at least 2.
-    pub(crate) max_sessions: usize,
-    /// Time limit of a request.
-    pub(crate) request_timeout: Duration,
-}
-
-/// The steps, for callers and the engine alike, and the chore that the engine has to run for them. `link` is for looks at
-/// other processes; `options` says where the server is.
+/// The steps, for callers and for the engine, and the chore that the engine has to run for them. `callers` and `own` are the
+/// steps of the queue, and of the turns of users' transactions; `places` is whose the places in the queue are; `access` leads to the
+/// server, and `ttl` is the lease of every hold.
 pub(crate) fn sessions(
     context: &Context,
-    link: Arc<Link>,
-    options: &PgConnectOptions,
-    settings: SessionOptions,
-) -> (SessionSteps, SessionChore) {
-    let SessionOptions { ttl, max_sessions, request_timeout } = settings;
-    let desk = Arc::new(Desk::new(ttl, request_timeout, max_sessions));
-    let wires = Arc::new(Wires::new(context, options, ttl));
-    let look = Arc::new(Look::new(context, link));
-    (SessionSteps { desk: Arc::clone(&desk), look }, SessionChore { desk, wires })
+    (callers, own): (&PostgresSteps, &PostgresSteps),
+    places: ProcessId,
+    access: &Access,
+    ttl: Ttl,
+) -> ([SessionSteps; 2], SessionChore) {
+    let desk = Arc::new(Desk::new(ttl, own.link().request_timeout(), places));
+    let wires = Arc::new(Wires::new(context, access, ttl, places));
+    let look = Arc::new(Look::new(context, Arc::clone(own.link())));
+    let steps = [callers, own].map(|turns| SessionSteps {
+        desk: Arc::clone(&desk),
+        look: Arc::clone(&look),
+        places: turns.for_places(places),
+        turns: turns.clone(),
+        label: context.turn.clone(),
+    });
+    let chore = SessionChore { desk, wires, places: own.for_places(places) };
+    (steps, chore)
 }

@@ -51,8 +51,6 @@ impl Answered {
 /// A session. It exists here from the wish to have it to its end.
 #[derive(Debug)]
 pub(super) struct Post {
-    /// It takes tries; the others wait at the server, each for one lock at a time.
-    pub(super) shared: bool,
     pub(super) pid: Option<i32>,
     pub(super) wake: Arc<Notify>,
     pub(super) unlocks: Vec<Unlock>,
@@ -62,8 +60,6 @@ pub(super) struct Post {
     pub(super) probes: Vec<Caller<Instant>>,
     /// Requests to give a mutex up that are answered, once the unlocks are carried out.
     pub(super) answered: Answered,
-    /// The mutex that it is to wait for.
-    pub(super) job: Option<Name>,
     /// Locks that it has and is not yet told to give up.
     pub(super) holds: usize,
     /// When the last statement was sent that was answered.
@@ -72,19 +68,29 @@ pub(super) struct Post {
     pub(super) probed: Option<Instant>,
     /// A statement of it is not answered in time.
     pub(super) overdue: bool,
-    /// When it was wanted.
-    pub(super) begun: Instant,
     /// Since when it has had nothing to do.
     pub(super) idle: Instant,
     /// It is to end at once, whatever it does.
     pub(super) closing: bool,
 }
 
+/// A try of one statement.
+#[derive(Debug)]
+pub(super) struct Try {
+    pub(super) name: Name,
+    /// Names the attempt.
+    pub(super) number: u64,
+    /// A ticket that wants it; one that has a place in the queue, if there is one.
+    pub(super) ticket: Ticket,
+    /// Whether the statement sees whose turn it is.
+    pub(super) reads_queue: bool,
+}
+
 /// What one statement carries.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) unlocks: Vec<Unlock>,
-    pub(super) tries: Vec<(Name, u64)>,
+    pub(super) tries: Vec<Try>,
     pub(super) probes: Vec<Caller<Instant>>,
     /// Requests of others that are answered.
     pub(super) answered: Answered,
@@ -100,52 +106,41 @@ impl Batch {
     }
 
     /// What is unlocked, and what is tried.
-    pub(super) fn names(&self) -> (Vec<Name>, Vec<Name>) {
-        let unlocks = self.unlocks.iter().map(|unlock| unlock.name.clone());
-        (unlocks.collect(), self.tries.iter().map(|(name, _)| name.clone()).collect())
+    pub(super) fn names(&self) -> Vec<Name> {
+        let unlocks = self.unlocks.iter().map(|unlock| &unlock.name);
+        unlocks.chain(self.tries.iter().map(|attempt| &attempt.name)).cloned().collect()
     }
 }
 
 impl Post {
-    pub(super) fn new(shared: bool, now: Instant) -> Self {
+    pub(super) fn new(now: Instant) -> Self {
         Self {
-            shared,
             pid: None,
             wake: Arc::default(),
             unlocks: Vec::new(),
             tries: Vec::new(),
             probes: Vec::new(),
             answered: Answered::default(),
-            job: None,
             holds: 0,
             heard: None,
             probed: None,
             overdue: false,
-            begun: now,
             idle: now,
             closing: false,
         }
     }
 
-    /// It holds nothing and has nothing to do.
-    pub(super) fn is_idle(&self) -> bool {
-        self.holds == 0
-            && self.job.is_none()
-            && self.unlocks.is_empty()
-            && self.tries.is_empty()
-            && self.probes.is_empty()
-            && self.answered.is_empty()
-    }
-
-    /// What is to be sent next; the unlocks come first, so that no try finds a lock that is being given up.
-    pub(super) fn take(&mut self) -> Batch {
+    /// What is to be sent next, and the attempts to be made; the unlocks come first, so that no try finds a lock that is being
+    /// given up.
+    pub(super) fn take(&mut self) -> (Batch, Vec<(Name, u64)>) {
         let unlocks = self.unlocks.drain(..self.unlocks.len().min(BATCH)).collect();
         let room = if self.unlocks.is_empty() { self.tries.len().min(BATCH) } else { 0 };
         let tries = self.tries.drain(..room).collect();
         let answered =
             if self.unlocks.is_empty() { std::mem::take(&mut self.answered) } else { Answered::default() };
         let asks = !answered.is_empty();
-        Batch { unlocks, tries, probes: std::mem::take(&mut self.probes), answered, asks, looks: false }
+        let probes = std::mem::take(&mut self.probes);
+        (Batch { unlocks, tries: Vec::new(), probes, answered, asks, looks: false }, tries)
     }
 
     /// When it is to be probed again, if it is probed that often.

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::clock::now;
-use stanchion_core::{Error, ErrorKind, Name};
+use stanchion_core::{Error, ErrorKind};
 use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout, timeout_at};
 
 use super::desk::Desk;
+use super::errands::Departure;
 use super::post::{Batch, PostId};
-use super::wire::{Wire, Wires};
+use super::wire::{Request, Wire, Wires};
 use super::work::Work;
 use crate::error;
 
@@ -19,6 +20,14 @@ const LATE: Duration = Duration::from_millis(50);
 
 /// The server's code for a right that the role lacks.
 const NO_RIGHT: &str = "42501";
+
+/// The server's code for a write where only reads are allowed.
+const READ_ONLY: &str = "25006";
+
+/// Whether the server only refused the statement. After a switch to read-only a session keeps what it holds.
+fn leaves_session(error: &sqlx::Error) -> bool {
+    error::leaves_connection(error) || error::code(error) == Some(READ_ONLY)
+}
 
 /// A session and its place at the desk.
 struct Session<'a> {
@@ -34,18 +43,19 @@ type Ended = Option<Error>;
 
 /// Opens a session and has it work to its end.
 pub(super) async fn serve(desk: &Desk, wires: &Wires, id: PostId) {
-    let found = desk.with(|state| state.posts.get(&id).map(|post| (post.shared, Arc::clone(&post.wake))));
-    let Some((shared, wake)) = found else { return };
+    let Some(wake) = desk.with(|state| state.posts.get(&id).map(|post| Arc::clone(&post.wake))) else {
+        return;
+    };
     // Also where this task comes to an end by itself.
     let mut place = Place { desk, id, ended: None };
     let sent = now();
-    let opened = timeout(desk.limit, wires.open(shared.then_some(desk.limit))).await;
+    let opened = timeout(desk.limit, wires.open(desk.limit)).await;
     place.ended = match opened {
         Ok(Ok(wire)) => {
             desk.with(|state| state.opened(id, wire.pid, sent));
             Session { desk, wires, id, wake, wire }.run().await
         }
-        Ok(Err(error)) => Some(error::of_connect(error, &wires.address())),
+        Ok(Err(error)) => Some(error),
         Err(_) => Some(Error::new(ErrorKind::Unavailable, "no session within the request's time limit")),
     };
 }
@@ -60,7 +70,7 @@ struct Place<'a> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let ended = self.ended.take();
-        self.desk.with(|state| state.closed(self.id, ended));
+        self.desk.with(|state| state.closed(self.id, ended, now()));
     }
 }
 
@@ -81,7 +91,6 @@ impl Session<'_> {
                     continue;
                 }
                 Work::Send(batch) => self.send(batch).await,
-                Work::Wait(name) => self.wait(&name).await,
             };
             if let Err(ended) = ended {
                 return ended;
@@ -100,29 +109,69 @@ impl Session<'_> {
     }
 
     async fn step(&mut self, mut batch: Batch) -> Result<(), Ended> {
-        let (sent, names) = (now(), batch.names());
-        let freed: Vec<&str> = names.0.iter().map(Name::as_str).collect();
-        let wanted: Vec<&str> = names.1.iter().map(Name::as_str).collect();
-        let step = self.wire.step(self.wires, &freed, &wanted, batch.looks);
+        let sent = now();
+        let step = self.wire.step(self.wires, Request::of(&batch));
         match answered(self.desk, self.id, &mut batch, step).await? {
             Ok(stepped) => {
-                self.desk.with(|state| state.stepped(self.id, batch, &stepped, sent, now()));
-                Ok(())
+                let departing = self.desk.with(|state| {
+                    state.stepped(self.id, batch, stepped, sent, now());
+                    state.departing_at_once()
+                });
+                if departing.is_empty() { Ok(()) } else { self.leave(departing).await }
             }
-            Err(error) if error::leaves_connection(&error) => {
-                let all: Vec<&str> = freed.iter().chain(&wanted).copied().collect();
-                self.recover(batch, &all, error::of_request(error)).await
-            }
+            Err(error) if leaves_session(&error) => self.recover(batch, error::of_request(error)).await,
             Err(error) => Err(self.broken(batch, error)),
         }
     }
 
+    /// Gives up the places of what was granted, unless somebody has their rows locked.
+    async fn leave(&mut self, departing: Vec<Departure>) -> Result<(), Ended> {
+        let ttl = self.desk.with(|state| state.ttl);
+        let mut places: Vec<_> = departing.iter().map(|departure| departure.place(ttl)).collect();
+        places.sort_unstable_by(|one, other| one.object.name.cmp(&other.object.name));
+        let mut none = Batch::default();
+        let leave = self.wire.leave(self.wires, &places);
+        let answer = match answered(self.desk, self.id, &mut none, leave).await {
+            Ok(answer) => answer,
+            Err(ended) => {
+                self.desk.with(|state| state.depart_later(departing));
+                return Err(ended);
+            }
+        };
+        let left = |departure: &Departure, left: &[bool]| {
+            let at = places.iter().position(|place| place.ticket == departure.ticket);
+            at.and_then(|at| left.get(at)).copied().unwrap_or(false)
+        };
+        match answer {
+            Ok(has_left) => self.desk.with(|state| {
+                for departure in departing {
+                    if left(&departure, &has_left) {
+                        state.departed(departure, now());
+                    } else {
+                        state.depart_later([departure]);
+                    }
+                }
+                Ok(())
+            }),
+            Err(error) => {
+                self.desk.with(|state| state.depart_later(departing));
+                if leaves_session(&error) { Ok(()) } else { Err(self.broken(none, error)) }
+            }
+        }
+    }
+
     /// A refused statement may have locked and unlocked some of its names: none of them is to be held now.
-    async fn recover(&mut self, mut batch: Batch, names: &[&str], error: Error) -> Result<(), Ended> {
-        let step = self.wire.step(self.wires, names, &[], false);
+    async fn recover(&mut self, mut batch: Batch, error: Error) -> Result<(), Ended> {
+        let (sent, names) = (now(), batch.names());
+        let step = self.wire.unlock(self.wires, &names);
         match answered(self.desk, self.id, &mut batch, step).await? {
-            Ok(_) => {
-                self.desk.with(|state| state.refused(batch, &error, true));
+            Ok(()) => {
+                // What came with it, and only asked whether the session is there, is told so.
+                let probes = Batch { probes: std::mem::take(&mut batch.probes), ..Batch::default() };
+                self.desk.with(|state| {
+                    state.alive(self.id, probes, sent);
+                    state.refused(batch, &error, true);
+                });
                 Ok(())
             }
             Err(error) => Err(self.broken(batch, error)),
@@ -131,15 +180,14 @@ impl Session<'_> {
 
     async fn probe(&mut self, mut batch: Batch) -> Result<(), Ended> {
         let sent = now();
-        let others = self.desk.with(|state| state.waiting_pids());
-        let requests = std::mem::take(&mut batch.answered);
-        let probe = self.wire.probe(self.wires, &others, &requests);
+        let answers = std::mem::take(&mut batch.answered);
+        let probe = self.wire.probe(self.wires, &answers);
         match answered(self.desk, self.id, &mut batch, probe).await? {
-            Ok(probed) => {
-                self.desk.with(|state| state.probed(self.id, batch, &probed, sent));
+            Ok(evictions) => {
+                self.desk.with(|state| state.probed(self.id, batch, &evictions, sent));
                 Ok(())
             }
-            Err(error) if error::leaves_connection(&error) && error::code(&error) != Some(NO_RIGHT) => {
+            Err(error) if leaves_session(&error) && error::code(&error) != Some(NO_RIGHT) => {
                 // A session that refuses a question is there all the same, and so is what it holds.
                 tracing::debug!(%error, "a session that keeps mutexes refused a question");
                 self.desk.with(|state| state.alive(self.id, batch, sent));
@@ -156,42 +204,6 @@ impl Session<'_> {
         self.desk.with(|state| state.refused(batch, &unknown, false));
         Some(error)
     }
-
-    /// Waits in line at the server.
-    async fn wait(&mut self, name: &Name) -> Result<(), Ended> {
-        let waited = tokio::select! {
-            waited = self.wire.wait(self.wires, name.as_str()) => waited,
-            () = called_off(self.desk, self.id, &self.wake) => return Err(None),
-        };
-        match waited {
-            Ok(token) => {
-                // It is ended soon unless it is heard now.
-                let sent = now();
-                let mut none = Batch::default();
-                let confirm = self.wire.confirm(self.wires);
-                answered(self.desk, self.id, &mut none, confirm)
-                    .await?
-                    .map_err(|error| self.broken(none, error))?;
-                if let Some(token) = token {
-                    self.desk.with(|state| state.granted(self.id, name, token, sent));
-                }
-                Ok(())
-            }
-            Err(error) if error::leaves_connection(&error) && ends_wait(&error) => {
-                tracing::debug!(%error, %name, "the wait at the server ended without the lock");
-                let reopened = timeout(self.desk.limit + LATE, self.wire.reopen(self.wires)).await;
-                let reopened = reopened.map_err(|_| Some(stuck()))?;
-                reopened.map_err(|error| Some(error::of_request(error)))
-            }
-            Err(error) => Err(self.broken(Batch::default(), error)),
-        }
-    }
-}
-
-/// Whether a wait ended because it lasted too long, was cancelled or closed a ring of waits. What else the server refuses
-/// it would refuse again.
-fn ends_wait(error: &sqlx::Error) -> bool {
-    matches!(error::code(error), Some("55P03" | "57014" | "40P01"))
 }
 
 /// The answer to a statement. When it is overdue its callers are told so, and others are served by another session; this
@@ -210,12 +222,5 @@ async fn answered<T>(
     match until {
         Some(until) => timeout_at(until, statement).await.map_err(|_| Some(stuck())),
         None => Err(Some(stuck())),
-    }
-}
-
-/// Nobody wants the wait any more.
-async fn called_off(desk: &Desk, id: PostId, wake: &Notify) {
-    while !desk.with(|state| state.posts.get(&id).is_none_or(|post| post.closing)) {
-        wake.notified().await;
     }
 }

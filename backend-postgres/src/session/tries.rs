@@ -1,32 +1,34 @@
 //! Tries over the shared session.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use stanchion_core::clock::Instant;
 use stanchion_core::steps::Acquired;
-use stanchion_core::{Error, ErrorKind, FencingToken, Name, Result};
-use tokio::sync::oneshot;
+use stanchion_core::{Error, ErrorKind, Name, Result};
 
-use super::asks::{Asked, WAITING};
-use super::desk::State;
-use super::entry::{Attempt, Caller, Waiter};
+use super::asks::granted;
+use super::desk::{Event, State};
+use super::entry::{Asker, Attempt, Tried};
 use super::load;
 use super::post::PostId;
-use super::wire::token_of;
+use super::wire::{NO_PLACE, NO_ROOM, Taken, token_of};
 
 impl State {
-    /// Has the lock tried over the shared session.
-    pub(super) fn try_lock(
-        &mut self,
-        name: &Name,
-        waiter: Waiter,
-        queues: bool,
-        caller: Option<Caller<Acquired>>,
-    ) -> u64 {
+    /// Has the lock tried over the shared session, with those who want it already. `reads_queue`: as for a ticket that has a place.
+    pub(super) fn try_lock(&mut self, name: &Name, asker: Asker, reads_queue: bool) {
+        if let Some(attempt) = self.names.get_mut(name).and_then(|entry| entry.attempt.as_mut()) {
+            if attempt.sent {
+                if let Some(entry) = self.names.get_mut(name) {
+                    entry.behind.push(asker);
+                }
+            } else {
+                attempt.reads_queue |= reads_queue;
+                attempt.askers.push(asker);
+            }
+            return;
+        }
         let number = self.number();
-        self.send_try(name, Attempt { waiter, number, sent: None, cancelled: false, queues, caller });
-        number
+        self.send_try(name, Attempt { number, sent: false, reads_queue, askers: vec![asker] });
     }
 
     fn send_try(&mut self, name: &Name, attempt: Attempt) {
@@ -38,131 +40,125 @@ impl State {
         }
     }
 
-    /// Nobody waits for that attempt any more. Whether it was certainly not sent.
+    /// Nobody waits for that request any more. Whether it was certainly not sent.
     pub(super) fn give_up(&mut self, name: &Name, number: u64) -> bool {
         let Some(entry) = self.names.get_mut(name) else { return false };
-        let behind = entry.behind.len();
-        entry.behind.retain(|attempt| attempt.number != number);
-        if entry.behind.len() < behind {
-            return true;
+        let unsent =
+            entry.attempt.iter_mut().filter(|attempt| !attempt.sent).map(|attempt| &mut attempt.askers);
+        let mut found = false;
+        for askers in unsent.chain([&mut entry.behind]) {
+            let before = askers.len();
+            askers.retain(|asker| asker.number != number);
+            found |= askers.len() < before;
         }
-        let unsent = entry.attempt.take_if(|attempt| attempt.number == number && attempt.sent.is_none());
-        if unsent.is_some() {
-            self.follow(name);
-            self.seek(name);
-            self.tidy(name);
-        }
-        unsent.is_some()
+        entry.attempt.take_if(|attempt| attempt.askers.is_empty());
+        self.tidy(name);
+        found
     }
 
-    /// A try that has to wait for the outcome of the one that is under way.
-    pub(super) fn try_behind(&mut self, name: &Name, waiter: Waiter) -> Asked<Acquired> {
-        let (caller, answer) = oneshot::channel();
-        let number = self.number();
-        if let Some(entry) = self.names.get_mut(name) {
-            let caller = Some(caller);
-            entry.behind.push_back(Attempt {
-                waiter,
-                number,
-                sent: None,
-                cancelled: false,
-                queues: false,
-                caller,
-            });
-        }
-        Asked::Sent(number, answer)
-    }
-
-    /// A try is answered.
-    pub(super) fn tried(&mut self, id: PostId, name: &Name, number: u64, token: i64, sent: Instant) {
-        let granted = token_of(token);
+    /// A try that was sent at `sent` is answered.
+    pub(super) fn tried(&mut self, id: PostId, name: &Name, number: u64, taken: Taken, sent: Instant) {
         let entry = self.names.get_mut(name);
         let attempt = entry.and_then(|entry| entry.attempt.take_if(|attempt| attempt.number == number));
-        match (attempt, granted) {
-            (None, None) => {}
-            (None, Some(_)) => self.unlock(id, name, None),
-            (Some(attempt), Some(token)) => {
-                self.won(id, name, attempt, token, sent);
-                self.follow(name);
+        let Some(mut attempt) = attempt else {
+            if token_of(taken.answer).is_some() {
+                self.unlock(id, name, None);
             }
-            (Some(attempt), None) => {
-                let answer = if token < 0 { Err(load::full()) } else { Ok(WAITING) };
-                let sent = attempt.sent;
-                self.failed(name, attempt, &answer);
-                self.tell_behind(name, &answer, |behind| Some(behind.number) <= sent);
-                self.follow(name);
-            }
-        }
-    }
-
-    fn won(&mut self, id: PostId, name: &Name, attempt: Attempt, token: FencingToken, sent: Instant) {
-        match attempt.caller {
-            Some(caller) if !attempt.cancelled => {
-                self.hold(name, attempt.waiter, id, token, sent);
-                drop(caller.send(Ok(Acquired::Granted { token, limit: 1, epoch: 0 })));
-            }
-            caller => {
-                if let Some(caller) = caller {
-                    drop(caller.send(Ok(Acquired::Cancelled)));
-                }
-                if !self.hand(name, id, token, sent) {
-                    self.unlock(id, name, None);
-                }
-            }
-        }
-    }
-
-    fn failed(&mut self, name: &Name, attempt: Attempt, answer: &Result<Acquired>) {
-        let Some(caller) = attempt.caller else { return };
-        if attempt.cancelled {
-            drop(caller.send(Ok(Acquired::Cancelled)));
             return;
+        };
+        let wants =
+            |asker: &Asker| !asker.cancelled && taken.head.is_none_or(|head| asker.waiter.ticket == head);
+        match token_of(taken.answer) {
+            Some(token) => match attempt.askers.iter().position(wants) {
+                Some(winner) => {
+                    let Asker { waiter, caller, .. } = attempt.askers.remove(winner);
+                    let left = self.depart(name, waiter.ticket);
+                    self.hold(name, waiter, id, token, sent);
+                    drop(caller.send(Ok(match left {
+                        Some(left) => Tried::Leaving(granted(token), left),
+                        None => Tried::Answered(granted(token)),
+                    })));
+                    self.refuse(attempt.askers, false);
+                }
+                None => {
+                    self.unlock(id, name, None);
+                    // It is the turn of a ticket of this process that has not asked, and is told so. Where it was cancelled, the
+                    // cancel is under way, and wakes the next.
+                    if let Some(head) = taken.head {
+                        self.events.push(Event::Ring(head));
+                        self.give_up_orphan(name, head);
+                    }
+                    self.refuse(attempt.askers, false);
+                }
+            },
+            None if taken.answer == NO_ROOM => tell_all(attempt.askers, &load::full()),
+            None if taken.answer == NO_PLACE && !attempt.reads_queue => {
+                // There is a queue: whether anybody in it is alive is seen by another look.
+                attempt.askers.retain(|asker| !asker.cancelled);
+                if !attempt.askers.is_empty() {
+                    attempt.sent = false;
+                    attempt.reads_queue = true;
+                    attempt.askers.append(&mut self.behind(name));
+                    return self.send_try(name, attempt);
+                }
+            }
+            None => self.refuse(attempt.askers, taken.answer == NO_PLACE),
         }
-        if let Some(entry) = self.names.get_mut(name).filter(|_| attempt.queues && answer.is_ok()) {
-            entry.queue.push_front(attempt.waiter);
+        self.follow(name);
+    }
+
+    /// Tells those whose try was in vain. `has_no_place`: that was seen of the first of them that had one, if any. Then the record
+    /// is lost, or the process was silent for too long, and so it is for the others.
+    fn refuse(&mut self, askers: Vec<Asker>, has_no_place: bool) {
+        for asker in askers {
+            let ticket = asker.waiter.ticket;
+            if has_no_place && let Some(place) = self.places.get_mut(&ticket) {
+                place.epoch = None;
+            }
+            let has_place = self.place(ticket).is_some();
+            let refused = if asker.cancelled {
+                Tried::Answered(Acquired::Cancelled)
+            } else {
+                Tried::Refused { has_place }
+            };
+            drop(asker.caller.send(Ok(refused)));
         }
-        drop(caller.send(replicate(answer)));
     }
 
     /// Tries were not carried out, or may not have been.
-    pub(super) fn untried(&mut self, tries: Vec<(Name, u64)>, error: &Error) {
+    pub(super) fn untried(&mut self, tries: impl IntoIterator<Item = (Name, u64)>, error: &Error) {
         for (name, number) in tries {
             let entry = self.names.get_mut(&name);
             let attempt = entry.and_then(|entry| entry.attempt.take_if(|attempt| attempt.number == number));
             if let Some(attempt) = attempt {
-                if let Some(caller) = attempt.caller {
-                    drop(caller.send(Err(error.replicate())));
-                }
+                tell_all(attempt.askers, error);
                 let unsent = Error::new(ErrorKind::Unavailable, "another try of it was not answered");
-                self.tell_behind(&name, &Err(unsent), |_| true);
+                tell_all(self.behind(&name), &unsent);
             }
-            self.seek(&name);
             self.tidy(&name);
         }
     }
 
-    /// The try under way has ended. Those behind it learn that somebody of this process holds it or waits, or else the
-    /// next one tries.
+    /// The try under way has ended. Those behind it learn that somebody of this process holds it, or else the next try is theirs.
     fn follow(&mut self, name: &Name) {
-        let Some(entry) = self.names.get_mut(name) else { return };
-        if entry.held.is_some() || !entry.queue.is_empty() {
-            self.tell_behind(name, &Ok(WAITING), |_| true);
-        } else if let Some(next) = entry.behind.pop_front() {
-            self.send_try(name, next);
+        let behind = self.behind(name);
+        if self.names.get(name).is_some_and(|entry| entry.held.is_some()) {
+            self.refuse(behind, false);
+        } else if !behind.is_empty() {
+            let reads_queue = behind.iter().any(|asker| self.place(asker.waiter.ticket).is_some());
+            let number = self.number();
+            self.send_try(name, Attempt { number, sent: false, reads_queue, askers: behind });
         }
     }
 
-    /// Answers those behind a try of which that is so.
-    fn tell_behind(&mut self, name: &Name, answer: &Result<Acquired>, which: impl Fn(&Attempt) -> bool) {
-        let Some(entry) = self.names.get_mut(name) else { return };
-        let (told, rest): (VecDeque<_>, _) = std::mem::take(&mut entry.behind).into_iter().partition(which);
-        entry.behind = rest;
-        for caller in told.into_iter().filter_map(|attempt| attempt.caller) {
-            drop(caller.send(replicate(answer)));
-        }
+    fn behind(&mut self, name: &Name) -> Vec<Asker> {
+        self.names.get_mut(name).map(|entry| std::mem::take(&mut entry.behind)).unwrap_or_default()
     }
 }
 
-fn replicate(answer: &Result<Acquired>) -> Result<Acquired> {
-    answer.as_ref().cloned().map_err(Error::replicate)
+fn tell_all(askers: Vec<Asker>, error: &Error) {
+    for asker in askers {
+        let answer: Result<Tried> = Err(error.replicate());
+        drop(asker.caller.send(answer));
+    }
 }

@@ -4,40 +4,50 @@ use std::fmt;
 use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
+use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection, Postgres, Row};
 use stanchion_core::steps::ProcessId;
-use stanchion_core::{FencingToken, Ttl};
+use stanchion_core::{FencingToken, Name, Result, Ticket, Ttl};
 
-use super::post::{Answered, Eviction};
-use crate::access;
-use crate::context::Context;
+use super::look::MARK;
+use super::post::{Answered, Batch, Eviction};
+use crate::access::{self, Access};
+use crate::context::{Context, micros};
+use crate::error;
 use crate::schema::Statement;
+use crate::steps::{Place, ticket, uuid};
 
 /// How much longer than the TTL the server keeps a silent session: a claim is answered from memory only while the
 /// last statement is younger than this.
 pub(super) const SLACK: Duration = Duration::from_millis(10);
-/// A session that is granted a lock it waited for and does not speak is ended after this time, or the TTL if less.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Between two looks of a server whether the client of a session that waits is still there.
-const DEAD_WAITER: &str = "250";
-/// A wait in line at the server, in ms; then the session is checked and waits again, behind those who came meanwhile.
-const LONGEST_WAIT: &str = "600000";
+/// Between two looks of the server whether the client of a session is still there, in ms.
+const DEAD_CLIENT: &str = "250";
+
+/// The answers to a try that are no tokens: the server has no room for another lock; it is not free or not the ticket's turn, and the
+/// ticket has no place in the queue.
+pub(super) const NO_ROOM: i64 = -1;
+pub(super) const NO_PLACE: i64 = -2;
 
 /// Bytes of the user's name for his sessions; the server keeps 63 in all.
 const NAME: usize = 24;
 
 /// What all sessions of a process share.
 pub(super) struct Wires {
-    options: PgConnectOptions,
+    access: Access,
+    application: String,
     namespace: String,
-    idle: Duration,
+    process: ProcessId,
+    settings: Vec<(&'static str, String)>,
     open: Statement,
     step: Statement,
     take: Statement,
+    free: Statement,
     unlock: Statement,
-    wait: Statement,
-    confirm: Statement,
     probe: Statement,
+    answer: Statement,
+    leave: Statement,
+    /// That of tokens, in µs.
+    retention: i64,
 }
 
 impl fmt::Debug for Wires {
@@ -45,7 +55,7 @@ impl fmt::Debug for Wires {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Wires")
             .field("namespace", &self.namespace)
-            .field("idle", &self.idle)
+            .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
 }
@@ -56,38 +66,79 @@ pub(super) struct Wire {
     pub(super) pid: i32,
 }
 
+/// The outcome of a try.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    /// A token, or why there is none; 0 where it is not free or not the ticket's turn.
+    pub(super) answer: i64,
+    /// The ticket whose turn it was; `None` if nobody waits.
+    pub(super) head: Option<Ticket>,
+}
+
 /// The answer to a step.
 #[derive(Debug, Default)]
 pub(super) struct Stepped {
     /// For each name to unlock, whether it was locked.
     pub(super) unlocked: Vec<bool>,
-    /// For each name to try: a token, 0 where somebody else holds it, −1 where the server has no room.
-    pub(super) tokens: Vec<i64>,
+    pub(super) taken: Vec<Taken>,
+    /// The first waiters of the names that were unlocked.
+    pub(super) firsts: Vec<(ProcessId, Ticket)>,
     /// Advisory locks on the server and how many there may be, where the step looked.
     pub(super) load: Option<(i64, i64)>,
 }
 
 impl Stepped {
-    fn read(answers: &[i64], freed: usize, wanted: usize, looks: bool) -> Option<Self> {
-        let (load, answers) = answers.split_first_chunk::<2>()?;
-        let (unlocked, tokens) = answers.split_at_checked(freed)?;
-        let unlocked = unlocked.iter().map(|unlocked| *unlocked != 0).collect();
-        let stepped = Self { unlocked, tokens: tokens.to_vec(), load: looks.then_some((load[0], load[1])) };
-        (stepped.tokens.len() == wanted).then_some(stepped)
+    fn read(row: &PgRow, request: &Request) -> Sent<Self> {
+        let answers: Vec<i64> = row.try_get(0)?;
+        let heads: Vec<Option<Uuid>> = row.try_get(1)?;
+        let (processes, tickets): (Vec<Uuid>, Vec<Uuid>) = (row.try_get(2)?, row.try_get(3)?);
+        let split = answers
+            .split_first_chunk::<2>()
+            .and_then(|(load, answers)| Some((load, answers.split_at_checked(request.freed.len())?)));
+        let Some((load, (unlocked, answers))) = split else { return Err(sqlx::Error::RowNotFound) };
+        if answers.len() != request.wanted.len() || heads.len() != answers.len() {
+            return Err(sqlx::Error::RowNotFound);
+        }
+        let taken = answers.iter().zip(heads);
+        Ok(Self {
+            unlocked: unlocked.iter().map(|unlocked| *unlocked != 0).collect(),
+            taken: taken.map(|(answer, head)| Taken { answer: *answer, head: head.map(ticket) }).collect(),
+            firsts: processes.into_iter().map(ticket).zip(tickets.into_iter().map(ticket)).collect(),
+            load: request.looks.then_some((load[0], load[1])),
+        })
     }
 }
 
-/// The answer to a probe.
-#[derive(Debug, Default)]
-pub(super) struct Probed {
-    /// What others want the session to give up.
-    pub(super) evictions: Vec<Eviction>,
-    /// Those of the process's sessions that are not there any more.
-    pub(super) ended: Vec<i32>,
+/// What a step is asked to do.
+#[derive(Debug)]
+pub(super) struct Request {
+    freed: Vec<Name>,
+    ended: Vec<Option<Uuid>>,
+    wanted: Vec<Name>,
+    tickets: Vec<Uuid>,
+    reads_queue: bool,
+    looks: bool,
+}
+
+impl Request {
+    pub(super) fn of(batch: &Batch) -> Self {
+        Self {
+            freed: batch.unlocks.iter().map(|unlock| unlock.name.clone()).collect(),
+            ended: batch.unlocks.iter().map(|unlock| unlock.ticket.map(uuid)).collect(),
+            wanted: batch.tries.iter().map(|attempt| attempt.name.clone()).collect(),
+            tickets: batch.tries.iter().map(|attempt| uuid(attempt.ticket)).collect(),
+            reads_queue: batch.tries.iter().any(|attempt| attempt.reads_queue),
+            looks: batch.looks,
+        }
+    }
+}
+
+fn texts(names: &[Name]) -> Vec<&str> {
+    names.iter().map(Name::as_str).collect()
 }
 
 type Query<'q> = sqlx::query::Query<'q, Postgres, PgArguments>;
-type Sent<T> = Result<T, sqlx::Error>;
+type Sent<T> = std::result::Result<T, sqlx::Error>;
 
 fn millis(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
@@ -98,7 +149,7 @@ fn named(options: &PgConnectOptions, process: ProcessId) -> String {
     let ours = options.get_application_name().unwrap_or("stanchion");
     let room =
         ours.char_indices().map(|(at, char)| at + char.len_utf8()).take_while(|end| *end <= NAME).last();
-    format!("{} lock {process}", &ours[..room.unwrap_or_default()])
+    format!("{}{MARK}{process}", &ours[..room.unwrap_or_default()])
 }
 
 /// How long the server keeps a session that it does not hear.
@@ -107,55 +158,70 @@ fn idle(ttl: Ttl) -> Duration {
 }
 
 /// The server's settings of a session.
-pub(super) fn settings(ttl: Ttl) -> [(&'static str, String); 9] {
+pub(super) fn settings(ttl: Ttl) -> Vec<(&'static str, String)> {
     // A session that is cut off may end no sooner than its holder has stopped believing: together these are over the TTL.
     let seconds = ttl.get().div_f64(4.0).as_secs_f64().ceil().max(1.0).to_string();
     let idle = millis(idle(ttl)).to_string();
-    [
+    let text = |value: &str| value.to_owned();
+    vec![
         ("idle_session_timeout", idle.clone()),
-        ("synchronous_commit", "off".to_owned()),
-        ("client_connection_check_interval", DEAD_WAITER.to_owned()),
+        // Its own locks are tried. A table that somebody has locked holds up no hold.
+        ("lock_timeout", millis(access::LOCK_WAIT).to_string()),
+        ("default_transaction_isolation", text("read committed")),
+        ("synchronous_commit", text("off")),
+        ("jit", text("off")),
+        ("client_connection_check_interval", text(DEAD_CLIENT)),
         ("tcp_keepalives_idle", seconds.clone()),
         ("tcp_keepalives_interval", seconds),
-        ("tcp_keepalives_count", "4".to_owned()),
+        ("tcp_keepalives_count", text("4")),
         ("tcp_user_timeout", idle),
-        ("lock_timeout", LONGEST_WAIT.to_owned()),
-        ("search_path", access::SEARCH_PATH.to_owned()),
+        ("search_path", text(access::SEARCH_PATH)),
     ]
 }
 
 impl Wires {
     /// Where they lead.
     pub(super) fn address(&self) -> String {
-        access::address(&self.options)
+        self.access.address()
     }
 
-    pub(super) fn new(context: &Context, options: &PgConnectOptions, ttl: Ttl) -> Self {
+    pub(super) fn new(context: &Context, access: &Access, ttl: Ttl, process: ProcessId) -> Self {
         let statement = |text| context.schema.statement(text);
         Self {
-            options: options
-                .clone()
-                .application_name(&named(options, context.process))
-                .options(settings(ttl)),
+            access: access.clone(),
+            application: named(&access.options(), context.process),
             namespace: context.namespace.as_ref().to_owned(),
-            idle: idle(ttl),
+            process,
+            settings: settings(ttl),
             open: statement(include_str!("../sql/session_open.sql")),
             step: statement(include_str!("../sql/session_step.sql")),
             take: statement(include_str!("../sql/session_try.sql")),
+            free: statement(include_str!("../sql/session_free.sql")),
             unlock: statement(include_str!("../sql/session_unlock.sql")),
-            wait: statement(include_str!("../sql/session_wait.sql")),
-            confirm: statement(include_str!("../sql/session_confirm.sql")),
             probe: statement(include_str!("../sql/session_probe.sql")),
+            answer: statement(include_str!("../sql/session_answer.sql")),
+            leave: statement(include_str!("../sql/session_leave.sql")),
+            retention: micros(context.retention.tokens),
         }
     }
 
-    /// Opens a session. `limit` is the server's own limit of a statement; one that waits for locks has none.
-    pub(super) async fn open(&self, limit: Option<Duration>) -> Sent<Wire> {
-        let limit = limit.map_or(0, millis).to_string();
-        let options = self.options.clone().options([("statement_timeout", limit)]);
-        let mut wire = Wire { connection: PgConnection::connect_with(&options).await?, pid: 0 };
-        wire.reopen(self).await?;
-        Ok(wire)
+    /// Opens a session. `limit` is the server's own limit of a statement.
+    ///
+    /// # Errors
+    /// The reason why there is none.
+    pub(super) async fn open(&self, limit: Duration) -> Result<Wire> {
+        let limit = ("statement_timeout", millis(limit).to_string());
+        let settings: Vec<_> = self.settings.iter().cloned().chain([limit]).collect();
+        let login = self.access.login().await?;
+        let options = login.application_name(&self.application).options(settings.clone());
+        let (names, values): (Vec<_>, Vec<_>) = settings.into_iter().unzip();
+        let opened = async {
+            let mut wire = Wire { connection: PgConnection::connect_with(&options).await?, pid: 0 };
+            let query = sqlx::query(self.open.sql()).bind(names).bind(values);
+            wire.pid = wire.row(query).await?.try_get(0)?;
+            Ok(wire)
+        };
+        opened.await.map_err(|error| error::of_connect(error, &self.address()))
     }
 }
 
@@ -166,66 +232,62 @@ impl Wire {
         rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)
     }
 
-    /// Gives up whatever the session may hold and makes it as new.
-    pub(super) async fn reopen(&mut self, wires: &Wires) -> Sent<()> {
-        self.pid = self.row(sqlx::query(wires.open.sql())).await?.try_get(0)?;
-        Ok(())
-    }
-
-    /// Unlocks and tries to lock.
-    pub(super) async fn step(
-        &mut self,
-        wires: &Wires,
-        freed: &[&str],
-        wanted: &[&str],
-        looks: bool,
-    ) -> Sent<Stepped> {
-        match (freed, wanted, looks) {
-            ([name], [], _) => {
-                let query = sqlx::query(wires.unlock.sql()).bind(&*wires.namespace).bind(*name);
-                let unlocked = vec![self.row(query).await?.try_get(0)?];
-                Ok(Stepped { unlocked, ..Stepped::default() })
+    /// Unlocks and tries to lock. What is most frequent has statements of its own.
+    pub(super) async fn step(&mut self, wires: &Wires, request: Request) -> Sent<Stepped> {
+        match (&*request.freed, &*request.wanted) {
+            ([name], []) => {
+                let query = sqlx::query(wires.free.sql()).bind(&*wires.namespace);
+                let row = self.row(query.bind(name.as_str()).bind(request.ended[0])).await?;
+                let first: (Option<Uuid>, Option<Uuid>) = (row.try_get(1)?, row.try_get(2)?);
+                let firsts = first.0.map(ticket).zip(first.1.map(ticket)).into_iter().collect();
+                Ok(Stepped { unlocked: vec![row.try_get(0)?], firsts, ..Stepped::default() })
             }
-            ([], [name], false) => {
-                let query = sqlx::query(wires.take.sql()).bind(&*wires.namespace).bind(*name);
-                Ok(Stepped { tokens: vec![self.row(query).await?.try_get(0)?], ..Stepped::default() })
+            ([], [name]) if !request.reads_queue && !request.looks => {
+                let query = sqlx::query(wires.take.sql()).bind(&*wires.namespace).bind(name.as_str());
+                let answer = self.row(query).await?.try_get(0)?;
+                Ok(Stepped { taken: vec![Taken { answer, head: None }], ..Stepped::default() })
             }
-            _ => {
-                let query = sqlx::query(wires.step.sql()).bind(&*wires.namespace);
-                let query = query.bind(freed).bind(wanted).bind(looks);
-                let answers: Vec<i64> = self.row(query).await?.try_get(0)?;
-                Stepped::read(&answers, freed.len(), wanted.len(), looks).ok_or(sqlx::Error::RowNotFound)
+            (freed, wanted) => {
+                let query = sqlx::query(wires.step.sql()).bind(&*wires.namespace).bind(uuid(wires.process));
+                let query = query.bind(texts(freed)).bind(&*request.ended);
+                let query = query.bind(texts(wanted)).bind(&*request.tickets).bind(request.looks);
+                Stepped::read(&self.row(query).await?, &request)
             }
         }
     }
 
-    /// Waits for a lock; from the grant on the session is ended soon unless it is confirmed. `None` if the server took the
-    /// process for a silent one.
-    pub(super) async fn wait(&mut self, wires: &Wires, name: &str) -> Sent<Option<FencingToken>> {
-        let patience = millis(PATIENCE.min(wires.idle));
-        let query = sqlx::query(wires.wait.sql()).bind(&*wires.namespace).bind(name).bind(patience);
-        Ok(token_of(self.row(query).await?.try_get(0)?))
-    }
-
-    /// The client of a granted lock is there.
-    pub(super) async fn confirm(&mut self, wires: &Wires) -> Sent<()> {
-        let query = sqlx::query(wires.confirm.sql()).bind(millis(wires.idle).to_string());
+    /// Unlocks names, whether or not they are locked.
+    pub(super) async fn unlock(&mut self, wires: &Wires, names: &[Name]) -> Sent<()> {
+        let query = sqlx::query(wires.unlock.sql()).bind(&*wires.namespace).bind(texts(names));
         self.row(query).await.map(drop)
     }
 
-    /// Shows that the session is alive, which keeps it so; answers the requests of others. Tells
-    /// which mutexes others want it to give up, and which of the process's sessions `others` have ended.
-    pub(super) async fn probe(&mut self, wires: &Wires, others: &[i32], answered: &Answered) -> Sent<Probed> {
-        let query = sqlx::query(wires.probe.sql()).bind(&*wires.namespace).bind(others);
-        let query = query.bind(&*answered.obeyed).bind(&*answered.declined);
-        let row = self.row(query).await?;
+    /// Gives up places, of those whose rows nobody has locked. Returns which.
+    pub(super) async fn leave(&mut self, wires: &Wires, places: &[Place]) -> Sent<Vec<bool>> {
+        let query = sqlx::query(wires.leave.sql()).bind(&*wires.namespace).bind(wires.retention);
+        let query = query
+            .bind(places.iter().map(|place| place.object.name.as_str()).collect::<Vec<_>>())
+            .bind(places.iter().map(|place| uuid(place.ticket)).collect::<Vec<_>>())
+            .bind(places.iter().map(|_| false).collect::<Vec<_>>())
+            .bind(places.iter().map(Place::lasting).collect::<Vec<_>>())
+            .bind(false);
+        self.row(query).await?.try_get(0)
+    }
+
+    /// Shows that the session is alive, which keeps it so; answers the requests of others. Tells which mutexes others want it to
+    /// give up.
+    pub(super) async fn probe(&mut self, wires: &Wires, answers: &Answered) -> Sent<Vec<Eviction>> {
+        if !answers.is_empty() {
+            let query = sqlx::query(wires.answer.sql()).bind(&*answers.obeyed).bind(&*answers.declined);
+            query.execute(&mut self.connection).await?;
+        }
+        let row = self.row(sqlx::query(wires.probe.sql()).bind(&*wires.namespace)).await?;
         let ids: Option<Vec<i64>> = row.try_get(0)?;
         let names: Option<Vec<String>> = row.try_get(1)?;
         let tokens: Option<Vec<i64>> = row.try_get(2)?;
         let asked =
             ids.into_iter().flatten().zip(names.into_iter().flatten()).zip(tokens.into_iter().flatten());
-        let evictions = asked.map(|((id, name), token)| Eviction { id, name, token }).collect();
-        Ok(Probed { evictions, ended: row.try_get::<Option<_>, _>(3)?.unwrap_or_default() })
+        Ok(asked.map(|((id, name), token)| Eviction { id, name, token }).collect())
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::postgres::{PgArguments, PgRow, Postgres};
 use sqlx::types::Uuid;
 use sqlx::{Arguments, Decode, Encode, Row, Type};
-use stanchion_core::clock::now;
+use stanchion_core::clock::{Instant, now};
 use stanchion_core::{Error, Result, Ticket, Ttl};
 
 use super::PostgresSteps;
@@ -32,6 +32,7 @@ pub(super) struct Statements {
     pub(super) ping: Statement,
     pub(super) locked: Statement,
     pub(super) tell: Statement,
+    pub(super) leave: Statement,
 }
 
 impl Statements {
@@ -52,6 +53,7 @@ impl Statements {
             ping: schema.statement(include_str!("../sql/ping.sql")),
             locked: schema.statement(include_str!("../sql/locked.sql")),
             tell: schema.statement(include_str!("../sql/tell.sql")),
+            leave: schema.statement(include_str!("../sql/session_leave.sql")),
         }
     }
 }
@@ -85,7 +87,7 @@ pub(crate) fn uuid(ticket: Ticket) -> Uuid {
     Uuid::from_u128(ticket.as_u128())
 }
 
-pub(super) fn ticket(uuid: Uuid) -> Ticket {
+pub(crate) fn ticket(uuid: Uuid) -> Ticket {
     uuid.as_u128().into()
 }
 
@@ -120,7 +122,16 @@ impl PostgresSteps {
         arguments: PgArguments,
         lease: Option<Ttl>,
     ) -> Result<Vec<PgRow>> {
-        let end = now() + self.time_limit(lease);
+        self.run_by(statement, arguments, now() + self.time_limit(lease)).await
+    }
+
+    /// Runs a statement until `end`.
+    pub(super) async fn run_by(
+        &self,
+        statement: &Statement,
+        arguments: PgArguments,
+        end: Instant,
+    ) -> Result<Vec<PgRow>> {
         let rows = self.link.rows_of_call(statement, arguments, end).await?;
         if let Some(row) = rows.first() {
             let Context { process, hints, .. } = &*self.context;

@@ -9,10 +9,10 @@ use stanchion_core::steps::{
 };
 use stanchion_core::{Inspection, Kind, Result};
 
-/// The lane of mutexes.
+/// The first lane of mutexes.
 const MUTEXES: usize = 1;
 
-/// Sends entries of mutexes to one set of steps, on a lane of their own, and all other entries to another set.
+/// Sends entries of mutexes to one set of steps, on lanes of their own, and all other entries to another set.
 #[derive(Clone, Debug)]
 pub(crate) struct Dispatch {
     pub(crate) mutexes: Arc<dyn PermitSteps>,
@@ -67,7 +67,7 @@ macro_rules! split {
 #[async_trait]
 impl PermitSteps for Dispatch {
     fn lane(&self, object: &Object) -> usize {
-        if object.kind == Kind::Mutex { MUTEXES } else { 0 }
+        if object.kind == Kind::Mutex { MUTEXES + self.mutexes.lane(object) } else { 0 }
     }
 
     fn exchange_lane(&self, object: &Object) -> Option<usize> {

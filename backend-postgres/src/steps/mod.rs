@@ -9,6 +9,7 @@ mod groups;
 mod limits;
 mod locked;
 mod permits;
+mod places;
 mod reply;
 
 #[cfg(test)]
@@ -16,8 +17,11 @@ mod tests;
 
 use std::sync::Arc;
 
+use stanchion_core::steps::ProcessId;
+
 use self::call::Statements;
-pub(crate) use self::call::{StatementArguments, column, uuid};
+pub(crate) use self::call::{StatementArguments, column, ticket, uuid};
+pub(crate) use self::places::Place;
 use crate::context::Context;
 use crate::link::Link;
 
@@ -27,12 +31,21 @@ pub struct PostgresSteps {
     context: Arc<Context>,
     link: Arc<Link>,
     statements: Arc<Statements>,
+    /// Acquires join the queue and are not granted here: sessions keep the mutexes.
+    are_places: bool,
 }
 
 impl PostgresSteps {
     pub(crate) fn new(context: Arc<Context>, link: Arc<Link>) -> Self {
         let statements = Arc::new(Statements::new(&context.schema));
-        Self { context, link, statements }
+        Self { context, link, statements, are_places: false }
+    }
+
+    /// Returns these steps for the places of waiters whose mutexes sessions keep. They wait as a process of their own: where a
+    /// lock session cannot be opened, they fall silent, whatever else the process waits for.
+    pub(crate) fn for_places(&self, process: ProcessId) -> Self {
+        let context = Arc::new(Context { process, ..(*self.context).clone() });
+        Self { context, are_places: true, ..self.clone() }
     }
 
     /// Returns the link that the steps use.

@@ -57,14 +57,19 @@ impl PostgresSteps {
 
     async fn acquire_all(&self, batch: &[Acquire]) -> Answers<Acquired> {
         let lease = longest(batch);
-        let turn = &self.context.turn;
+        let (turn, are_places) = (&self.context.turn, self.are_places);
+        let check = |entry: &Acquire| match entry.check.letter() {
+            _ if are_places => "s",
+            _ if turn.is_of(entry) => "t",
+            letter => letter,
+        };
         let batch = Batch::new(batch, |entry| (&entry.object, Some(entry.ticket)));
         let arguments = many(self.wait_arguments(), &batch)
             .with(batch.each(|entry| uuid(entry.ticket)))
             .with(batch.each(|entry| i64::from(entry.weight)))
             .with(batch.each(|entry| lease_of(entry.lease)))
             .with(batch.each(|entry| i64::from(entry.limit)))
-            .with(batch.each(|entry| if turn.is_of(entry) { "t" } else { entry.check.letter() }))
+            .with(batch.each(check))
             .with(batch.each(|entry| entry.queue))
             .with(batch.each(|entry| entry.max_waiters.map(i64::from)))
             .with(batch.each(|entry| entry.label.as_deref()));

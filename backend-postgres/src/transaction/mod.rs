@@ -1,7 +1,6 @@
 //! A mutex for the length of a user's own transaction.
 
-mod by_lease;
-mod by_session;
+mod turn;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +11,7 @@ use stanchion_core::clock::{Instant, now, sleep};
 use stanchion_core::engine::Engine;
 use stanchion_core::{Error, ErrorKind, FencingToken, Name, Result, Ticket};
 
-pub(crate) use self::by_lease::lock_in as lock_in_by_lease;
-pub(crate) use self::by_session::lock_in as lock_in_by_session;
+pub(crate) use self::turn::lock_in;
 use crate::context::Context;
 use crate::error;
 use crate::link::Link;
@@ -109,6 +107,8 @@ pub(crate) struct Asked<'a, 't> {
     pub(crate) name: Name,
     pub(crate) options: LockInOptions,
     pub(crate) engine: &'a Engine,
+    /// Whether sessions keep the other callers' mutexes.
+    pub(crate) by_session: bool,
     /// When the transaction's own time limit is over.
     pub(crate) end: Option<Instant>,
 }

@@ -28,13 +28,13 @@ fn wake(server: &PostgresServer) -> PostgresWake {
 }
 
 fn wake_within(server: &PostgresServer, request_timeout: Duration) -> PostgresWake {
-    let access = Access::Own(Box::new(server.url().parse().unwrap()));
+    let access = Access::Own(Box::new(server.url().parse().unwrap()), None);
     let settings = Settings { way: Way::Direct, request_timeout, lock_wait: LOCK_WAIT, raise: false };
-    PostgresWake::new(Some(Sessions { access, settings }), ProcessId::random(), Arc::default())
+    PostgresWake::new(Some(Sessions { access, settings }), vec![ProcessId::random()], Arc::default())
 }
 
 fn notify(server: &PostgresServer, wake: &PostgresWake, payload: &str) {
-    server.sql(&format!("SELECT pg_notify('{}', '{payload}')", wake.channel)).unwrap();
+    server.sql(&format!("SELECT pg_notify('{}', '{payload}')", wake.channels[0])).unwrap();
 }
 
 /// Returns the next hints. Connects again as often as necessary.

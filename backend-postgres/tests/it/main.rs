@@ -11,6 +11,7 @@ mod common;
 mod conformance;
 mod connection;
 mod crashes;
+mod credentials;
 mod crowd;
 mod fence;
 mod filters;

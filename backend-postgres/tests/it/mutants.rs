@@ -39,15 +39,10 @@ const RETRY_KEEPS_ITS_LEASE: &[Change] = &[("acquire_each", "renewed := renewed 
 const TOMBSTONE_IS_IGNORED: &[Change] = &[("acquire_each", "has_tombstone[r.k] := true;", "NULL;")];
 const RETRIED_RELEASE_IS_LOST: &[Change] =
     &[("release", "WHERE b.call = calls[b.k] AND b.k <> ALL (found);", "WHERE false;")];
-const UNCHECKED_TIMEOUT: &[Change] = &[("session_open", "PERFORM pg_advisory_unlock_all();", "NULL;")];
-/// Makes every other wait at the server end by its timeout, at the moment at which it was granted the lock.
-const WAIT_TIMEOUTS: &[Change] = &[(
-    "session_wait",
-    "PERFORM pg_advisory_lock(stanchion.session_key(namespace, name));",
-    "PERFORM pg_advisory_lock(stanchion.session_key(namespace, name));
-    IF nextval('stanchion.timeouts') % 2 = 1 THEN
-        RAISE lock_not_available;
-    END IF;",
+const PLACE_IS_KEPT: &[Change] = &[(
+    "session_leave",
+    "DELETE FROM stanchion.waiters w WHERE w.object + 0 = o.id AND w.ticket = p_tickets[i];",
+    "PERFORM FROM stanchion.waiters w WHERE false;",
 )];
 /// Makes limiters use a clock that is ahead by the number of µs in a setting of the client's session.
 const CLOCKS: &[Change] = &[(
@@ -68,8 +63,10 @@ stanchion_campaign::mutants! {
         by_case("mutex::c7_m3_a_first_token_is_the_stores_time", MutexMode::Session, BARE_SEQUENCE)
             .saying("is no time in microseconds"),
     ];
-    c5_unchecked_timeout: UncheckedTimeout =>
-        |_| vec![by_timeouts("as_mutex::c14_a_release_wakes_the_next_waiter").saying("the next waiter runs")];
+    c16_place_is_kept: PlaceIsKept => |_| vec![
+        by_case("as_mutex::c16_first_come_first_served", MutexMode::Session, PLACE_IS_KEPT)
+            .saying("stuck for"),
+    ];
     l1_clients_clock: ClientsClock => |_| vec![by_clocks()];
     l5_charged_again: ChargedAgain => |_| vec![by_charges()];
     c10_believes_while_asking: BelievesWhileAsking => |bug| by_beliefs(bug);
@@ -127,18 +124,6 @@ fn by_client(bug: Bug, path: &str) -> Detection {
             })
         };
     Detection::by_case(path, verdict(Some(bug)), &verdict(None))
-}
-
-/// Lets waits at the server end although they were granted.
-fn by_timeouts(path: &str) -> Detection {
-    let database = async |mistake| {
-        let fixture = changed(MutexMode::Session, mistake).await;
-        fixture.execute("CREATE SEQUENCE stanchion.timeouts").await;
-        fixture.change(WAIT_TIMEOUTS).await;
-        fixture
-    };
-    let verdict = |mistake| verdict_on(path, runtime().block_on(database(mistake)));
-    Detection::by_case(path, verdict(UNCHECKED_TIMEOUT), &verdict(&[]))
 }
 
 /// Two clients with clocks of their own. The second is half a day ahead, or is not.

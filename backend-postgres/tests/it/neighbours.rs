@@ -102,26 +102,28 @@ async fn c30_a_hint_that_cannot_be_sent_fails_no_release() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c30_idle_waiters_lock_no_row_of_the_name_they_wait_for() {
     let server = server();
-    let connect = || async { builder(&server.url(), MutexMode::Lease).connect().await.unwrap() };
-    let holder = connect().await;
-    let guard = holder.mutex("m", MutexOptions::default()).unwrap().lock().await.unwrap();
-    let mut waiting = Vec::new();
-    for _ in 0..3 {
-        let mutex = connect().await.mutex("m", MutexOptions::default()).unwrap();
-        waiting.push(spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() }));
-    }
-    let mutex = holder.mutex("m", MutexOptions::default()).unwrap();
-    let queued = || async { mutex.inspect().await.is_ok_and(|seen| seen.waiters == 3) };
-    eventually(Duration::from_secs(10), "three waiters", queued).await;
-    // A row lock is a change of its row: its place and its `xmax`.
-    let seen =
-        || async { row(&server.url(), "SELECT xmin::text || xmax::text FROM stanchion.objects").await };
-    let before: String = seen().await.get(0);
-    pause(Duration::from_secs(3)).await;
-    assert_eq!(seen().await.get::<String, _>(0), before);
-    guard.release().await.unwrap();
-    for waiting in waiting {
-        within(Duration::from_secs(10), "a turn", waiting.join()).await;
+    for mode in MODES {
+        let connect = || async { builder(&server.url(), mode).connect().await.unwrap() };
+        let holder = connect().await;
+        let guard = holder.mutex("m", MutexOptions::default()).unwrap().lock().await.unwrap();
+        let mut waiting = Vec::new();
+        for _ in 0..3 {
+            let mutex = connect().await.mutex("m", MutexOptions::default()).unwrap();
+            waiting.push(spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() }));
+        }
+        let mutex = holder.mutex("m", MutexOptions::default()).unwrap();
+        let queued = || async { mutex.inspect().await.is_ok_and(|seen| seen.waiters == 3) };
+        eventually(Duration::from_secs(10), "three waiters", queued).await;
+        // A row lock is a change of its row: its place and its `xmax`.
+        let version = "SELECT xmin::text || xmax::text FROM stanchion.objects WHERE waiting > 0";
+        let seen = || async { row(&server.url(), version).await };
+        let before: String = seen().await.get(0);
+        pause(Duration::from_secs(3)).await;
+        assert_eq!(seen().await.get::<String, _>(0), before, "{mode:?}");
+        guard.release().await.unwrap();
+        for waiting in waiting {
+            within(Duration::from_secs(10), "a turn", waiting.join()).await;
+        }
     }
 }
 
@@ -150,29 +152,30 @@ async fn c27_a_locked_hold_delays_its_own_name_only() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c30_waiters_for_a_transaction_lock_no_row_of_its_name() {
     let server = server();
-    let connect = || async { builder(&server.url(), MutexMode::Lease).connect().await.unwrap() };
-    let (store, other) = (connect().await, connect().await);
-    let mut connection = PgConnection::connect(&server.url()).await.unwrap();
-    let mut transaction = connection.begin().await.unwrap();
-    store.lock_in(&mut transaction, "x").await.unwrap();
-    let waiting: Vec<_> = [store.clone(), other]
-        .into_iter()
-        .map(|store| {
-            let mutex = store.mutex("x", MutexOptions::default()).unwrap();
-            spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() })
-        })
-        .collect();
-    let mut raw = PgConnection::connect(&server.url()).await.unwrap();
-    let version =
-        "SELECT x.ctid::text || x.xmin::text || x.xmax::text FROM stanchion.objects x WHERE x.name = 'x'";
-    pause(EPSILON * 4).await;
-    let before: String = sqlx::query_scalar(version).fetch_one(&mut raw).await.unwrap();
-    pause(EPSILON * 4).await;
-    let after: String = sqlx::query_scalar(version).fetch_one(&mut raw).await.unwrap();
-    assert_eq!(before, after, "the row was locked or written");
-    transaction.commit().await.unwrap();
-    for task in waiting {
-        within(EPSILON * 20, "a waiter", task.join()).await;
+    for mode in MODES {
+        let connect = || async { builder(&server.url(), mode).connect().await.unwrap() };
+        let (store, other) = (connect().await, connect().await);
+        let mut connection = PgConnection::connect(&server.url()).await.unwrap();
+        let mut transaction = connection.begin().await.unwrap();
+        store.lock_in(&mut transaction, "x").await.unwrap();
+        let waiting: Vec<_> = [store.clone(), other]
+            .into_iter()
+            .map(|store| {
+                let mutex = store.mutex("x", MutexOptions::default()).unwrap();
+                spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() })
+            })
+            .collect();
+        let mut raw = PgConnection::connect(&server.url()).await.unwrap();
+        let version = "SELECT x.ctid::text || x.xmin::text || x.xmax::text FROM stanchion.objects x WHERE x.waiting > 0";
+        pause(EPSILON * 4).await;
+        let before: String = sqlx::query_scalar(version).fetch_one(&mut raw).await.unwrap();
+        pause(EPSILON * 4).await;
+        let after: String = sqlx::query_scalar(version).fetch_one(&mut raw).await.unwrap();
+        assert_eq!(before, after, "the row was locked or written");
+        transaction.commit().await.unwrap();
+        for task in waiting {
+            within(EPSILON * 20, "a waiter", task.join()).await;
+        }
     }
 }
 
@@ -208,4 +211,129 @@ async fn l1_a_batch_that_goes_in_parts_charges_what_it_admits() {
     let limiter = store.limiter("a", LimiterOptions::new(quota)).unwrap();
     assert!(definite(|| limiter.allow_n(BURST - admitted)).await.unwrap().allowed, "{admitted}");
     assert!(!definite(|| limiter.allow()).await.unwrap().allowed, "more than {admitted} are left");
+}
+
+/// While somebody waits, a vacuum and a new index of another table wait for nobody (C30).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_a_waiter_holds_up_no_vacuum() {
+    let server = server();
+    let mut raw = PgConnection::connect(&server.url()).await.unwrap();
+    for mode in MODES {
+        execute(&mut raw, "CREATE TABLE theirs AS SELECT generate_series(1, 1000) AS id").await;
+        let connect = || async { builder(&server.url(), mode).connect().await.unwrap() };
+        let (holder, waiter) = (connect().await, connect().await);
+        let guard = holder.mutex("m", MutexOptions::default()).unwrap().lock().await.unwrap();
+        let mutex = waiter.mutex("m", MutexOptions::default()).unwrap();
+        let waiting = spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() });
+        let mutex = holder.mutex("m", MutexOptions::default()).unwrap();
+        let queued = || async { mutex.inspect().await.is_ok_and(|seen| seen.waiters == 1) };
+        eventually(Duration::from_secs(10), "a waiter", queued).await;
+        let old = "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'
+                   AND (backend_xmin IS NOT NULL OR xact_start IS NOT NULL) AND clock_timestamp() - xact_start > '1 s'";
+        for _ in 0..10 {
+            pause(EPSILON / 2).await;
+            assert_eq!(
+                sqlx::query_scalar::<_, i64>(old).fetch_one(&mut raw).await.unwrap(),
+                0,
+                "{mode:?}: old snapshots"
+            );
+        }
+        execute(&mut raw, "DELETE FROM theirs").await;
+        let left = "SELECT pg_table_size('theirs')";
+        let vacuumed = async {
+            loop {
+                execute(&mut raw, "VACUUM theirs").await;
+                if sqlx::query_scalar::<_, i64>(left).fetch_one(&mut raw).await.unwrap() < 25_000 {
+                    break;
+                }
+                pause(Duration::from_millis(100)).await;
+            }
+        };
+        within(EPSILON * 10, "no dead row is left", vacuumed).await;
+        let index = execute(&mut raw, "CREATE INDEX CONCURRENTLY ON theirs (id)");
+        within(EPSILON * 10, "an index", index).await;
+        execute(&mut raw, "DROP TABLE theirs").await;
+        guard.release().await.unwrap();
+        within(Duration::from_secs(10), "a turn", waiting.join()).await;
+    }
+}
+
+/// What a session holds needs no table, and no right to write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_what_sessions_hold_outlasts_locked_tables_and_a_switch_to_read_only() {
+    let server = server();
+    let ttl = Duration::from_secs(5);
+    let store = builder(&server.url(), MutexMode::Session).session_ttl(ttl).connect().await.unwrap();
+    let lock = async |name: &str| store.mutex(name, MutexOptions::default()).unwrap().lock().await.unwrap();
+    let (first, second) = (lock("first").await, lock("second").await);
+    // Others are tried meanwhile, and refused: what is held does not suffer from it.
+    let other = store.clone();
+    let trying = spawn(async move {
+        for number in 0_u32.. {
+            let mutex = other.mutex(&format!("other {number}"), MutexOptions::default()).unwrap();
+            drop(mutex.try_lock().await);
+            pause(Duration::from_millis(5)).await;
+        }
+    });
+    let mut raw = PgConnection::connect(&server.url()).await.unwrap();
+    execute(&mut raw, "BEGIN").await;
+    for table in ["objects", "waiters", "processes", "session_evictions"] {
+        execute(&mut raw, &format!("LOCK TABLE stanchion.{table} IN ACCESS EXCLUSIVE MODE")).await;
+    }
+    pause(ttl + EPSILON).await;
+    assert!(first.is_held() && second.is_held(), "tables were locked");
+    within(EPSILON, "a release needs no table", first.release()).await.unwrap();
+    execute(&mut raw, "COMMIT").await;
+    execute(&mut raw, "ALTER SYSTEM SET default_transaction_read_only = on").await;
+    execute(&mut raw, "SELECT pg_reload_conf()").await;
+    pause(ttl + EPSILON).await;
+    assert!(second.is_held(), "a switch to read-only");
+    trying.cancel().await;
+    within(EPSILON, "a release writes nothing", second.release()).await.unwrap();
+    execute(&mut raw, "SET default_transaction_read_only = off; ").await;
+    execute(&mut raw, "ALTER SYSTEM RESET default_transaction_read_only").await;
+    execute(&mut raw, "SELECT pg_reload_conf()").await;
+    let third = store.mutex("third", MutexOptions::default()).unwrap();
+    within(EPSILON * 10, "locks are had again", third.lock()).await.unwrap().release().await.unwrap();
+}
+
+/// The queue of one mutex is locked by somebody else: those who wait for others are served.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_a_locked_queue_delays_its_own_name_only() {
+    let server = server();
+    for mode in MODES {
+        let connect = || async { builder(&server.url(), mode).session_ttl(TTL).connect().await.unwrap() };
+        let (holder, waiter) = (connect().await, connect().await);
+        let names: Vec<_> = (0..12).map(|number| format!("m{number}")).collect();
+        let mut held = Vec::new();
+        for name in &names {
+            let mutex = holder.mutex(name, MutexOptions::default().ttl(TTL)).unwrap();
+            held.push(definite(|| mutex.try_lock_for(EPSILON * 20)).await.unwrap().unwrap());
+        }
+        // Its row is there, since somebody has waited.
+        let mutex = waiter.mutex("m7", MutexOptions::default().ttl(TTL)).unwrap();
+        assert!(definite(|| mutex.try_lock_for(EPSILON / 2)).await.unwrap().is_none());
+        let mut neighbour = PgConnection::connect(&server.url()).await.unwrap();
+        execute(&mut neighbour, "BEGIN").await;
+        execute(&mut neighbour, "SELECT FROM stanchion.objects WHERE name = 'm7' FOR UPDATE").await;
+        let waiting: Vec<_> = names
+            .iter()
+            .map(|name| {
+                let mutex = waiter.mutex(name, MutexOptions::default().ttl(TTL)).unwrap();
+                spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() })
+            })
+            .collect();
+        for (name, guard) in names.iter().zip(held).filter(|(name, _)| *name != "m7") {
+            let mutex = holder.mutex(name, MutexOptions::default().ttl(TTL)).unwrap();
+            let queued = || async { mutex.inspect().await.is_ok_and(|seen| seen.waiters == 1) };
+            eventually(EPSILON * 3, &format!("{mode:?}: a waiter of {name}"), queued).await;
+            guard.release().await.unwrap();
+        }
+        for (name, task) in names.iter().zip(waiting) {
+            if name == "m7" {
+                execute(&mut neighbour, "COMMIT").await;
+            }
+            within(EPSILON * 3, &format!("{mode:?}: a turn on {name}"), task.join()).await;
+        }
+    }
 }

@@ -249,7 +249,9 @@ async fn c27_a_circle_through_a_queued_transaction_is_found() {
         .await;
         drop(a);
         first.close().await.unwrap();
-        within(SECOND * 20, "the second", second).await.unwrap();
+        // The second waits for the same mutex: the server may end it before it finds one of the circle.
+        let second = within(SECOND * 20, "the second", second).await;
+        assert!(matches!(second, Ok(()) | Err(ErrorKind::Unavailable)), "{mode:?}: {second:?}");
         let locked = within(SECOND * 20, "the third", third).await;
         assert!(waited != locked.is_ok(), "{mode:?}: {waited}, {locked:?}");
     }

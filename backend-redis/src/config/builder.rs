@@ -5,12 +5,12 @@ use std::time::Duration;
 use redis::Client;
 use redis::aio::ConnectionLike;
 use stanchion_core::engine::{Background, EngineSteps, StepsWrap};
-use stanchion_core::{Error, Result, check_times};
+use stanchion_core::{Credentials, CredentialsProvider, Error, Result, check_times};
 
 use super::deployment::Deployment;
 use super::url;
 use crate::access::Access;
-use crate::client::{ClientSettings, Credentials, Provider};
+use crate::client::ClientSettings;
 use crate::durability::Durability;
 use crate::keys::Keyspace;
 use crate::user_connection::UserConnection;
@@ -220,7 +220,7 @@ impl RedisBuilder {
             + Send
             + 'static,
     {
-        self.client.provider = Some(Provider::new(provide));
+        self.client.provider = Some(CredentialsProvider::new(provide));
         self
     }
 

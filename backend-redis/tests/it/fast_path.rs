@@ -32,7 +32,7 @@ async fn kind(fixture: &Fixture) -> String {
 }
 
 #[tokio::test]
-async fn c25_a_free_mutex_has_no_key_and_a_held_one_is_a_string_that_ends_with_its_lease() {
+async fn c25_c30_a_free_mutex_has_no_key_and_a_held_one_is_a_string_that_ends_with_its_lease() {
     let fixture = Fixture::shared();
     let process = fixture.process().await;
     let request = ask(&mutex("m"));
@@ -219,7 +219,7 @@ async fn inspect_token(process: &Process) -> Option<u64> {
 
 /// The last waiter of a busy mutex leaves nothing, at once.
 #[tokio::test]
-async fn c25_a_busy_mutex_that_is_freed_has_no_key() {
+async fn c25_c30_a_busy_mutex_that_is_freed_has_no_key() {
     let fixture = Fixture::shared();
     let process = fixture.process().await;
     let (second, _) = handed_over(&process).await;

@@ -104,8 +104,8 @@ bugs! {
     BareCounter [Redis, Postgres],
     /// Fencing tokens come directly from a sequence of the database.
     BareSequence [Postgres],
-    /// A session whose wait ended by `lock_timeout` is reused without checking whether it got the lock all the same.
-    UncheckedTimeout [Postgres],
+    /// Whoever has a mutex by its session keeps the place in the queue by which it waited for it.
+    PlaceIsKept [Postgres],
     /// A limiter uses each caller's clock.
     ClientsClock [Redis, Postgres],
     /// A retried charge, whose reply was lost, is charged again.

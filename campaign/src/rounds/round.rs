@@ -96,13 +96,14 @@ impl Round {
     }
 
     pub(super) fn work(&self, server: &CampaignServer, job: Job, worker: u32, url: &str) -> Work {
+        // The worker that drains has no competitors: its requests may take as long as they need.
+        let ttl = if job == Job::Drain { LONG_LEASE } else { self.ttl };
         Work {
             job,
             folder: self.folder.clone(),
             worker,
-            url: server.store_url(url, &self.namespace(), self.ttl),
-            // The worker that drains has no competitors: its requests may take as long as they need.
-            ttl: if job == Job::Drain { LONG_LEASE } else { self.ttl },
+            url: server.store_url(url, &self.namespace(), ttl),
+            ttl,
             kinds: server.deployment().kinds().to_vec(),
             seed: self.seed,
         }

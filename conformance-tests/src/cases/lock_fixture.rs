@@ -83,12 +83,6 @@ impl<'h> LockFixture<'h> {
         if self.is_kept_by_session() { FORCE_GRACE } else { Duration::ZERO }
     }
 
-    /// Returns the number of waiters that an observer sees, given the waiters of its own client and of one other
-    /// client. With sessions, the observer sees of the other process only the one session that waits.
-    pub(crate) fn seen_waiting(&self, own: u64, others: u64) -> u64 {
-        own + if self.is_kept_by_session() { others.min(1) } else { others }
-    }
-
     /// Returns whether `state` has exactly these holders. If another process's session holds the lock, its ticket may
     /// be unknown.
     pub(crate) fn tells(&self, state: &Inspection, holders: &[Ticket]) -> bool {
@@ -98,8 +92,11 @@ impl<'h> LockFixture<'h> {
         state.holders.len() == holders.len() && state.holders.iter().zip(holders).all(is_told)
     }
 
-    /// Opens a handle of a client.
-    pub(crate) fn open(&self, store: &Arc<dyn Store>, hold: HoldOptions) -> Lock {
+    /// Opens a handle of a client. Where a session keeps the lock, its lease is that of [`lease`](Self::lease).
+    pub(crate) fn open(&self, store: &Arc<dyn Store>, mut hold: HoldOptions) -> Lock {
+        if self.is_kept_by_session() {
+            hold.ttl = None;
+        }
         let object = match self.kind {
             LockKind::Mutex => {
                 let mut options = MutexOptions::default();

@@ -4,13 +4,21 @@ use std::time::{Duration, Instant};
 
 use sqlx::Row;
 use stanchion_conformance::EPSILON;
-use stanchion_conformance::support::{DEAD_IN_FRONT, eventually, pause, stays_pending, within};
-use stanchion_core::{ErrorKind, Ttl};
+use stanchion_conformance::support::{eventually, pause, stays_pending, within};
+use stanchion_core::{ErrorKind, Name, Ticket, Ttl};
 use stanchion_testbed::servers::PostgresOptions;
 
-use super::{Process, REQUEST, SECOND, connect, in_line, options, server, soon, start};
-use crate::session::post::Answered;
-use crate::session::wire::{Wires, settings};
+use super::{Process, REQUEST, SECOND, access, connect, in_line, options, server, soon, start};
+use crate::access::Access;
+use crate::session::post::{Answered, Batch, Try};
+use crate::session::wire::{Request, Wires, settings};
+
+/// A request that tries a mutex.
+fn tries(name: &str) -> Request {
+    let (name, ticket) = (Name::new(name).unwrap(), Ticket::random());
+    let tries = vec![Try { name, number: 0, ticket, reads_queue: false }];
+    Request::of(&Batch { tries, ..Batch::default() })
+}
 
 #[tokio::test]
 async fn an_ended_session_is_noticed_within_a_second() {
@@ -40,7 +48,7 @@ async fn a_waiter_whose_session_is_ended_waits_on() {
     let waiter = tokio::spawn(async move { mutex.lock().await.unwrap() });
     soon("it waits in line", || async { in_line(server, "waits on", "x").await == 1 }).await;
     a.terminate(server).await;
-    soon("its session is gone", || async { in_line(server, "waits on", "x").await == 0 }).await;
+    soon("its session is gone", || async { a.sessions(server).await == 0 }).await;
     guard.release().await.unwrap();
     assert!(within(SECOND + EPSILON, "it goes on", waiter).await.unwrap().is_held());
 }
@@ -93,44 +101,26 @@ async fn the_server_ends_a_session_that_is_silent_for_a_ttl() {
     let server = server().await;
     let a = Process::new(server, "silent");
     let ttl = Ttl::new(SECOND).unwrap();
-    let wires = Wires::new(&a.context, &options(server), ttl);
-    let mut wire = wires.open(None).await.unwrap();
+    let wires = Wires::new(&a.context, &access(server), ttl, Ticket::random());
+    let mut wire = wires.open(REQUEST).await.unwrap();
     let started = Instant::now();
-    let stepped = wire.step(&wires, &[], &["x"], false).await.unwrap();
-    assert!(stepped.tokens[0] > 0);
+    let stepped = wire.step(&wires, tries("x")).await.unwrap();
+    assert!(stepped.taken[0].answer > 0);
     let next = a.mutex("x");
     let taken = within(ttl.get() + EPSILON, "it is free", next.lock()).await.unwrap();
     assert!(started.elapsed() > ttl.get(), "{:?}", started.elapsed());
     assert!(taken.is_held());
-    assert!(wire.probe(&wires, &[], &Answered::default()).await.is_err());
+    assert!(wire.probe(&wires, &Answered::default()).await.is_err());
 }
 
 #[tokio::test]
 async fn c21_no_text_of_the_sessions_shows_the_password() {
     let server = server().await;
     let a = Process::new(server, "debug");
-    let wires = Wires::new(&a.context, &options(server).password("s3cret"), Ttl::default());
+    let secret = Access::Own(Box::new(options(server).password("s3cret")), None);
+    let wires = Wires::new(&a.context, &secret, Ttl::default(), Ticket::random());
     let text = format!("{wires:?}");
     assert!(text.contains("debug") && !text.contains("s3cret"), "{text}");
-}
-
-#[tokio::test]
-async fn c5_a_silent_session_that_is_granted_the_lock_keeps_it_a_second() {
-    let server = server().await;
-    let (a, b) = (Process::new(server, "c5"), Process::new(server, "c5"));
-    let guard = a.mutex("x").lock().await.unwrap();
-    let wires = Wires::new(&a.context, &options(server), Ttl::default());
-    let mut wire = wires.open(None).await.unwrap();
-    tokio::select! {
-        _ = wire.wait(&wires, "x") => panic!("somebody else holds it"),
-        () = soon("it waits in line", || async { in_line(server, "c5", "x").await == 1 }) => {}
-    }
-    let mutex = b.mutex("x");
-    let next = tokio::spawn(async move { mutex.lock().await.unwrap() });
-    soon("another behind it", || async { in_line(server, "c5", "x").await == 2 }).await;
-    guard.release().await.unwrap();
-    drop(within(DEAD_IN_FRONT + EPSILON, "the next is served", next).await.unwrap());
-    drop(wire);
 }
 
 #[tokio::test]
@@ -138,7 +128,7 @@ async fn the_table_of_locks_never_fills_up() {
     let settings = PostgresOptions::default().setting("max_locks_per_transaction", "16");
     let server = start(settings.setting("max_connections", "60")).await;
     // On a machine that stands still, a request may take longer than usual.
-    let process = || Process::with_limit(&server, "full", 30 * SECOND, 4, 10 * SECOND);
+    let process = || Process::with_limit(&server, "full", 30 * SECOND, 10 * SECOND);
     let (a, b) = (process(), process());
     let mut guards = Vec::new();
     let mut refused = None;
@@ -194,7 +184,7 @@ fn c13_a_blocked_worker_keeps_its_hold() {
         let server = server().await;
         // So long that a hold is renewed in time on a machine that stands still for two seconds.
         let ttl = 5 * SECOND;
-        let a = Process::with(server, "blocked", ttl, 4);
+        let a = Process::with(server, "blocked", ttl);
         let guard = a.mutex("x").lock().await.unwrap();
         std::thread::sleep(ttl + SECOND);
         assert!(guard.is_held());
@@ -229,7 +219,7 @@ async fn m1_a_hold_whose_session_ended_is_lost_before_its_successor_holds() {
 async fn c9_a_session_that_refuses_a_question_keeps_what_it_holds() {
     let server = start(PostgresOptions::default()).await;
     let ttl = 10 * SECOND;
-    let a = Process::with(&server, "refuses", ttl, 4);
+    let a = Process::with(&server, "refuses", ttl);
     let guard = a.mutex("x").lock().await.unwrap();
     server.sql("ALTER TABLE stanchion.session_evictions RENAME TO elsewhere").unwrap();
     stays_pending(ttl + 2 * SECOND, "an error is an answer", &mut Box::pin(guard.lost())).await;

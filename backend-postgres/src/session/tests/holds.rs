@@ -64,7 +64,7 @@ async fn c13_renewal_keeps_it_and_c8_the_end_of_renewal_frees_it() {
     let server = server().await;
     // So long that a hold is renewed in time on a machine that stands still for two seconds.
     let ttl = Duration::from_secs(4);
-    let (a, b) = (Process::with(server, "c8", ttl, 4), Process::with(server, "c8", ttl, 4));
+    let (a, b) = (Process::with(server, "c8", ttl), Process::with(server, "c8", ttl));
     let kept = a.mutex("kept").lock().await.unwrap();
     let started = std::time::Instant::now();
     let left = a.mutex_with("left", MutexOptions::default().renew(false)).lock().await.unwrap();

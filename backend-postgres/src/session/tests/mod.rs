@@ -23,12 +23,14 @@ use stanchion_core::steps::Steps;
 use stanchion_core::{Capabilities, Mutex, MutexMode, MutexOptions, Name, Result, Ticket, Ttl};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
-use super::SessionOptions;
+use crate::access::Access;
 use crate::context::{Context, Retention, TurnLabel};
-use crate::link::Link;
+use crate::link::{Link, Source};
 use crate::migrate::schema_sql;
 use crate::schema::Schema;
-use crate::transaction::{Asked, LockInOptions, TransactionLock, lock_in_by_session};
+use crate::steps::PostgresSteps;
+use crate::transaction::{Asked, LockInOptions, TransactionLock, lock_in};
+use crate::wake::PostgresWake;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The time limit of a request of most processes.
@@ -46,6 +48,10 @@ struct Process {
 
 fn options(server: &PostgresServer) -> PgConnectOptions {
     server.url().parse().unwrap()
+}
+
+fn access(server: &PostgresServer) -> Access {
+    Access::Own(Box::new(options(server)), None)
 }
 
 async fn connect(server: &PostgresServer) -> PgConnection {
@@ -77,18 +83,17 @@ async fn server() -> &'static PostgresServer {
 
 impl Process {
     fn new(server: &PostgresServer, namespace: &str) -> Self {
-        Self::with(server, namespace, Duration::from_secs(10), 4)
+        Self::with(server, namespace, Duration::from_secs(10))
     }
 
-    fn with(server: &PostgresServer, namespace: &str, ttl: Duration, max_sessions: usize) -> Self {
-        Self::with_limit(server, namespace, ttl, max_sessions, REQUEST)
+    fn with(server: &PostgresServer, namespace: &str, ttl: Duration) -> Self {
+        Self::with_limit(server, namespace, ttl, REQUEST)
     }
 
     fn with_limit(
         server: &PostgresServer,
         namespace: &str,
         ttl: Duration,
-        max_sessions: usize,
         request_timeout: Duration,
     ) -> Self {
         let context = Arc::new(Context {
@@ -99,14 +104,23 @@ impl Process {
             hints: Arc::default(),
             turn: TurnLabel::default(),
         });
-        let link = Arc::new(Link::new(options(server), 2, request_timeout));
-        let settings = SessionOptions { ttl: Ttl::new(ttl).unwrap(), max_sessions, request_timeout };
-        let (steps, chore) = super::sessions(&context, Arc::clone(&link), &options(server), settings);
-        let steps = Steps::new(Arc::new(steps), request_timeout);
-        let own = Background { chores: vec![Arc::new(chore)], ..Background::new(steps.clone()) };
+        let steps = || {
+            let link = Link::new(options(server), 2, request_timeout);
+            PostgresSteps::new(Arc::clone(&context), Arc::new(link))
+        };
+        let (callers, own, places) = (steps(), steps(), Ticket::random());
+        let lease = Ttl::new(ttl).unwrap();
+        let (steps, chore) = super::sessions(&context, (&callers, &own), places, &access(server), lease);
+        let [callers_steps, own_steps] = steps.map(|steps| Steps::new(Arc::new(steps), request_timeout));
+        let Source::Own(sessions) = Source::from(options(server)) else { unreachable!() };
+        let processes = vec![context.process, places];
+        let wake = PostgresWake::new(Some(sessions), processes, Arc::clone(&context.hints));
+        let background = Background::new(own_steps);
+        let own = Background { chores: vec![Arc::new(chore)], wake: Some(Arc::new(wake)), ..background };
         let mut capabilities = Capabilities::full("postgres", MutexMode::Session);
         capabilities.detach = false;
-        Self { engine: Engine::start(capabilities, steps, own).unwrap(), context, link, ttl }
+        let link = Arc::clone(callers.link());
+        Self { engine: Engine::start(capabilities, callers_steps, own).unwrap(), context, link, ttl }
     }
 
     async fn lock_in(
@@ -114,10 +128,12 @@ impl Process {
         transaction: &mut Transaction<'_, Postgres>,
         name: &str,
     ) -> Result<TransactionLock> {
-        let (context, link, name) = (&*self.context, &self.link, Name::new(name)?);
-        let (options, engine) = (LockInOptions::default(), &self.engine);
-        let asked = Asked { context, link, transaction, name, options, engine, end: None };
-        lock_in_by_session(asked).await.map(Option::unwrap)
+        let turn = MutexOptions::default().label(Arc::clone(&self.context.turn.0));
+        let (mutex, name) = (self.mutex_with(name, turn), Name::new(name)?);
+        let (context, link, engine) = (&*self.context, &self.link, &self.engine);
+        let options = LockInOptions::default();
+        let asked = Asked { context, link, transaction, name, options, engine, by_session: true, end: None };
+        lock_in(asked, mutex).await.map(Option::unwrap)
     }
 
     fn mutex(&self, name: &str) -> Arc<dyn Mutex> {
@@ -213,10 +229,10 @@ async fn soon<F: Future<Output = bool>>(what: &str, check: impl FnMut() -> F) {
     eventually(SECOND + EPSILON, what, check).await;
 }
 
-/// The sessions that wait in line for a mutex at the server.
+/// The number of places in the queue of a mutex.
 async fn in_line(server: &PostgresServer, namespace: &str, name: &str) -> i64 {
-    let waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
-        AND (classid::bigint << 32) | objid::bigint = stanchion.session_key($1, $2)";
+    let waiting = "SELECT count(*) FROM stanchion.waiters w JOIN stanchion.objects x ON x.id = w.object
+        WHERE x.namespace = $1 AND x.name = $2";
     let waiting = sqlx::query_scalar(waiting).bind(namespace).bind(name);
     waiting.fetch_one(&mut connect(server).await).await.unwrap()
 }

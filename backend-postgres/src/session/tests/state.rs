@@ -4,17 +4,18 @@ use std::time::Duration;
 
 use stanchion_core::clock::now;
 use stanchion_core::steps::{Acquire, Acquired, Cancel, Ending, Kept, Object, ParameterCheck, Release};
-use stanchion_core::{Error, ErrorKind, FencingToken, Kind, Name, Ticket, Ttl};
+use stanchion_core::{Error, ErrorKind, Kind, Name, Ticket, Ttl};
 
-use crate::session::asks::{Asked, WAITING};
-use crate::session::desk::{Desk, State};
+use crate::session::asks::Asked;
+use crate::session::desk::{Desk, Event, State};
+use crate::session::entry::{Place, Tried};
 use crate::session::post::{Batch, Eviction, PostId};
-use crate::session::wire::Stepped;
+use crate::session::wire::{NO_PLACE, Stepped, Taken};
 use crate::session::work::Work;
 
-/// A desk, and whether a session waits beside the shared one.
+/// A desk of a process.
 fn desk() -> Desk {
-    Desk::new(Ttl::new(Duration::from_secs(10)).unwrap(), Duration::from_secs(2), 4)
+    Desk::new(Ttl::new(Duration::from_secs(10)).unwrap(), Duration::from_secs(2), Ticket::from(77))
 }
 
 fn name() -> Name {
@@ -25,7 +26,7 @@ fn object() -> Object {
     Object { kind: Kind::Mutex, name: name() }
 }
 
-fn ask(ticket: u128, queue: bool) -> Acquire {
+fn ask(ticket: u128) -> Acquire {
     Acquire {
         object: object(),
         ticket: Ticket::from(ticket),
@@ -33,7 +34,7 @@ fn ask(ticket: u128, queue: bool) -> Acquire {
         lease: Ttl::new(Duration::from_secs(10)).unwrap(),
         limit: 1,
         check: ParameterCheck::Follow,
-        queue,
+        queue: false,
         max_waiters: None,
         label: None,
     }
@@ -52,6 +53,11 @@ fn cancel(ticket: u128) -> Cancel {
     }
 }
 
+/// Has the ticket wait in the queue.
+fn place(state: &mut State, ticket: u128) {
+    state.places.insert(Ticket::from(ticket), Place { epoch: Some(1), unanswered: 0 });
+}
+
 /// The statement that a session sends next.
 fn sent(state: &mut State, id: PostId) -> Batch {
     match state.work(id, now()) {
@@ -60,14 +66,19 @@ fn sent(state: &mut State, id: PostId) -> Batch {
     }
 }
 
-/// The session carries a statement out; each try is answered by that token.
-fn answer(state: &mut State, id: PostId, batch: Batch, token: i64) {
+/// The session carries a statement out; each try is answered so.
+fn answer_with(state: &mut State, id: PostId, batch: Batch, taken: Taken) {
     let stepped = Stepped {
         unlocked: vec![true; batch.unlocks.len()],
-        tokens: vec![token; batch.tries.len()],
+        taken: vec![taken; batch.tries.len()],
+        firsts: Vec::new(),
         load: Some((0, 1_000_000)),
     };
-    state.stepped(id, batch, &stepped, now(), now());
+    state.stepped(id, batch, stepped, now(), now());
+}
+
+fn answer(state: &mut State, id: PostId, batch: Batch, token: i64) {
+    answer_with(state, id, batch, Taken { answer: token, head: None });
 }
 
 /// What was said by now.
@@ -75,7 +86,19 @@ fn said<T: std::fmt::Debug>(asked: Asked<T>) -> Option<Result<T, Error>> {
     match asked {
         Asked::Done(answer) => Some(answer),
         Asked::Sent(_, mut answer) => answer.try_recv().ok(),
-        other => panic!("{other:?}"),
+        Asked::Probed(_) => panic!("{asked:?}"),
+    }
+}
+
+fn is_granted(asked: Asked<Tried>) -> bool {
+    matches!(said(asked), Some(Ok(Tried::Answered(Acquired::Granted { .. }) | Tried::Leaving(..))))
+}
+
+/// Whether it was refused, and the ticket has a place.
+fn refused(asked: Asked<Tried>) -> Option<bool> {
+    match said(asked) {
+        Some(Ok(Tried::Refused { has_place })) => Some(has_place),
+        _ => None,
     }
 }
 
@@ -89,92 +112,93 @@ fn shared(state: &mut State) -> PostId {
 /// Has a ticket locked over the shared session.
 fn locked(state: &mut State, ticket: u128) -> PostId {
     let id = shared(state);
-    let asked = state.acquire(&ask(ticket, false), now());
+    let asked = state.acquire(&ask(ticket), now());
     let batch = sent(state, id);
     answer(state, id, batch, 7);
-    assert!(matches!(said(asked), Some(Ok(Acquired::Granted { .. }))));
-    id
-}
-
-/// The session that waits for it at the server, open.
-fn waiting(state: &mut State) -> PostId {
-    let id = state.names[&name()].waits.unwrap();
-    state.opened(id, 2, now());
-    while let Work::Send(batch) = state.work(id, now()) {
-        answer(state, id, batch, 0);
-    }
+    assert!(is_granted(asked));
     id
 }
 
 #[test]
-fn c3_a_try_waits_for_the_outcome_of_another() {
+fn c3_those_who_ask_together_share_a_try() {
     desk().with(|state| {
         let id = shared(state);
-        let asked = [1, 2, 3].map(|ticket| state.acquire(&ask(ticket, false), now()));
+        let asked = [1, 2, 3].map(|ticket| state.acquire(&ask(ticket), now()));
         let batch = sent(state, id);
         assert_eq!(batch.tries.len(), 1, "one of a name at a time");
         answer(state, id, batch, 7);
-        let answers = asked.map(|asked| said(asked).unwrap().unwrap());
-        assert!(matches!(answers[0], Acquired::Granted { .. }));
-        assert_eq!(answers[1..], [WAITING, WAITING]);
+        let [first, second, third] = asked;
+        assert!(is_granted(first));
+        assert_eq!([refused(second), refused(third)], [Some(false); 2]);
     });
 }
 
 #[test]
-fn c3_a_try_behind_one_that_is_not_answered_is_not_told_no() {
+fn c3_a_try_that_is_not_answered_tells_nobody_no() {
     desk().with(|state| {
         let id = shared(state);
-        let asked = [1, 2].map(|ticket| state.acquire(&ask(ticket, false), now()));
+        let first = state.acquire(&ask(1), now());
         let mut batch = sent(state, id);
+        let behind = state.acquire(&ask(2), now());
         state.overdue(id, &mut batch, &Error::new(ErrorKind::Unknown, "stuck"));
-        let kinds = asked.map(|asked| said(asked).unwrap().unwrap_err().kind());
+        let kinds = [first, behind].map(|asked| said(asked).unwrap().unwrap_err().kind());
         assert_eq!(kinds, [ErrorKind::Unknown, ErrorKind::Unavailable]);
     });
 }
 
 #[test]
-fn c3_a_try_behind_one_that_is_cancelled_is_made() {
+fn c3_a_try_is_for_whoever_is_not_cancelled() {
     desk().with(|state| {
         let id = shared(state);
-        let [_, second] = [1, 2].map(|ticket| state.acquire(&ask(ticket, false), now()));
+        let [first, second] = [1, 2].map(|ticket| state.acquire(&ask(ticket), now()));
         let batch = sent(state, id);
         state.cancel(&cancel(1), now());
         answer(state, id, batch, 7);
+        assert!(matches!(said(first), Some(Ok(Tried::Answered(Acquired::Cancelled)))));
+        assert!(is_granted(second));
+    });
+}
+
+#[test]
+fn c4_a_grant_that_nobody_wants_is_unlocked() {
+    desk().with(|state| {
+        let id = shared(state);
+        let asked = state.acquire(&ask(1), now());
         let batch = sent(state, id);
-        assert_eq!((batch.unlocks.len(), batch.tries.len()), (1, 1), "unlocked, and tried for the second");
+        state.cancel(&cancel(1), now());
+        answer(state, id, batch, 7);
+        assert!(matches!(said(asked), Some(Ok(Tried::Answered(Acquired::Cancelled)))));
+        assert_eq!(sent(state, id).unlocks.len(), 1);
+        assert!(state.names.is_empty());
+    });
+}
+
+#[test]
+fn c3_a_try_is_not_told_no_by_one_that_was_sent_before_it() {
+    desk().with(|state| {
+        let id = shared(state);
+        let first = state.acquire(&ask(1), now());
+        let batch = sent(state, id);
+        let second = state.acquire(&ask(2), now());
+        answer(state, id, batch, 0);
+        assert_eq!(refused(first), Some(false));
+        let batch = sent(state, id);
+        assert_eq!(batch.tries.len(), 1);
         answer(state, id, batch, 8);
-        let granted = said(second).unwrap().unwrap();
-        assert!(matches!(granted, Acquired::Granted { token, .. } if token.get() == 8));
+        assert!(is_granted(second));
     });
 }
 
 #[test]
 fn c4_a_claim_that_waits_for_its_probe_finds_its_cancel() {
     desk().with(|state| {
-        locked(state, 1);
-        assert_eq!(said(state.acquire(&ask(2, true), now())).unwrap().unwrap(), WAITING);
-        let id = waiting(state);
-        let long_ago = now().checked_sub(Duration::from_secs(1)).unwrap();
-        state.granted(id, &name(), FencingToken::new(8).unwrap(), long_ago);
-        let claim = state.acquire(&ask(2, true), now());
-        assert!(matches!(claim, Asked::Probed(_)));
-        state.cancel(&cancel(2), now());
-        assert_eq!(state.claimed(&ask(2, true), now()), None);
-        assert_eq!(said(state.acquire(&ask(2, true), now())).unwrap().unwrap(), Acquired::Cancelled);
-    });
-}
-
-#[test]
-fn c26_a_ticket_joins_a_bounded_queue_once() {
-    desk().with(|state| {
-        locked(state, 1);
-        let bounded = Acquire { max_waiters: Some(5), ..ask(2, true) };
-        // A request and its copy are counted, and then both join.
-        assert!(matches!(state.acquire(&bounded, now()), Asked::Counted));
-        for _ in 0..2 {
-            assert_eq!(said(state.join_bounded(&bounded, 0, now())).unwrap().unwrap(), WAITING);
-        }
-        assert_eq!(state.names[&name()].queue.len(), 1);
+        let id = locked(state, 1);
+        state.posts.get_mut(&id).unwrap().heard = now().checked_sub(Duration::from_secs(1));
+        assert!(matches!(state.acquire(&ask(1), now()), Asked::Probed(_)));
+        state.cancel(&cancel(1), now());
+        assert_eq!(state.claimed(&ask(1), now()), None);
+        let again = said(state.acquire(&ask(1), now()));
+        assert!(matches!(again, Some(Ok(Tried::Answered(Acquired::Cancelled)))), "{again:?}");
     });
 }
 
@@ -195,38 +219,104 @@ fn c3_whoever_ends_a_hold_that_is_being_ended_waits_for_it() {
 }
 
 #[test]
-fn c4_a_session_that_is_to_end_hands_nothing_out() {
+fn c16_a_grant_goes_to_the_ticket_whose_turn_it_is() {
     desk().with(|state| {
-        locked(state, 1);
-        said(state.acquire(&ask(2, true), now()));
-        let id = waiting(state);
-        state.cancel(&cancel(2), now());
-        assert_eq!(said(state.acquire(&ask(3, true), now())).unwrap().unwrap(), WAITING);
-        state.granted(id, &name(), FencingToken::new(8).unwrap(), now());
-        assert_eq!(state.names[&name()].held.as_ref().map(|held| held.ticket), Some(Ticket::from(1)));
-        assert!(matches!(state.work(id, now()), Work::Close));
-        state.closed(id, None);
-        assert_eq!(state.names[&name()].queue.len(), 1, "the third waits on");
-        assert_ne!(state.names[&name()].waits, Some(id));
+        let id = shared(state);
+        place(state, 2);
+        let [first, second] = [1, 2].map(|ticket| state.acquire(&ask(ticket), now()));
+        let batch = sent(state, id);
+        assert_eq!((batch.tries[0].ticket, batch.tries[0].reads_queue), (Ticket::from(2), true));
+        answer_with(state, id, batch, Taken { answer: 7, head: Some(Ticket::from(2)) });
+        assert_eq!(refused(first), Some(false));
+        assert!(is_granted(second));
+        assert_eq!(state.departures.len(), 1, "its place is given up");
     });
 }
 
 #[test]
-fn c16_a_session_that_keeps_what_it_waited_for_leaves_its_place_to_wait_to_others() {
+fn c16_a_turn_of_a_ticket_that_has_not_asked_is_its_own() {
     desk().with(|state| {
-        shared(state);
-        for index in 0..8 {
-            let object = Object { kind: Kind::Mutex, name: Name::new(&format!("n{index}")).unwrap() };
-            let name = object.name.clone();
-            let asked = state.acquire(&Acquire { object, ..ask(index, true) }, now());
-            let id = state.shared();
-            let batch = sent(state, id);
-            answer(state, id, batch, 0);
-            assert_eq!(said(asked).unwrap().unwrap(), WAITING);
-            let id = state.names[&name].waits.expect("a session waits in line");
-            state.opened(id, 2, now());
-            state.granted(id, &name, FencingToken::new(8).unwrap(), now());
+        let id = shared(state);
+        place(state, 2);
+        place(state, 3);
+        let asked = state.acquire(&ask(3), now());
+        let batch = sent(state, id);
+        answer_with(state, id, batch, Taken { answer: 7, head: Some(Ticket::from(2)) });
+        assert_eq!(refused(asked), Some(true));
+        let ring = Ticket::from(2);
+        assert!(matches!(state.events[..], [Event::Ring(ticket)] if ticket == ring), "{:?}", state.events);
+        assert_eq!(sent(state, id).unlocks.len(), 1);
+    });
+}
+
+#[test]
+fn c5_a_place_that_outlives_its_hold_is_given_up_with_a_hint() {
+    desk().with(|state| {
+        let id = shared(state);
+        place(state, 1);
+        let asked = state.acquire(&ask(1), now());
+        let batch = sent(state, id);
+        answer_with(state, id, batch, Taken { answer: 7, head: Some(Ticket::from(1)) });
+        assert!(is_granted(asked));
+        let mut departing = state.departing();
+        drop(state.release(&release(1), now()));
+        // It was sent while the mutex was held. Whoever tried since then has seen the place.
+        state.departed(departing.remove(0), now());
+        let again = state.departing();
+        assert!(matches!(&again[..], [departure] if departure.is_free));
+        for departure in again {
+            state.departed(departure, now());
         }
+        assert!(state.departures.is_empty());
+    });
+}
+
+#[test]
+fn c5_a_queue_is_looked_into_before_a_newcomer_is_refused() {
+    desk().with(|state| {
+        let id = shared(state);
+        let asked = state.acquire(&ask(1), now());
+        let batch = sent(state, id);
+        assert!(!batch.tries[0].reads_queue);
+        answer(state, id, batch, NO_PLACE);
+        let batch = sent(state, id);
+        assert!(batch.tries[0].reads_queue);
+        answer(state, id, batch, 7);
+        assert!(is_granted(asked), "all in it were dead");
+    });
+}
+
+#[test]
+fn c16_whoever_has_lost_its_place_is_told_so() {
+    desk().with(|state| {
+        let id = shared(state);
+        place(state, 1);
+        place(state, 2);
+        let asked = [1, 2].map(|ticket| state.acquire(&ask(ticket), now()));
+        let batch = sent(state, id);
+        answer(state, id, batch, NO_PLACE);
+        assert_eq!(asked.map(refused), [Some(false); 2]);
+        assert_eq!(state.places.len(), 2, "they may have one: a cancel asks the server");
+    });
+}
+
+#[test]
+fn c16_places_that_a_crash_may_bring_back_are_given_up_again() {
+    desk().with(|state| {
+        let id = shared(state);
+        place(state, 1);
+        let asked = state.acquire(&ask(1), now());
+        let batch = sent(state, id);
+        answer_with(state, id, batch, Taken { answer: 7, head: Some(Ticket::from(1)) });
+        assert!(is_granted(asked));
+        let departing = state.departing();
+        assert_eq!((departing.len(), state.departures.len()), (1, 0));
+        for departure in departing {
+            state.departed(departure, now());
+        }
+        state.closed(id, Some(Error::new(ErrorKind::Unavailable, "a crash")), now());
+        assert_eq!(state.departures.len(), 1);
+        assert!(matches!(state.events[..], [Event::Gone(_)]));
     });
 }
 
@@ -241,56 +331,24 @@ fn c12_a_session_that_ends_while_it_unlocks_answers_whoever_asks() {
         let second = said(state.release(&release(1), now())).unwrap().unwrap_err();
         assert_eq!([said(first).unwrap().unwrap_err().kind(), second.kind()], [ErrorKind::Unknown; 2]);
         drop(batch);
-        state.closed(id, Some(Error::new(ErrorKind::Unknown, "stuck")));
+        state.closed(id, Some(Error::new(ErrorKind::Unknown, "stuck")), now());
         assert!(state.leaving.is_empty());
         assert_eq!(said(state.cancel(&cancel(1), now())).unwrap().unwrap(), Kept::No);
     });
 }
 
 #[test]
-fn c3_a_try_is_not_told_no_by_one_that_was_sent_before_it() {
-    desk().with(|state| {
-        let id = shared(state);
-        let first = state.acquire(&ask(1, false), now());
-        let batch = sent(state, id);
-        let second = state.acquire(&ask(2, false), now());
-        answer(state, id, batch, 0);
-        assert_eq!(said(first).unwrap().unwrap(), WAITING);
-        let batch = sent(state, id);
-        assert_eq!(batch.tries.len(), 1);
-        answer(state, id, batch, 8);
-        assert!(matches!(said(second).unwrap().unwrap(), Acquired::Granted { .. }));
-    });
-}
-
-#[test]
-fn c16_the_shared_session_stays_while_another_waits() {
+fn a_session_with_nothing_to_do_ends_after_a_while() {
     desk().with(|state| {
         let id = locked(state, 1);
-        said(state.acquire(&ask(2, true), now()));
-        state.release(&release(1), now());
-        let batch = sent(state, id);
-        answer(state, id, batch, 0);
         let later = now() + Duration::from_secs(3_600);
         assert!(matches!(state.work(id, later), Work::Send(_)), "it is due to be probed");
-        assert!(matches!(state.work(id, later), Work::Sleep(_)));
-        state.cancel(&cancel(2), now());
-        let waited = state.posts.keys().copied().find(|other| *other != id).unwrap();
-        state.closed(waited, None);
+        assert!(matches!(state.work(id, later), Work::Sleep(_)), "it keeps a mutex");
+        drop(state.release(&release(1), now()));
+        let batch = sent(state, id);
+        answer(state, id, batch, 0);
+        assert!(matches!(state.work(id, now()), Work::Sleep(_)));
         assert!(matches!(state.work(id, later), Work::Close));
-    });
-}
-
-#[test]
-fn c18_a_session_that_took_its_time_to_fail_is_replaced_at_once() {
-    desk().with(|state| {
-        let id = shared(state);
-        state.posts.get_mut(&id).unwrap().begun = now().checked_sub(Duration::from_secs(2)).unwrap();
-        state.closed(id, Some(Error::new(ErrorKind::Unknown, "stuck")));
-        assert!(state.waits_at <= now());
-        let id = state.shared();
-        state.closed(id, Some(Error::new(ErrorKind::Unavailable, "refused")));
-        assert!(state.waits_at > now(), "and one that failed at once after a pause");
     });
 }
 
@@ -305,5 +363,24 @@ fn m8_a_request_for_an_earlier_grant_is_declined() {
         assert!(!state.names.contains_key(&name()));
         let answered = sent(state, id).answered;
         assert_eq!((answered.declined, answered.obeyed), (vec![1], vec![2]));
+    });
+}
+
+#[test]
+fn c16_what_was_to_be_given_up_of_a_ticket_that_queues_anew_stays() {
+    desk().with(|state| {
+        let id = shared(state);
+        place(state, 1);
+        let asked = state.acquire(&ask(1), now());
+        let batch = sent(state, id);
+        answer_with(state, id, batch, Taken { answer: 7, head: Some(Ticket::from(1)) });
+        assert!(is_granted(asked));
+        let departing = state.departing_at_once();
+        assert!(!state.stays(Ticket::from(1)), "it is being given up at this moment");
+        state.depart_later(departing);
+        assert!(state.stays(Ticket::from(1)));
+        assert!(state.departures.is_empty());
+        state.closed(id, Some(Error::new(ErrorKind::Unavailable, "a crash")), now());
+        assert!(state.departures.is_empty());
     });
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stanchion_core::{
-    ErrorKind, HoldOptions, LimiterOptions, MutexOptions, Quota, SemaphoreOptions, Store, Ticket,
+    ErrorKind, HoldOptions, LimiterOptions, MutexMode, MutexOptions, Quota, SemaphoreOptions, Store, Ticket,
     WaitGroupOptions,
 };
 
@@ -24,10 +24,16 @@ fn hold(change: impl FnOnce(&mut HoldOptions)) -> HoldOptions {
     options
 }
 
-/// Returns whether the options are accepted; asserts that all kinds agree.
+/// Returns whether the options are accepted; asserts that all kinds agree. Mutexes that sessions keep have one TTL.
 fn accepted(store: &dyn Store, hold: &HoldOptions) -> bool {
     let (mutex, semaphore, group) = with_hold(hold);
-    let mut answers = vec![kind_of(store.mutex("o", mutex)), kind_of(store.semaphore("o", semaphore))];
+    let mutex = kind_of(store.mutex("o", mutex));
+    let mut answers = vec![kind_of(store.semaphore("o", semaphore))];
+    if store.capabilities().mutex_mode == MutexMode::Session && hold.ttl.is_some() {
+        assert_eq!(mutex, Some(ErrorKind::InvalidArgument), "{hold:?}: sessions have one TTL for all");
+    } else {
+        answers.push(mutex);
+    }
     if store.capabilities().wait_groups {
         answers.push(kind_of(store.wait_group("o", group)));
     }
@@ -47,6 +53,9 @@ pub(crate) async fn c19_a_lease_out_of_range_is_refused(h: &dyn Harness) {
     }
     assert!(!accepted(store.as_ref(), &hold(|hold| hold.max_hold = Some(Duration::from_millis(99)))));
     assert!(accepted(store.as_ref(), &hold(|hold| hold.max_hold = Some(Duration::from_millis(100)))));
+    if store.capabilities().mutex_mode == MutexMode::Session {
+        drop(store.mutex("o", MutexOptions::default().ttl(h.ttl())).expect("the TTL of its sessions"));
+    }
 }
 
 pub(crate) async fn c19_a_bad_label_or_bound_is_refused(h: &dyn Harness) {

@@ -127,7 +127,10 @@ pub(crate) async fn c25_idle_names_leave_nothing(h: &dyn Harness) {
 
 /// Uses a name in every way that leaves state: with a release, a drop, a waiter, a cancelled waiter.
 async fn use_all_kinds(store: &dyn Store, name: &str, ttl: Duration) {
-    let options = MutexOptions::default().ttl(ttl);
+    let mut options = MutexOptions::default();
+    if store.capabilities().mutex_mode != MutexMode::Session {
+        options = options.ttl(ttl);
+    }
     let mutex = store.mutex(name, options.clone()).expect("a mutex");
     let guard = mutex.lock().await.expect("lock");
     let waiter = store.mutex(name, options).expect("a mutex");

@@ -14,8 +14,8 @@ use crate::support::{
 pub(crate) async fn c10_the_deadline_counts_from_the_sending(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     for ttl in [h.ttl(), h.ttl() * 3, Duration::from_secs(60), Duration::from_secs(24 * 60 * 60)] {
-        let lock = fixture.client(unrenewed(ttl)).await;
         let ttl = fixture.lease(ttl);
+        let lock = fixture.client(unrenewed(ttl)).await;
         let before = now();
         // The first call of a fresh client connects, within a third of the lease: if that was too short, it asks again.
         let guard = lock.lock().await.expect("lock");

@@ -50,11 +50,10 @@ pub(crate) async fn c23_inspect_counts_the_waiters(h: &dyn Harness, kind: LockKi
     let witness = fixture.client(HoldOptions::default()).await;
     let guard = lock.lock().await.expect("lock");
     let mut waiters = Vec::new();
-    // Alternately by the witness and by the other client: with sessions, each client sees its own part of the queue.
+    // Alternately by the witness and by the other client.
     let queue_of = async |number: u64| {
-        let (own, others) = (number.div_ceil(2), number / 2);
-        witness.queue_of(fixture.seen_waiting(own, others)).await;
-        lock.queue_of(fixture.seen_waiting(others, own)).await;
+        witness.queue_of(number).await;
+        lock.queue_of(number).await;
     };
     for number in 1..=5 {
         let lock = if number % 2 == 0 { lock.clone() } else { witness.clone() };

@@ -57,16 +57,13 @@ pub(crate) async fn m6_the_next_waiter_runs_at_the_release(h: &dyn Harness, kind
         [fixture.client(HoldOptions::default()).await, fixture.client(HoldOptions::default()).await];
     let held = clients[0].lock().await.expect("lock");
     let mut waiters = Vec::new();
-    let mut queued = [0, 0];
     for number in 0..WAITERS as usize {
         let client = number % 2;
-        queued[client] += 1;
         let waiter = clients[client].clone();
         waiters.push(spawn(async move {
             waiter.lock().await.expect("lock").release().await.expect("release");
         }));
-        let seen = fixture.seen_waiting(queued[client], queued[1 - client]);
-        clients[client].queue_of(seen).await;
+        clients[client].queue_of(number as u64 + 1).await;
     }
     let watch = Stopwatch::start();
     held.release().await.expect("release");
@@ -103,13 +100,9 @@ pub(crate) async fn c16_first_come_first_served(h: &dyn Harness, kind: LockKind)
     let guard = clients[0].lock().await.expect("lock");
     let served = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = Vec::new();
-    let mut queued = [0, 0];
     for number in 0..WAITERS {
         // In pairs, so that neighbours in the queue are of the same client and of different clients.
         let lock = &clients[client_of(number)];
-        queued[client_of(number)] += 1;
-        let own = queued[client_of(number)];
-        let seen = fixture.seen_waiting(own, number + 1 - own);
         let waiter = lock.clone();
         let served = Arc::clone(&served);
         waiters.push(spawn(async move {
@@ -117,19 +110,12 @@ pub(crate) async fn c16_first_come_first_served(h: &dyn Harness, kind: LockKind)
             served.lock().expect("no panic while it is held").push(number);
             guard.release().await.expect("release");
         }));
-        lock.queue_of(seen).await;
+        lock.queue_of(number + 1).await;
     }
     guard.release().await.expect("release");
     within(Duration::from_secs(20), "all waiters", join_all(waiters)).await;
-    let mut served = served.lock().expect("no panic while it is held").clone();
-    if fixture.is_kept_by_session() {
-        // One session waits for all callers of a process: the order holds within the process.
-        served.sort_by_key(|number| client_of(*number));
-        let of = |client| (0..WAITERS).filter(move |number| client_of(*number) == client);
-        assert_eq!(served, of(0).chain(of(1)).collect::<Vec<_>>(), "first come, first served in a process");
-    } else {
-        assert_eq!(served, (0..WAITERS).collect::<Vec<_>>(), "first come, first served");
-    }
+    let served = served.lock().expect("no panic while it is held").clone();
+    assert_eq!(served, (0..WAITERS).collect::<Vec<_>>(), "first come, first served");
 }
 
 /// C16: a release does not grant a newcomer before the queued waiters.

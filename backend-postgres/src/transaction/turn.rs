@@ -1,7 +1,9 @@
-//! In lease mode, the turn is a hold like any other, and is kept until the transaction has the advisory lock of the name. Grants
-//! test that lock as long as the row of the mutex says so.
+//! The turn is a hold of a row like any other, and is kept until the transaction has the advisory lock of the name.
 //!
-//! Why nobody else holds it meanwhile: `turn_key` writes into the row, while the hold is there, that grants test the lock.
+//! In session mode every grant takes that lock, and none is made while a turn is there. A session may have it already when the
+//! turn is granted; the transaction waits for it then.
+//!
+//! In lease mode grants test that lock as long as the row of the mutex says so. Why nobody else holds it meanwhile: `turn_key` writes into the row, while the hold is there, that grants test the lock.
 //! Only a grant that finds the lock free takes that back, and there is none while the hold is there. `turn_check` sees, once
 //! the transaction has the lock, that the hold is still there, and draws the token. From then on every grant finds the lock taken.
 
@@ -40,10 +42,12 @@ pub(crate) async fn lock_in(
     let patience = u64::try_from(patience).ok().filter(|patience| *patience > 0).map(Duration::from_millis);
     asked.end = patience.and_then(|patience| now().checked_add(patience));
     let Some(turn) = take_turn(&mut asked, &*mutex, patience, slice).await? else { return Ok(None) };
-    let key = include_str!("../sql/turn_key.sql");
-    let row = asked.beside(key, |arguments| arguments.with(uuid(turn.ticket()))).await?;
-    if !column::<bool>(&row, 0)? {
-        return Err(turn_ended());
+    if !asked.by_session {
+        let key = include_str!("../sql/turn_key.sql");
+        let row = asked.beside(key, |arguments| arguments.with(uuid(turn.ticket()))).await?;
+        if !column::<bool>(&row, 0)? {
+            return Err(turn_ended());
+        }
     }
     let Some(backend) = wait_for_key(&mut asked, &turn, slice).await? else { return Ok(None) };
     let token = checked(&mut asked, Some(turn.ticket()), backend).await?;

@@ -1,0 +1,18 @@
+-- session_free: unlocks one mutex of the session, and tells who waits for it: `session_step` for one name.
+--
+-- p_ended    the ticket of the hold that ends, or null
+-- unlocked   whether it was locked
+-- Locks, complexity and retry as there.
+CREATE OR REPLACE FUNCTION stanchion.session_free(
+    p_namespace text, p_name text, p_ended uuid, OUT unlocked boolean, OUT process uuid, OUT ticket uuid
+)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    unlocked := pg_advisory_unlock(stanchion.session_key(p_namespace, p_name));
+    BEGIN
+        SELECT f.process, f.ticket INTO process, ticket FROM stanchion.session_freed(p_namespace, p_name, p_ended) f;
+    EXCEPTION WHEN lock_not_available THEN
+        -- Somebody has locked a table. The waiter asks by itself.
+    END;
+END
+$$;

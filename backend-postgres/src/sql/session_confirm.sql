@@ -1,1 +1,0 @@
-SELECT set_config('idle_session_timeout', $1, false)

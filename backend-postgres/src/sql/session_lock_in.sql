@@ -1,1 +1,0 @@
-SELECT stanchion.session_lock_in($1, $2, $3, $4)

@@ -1,1 +1,0 @@
-SELECT stanchion.session_token_in($1, $2, $3)

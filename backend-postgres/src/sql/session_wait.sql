@@ -1,1 +1,0 @@
-SELECT stanchion.session_wait($1, $2, $3)

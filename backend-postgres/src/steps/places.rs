@@ -1,0 +1,75 @@
+//! What sessions that keep mutexes need of the queue.
+
+use std::time::Duration;
+
+use stanchion_core::clock::now;
+use stanchion_core::steps::{Object, ProcessId};
+use stanchion_core::{Error, Result, Ticket, Ttl};
+
+use super::PostgresSteps;
+use super::call::{StatementArguments, uuid};
+use crate::context::micros;
+use crate::hints;
+
+/// A place in the queue of a mutex that is to be given up.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) object: Object,
+    pub(crate) ticket: Ticket,
+    /// The ticket does not have the mutex any more.
+    pub(crate) is_free: bool,
+    /// For so long a copy of the request that joined the queue is refused, if there may be one.
+    pub(crate) tombstone: Option<Ttl>,
+}
+
+impl Place {
+    /// For how long a tombstone stays, in µs.
+    pub(crate) fn lasting(&self) -> i64 {
+        self.tombstone.map_or(0, |time| micros(time.get()))
+    }
+}
+
+/// A name whose row somebody keeps locked is given up for the moment after a third of it: the others wait for it.
+const PATIENCE: Duration = Duration::from_millis(900);
+
+impl PostgresSteps {
+    /// Removes the places of waiters who have, or had, their mutex, and wakes the next waiters of those that are free. Names that somebody else keeps locked delay none of the others; an
+    /// error says of which name that is so.
+    pub(crate) async fn leave_places(&self, places: &[Place]) -> Vec<Result<()>> {
+        self.around_locked(
+            places,
+            |place| &place.object,
+            Ttl::new(PATIENCE).ok(),
+            |steps, batch| Box::pin(steps.leave_all(batch)),
+        )
+        .await
+    }
+
+    async fn leave_all(&self, batch: &[Place]) -> Vec<Result<()>> {
+        let mut batch: Vec<_> = batch.iter().collect();
+        let len = batch.len();
+        batch.sort_unstable_by_key(|place| &place.object.name);
+        let arguments = StatementArguments::default()
+            .with(&*self.context.namespace)
+            .with(micros(self.context.retention.tokens))
+            .with(batch.iter().map(|place| place.object.name.as_str()).collect::<Vec<_>>())
+            .with(batch.iter().map(|place| uuid(place.ticket)).collect::<Vec<_>>())
+            .with(batch.iter().map(|place| place.is_free).collect::<Vec<_>>())
+            .with(batch.iter().map(|place| place.lasting()).collect::<Vec<_>>())
+            .with(true);
+        // Callers wait for it: one that is not answered is sent again within their time.
+        let end = now() + self.time_limit(None) / 4;
+        let left = match arguments.complete() {
+            Ok(arguments) => self.run_by(&self.statements.leave, arguments, end).await,
+            Err(error) => Err(error),
+        };
+        (0..len).map(|_| left.as_ref().map(drop).map_err(Error::replicate)).collect()
+    }
+
+    /// Sends hints to waiters of other processes. A hint that cannot be sent is given up: its waiter asks by itself.
+    pub(crate) async fn tell(&self, hints: &[(ProcessId, Ticket)]) {
+        let (processes, tickets) =
+            hints.iter().map(|(process, ticket)| (uuid(*process), uuid(*ticket))).unzip();
+        hints::tell(&self.link, &self.statements.tell, processes, tickets, now()).await;
+    }
+}
