@@ -154,7 +154,8 @@ impl State {
 
     /// Of those that may be granted by the queue, leaves the ones that this process does not know to be in vain. Where nobody wants
     /// a place, its cancel has to reach the queue.
-    pub(super) fn polled(&mut self, name: &Name, polled: &mut Polled) {
+    pub(super) fn polled(&mut self, name: &Name, polled: Option<&mut Polled>) {
+        let Some(polled) = polled else { return };
         if self.names.get(name).is_some_and(|entry| entry.held.is_some()) {
             polled.ready.clear();
         }

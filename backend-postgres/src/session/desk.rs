@@ -48,6 +48,8 @@ pub(super) struct State {
     pub(super) graves: HashMap<Ticket, Instant>,
     /// Who waits for the end of a hold that is being unlocked.
     pub(super) leaving: HashMap<Ticket, Leaving>,
+    /// Tickets whose session ended with their unlock unanswered, and until when the server may keep it.
+    pub(super) doubtful: HashMap<Ticket, Instant>,
     /// Graves are cleared away when there are so many.
     pub(super) many_graves: usize,
     /// Tickets that have a place in the queue, or may have one.
@@ -91,6 +93,7 @@ impl Desk {
             names: HashMap::new(),
             graves: HashMap::new(),
             leaving: HashMap::new(),
+            doubtful: HashMap::new(),
             many_graves: 0,
             places: HashMap::new(),
             orphans: HashMap::new(),

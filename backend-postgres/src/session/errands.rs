@@ -32,6 +32,12 @@ pub(super) struct Departure {
 }
 
 impl Departure {
+    /// Of a place that the engine's connections give up, and nobody waits for that.
+    fn of(name: &Name, ticket: Ticket) -> Self {
+        let name = name.clone();
+        Self { name, ticket, is_free: false, was_cut: false, was_tried: true, left: None }
+    }
+
     pub(super) fn place(&self, ttl: Ttl) -> steps::Place {
         let object = Object { kind: Kind::Mutex, name: self.name.clone() };
         let tombstone = self.was_cut.then(|| ttl.max(Ttl::DEFAULT));
@@ -52,14 +58,9 @@ impl State {
     pub(super) fn depart(&mut self, name: &Name, ticket: Ticket) -> Option<oneshot::Receiver<()>> {
         let was_cut = self.places.remove(&ticket)?.unanswered > 0;
         let (left, told) = oneshot::channel();
-        self.departures.push(Departure {
-            name: name.clone(),
-            ticket,
-            is_free: false,
-            was_cut,
-            was_tried: false,
-            left: Some(left),
-        });
+        let departure =
+            Departure { was_cut, was_tried: false, left: Some(left), ..Departure::of(name, ticket) };
+        self.departures.push(departure);
         Some(told)
     }
 
@@ -67,10 +68,8 @@ impl State {
     pub(super) fn give_up_orphan(&mut self, name: &Name, ticket: Ticket) {
         let departs = || self.departures.iter().any(|departure| departure.ticket == ticket);
         if !self.places.contains_key(&ticket) && !departs() {
-            let name = name.clone();
-            let departure =
-                Departure { name, ticket, is_free: true, was_cut: true, was_tried: true, left: None };
-            self.departures.push(departure);
+            let orphan = Departure { is_free: true, was_cut: true, ..Departure::of(name, ticket) };
+            self.departures.push(orphan);
         }
     }
 
@@ -116,9 +115,8 @@ impl State {
         let Departure { name, ticket, is_free, was_cut, left, .. } = departure;
         self.departing_now.remove(&ticket);
         if !is_free && self.holder(&name, ticket).is_none() {
-            let name = name.clone();
-            let departure = Departure { name, ticket, is_free: true, was_cut, was_tried: true, left: None };
-            self.departures.push(departure);
+            let again = Departure { is_free: true, was_cut, ..Departure::of(&name, ticket) };
+            self.departures.push(again);
         }
         if let Some(left) = left {
             // Whoever waited for it may have gone.
@@ -137,14 +135,7 @@ impl State {
     pub(super) fn depart_again(&mut self, heard: Instant) {
         let left = std::mem::take(&mut self.left_lately).into_iter();
         let unsafe_ones = left.filter(|left| left.at + UNSAFE >= heard);
-        let departure = |Left { name, ticket, .. }| Departure {
-            name,
-            ticket,
-            is_free: false,
-            was_cut: false,
-            was_tried: true,
-            left: None,
-        };
+        let departure = |left: Left| Departure::of(&left.name, left.ticket);
         self.departures.extend(unsafe_ones.map(departure));
     }
 }

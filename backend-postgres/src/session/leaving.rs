@@ -11,6 +11,7 @@ use super::asks::Asked;
 use super::desk::{Event, State};
 use super::entry::Caller;
 use super::post::{Eviction, PostId, Unlock};
+use super::wire::idle;
 
 /// A hold that is being unlocked.
 #[derive(Debug)]
@@ -62,9 +63,13 @@ impl State {
         self.tidy(&unlock.name);
     }
 
-    /// A session has ended, and every hold on it.
-    pub(super) fn left_all(&mut self, id: PostId, error: &Error) {
-        for (_, leaving) in self.leaving.extract_if(|_, leaving| leaving.post == id) {
+    /// A session has ended at `at`, and every hold on it; here, that is. Whether an unlock was carried out that was not answered is
+    /// not known before the server has surely ended the session, too.
+    pub(super) fn left_all(&mut self, id: PostId, error: &Error, at: Instant) {
+        self.doubtful.retain(|_, until| at < *until);
+        let until = at + idle(self.ttl);
+        for (ticket, leaving) in self.leaving.extract_if(|_, leaving| leaving.post == id) {
+            self.doubtful.insert(ticket, until);
             tell(leaving.callers, &Err(error.replicate()));
         }
     }
@@ -91,6 +96,9 @@ impl State {
         }
         match self.free(&ask.object.name, ask.ticket) {
             Some(answer) => Asked::Sent(0, answer),
+            None if self.doubtful.get(&ask.ticket).is_some_and(|until| at < *until) => {
+                Asked::Done(Err(stuck()))
+            }
             None => Asked::Done(Ok(Kept::No)),
         }
     }

@@ -125,38 +125,29 @@ impl Session<'_> {
     }
 
     /// Gives up the places of what was granted, unless somebody has their rows locked.
-    async fn leave(&mut self, departing: Vec<Departure>) -> Result<(), Ended> {
+    async fn leave(&mut self, mut departing: Vec<Departure>) -> Result<(), Ended> {
         let ttl = self.desk.with(|state| state.ttl);
-        let mut places: Vec<_> = departing.iter().map(|departure| departure.place(ttl)).collect();
-        places.sort_unstable_by(|one, other| one.object.name.cmp(&other.object.name));
+        departing.sort_by(|one, other| one.name.cmp(&other.name));
+        let places: Vec<_> = departing.iter().map(|departure| departure.place(ttl)).collect();
         let mut none = Batch::default();
         let leave = self.wire.leave(self.wires, &places);
-        let answer = match answered(self.desk, self.id, &mut none, leave).await {
-            Ok(answer) => answer,
-            Err(ended) => {
-                self.desk.with(|state| state.depart_later(departing));
-                return Err(ended);
-            }
-        };
-        let left = |departure: &Departure, left: &[bool]| {
-            let at = places.iter().position(|place| place.ticket == departure.ticket);
-            at.and_then(|at| left.get(at)).copied().unwrap_or(false)
-        };
-        match answer {
-            Ok(has_left) => self.desk.with(|state| {
-                for departure in departing {
-                    if left(&departure, &has_left) {
-                        state.departed(departure, now());
-                    } else {
-                        state.depart_later([departure]);
-                    }
+        let answer = answered(self.desk, self.id, &mut none, leave).await;
+        // Whatever became of the statement, the engine's connections do the rest.
+        let has_left =
+            answer.as_ref().ok().and_then(|answer| answer.as_ref().ok()).cloned().unwrap_or_default();
+        self.desk.with(|state| {
+            let has_left = has_left.into_iter().chain(std::iter::repeat(false));
+            for (departure, has_left) in departing.into_iter().zip(has_left) {
+                if has_left {
+                    state.departed(departure, now());
+                } else {
+                    state.depart_later([departure]);
                 }
-                Ok(())
-            }),
-            Err(error) => {
-                self.desk.with(|state| state.depart_later(departing));
-                if leaves_session(&error) { Ok(()) } else { Err(self.broken(none, error)) }
             }
+        });
+        match answer? {
+            Err(error) if !leaves_session(&error) => Err(self.broken(none, error)),
+            _ => Ok(()),
         }
     }
 

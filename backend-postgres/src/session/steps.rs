@@ -23,6 +23,7 @@ use super::look::Look;
 use super::post::PostId;
 use crate::context::TurnLabel;
 use crate::steps::PostgresSteps;
+use crate::steps::dispatch::Halves;
 
 /// Names are spread over so many lanes.
 const LANES: u64 = 4;
@@ -64,34 +65,24 @@ impl SessionSteps {
         now() + self.desk.limit
     }
 
-    /// Splits a batch into the turns of transactions and the rest, by index.
-    fn split<T>(&self, batch: &[T], ticket: impl Fn(&T) -> Ticket) -> (Vec<usize>, Vec<usize>) {
-        let is_turn: Vec<bool> = self
-            .desk
-            .with(|state| batch.iter().map(|entry| state.turns.contains_key(&ticket(entry))).collect());
-        (0..batch.len()).partition(|at| is_turn[*at])
-    }
-
     /// Answers the turns of transactions by the steps of lease mode, and the rest by the sessions, side by side.
-    async fn each_way<T: Clone + Sync, A: Send>(
+    async fn each_way<T: Clone + Send + Sync, A: Send>(
         &self,
         batch: &[T],
         ticket: fn(&T) -> Ticket,
         turns: impl for<'a> Fn(&'a Self, &'a [T]) -> Sending<'a, A> + Send + Sync,
         rest: impl for<'a> Fn(&'a Self, &'a [T]) -> Sending<'a, A> + Send + Sync,
     ) -> Answers<A> {
-        let (in_turns, in_rest) = self.split(batch, ticket);
-        if in_turns.is_empty() {
+        let halves =
+            self.desk.with(|state| Halves::of(batch, |entry| state.turns.contains_key(&ticket(entry))));
+        if halves.ones.is_empty() {
             return rest(self, batch).await;
         }
-        let of = |indices: &[usize]| indices.iter().map(|at| batch[*at].clone()).collect::<Vec<_>>();
-        let (for_turns, for_rest) = (of(&in_turns), of(&in_rest));
-        let (turns, rest) = tokio::join!(turns(self, &for_turns), async {
-            if for_rest.is_empty() { Vec::new() } else { rest(self, &for_rest).await }
-        });
-        let mut answers: Vec<_> = in_turns.iter().zip(turns).chain(in_rest.iter().zip(rest)).collect();
-        answers.sort_unstable_by_key(|(at, _)| **at);
-        answers.into_iter().map(|(_, answer)| answer).collect()
+        if halves.rest.is_empty() {
+            return turns(self, batch).await;
+        }
+        let (turns, rest) = tokio::join!(turns(self, &halves.ones), rest(self, &halves.rest));
+        halves.merged(turns, rest)
     }
 
     /// Acquires turns. One that is neither had nor waited for, for sure, is forgotten.
@@ -291,8 +282,8 @@ impl PermitSteps for SessionSteps {
             None => self.places.poll(batch).await,
         };
         self.desk.with(|state| {
-            for (object, polled) in batch.iter().zip(answers.iter_mut().flatten()) {
-                state.polled(&object.name, polled);
+            for (object, answer) in batch.iter().zip(&mut answers) {
+                state.polled(&object.name, answer.as_mut().ok());
             }
         });
         self.polled_turns(batch, &mut answers).await;
@@ -306,10 +297,8 @@ impl PermitSteps for SessionSteps {
         if self.desk.with(|state| state.turns.is_empty()) {
             let mut answers = self.places.keep_places(batch).await;
             self.desk.with(|state| {
-                for (object, polled) in batch.iter().zip(&mut answers) {
-                    if let Ok(Some(polled)) = polled {
-                        state.polled(&object.name, polled);
-                    }
+                for (object, answer) in batch.iter().zip(&mut answers) {
+                    state.polled(&object.name, answer.as_mut().ok().and_then(Option::as_mut));
                 }
             });
             return answers;

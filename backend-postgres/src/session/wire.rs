@@ -15,7 +15,7 @@ use crate::access::{self, Access};
 use crate::context::{Context, micros};
 use crate::error;
 use crate::schema::Statement;
-use crate::steps::{Place, ticket, uuid};
+use crate::steps::{Place, leaving, ticket, uuid};
 
 /// How much longer than the TTL the server keeps a silent session: a claim is answered from memory only while the
 /// last statement is younger than this.
@@ -153,7 +153,7 @@ fn named(options: &PgConnectOptions, process: ProcessId) -> String {
 }
 
 /// How long the server keeps a session that it does not hear.
-fn idle(ttl: Ttl) -> Duration {
+pub(super) fn idle(ttl: Ttl) -> Duration {
     ttl.get() + SLACK
 }
 
@@ -262,16 +262,11 @@ impl Wire {
         self.row(query).await.map(drop)
     }
 
-    /// Gives up places, of those whose rows nobody has locked. Returns which.
+    /// Gives up places, of those whose rows nobody has locked. Returns which, in the order of their names.
     pub(super) async fn leave(&mut self, wires: &Wires, places: &[Place]) -> Sent<Vec<bool>> {
-        let query = sqlx::query(wires.leave.sql()).bind(&*wires.namespace).bind(wires.retention);
-        let query = query
-            .bind(places.iter().map(|place| place.object.name.as_str()).collect::<Vec<_>>())
-            .bind(places.iter().map(|place| uuid(place.ticket)).collect::<Vec<_>>())
-            .bind(places.iter().map(|_| false).collect::<Vec<_>>())
-            .bind(places.iter().map(Place::lasting).collect::<Vec<_>>())
-            .bind(false);
-        self.row(query).await?.try_get(0)
+        let arguments = leaving(&wires.namespace, wires.retention, places, false);
+        let arguments = arguments.map_err(|error| sqlx::Error::Encode(Box::new(error)))?;
+        self.row(sqlx::query_with(wires.leave.sql(), arguments)).await?.try_get(0)
     }
 
     /// Shows that the session is alive, which keeps it so; answers the requests of others. Tells which mutexes others want it to

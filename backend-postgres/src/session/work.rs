@@ -112,8 +112,11 @@ impl State {
     /// A batch was not carried out, or may not have been. `unlocked` says that the session holds none of its names now.
     pub(super) fn refused(&mut self, batch: Batch, error: &Error, unlocked: bool) {
         for unlock in batch.unlocks {
-            let answer = if unlocked { Ok(Kept::Yes) } else { Err(error.replicate()) };
-            self.left(&unlock, &answer);
+            if unlocked {
+                self.left(&unlock, &Ok(Kept::Yes));
+            } else {
+                self.left_in_doubt(&unlock, error);
+            }
         }
         self.untried(batch.tries.into_iter().map(|sent| (sent.name, sent.number)), error);
         for caller in batch.probes {
@@ -165,7 +168,7 @@ impl State {
             }
         }
         let error = error.unwrap_or_else(|| Error::new(ErrorKind::Unavailable, "the session was closed"));
-        self.left_all(id, &error);
+        self.left_all(id, &error, at);
         self.untried(post.tries, &error);
         let rest = Batch { unlocks: post.unlocks, probes: post.probes, ..Batch::default() };
         self.refused(rest, &error, false);

@@ -26,41 +26,41 @@ impl Dispatch {
 }
 
 /// A batch that is split into two, with the half of each entry.
-struct Halves<T> {
-    mutexes: Vec<T>,
-    rest: Vec<T>,
-    is_mutex: Vec<bool>,
+pub(crate) struct Halves<T> {
+    pub(crate) ones: Vec<T>,
+    pub(crate) rest: Vec<T>,
+    is_one: Vec<bool>,
 }
 
 impl<T: Clone> Halves<T> {
-    fn of(batch: &[T], kind: impl Fn(&T) -> Kind) -> Self {
-        let is_mutex: Vec<bool> = batch.iter().map(|entry| kind(entry) == Kind::Mutex).collect();
+    pub(crate) fn of(batch: &[T], is_one: impl Fn(&T) -> bool) -> Self {
+        let is_one: Vec<bool> = batch.iter().map(is_one).collect();
         let half = |wanted| {
-            let entries = batch.iter().zip(&is_mutex).filter(move |(_, is)| **is == wanted);
+            let entries = batch.iter().zip(&is_one).filter(move |(_, is)| **is == wanted);
             entries.map(|(entry, _)| entry.clone()).collect()
         };
-        Self { mutexes: half(true), rest: half(false), is_mutex }
+        Self { ones: half(true), rest: half(false), is_one }
     }
-}
 
-/// Merges the answers of both halves into the order of the batch.
-fn merged<A>(is_mutex: Vec<bool>, mutexes: Answers<A>, rest: Answers<A>) -> Answers<A> {
-    let (mut mutexes, mut rest) = (mutexes.into_iter(), rest.into_iter());
-    is_mutex.into_iter().filter_map(|is_mutex| if is_mutex { mutexes.next() } else { rest.next() }).collect()
+    /// Merges the answers of both halves into the order of the batch.
+    pub(crate) fn merged<A>(self, ones: Answers<A>, rest: Answers<A>) -> Answers<A> {
+        let (mut ones, mut rest) = (ones.into_iter(), rest.into_iter());
+        self.is_one.into_iter().filter_map(|is_one| if is_one { ones.next() } else { rest.next() }).collect()
+    }
 }
 
 /// Sends both halves concurrently, so that neither waits for the other. A batch with one half only is sent as it is.
 macro_rules! split {
     ($self:ident, $batch:ident, $step:ident, $kind:expr) => {{
-        let Halves { mutexes, rest, is_mutex } = Halves::of($batch, $kind);
-        if rest.is_empty() {
+        let halves = Halves::of($batch, |entry| $kind(entry) == Kind::Mutex);
+        if halves.rest.is_empty() {
             return $self.mutexes.$step($batch).await;
         }
-        if mutexes.is_empty() {
+        if halves.ones.is_empty() {
             return $self.rest.$step($batch).await;
         }
-        let (mutexes, rest) = tokio::join!($self.mutexes.$step(&mutexes), $self.rest.$step(&rest));
-        merged(is_mutex, mutexes, rest)
+        let (mutexes, rest) = tokio::join!($self.mutexes.$step(&halves.ones), $self.rest.$step(&halves.rest));
+        halves.merged(mutexes, rest)
     }};
 }
 
@@ -75,27 +75,27 @@ impl PermitSteps for Dispatch {
     }
 
     async fn acquire(&self, batch: &[Acquire]) -> Answers<Acquired> {
-        split!(self, batch, acquire, |entry: &Acquire| entry.object.kind)
+        split!(self, batch, acquire, (|entry: &Acquire| entry.object.kind))
     }
 
     async fn renew(&self, batch: &[Renew]) -> Answers<Kept> {
-        split!(self, batch, renew, |entry: &Renew| entry.object.kind)
+        split!(self, batch, renew, (|entry: &Renew| entry.object.kind))
     }
 
     async fn release(&self, batch: &[Release]) -> Answers<Kept> {
-        split!(self, batch, release, |entry: &Release| entry.object.kind)
+        split!(self, batch, release, (|entry: &Release| entry.object.kind))
     }
 
     async fn cancel(&self, batch: &[Cancel]) -> Answers<()> {
-        split!(self, batch, cancel, |entry: &Cancel| entry.object.kind)
+        split!(self, batch, cancel, (|entry: &Cancel| entry.object.kind))
     }
 
     async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
-        split!(self, batch, poll, |entry: &Object| entry.kind)
+        split!(self, batch, poll, (|entry: &Object| entry.kind))
     }
 
     async fn keep_places(&self, batch: &[Object]) -> Answers<Option<Polled>> {
-        split!(self, batch, keep_places, |entry: &Object| entry.kind)
+        split!(self, batch, keep_places, (|entry: &Object| entry.kind))
     }
 
     async fn attach(&self, attach: &Attach) -> Result<Option<Attached>> {

@@ -21,7 +21,7 @@ use stanchion_core::steps::ProcessId;
 
 use self::call::Statements;
 pub(crate) use self::call::{StatementArguments, column, ticket, uuid};
-pub(crate) use self::places::Place;
+pub(crate) use self::places::{Place, leaving};
 use crate::context::Context;
 use crate::link::Link;
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use sqlx::postgres::PgArguments;
 use stanchion_core::clock::now;
 use stanchion_core::steps::{Object, ProcessId};
 use stanchion_core::{Error, Result, Ticket, Ttl};
 
 use super::PostgresSteps;
 use super::call::{StatementArguments, uuid};
-use crate::context::micros;
+use crate::context::{Context, micros};
 use crate::hints;
 
 /// A place in the queue of a mutex that is to be given up.
@@ -22,11 +23,27 @@ pub(crate) struct Place {
     pub(crate) tombstone: Option<Ttl>,
 }
 
-impl Place {
-    /// For how long a tombstone stays, in µs.
-    pub(crate) fn lasting(&self) -> i64 {
-        self.tombstone.map_or(0, |time| micros(time.get()))
-    }
+/// Returns the arguments of `session_leave`, which answers in the order of the names. `waits`: for rows that somebody has locked.
+///
+/// # Errors
+/// `InvalidArgument` if they cannot be sent.
+pub(crate) fn leaving(namespace: &str, tokens: i64, places: &[Place], waits: bool) -> Result<PgArguments> {
+    let mut places: Vec<_> = places.iter().collect();
+    places.sort_by_key(|place| &place.object.name);
+    StatementArguments::default()
+        .with(namespace)
+        .with(tokens)
+        .with(places.iter().map(|place| place.object.name.as_str()).collect::<Vec<_>>())
+        .with(places.iter().map(|place| uuid(place.ticket)).collect::<Vec<_>>())
+        .with(places.iter().map(|place| place.is_free).collect::<Vec<_>>())
+        .with(
+            places
+                .iter()
+                .map(|place| place.tombstone.map_or(0, |time| micros(time.get())))
+                .collect::<Vec<_>>(),
+        )
+        .with(waits)
+        .complete()
 }
 
 /// A name whose row somebody keeps locked is given up for the moment after a third of it: the others wait for it.
@@ -46,24 +63,15 @@ impl PostgresSteps {
     }
 
     async fn leave_all(&self, batch: &[Place]) -> Vec<Result<()>> {
-        let mut batch: Vec<_> = batch.iter().collect();
-        let len = batch.len();
-        batch.sort_unstable_by_key(|place| &place.object.name);
-        let arguments = StatementArguments::default()
-            .with(&*self.context.namespace)
-            .with(micros(self.context.retention.tokens))
-            .with(batch.iter().map(|place| place.object.name.as_str()).collect::<Vec<_>>())
-            .with(batch.iter().map(|place| uuid(place.ticket)).collect::<Vec<_>>())
-            .with(batch.iter().map(|place| place.is_free).collect::<Vec<_>>())
-            .with(batch.iter().map(|place| place.lasting()).collect::<Vec<_>>())
-            .with(true);
+        let Context { namespace, retention, .. } = &*self.context;
+        let arguments = leaving(namespace, micros(retention.tokens), batch, true);
         // Callers wait for it: one that is not answered is sent again within their time.
         let end = now() + self.time_limit(None) / 4;
-        let left = match arguments.complete() {
+        let left = match arguments {
             Ok(arguments) => self.run_by(&self.statements.leave, arguments, end).await,
             Err(error) => Err(error),
         };
-        (0..len).map(|_| left.as_ref().map(drop).map_err(Error::replicate)).collect()
+        batch.iter().map(|_| left.as_ref().map(drop).map_err(Error::replicate)).collect()
     }
 
     /// Sends hints to waiters of other processes. A hint that cannot be sent is given up: its waiter asks by itself.

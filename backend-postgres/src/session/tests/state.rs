@@ -119,6 +119,17 @@ fn locked(state: &mut State, ticket: u128) -> PostId {
     id
 }
 
+/// Has the first ticket wait in the queue, and then locked over the shared session.
+fn granted_after_a_wait(state: &mut State) -> PostId {
+    let id = shared(state);
+    place(state, 1);
+    let asked = state.acquire(&ask(1), now());
+    let batch = sent(state, id);
+    answer_with(state, id, batch, Taken { answer: 7, head: Some(Ticket::from(1)) });
+    assert!(is_granted(asked));
+    id
+}
+
 #[test]
 fn c3_those_who_ask_together_share_a_try() {
     desk().with(|state| {
@@ -252,12 +263,7 @@ fn c16_a_turn_of_a_ticket_that_has_not_asked_is_its_own() {
 #[test]
 fn c5_a_place_that_outlives_its_hold_is_given_up_with_a_hint() {
     desk().with(|state| {
-        let id = shared(state);
-        place(state, 1);
-        let asked = state.acquire(&ask(1), now());
-        let batch = sent(state, id);
-        answer_with(state, id, batch, Taken { answer: 7, head: Some(Ticket::from(1)) });
-        assert!(is_granted(asked));
+        granted_after_a_wait(state);
         let mut departing = state.departing();
         drop(state.release(&release(1), now()));
         // It was sent while the mutex was held. Whoever tried since then has seen the place.
@@ -303,12 +309,7 @@ fn c16_whoever_has_lost_its_place_is_told_so() {
 #[test]
 fn c16_places_that_a_crash_may_bring_back_are_given_up_again() {
     desk().with(|state| {
-        let id = shared(state);
-        place(state, 1);
-        let asked = state.acquire(&ask(1), now());
-        let batch = sent(state, id);
-        answer_with(state, id, batch, Taken { answer: 7, head: Some(Ticket::from(1)) });
-        assert!(is_granted(asked));
+        let id = granted_after_a_wait(state);
         let departing = state.departing();
         assert_eq!((departing.len(), state.departures.len()), (1, 0));
         for departure in departing {
@@ -331,9 +332,16 @@ fn c12_a_session_that_ends_while_it_unlocks_answers_whoever_asks() {
         let second = said(state.release(&release(1), now())).unwrap().unwrap_err();
         assert_eq!([said(first).unwrap().unwrap_err().kind(), second.kind()], [ErrorKind::Unknown; 2]);
         drop(batch);
-        state.closed(id, Some(Error::new(ErrorKind::Unknown, "stuck")), now());
+        let closed = now();
+        state.closed(id, Some(Error::new(ErrorKind::Unknown, "stuck")), closed);
         assert!(state.leaving.is_empty());
         assert_eq!(said(state.cancel(&cancel(1), now())).unwrap().unwrap(), Kept::No);
+        // The server may keep it until it has ended the session, too (C3).
+        let ttl = state.ttl.get();
+        let early = said(state.release(&release(1), closed + ttl)).unwrap().unwrap_err();
+        assert_eq!(early.kind(), ErrorKind::Unknown);
+        let late = said(state.release(&release(1), closed + ttl + Duration::from_secs(1)));
+        assert_eq!(late.unwrap().unwrap(), Kept::No);
     });
 }
 
@@ -369,12 +377,7 @@ fn m8_a_request_for_an_earlier_grant_is_declined() {
 #[test]
 fn c16_what_was_to_be_given_up_of_a_ticket_that_queues_anew_stays() {
     desk().with(|state| {
-        let id = shared(state);
-        place(state, 1);
-        let asked = state.acquire(&ask(1), now());
-        let batch = sent(state, id);
-        answer_with(state, id, batch, Taken { answer: 7, head: Some(Ticket::from(1)) });
-        assert!(is_granted(asked));
+        let id = granted_after_a_wait(state);
         let departing = state.departing_at_once();
         assert!(!state.stays(Ticket::from(1)), "it is being given up at this moment");
         state.depart_later(departing);
