@@ -55,10 +55,11 @@ impl Chore for SessionChore {
     async fn run(&self, reports: &Reports) {
         let reporting = Reporting(&self.desk);
         reporting.0.with(|state| state.reports = Some(reports.clone()));
+        // Boxed: nested, the futures of requests are deeper than what an optimising build lays out.
         tokio::join!(
             self.serve_all(),
-            errands::give_up_places(&self.desk, &self.places),
-            errands::tell(&self.desk, &self.places),
+            Box::pin(errands::give_up_places(&self.desk, &self.places)),
+            Box::pin(errands::tell(&self.desk, &self.places)),
         );
     }
 }
