@@ -259,6 +259,12 @@ fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
 /// Checks what a server tells of itself.
 fn judge(info: &str, subject: &str, demands: Demands) -> Result<()> {
     version(info, subject, MIN_VERSION)?;
+    if field(info, "arch_bits").is_some_and(|bits| bits == "32") {
+        // `%d` of a script is an integer of that many bits.
+        let detail =
+            format!("{subject} is a 32-bit build, whose scripts cannot write times and tokens exactly");
+        return Err(Error::new(ErrorKind::Unsupported, detail));
+    }
     eviction(info, subject, demands.accept_eviction)?;
     if !demands.fsync {
         return Ok(());
@@ -358,6 +364,8 @@ mod tests {
         assert_eq!(judged(&["maxmemory:0", "maxmemory_policy:allkeys-lru"]), Ok(None));
         assert_eq!(judged(&["role:slave"]), Err(ErrorKind::UnsafeStore));
         assert_eq!(judged(&["redis_version:6.0.16"]), Err(ErrorKind::Unsupported));
+        assert_eq!(judged(&["arch_bits:32"]), Err(ErrorKind::Unsupported));
+        assert_eq!(judged(&["arch_bits:64"]), Ok(None));
         assert_eq!(judged(&["redis_version:6.2.0", "role:master", "aof_enabled:1"]), Ok(Some(true)));
         assert_eq!(judged(&["redis_version:10.0", "aof_enabled:0"]), Ok(Some(false)));
         assert_eq!(judged(&["cluster_enabled:1"]), Err(ErrorKind::InvalidArgument));

@@ -55,7 +55,7 @@ impl Opened {
         if connections.wakes() && is_users {
             check::same(callers, own, &keyspace, process).await?;
         }
-        let scripts = Arc::new(Scripts::new());
+        let scripts = Scripts::shared();
         let opened =
             Self { connections, expected, scripts, retention, durability, demands, survives_restart };
         let steps = opened.steps(keyspace, process, routes);

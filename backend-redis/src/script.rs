@@ -1,6 +1,7 @@
 //! The scripts. They are called by their hash; the text is sent only to a server that does not know it.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
 
 use redis::Cmd;
 
@@ -121,6 +122,12 @@ pub(crate) struct BloomScripts {
 }
 
 impl Scripts {
+    /// Returns those of this process: their texts and hashes are the same for all stores.
+    pub(crate) fn shared() -> Arc<Self> {
+        static SCRIPTS: LazyLock<Arc<Scripts>> = LazyLock::new(|| Arc::new(Scripts::new()));
+        Arc::clone(&SCRIPTS)
+    }
+
     pub(crate) fn new() -> Self {
         Self {
             fast_path: script!(alone "fast_path"),

@@ -161,7 +161,7 @@ return run(0, function(o, at, list)
   look(o, list)
   local all, new = groups(o, at + 4, tonumber(ARGV[at + 3]))
   if new > tonumber(ARGV[at + 2]) then return { 2 } end
-  local answers = { string.format('%.0f %.0f', number, now) }
+  local answers = { string.format('%d %d', number, now) }
   for _, group in ipairs(all) do answer(o, group, answers) end
   local text = table.concat(answers, ';')
   if o.noted then

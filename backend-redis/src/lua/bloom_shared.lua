@@ -123,7 +123,7 @@ end
 local function save(o, fields)
   if o.any and not o.kept then renew(o, fields) end
   fields[#fields + 1] = 'f'
-  fields[#fields + 1] = string.format('%s %.0f %.0f %d %d %s', o.generation, o.ends, o.set, o.lanes, o.sweep, o.terms)
+  fields[#fields + 1] = string.format('%s %d %d %d %d %s', o.generation, o.ends, o.set, o.lanes, o.sweep, o.terms)
   for first = 1, #fields, CHUNK do call('HSET', o.h, unpack(fields, first, min(first + CHUNK - 1, #fields))) end
   if not o.kept and o.ends > 0 then call('PEXPIREAT', o.h, int(o.ends + ANSWERS / 1000)) end
   o.kept = true

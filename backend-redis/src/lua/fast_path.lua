@@ -50,7 +50,7 @@ end
 if ended[1] then call('DEL', unpack(ended)) end
 if MARKS == 0 then return released end
 
-local middle = format(' %016.0f %016.0f ', token, now)
+local middle = format(' %016d %016d ', token, now)
 
 -- Whether another ticket holds. Its string cannot stay longer than its lease, whatever the clock was when it was granted.
 local function is_held(key, ticket)

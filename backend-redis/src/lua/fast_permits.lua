@@ -93,12 +93,11 @@ local function acquire(i, at)
   if fits then
     answer = token
     token = token + 1
-    local label = sub(entry, 35)
-    local hold = { ticket = ticket, weight = weight, i = i,
-                   rest = string.format(' %.0f %.0f %.0f %d', now, answer, weight, #label) .. label }
-    set_end(hold, now + lease, lease)
-    p.holds[#p.holds + 1] = hold
-    p.lim, p.used, p.last, p.mark = lim, p.used + weight, math.max(p.last, hold.expiry), mark
+    -- Nothing of this call gives it a new end.
+    local label, expiry = sub(entry, 35), now + lease
+    p.holds[#p.holds + 1] = { ticket = ticket, weight = weight, i = i, expiry = expiry, rest = label,
+                              front = string.format(' %s %d %d %d %d %d %d', ticket, expiry, lease, now, answer, weight, #label) }
+    p.lim, p.used, p.last, p.mark = lim, p.used + weight, math.max(p.last, expiry), mark
   end
   return lim == limit and answer or { answer, lim }
 end
@@ -142,5 +141,5 @@ for key, p in pairs(known) do
     if p.mark then raised[p.mark] = true end
   end
 end
-for i in pairs(raised) do call('SET', KEYS[i], string.format('%016.0f', token - 1)) end
+for i in pairs(raised) do call('SET', KEYS[i], string.format('%016d', token - 1)) end
 return answers

@@ -35,7 +35,8 @@ end
 
 -- Returns a hold of a short form as H would have it.
 local function hold_text(hold)
-  return table.concat({ int(hold.expiry), hold.granted, hold.weight, hold.token }, ' ') .. hold.label
+  local label = hold.label or string.sub(hold.text, hold.label_at, hold.stop - 1)
+  return table.concat({ int(hold.expiry), hold.granted, hold.weight, hold.token }, ' ') .. label
 end
 
 -- Makes a hash of a short form; a foreign string stays. Nothing is noted as its use: a step that only looks does not make it
@@ -105,7 +106,7 @@ local function compact(o)
   elseif holds[1] then
     local hold = holds[1]
     local left = int(math.ceil(math.max(hold.expiry - now, 1000) / 1000))
-    text = string.format('%s %016.0f %016.0f %s%s', hold.ticket, hold.token, hold.granted, left, hold.label)
+    text = string.format('%s %016d %016d %s%s', hold.ticket, hold.token, hold.granted, left, hold.label)
     ends = int(math.ceil(hold.expiry / 1000))
   end
   call('DEL', o.h, o.e)

@@ -20,7 +20,7 @@ local function counts(text)
 end
 
 local function written(c)
-  return string.format('%.0f %.0f %.0f', c[1], c[2], c[3])
+  return string.format('%d %d %d', c[1], c[2], c[3])
 end
 
 local function sum(a, b)

@@ -15,7 +15,7 @@ local LIVENESS, UNHEARD = 1000000, 600000
 
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local NOW = string.format('%.0f', now)
+local NOW = string.format('%d', now)
 
 local answers = {}
 for i, live in ipairs(KEYS) do

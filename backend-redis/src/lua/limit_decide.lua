@@ -41,7 +41,7 @@ local function take(o, cost, count)
     o.t = t - taken
     if o.live > 0 then charge(o, taken) end
   end
-  return string.format('t %d %d %.0f %.0f %.0f %d', count, admitted, cost, t, f, o.live == 0 and 1 or 0)
+  return string.format('t %d %d %d %d %d %d', count, admitted, cost, t, f, o.live == 0 and 1 or 0)
 end
 
 -- Returns the content after a debit of `cost`, and the time from which it is not negative and no reservation waits.
@@ -60,7 +60,7 @@ end
 local function reserved(o, ready_at)
   local wait = ready_at - o.last
   if wait > 0 then wait = min(wait + o.last - now, MAX) end
-  return wait, string.format('r %.0f %.0f', ready_at, wait)
+  return wait, string.format('r %d %d', ready_at, wait)
 end
 
 local function reserve(o, ticket, cost, longest)
@@ -101,7 +101,7 @@ local function decide(o, at)
     if differs and check == 'p' then convert(o, brought) end
     if o.q ~= told then
       told = o.q
-      answers[#answers + 1] = string.format('q %.0f %.0f %.0f', o.q.amount, o.q.period, o.q.burst)
+      answers[#answers + 1] = string.format('q %d %d %d', o.q.amount, o.q.period, o.q.burst)
     end
     local cost, ticket, count = tonumber(ARGV[group + 4]), ARGV[group + 5], tonumber(ARGV[group + 6])
     local answer
@@ -138,7 +138,7 @@ return run(function(at) return 3 + ARGV[at + 2] * WIDTH end, function(o, at)
     if ARGV[group + 5] ~= '' then tickets[#tickets + 1] = ARGV[group + 5] end
   end
   if tickets[1] then look(o, tickets) end
-  local answer = string.format('%.0f %.0f %.0f;', number, now, o.last - now) .. decide(o, at + 3)
+  local answer = string.format('%d %d %d;', number, now, o.last - now) .. decide(o, at + 3)
   if not o.q and not o.noted then return { 1, answer } end
   if not o.memory then
     o.lanes = o.lanes + 1

@@ -276,7 +276,7 @@ local function save(o, answer)
     for ticket in pairs(o.changed) do
       local e = o.entries[ticket]
       set[#set + 1] = ticket
-      set[#set + 1] = e[2] and string.format('%.0f %.0f %.0f', e[1], e[2], e[3]) or int(e[1])
+      set[#set + 1] = e[2] and string.format('%d %d %d', e[1], e[2], e[3]) or int(e[1])
       if #set >= 2 * CHUNK then
         call('HSET', o.r, unpack(set))
         set = {}
@@ -292,13 +292,13 @@ local function save(o, answer)
   local moved = o.expires_at < need
   if moved then o.expires_at = min(need + floor(KEEP / 8), MAX) end
   if o.q then
-    set = { 's', string.format('%.0f %.0f %.0f %.0f %.0f %.0f %.0f %d %d', o.q.amount, o.q.period, o.q.burst, o.t,
+    set = { 's', string.format('%d %d %d %d %d %d %d %d %d', o.q.amount, o.q.period, o.q.burst, o.t,
                                o.f, o.last, o.expires_at, o.lanes, o.sweep) }
   end
   local kept = o.due < NEVER
   if o.noted and kept then
     set[#set + 1] = 'r'
-    set[#set + 1] = string.format('%d %.0f %.0f %.0f', o.live, o.taken, o.latest, o.due)
+    set[#set + 1] = string.format('%d %d %d %d', o.live, o.taken, o.latest, o.due)
   end
   for _, part in ipairs(answer or {}) do set[#set + 1] = part end
   if set[1] then call('HSET', o.h, unpack(set)) end

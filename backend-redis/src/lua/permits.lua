@@ -4,6 +4,12 @@
 -- stands behind the `LENGTH`, of so many bytes. Times are those of H, in µs: `TOUCH` is when a hold ended last, `EXPIRES`
 -- when the key expires. `LEASE` is an upper bound of how far `EXPIRY` was ahead.
 
+-- Gives a hold a new end.
+local function set_end(hold, expiry, lease)
+  hold.expiry = expiry
+  hold.front = string.format(' %s %d %d', hold.ticket, expiry, lease)
+end
+
 -- Returns what the string says at the time `now`: `lim`, `touch`, `expires`, the holds that last, their weight `used` and
 -- their last end; nil for a string of another form. A hold lasts no longer than its lease from now, whatever the clock was
 -- when it was granted: then `stale` is set, and the string is to be written again.
@@ -16,13 +22,12 @@ local function read_permits(text, now)
     local ticket, expiry, lease, middle, granted, token, weight, length, stop =
       string.match(text, '^ (%x+) (%d+) (%d+)() (%d+) (%d+) (%d+) (%d+)()', at)
     if not ticket or #ticket ~= 32 then return nil end
-    stop = stop + length
     local hold = { ticket = ticket, expiry = tonumber(expiry), weight = tonumber(weight), granted = granted, token = token,
-                   front = string.sub(text, at, middle - 1), rest = string.sub(text, middle, stop - 1),
-                   label = string.sub(text, stop - length, stop - 1) }
+                   text = text, at = at, middle = middle, label_at = stop, stop = stop + length }
+    stop = hold.stop
     if hold.expiry > now + lease then
-      hold.expiry, p.stale = now + lease, true
-      hold.front = string.format(' %s %.0f %s', ticket, hold.expiry, lease)
+      set_end(hold, now + lease, lease)
+      p.stale = true
     end
     if hold.expiry > now then
       p.holds[#p.holds + 1] = hold
@@ -36,18 +41,18 @@ local function read_permits(text, now)
   return p
 end
 
--- Returns the string, and when its key expires, in ms.
+-- Returns the string, and when its key expires, in ms. A hold that was read stands in it as it was; `front` and `rest` are what
+-- is new of others.
 local function permits_text(p)
-  local parts = { string.format('p %.0f %.0f %.0f', p.lim, p.touch, p.expires) }
+  local text = string.format('p %d %d %d', p.lim, p.touch, p.expires)
   for _, hold in ipairs(p.holds) do
-    parts[#parts + 1] = hold.front
-    parts[#parts + 1] = hold.rest
+    local front, rest = hold.front, hold.rest
+    if not front then
+      front, rest = '', string.sub(hold.text, hold.at, hold.stop - 1)
+    elseif not rest then
+      rest = string.sub(hold.text, hold.middle, hold.stop - 1)
+    end
+    text = text .. front .. rest
   end
-  return table.concat(parts), string.format('%.0f', math.ceil(p.expires / 1000))
-end
-
--- Gives a hold a new end.
-local function set_end(hold, expiry, lease)
-  hold.expiry = expiry
-  hold.front = string.format(' %s %.0f %.0f', hold.ticket, expiry, lease)
+  return text, math.ceil(p.expires / 1000)
 end

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::mem::forget;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 use std::task::{Context, Poll};
 
 use tokio::runtime::{Handle, Id};
@@ -51,11 +51,15 @@ impl CallRuntime {
     /// has ended, the next one that asks.
     fn is_chosen(&self, current: Id) -> bool {
         let Some(engine) = &self.runtime else { return true };
-        // A forked child is refused by the call itself. Another thread of its parent may have held the lock at the fork.
-        if engine.id() == current || self.is_forked() {
+        if engine.id() == current {
             return true;
         }
-        let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chosen = match self.chosen.try_lock() {
+            Ok(chosen) => chosen,
+            // Another thread of its parent may have held the lock at the fork. The call itself refuses a forked child.
+            Err(TryLockError::WouldBlock) if self.is_forked() => return true,
+            Err(_) => self.chosen.lock().unwrap_or_else(PoisonError::into_inner),
+        };
         match &*chosen {
             Some((id, mark)) if mark.is_there() => *id == current,
             _ => {

@@ -57,8 +57,11 @@ impl Acquisition<'_> {
         let mut ambiguous = false;
         let mut late = 0;
         let mut pause = FIRST_PAUSE;
+        let mut is_again = false;
         loop {
-            self.engine.shared.check_open()?;
+            if std::mem::replace(&mut is_again, true) {
+                self.engine.shared.check_open()?;
+            }
             let before = in_doubt.is_open();
             in_doubt.sent();
             let sent = now();

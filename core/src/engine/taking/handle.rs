@@ -87,7 +87,8 @@ impl ObjectHandle {
         weight: u32,
         wait_limit: WaitLimit,
     ) -> Result<Option<(Grant, InDoubt)>> {
-        let acquired = async {
+        // Boxed here, and not moved whole with all that it may become.
+        let acquired = Box::pin(async {
             let what = if self.object.kind == Kind::WaitGroup { "members" } else { "permits" };
             check_count(what, weight)?;
             let limit = self.known_limit();
@@ -105,7 +106,7 @@ impl ObjectHandle {
                 counters::granted(self.engine.shared.store(), self.object.kind, waited);
             }
             Ok(granted)
-        };
+        });
         let span = tracing::debug_span!(
             "stanchion.acquire",
             operation,
