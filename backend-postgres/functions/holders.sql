@@ -1,4 +1,5 @@
--- holders, waiting: views for people, with names and times in readable form. Expired holds are left out.
+-- holders, waiting: views for people, with names and times in readable form. Expired holds are left out. A mutex that a session
+-- keeps is shown once it is held for a second, and has no lease.
 
 CREATE OR REPLACE VIEW stanchion.holders AS
 SELECT x.namespace, k.kind, x.name, h.ticket, h.label, h.token, h.weight,
@@ -8,7 +9,13 @@ FROM (SELECT stanchion.now() AS clock OFFSET 0) c
 CROSS JOIN stanchion.holds h
 JOIN stanchion.objects x ON x.id = h.object
 JOIN (VALUES ('m'::"char", 'mutex'), ('s', 'semaphore'), ('w', 'wait group')) k (letter, kind) ON k.letter = x.kind
-WHERE h.expiry > c.clock;
+WHERE h.expiry > c.clock
+UNION ALL
+SELECT g.namespace, 'mutex', g.name, g.ticket, g.label, g.token, 1, to_timestamp(g.granted / 1000000.0), NULL, NULL
+FROM stanchion.session_grants g
+JOIN stanchion.session_locks l
+    ON l.pid = g.pid AND l.granted AND l.key = stanchion.session_key(g.namespace, g.name)
+JOIN pg_stat_activity a ON a.pid = g.pid AND coalesce(a.backend_start, g.started) = g.started;
 
 -- heard: when the process of the waiter was heard last.
 CREATE OR REPLACE VIEW stanchion.waiting AS

@@ -1,10 +1,11 @@
 -- session_free: unlocks one mutex of the session, and tells who waits for it: `session_step` for one name.
 --
 -- p_ended    the ticket of the hold that ends, or null
+-- p_noted    whether it was written who holds it
 -- unlocked   whether it was locked
 -- Locks, complexity and retry as there.
 CREATE OR REPLACE FUNCTION stanchion.session_free(
-    p_namespace text, p_name text, p_ended uuid, OUT unlocked boolean, OUT process uuid, OUT ticket uuid
+    p_namespace text, p_name text, p_ended uuid, p_noted boolean, OUT unlocked boolean, OUT process uuid, OUT ticket uuid
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -14,5 +15,8 @@ BEGIN
     EXCEPTION WHEN lock_not_available THEN
         -- Somebody has locked a table. The waiter asks by itself.
     END;
+    IF p_noted THEN
+        PERFORM stanchion.session_forget(p_namespace, ARRAY[p_name], ARRAY[p_ended]);
+    END IF;
 END
 $$;

@@ -3,6 +3,7 @@
 -- p_freed, p_ended     the names to unlock, each with the ticket of the hold that ends, or null
 -- p_wanted, p_tickets  the names to try, each with a ticket that wants it. The session must not hold a name that it tries: it
 --                      would be granted a second time.
+-- p_noted    whether it was written of any of those to unlock who holds it
 -- p_looks    whether to see first how full the server's table of locks is
 -- answers    the number of advisory locks and their maximum, or 0 and 0 without a look; for each name to unlock 1 if it was
 --            locked, or 0; for each name to try its token, or 0 if it is not free or not the process's turn, or -1 if there is
@@ -12,11 +13,12 @@
 --
 -- What others wait for is unlocked before the look at the queue, and each look is a statement of its own: who joins the queue
 -- after that look finds the mutex free. Of the tables only what
--- `mark_dead` keeps is written.
+-- `mark_dead` keeps is written, and what `session_forget` removes.
 -- Locks      the advisory locks of the names, and waits for none. O(names + waiters passed over), and O(locks of the server) if
 --            it looks. After an error any of the names may be locked: the caller unlocks them all.
 CREATE OR REPLACE FUNCTION stanchion.session_step(
-    p_namespace text, p_process uuid, p_freed text[], p_ended uuid[], p_wanted text[], p_tickets uuid[], p_looks boolean,
+    p_namespace text, p_process uuid, p_freed text[], p_ended uuid[], p_wanted text[], p_tickets uuid[], p_noted boolean,
+    p_looks boolean,
     OUT answers bigint[], OUT heads uuid[], OUT processes uuid[], OUT tickets uuid[]
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -47,6 +49,9 @@ BEGIN
     EXCEPTION WHEN lock_not_available THEN
         -- Somebody has locked a table. The waiters ask by themselves.
     END;
+    IF p_noted THEN
+        PERFORM stanchion.session_forget(p_namespace, p_freed, p_ended);
+    END IF;
     IF p_looks THEN
         answers[1] := (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory');
         answers[2] := current_setting('max_locks_per_transaction')::bigint

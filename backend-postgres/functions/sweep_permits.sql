@@ -1,5 +1,5 @@
 -- sweep_permits: removes idle rows: objects whose retention is over, with their holds and waiters; tombstones that have
--- expired; watchers that went away; processes that do not wait any more. Returns the number of removed rows.
+-- expired; watchers that went away; processes that do not wait any more; what was written of holds of sessions that have ended. Returns the number of removed rows.
 --
 -- p_batch   maximum number of rows of each kind
 -- Locks     rows that are not locked by another transaction; waits for none. O(p_batch · log objects).
@@ -55,6 +55,14 @@ BEGIN
     USING (SELECT q.process FROM stanchion.processes q WHERE q.namespace = p_namespace AND q.kept <= clock
            LIMIT p_batch FOR UPDATE SKIP LOCKED) ended
     WHERE p.namespace = p_namespace AND p.process = ended.process;
+    GET DIAGNOSTICS rows = ROW_COUNT;
+    removed := removed + rows;
+    DELETE FROM stanchion.session_grants g
+    USING (SELECT s.name FROM stanchion.session_grants s
+           WHERE s.namespace = p_namespace AND NOT EXISTS (
+               SELECT FROM pg_stat_activity a WHERE a.pid = s.pid AND coalesce(a.backend_start, s.started) = s.started)
+           LIMIT p_batch FOR UPDATE SKIP LOCKED) ended
+    WHERE g.namespace = p_namespace AND g.name = ended.name;
     GET DIAGNOSTICS rows = ROW_COUNT;
     removed := removed + rows;
     IF NOT EXISTS (SELECT FROM stanchion.processes p WHERE p.namespace = p_namespace)

@@ -24,6 +24,7 @@ const TABLES: &[(i64, &str, &str)] = &[
     (8, "turns of transactions", include_str!("../schema/0008_turns.sql")),
     (9, "autovacuum", include_str!("../schema/0009_autovacuum.sql")),
     (10, "one queue", include_str!("../schema/0010_one_queue.sql")),
+    (11, "session grants", include_str!("../schema/0011_session_grants.sql")),
 ];
 
 /// The functions and views, each behind the ones that it needs. All of them are replaced together, in one transaction.
@@ -34,6 +35,7 @@ const TABLES: &[(i64, &str, &str)] = &[
 const FUNCTIONS: &[&str] = &[
     include_str!("../functions/now.sql"),
     include_str!("../functions/session_key.sql"),
+    include_str!("../functions/session_locks.sql"),
     include_str!("../functions/open_namespace.sql"),
     include_str!("../functions/enter.sql"),
     include_str!("../functions/claim.sql"),
@@ -88,6 +90,8 @@ const FUNCTIONS: &[&str] = &[
     include_str!("../functions/session_open.sql"),
     include_str!("../functions/session_first.sql"),
     include_str!("../functions/session_freed.sql"),
+    include_str!("../functions/session_forget.sql"),
+    include_str!("../functions/session_note.sql"),
     include_str!("../functions/session_free.sql"),
     include_str!("../functions/session_step.sql"),
     include_str!("../functions/session_leave.sql"),

@@ -4,22 +4,23 @@ use std::time::Duration;
 
 use crate::{FencingToken, Ticket};
 
-/// One hold of an object, as the store sees it ([C23]).
+/// One hold of an object, as the store sees it ([C23]). What the store does not know of it is `None`: where Postgres keeps mutexes
+/// by sessions, that is all of another process's hold in its first second.
 ///
 /// [C23]: crate::contract#c23
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
     /// The ticket of the acquisition.
-    pub ticket: Ticket,
+    pub ticket: Option<Ticket>,
     /// The label given in the options.
     pub label: Option<String>,
     /// The fencing token of the grant.
-    pub token: FencingToken,
+    pub token: Option<FencingToken>,
     /// Permits held; 1 for a mutex or a member.
     pub weight: u32,
     /// Time since the grant, by the store's clock.
-    pub age: Duration,
+    pub age: Option<Duration>,
     /// Rest of the lease, by the store's clock; `None` for a hold without a lease.
     pub lease_left: Option<Duration>,
 }
@@ -28,7 +29,14 @@ impl Holder {
     /// Makes a holder without a label and a lease; set those fields if they are known.
     #[must_use]
     pub fn new(ticket: Ticket, token: FencingToken, weight: u32, age: Duration) -> Self {
-        Self { ticket, label: None, token, weight, age, lease_left: None }
+        let (ticket, token, age) = (Some(ticket), Some(token), Some(age));
+        Self { ticket, token, age, ..Self::unknown(weight) }
+    }
+
+    /// Makes a holder of whom nothing is known but the weight.
+    #[must_use]
+    pub fn unknown(weight: u32) -> Self {
+        Self { ticket: None, label: None, token: None, weight, age: None, lease_left: None }
     }
 }
 

@@ -233,9 +233,9 @@ async fn c23_inspect_tells_holders_and_waiters() {
     let inspection = labelled.inspect().await.unwrap();
     assert_eq!((inspection.waiters, inspection.limit), (1, Some(1)));
     let [holder] = &inspection.holders[..] else { panic!("one holder") };
-    assert_eq!((holder.ticket, holder.token), (guard.ticket(), guard.fencing_token()));
+    assert_eq!((holder.ticket, holder.token), (Some(guard.ticket()), Some(guard.fencing_token())));
     assert_eq!((holder.label.as_deref(), holder.weight), (Some("nightly"), 1));
-    assert_eq!((holder.age, holder.lease_left), (Duration::from_secs(2), Some(Duration::from_secs(7))));
+    assert_eq!((holder.age, holder.lease_left), (Some(Duration::from_secs(2)), Some(Duration::from_secs(7))));
     drop(waiting);
     tokio::time::advance(Duration::from_secs(7)).await;
     let inspection = labelled.inspect().await.unwrap();

@@ -199,7 +199,8 @@ impl State {
             post.holds += 1;
         }
         self.ends(until);
-        let held = Held { ticket, token, label, post, since: sent, until };
+        let held = Held { ticket, token, label, post, since: sent, until, is_noted: false };
+        self.has_granted = true;
         let entry = self.names.entry(name.clone()).or_default();
         // The server has ended the session of the hold that was there before: nobody else has told it yet.
         if let Some(ended) = entry.held.replace(held).filter(|ended| ended.ticket != ticket) {

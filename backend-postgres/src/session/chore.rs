@@ -10,6 +10,7 @@ use tokio::time::sleep_until;
 
 use super::desk::Desk;
 use super::errands;
+use super::notes;
 use super::serve::serve;
 use super::wire::Wires;
 use crate::steps::PostgresSteps;
@@ -60,6 +61,7 @@ impl Chore for SessionChore {
             self.serve_all(),
             Box::pin(errands::give_up_places(&self.desk, &self.places)),
             Box::pin(errands::tell(&self.desk, &self.places)),
+            Box::pin(notes::note(&self.desk, &self.places)),
         );
     }
 }

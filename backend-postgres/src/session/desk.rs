@@ -27,6 +27,8 @@ pub(super) struct Desk {
     pub(super) departs: Notify,
     /// Told when there are hints to send.
     pub(super) tells: Notify,
+    /// Told when there are holds that are not written yet.
+    pub(super) grants: Notify,
     /// How many were sent, or given up.
     pub(super) told: watch::Sender<u64>,
 }
@@ -80,6 +82,8 @@ pub(super) struct State {
     pub(super) load: Load,
     pub(super) events: Vec<Event>,
     pub(super) reports: Option<Reports>,
+    /// There may be holds that are not written for others to see.
+    pub(super) has_granted: bool,
     stirred: bool,
     /// Sessions that have something to do now.
     pub(super) woken: Vec<Arc<Notify>>,
@@ -112,6 +116,7 @@ impl Desk {
             load: Load::default(),
             events: Vec::new(),
             reports: None,
+            has_granted: false,
             stirred: false,
             woken: Vec::new(),
         };
@@ -122,6 +127,7 @@ impl Desk {
             stir: Notify::new(),
             departs: Notify::new(),
             tells: Notify::new(),
+            grants: Notify::new(),
             told: watch::Sender::new(0),
         }
     }
@@ -133,6 +139,7 @@ impl Desk {
         let done = work(&mut state);
         let (stirred, woken) = (std::mem::take(&mut state.stirred), std::mem::take(&mut state.woken));
         let (departs, tells) = (!state.departures.is_empty(), !state.hints.is_empty());
+        let grants = std::mem::take(&mut state.has_granted);
         let told = if state.events.is_empty() {
             None
         } else {
@@ -142,7 +149,9 @@ impl Desk {
         for session in woken {
             session.notify_one();
         }
-        for (told, of) in [(stirred, &self.stir), (departs, &self.departs), (tells, &self.tells)] {
+        let all =
+            [(stirred, &self.stir), (departs, &self.departs), (tells, &self.tells), (grants, &self.grants)];
+        for (told, of) in all {
             if told {
                 of.notify_one();
             }

@@ -32,6 +32,8 @@ pub(super) struct Held {
     pub(super) since: Instant,
     /// From here on nobody believes in it who has not renewed it.
     pub(super) until: Instant,
+    /// It is written for others to see, or is about to be.
+    pub(super) is_noted: bool,
 }
 
 /// A try on behalf of all who want the mutex.

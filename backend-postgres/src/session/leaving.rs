@@ -26,10 +26,14 @@ fn stuck() -> Error {
 }
 
 impl State {
-    /// Has a lock unlocked that this process does not count as its own any more; `ticket` is whose it was, if anybody's.
-    pub(super) fn unlock(&mut self, post: PostId, name: &Name, ticket: Option<Ticket>) {
+    /// Has a lock unlocked that was never a hold of this process.
+    pub(super) fn unlock(&mut self, post: PostId, name: &Name) {
+        self.send_unlock(post, Unlock { name: name.clone(), ticket: None, is_noted: false });
+    }
+
+    fn send_unlock(&mut self, post: PostId, unlock: Unlock) {
         if let Some(post) = self.posts.get_mut(&post) {
-            post.unlocks.push(Unlock { name: name.clone(), ticket });
+            post.unlocks.push(unlock);
             self.woken.push(Arc::clone(&post.wake));
         }
     }
@@ -49,7 +53,8 @@ impl State {
             post.holds -= 1;
             self.leaving.insert(ticket, Leaving { post: held.post, callers: vec![caller] });
         }
-        self.unlock(held.post, name, Some(ticket));
+        let unlock = Unlock { name: name.clone(), ticket: Some(ticket), is_noted: held.is_noted };
+        self.send_unlock(held.post, unlock);
         self.tell_if_stuck(held.post, ticket);
         self.tidy(name);
         Some(answer)

@@ -3,18 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::PgArguments;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::types::Uuid;
 use sqlx::{Arguments, Row};
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::steps::Force;
-use stanchion_core::{FencingToken, Holder, Name, Result, Ticket};
+use stanchion_core::{Holder, Name, Result, Ticket};
 
 use super::desk::{Desk, Event, State};
 use super::steps::heard;
+use super::wire::token_of;
 use crate::context::Context;
 use crate::error;
 use crate::link::Link;
 use crate::schema::Statement;
+use crate::steps::ticket;
 
 /// How long another process may take to give a mutex up before its session is ended.
 const GRACE: Duration = Duration::from_secs(1);
@@ -62,8 +65,8 @@ impl Look {
         Ok(arguments)
     }
 
-    /// The lock sessions of others that hold a mutex.
-    async fn seen(&self, desk: &Desk, name: &Name) -> Result<Vec<i32>> {
+    /// The lock sessions of others that hold a mutex, and what is known of their holds.
+    async fn seen(&self, desk: &Desk, name: &Name) -> Result<Vec<(i32, Holder)>> {
         let rows = self.link.rows(&self.holders, self.arguments(name)?).await?;
         let ours = desk.with(|state| state.pids());
         let mut seen = Vec::with_capacity(rows.len());
@@ -72,21 +75,19 @@ impl Look {
             let application: &str = row.try_get(1).map_err(|_| error::unexpected())?;
             let holds: bool = row.try_get(2).map_err(|_| error::unexpected())?;
             if holds && !ours.contains(&pid) && is_lock_session(application) {
-                seen.push(pid);
+                seen.push((pid, noted(&row).map_err(|_| error::unexpected())?));
             }
         }
         Ok(seen)
     }
 
-    /// Who holds a mutex. Of holds of other processes nothing is known but that they are: ticket and token are 0.
+    /// Who holds a mutex. Of a hold of another process nothing is known in its first second but that it is.
     pub(super) async fn holders(&self, desk: &Desk, name: &Name) -> Result<Vec<Holder>> {
         let seen = self.seen(desk, name).await?;
         if let Some(own) = desk.with(|state| state.inspect(name)) {
             return Ok(vec![own]);
         }
-        let unknown = FencingToken::new(0)?;
-        let holder = |_| Holder::new(Ticket::from(0), unknown, 1, Duration::ZERO);
-        Ok(seen.iter().map(holder).collect())
+        Ok(seen.into_iter().map(|(_, holder)| holder).collect())
     }
 
     /// Frees a mutex, whoever holds it.
@@ -98,7 +99,7 @@ impl Look {
         if force != Force::All {
             return Ok(0);
         }
-        let holders = self.seen(desk, name).await?;
+        let holders: Vec<_> = self.seen(desk, name).await?.into_iter().map(|(pid, _)| pid).collect();
         if holders.is_empty() {
             return Ok(0);
         }
@@ -152,6 +153,18 @@ impl Look {
     pub(super) async fn ping(&self) -> Result<()> {
         self.link.rows(&self.ping, PgArguments::default()).await.map(drop)
     }
+}
+
+/// What is written of a hold.
+fn noted(row: &PgRow) -> std::result::Result<Holder, sqlx::Error> {
+    let (held_by, token): (Option<Uuid>, Option<i64>) = (row.try_get(3)?, row.try_get(4)?);
+    let mut holder = Holder::unknown(1);
+    holder.ticket = held_by.map(ticket);
+    holder.token = token.and_then(token_of);
+    let age: Option<i64> = row.try_get(5)?;
+    holder.age = age.map(|age| Duration::from_micros(u64::try_from(age).unwrap_or_default()));
+    holder.label = row.try_get(6)?;
+    Ok(holder)
 }
 
 fn add<'q, T>(arguments: &mut PgArguments, value: T) -> Result<()>

@@ -22,6 +22,7 @@ mod leaving;
 mod load;
 mod locking;
 mod look;
+mod notes;
 mod post;
 mod rhythm;
 mod serve;

@@ -21,6 +21,8 @@ pub(super) struct Unlock {
     pub(super) name: Name,
     /// Whose hold it ends.
     pub(super) ticket: Option<Ticket>,
+    /// That hold is written for others to see.
+    pub(super) is_noted: bool,
 }
 
 /// Another process wants a mutex that the session holds.

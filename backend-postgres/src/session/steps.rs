@@ -81,7 +81,8 @@ impl SessionSteps {
         if halves.rest.is_empty() {
             return turns(self, batch).await;
         }
-        let (turns, rest) = tokio::join!(turns(self, &halves.ones), rest(self, &halves.rest));
+        let beside = Self { turns: self.turns.hurried(), ..self.clone() };
+        let (turns, rest) = tokio::join!(turns(&beside, &halves.ones), rest(self, &halves.rest));
         halves.merged(turns, rest)
     }
 

@@ -62,7 +62,7 @@ impl State {
         let attempt = entry.and_then(|entry| entry.attempt.take_if(|attempt| attempt.number == number));
         let Some(mut attempt) = attempt else {
             if token_of(taken.answer).is_some() {
-                self.unlock(id, name, None);
+                self.unlock(id, name);
             }
             return;
         };
@@ -81,7 +81,7 @@ impl State {
                     self.refuse(attempt.askers, false);
                 }
                 None => {
-                    self.unlock(id, name, None);
+                    self.unlock(id, name);
                     // It is the turn of a ticket of this process that has not asked, and is told so. Where it was cancelled, the
                     // cancel is under way, and wakes the next.
                     if let Some(head) = taken.head {

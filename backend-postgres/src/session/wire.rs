@@ -116,6 +116,8 @@ pub(super) struct Request {
     ended: Vec<Option<Uuid>>,
     wanted: Vec<Name>,
     tickets: Vec<Uuid>,
+    /// Of what is to be unlocked, something is written for others to see.
+    are_noted: bool,
     reads_queue: bool,
     looks: bool,
 }
@@ -127,6 +129,7 @@ impl Request {
             ended: batch.unlocks.iter().map(|unlock| unlock.ticket.map(uuid)).collect(),
             wanted: batch.tries.iter().map(|attempt| attempt.name.clone()).collect(),
             tickets: batch.tries.iter().map(|attempt| uuid(attempt.ticket)).collect(),
+            are_noted: batch.unlocks.iter().any(|unlock| unlock.is_noted),
             reads_queue: batch.tries.iter().any(|attempt| attempt.reads_queue),
             looks: batch.looks,
         }
@@ -237,7 +240,8 @@ impl Wire {
         match (&*request.freed, &*request.wanted) {
             ([name], []) => {
                 let query = sqlx::query(wires.free.sql()).bind(&*wires.namespace);
-                let row = self.row(query.bind(name.as_str()).bind(request.ended[0])).await?;
+                let query = query.bind(name.as_str()).bind(request.ended[0]).bind(request.are_noted);
+                let row = self.row(query).await?;
                 let first: (Option<Uuid>, Option<Uuid>) = (row.try_get(1)?, row.try_get(2)?);
                 let firsts = first.0.map(ticket).zip(first.1.map(ticket)).into_iter().collect();
                 Ok(Stepped { unlocked: vec![row.try_get(0)?], firsts, ..Stepped::default() })
@@ -250,7 +254,8 @@ impl Wire {
             (freed, wanted) => {
                 let query = sqlx::query(wires.step.sql()).bind(&*wires.namespace).bind(uuid(wires.process));
                 let query = query.bind(texts(freed)).bind(&*request.ended);
-                let query = query.bind(texts(wanted)).bind(&*request.tickets).bind(request.looks);
+                let query = query.bind(texts(wanted)).bind(&*request.tickets).bind(request.are_noted);
+                let query = query.bind(request.looks);
                 Stepped::read(&self.row(query).await?, &request)
             }
         }

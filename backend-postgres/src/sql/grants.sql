@@ -19,4 +19,5 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.bloom_pages TO "{role}";
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.bloom_flights TO "{role}";
 GRANT SELECT, USAGE, UPDATE ON SEQUENCE stanchion.session_tokens TO "{role}";
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.session_evictions TO "{role}";
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.session_grants TO "{role}";
 GRANT SELECT, INSERT, UPDATE ON stanchion.fences TO "{role}";

@@ -33,6 +33,7 @@ pub(super) struct Statements {
     pub(super) locked: Statement,
     pub(super) tell: Statement,
     pub(super) leave: Statement,
+    pub(super) note: Statement,
 }
 
 impl Statements {
@@ -54,6 +55,7 @@ impl Statements {
             locked: schema.statement(include_str!("../sql/locked.sql")),
             tell: schema.statement(include_str!("../sql/tell.sql")),
             leave: schema.statement(include_str!("../sql/session_leave.sql")),
+            note: schema.statement(include_str!("../sql/session_note.sql")),
         }
     }
 }

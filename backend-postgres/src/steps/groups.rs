@@ -17,7 +17,10 @@ impl GroupSteps for PostgresSteps {
     }
 
     async fn look(&self, batch: &[Look]) -> Answers<Looked> {
-        self.around_locked(batch, |entry| &entry.object, None, |steps, batch| Box::pin(steps.look_all(batch)))
+        // The engine looks for all who wait for an end, one request after the other.
+        let are_watches = batch.iter().all(|entry| entry.watch.is_some());
+        let time = if are_watches { self.patience() } else { self.time_limit(None) };
+        self.around_locked(batch, |entry| &entry.object, time, |steps, batch| Box::pin(steps.look_all(batch)))
             .await
     }
 

@@ -29,19 +29,26 @@ const LAST: Duration = LOCK_WAIT.saturating_add(Duration::from_millis(50));
 /// Number of vain requests about rows that nobody keeps locked after which each entry is sent alone.
 const MAX_UNEXPLAINED: u32 = 1;
 
+/// A name whose row somebody keeps locked is given up for the moment after this time, where others wait for the request.
+const PATIENCE: Duration = Duration::from_millis(300);
+
 type Sending<'a, A> = Pin<Box<dyn Future<Output = Answers<A>> + Send + 'a>>;
 
 impl PostgresSteps {
-    /// Sends a batch, and again without the names whose rows somebody keeps locked, if it has others, until its time is over: the
-    /// request timeout, or what [`run`](Self::run) gives a request with this lease.
+    /// Returns the time for a batch whose answer nobody waits for, but those who come after it.
+    pub(super) fn patience(&self) -> Duration {
+        self.time_limit(None).min(PATIENCE)
+    }
+
+    /// Sends a batch, and again without the names whose rows somebody keeps locked, if it has others, until this time is over.
     pub(super) async fn around_locked<E: Clone + Sync, A: Send>(
         &self,
         batch: &[E],
         object: fn(&E) -> &Object,
-        lease: Option<Ttl>,
+        time: Duration,
         send: impl for<'a> Fn(&'a Self, &'a [E]) -> Sending<'a, A> + Sync,
     ) -> Answers<A> {
-        let end = now() + self.time_limit(lease);
+        let end = now() + if self.are_hurried { time.min(PATIENCE) } else { time };
         let mut answers = send(self, batch).await;
         let mut left: Vec<_> = (0..batch.len()).collect();
         let mut unexplained = 0;

@@ -21,7 +21,7 @@ use stanchion_core::steps::ProcessId;
 
 use self::call::Statements;
 pub(crate) use self::call::{StatementArguments, column, ticket, uuid};
-pub(crate) use self::places::{Place, leaving};
+pub(crate) use self::places::{Note, Place, leaving};
 use crate::context::Context;
 use crate::link::Link;
 
@@ -33,12 +33,14 @@ pub struct PostgresSteps {
     statements: Arc<Statements>,
     /// Acquires join the queue and are not granted here: sessions keep the mutexes.
     are_places: bool,
+    /// Others wait for the answers to their batches.
+    are_hurried: bool,
 }
 
 impl PostgresSteps {
     pub(crate) fn new(context: Arc<Context>, link: Arc<Link>) -> Self {
         let statements = Arc::new(Statements::new(&context.schema));
-        Self { context, link, statements, are_places: false }
+        Self { context, link, statements, are_places: false, are_hurried: false }
     }
 
     /// Returns these steps for the places of waiters whose mutexes sessions keep. They wait as a process of their own: where a
@@ -46,6 +48,11 @@ impl PostgresSteps {
     pub(crate) fn for_places(&self, process: ProcessId) -> Self {
         let context = Arc::new(Context { process, ..(*self.context).clone() });
         Self { context, are_places: true, ..self.clone() }
+    }
+
+    /// Returns these steps for batches whose answers others wait for: a name whose row somebody keeps locked is given up soon.
+    pub(crate) fn hurried(&self) -> Self {
+        Self { are_hurried: true, ..self.clone() }
     }
 
     /// Returns the link that the steps use.

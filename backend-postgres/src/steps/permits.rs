@@ -153,7 +153,7 @@ impl PermitSteps for PostgresSteps {
         self.around_locked(
             batch,
             |entry| &entry.object,
-            lease,
+            self.time_limit(lease),
             |steps, batch| Box::pin(steps.acquire_all(batch)),
         )
         .await
@@ -164,17 +164,19 @@ impl PermitSteps for PostgresSteps {
         self.around_locked(
             batch,
             |entry| &entry.object,
-            lease,
+            self.time_limit(lease),
             |steps, batch| Box::pin(steps.renew_all(batch)),
         )
         .await
     }
 
     async fn release(&self, batch: &[Release]) -> Answers<Kept> {
+        let is_waited_for = batch.iter().any(|entry| entry.ending == Ending::Finished);
+        let time = if is_waited_for { self.time_limit(None) } else { self.patience() };
         self.around_locked(
             batch,
             |entry| &entry.object,
-            None,
+            time,
             |steps, batch| Box::pin(steps.release_all(batch)),
         )
         .await
@@ -184,14 +186,20 @@ impl PermitSteps for PostgresSteps {
         self.around_locked(
             batch,
             |entry| &entry.object,
-            None,
+            self.patience(),
             |steps, batch| Box::pin(steps.cancel_all(batch)),
         )
         .await
     }
 
     async fn poll(&self, batch: &[Object]) -> Answers<Polled> {
-        self.around_locked(batch, |object| object, None, |steps, batch| Box::pin(steps.poll_all(batch))).await
+        self.around_locked(
+            batch,
+            |object| object,
+            self.patience(),
+            |steps, batch| Box::pin(steps.poll_all(batch)),
+        )
+        .await
     }
 
     /// One note for all names.

@@ -1,11 +1,12 @@
 //! What sessions that keep mutexes need of the queue.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::PgArguments;
 use stanchion_core::clock::now;
 use stanchion_core::steps::{Object, ProcessId};
-use stanchion_core::{Error, Result, Ticket, Ttl};
+use stanchion_core::{Error, FencingToken, Name, Result, Ticket, Ttl};
 
 use super::PostgresSteps;
 use super::call::{StatementArguments, uuid};
@@ -21,6 +22,18 @@ pub(crate) struct Place {
     pub(crate) is_free: bool,
     /// For so long a copy of the request that joined the queue is refused, if there may be one.
     pub(crate) tombstone: Option<Ttl>,
+}
+
+/// A hold that is written for others to see.
+#[derive(Clone, Debug)]
+pub(crate) struct Note {
+    pub(crate) name: Name,
+    /// The process id of the session.
+    pub(crate) pid: i32,
+    pub(crate) ticket: Ticket,
+    pub(crate) token: FencingToken,
+    pub(crate) age: Duration,
+    pub(crate) label: Option<Arc<str>>,
 }
 
 /// Returns the arguments of `session_leave`, which answers in the order of the names. `waits`: for rows that somebody has locked.
@@ -46,9 +59,6 @@ pub(crate) fn leaving(namespace: &str, tokens: i64, places: &[Place], waits: boo
         .complete()
 }
 
-/// A name whose row somebody keeps locked is given up for the moment after a third of it: the others wait for it.
-const PATIENCE: Duration = Duration::from_millis(900);
-
 impl PostgresSteps {
     /// Removes the places of waiters who have, or had, their mutex, and wakes the next waiters of those that are free. Names that somebody else keeps locked delay none of the others; an
     /// error says of which name that is so.
@@ -56,7 +66,7 @@ impl PostgresSteps {
         self.around_locked(
             places,
             |place| &place.object,
-            Ttl::new(PATIENCE).ok(),
+            self.patience(),
             |steps, batch| Box::pin(steps.leave_all(batch)),
         )
         .await
@@ -72,6 +82,29 @@ impl PostgresSteps {
             Err(error) => Err(error),
         };
         batch.iter().map(|_| left.as_ref().map(drop).map_err(Error::replicate)).collect()
+    }
+
+    /// Writes who holds mutexes, in the order of their names, and removes what was written of holds that have ended.
+    ///
+    /// # Errors
+    /// As every request: then it may be written or not.
+    pub(crate) async fn note(&self, notes: &[Note], ended: &[(Name, Ticket)]) -> Result<()> {
+        let arguments = StatementArguments::default()
+            .with(&*self.context.namespace)
+            .with(notes.iter().map(|note| note.name.as_str()).collect::<Vec<_>>())
+            .with(notes.iter().map(|note| note.pid).collect::<Vec<_>>())
+            .with(notes.iter().map(|note| uuid(note.ticket)).collect::<Vec<_>>())
+            .with(
+                notes
+                    .iter()
+                    .map(|note| i64::try_from(note.token.get()).unwrap_or(i64::MAX))
+                    .collect::<Vec<_>>(),
+            )
+            .with(notes.iter().map(|note| micros(note.age)).collect::<Vec<_>>())
+            .with(notes.iter().map(|note| note.label.as_deref()).collect::<Vec<_>>())
+            .with(ended.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())
+            .with(ended.iter().map(|(_, ticket)| uuid(*ticket)).collect::<Vec<_>>());
+        self.row(&self.statements.note, arguments, None).await.map(drop)
     }
 
     /// Sends hints to waiters of other processes. A hint that cannot be sent is given up: its waiter asks by itself.

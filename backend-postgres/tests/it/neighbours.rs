@@ -337,3 +337,60 @@ async fn c27_a_locked_queue_delays_its_own_name_only() {
         }
     }
 }
+
+/// What nobody waits for (releases of dropped guards, cancels) and what is asked for all who wait leaves together: what is about a
+/// locked row holds up nothing else, however often it fails.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_a_locked_row_delays_no_release_cancel_or_poll_of_another() {
+    let server = server();
+    for mode in MODES {
+        let connect = || async { builder(&server.url(), mode).session_ttl(TTL).connect().await.unwrap() };
+        let (near, far) = (connect().await, connect().await);
+        let mutex =
+            |store: &PostgresStore, name: &str| store.mutex(name, MutexOptions::default().ttl(TTL)).unwrap();
+        let waiter = |name: &str| {
+            let mutex = mutex(&near, name);
+            spawn(async move { mutex.lock().await.unwrap().release().await.unwrap() })
+        };
+        let waiters = |name: &str, count: u64| {
+            let mutex = mutex(&far, name);
+            async move { mutex.inspect().await.is_ok_and(|seen| seen.waiters == count) }
+        };
+        let take = async |store: &PostgresStore, name: &str| {
+            let mutex = mutex(store, name);
+            definite(|| mutex.try_lock_for(EPSILON * 20)).await.unwrap().unwrap()
+        };
+        let (mine, _held, _other) =
+            (take(&near, "mine").await, take(&far, "locked").await, take(&far, "other").await);
+        let mut waiting: Vec<_> = (0..6).map(|_| waiter("locked")).collect();
+        eventually(EPSILON * 20, "waiters", || waiters("locked", 6)).await;
+        drop(far.mutex("mine", MutexOptions::default().ttl(TTL)).unwrap().try_lock().await.unwrap());
+        let mut neighbour = PgConnection::connect(&server.url()).await.unwrap();
+        execute(&mut neighbour, "BEGIN").await;
+        execute(&mut neighbour, "SELECT FROM stanchion.objects WHERE name IN ('locked', 'mine') FOR UPDATE")
+            .await;
+        drop(mine);
+        while let Some(cancelled) = waiting.pop() {
+            // Now, and while it fails again.
+            drop(cancelled);
+            for _ in 0..4 {
+                let guard = take(&near, "free").await;
+                drop(guard);
+                let (watch, free) = (Stopwatch::start(), mutex(&far, "free"));
+                let is_free = || async { matches!(free.try_lock().await, Ok(Some(_))) };
+                eventually(EPSILON * 20, "a mutex that was dropped", is_free).await;
+                assert!(watch.elapsed() < EPSILON, "{mode:?}: a release took {:?}", watch.elapsed());
+
+                let queued = waiter("other");
+                eventually(EPSILON * 20, "a waiter", || waiters("other", 1)).await;
+                drop(queued);
+                let watch = Stopwatch::start();
+                eventually(EPSILON * 20, "no waiter", || waiters("other", 0)).await;
+                assert!(watch.elapsed() < EPSILON, "{mode:?}: a cancel took {:?}", watch.elapsed());
+            }
+        }
+        execute(&mut neighbour, "COMMIT").await;
+        eventually(EPSILON * 20, "no waiter", || waiters("locked", 0)).await;
+        take(&far, "mine").await.release().await.unwrap();
+    }
+}

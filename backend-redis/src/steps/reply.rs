@@ -247,7 +247,7 @@ mod tests {
         for label in [Some(""), Some("a b\n c"), Some("  "), None] {
             let suffix = label.map(|label| format!(" {label}")).unwrap_or_default();
             let (granted, holder) = holder(ticket, &format!("900 100 3 77{suffix}"), 400).unwrap();
-            assert_eq!((granted, holder.weight, holder.token.get()), (100, 3, 77));
+            assert_eq!((granted, holder.weight, holder.token.map(FencingToken::get)), (100, 3, Some(77)));
             assert_eq!(holder.label.as_deref(), label);
             assert_eq!(holder.lease_left, Some(Duration::from_micros(500)));
         }

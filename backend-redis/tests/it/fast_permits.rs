@@ -275,7 +275,7 @@ async fn c12_a_release_and_a_renewal_need_no_memory() {
     drop(inspection);
     let inspection = process.callers.inspect(&semaphore("s")).await.unwrap();
     let holders: Vec<_> = inspection.holders.iter().map(|holder| holder.ticket).collect();
-    assert_eq!(holders, [second.ticket]);
+    assert_eq!(holders, [Some(second.ticket)]);
 }
 
 #[tokio::test]

@@ -65,7 +65,7 @@ async fn c25_an_idle_semaphore_goes_however_often_it_is_looked_at() {
     let request = Acquire { lease: ttl(4_000), ..ask(&object) };
     let token = granted(&process, &request).await;
     let held = process.callers.inspect(&object).await.unwrap();
-    assert_eq!((held.holders.len(), held.holders[0].token), (1, token));
+    assert_eq!((held.holders.len(), held.holders[0].token), (1, Some(token)));
     assert_eq!(release(&process, &request).await, Kept::Yes);
     let released = Instant::now();
     let key = fixture.keys().await.into_iter().find(|key| key.ends_with("}:s:s")).unwrap();

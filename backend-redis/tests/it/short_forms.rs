@@ -44,7 +44,7 @@ async fn c20_a_look_at_what_nobody_waits_for_writes_nothing() {
         granted(&process, &request).await;
         let before = changes(&fixture).await;
         let seen = process.callers.inspect(&request.object).await.unwrap();
-        assert_eq!(seen.holders[0].ticket, request.ticket);
+        assert_eq!(seen.holders[0].ticket, Some(request.ticket));
         assert_eq!(changes(&fixture).await, before, "{:?}", request.object.kind);
     }
     let free = process.callers.inspect(&semaphore("free")).await.unwrap();

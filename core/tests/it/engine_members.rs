@@ -55,7 +55,7 @@ async fn c2_lost_replies_add_and_end_each_member_once() {
         assert_eq!((members.len(), group.count().await.unwrap()), (3, 3));
         let inspection = group.inspect().await.unwrap();
         let known =
-            |member: &Member| inspection.holders.iter().any(|holder| holder.ticket == member.ticket());
+            |member: &Member| inspection.holders.iter().any(|holder| holder.ticket == Some(member.ticket()));
         assert!(members.iter().all(known));
         assert_eq!(inspection.limit, None);
         for member in members {

@@ -121,7 +121,7 @@ async fn a_lost_permit_stops_its_job() {
         .unwrap();
     until(&pool, "it runs", |_| gauge.now() == 1).await;
     let holder = cap.inspect().await.unwrap().holders.pop().unwrap();
-    assert!(cap.force_release(holder.ticket).await.unwrap());
+    assert!(cap.force_release(holder.ticket.unwrap()).await.unwrap());
     assert!(matches!(stopped.await, Err(JobError::LostPermit)));
     assert_eq!((gauge.now(), pool.stats().lost_permit), (0, 1));
     assert_eq!(pool.submit(async { 3 }).await.unwrap().await.unwrap(), 3);
@@ -136,7 +136,7 @@ async fn a_blocking_job_that_lost_its_permit_says_so_at_its_end() {
     let blocking = pool.submit_blocking(move || door.recv().is_err()).await.unwrap();
     until(&pool, "it runs", |stats| stats.running == 1).await;
     let holder = cap.inspect().await.unwrap().holders.pop().unwrap();
-    assert!(cap.force_release(holder.ticket).await.unwrap());
+    assert!(cap.force_release(holder.ticket.unwrap()).await.unwrap());
     assert!(!blocking.is_finished());
     drop(open);
     assert!(matches!(blocking.await, Err(JobError::LostPermit)));

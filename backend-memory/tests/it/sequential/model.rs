@@ -325,10 +325,10 @@ impl Model {
         assert_eq!(inspection.holders.len(), self.holds.len(), "{inspection:?} {:?}", self.holds);
         assert!(inspection.holders.is_sorted_by(|a, b| a.token < b.token));
         for holder in &inspection.holders {
-            let hold = self.hold(holder.ticket).expect("a hold of the model's");
+            let hold = self.hold(holder.ticket.expect("a ticket")).expect("a hold of the model's");
             let left = hold.lease.map(|lease| lease.end - self.now);
             let told = (holder.weight, holder.age, holder.lease_left);
-            assert_eq!(told, (hold.weight, self.now - hold.since, left));
+            assert_eq!(told, (hold.weight, Some(self.now - hold.since), left));
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use stanchion_conformance::EPSILON;
+use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{definite, foreign, pause, within};
-use stanchion_core::{ErrorKind, Kind, MutexOptions, Ticket, Ttl};
+use stanchion_core::{ErrorKind, Kind, MutexOptions, Ttl};
 
 use super::{AskedHolder, GRACE, Process, SECOND, server, soon};
 
@@ -84,18 +85,73 @@ async fn c23_inspect_tells_holders_and_waiters() {
     let server = server().await;
     let (a, b) = (Process::new(server, "c23"), Process::new(server, "c23"));
     let guard = a.mutex_with("x", MutexOptions::default().label("me")).lock().await.unwrap();
+    let watch = Stopwatch::start();
     let waiter = b.mutex("x");
     let waiting = tokio::spawn(async move { waiter.lock().await.map(drop) });
     soon("a waiter", || async { a.mutex("x").inspect().await.unwrap().waiters == 1 }).await;
     let own = a.mutex("x").inspect().await.unwrap();
     assert_eq!(own.holders.len(), 1);
-    assert_eq!(own.holders[0].ticket, guard.ticket());
+    assert_eq!(own.holders[0].ticket, Some(guard.ticket()));
     assert_eq!(own.holders[0].label.as_deref(), Some("me"));
-    assert_eq!(own.holders[0].token, guard.fencing_token());
-    let foreign = b.mutex("x").inspect().await.unwrap();
-    assert_eq!((foreign.holders.len(), foreign.waiters), (1, 1));
-    assert_eq!(foreign.holders[0].ticket, Ticket::from(0));
+    assert_eq!(own.holders[0].token, Some(guard.fencing_token()));
+    // Another process is told a moment later, and nothing that is not so before.
+    let foreign = || async {
+        let inspection = b.mutex("x").inspect().await.unwrap();
+        assert_eq!((inspection.holders.len(), inspection.waiters), (1, 1));
+        inspection.holders.into_iter().next().unwrap()
+    };
+    soon("its ticket", || async { foreign().await.ticket.is_some() }).await;
+    assert!(watch.elapsed() < SECOND + EPSILON, "{:?}", watch.elapsed());
+    let told = foreign().await;
+    assert_eq!((told.ticket, told.token), (Some(guard.ticket()), Some(guard.fencing_token())));
+    assert_eq!((told.label.as_deref(), told.lease_left), (Some("me"), None));
+    assert!(told.age.is_some_and(|age| age <= watch.elapsed()), "{told:?} after {:?}", watch.elapsed());
+    let shown =
+        "SELECT string_agg(kind || ' ' || name || ' ' || label || ' ' || token, ',') FROM stanchion.holders
+                 WHERE namespace = 'c23'";
+    assert_eq!(server.sql(shown).unwrap(), format!("mutex x me {}", guard.fencing_token().get()));
     waiting.abort();
+    guard.release().await.unwrap();
+    assert_eq!(server.sql(WRITTEN).unwrap(), "0", "it is not shown any more");
+}
+
+const WRITTEN: &str = "SELECT count(*) FROM stanchion.session_grants WHERE namespace = 'c23'";
+
+#[tokio::test]
+async fn c23_inspect_never_tells_an_earlier_holder() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "c23 again"), Process::new(server, "c23 again"));
+    for round in 0..6_u32 {
+        let guard = a.mutex("x").lock().await.unwrap();
+        let watch = Stopwatch::start();
+        // Some are held until they are written, some for about as long, and some are not.
+        while watch.elapsed() < Duration::from_millis(250) * (round % 4) {
+            let holders = b.mutex("x").inspect().await.unwrap().holders;
+            assert_eq!(holders.len(), 1);
+            assert!(holders[0].ticket.is_none_or(|ticket| ticket == guard.ticket()), "{holders:?}");
+        }
+        guard.release().await.unwrap();
+        assert!(b.mutex("x").inspect().await.unwrap().holders.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn c25_what_is_written_of_a_session_that_ended_is_swept() {
+    let server = server().await;
+    let a = Process::new(server, "c25 grants");
+    let guard = a.mutex("x").lock().await.unwrap();
+    let written = "SELECT count(*) FROM stanchion.session_grants WHERE namespace = 'c25 grants'";
+    soon("it is written", || async { server.sql(written).unwrap() == "1" }).await;
+    let sweep = "SELECT stanchion.sweep_permits('c25 grants', 100)";
+    server.sql(sweep).unwrap();
+    assert_eq!(server.sql(written).unwrap(), "1", "it is held");
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM stanchion.session_holders('c25 grants', 'x') WHERE holds";
+    assert_eq!(server.sql(end).unwrap(), "1");
+    soon("it is lost", || async { !guard.is_held() }).await;
+    let shown = "SELECT count(*) FROM stanchion.holders WHERE namespace = 'c25 grants'";
+    soon("it is not shown", || async { server.sql(shown).unwrap() == "0" }).await;
+    server.sql(sweep).unwrap();
+    assert_eq!(server.sql(written).unwrap(), "0");
 }
 
 #[tokio::test]

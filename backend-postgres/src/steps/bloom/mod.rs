@@ -40,7 +40,7 @@ impl BloomSteps for PostgresSteps {
         self.around_locked(
             calls,
             |call| &call.of.object,
-            None,
+            self.time_limit(None),
             move |steps, calls| {
                 Box::pin(async move {
                     let probed = steps.probe_all(id, calls).await;
@@ -56,7 +56,7 @@ impl BloomSteps for PostgresSteps {
         let answers = self.around_locked(
             merges,
             |merge| &merge.of.object,
-            None,
+            self.time_limit(None),
             |steps, merges| Box::pin(async move { vec![steps.merge_one(&merges[0]).await] }),
         );
         answers.await.pop().unwrap_or_else(|| Err(unexpected()))
@@ -67,7 +67,7 @@ impl BloomSteps for PostgresSteps {
         let answers = self.around_locked(
             objects,
             |object| object,
-            None,
+            self.time_limit(None),
             |steps, objects| Box::pin(async move { vec![steps.clear_one(&objects[0]).await] }),
         );
         answers.await.pop().unwrap_or_else(|| Err(unexpected()))

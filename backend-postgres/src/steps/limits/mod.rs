@@ -32,7 +32,7 @@ impl LimitSteps for PostgresSteps {
         self.around_locked(
             calls,
             |call| &call.object,
-            None,
+            self.time_limit(None),
             move |steps, calls| Box::pin(steps.decide_all(id, calls)),
         )
         .await
@@ -42,7 +42,7 @@ impl LimitSteps for PostgresSteps {
         self.around_locked(
             batch,
             |entry| &entry.object,
-            None,
+            self.patience(),
             |steps, batch| Box::pin(steps.refund_all(batch)),
         )
         .await
@@ -65,7 +65,7 @@ impl PostgresSteps {
             .around_locked(
                 objects,
                 |object| object,
-                None,
+                self.time_limit(None),
                 move |steps, objects| {
                     Box::pin(async move {
                         let add = |arguments: &mut PgArguments| {

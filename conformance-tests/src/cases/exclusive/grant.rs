@@ -227,7 +227,7 @@ pub(crate) async fn m2_renewal_keeps_the_token(h: &dyn Harness, kind: LockKind) 
     let token = guard.fencing_token();
     pause(ttl + ttl / 3).await;
     let state = lock.inspect().await.expect("inspect");
-    assert_eq!(state.holders.iter().map(|holder| holder.token).collect::<Vec<_>>(), [token]);
+    assert_eq!(state.holders.iter().map(|holder| holder.token).collect::<Vec<_>>(), [Some(token)]);
     assert_eq!(guard.fencing_token(), token);
 }
 

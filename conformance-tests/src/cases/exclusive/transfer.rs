@@ -30,8 +30,11 @@ pub(crate) async fn c24_attach_takes_the_hold_over(h: &dyn Harness, kind: LockKi
     assert_ne!(attached.ticket(), old, "the ticket is a new one");
     assert!(attached.is_held());
     let state = from.inspect().await.expect("inspect");
-    assert_eq!(state.holders.iter().map(|holder| holder.ticket).collect::<Vec<_>>(), [attached.ticket()]);
-    assert_eq!(state.holders[0].token, token);
+    assert_eq!(
+        state.holders.iter().map(|holder| holder.ticket).collect::<Vec<_>>(),
+        [Some(attached.ticket())]
+    );
+    assert_eq!(state.holders[0].token, Some(token));
     attached.release().await.expect("the hold is the new guard's");
     assert!(from.try_lock().await.expect("a definite answer").is_some());
 }
@@ -143,7 +146,7 @@ pub(crate) async fn c24_a_live_guard_keeps_its_hold(h: &dyn Harness, kind: LockK
     let guard = clients[0].attach(&detached).await.expect("attach");
     for client in &clients {
         let shown = client.inspect().await.expect("inspect").holders[0].ticket;
-        let taken = client.attach(&detached.with_ticket(shown)).await;
+        let taken = client.attach(&detached.with_ticket(shown.expect("a ticket"))).await;
         assert_eq!(kind_of(taken), Some(ErrorKind::Lost));
         assert!(client.try_lock().await.expect("a definite answer").is_none(), "it is still held");
     }

@@ -21,7 +21,7 @@ pub(crate) async fn c1_members_have_their_own_tickets(h: &dyn Harness) {
     members.push(other.add().await.expect("add"));
     let state = group.inspect().await.expect("inspect");
     assert_eq!(state.holders.len(), 51);
-    let mut held: Vec<_> = members.iter().map(Member::ticket).collect();
+    let mut held: Vec<_> = members.iter().map(|member| Some(member.ticket())).collect();
     let mut seen: Vec<_> = state.holders.iter().map(|holder| holder.ticket).collect();
     held.sort_unstable();
     seen.sort_unstable();
@@ -209,7 +209,7 @@ pub(crate) async fn c23_inspect_tells_the_members(h: &dyn Harness) {
     let state = client(h, &name, Some(5), HoldOptions::default()).await.inspect().await.expect("inspect");
     assert_eq!((state.holders.len(), state.waiters, state.limit), (1, 0, Some(5)));
     let holder = &state.holders[0];
-    assert_eq!((holder.ticket, holder.token), (member.ticket(), member.fencing_token()));
+    assert_eq!((holder.ticket, holder.token), (Some(member.ticket()), Some(member.fencing_token())));
     assert_eq!(holder.label.as_deref(), Some("worker 7"));
     assert!(holder.lease_left.is_some_and(|left| left <= ttl));
     forget(client(h, &name, Some(5), unrenewed(h.ttl())).await.add().await.expect("add"));

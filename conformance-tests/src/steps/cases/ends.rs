@@ -91,7 +91,7 @@ pub(super) async fn c11_a_release_frees_its_own_hold_only(harness: &dyn StepHarn
     assert_eq!(release(&process, &first).await, Kept::No);
     assert_eq!(release(&process, &ask(&object)).await, Kept::No);
     let holders = process.callers.inspect(&object).await.expect("an answer").holders;
-    assert_eq!(holders.iter().map(|holder| holder.ticket).collect::<Vec<_>>(), [second.ticket]);
+    assert_eq!(holders.iter().map(|holder| holder.ticket).collect::<Vec<_>>(), [Some(second.ticket)]);
 }
 
 pub(super) async fn c24_an_attach_takes_the_hold_over_once(harness: &dyn StepHarness) {
@@ -120,7 +120,10 @@ pub(super) async fn c24_an_attach_takes_the_hold_over_once(harness: &dyn StepHar
     assert_eq!(acquire(&first, &request).await, Acquired::Cancelled);
     let inspection = first.callers.inspect(&object).await.expect("an answer");
     assert_eq!(inspection.holders.len(), 1);
-    assert_eq!((inspection.holders[0].ticket, inspection.holders[0].label.as_deref()), (to.to, Some("new")));
+    assert_eq!(
+        (inspection.holders[0].ticket, inspection.holders[0].label.as_deref()),
+        (Some(to.to), Some("new"))
+    );
     let again = Attach { from: to.to, to: Ticket::random(), label: None, ..to.clone() };
     second.callers.attach(&again).await.expect("an answer").expect("a hold");
     let inspection = first.callers.inspect(&object).await.expect("an answer");

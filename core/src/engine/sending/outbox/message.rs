@@ -6,7 +6,13 @@ use crate::Ticket;
 use crate::steps::{Cancel, Refund, Release, Steps};
 
 /// The messages of one kind to one lane: they leave together, one request at a time, independent of other channels.
-pub(super) type Channel = (Discriminant<Message>, usize);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Channel {
+    pub(super) kind: Discriminant<Message>,
+    pub(super) lane: usize,
+    /// They failed before. What is new does not wait for them: an entry can fail on its own, again and again (C27).
+    pub(super) is_again: bool,
+}
 
 /// One message. Each is idempotent by ticket, so an attempt whose reply was lost is repeated.
 #[derive(Clone, Debug)]
@@ -31,6 +37,6 @@ impl Message {
             Self::Cancel(cancel) => steps.permits.lane(&cancel.object),
             Self::Refund(refund) => steps.limits.as_ref().map_or(0, |limits| limits.lane(&refund.object)),
         };
-        (discriminant(self), lane)
+        Channel { kind: discriminant(self), lane, is_again: false }
     }
 }

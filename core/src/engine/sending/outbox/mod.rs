@@ -1,7 +1,7 @@
 //! The outbox: releases, cancels and refunds that no caller waits for. `Drop` queues them; the engine's thread delivers them.
 //!
 //! Messages of one kind to one lane leave together. Kinds and lanes are delivered concurrently, so that a lane whose server is
-//! slow or away delays no other.
+//! slow or away delays no other; what failed and what is new, too.
 
 mod emptied;
 mod message;
@@ -137,7 +137,7 @@ impl Outbox {
             match done {
                 Done::Rested(channel) => self.queue().rested(channel),
                 Done::Sent { channel, batch, failed } => {
-                    if let Some(pause) = self.settle(channel, batch, &failed) {
+                    for (channel, pause) in self.settle(channel, batch, &failed) {
                         let hurry = Arc::clone(&self.hurry);
                         tasks.spawn(async move {
                             tokio::select! {
@@ -162,9 +162,9 @@ impl Outbox {
         queue.stopping && queue.is_empty()
     }
 
-    fn settle(&self, channel: Channel, batch: Vec<Entry>, failed: &[bool]) -> Option<Duration> {
+    fn settle(&self, channel: Channel, batch: Vec<Entry>, failed: &[bool]) -> Vec<(Channel, Duration)> {
         let mut queue = self.queue();
-        let pause = queue.settle(channel, batch, failed, now());
+        let resting = queue.settle(channel, batch, failed, now());
         self.note_full(&queue);
         let empty = queue.is_empty();
         drop(queue);
@@ -172,7 +172,7 @@ impl Outbox {
             self.emptied.notify_waiters();
             self.emptied_for_threads.notify();
         }
-        pause
+        resting
     }
 }
 

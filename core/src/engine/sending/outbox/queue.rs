@@ -30,6 +30,12 @@ struct Backlog {
     pause: Duration,
 }
 
+impl Backlog {
+    fn new() -> Self {
+        Self { entries: VecDeque::new(), pause: FIRST_PAUSE }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     backlogs: HashMap<Channel, Backlog>,
@@ -48,8 +54,10 @@ impl Queue {
 
     /// Returns whether a channel, of that lane if one is given, has so many entries and its last request failed.
     pub(super) fn is_full(&self, of: Option<usize>, full: usize) -> bool {
-        self.backlogs.iter().any(|((_, lane), backlog)| {
-            of.is_none_or(|of| of == *lane) && backlog.pause > FIRST_PAUSE && backlog.entries.len() >= full
+        self.backlogs.iter().any(|(channel, backlog)| {
+            of.is_none_or(|of| of == channel.lane)
+                && backlog.pause > FIRST_PAUSE
+                && backlog.entries.len() >= full
         })
     }
 
@@ -71,7 +79,7 @@ impl Queue {
         let channel = entry.channel;
         let backlog = self.backlogs.entry(channel).or_insert_with(|| {
             self.ready.push_back(channel);
-            Backlog { entries: VecDeque::new(), pause: FIRST_PAUSE }
+            Backlog::new()
         });
         backlog.entries.push_back(entry);
     }
@@ -84,32 +92,44 @@ impl Queue {
         Some((channel, entries.drain(..count).collect()))
     }
 
-    /// Ends a batch. Entries that `failed` go to the end of the queue, unless it is time to give them up. Returns how long the
-    /// channel has to [rest](Self::rested), if at all.
+    /// Ends a batch. Entries that `failed` are sent again apart from new ones, unless it is time to give them up. Returns the
+    /// channels that have to [rest](Self::rested), and for how long: a channel of which all failed, and that of what failed.
     pub(super) fn settle(
         &mut self,
         channel: Channel,
         batch: Vec<Entry>,
         failed: &[bool],
         at: Instant,
-    ) -> Option<Duration> {
+    ) -> Vec<(Channel, Duration)> {
+        let again = Channel { is_again: true, ..channel };
+        let mut resting = Vec::new();
+        let rests = if channel.is_again { failed.contains(&true) } else { !failed.contains(&false) };
         for (entry, failed) in batch.into_iter().zip(failed) {
-            if *failed && entry.give_up.is_none_or(|end| at < end) {
-                self.enqueue(entry);
-            } else {
+            if !*failed || entry.give_up.is_some_and(|end| at >= end) {
                 self.end(entry.message.ticket());
+                continue;
             }
+            let backlog = self.backlogs.entry(again).or_insert_with(|| {
+                resting.push(again);
+                Backlog::new()
+            });
+            backlog.entries.push_back(Entry { channel: again, ..entry });
         }
-        let backlog = self.backlogs.get_mut(&channel)?;
-        if failed.contains(&true) {
+        if rests {
+            resting.push(channel);
+        } else if let Some(backlog) = self.backlogs.get_mut(&channel) {
+            backlog.pause = FIRST_PAUSE;
+            self.rested(channel);
+        }
+        // The last messages of a store object have little time.
+        let most = if self.stopping { FIRST_PAUSE } else { LAST_PAUSE };
+        let mut rest = |channel| {
+            let backlog = self.backlogs.get_mut(&channel)?;
             let pause = backlog.pause;
             backlog.pause = (pause * 2).min(LAST_PAUSE);
-            // The last messages of a store object have little time.
-            return Some(if self.stopping { FIRST_PAUSE } else { pause });
-        }
-        backlog.pause = FIRST_PAUSE;
-        self.rested(channel);
-        None
+            Some((channel, pause.min(most)))
+        };
+        resting.into_iter().filter_map(&mut rest).collect()
     }
 
     /// Lets a channel be served again.
@@ -143,7 +163,8 @@ mod tests {
     }
 
     fn entry(message: Message, lane: usize) -> Entry {
-        Entry { channel: (std::mem::discriminant(&message), lane), message, give_up: None }
+        let channel = Channel { kind: std::mem::discriminant(&message), lane, is_again: false };
+        Entry { channel, message, give_up: None }
     }
 
     fn release(ticket: Ticket, lane: usize) -> Entry {
@@ -168,12 +189,17 @@ mod tests {
         queue.add(release(ticket, 3));
         queue.add(cancel(ticket, 3));
         let (channel, batch) = sole(&mut queue);
-        assert!(queue.settle(channel, batch, &[true], at).is_some());
-        assert!(!queue.is_ready(), "it rests");
+        let again = Channel { is_again: true, ..channel };
+        assert_eq!(
+            queue.settle(channel, batch, &[true], at),
+            [again, channel].map(|rests| (rests, FIRST_PAUSE))
+        );
+        assert!(!queue.is_ready(), "both rest");
         queue.rested(channel);
-        let (again, batch) = sole(&mut queue);
-        assert_eq!(again, channel, "before what came later");
-        assert!(queue.settle(channel, batch, &[false], at).is_none());
+        queue.rested(again);
+        let (next, batch) = sole(&mut queue);
+        assert_eq!(next, again, "before what came later");
+        assert!(queue.settle(next, batch, &[false], at).is_empty());
         let (channel, batch) = sole(&mut queue);
         assert!(matches!(batch[0].message, Message::Cancel(_)));
         assert!(!queue.is_empty());
@@ -213,10 +239,38 @@ mod tests {
         queue.add(Entry { give_up: Some(at), ..release(ticket, 0) });
         queue.add(cancel(ticket, 0));
         let (channel, batch) = sole(&mut queue);
-        assert!(queue.settle(channel, batch, &[true], at).is_some());
+        assert_eq!(queue.settle(channel, batch, &[true], at), [(channel, FIRST_PAUSE)]);
         let (_, batch) = sole(&mut queue);
         assert!(matches!(batch[0].message, Message::Cancel(_)));
         queue.rested(channel);
         assert!(!queue.backlogs.contains_key(&channel));
+    }
+
+    #[test]
+    fn c27_what_fails_on_its_own_holds_up_nothing_new() {
+        let (mut queue, at) = (Queue::default(), now());
+        let stuck = Ticket::random();
+        queue.add(release(stuck, 0));
+        queue.add(release(Ticket::random(), 0));
+        let (channel, batch) = sole(&mut queue);
+        let again = Channel { is_again: true, ..channel };
+        assert_eq!(queue.settle(channel, batch, &[true, false], at), [(again, FIRST_PAUSE)]);
+        for round in 1..8 {
+            queue.rested(again);
+            let (next, failing) = sole(&mut queue);
+            assert_eq!((next, failing.len()), (again, 1));
+            // The one that failed is under way, and then rests.
+            queue.add(release(Ticket::random(), 0));
+            let (next, batch) = sole(&mut queue);
+            assert_eq!((next, batch.len()), (channel, 1));
+            assert!(queue.settle(next, batch, &[false], at).is_empty());
+            let pause = (FIRST_PAUSE * 2_u32.pow(round)).min(LAST_PAUSE);
+            assert_eq!(queue.settle(again, failing, &[true], at), [(again, pause)]);
+        }
+        queue.rested(again);
+        let (_, batch) = sole(&mut queue);
+        assert_eq!(batch[0].message.ticket(), stuck);
+        queue.settle(again, batch, &[false], at);
+        assert!(queue.is_empty() && queue.backlogs.is_empty());
     }
 }
