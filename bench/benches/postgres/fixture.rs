@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{Executor, PgConnection, PgPool, Row};
+use sqlx::{Executor, PgPool, Row};
 use stanchion_bench::Failure;
 use stanchion_bench::raw::postgres::{connect, connections, statements};
 use stanchion_core::{MutexMode, Store};
 use stanchion_postgres::{PostgresBuilder, PostgresStore};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::Mutex;
 
 /// A server started for the bench, and a runtime with as many threads as the bench machines have cores.
 pub(crate) struct PostgresFixture {
@@ -72,13 +71,9 @@ impl PostgresFixture {
     }
 
     pub(crate) fn pool(&self, connections: usize) -> Result<PgPool, Failure> {
-        let options =
-            PgPoolOptions::new().max_connections(u32::try_from(connections)?).test_before_acquire(false);
+        let count = u32::try_from(connections)?;
+        let options = PgPoolOptions::new().max_connections(count).test_before_acquire(false);
         Ok(self.runtime.block_on(options.connect(&self.url))?)
-    }
-
-    pub(crate) fn connection(&self) -> Result<Arc<Mutex<PgConnection>>, Failure> {
-        Ok(Arc::new(Mutex::new(self.runtime.block_on(connect(&self.url))?)))
     }
 
     /// Returns the number of connections, without the one that asks.

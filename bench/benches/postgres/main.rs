@@ -30,6 +30,7 @@ fn main() -> Result<ExitCode, Failure> {
     let mut bench = Bench::from_arguments("postgres", versions);
     locks::uncontended(&mut bench, &fixture)?;
     locks::contended(&mut bench, &fixture)?;
+    locks::processes(&mut bench, &fixture)?;
     locks::hand_off(&mut bench, &fixture)?;
     locks::at_zero(&mut bench, &fixture)?;
     hot::semaphore(&mut bench, &fixture)?;

@@ -1,47 +1,15 @@
-//! Hand-written code on Postgres: an advisory lock, and a counter in a row.
+//! Hand-written code on Postgres: an advisory lock, a lease in a row, a notification to whoever waits, and a counter in a row.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use sqlx::postgres::PgListener;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, PgPool, Row};
 use tokio::sync::Mutex;
 
 use crate::Failure;
 use crate::decider::Decider;
 use crate::lock::Lock;
-
-/// A hand-written advisory lock over one connection that all clones share: no queue, no fencing token, no limit to its
-/// life, and no caller waits.
-#[derive(Clone, Debug)]
-pub struct BareLock {
-    connection: Arc<Mutex<PgConnection>>,
-    key: i64,
-}
-
-impl BareLock {
-    /// Creates a lock for a key, over this connection.
-    #[must_use]
-    pub fn new(connection: &Arc<Mutex<PgConnection>>, key: i64) -> Self {
-        Self { connection: Arc::clone(connection), key }
-    }
-
-    async fn ask(&self, statement: &'static str) -> Result<(), Failure> {
-        let mut connection = self.connection.lock().await;
-        let row = sqlx::query(statement).bind(self.key).fetch_one(&mut *connection).await?;
-        if row.try_get::<bool, _>(0)? { Ok(()) } else { Err("the key is not free".into()) }
-    }
-}
-
-impl Lock for BareLock {
-    type Guard = ();
-
-    async fn lock(&self) -> Result<(), Failure> {
-        self.ask("SELECT pg_try_advisory_lock($1)").await
-    }
-
-    async fn release(&self, (): ()) -> Result<(), Failure> {
-        self.ask("SELECT pg_advisory_unlock($1)").await
-    }
-}
 
 /// An advisory lock that waits, with a connection for each holder and waiter.
 #[derive(Clone, Debug)]
@@ -69,6 +37,110 @@ impl Lock for WaitingLock {
 
     async fn release(&self, mut held: Self::Guard) -> Result<(), Failure> {
         sqlx::query("SELECT pg_advisory_unlock($1)").bind(self.key).execute(&mut *held).await?;
+        Ok(())
+    }
+}
+
+/// A lease in a row: taking it is one update that commits, and so is giving it back. No queue, no renewal, no fencing token, and
+/// no caller waits.
+#[derive(Clone, Debug)]
+pub struct LeaseRow {
+    pool: PgPool,
+    row: i32,
+}
+
+impl LeaseRow {
+    /// Creates `count` leases, each in a row of its own of a table with this name.
+    ///
+    /// # Errors
+    /// The errors of the client.
+    pub async fn many(pool: &PgPool, count: usize) -> Result<Vec<Self>, Failure> {
+        let rows = i32::try_from(count)?;
+        let make = "CREATE TABLE IF NOT EXISTS bare_leases (
+                        id int PRIMARY KEY, holder bigint, expiry timestamptz NOT NULL) WITH (fillfactor = 50)";
+        pool.execute(make).await?;
+        let fill = "INSERT INTO bare_leases SELECT id, NULL, '-infinity' FROM generate_series(1, $1) AS id
+                    ON CONFLICT DO NOTHING";
+        sqlx::query(fill).bind(rows).execute(pool).await?;
+        Ok((1..=rows).map(|row| Self { pool: pool.clone(), row }).collect())
+    }
+
+    async fn update(&self, statement: &'static str) -> Result<(), Failure> {
+        let done = sqlx::query(statement).bind(self.row).execute(&self.pool).await?;
+        if done.rows_affected() == 1 { Ok(()) } else { Err("the lease is not free, or not held".into()) }
+    }
+}
+
+impl Lock for LeaseRow {
+    type Guard = ();
+
+    async fn lock(&self) -> Result<(), Failure> {
+        self.update(
+            "UPDATE bare_leases SET holder = 1, expiry = clock_timestamp() + interval '30 s'
+             WHERE id = $1 AND expiry < clock_timestamp()",
+        )
+        .await
+    }
+
+    async fn release(&self, (): ()) -> Result<(), Failure> {
+        self.update("UPDATE bare_leases SET holder = NULL, expiry = '-infinity' WHERE id = $1 AND holder = 1")
+            .await
+    }
+}
+
+/// A turn that two clients pass to each other by `NOTIFY`, without a lock, a queue or a fencing token. Each has two connections.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    shared: Arc<TurnState>,
+    mine: &'static str,
+    other: &'static str,
+    listener: Arc<Mutex<PgListener>>,
+    teller: Arc<Mutex<PgConnection>>,
+}
+
+#[derive(Debug, Default)]
+struct TurnState {
+    is_taken: AtomicBool,
+    is_wanted: AtomicBool,
+}
+
+impl Turn {
+    /// Creates the two clients.
+    ///
+    /// # Errors
+    /// The errors of the client.
+    pub async fn pair(url: &str) -> Result<[Self; 2], Failure> {
+        let shared = Arc::new(TurnState::default());
+        let client = async |mine, other| {
+            let mut listener = PgListener::connect(url).await?;
+            listener.listen(mine).await?;
+            let (listener, teller) =
+                (Arc::new(Mutex::new(listener)), Arc::new(Mutex::new(connect(url).await?)));
+            Ok::<_, Failure>(Self { shared: Arc::clone(&shared), mine, other, listener, teller })
+        };
+        Ok([client("bare_one", "bare_two").await?, client("bare_two", "bare_one").await?])
+    }
+}
+
+impl Lock for Turn {
+    type Guard = ();
+
+    async fn lock(&self) -> Result<(), Failure> {
+        if !self.shared.is_taken.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.shared.is_wanted.store(true, Ordering::SeqCst);
+        let told = self.listener.lock().await.recv().await?;
+        if told.channel() == self.mine { Ok(()) } else { Err("told something else".into()) }
+    }
+
+    async fn release(&self, (): ()) -> Result<(), Failure> {
+        if !self.shared.is_wanted.swap(false, Ordering::SeqCst) {
+            self.shared.is_taken.store(false, Ordering::SeqCst);
+            return Ok(());
+        }
+        let tell = sqlx::query("SELECT pg_notify($1, '')").bind(self.other);
+        tell.execute(&mut *self.teller.lock().await).await?;
         Ok(())
     }
 }
