@@ -1,6 +1,6 @@
 //! A lease store of one process that can lose requests and replies, and sees what an engine asks of it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ struct Inner {
     heard: HashMap<Ticket, Vec<Heard>>,
     /// The calls that ended holds, by ticket: a retry of one is answered as it was.
     calls: HashMap<Ticket, Ticket>,
-    under_way: HashSet<(Verb, usize)>,
+    under_way: HashMap<(Verb, usize), Vec<Vec<Ticket>>>,
     /// So many requests fail at most.
     faults: usize,
     /// Every renewal fails.
@@ -137,13 +137,19 @@ struct Line {
 }
 
 impl Line {
-    /// Ends what the tickets name. Over the engine's connection requests of one kind and lane do not overlap.
+    /// Ends what the tickets name. Over the engine's connection two requests of one kind and lane overlap at most, and none that
+    /// have a ticket in common.
     async fn end(&self, verb: Verb, ends: Vec<End<'_>>) -> Answers<Kept> {
         let lane = |end: &End<'_>| self.lane(end.object);
         let channel = (verb, ends.first().map_or(0, lane));
         assert!(ends.iter().all(|end| lane(end) == channel.1), "lanes in one request");
+        let tickets: Vec<_> = ends.iter().map(|end| end.ticket).collect();
         if self.engine {
-            assert!(self.store.inner().under_way.insert(channel), "two requests of a channel");
+            let mut inner = self.store.inner();
+            let under_way = inner.under_way.entry(channel).or_default();
+            let overlaps = |ticket: &Ticket| under_way.iter().flatten().any(|other| other == ticket);
+            assert!(under_way.len() < 2 && !tickets.iter().any(overlaps), "too many requests of a channel");
+            under_way.push(tickets.clone());
         }
         let fate = self.store.fate();
         let run = |inner: &mut Inner| {
@@ -162,7 +168,9 @@ impl Line {
             ends.iter().map(end).collect()
         };
         let answers = self.store.run(ends.len(), fate, run).await;
-        self.store.inner().under_way.remove(&channel);
+        if let Some(under_way) = self.store.inner().under_way.get_mut(&channel) {
+            under_way.retain(|request| *request != tickets);
+        }
         answers
     }
 }

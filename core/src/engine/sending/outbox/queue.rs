@@ -26,13 +26,15 @@ pub(super) struct Entry {
 #[derive(Debug)]
 struct Backlog {
     entries: VecDeque<Entry>,
+    /// Number of entries of the request under way.
+    under_way: usize,
     /// Pause after the next failure.
     pause: Duration,
 }
 
 impl Backlog {
     fn new() -> Self {
-        Self { entries: VecDeque::new(), pause: FIRST_PAUSE }
+        Self { entries: VecDeque::new(), under_way: 0, pause: FIRST_PAUSE }
     }
 }
 
@@ -52,12 +54,16 @@ impl Queue {
         self.behind.is_empty()
     }
 
-    /// Returns whether a channel, of that lane if one is given, has so many entries and its last request failed.
+    /// Returns whether a channel, of that lane if one is given, failed last and has so many entries, with those that are sent
+    /// again.
     pub(super) fn is_full(&self, of: Option<usize>, full: usize) -> bool {
+        let count = |channel: Channel| {
+            self.backlogs.get(&channel).map_or(0, |backlog| backlog.entries.len() + backlog.under_way)
+        };
         self.backlogs.iter().any(|(channel, backlog)| {
             of.is_none_or(|of| of == channel.lane)
                 && backlog.pause > FIRST_PAUSE
-                && backlog.entries.len() >= full
+                && count(*channel) + count(Channel { is_again: !channel.is_again, ..*channel }) >= full
         })
     }
 
@@ -87,9 +93,9 @@ impl Queue {
     /// Takes the next batch of a channel that is ready. It is under way until it is [settled](Self::settle).
     pub(super) fn take(&mut self) -> Option<(Channel, Vec<Entry>)> {
         let channel = self.ready.pop_front()?;
-        let entries = &mut self.backlogs.get_mut(&channel)?.entries;
-        let count = entries.len().min(BATCH);
-        Some((channel, entries.drain(..count).collect()))
+        let backlog = self.backlogs.get_mut(&channel)?;
+        backlog.under_way = backlog.entries.len().min(BATCH);
+        Some((channel, backlog.entries.drain(..backlog.under_way).collect()))
     }
 
     /// Ends a batch. Entries that `failed` are sent again apart from new ones, unless it is time to give them up. Returns the
@@ -103,6 +109,9 @@ impl Queue {
     ) -> Vec<(Channel, Duration)> {
         let again = Channel { is_again: true, ..channel };
         let mut resting = Vec::new();
+        if let Some(backlog) = self.backlogs.get_mut(&channel) {
+            backlog.under_way = 0;
+        }
         let rests = if channel.is_again { failed.contains(&true) } else { !failed.contains(&false) };
         for (entry, failed) in batch.into_iter().zip(failed) {
             if !*failed || entry.give_up.is_some_and(|end| at >= end) {
