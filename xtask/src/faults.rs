@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn a_campaign_is_of_everything_unless_it_is_narrowed() {
         let all = parsed("");
-        assert_eq!((all.deployments().len(), all.faults().len()), (4, 20));
+        assert_eq!((all.deployments().len(), all.faults().len()), (4, 27));
         let one = parsed("--store redis --fault holder-kill");
         assert_eq!((one.deployments(), one.faults()), (vec![Deployment::Redis], vec![Fault::HolderKill]));
     }

@@ -74,6 +74,8 @@ pub enum Target {
     Store,
     /// One worker's connection to the store.
     Worker(u32),
+    /// The event's object; calls on other objects must not notice.
+    Object,
 }
 
 /// A change of a process, made or noticed by the nemesis.

@@ -133,6 +133,7 @@ fn add_what(line: &mut Line, what: &What) {
             match target {
                 Target::Store => line.add("target", "store"),
                 Target::Worker(worker) => line.add("target", worker),
+                Target::Object => line.add("target", "object"),
             };
             line.add("safe", safe);
         }
@@ -199,6 +200,7 @@ fn what(fields: &mut Fields<'_>) -> Result<What, String> {
             fault: unescaped(fields.text("fault")?)?.into_owned(),
             target: match fields.text("target")? {
                 "store" => Target::Store,
+                "object" => Target::Object,
                 worker => Target::Worker(worker.parse().map_err(|_| format!("no target: {worker:?}"))?),
             },
             safe: fields.get("safe")?,

@@ -51,6 +51,7 @@
 
 mod audit;
 mod bounds;
+mod bystander;
 mod call;
 pub mod clock;
 mod digest;

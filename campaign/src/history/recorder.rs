@@ -90,6 +90,18 @@ impl Recorder {
         Ok(operation)
     }
 
+    /// Records that a safe fault begins that concerns one object only, and returns the number to pass to
+    /// [`fault_ended`](Self::fault_ended).
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub fn fault_of_object_began(&self, fault: &str, object: &ObjectId) -> io::Result<u64> {
+        let operation = self.number();
+        let what = What::FaultBegan { fault: fault.to_owned(), target: Target::Object, safe: true };
+        self.record(operation, Some(object), what)?;
+        Ok(operation)
+    }
+
     /// Records that a fault is over.
     ///
     /// # Errors

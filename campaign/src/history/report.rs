@@ -10,8 +10,8 @@ use super::event::KINDS;
 use super::hold::{definite_end, holds, holds_as_believed};
 use super::surroundings::Surroundings;
 use super::{
-    Bounds, History, Rule, Violation, What, audit, fence, limiter, liveness, mutex, semaphore, tokens,
-    wait_group,
+    Bounds, History, Rule, Violation, What, audit, bystander, fence, limiter, liveness, mutex, semaphore,
+    tokens, wait_group,
 };
 
 /// The numbers of a history for one kind of object: a campaign without grants has shown nothing.
@@ -71,7 +71,8 @@ impl Report {
         let mut admitted = Vec::new();
         for dossier in &digest.dossiers {
             let before = violations.len();
-            check_one(dossier, &digest.around, bounds, &mut violations);
+            let around = digest.around.of_object(dossier.object);
+            check_one(dossier, &around, bounds, &mut violations);
             check_beliefs(dossier, &digest.around, &violations[before..], &mut admitted);
         }
         if let Some(entries) = history.audit() {
@@ -126,6 +127,7 @@ fn check_one(dossier: &Dossier<'_>, around: &Surroundings, bounds: &Bounds, foun
         }
     }
     liveness::check(dossier, around, bounds, found);
+    bystander::check(dossier, around, bounds, found);
 }
 
 /// Finds the violations that an unsafe fault excuses; `broken` are those that none excuses.

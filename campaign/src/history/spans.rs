@@ -21,6 +21,11 @@ impl Spans {
         Self(merged)
     }
 
+    /// Returns these spans and some more.
+    pub(super) fn and(&self, more: &[Span]) -> Self {
+        Self::of([self.0.as_slice(), more].concat())
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = Span> {
         self.0.iter().copied()
     }

@@ -1,14 +1,15 @@
 //! The surroundings of the calls: processes and faults.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::spans::{Span, Spans};
-use super::{Change, Event, Target, What};
+use super::{Change, Event, ObjectId, Target, What};
 
 /// A time that never comes.
 pub(super) const NEVER: u64 = u64::MAX;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Process {
     started: bool,
     last_event: u64,
@@ -29,11 +30,13 @@ struct Process {
 }
 
 /// Processes and faults of a history.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Surroundings {
     processes: HashMap<u32, Process>,
     /// The spans of the store's faults.
     store: Spans,
+    /// The spans of the faults that concern one object each.
+    objects: HashMap<ObjectId, Vec<Span>>,
     /// Unsafe faults, including those of one worker: they concern every caller.
     unsafe_faults: Vec<Span>,
     /// The begin of each unsafe fault, and its description.
@@ -48,7 +51,7 @@ pub(super) struct Surroundings {
 impl Surroundings {
     pub(super) fn of(events: &[Event]) -> Self {
         let mut all = Self { end: events.last().map_or(0, |event| event.at), ..Self::default() };
-        let mut open: HashMap<(u32, u64), (u64, Target, bool)> = HashMap::new();
+        let mut open: HashMap<(u32, u64), (&Event, Target, bool)> = HashMap::new();
         let (mut store, mut still) = (Vec::new(), Vec::new());
         for event in events {
             all.processes.entry(event.worker).or_default().last_event = event.at;
@@ -59,11 +62,11 @@ impl Surroundings {
                     if !safe {
                         all.unsafe_names.push((event.at, fault.clone()));
                     }
-                    open.insert((event.worker, event.operation), (event.at, *target, *safe));
+                    open.insert((event.worker, event.operation), (event, *target, *safe));
                 }
                 What::FaultEnded => {
                     if let Some((began, target, safe)) = open.remove(&(event.worker, event.operation)) {
-                        all.fault((began, event.at.saturating_add(1)), target, safe, &mut store);
+                        all.fault(began, event.at.saturating_add(1), target, safe, &mut store);
                     }
                 }
                 What::StoodStill { length } => {
@@ -80,7 +83,7 @@ impl Surroundings {
         // The store runs on the same machine.
         store.extend_from_slice(&still);
         for (began, target, safe) in open.into_values() {
-            all.fault((began, NEVER), target, safe, &mut store);
+            all.fault(began, NEVER, target, safe, &mut store);
         }
         for process in all.processes.values_mut() {
             process.stops.extend(process.stopped_at.map(|at| (at, NEVER)));
@@ -116,14 +119,37 @@ impl Surroundings {
         }
     }
 
-    fn fault(&mut self, span: Span, target: Target, safe: bool, store: &mut Vec<Span>) {
+    fn fault(&mut self, began: &Event, end: u64, target: Target, safe: bool, store: &mut Vec<Span>) {
+        let span = (began.at, end);
         if !safe {
             self.unsafe_faults.push(span);
         }
         match target {
             Target::Store => store.push(span),
             Target::Worker(worker) => self.processes.entry(worker).or_default().cuts.push(span),
+            Target::Object => {
+                if let Some(object) = &began.object {
+                    self.objects.entry(object.clone()).or_default().push(span);
+                }
+            }
         }
+    }
+
+    /// Returns the surroundings of one object's calls: a fault that concerns it is one of the store.
+    pub(super) fn of_object(&self, object: &ObjectId) -> Cow<'_, Self> {
+        let Some(own) = self.objects.get(object) else { return Cow::Borrowed(self) };
+        let mut all = self.clone();
+        all.store = all.store.and(own);
+        for process in all.processes.values_mut() {
+            process.held_up = process.held_up.and(own);
+        }
+        Cow::Owned(all)
+    }
+
+    /// Returns the spans of the faults that concern other objects.
+    pub(super) fn elsewhere(&self, object: &ObjectId) -> Spans {
+        let others = self.objects.iter().filter(|(other, _)| *other != object);
+        Spans::of(others.flat_map(|(_, spans)| spans).copied().collect())
     }
 
     /// Returns the time of the last event, in µs.

@@ -42,6 +42,8 @@ pub enum Rule {
     NotRecorded,
     /// C5, C8, C14, C18, M7, W3: a waiter was not granted although no hold was kept.
     Stuck,
+    /// C27: a fault that concerns other names only delayed a call, failed it, or cost a hold.
+    BystanderHarmed,
     /// C17: a call took longer than its time limit.
     TooLate,
     /// The history contradicts itself, whatever the store did.
@@ -69,6 +71,7 @@ impl Rule {
             Self::GrantedTooMuch => "M1, S1",
             Self::NotRecorded => "C3",
             Self::Stuck => "C5, C8, C14, C18, M7, W3",
+            Self::BystanderHarmed => "C27",
             Self::TooLate => "C17",
             Self::BrokenRecord => "record",
         }

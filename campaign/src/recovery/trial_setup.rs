@@ -87,6 +87,7 @@ impl<'a> TrialSetup<'a> {
             url: self.server.store_url(url, &self.namespace, self.ttl),
             ttl: self.ttl,
             kinds: vec![Kind::Mutex],
+            mutexes: 1,
             seed: 0,
         };
         let mut process = Process::spawn((self.program)().args(work.to_arguments()).stdin(Stdio::piped()))?;

@@ -46,11 +46,25 @@ pub enum Fault {
     NodeStall,
     /// Slots of a cluster with our keys are moved to another node.
     SlotMove,
+    /// Another client keeps rows of one kind's names locked, for up to 5 s.
+    RowsLocked,
+    /// Another client keeps a transaction with an old snapshot open.
+    OldSnapshot,
+    /// The server's queue of notifications is full: no hint can be sent.
+    NotifyQueueFull,
+    /// The server takes no writes for some seconds.
+    ReadOnlySwitch,
+    /// An administrator cancels running statements of ours (`pg_cancel_backend`).
+    StatementCancel,
+    /// An administrator terminates connections of ours, some at a time (`pg_terminate_backend`).
+    BackendTerminate,
+    /// Another client keeps a table of ours locked, as a change of the table does, for up to 2 s.
+    TableLocked,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 27] = [
         Self::HolderKill,
         Self::HolderPause,
         Self::WaiterKill,
@@ -71,6 +85,13 @@ impl Fault {
         Self::ServerClockStep,
         Self::NodeStall,
         Self::SlotMove,
+        Self::RowsLocked,
+        Self::OldSnapshot,
+        Self::NotifyQueueFull,
+        Self::ReadOnlySwitch,
+        Self::StatementCancel,
+        Self::BackendTerminate,
+        Self::TableLocked,
     ];
 
     /// Returns its name on the command line: lower case, with dashes.
@@ -97,7 +118,34 @@ impl Fault {
             Self::ServerClockStep => "server-clock-step",
             Self::NodeStall => "node-stall",
             Self::SlotMove => "slot-move",
+            Self::RowsLocked => "rows-locked",
+            Self::OldSnapshot => "old-snapshot",
+            Self::NotifyQueueFull => "notify-queue-full",
+            Self::ReadOnlySwitch => "read-only-switch",
+            Self::StatementCancel => "statement-cancel",
+            Self::BackendTerminate => "backend-terminate",
+            Self::TableLocked => "table-locked",
         }
+    }
+
+    /// Returns what a neighbour's deed on Postgres is counted in; `None` for all other faults.
+    #[must_use]
+    pub fn deed(self) -> Option<&'static str> {
+        Some(match self {
+            Self::RowsLocked => "rows locked",
+            Self::OldSnapshot => "transactions outlasted by the snapshot",
+            Self::NotifyQueueFull => "hints refused",
+            Self::ReadOnlySwitch => "writes refused",
+            Self::StatementCancel => "statements cancelled",
+            Self::BackendTerminate => "backends terminated",
+            Self::TableLocked => "tables locked",
+            _ => return None,
+        })
+    }
+
+    /// Returns whether it concerns some names only, so that the others must not notice (C27).
+    pub(super) fn spares_names(self) -> bool {
+        matches!(self, Self::RowsLocked | Self::TableLocked)
     }
 
     /// Returns the fault of that name.

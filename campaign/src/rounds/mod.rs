@@ -5,6 +5,11 @@
 //! [history](crate::history) is checked. All randomness comes from the round's seed. Real servers and schedulers have
 //! their own timing, so a seed reproduces the plan but not the exact moments.
 //!
+//! On Postgres, some faults are deeds of a neighbour: another client or the administrator, who locks rows and tables of
+//! ours, keeps an old snapshot, fills the queue of notifications, switches to read-only, or cancels and terminates. The
+//! round counts what they did ([`Outcome::deeds`]) and fails if that is nothing. Locks concern some names only; the
+//! checkers then look that no call on another name is late.
+//!
 //! The server keeps its own record of the holds, by triggers on Postgres and by the append-only file on Redis. The
 //! checkers compare that record with what the workers saw. Sessions leave no record.
 //!
@@ -17,6 +22,7 @@
 //! [`Register`] must refuse the older one.
 
 mod audit;
+mod deeds;
 mod fault;
 mod nemesis;
 mod register;

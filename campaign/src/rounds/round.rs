@@ -16,6 +16,9 @@ use crate::history::{Bounds, History, Report};
 /// Wait after the last call until everything left has ended: a lease, its tombstone, and the contract's allowances.
 const SETTLE_TIME: Duration = Duration::from_millis(2_500);
 
+/// A lease with which a request's time limit is longer than ε, so that a delay is seen before the request fails.
+const LEASE_OF_BYSTANDERS: Duration = Duration::from_secs(2);
+
 /// A lease that is long enough to leave every request its full time limit.
 const LONG_LEASE: Duration = Duration::from_secs(30);
 
@@ -47,15 +50,18 @@ pub struct Outcome {
     pub fault: Fault,
     /// How often the fault struck.
     pub strikes: u64,
+    /// How much a neighbour's deeds did, in the unit that [`Fault::deed`] says.
+    pub deeds: u64,
     /// The report of the checkers.
     pub report: Report,
 }
 
 impl Round {
-    /// Creates a round of 6 s with three workers and leases of 1 s.
+    /// Creates a round of 6 s with three workers and leases of 1 s, or 2 s where a fault concerns some names only.
     #[must_use]
     pub fn new(fault: Fault, seed: u64, folder: PathBuf) -> Self {
-        let (length, ttl) = (Duration::from_secs(6), Duration::from_secs(1));
+        let ttl = if fault.spares_names() { LEASE_OF_BYSTANDERS } else { Duration::from_secs(1) };
+        let length = Duration::from_secs(6);
         Self { fault, length, seed, workers: 3, ttl, folder }
     }
 
@@ -82,17 +88,25 @@ impl Round {
         while Instant::now() < end {
             nemesis.strike()?;
         }
-        let strikes = nemesis.end()?;
+        let (strikes, deeds) = nemesis.end()?;
+        if let Some(unit) = self.fault.deed().filter(|_| deeds == 0) {
+            return Err(format!("the round has seen no {unit}").into());
+        }
         sleep(self.ttl + SETTLE_TIME);
         nemesis.drain()?;
         server.record(&self.namespace(), &self.folder)?;
         let report = History::read(&self.folder)?.check_with(&Bounds::default());
-        Ok(Outcome { deployment: server.deployment(), fault: self.fault, strikes, report })
+        Ok(Outcome { deployment: server.deployment(), fault: self.fault, strikes, deeds, report })
     }
 
     /// Returns the namespace of its objects.
     pub(super) fn namespace(&self) -> String {
         format!("{}-{:016x}", self.fault, self.seed)
+    }
+
+    /// Returns the number of its mutexes: one more where a fault of the first must spare the others.
+    pub(super) fn mutexes(&self) -> usize {
+        if self.fault.spares_names() { 2 } else { 1 }
     }
 
     pub(super) fn work(&self, server: &CampaignServer, job: Job, worker: u32, url: &str) -> Work {
@@ -105,6 +119,7 @@ impl Round {
             url: server.store_url(url, &self.namespace(), ttl),
             ttl,
             kinds: server.deployment().kinds().to_vec(),
+            mutexes: self.mutexes(),
             seed: self.seed,
         }
     }
@@ -120,12 +135,13 @@ impl Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { deployment, fault, strikes, report } = self;
+        let Self { deployment, fault, strikes, deeds, report } = self;
         let violations = report.violations.len();
         write!(
             f,
             "{deployment:<18} {fault:<18} {:>8} grants {strikes:>5} faults {violations:>4} violations",
             self.grants()
-        )
+        )?;
+        fault.deed().map_or(Ok(()), |unit| write!(f, " {deeds:>6} {unit}"))
     }
 }

@@ -79,6 +79,7 @@ impl Deployment {
             | Fault::ClientClockStep => true,
             // On Postgres, dead waiters cost time for each of them: a known gap of C27.
             Fault::CrowdKill => matches!(self, Self::Redis | Self::RedisCluster),
+            _ if fault.deed().is_some() => matches!(self, Self::Postgres | Self::PostgresSessions),
             Fault::ConnectionStorm | Fault::NeighbourScript | Fault::ServerClockStep => self == Self::Redis,
             _ => self != Self::RedisCluster,
         }
@@ -100,6 +101,7 @@ impl Deployment {
             fault,
             Fault::StoreCrash
                 | Fault::ConnectionKill
+                | Fault::BackendTerminate
                 | Fault::ReplyDrop
                 | Fault::RequestDrop
                 | Fault::CutMidFrame
@@ -219,6 +221,14 @@ impl CampaignServer {
         };
         let lines: String = entries.iter().map(|entry| format!("{entry}\n")).collect();
         Ok(fs::write(folder.join(AUDIT), lines)?)
+    }
+
+    /// Returns the server, if it is a Postgres.
+    pub(super) fn postgres(&self) -> Option<&PostgresServer> {
+        match &self.running {
+            Running::Postgres(server) => Some(server),
+            Running::Redis(..) | Running::Cluster(_) => None,
+        }
     }
 
     fn server(&self) -> &Server {

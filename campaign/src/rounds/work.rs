@@ -37,6 +37,8 @@ pub struct Work {
     pub(crate) url: String,
     pub(crate) ttl: Duration,
     pub(crate) kinds: Vec<Kind>,
+    /// The number of mutexes that its tasks share, at least 1.
+    pub(crate) mutexes: usize,
     pub(crate) seed: u64,
 }
 
@@ -69,6 +71,7 @@ impl Work {
             self.url.clone(),
             self.ttl.as_millis().to_string(),
             kinds.join(","),
+            self.mutexes.to_string(),
             self.seed.to_string(),
         ]
     }
@@ -76,7 +79,7 @@ impl Work {
     /// Parses the arguments that [`to_arguments`](Self::to_arguments) makes; `None` for any others.
     #[must_use]
     pub fn parse(arguments: &[String]) -> Option<Self> {
-        let [job, folder, worker, url, ttl, kinds, seed] = arguments else { return None };
+        let [job, folder, worker, url, ttl, kinds, mutexes, seed] = arguments else { return None };
         Some(Self {
             job: JOBS.iter().find(|(_, name)| name == job).map(|(job, _)| *job)?,
             folder: folder.into(),
@@ -84,6 +87,7 @@ impl Work {
             url: url.clone(),
             ttl: Duration::from_millis(ttl.parse().ok()?),
             kinds: kinds.split(',').map(kind_named).collect::<Option<_>>()?,
+            mutexes: mutexes.parse().ok()?,
             seed: seed.parse().ok()?,
         })
     }
@@ -109,6 +113,7 @@ mod tests {
                 url: "redis://127.0.0.1:1/?namespace=x".to_owned(),
                 ttl: Duration::from_millis(1_000),
                 kinds: vec![Kind::Mutex, Kind::WaitGroup],
+                mutexes: 2,
                 seed: 7,
             };
             assert_eq!(Work::parse(&work.to_arguments()), Some(work));

@@ -21,6 +21,8 @@ use crate::history::{Call, Guard, ObjectId, Operation, RecordedHold, Recorder, W
 const PERMITS: u32 = 3;
 /// The time limit of a request, unless a lease is shorter.
 const REQUEST: Duration = Duration::from_secs(2);
+const SEMAPHORE: &str = "semaphore";
+const LIMITER: &str = "limiter";
 /// The pause after a failed call.
 const PAUSE: Duration = Duration::from_millis(5);
 /// The time in which members join a wait group, and the equally long time after it in which they wait for it, in µs.
@@ -39,17 +41,28 @@ pub(super) struct Workload {
     ttl: Duration,
     /// The time limit of a single request.
     request: Duration,
-    mutex: Arc<dyn Mutex>,
+    /// The mutexes, and the register that each guards.
+    mutexes: Vec<(Arc<dyn Mutex>, Register)>,
     semaphore: Option<Arc<dyn Semaphore>>,
     groups: Vec<Arc<dyn WaitGroup>>,
     limiter: Option<Arc<dyn Limiter>>,
     quota: Quota,
-    register: Register,
     /// A crowd waits without a limit: its process is busy with itself at first.
     only_waits: bool,
 }
 
-fn object(kind: Kind, name: &str) -> io::Result<ObjectId> {
+/// Returns the names of one kind that workers use.
+pub(super) fn names(kind: Kind, mutexes: usize) -> Vec<String> {
+    match kind {
+        Kind::Mutex => (0..mutexes).map(mutex_name).collect(),
+        Kind::WaitGroup => (0..GROUPS).map(group_name).collect(),
+        Kind::Semaphore => vec![SEMAPHORE.to_owned()],
+        Kind::Limiter => vec![LIMITER.to_owned()],
+        Kind::BloomFilter => Vec::new(),
+    }
+}
+
+pub(super) fn object(kind: Kind, name: &str) -> io::Result<ObjectId> {
     Ok(ObjectId::new(kind, Name::new(name).map_err(io::Error::other)?))
 }
 
@@ -59,37 +72,30 @@ impl Workload {
         let quota = Quota::per_second(200).burst(40);
         let has = |kind| work.kinds.contains(&kind);
         let made = || -> Result<_> {
-            let mutex = store.mutex("mutex", MutexOptions::default().ttl(ttl))?;
+            let mutex = |name: String| store.mutex(&name, MutexOptions::default().ttl(ttl));
+            let mutexes =
+                names(Kind::Mutex, work.mutexes).into_iter().map(mutex).collect::<Result<Vec<_>>>()?;
             let semaphore = has(Kind::Semaphore)
-                .then(|| store.semaphore("semaphore", SemaphoreOptions::new(PERMITS).ttl(ttl)))
+                .then(|| store.semaphore(SEMAPHORE, SemaphoreOptions::new(PERMITS).ttl(ttl)))
                 .transpose()?;
             let mut groups = Vec::new();
             for number in 0..if has(Kind::WaitGroup) { GROUPS } else { 0 } {
                 groups.push(store.wait_group(&group_name(number), WaitGroupOptions::default().ttl(ttl))?);
             }
-            let limiter = has(Kind::Limiter)
-                .then(|| store.limiter("limiter", LimiterOptions::new(quota)))
-                .transpose()?;
-            Ok((mutex, semaphore, groups, limiter))
+            let limiter =
+                has(Kind::Limiter).then(|| store.limiter(LIMITER, LimiterOptions::new(quota))).transpose()?;
+            Ok((mutexes, semaphore, groups, limiter))
         };
-        let (mutex, semaphore, groups, limiter) = made().map_err(io::Error::other)?;
-        let register = Register::open(&work.folder.join("register"))?;
+        let (mutexes, semaphore, groups, limiter) = made().map_err(io::Error::other)?;
+        let register = |mutex: Arc<dyn Mutex>| {
+            let register = Register::open(&work.folder.join(format!("register-{}", mutex.name())))?;
+            Ok((mutex, register))
+        };
+        let mutexes = mutexes.into_iter().map(register).collect::<io::Result<_>>()?;
         let request = (ttl / 3).min(REQUEST);
         let seed = work.seed;
         let only_waits = work.job == Job::Crowd;
-        Ok(Self {
-            recorder,
-            seed,
-            ttl,
-            request,
-            mutex,
-            semaphore,
-            groups,
-            limiter,
-            quota,
-            register,
-            only_waits,
-        })
+        Ok(Self { recorder, seed, ttl, request, mutexes, semaphore, groups, limiter, quota, only_waits })
     }
 
     /// Calls one kind of object again and again.
@@ -99,7 +105,7 @@ impl Workload {
         let mut dice = StdRng::seed_from_u64(self.seed ^ (worker << 40) ^ task);
         loop {
             let well = match kind {
-                Kind::Mutex => self.lock(&recorder, &mut dice).await?,
+                Kind::Mutex => self.lock(&recorder, &mut dice, task).await?,
                 Kind::Semaphore => self.acquire(&recorder, &mut dice).await?,
                 Kind::WaitGroup => self.gather(&recorder, &mut dice).await?,
                 Kind::Limiter => self.take(&recorder, &mut dice).await?,
@@ -115,28 +121,30 @@ impl Workload {
         Call::Acquire { weight, permits, ttl: Some(micros(self.ttl)), waits }
     }
 
-    async fn lock(&self, recorder: &Recorder, dice: &mut StdRng) -> io::Result<bool> {
-        let object = object(Kind::Mutex, self.mutex.name())?;
+    async fn lock(&self, recorder: &Recorder, dice: &mut StdRng, task: u64) -> io::Result<bool> {
+        let at = usize::try_from(task).unwrap_or_default() % self.mutexes.len();
+        let (mutex, register) = &self.mutexes[at];
+        let object = object(Kind::Mutex, mutex.name())?;
         let (operation, granted) = match dice.random_range(0..10) {
             0 if !self.only_waits => {
                 let call = self.acquisition(1, None, false);
                 let operation = recorder.invoke(&object, call, Some(micros(self.request)))?;
-                (operation, self.mutex.try_lock().await)
+                (operation, mutex.try_lock().await)
             }
             1 | 2 if !self.only_waits => {
                 let call = self.acquisition(1, None, true);
                 let operation = recorder.invoke(&object, call, Some(micros(LIMIT)))?;
-                (operation, self.mutex.try_lock_for(LIMIT).await)
+                (operation, mutex.try_lock_for(LIMIT).await)
             }
             _ => {
                 let operation = recorder.invoke(&object, self.acquisition(1, None, true), None)?;
-                (operation, self.mutex.lock().await.map(Some))
+                (operation, mutex.lock().await.map(Some))
             }
         };
         let Some(held) = answered(operation, granted)? else { return Ok(false) };
-        self.write(&held).await?;
+        write(register, &held).await?;
         self.hold(&held, dice).await?;
-        self.write(&held).await?;
+        write(register, &held).await?;
         if dice.random_range(0..4) == 0 {
             drop(held);
             return Ok(true);
@@ -156,24 +164,6 @@ impl Workload {
         };
         sleep(Duration::from_millis(millis)).await;
         held.believes()?;
-        Ok(())
-    }
-
-    async fn write<G: Guard + Sync>(&self, held: &RecordedHold<G>) -> io::Result<()> {
-        let (token, ticket) = (Guard::token(&**held), Guard::ticket(&**held));
-        for _ in 0..20 {
-            let began = clock::now();
-            let what = match self.register.write(token, ticket)? {
-                Written::Yes(sequence) => What::Wrote { began, token, ticket, sequence },
-                Written::No => What::WriteRefused { began, token, ticket },
-                Written::Busy => {
-                    sleep(Duration::from_millis(1)).await;
-                    continue;
-                }
-            };
-            held.operation().record(what)?;
-            break;
-        }
         Ok(())
     }
 
@@ -287,8 +277,30 @@ impl Workload {
     }
 }
 
+fn mutex_name(number: usize) -> String {
+    if number == 0 { "mutex".to_owned() } else { format!("mutex-{number}") }
+}
+
 fn group_name(number: u64) -> String {
     format!("group-{number}")
+}
+
+async fn write<G: Guard + Sync>(register: &Register, held: &RecordedHold<G>) -> io::Result<()> {
+    let (token, ticket) = (Guard::token(&**held), Guard::ticket(&**held));
+    for _ in 0..20 {
+        let began = clock::now();
+        let what = match register.write(token, ticket)? {
+            Written::Yes(sequence) => What::Wrote { began, token, ticket, sequence },
+            Written::No => What::WriteRefused { began, token, ticket },
+            Written::Busy => {
+                sleep(Duration::from_millis(1)).await;
+                continue;
+            }
+        };
+        held.operation().record(what)?;
+        break;
+    }
+    Ok(())
 }
 
 /// Records the answer to an acquisition.

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "it has a thread of its own, outside of any runtime")]
 
 mod links;
+mod neighbour;
 mod processes;
 mod store;
 
@@ -47,6 +48,8 @@ pub(super) struct Nemesis<'a> {
     next: u32,
     clock: Option<Clock>,
     strikes: u64,
+    /// What a neighbour's deeds did so far.
+    deeds: u64,
     _stalls: StallMonitor,
 }
 
@@ -74,6 +77,7 @@ impl<'a> Nemesis<'a> {
             next: FIRST,
             clock,
             strikes: 0,
+            deeds: 0,
             _stalls: stalls,
         })
     }
@@ -146,6 +150,13 @@ impl<'a> Nemesis<'a> {
             Fault::BlackHole | Fault::OneWayBlackHole => self.black_hole()?,
             Fault::WakeUpsDropped => self.swallow()?,
             Fault::NeighbourScript => self.keep_busy()?,
+            Fault::RowsLocked
+            | Fault::OldSnapshot
+            | Fault::NotifyQueueFull
+            | Fault::ReadOnlySwitch
+            | Fault::StatementCancel
+            | Fault::BackendTerminate
+            | Fault::TableLocked => self.strike_as_neighbour()?,
             Fault::StoreStall
             | Fault::StoreCrash
             | Fault::ConnectionKill

@@ -106,15 +106,15 @@ impl Nemesis<'_> {
         Ok(())
     }
 
-    /// Stops the workers, and returns how often the fault struck.
-    pub(in crate::rounds) fn end(&mut self) -> Result<u64, Error> {
+    /// Stops the workers, and returns how often the fault struck, and what a neighbour's deeds did.
+    pub(in crate::rounds) fn end(&mut self) -> Result<(u64, u64), Error> {
         for mut slot in self.slots.drain(..) {
             if let Some(mut input) = slot.input.take() {
                 writeln!(input, "{STOP}")?;
             }
             finish(&self.recorder, slot.worker, &mut slot.process)?;
         }
-        Ok(self.strikes)
+        Ok((self.strikes, self.deeds))
     }
 
     /// Runs a last worker that takes all free permits.
