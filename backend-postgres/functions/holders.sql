@@ -13,7 +13,7 @@ WHERE h.expiry > c.clock
 UNION ALL
 SELECT g.namespace, 'mutex', g.name, g.ticket, g.label, g.token, 1, to_timestamp(g.granted / 1000000.0), NULL, NULL
 FROM stanchion.session_grants g
-JOIN stanchion.session_locks l
+JOIN stanchion.session_locks() l
     ON l.pid = g.pid AND l.granted AND l.key = stanchion.session_key(g.namespace, g.name)
 JOIN pg_stat_activity a ON a.pid = g.pid AND coalesce(a.backend_start, g.started) = g.started;
 

@@ -1,15 +1,20 @@
--- locked: returns the numbers of the objects whose row another transaction has locked at this moment, and each row's mark of
--- that transaction: if two looks find the same mark, nobody else had the row in between.
+-- locked: returns the numbers of the objects of which another transaction has a row locked at this moment, with the mark of
+-- that transaction on the row: if two looks find the same mark, nobody else had the row in between.
 --
--- p_kinds, p_names  the objects; `l` is a limiter, `b` a Bloom filter
--- Locks     each row that is free, until the end of the transaction, and waits for none. O(objects). A retry looks again.
+-- p_kinds, p_names  the objects; `l` is a limiter, `b` a Bloom filter. Of the others also the rows of holds and waiters count.
+-- Locks     each row that is free and was changed or locked before, until the end of the transaction, and waits for none; where a
+--           table is locked, it fails at once. O(objects + holds + waiters). A retry looks again.
 CREATE OR REPLACE FUNCTION stanchion.locked(
     p_namespace text, p_kinds text[], p_names text[], OUT numbers integer[], OUT lockers text[]
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     locker text;
+    id bigint;
+    free uuid[];
 BEGIN
+    -- Others wait for the connection.
+    PERFORM set_config('lock_timeout', '1ms', true);
     -- Nothing is changed, so that nothing has to reach the disk.
     PERFORM set_config('synchronous_commit', 'off', true);
     numbers := '{}';
@@ -31,12 +36,23 @@ BEGIN
                 WHERE x.namespace = p_namespace AND x.name = p_names[i];
             END IF;
         ELSE
-            PERFORM FROM stanchion.objects x
+            SELECT x.id INTO id FROM stanchion.objects x
             WHERE x.namespace = p_namespace AND x.kind = p_kinds[i]::"char" AND x.name = p_names[i]
             FOR UPDATE SKIP LOCKED;
-            IF NOT FOUND THEN
+            IF id IS NULL THEN
                 SELECT x.xmax::text INTO locker FROM stanchion.objects x
                 WHERE x.namespace = p_namespace AND x.kind = p_kinds[i]::"char" AND x.name = p_names[i];
+            ELSE
+                free := ARRAY(SELECT h.ticket FROM stanchion.holds h WHERE h.object = id AND h.xmax::text <> '0'
+                              FOR UPDATE SKIP LOCKED);
+                SELECT max(h.xmax::text) INTO locker FROM stanchion.holds h
+                WHERE h.object = id AND h.xmax::text <> '0' AND h.ticket <> ALL (free);
+                IF locker IS NULL THEN
+                    free := ARRAY(SELECT w.ticket FROM stanchion.waiters w WHERE w.object = id AND w.xmax::text <> '0'
+                                  FOR UPDATE SKIP LOCKED);
+                    SELECT max(w.xmax::text) INTO locker FROM stanchion.waiters w
+                    WHERE w.object = id AND w.xmax::text <> '0' AND w.ticket <> ALL (free);
+                END IF;
             END IF;
         END IF;
         IF locker IS NOT NULL THEN

@@ -8,7 +8,7 @@ RETURNS TABLE (pid integer, application text, holds boolean, ticket uuid, token 
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT l.pid, coalesce(a.application_name, ''), l.granted, g.ticket, g.token, stanchion.now() - g.granted, g.label
-    FROM stanchion.session_locks l
+    FROM stanchion.session_locks() l
     LEFT JOIN pg_stat_activity a ON a.pid = l.pid
     LEFT JOIN stanchion.session_grants g
         ON g.namespace = session_holders.namespace AND g.name = session_holders.name AND g.pid = l.pid AND l.granted

@@ -18,7 +18,7 @@ BEGIN
     INSERT INTO stanchion.session_grants (namespace, name, pid, started, ticket, token, granted, label)
     SELECT p_namespace, n.name, n.pid, a.backend_start, n.ticket, n.token, stanchion.now() - n.age, n.label
     FROM unnest(p_names, p_pids, p_tickets, p_tokens, p_ages, p_labels) n (name, pid, ticket, token, age, label)
-    JOIN stanchion.session_locks l ON l.pid = n.pid AND l.granted AND l.key = stanchion.session_key(p_namespace, n.name)
+    JOIN stanchion.session_locks() l ON l.pid = n.pid AND l.granted AND l.key = stanchion.session_key(p_namespace, n.name)
     JOIN pg_stat_activity a ON a.pid = n.pid
     ORDER BY n.name
     ON CONFLICT (namespace, name) DO UPDATE SET

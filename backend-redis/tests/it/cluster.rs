@@ -16,7 +16,7 @@ use stanchion_conformance::support::{definite, eventually};
 use stanchion_core::steps::{Acquire, Kept, Renew};
 use stanchion_core::{ErrorKind, Mutex, MutexOptions, Store};
 use stanchion_redis::RedisStore;
-use stanchion_testbed::servers::{RedisCluster, RedisOptions};
+use stanchion_testbed::servers::{RedisCluster, RedisOptions, RedisServer};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -42,6 +42,20 @@ fn start(options: RedisOptions) -> RedisCluster {
 
 async fn store(fixture: &Fixture) -> Arc<dyn Store> {
     Arc::new(definite(|| fixture.builder().connect()).await.unwrap())
+}
+
+/// Makes a namespace of which each primary has stripes: one in 200 has none on some node.
+fn on_all_primaries(cluster: &RedisCluster) -> Fixture {
+    loop {
+        let fixture = Fixture::on(&cluster.url());
+        let is_there = |node: &RedisServer, stripe: u32| {
+            let key = format!("{{{}/{stripe}}}", fixture.namespace);
+            node.command(&["EXISTS", &key]).is_ok_and(|answer| answer.trim_start_matches(':').trim() == "0")
+        };
+        if cluster.nodes()[..3].iter().all(|node| (0..16).any(|stripe| is_there(node, stripe))) {
+            return fixture;
+        }
+    }
 }
 
 /// Returns the slot of a mutex that is held or has waiters.
@@ -82,7 +96,7 @@ async fn done(waiters: JoinSet<()>, timeout: Duration) -> Duration {
 
 #[tokio::test]
 async fn c13_batches_over_all_stripes_are_answered_in_order() {
-    let fixture = Fixture::on(&SHARED.url());
+    let fixture = on_all_primaries(&SHARED);
     let process = fixture.process().await;
     let requests: Vec<_> = (0..100).map(|index| ask(&mutex(&format!("m{index}")))).collect();
     all(process.callers.acquire(&requests).await);
@@ -302,7 +316,7 @@ async fn c3_a_cluster_without_all_slots_refuses_with_certainty() {
 async fn c27_a_store_connects_while_a_primary_is_stopped() {
     let cluster = start(failing_late());
     // The layout of the namespace is there.
-    let namespace = Fixture::on(&cluster.url());
+    let namespace = on_all_primaries(&cluster);
     namespace.process().await;
     for stopped in 0..3 {
         cluster.nodes()[stopped].pause().unwrap();

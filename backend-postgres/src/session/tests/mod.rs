@@ -171,11 +171,13 @@ impl Process {
 
     /// Ends its sessions at the server.
     async fn terminate(&self, server: &PostgresServer) {
-        sqlx::query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1")
-            .bind(self.application())
-            .execute(&mut connect(server).await)
-            .await
-            .unwrap();
+        sqlx::query(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = $1",
+        )
+        .bind(self.application())
+        .execute(&mut connect(server).await)
+        .await
+        .unwrap();
     }
 }
 
