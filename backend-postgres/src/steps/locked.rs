@@ -26,9 +26,6 @@ const MOMENTS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis
 /// What the last look and the request after it may take.
 const LAST: Duration = LOCK_WAIT.saturating_add(Duration::from_millis(50));
 
-/// Number of vain requests about rows that nobody keeps locked after which each entry is sent alone.
-const MAX_UNEXPLAINED: u32 = 1;
-
 /// A name whose row somebody keeps locked is given up for the moment after this time, where others wait for the request.
 const PATIENCE: Duration = Duration::from_millis(300);
 
@@ -51,21 +48,23 @@ impl PostgresSteps {
         let end = now() + if self.are_hurried { time.min(PATIENCE) } else { time };
         let mut answers = send(self, batch).await;
         let mut left: Vec<_> = (0..batch.len()).collect();
-        let mut unexplained = 0;
         while left.first().is_some_and(|first| waited_in_vain(&answers, *first)) {
             let objects: Vec<_> = left.iter().map(|index| object(&batch[*index])).collect();
             let are_several = objects.iter().any(|object| *object != objects[0]);
             let has_time = now() + MOMENTS[0] + LAST < end;
-            if are_several && (!has_time || unexplained > MAX_UNEXPLAINED) {
-                // There is no time to see whose row it is; or it is another row of one of them, which the looks do not show.
+            let kept = if has_time {
+                let Ok(kept) = self.kept_locked(&objects, end).await else { break };
+                kept
+            } else if are_several {
+                Vec::new()
+            } else {
+                break;
+            };
+            if are_several && kept.is_empty() {
+                // There is no time to see whose row it is, or it is not seen: behind it, requests of ours wait for each other.
                 self.send_each(batch, (&left, &objects), send, &mut answers).await;
                 break;
             }
-            if !has_time {
-                break;
-            }
-            let Ok(kept) = self.kept_locked(&objects, end).await else { break };
-            unexplained += u32::from(kept.is_empty());
             // A request of one entry delays no other name, and goes on.
             if batch.len() > 1 {
                 left.retain(|index| !kept.contains(&object(&batch[*index])));
