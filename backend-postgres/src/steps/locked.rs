@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use sqlx::postgres::PgRow;
 use stanchion_core::clock::{Instant, now, sleep};
-use stanchion_core::steps::{Answers, Object};
+use stanchion_core::steps::{Answers, Object, refused};
 use stanchion_core::{Result, Ttl};
 
 use super::PostgresSteps;
@@ -46,6 +46,11 @@ impl PostgresSteps {
         send: impl for<'a> Fn(&'a Self, &'a [E]) -> Sending<'a, A> + Sync,
     ) -> Answers<A> {
         let end = now() + if self.are_hurried { time.min(PATIENCE) } else { time };
+        let Some(kind) = batch.first().map(|entry| object(entry).kind) else { return Vec::new() };
+        let _turn = match self.tables.turn(kind, end).await {
+            Ok(turn) => turn,
+            Err(error) => return refused(batch.len(), &error),
+        };
         let mut answers = send(self, batch).await;
         let mut left: Vec<_> = (0..batch.len()).collect();
         while left.first().is_some_and(|first| waited_in_vain(&answers, *first)) {
@@ -53,8 +58,15 @@ impl PostgresSteps {
             let are_several = objects.iter().any(|object| *object != objects[0]);
             let has_time = now() + MOMENTS[0] + LAST < end;
             let kept = if has_time {
-                let Ok(kept) = self.kept_locked(&objects, end).await else { break };
-                kept
+                match self.kept_locked(&objects, end).await {
+                    Ok(kept) => kept,
+                    Err(error) => {
+                        if error::is_locked(&error) {
+                            self.tables.saw(kind);
+                        }
+                        break;
+                    }
+                }
             } else if are_several {
                 Vec::new()
             } else {

@@ -11,6 +11,7 @@ mod locked;
 mod permits;
 mod places;
 mod reply;
+mod tables;
 
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use stanchion_core::steps::ProcessId;
 use self::call::Statements;
 pub(crate) use self::call::{StatementArguments, column, ticket, uuid};
 pub(crate) use self::places::{Note, Place, leaving};
+use self::tables::LockedTables;
 use crate::context::Context;
 use crate::link::Link;
 
@@ -31,6 +33,7 @@ pub struct PostgresSteps {
     context: Arc<Context>,
     link: Arc<Link>,
     statements: Arc<Statements>,
+    tables: Arc<LockedTables>,
     /// Acquires join the queue and are not granted here: sessions keep the mutexes.
     are_places: bool,
     /// Others wait for the answers to their batches.
@@ -40,7 +43,8 @@ pub struct PostgresSteps {
 impl PostgresSteps {
     pub(crate) fn new(context: Arc<Context>, link: Arc<Link>) -> Self {
         let statements = Arc::new(Statements::new(&context.schema));
-        Self { context, link, statements, are_places: false, are_hurried: false }
+        let tables = Arc::default();
+        Self { context, link, statements, tables, are_places: false, are_hurried: false }
     }
 
     /// Returns these steps for the places of waiters whose mutexes sessions keep. They wait as a process of their own: where a
