@@ -33,7 +33,7 @@ fn failing_fast() -> RedisOptions {
 
 /// Options for a cluster that does not replace a node that is paused for the length of a test.
 fn failing_late() -> RedisOptions {
-    RedisOptions::default().config("cluster-node-timeout 60000")
+    RedisOptions::default().config("cluster-node-timeout 3600000")
 }
 
 fn start(options: RedisOptions) -> RedisCluster {
@@ -322,7 +322,8 @@ async fn c27_a_store_connects_while_a_primary_is_stopped() {
         cluster.nodes()[stopped].pause().unwrap();
         let limit = Duration::from_secs(1);
         let connect = || namespace.builder().request_timeout(limit).steps();
-        let process = driven(in_time(limit, connect).await.0.unwrap());
+        // With a node that is silent, this takes all of its time.
+        let process = driven(definite(connect).await.unwrap());
         let requests: Vec<_> = (0..60).map(|index| ask(&semaphore(&format!("{stopped} {index}")))).collect();
         let watch = Stopwatch::start();
         let served = loop {
