@@ -3,9 +3,10 @@
 -- p_ended    the ticket of the hold that ends, or null
 -- p_noted    whether it was written who holds it
 -- unlocked   whether it was locked
+-- is_left    that may still be written
 -- Locks, complexity and retry as there.
 CREATE OR REPLACE FUNCTION stanchion.session_free(
-    p_namespace text, p_name text, p_ended uuid, p_noted boolean, OUT unlocked boolean, OUT process uuid, OUT ticket uuid
+    p_namespace text, p_name text, p_ended uuid, p_noted boolean, OUT unlocked boolean, OUT process uuid, OUT ticket uuid, OUT is_left boolean
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -15,8 +16,6 @@ BEGIN
     EXCEPTION WHEN lock_not_available THEN
         -- Somebody has locked a table. The waiter asks by itself.
     END;
-    IF p_noted THEN
-        PERFORM stanchion.session_forget(p_namespace, ARRAY[p_name], ARRAY[p_ended]);
-    END IF;
+    is_left := p_noted AND stanchion.session_forget(p_namespace, ARRAY[p_name], ARRAY[p_ended]) <> '{}';
 END
 $$;

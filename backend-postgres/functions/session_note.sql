@@ -2,27 +2,29 @@
 --
 -- p_names, …, p_labels  the mutexes, in order, each with the process id of the session, the ticket, the token, how long ago it was
 --                       granted, in µs, and the label or null
--- p_gone, p_ended       names and tickets of holds that have ended since they were written
--- A mutex whose session does not have the lock is left out.
+-- A mutex whose session does not have the lock is left out. Returns false if nothing can be written at the moment.
 -- Not durable. Locks: rows of these mutexes. O(names · log rows + locks of the server). A retry writes the same.
 CREATE OR REPLACE FUNCTION stanchion.session_note(
-    p_namespace text, p_names text[], p_pids integer[], p_tickets uuid[], p_tokens bigint[], p_ages bigint[], p_labels text[],
-    p_gone text[], p_ended uuid[]
-) RETURNS void
+    p_namespace text, p_names text[], p_pids integer[], p_tickets uuid[], p_tokens bigint[], p_ages bigint[], p_labels text[]
+) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM stanchion.enter();
     PERFORM set_config('synchronous_commit', 'off', true);
-    DELETE FROM stanchion.session_grants g USING unnest(p_gone, p_ended) e (name, ticket)
-    WHERE g.namespace = p_namespace AND g.name = e.name AND g.ticket = e.ticket;
+    WITH notes AS MATERIALIZED (
+        SELECT n.*, stanchion.session_key(p_namespace, n.name) AS key
+        FROM unnest(p_names, p_pids, p_tickets, p_tokens, p_ages, p_labels) n (name, pid, ticket, token, age, label))
     INSERT INTO stanchion.session_grants (namespace, name, pid, started, ticket, token, granted, label)
     SELECT p_namespace, n.name, n.pid, a.backend_start, n.ticket, n.token, stanchion.now() - n.age, n.label
-    FROM unnest(p_names, p_pids, p_tickets, p_tokens, p_ages, p_labels) n (name, pid, ticket, token, age, label)
-    JOIN stanchion.session_locks() l ON l.pid = n.pid AND l.granted AND l.key = stanchion.session_key(p_namespace, n.name)
+    FROM notes n
+    JOIN stanchion.session_locks() l ON l.pid = n.pid AND l.granted AND l.key = n.key
     JOIN pg_stat_activity a ON a.pid = n.pid
     ORDER BY n.name
     ON CONFLICT (namespace, name) DO UPDATE SET
         pid = excluded.pid, started = excluded.started, ticket = excluded.ticket, token = excluded.token,
         granted = excluded.granted, label = excluded.label;
+    RETURN true;
+EXCEPTION WHEN read_only_sql_transaction THEN
+    RETURN false;
 END
 $$;

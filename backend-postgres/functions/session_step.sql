@@ -9,6 +9,7 @@
 --            locked, or 0; for each name to try its token, or 0 if it is not free or not the process's turn, or -1 if there is
 --            no room, or -2 as 0, if the ticket has no place in the queue
 -- heads      for each name to try the ticket whose turn it was, or null if nobody waited
+-- lefts      tickets that ended, of which something may still be written
 -- processes, tickets  the first waiters of the names that were unlocked
 --
 -- What others wait for is unlocked before the look at the queue, and each look is a statement of its own: who joins the queue
@@ -19,7 +20,7 @@
 CREATE OR REPLACE FUNCTION stanchion.session_step(
     p_namespace text, p_process uuid, p_freed text[], p_ended uuid[], p_wanted text[], p_tickets uuid[], p_noted boolean,
     p_looks boolean,
-    OUT answers bigint[], OUT heads uuid[], OUT processes uuid[], OUT tickets uuid[]
+    OUT answers bigint[], OUT heads uuid[], OUT processes uuid[], OUT tickets uuid[], OUT lefts uuid[]
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -49,8 +50,9 @@ BEGIN
     EXCEPTION WHEN lock_not_available THEN
         -- Somebody has locked a table. The waiters ask by themselves.
     END;
+    lefts := '{}';
     IF p_noted THEN
-        PERFORM stanchion.session_forget(p_namespace, p_freed, p_ended);
+        lefts := stanchion.session_forget(p_namespace, p_freed, p_ended);
     END IF;
     IF p_looks THEN
         answers[1] := (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory');

@@ -1,5 +1,6 @@
 -- sweep_permits: removes idle rows: objects whose retention is over, with their holds and waiters; tombstones that have
--- expired; watchers that went away; processes that do not wait any more; what was written of holds of sessions that have ended. Returns the number of removed rows.
+-- expired; watchers that went away; processes that do not wait any more; what was written of holds that have ended. Returns
+-- the number of removed rows.
 --
 -- p_batch   maximum number of rows of each kind
 -- Locks     rows that are not locked by another transaction; waits for none. O(p_batch · log objects).
@@ -19,9 +20,7 @@ BEGIN
     IF EXISTS (SELECT FROM stanchion.objects x
                WHERE x.namespace = p_namespace AND x.expires >= 0 AND x.expires <= clock AND x.keyed) THEN
         keys := ARRAY(
-            SELECT (l.classid::bigint << 32) | l.objid::bigint FROM pg_locks l
-            WHERE l.granted AND l.locktype = 'advisory' AND l.objsubid = 1
-                AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()));
+            SELECT l.key FROM stanchion.session_locks() l WHERE l.granted);
     END IF;
     idle := ARRAY(
         SELECT x.id FROM stanchion.objects x WHERE x.namespace = p_namespace AND x.expires >= 0 AND x.expires <= clock
@@ -57,14 +56,19 @@ BEGIN
     WHERE p.namespace = p_namespace AND p.process = ended.process;
     GET DIAGNOSTICS rows = ROW_COUNT;
     removed := removed + rows;
-    DELETE FROM stanchion.session_grants g
-    USING (SELECT s.name FROM stanchion.session_grants s
-           WHERE s.namespace = p_namespace AND NOT EXISTS (
-               SELECT FROM pg_stat_activity a WHERE a.pid = s.pid AND coalesce(a.backend_start, s.started) = s.started)
-           LIMIT p_batch FOR UPDATE SKIP LOCKED) ended
-    WHERE g.namespace = p_namespace AND g.name = ended.name;
-    GET DIAGNOSTICS rows = ROW_COUNT;
-    removed := removed + rows;
+    BEGIN
+        DELETE FROM stanchion.session_grants g
+        USING (SELECT s.name FROM stanchion.session_grants s
+               WHERE s.namespace = p_namespace AND NOT EXISTS (
+                   SELECT FROM stanchion.session_locks() l
+                   WHERE l.granted AND l.pid = s.pid AND l.key = stanchion.session_key(s.namespace, s.name))
+               LIMIT p_batch FOR UPDATE SKIP LOCKED) ended
+        WHERE g.namespace = p_namespace AND g.name = ended.name;
+        GET DIAGNOSTICS rows = ROW_COUNT;
+        removed := removed + rows;
+    EXCEPTION WHEN lock_not_available OR insufficient_privilege THEN
+        -- What sessions hold is another role's to show.
+    END;
     IF NOT EXISTS (SELECT FROM stanchion.processes p WHERE p.namespace = p_namespace)
         AND NOT EXISTS (SELECT FROM stanchion.objects x WHERE x.namespace = p_namespace) THEN
         DELETE FROM stanchion.grace g

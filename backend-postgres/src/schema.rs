@@ -96,6 +96,7 @@ const FUNCTIONS: &[&str] = &[
     include_str!("../functions/session_step.sql"),
     include_str!("../functions/session_leave.sql"),
     include_str!("../functions/session_holders.sql"),
+    include_str!("../functions/session_shown.sql"),
     include_str!("../functions/session_evict.sql"),
     include_str!("../functions/session_end.sql"),
     include_str!("../functions/turn_begin.sql"),

@@ -62,6 +62,7 @@ impl Chore for SessionChore {
             Box::pin(errands::give_up_places(&self.desk, &self.places)),
             Box::pin(errands::tell(&self.desk, &self.places)),
             Box::pin(notes::note(&self.desk, &self.places)),
+            Box::pin(notes::forget(&self.desk, &self.places)),
         );
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Desk {
     pub(super) tells: Notify,
     /// Told when there are holds that are not written yet.
     pub(super) grants: Notify,
+    /// Told when there is something to remove of holds that have ended.
+    pub(super) forgets: Notify,
     /// How many were sent, or given up.
     pub(super) told: watch::Sender<u64>,
 }
@@ -82,6 +84,8 @@ pub(super) struct State {
     pub(super) load: Load,
     pub(super) events: Vec<Event>,
     pub(super) reports: Option<Reports>,
+    /// Holds that have ended, of which something may still be written for others to see.
+    pub(super) forgotten: Vec<(Name, Ticket)>,
     /// There may be holds that are not written for others to see.
     pub(super) has_granted: bool,
     stirred: bool,
@@ -116,6 +120,7 @@ impl Desk {
             load: Load::default(),
             events: Vec::new(),
             reports: None,
+            forgotten: Vec::new(),
             has_granted: false,
             stirred: false,
             woken: Vec::new(),
@@ -128,6 +133,7 @@ impl Desk {
             departs: Notify::new(),
             tells: Notify::new(),
             grants: Notify::new(),
+            forgets: Notify::new(),
             told: watch::Sender::new(0),
         }
     }
@@ -139,7 +145,7 @@ impl Desk {
         let done = work(&mut state);
         let (stirred, woken) = (std::mem::take(&mut state.stirred), std::mem::take(&mut state.woken));
         let (departs, tells) = (!state.departures.is_empty(), !state.hints.is_empty());
-        let grants = std::mem::take(&mut state.has_granted);
+        let (grants, forgets) = (std::mem::take(&mut state.has_granted), !state.forgotten.is_empty());
         let told = if state.events.is_empty() {
             None
         } else {
@@ -149,8 +155,13 @@ impl Desk {
         for session in woken {
             session.notify_one();
         }
-        let all =
-            [(stirred, &self.stir), (departs, &self.departs), (tells, &self.tells), (grants, &self.grants)];
+        let all = [
+            (stirred, &self.stir),
+            (departs, &self.departs),
+            (tells, &self.tells),
+            (grants, &self.grants),
+            (forgets, &self.forgets),
+        ];
         for (told, of) in all {
             if told {
                 of.notify_one();

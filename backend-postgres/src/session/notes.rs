@@ -1,4 +1,5 @@
-//! Who holds a mutex, written for other processes to see once it is held for a while: short holds do not pay for it.
+//! Who holds a mutex, written for other processes to see once it is held for a while: short holds do not pay for it. The session
+//! that unlocks it removes what is written; what it could not remove at once is removed here.
 
 use std::time::Duration;
 
@@ -6,70 +7,119 @@ use stanchion_core::clock::{Instant, now, sleep};
 use stanchion_core::{Name, Ticket};
 
 use super::desk::{Desk, State};
+use super::post::Unlock;
 use crate::steps::{Note, PostgresSteps};
 
 /// A hold is written once it is so old.
 const OLD: Duration = Duration::from_millis(300);
 /// Between two writes. With [`OLD`] and the time of a request, a hold is written within a second.
 const PAUSE: Duration = Duration::from_millis(400);
+/// After something could not be removed.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+/// The pauses after writes that failed grow up to this one.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Those after something could not be removed: for so long an earlier holder can be shown.
+const LONGEST_LEFT: Duration = Duration::from_secs(1);
 /// Holds of one request.
 const BATCH: usize = 256;
 
 impl State {
-    /// The holds to be written next, and whether there are more.
-    fn unnoted(&mut self, at: Instant) -> (Vec<Note>, bool) {
-        let (mut notes, mut are_more) = (Vec::new(), false);
-        for (name, entry) in &mut self.names {
-            let Some(held) = entry.held.as_mut().filter(|held| !held.is_noted) else { continue };
-            let age = at.saturating_duration_since(held.since);
-            let pid = self.posts.get(&held.post).and_then(|post| post.pid);
-            let Some(pid) = pid.filter(|_| age >= OLD && notes.len() < BATCH) else {
-                are_more = true;
-                continue;
-            };
+    /// The holds to be written next, the oldest first, and how many there are that are not written yet.
+    fn unnoted(&mut self, at: Instant) -> (Vec<Note>, usize) {
+        let held = self.names.iter_mut().filter_map(|(name, entry)| Some((name, entry.held.as_mut()?)));
+        let mut unnoted: Vec<_> = held.filter(|(_, held)| !held.is_noted).collect();
+        let count = unnoted.len();
+        unnoted.retain(|(_, held)| at.saturating_duration_since(held.since) >= OLD);
+        unnoted.sort_by_key(|(_, held)| held.since);
+        let mut notes = Vec::new();
+        for (name, held) in unnoted.into_iter().take(BATCH) {
+            let Some(pid) = self.posts.get(&held.post).and_then(|post| post.pid) else { continue };
             held.is_noted = true;
             let (ticket, token, label) = (held.ticket, held.token, held.label.clone());
+            let age = at.saturating_duration_since(held.since);
             notes.push(Note { name: name.clone(), pid, ticket, token, age, label });
         }
         notes.sort_by(|one, other| one.name.cmp(&other.name));
-        (notes, are_more)
+        (notes, count)
     }
 
-    /// These holds are written, or not. Returns those that have ended meanwhile: what is written of them is removed again.
-    fn noted(&mut self, notes: Vec<Note>, are_written: bool) -> Vec<(Name, Ticket)> {
-        let mut ended = Vec::new();
+    /// These holds are written, or not. What may be written of those that have ended meanwhile is removed.
+    fn noted(&mut self, notes: Vec<Note>, are_written: bool) {
         for Note { name, ticket, .. } in notes {
             match self.names.get_mut(&name).and_then(|entry| entry.held_by(ticket)) {
                 Some(held) => held.is_noted = are_written,
-                None => ended.push((name, ticket)),
+                None => self.forgotten.push((name, ticket)),
             }
         }
+    }
+
+    /// Has removed what may be written of a hold that has ended.
+    pub(super) fn forget_later(&mut self, unlock: &Unlock) {
+        if let Some(ticket) = unlock.ticket.filter(|_| unlock.is_noted) {
+            self.forgotten.push((unlock.name.clone(), ticket));
+        }
+    }
+
+    /// What is to be removed next.
+    fn forgetting(&mut self) -> Vec<(Name, Ticket)> {
+        let count = self.forgotten.len().min(BATCH);
+        let mut ended: Vec<_> = self.forgotten.drain(..count).collect();
+        ended.sort_unstable();
         ended
     }
 }
 
-/// Writes holds, again and again until it is done.
+/// Writes holds.
 pub(super) async fn note(desk: &Desk, steps: &PostgresSteps) {
-    let mut ended = Vec::new();
+    let mut pause = PAUSE;
     loop {
         desk.grants.notified().await;
         loop {
-            sleep(PAUSE).await;
-            let (notes, mut are_more) = desk.with(|state| state.unnoted(now()));
-            if !notes.is_empty() || !ended.is_empty() {
-                let written = steps.note(&notes, &ended).await;
-                if written.is_ok() {
-                    ended.clear();
-                }
-                if let Err(error) = &written {
-                    tracing::debug!(%error, "who holds mutexes could not be written yet");
-                }
-                are_more |= written.is_err();
-                ended.extend(desk.with(|state| state.noted(notes, written.is_ok())));
-            }
-            if !are_more && ended.is_empty() {
+            sleep(pause).await;
+            let (notes, count) = desk.with(|state| state.unnoted(now()));
+            if count == 0 {
                 break;
             }
+            if notes.is_empty() {
+                continue;
+            }
+            let is_full = notes.len() == BATCH;
+            let written = steps.note(&notes).await;
+            if let Err(error) = &written {
+                tracing::debug!(%error, "who holds mutexes could not be written yet");
+            }
+            let are_written = matches!(written, Ok(true));
+            desk.with(|state| state.noted(notes, are_written));
+            pause = match are_written {
+                true if is_full => Duration::ZERO,
+                true => PAUSE,
+                false => (pause.max(PAUSE) * 2).min(LONGEST_PAUSE),
+            };
+        }
+    }
+}
+
+/// Removes what is written of holds that have ended, again and again until it is done.
+pub(super) async fn forget(desk: &Desk, steps: &PostgresSteps) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let ended = desk.with(State::forgetting);
+        if ended.is_empty() {
+            pause = FIRST_PAUSE;
+            desk.forgets.notified().await;
+            continue;
+        }
+        let left = match steps.forget(&ended).await {
+            Ok(left) => ended.into_iter().filter(|(_, ticket)| left.contains(ticket)).collect(),
+            Err(error) => {
+                tracing::debug!(%error, "what was written of holds could not be removed yet");
+                ended
+            }
+        };
+        if !left.is_empty() {
+            desk.with(|state| state.forgotten.extend(left));
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_LEFT);
         }
     }
 }

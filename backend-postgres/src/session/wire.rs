@@ -83,6 +83,8 @@ pub(super) struct Stepped {
     pub(super) taken: Vec<Taken>,
     /// The first waiters of the names that were unlocked.
     pub(super) firsts: Vec<(ProcessId, Ticket)>,
+    /// Tickets that ended, of which something may still be written for others to see.
+    pub(super) lefts: Vec<Ticket>,
     /// Advisory locks on the server and how many there may be, where the step looked.
     pub(super) load: Option<(i64, i64)>,
 }
@@ -92,6 +94,7 @@ impl Stepped {
         let answers: Vec<i64> = row.try_get(0)?;
         let heads: Vec<Option<Uuid>> = row.try_get(1)?;
         let (processes, tickets): (Vec<Uuid>, Vec<Uuid>) = (row.try_get(2)?, row.try_get(3)?);
+        let lefts: Vec<Uuid> = row.try_get(4)?;
         let split = answers
             .split_first_chunk::<2>()
             .and_then(|(load, answers)| Some((load, answers.split_at_checked(request.freed.len())?)));
@@ -104,6 +107,7 @@ impl Stepped {
             unlocked: unlocked.iter().map(|unlocked| *unlocked != 0).collect(),
             taken: taken.map(|(answer, head)| Taken { answer: *answer, head: head.map(ticket) }).collect(),
             firsts: processes.into_iter().map(ticket).zip(tickets.into_iter().map(ticket)).collect(),
+            lefts: lefts.into_iter().map(ticket).collect(),
             load: request.looks.then_some((load[0], load[1])),
         })
     }
@@ -244,7 +248,9 @@ impl Wire {
                 let row = self.row(query).await?;
                 let first: (Option<Uuid>, Option<Uuid>) = (row.try_get(1)?, row.try_get(2)?);
                 let firsts = first.0.map(ticket).zip(first.1.map(ticket)).into_iter().collect();
-                Ok(Stepped { unlocked: vec![row.try_get(0)?], firsts, ..Stepped::default() })
+                let is_left: bool = row.try_get(3)?;
+                let lefts = request.ended[0].filter(|_| is_left).map(ticket).into_iter().collect();
+                Ok(Stepped { unlocked: vec![row.try_get(0)?], firsts, lefts, ..Stepped::default() })
             }
             ([], [name]) if !request.reads_queue && !request.looks => {
                 let query = sqlx::query(wires.take.sql()).bind(&*wires.namespace).bind(name.as_str());

@@ -91,6 +91,11 @@ impl State {
                 self.hinted += 1;
             }
         }
+        for unlock in &batch.unlocks {
+            if unlock.ticket.is_some_and(|ticket| stepped.lefts.contains(&ticket)) {
+                self.forget_later(unlock);
+            }
+        }
         for (unlock, unlocked) in batch.unlocks.into_iter().zip(stepped.unlocked) {
             self.left(&unlock, &Ok(if unlocked { Kept::Yes } else { Kept::No }));
         }
@@ -113,6 +118,7 @@ impl State {
     pub(super) fn refused(&mut self, batch: Batch, error: &Error, unlocked: bool) {
         for unlock in batch.unlocks {
             if unlocked {
+                self.forget_later(&unlock);
                 self.left(&unlock, &Ok(Kept::Yes));
             } else {
                 self.left_in_doubt(&unlock, error);

@@ -1,1 +1,1 @@
-SELECT f.unlocked, f.process, f.ticket FROM stanchion.session_free($1, $2, $3, $4) f
+SELECT f.unlocked, f.process, f.ticket, f.is_left FROM stanchion.session_free($1, $2, $3, $4) f

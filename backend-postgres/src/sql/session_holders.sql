@@ -1,1 +1,1 @@
-SELECT pid, application, holds, ticket, token, age, label FROM stanchion.session_holders($1, $2)
+SELECT pid, application, holds, ticket, token, age, label FROM stanchion.session_shown($1, $2)

@@ -34,6 +34,7 @@ pub(super) struct Statements {
     pub(super) tell: Statement,
     pub(super) leave: Statement,
     pub(super) note: Statement,
+    pub(super) forget: Statement,
 }
 
 impl Statements {
@@ -55,6 +56,7 @@ impl Statements {
             locked: schema.statement(include_str!("../sql/locked.sql")),
             tell: schema.statement(include_str!("../sql/tell.sql")),
             leave: schema.statement(include_str!("../sql/session_leave.sql")),
+            forget: schema.statement(include_str!("../sql/session_forget.sql")),
             note: schema.statement(include_str!("../sql/session_note.sql")),
         }
     }

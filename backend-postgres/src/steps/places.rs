@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::PgArguments;
+use sqlx::types::Uuid;
 use stanchion_core::clock::now;
 use stanchion_core::steps::{Object, ProcessId};
 use stanchion_core::{Error, FencingToken, Name, Result, Ticket, Ttl};
 
 use super::PostgresSteps;
-use super::call::{StatementArguments, uuid};
+use super::call::{StatementArguments, column, ticket, uuid};
 use crate::context::{Context, micros};
 use crate::hints;
 
@@ -60,8 +61,8 @@ pub(crate) fn leaving(namespace: &str, tokens: i64, places: &[Place], waits: boo
 }
 
 impl PostgresSteps {
-    /// Removes the places of waiters who have, or had, their mutex, and wakes the next waiters of those that are free. Names that somebody else keeps locked delay none of the others; an
-    /// error says of which name that is so.
+    /// Removes the places of waiters who have, or had, their mutex, and wakes the next waiters of those that are free. Names that
+    /// somebody else keeps locked delay none of the others; an error says of which name that is so.
     pub(crate) async fn leave_places(&self, places: &[Place]) -> Vec<Result<()>> {
         self.around_locked(
             places,
@@ -84,27 +85,34 @@ impl PostgresSteps {
         batch.iter().map(|_| left.as_ref().map(drop).map_err(Error::replicate)).collect()
     }
 
-    /// Writes who holds mutexes, in the order of their names, and removes what was written of holds that have ended.
+    /// Writes who holds mutexes, in the order of their names. Returns false if nothing can be written at the moment.
     ///
     /// # Errors
     /// As every request: then it may be written or not.
-    pub(crate) async fn note(&self, notes: &[Note], ended: &[(Name, Ticket)]) -> Result<()> {
+    pub(crate) async fn note(&self, notes: &[Note]) -> Result<bool> {
+        let token = |note: &Note| i64::try_from(note.token.get()).unwrap_or(i64::MAX);
         let arguments = StatementArguments::default()
             .with(&*self.context.namespace)
             .with(notes.iter().map(|note| note.name.as_str()).collect::<Vec<_>>())
             .with(notes.iter().map(|note| note.pid).collect::<Vec<_>>())
             .with(notes.iter().map(|note| uuid(note.ticket)).collect::<Vec<_>>())
-            .with(
-                notes
-                    .iter()
-                    .map(|note| i64::try_from(note.token.get()).unwrap_or(i64::MAX))
-                    .collect::<Vec<_>>(),
-            )
+            .with(notes.iter().map(token).collect::<Vec<_>>())
             .with(notes.iter().map(|note| micros(note.age)).collect::<Vec<_>>())
-            .with(notes.iter().map(|note| note.label.as_deref()).collect::<Vec<_>>())
+            .with(notes.iter().map(|note| note.label.as_deref()).collect::<Vec<_>>());
+        column(&self.row(&self.statements.note, arguments, None).await?, 0)
+    }
+
+    /// Removes what is written of holds that have ended. Returns the tickets of which something is written still, or may be.
+    ///
+    /// # Errors
+    /// As every request.
+    pub(crate) async fn forget(&self, ended: &[(Name, Ticket)]) -> Result<Vec<Ticket>> {
+        let arguments = StatementArguments::default()
+            .with(&*self.context.namespace)
             .with(ended.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>())
             .with(ended.iter().map(|(_, ticket)| uuid(*ticket)).collect::<Vec<_>>());
-        self.row(&self.statements.note, arguments, None).await.map(drop)
+        let left: Vec<Uuid> = column(&self.row(&self.statements.forget, arguments, None).await?, 0)?;
+        Ok(left.into_iter().map(ticket).collect())
     }
 
     /// Sends hints to waiters of other processes. A hint that cannot be sent is given up: its waiter asks by itself.

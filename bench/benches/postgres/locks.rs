@@ -219,7 +219,7 @@ pub(crate) fn hand_off(bench: &mut Bench, fixture: &PostgresFixture) -> Result<(
     .side(SESSION, Role::Ours, || passed(fixture, &session, slice))
     .side(LEASE, Role::Ours, || passed(fixture, &lease, slice))
     .side(WAITING, Role::Raw, || passed(fixture, &bare, slice))
-    .side(NOTIFY, Role::Peer, || passed(fixture, &turns, slice))
+    .side(NOTIFY, Role::Raw, || passed(fixture, &turns, slice))
     .side(DISTRIBUTED_LOCK, Role::Peer, || passed(fixture, &distributed, slice))
     .side(SQLX, Role::Peer, || passed(fixture, &sqlx, slice));
     let by_notify = |side| Target::new(side, Against::Side(NOTIFY.to_owned()), Bound::AtMost(2.5));

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
-use stanchion_conformance::support::{definite, foreign, pause, within};
+use stanchion_conformance::support::{definite, eventually, foreign, pause, within};
 use stanchion_core::clock::now;
 use stanchion_core::{ErrorKind, Kind, MutexOptions, Ttl};
 
-use super::{AskedHolder, GRACE, Process, SECOND, server, soon};
+use super::{AskedHolder, GRACE, Process, SECOND, connect, server, soon};
 
 #[tokio::test]
 async fn m1_one_of_two_processes_holds() {
@@ -136,6 +136,30 @@ async fn c23_inspect_never_tells_an_earlier_holder() {
         guard.release().await.unwrap();
         assert!(b.mutex("x").inspect().await.unwrap().holders.is_empty());
     }
+}
+
+/// What is written of a hold cannot be removed at its end.
+#[tokio::test]
+async fn c23_a_row_that_somebody_keeps_locked_names_no_earlier_holder() {
+    let server = server().await;
+    let (a, b) = (Process::new(server, "c23 locked"), Process::new(server, "c23 locked"));
+    let shown = || async { b.mutex("x").inspect().await.unwrap().holders[0].ticket };
+    let guard = a.mutex("x").lock().await.unwrap();
+    soon("it is written", || async { shown().await.is_some() }).await;
+    let mut neighbour = connect(server).await;
+    let lock = "BEGIN; SELECT FROM stanchion.session_grants WHERE namespace = 'c23 locked' FOR UPDATE";
+    sqlx::raw_sql(lock).execute(&mut neighbour).await.unwrap();
+    let watch = Stopwatch::start();
+    guard.release().await.unwrap();
+    assert!(watch.elapsed() < EPSILON, "a release took {:?}", watch.elapsed());
+    let guard = a.mutex("x").lock().await.unwrap();
+    let watch = Stopwatch::start();
+    while watch.elapsed() < SECOND {
+        assert_eq!(shown().await, None);
+    }
+    sqlx::raw_sql("COMMIT").execute(&mut neighbour).await.unwrap();
+    let is_told = || async { shown().await == Some(guard.ticket()) };
+    eventually(10 * SECOND, "the holder", is_told).await;
 }
 
 #[tokio::test]

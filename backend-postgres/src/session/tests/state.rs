@@ -72,6 +72,7 @@ fn answer_with(state: &mut State, id: PostId, batch: Batch, taken: Taken) {
         unlocked: vec![true; batch.unlocks.len()],
         taken: vec![taken; batch.tries.len()],
         firsts: Vec::new(),
+        lefts: Vec::new(),
         load: Some((0, 1_000_000)),
     };
     state.stepped(id, batch, stepped, now(), now());

@@ -30,11 +30,13 @@ struct Backlog {
     under_way: usize,
     /// Pause after the next failure.
     pause: Duration,
+    /// It has no entries, and is kept for its pause.
+    is_idle: bool,
 }
 
 impl Backlog {
     fn new() -> Self {
-        Self { entries: VecDeque::new(), under_way: 0, pause: FIRST_PAUSE }
+        Self { entries: VecDeque::new(), under_way: 0, pause: FIRST_PAUSE, is_idle: false }
     }
 }
 
@@ -54,16 +56,15 @@ impl Queue {
         self.behind.is_empty()
     }
 
-    /// Returns whether a channel, of that lane if one is given, failed last and has so many entries, with those that are sent
-    /// again.
+    /// Returns whether so many entries, of that lane if one is given, failed before, or are behind a request that failed.
     pub(super) fn is_full(&self, of: Option<usize>, full: usize) -> bool {
         let count = |channel: Channel| {
             self.backlogs.get(&channel).map_or(0, |backlog| backlog.entries.len() + backlog.under_way)
         };
         self.backlogs.iter().any(|(channel, backlog)| {
-            of.is_none_or(|of| of == channel.lane)
-                && backlog.pause > FIRST_PAUSE
-                && count(*channel) + count(Channel { is_again: !channel.is_again, ..*channel }) >= full
+            let again = Channel { is_again: true, ..*channel };
+            let new = if channel.is_again || backlog.pause == FIRST_PAUSE { 0 } else { count(*channel) };
+            of.is_none_or(|of| of == channel.lane) && count(again) + new >= full
         })
     }
 
@@ -87,6 +88,9 @@ impl Queue {
             self.ready.push_back(channel);
             Backlog::new()
         });
+        if std::mem::take(&mut backlog.is_idle) {
+            self.ready.push_back(channel);
+        }
         backlog.entries.push_back(entry);
     }
 
@@ -112,7 +116,7 @@ impl Queue {
         if let Some(backlog) = self.backlogs.get_mut(&channel) {
             backlog.under_way = 0;
         }
-        let rests = if channel.is_again { failed.contains(&true) } else { !failed.contains(&false) };
+        let rests = !failed.contains(&false);
         for (entry, failed) in batch.into_iter().zip(failed) {
             if !*failed || entry.give_up.is_some_and(|end| at >= end) {
                 self.end(entry.message.ticket());
@@ -141,12 +145,21 @@ impl Queue {
         resting.into_iter().filter_map(&mut rest).collect()
     }
 
-    /// Lets a channel be served again.
+    /// Lets a channel be served again. One whose requests fail is kept while what failed is sent again, so that its pauses grow.
     pub(super) fn rested(&mut self, channel: Channel) {
-        if self.backlogs.get(&channel).is_some_and(|backlog| backlog.entries.is_empty()) {
-            self.backlogs.remove(&channel);
-        } else {
+        let Some(backlog) = self.backlogs.get_mut(&channel) else { return };
+        if !backlog.entries.is_empty() {
             self.ready.push_back(channel);
+            return;
+        }
+        let fails = !channel.is_again && backlog.pause > FIRST_PAUSE;
+        backlog.is_idle = true;
+        if !fails || !self.backlogs.contains_key(&Channel { is_again: true, ..channel }) {
+            self.backlogs.remove(&channel);
+        }
+        let new = Channel { is_again: false, ..channel };
+        if channel.is_again && self.backlogs.get(&new).is_some_and(|new| new.is_idle) {
+            self.backlogs.remove(&new);
         }
     }
 

@@ -1,0 +1,1 @@
+SELECT stanchion.session_forget($1, $2, $3)
