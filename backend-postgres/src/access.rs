@@ -1,21 +1,19 @@
-//! The address of the server, the credentials, and the settings of the store's own sessions.
+//! The hosts of the store, the credentials, and the settings of the store's own sessions.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool};
-use sqlx::{ConnectOptions, Connection, PgConnection};
+use sqlx::{ConnectOptions, PgConnection};
 use stanchion_core::clock::timeout;
-use stanchion_core::{CredentialsProvider, Result};
+use stanchion_core::{CredentialsProvider, Error, ErrorKind, Result};
 
-use crate::error;
+use crate::hosts::{Hosts, MIN_ATTEMPT_TIMEOUT, Session, State};
 use crate::schema::{Schema, Statement};
 
 /// The protocol that servers should speak, as errors name it.
 pub(crate) const PROTOCOL: &str = "Postgres";
-/// Minimum timeout of one attempt to connect. An attempt that began in an outage ends this long after it at the latest,
-/// unless a quarter of the request timeout is longer.
-const MIN_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum time for which a transaction waits for the next message of its client. It keeps its locks meanwhile.
 const MAX_IDLE_IN_TRANSACTION: Duration = Duration::from_secs(1);
 /// Timeout of a step's wait for a row. The functions set it, too, in a session whose own timeout is longer.
@@ -37,56 +35,86 @@ pub(crate) enum Way {
     Pooled,
 }
 
-/// The address of the server and the credentials. Contains a password.
+/// The hosts and the credentials. Contains a password.
 #[derive(Clone)]
 pub(crate) enum Access {
-    /// The options of a URL, or of the user, and what gives the credentials of each connection, if they change.
-    Own(Box<PgConnectOptions>, Option<CredentialsProvider>),
+    /// The hosts of a URL, or of the user's options, and what gives the credentials of each connection, if they change.
+    Own(Box<Hosts>, Option<CredentialsProvider>),
     /// The options of a pool that the user made.
-    UserPool(PgPool),
+    UserPool(PgPool, Arc<State>),
+}
+
+impl From<PgConnectOptions> for Access {
+    fn from(options: PgConnectOptions) -> Self {
+        Self::Own(Box::new(options.into()), None)
+    }
 }
 
 impl Access {
-    /// Returns the user's connect options, without the settings for floats and for a log of statements, which this
-    /// crate does not need.
-    pub(crate) fn options(&self) -> PgConnectOptions {
-        let options = match self {
-            Self::Own(options, _) => PgConnectOptions::clone(options),
+    pub(crate) fn hosts(&self) -> Hosts {
+        match self {
+            Self::Own(hosts, _) => Hosts::clone(hosts),
             // Read each time: the user may give the pool another password.
-            Self::UserPool(pool) => PgConnectOptions::clone(&pool.connect_options()),
-        };
-        let named = options.get_application_name().is_some();
-        let options = options.extra_float_digits(None).disable_statement_logging();
-        if named { options } else { options.application_name("stanchion") }
+            Self::UserPool(pool, state) => {
+                Hosts::one(PgConnectOptions::clone(&pool.connect_options()), state)
+            }
+        }
     }
 
-    /// Returns [`options`](Self::options) with the credentials of this moment.
+    /// Forgets which host worked, which attempts failed, and what is expected: two stores share none of it.
+    pub(crate) fn forget(&mut self) {
+        match self {
+            Self::Own(hosts, _) => hosts.forget(),
+            Self::UserPool(_, state) => *state = Arc::default(),
+        }
+    }
+
+    /// Returns the user's connect options of the host that is tried first.
+    pub(crate) fn options(&self) -> PgConnectOptions {
+        of_store(self.hosts().current().clone())
+    }
+
+    /// Connects to the first host that fits; see [`Hosts::connect`]. Each host, and the user's program that gives the
+    /// credentials, has the time `limit`. Returns the session and
+    /// the index of its host; `None` if none of them answered.
     ///
     /// # Errors
-    /// `Unavailable` if the user's program has none.
-    pub(crate) async fn login(&self) -> Result<PgConnectOptions> {
-        let options = self.options();
-        let Self::Own(_, Some(provider)) = self else { return Ok(options) };
-        let (user, password) = provider.credentials().await?.into_parts();
-        let options = options.password(&password);
-        Ok(match user {
-            Some(user) => options.username(&user),
-            None => options,
-        })
+    /// As [`Hosts::connect`]; `Unavailable` if the user's program has no credentials.
+    pub(crate) async fn connect<S: Session>(
+        &self,
+        limit: Duration,
+        unfit: ErrorKind,
+        set_up: impl Fn(PgConnectOptions) -> PgConnectOptions + Send + Sync,
+    ) -> Result<Option<(S, usize)>> {
+        let Ok(credentials) = timeout(limit, self.credentials()).await else { return Ok(None) };
+        let credentials = credentials?;
+        let login = |options| match &credentials {
+            Some((user, password)) => {
+                let options = of_store(options).password(password);
+                if let Some(user) = user { options.username(user) } else { options }
+            }
+            None => of_store(options),
+        };
+        self.hosts().connect(limit, unfit, |options| set_up(login(options))).await
     }
 
-    /// Returns the address, for errors.
+    /// Returns user and password of this moment, if the user's program gives them.
+    async fn credentials(&self) -> Result<Option<(Option<String>, String)>> {
+        let Self::Own(_, Some(provider)) = self else { return Ok(None) };
+        Ok(Some(provider.credentials().await?.into_parts()))
+    }
+
+    /// Returns the addresses, for errors.
     pub(crate) fn address(&self) -> String {
-        address(&self.options())
+        self.hosts().address()
     }
 }
 
-/// Returns the address that these options lead to.
-pub(crate) fn address(options: &PgConnectOptions) -> String {
-    match options.get_socket() {
-        Some(socket) => socket.display().to_string(),
-        None => format!("{}:{}", options.get_host(), options.get_port()),
-    }
+/// Returns connect options without the settings for floats and for a log of statements, which this crate does not need.
+fn of_store(options: PgConnectOptions) -> PgConnectOptions {
+    let named = options.get_application_name().is_some();
+    let options = options.extra_float_digits(None).disable_statement_logging();
+    if named { options } else { options.application_name("stanchion") }
 }
 
 impl fmt::Debug for Access {
@@ -174,47 +202,51 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Returns the connect options of a session, with the credentials of this moment.
+    /// Makes a session that has the settings, within `limit` for each host. There is no attempt shortly after
+    /// one that failed (C28). Returns `None` if no host answered.
     ///
     /// # Errors
-    /// `Unavailable` if the user's program has no credentials.
-    pub(crate) async fn options(&self) -> Result<PgConnectOptions> {
-        let settings = self.settings.of_session();
-        let options = self.access.login().await?;
-        Ok(if settings.is_empty() { options } else { options.options(settings) })
+    /// As [`Access::connect`], also that of the last attempt; `Unavailable` if no host takes writes at present. Nothing was
+    /// sent.
+    pub(crate) async fn session<S: Session>(&self, limit: Duration) -> Result<Option<S>> {
+        let connect = self.access.connect(limit, ErrorKind::Unavailable, |options| self.set_up(options));
+        Ok(self.access.hosts().backoff().attempt(connect).await?.map(|(session, _)| session))
     }
 
-    /// Connects. An attempt without an answer is repeated until the caller gives up.
+    /// Connects for the first time. An attempt without an answer is repeated until the caller gives up.
     ///
     /// # Errors
-    /// As [`attempt`](Self::attempt).
+    /// As [`Access::connect`]; `UnsafeStore` if all hosts answered and none takes writes.
     pub(crate) async fn connect(&self) -> Result<PgConnection> {
+        let limit = self.attempt_timeout().min(self.settings.request_timeout);
         loop {
-            if let Some(connection) = self.attempt().await? {
+            let attempt = self.access.connect(limit, ErrorKind::UnsafeStore, |options| self.set_up(options));
+            if let Some((connection, _)) = attempt.await? {
                 return Ok(connection);
             }
         }
     }
 
-    /// Connects, within the timeout of one attempt. Returns `None` if the server did not answer.
+    /// Connects, within the timeout of one attempt for each host. Returns `None` if no host answered.
     ///
     /// # Errors
-    /// The reason why there is no connection. Nothing was sent.
+    /// As [`session`](Self::session).
     pub(crate) async fn attempt(&self) -> Result<Option<PgConnection>> {
-        let attempt_timeout = MIN_ATTEMPT_TIMEOUT.max(self.settings.request_timeout / 4);
-        let connected = async {
-            let connected = PgConnection::connect_with(&self.options().await?).await;
-            connected.map_err(|error| error::of_connect(error, &self.access.address()))
-        };
-        match timeout(attempt_timeout, connected).await {
-            Ok(connected) => connected.map(Some),
-            Err(_) => {
-                tracing::debug!(
-                    server = self.access.address(),
-                    "the server has not answered a new connection yet"
-                );
-                Ok(None)
-            }
-        }
+        self.session(self.attempt_timeout()).await
+    }
+
+    /// Returns the error of a caller that waited in vain: that of the last attempt, or that no host answered.
+    pub(crate) fn unconnected(&self) -> Error {
+        let last = self.access.hosts().backoff().last_error();
+        last.unwrap_or_else(|| Error::unanswered(PROTOCOL)).at(&self.access.address())
+    }
+
+    fn set_up(&self, options: PgConnectOptions) -> PgConnectOptions {
+        let settings = self.settings.of_session();
+        if settings.is_empty() { options } else { options.options(settings) }
+    }
+
+    fn attempt_timeout(&self) -> Duration {
+        MIN_ATTEMPT_TIMEOUT.max(self.settings.request_timeout / 4)
     }
 }

@@ -1,14 +1,17 @@
 //! Checks, when a store connects, whether the server and its settings are safe (C22).
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use sqlx::postgres::{PgConnectOptions, PgRow, PgSslMode};
 use sqlx::{PgConnection, Row, raw_sql};
 use stanchion_core::{Error, ErrorKind, MutexMode, Result};
 
 use crate::access::{Access, Sessions, Settings, Way};
+use crate::context::Context;
 use crate::error;
-use crate::schema::Schema;
+use crate::hosts::why_unfit;
+use crate::schema::{LAYOUT, Schema, Statement, literal};
 
 /// Minimum version of the server, as `server_version_num`.
 const MIN_VERSION: i32 = 140_000;
@@ -83,7 +86,8 @@ fn is_open_by_chance(options: &PgConnectOptions) -> bool {
         Err(_) => options.get_host() == "localhost",
     };
     let is_asked_for = matches!(options.get_ssl_mode(), PgSslMode::Disable);
-    options.get_socket().is_none() && !is_local && !is_asked_for
+    let is_socket = options.get_socket().is_some() || options.get_host().starts_with('/');
+    !is_socket && !is_local && !is_asked_for
 }
 
 /// Checks whether mutexes can be kept in this mode.
@@ -116,6 +120,77 @@ pub(crate) fn session(isolation: &str, synchronous_commit: &str, ours: bool) -> 
     Ok(())
 }
 
+/// Returns a mutex mode as it is written in the namespace.
+pub(crate) fn written(mode: MutexMode) -> &'static str {
+    if mode == MutexMode::Session { "session" } else { "lease" }
+}
+
+/// Checks what is written of a namespace.
+///
+/// # Errors
+/// `ConfigMismatch` for another layout or mutex mode.
+pub(crate) fn namespace(namespace: &str, wanted: &str, mode: &str, layout: i32) -> Result<()> {
+    let mismatch = |detail| Err(Error::new(ErrorKind::ConfigMismatch, detail));
+    if layout != LAYOUT {
+        return mismatch(format!(
+            "namespace {namespace} has layout {layout}, this version writes layout {LAYOUT}"
+        ));
+    }
+    if mode != wanted {
+        return mismatch(format!(
+            "namespace {namespace} keeps its mutexes by {mode}, this store was told mutex={wanted}"
+        ));
+    }
+    Ok(())
+}
+
+/// What each connection of a store must find that was made after the store was connected.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    statement: Statement,
+    namespace: Arc<str>,
+    mode: &'static str,
+}
+
+impl Expected {
+    pub(crate) fn new(context: &Context, mode: MutexMode) -> Self {
+        let mode = written(mode);
+        let values = [
+            ("{namespace}", literal(&context.namespace)),
+            ("{mode}", literal(mode)),
+            ("{layout}", LAYOUT.to_string()),
+        ];
+        let statement = context.schema.filled(
+            include_str!("sql/recheck.sql"),
+            &values.each_ref().map(|(name, value)| (*name, value.as_str())),
+        );
+        Self { statement, namespace: Arc::clone(&context.namespace), mode }
+    }
+
+    /// Checks a new connection. Where others do not let it look, it is used.
+    ///
+    /// # Errors
+    /// `Unavailable` for a standby, which may become the primary; `ConfigMismatch` as [`namespace`]; or the reason why the
+    /// server could not be asked.
+    pub(crate) async fn check(&self, connection: &mut PgConnection) -> Result<()> {
+        let row = match raw_sql(self.statement.sql()).fetch_one(connection).await {
+            Err(error) if error::is_held_up(&error) => {
+                tracing::debug!(%error, "unverified: the settings of a namespace could not be read");
+                return Ok(());
+            }
+            row => row.map_err(|error| error::certain(error::of_request(error)))?,
+        };
+        let read =
+            || Ok((row.try_get("standby")?, row.try_get::<&str, _>("mutex_mode")?, row.try_get("layout")?));
+        let (standby, mode, layout) =
+            read().map_err(|error: sqlx::Error| error::certain(error::unexpected().with_source(error)))?;
+        match why_unfit(standby, "off") {
+            Some(why) => Err(Error::new(ErrorKind::Unavailable, why)),
+            None => namespace(&self.namespace, self.mode, mode, layout),
+        }
+    }
+}
+
 fn judge(facts: &Facts) -> Result<()> {
     let refused = |kind, detail: String| Err(Error::new(kind, detail));
     if facts.version < MIN_VERSION {
@@ -125,12 +200,8 @@ fn judge(facts: &Facts) -> Result<()> {
             format!("Postgres 14 or later is needed, the server is {version}"),
         );
     }
-    if facts.standby {
-        return refused(ErrorKind::UnsafeStore, "the server is a standby, not the primary".to_owned());
-    }
-    if facts.read_only != "off" {
-        let detail = "default_transaction_read_only is on: the role or database takes no writes".to_owned();
-        return refused(ErrorKind::UnsafeStore, detail);
+    if let Some(why) = why_unfit(facts.standby, &facts.read_only) {
+        return refused(ErrorKind::UnsafeStore, why.to_owned());
     }
     if facts.encoding != "UTF8" {
         let detail = format!("server_encoding is {}, it must be UTF8: names would be lost", facts.encoding);

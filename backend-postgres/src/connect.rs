@@ -10,11 +10,11 @@ use stanchion_core::engine::{Background, Engine, EngineThread, StepsWrap};
 #[cfg(feature = "bloom")]
 use stanchion_core::steps::BloomSteps;
 use stanchion_core::steps::{Chore, GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
-use stanchion_core::{Capabilities, Error, ErrorKind, MutexMode, Result, Ttl};
+use stanchion_core::{Capabilities, Error, MutexMode, Result, Ttl};
 use tokio::runtime::Id;
 
 use crate::access::{Access, LOCK_WAIT, PROTOCOL, Sessions, Settings, Way};
-use crate::check;
+use crate::check::{self, Expected};
 use crate::config::{Checked, PostgresBuilder};
 use crate::context::{Context, Retention, TurnLabel};
 use crate::error;
@@ -63,7 +63,7 @@ impl PostgresBuilder {
     ///
     /// # Errors
     /// `InvalidArgument` for an option out of range or a database that does not exist; `Unavailable` or `Unauthorized`
-    /// if the server cannot be asked; `UnsafeStore` if the server is a standby, read-only or not `UTF8`, if sessions
+    /// if no server can be asked; `UnsafeStore` if the server, or each of several hosts, is a standby, read-only or not `UTF8`, if sessions
     /// are not `read committed`, or in session mode if there is a pooler before the server; `Unsupported` for a
     /// Postgres before 14; `ConfigMismatch` if the schema is newer, if it is missing or older and `migrate` is off, or
     /// if the namespace has another mutex mode or layout ([C22]).
@@ -105,8 +105,9 @@ impl PostgresBuilder {
     }
 
     /// `engine` is the runtime of the engine's thread.
-    async fn open(self, engine: Option<Id>) -> Result<Connected> {
+    async fn open(mut self, engine: Option<Id>) -> Result<Connected> {
         let checked = self.check()?;
+        self.access.forget();
         let address = self.access.address();
         self.open_checked(checked, engine).await.map_err(|error| error.at(&address))
     }
@@ -118,7 +119,8 @@ impl PostgresBuilder {
     ) -> Result<Connected> {
         let request_timeout = self.request_timeout;
         let settings = Settings { way: Way::Direct, request_timeout, lock_wait: LOCK_WAIT, raise: false };
-        let found = timeout(request_timeout, check::server(&self.access, settings, &schema))
+        let connect_timeout = self.access.hosts().timeout_of_all(request_timeout);
+        let found = timeout(connect_timeout, check::server(&self.access, settings, &schema))
             .await
             .map_err(|_| Error::unanswered(PROTOCOL))??;
         let mut connections = found.connections;
@@ -137,6 +139,7 @@ impl PostgresBuilder {
         let sessions = Sessions { access: self.access.clone(), settings: found.settings };
         let callers = callers(&self, (&sessions, engine), &shared.schema, connections);
         open_namespace(&callers, &shared, self.mutex, matches!(self.access, Access::Own(..))).await?;
+        self.access.hosts().expect(Expected::new(&shared, self.mutex));
         let own = link(Source::Own(sessions.clone()), ENGINE_CONNECTIONS, found.settings, &shared.schema);
         let direct = found.settings.way == Way::Direct;
         let mut capabilities = Capabilities::full("postgres", self.mutex);
@@ -195,7 +198,7 @@ fn callers(
     let own = sessions.clone();
     let source = match &builder.access {
         Access::Own(..) => Source::Own(own),
-        Access::UserPool(pool) => Source::UserPool { pool: pool.clone(), own, engine },
+        Access::UserPool(pool, _) => Source::UserPool { pool: pool.clone(), own, engine },
     };
     let link = link(source, builder.connections, sessions.settings, schema);
     let link = link.shared_on(engine);
@@ -206,7 +209,7 @@ fn callers(
 /// Writes the mutex mode and the layout of the namespace, unless another store has done so, and checks a session of the
 /// link.
 async fn open_namespace(link: &Link, context: &Context, mode: MutexMode, ours: bool) -> Result<()> {
-    let wanted = if mode == MutexMode::Session { "session" } else { "lease" };
+    let wanted = check::written(mode);
     let statement = context.schema.statement(include_str!("sql/namespace.sql"));
     let mut arguments = PgArguments::default();
     let added = arguments
@@ -223,19 +226,7 @@ async fn open_namespace(link: &Link, context: &Context, mode: MutexMode, ours: b
         return Err(error::certain(error::unexpected()));
     };
     check::session(&isolation, &synchronous_commit, ours)?;
-    let namespace = &context.namespace;
-    let mismatch = |detail| Err(Error::new(ErrorKind::ConfigMismatch, detail));
-    if layout != LAYOUT {
-        return mismatch(format!(
-            "namespace {namespace} has layout {layout}, this version writes layout {LAYOUT}"
-        ));
-    }
-    if mode != wanted {
-        return mismatch(format!(
-            "namespace {namespace} keeps its mutexes by {mode}, this store was told mutex={wanted}"
-        ));
-    }
-    Ok(())
+    check::namespace(&context.namespace, wanted, &mode, layout)
 }
 
 /// Returns all steps over one link. `mutexes` replaces the steps of mutexes, if there is one.

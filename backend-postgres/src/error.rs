@@ -24,7 +24,8 @@
 //! `Unknown`. Through a pooler each request is a transaction of several messages, and only its commit can be `Unknown`.
 //! A pool that the user closed is `Closed`.
 
-use std::io;
+use std::error::Error as StdError;
+use std::{io, iter};
 
 use sqlx::migrate::MigrateError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
@@ -59,6 +60,11 @@ pub(crate) fn leaves_connection(error: &sqlx::Error) -> bool {
     of_server(error).is_some_and(|error| {
         error.severity() == PgSeverity::Error && !["25006", "0A000", "26000", "42P05"].contains(&error.code())
     })
+}
+
+/// Returns whether a statement was given up because somebody else has locked what it needs.
+pub(crate) fn is_held_up(error: &sqlx::Error) -> bool {
+    matches!(code(error), Some(LOCKED | "57014"))
 }
 
 /// Returns whether a request waited for a row in vain. Nothing of it was executed.
@@ -164,10 +170,11 @@ fn of_client(error: &sqlx::Error, address: &str) -> Error {
 
 /// Returns whether the server refused start-up parameters, as poolers do.
 pub(crate) fn refuses_settings(error: &Error) -> bool {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<sqlx::Error>());
-    source.and_then(of_server).is_some_and(|told| {
-        told.code() == "08P01" && told.message().contains("unsupported startup parameter")
-    })
+    // The error of several hosts has another one between it and the client library's.
+    let sources = iter::successors(StdError::source(error), |&source| source.source());
+    let mut refusals =
+        sources.filter_map(|source| source.downcast_ref::<sqlx::Error>()).filter_map(of_server);
+    refusals.any(|told| told.code() == "08P01" && told.message().contains("unsupported startup parameter"))
 }
 
 /// Converts an error of the migration, which is one transaction.

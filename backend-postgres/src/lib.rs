@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod access;
+mod backoff;
 mod check;
 mod config;
 mod connect;
@@ -8,6 +9,7 @@ mod context;
 mod error;
 mod fence;
 mod hints;
+mod hosts;
 mod link;
 mod migrate;
 mod schema;
@@ -21,6 +23,7 @@ mod wake;
 
 pub use config::PostgresBuilder;
 pub use connect::StepsOfStore;
+pub use hosts::TargetSessionAttrs;
 pub use migrate::schema_sql;
 pub use steps::PostgresSteps;
 pub use store::PostgresStore;

@@ -3,6 +3,7 @@
 
 mod attempt;
 mod failed;
+mod source;
 
 use std::fmt;
 use std::mem;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sqlx::postgres::{PgArguments, PgConnectOptions, PgPool, PgRow};
+use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::{Connection, PgConnection, SqlStr, raw_sql};
 use stanchion_core::clock::{Instant, now, timeout, timeout_at};
 use stanchion_core::engine::RuntimeMark;
@@ -19,54 +20,15 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use self::attempt::{Attempt, Standing};
+use self::attempt::{Attempt, Awaited, Standing};
 use self::failed::{Failed, unconnected};
-use crate::access::{Access, Sessions, Settings, Way};
+pub(crate) use self::source::Source;
 use crate::error;
 use crate::schema::Statement;
 use crate::user_connection::UserConnection;
 
 /// Maximum time that a connection may be idle before it is checked by a ping at its next use.
 const MAX_UNCHECKED_IDLE: Duration = Duration::from_secs(1);
-
-/// The origin of the connections of a link.
-#[derive(Clone, Debug)]
-pub(crate) enum Source {
-    /// The link makes its own.
-    Own(Sessions),
-    /// The link borrows them from the user's pool.
-    UserPool {
-        pool: PgPool,
-        /// For requests on the engine's runtime: a connection that it drives ends with the store, and the pool must get none.
-        own: Sessions,
-        engine: Option<Id>,
-    },
-}
-
-impl Source {
-    /// Returns the pool, for requests on the current runtime.
-    fn pool(&self) -> std::result::Result<&PgPool, &Sessions> {
-        match self {
-            Self::UserPool { own, engine, .. }
-                if engine.is_some() && *engine == Handle::try_current().ok().map(|current| current.id()) =>
-            {
-                Err(own)
-            }
-            Self::UserPool { pool, .. } => Ok(pool),
-            Self::Own(sessions) => Err(sessions),
-        }
-    }
-}
-
-impl From<PgConnectOptions> for Source {
-    /// Connections of the link's own, directly to the server.
-    fn from(options: PgConnectOptions) -> Self {
-        let request_timeout = Duration::from_secs(2);
-        let settings =
-            Settings { way: Way::Direct, request_timeout, lock_wait: request_timeout, raise: false };
-        Self::Own(Sessions { access: Access::Own(Box::new(options), None), settings })
-    }
-}
 
 /// Connections to one database, each for one request at a time.
 ///
@@ -136,28 +98,6 @@ struct Request(JoinHandle<Result<Vec<PgRow>>>);
 impl Drop for Request {
     fn drop(&mut self) {
         self.0.abort();
-    }
-}
-
-/// An attempt to connect that a caller waits for. If the caller goes away before its end, the next caller takes it
-/// over.
-struct Awaited<'a> {
-    attempt: Option<Attempt>,
-    lane: &'a Lane,
-}
-
-impl Awaited<'_> {
-    async fn end(mut self) -> Result<Option<PgConnection>> {
-        let Some(attempt) = &mut self.attempt else { return Ok(None) };
-        let made = attempt.end().await;
-        self.attempt = None;
-        made
-    }
-}
-
-impl Drop for Awaited<'_> {
-    fn drop(&mut self) {
-        self.lane.attempts().extend(self.attempt.take());
     }
 }
 
@@ -338,10 +278,12 @@ impl Link {
             // Kept if the caller goes away during the ping.
             let mut asked = UnderWay { open: Some(Open::Own(connection)), link: self, lane };
             let pinged = match &mut asked.open {
-                Some(Open::Own(connection)) => timeout(self.request_timeout / 4, connection.ping()).await,
-                _ => Ok(Ok(())),
+                Some(Open::Own(connection)) => {
+                    timeout(self.request_timeout / 4, sessions.access.hosts().ask(connection)).await
+                }
+                _ => Ok(Ok(None)),
             };
-            if let (Ok(Ok(())), Some(open)) = (pinged, asked.end()) {
+            if let (Ok(Ok(None)), Some(open)) = (pinged, asked.end()) {
                 return Ok(open);
             }
             // A broken connection: the others are likely broken, too. After a caller went away it may only be a slow
@@ -360,7 +302,7 @@ impl Link {
                 Ok(Some(connection)) => return Ok(Open::Own(connection)),
                 Ok(None) => {}
                 // The attempt began earlier: its error may not apply any more.
-                Err(_) if was_left => {}
+                Err(_) if was_left => sessions.access.hosts().backoff().due().await,
                 Err(error) => return Err(error),
             }
         }

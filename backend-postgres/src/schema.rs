@@ -137,6 +137,11 @@ pub(crate) const LAYOUT: i32 = 1;
 #[derive(Clone, Debug)]
 pub(crate) struct Schema(Arc<str>);
 
+/// Returns a text as a literal, whatever `standard_conforming_strings` is.
+pub(crate) fn literal(text: &str) -> String {
+    format!("E'{}'", text.replace('\\', r"\\").replace('\'', "''"))
+}
+
 /// A statement. Its text is a file of this crate, in which only the schema name is replaced, quoted.
 #[derive(Clone, Debug)]
 pub(crate) struct Statement(SqlStr);
@@ -187,7 +192,7 @@ impl Schema {
         })
     }
 
-    /// Makes a statement in this schema whose text contains values: the store's own numbers, and checked names.
+    /// Makes a statement in this schema whose text contains values: the store's own numbers, checked names, and literals.
     pub(crate) fn filled(&self, text: &'static str, values: &[(&str, &str)]) -> Statement {
         let text =
             values.iter().fold(self.text(text).into_owned(), |text, (name, value)| text.replace(name, value));

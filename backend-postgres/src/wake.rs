@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgListener, PgPoolOptions};
-use sqlx::{Acquire, Connection};
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::{Acquire, PgConnection};
 use stanchion_core::clock::{Instant, now};
 use stanchion_core::steps::{Object, ProcessId, WakeSource};
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use crate::access::Sessions;
 use crate::error;
 use crate::hints::LocalHints;
+use crate::hosts::Session;
 
 /// Timeout of one wait for hints.
 const HINT_TIMEOUT: Duration = Duration::from_millis(900);
@@ -52,21 +53,33 @@ impl PostgresWake {
     }
 
     async fn connect(&self, sessions: &Sessions) -> Result<Listening> {
-        let request_timeout = sessions.settings.request_timeout;
+        let limit = sessions.access.hosts().timeout_of_each(sessions.settings.request_timeout);
+        let made = sessions.session::<PgListener>(limit).await?;
+        let mut listener = made.ok_or_else(|| sessions.unconnected())?;
+        let failed = |error| error::certain(error::of_request(error));
+        listener.listen_all(self.channels.iter().map(String::as_str)).await.map_err(failed)?;
+        Ok(Listening { listener: Some(listener), runtime: Handle::current(), heard: now() })
+    }
+}
+
+impl Session for PgListener {
+    async fn connect(options: PgConnectOptions, limit: Duration) -> sqlx::Result<Self> {
         let pool = PgPoolOptions::new()
             .max_connections(1)
-            .acquire_timeout(request_timeout)
+            .acquire_timeout(limit)
             .test_before_acquire(false)
             .max_lifetime(None)
             .idle_timeout(None)
-            .connect_lazy_with(sessions.options().await?);
-        let failed = |error| error::certain(error::of_request(error));
-        let mut listener = PgListener::connect_with(&pool).await.map_err(failed)?;
+            .connect_lazy_with(options);
+        let mut listener = Self::connect_with(&pool).await?;
         listener.ignore_pool_close_event(true);
-        // A broken connection is replaced by this function, which listens to the channel again.
+        // A broken connection is replaced by the source, which listens to its channels again.
         listener.eager_reconnect(false);
-        listener.listen_all(self.channels.iter().map(String::as_str)).await.map_err(failed)?;
-        Ok(Listening { listener: Some(listener), runtime: Handle::current(), heard: now() })
+        Ok(listener)
+    }
+
+    async fn connection(&mut self) -> sqlx::Result<&mut PgConnection> {
+        self.acquire().await
     }
 }
 
@@ -76,23 +89,24 @@ impl Listening {
     }
 
     /// Checks whether the connection still works. Hints that arrive meanwhile are kept.
-    async fn probe(&mut self, request_timeout: Duration) -> Result<()> {
-        let listener = self.listener()?;
-        let asked = timeout(request_timeout, async { listener.acquire().await?.ping().await }).await;
+    async fn probe(&mut self, sessions: &Sessions) -> Result<()> {
+        let hosts = sessions.access.hosts();
+        let asked = timeout(sessions.settings.request_timeout, hosts.ask(self.listener()?)).await;
         match asked {
-            Ok(Ok(())) => {
+            Ok(Ok(None)) => {
                 self.heard = now();
                 Ok(())
             }
+            Ok(Ok(Some(why))) => Err(Error::new(ErrorKind::Unavailable, why)),
             Ok(Err(error)) => Err(error::certain(error::of_request(error))),
             Err(_) => Err(late()),
         }
     }
 
     /// Waits for hints, also for those that this process gives itself.
-    async fn hints(&mut self, request_timeout: Duration, local: &LocalHints) -> Result<Vec<Ticket>> {
+    async fn hints(&mut self, sessions: &Sessions, local: &LocalHints) -> Result<Vec<Ticket>> {
         if now() - self.heard > MAX_UNCHECKED_SILENCE {
-            self.probe(request_timeout).await?;
+            self.probe(sessions).await?;
         }
         let listener = self.listener()?;
         let heard = async {
@@ -116,7 +130,7 @@ impl Listening {
             Ok(Ok(Some(None))) => Err(broken()),
             Ok(Err(error)) => Err(error::certain(error::of_request(error))),
             Err(_) => {
-                self.probe(request_timeout).await?;
+                self.probe(sessions).await?;
                 Ok(Vec::new())
             }
         }
@@ -139,14 +153,16 @@ impl WakeSource for PostgresWake {
             let _ = timeout(HINT_TIMEOUT, self.local.arrived.notified()).await;
             return Ok(self.local.take());
         };
-        let request_timeout = sessions.settings.request_timeout;
         // The connection is taken out while it is in use: a call that is dropped drops it, too.
         let idle = self.idle().take();
         let mut listening = match idle {
             Some(listening) => listening,
-            None => timeout(request_timeout, self.connect(sessions)).await.map_err(|_| late())??,
+            None => {
+                let limit = sessions.access.hosts().timeout_of_all(sessions.settings.request_timeout);
+                timeout(limit, self.connect(sessions)).await.map_err(|_| late())??
+            }
         };
-        let hints = listening.hints(request_timeout, &self.local).await?;
+        let hints = listening.hints(sessions, &self.local).await?;
         *self.idle() = Some(listening);
         Ok(hints)
     }

@@ -1,5 +1,6 @@
 //! The options of a store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool};
@@ -9,6 +10,7 @@ use stanchion_core::{Credentials, CredentialsProvider, Error, MutexMode, Result,
 use super::url;
 use crate::access::Access;
 use crate::context::Retention;
+use crate::hosts::{Hosts, TargetSessionAttrs};
 use crate::schema::Schema;
 
 const MAX_CONNECTIONS: usize = 4;
@@ -36,9 +38,10 @@ pub(crate) struct Checked {
 }
 
 impl PostgresBuilder {
-    /// Makes a builder from a URL: `postgres://[USER[:PASSWORD]@][HOST][:PORT][/DATABASE]`, or `postgresql://…`.
-    /// Missing parts are taken from the environment (`PGHOST`, `PGUSER`, `PGPASSWORD`, …) and the password file, as
-    /// `psql` does. A host that begins with `%2F` is the folder of a Unix socket.
+    /// Makes a builder from a URL: `postgres://[USER[:PASSWORD]@][HOST[:PORT]][,HOST[:PORT]…][/DATABASE]`, or
+    /// `postgresql://…`. Missing parts are taken from the environment (`PGHOST`, `PGUSER`, `PGPASSWORD`, …) and the
+    /// password file, as `psql` does. A host that begins with `%2F` is the folder of a Unix socket; an IPv6 address
+    /// stands in brackets. See [`hosts`](Self::hosts) for several hosts.
     ///
     /// | parameter | meaning |
     /// | --- | --- |
@@ -51,7 +54,8 @@ impl PostgresBuilder {
     /// | `sslmode` | `disable`, `prefer` (the default), `require`, `verify-ca`, `verify-full`; only the last two, and `require` with `sslrootcert`, verify the server's identity |
     /// | `sslrootcert`, `sslcert`, `sslkey` | PEM files: an authority that is trusted in addition to the system's; the client's own certificate and key |
     /// | `application_name` | the name of the sessions in `pg_stat_activity` (default `stanchion`) |
-    /// | `host`, `hostaddr`, `port`, `dbname`, `user`, `password` | the parts of the URL of these names |
+    /// | `host`, `hostaddr`, `port`, `dbname`, `user`, `password` | the parts of the URL of these names; the first three may be lists, `host=a,b&port=5432,5433` |
+    /// | `target_session_attrs` | `any` or `read-write`, see [`target_session_attrs`](Self::target_session_attrs) |
     /// | `options`, `options[NAME]` | settings of each session; the store's own settings override them |
     /// | `statement-cache-capacity` | prepared statements of each connection (default 100); 0 for none |
     ///
@@ -60,7 +64,10 @@ impl PostgresBuilder {
     /// demands TLS without the Cargo feature `tls`.
     pub fn new(url: &str) -> Result<Self> {
         let (options, parameters) = url::parse(url)?;
-        let mut builder = Self::from_options(options);
+        let mut builder = Self::over(Access::Own(Box::new(Hosts::new(options)?), None));
+        if let Some(target) = parameters.target {
+            builder = builder.target_session_attrs(target);
+        }
         builder.namespace = parameters.namespace.unwrap_or(builder.namespace);
         builder.schema = parameters.schema.unwrap_or(builder.schema);
         builder.migrate = parameters.migrate.unwrap_or(builder.migrate);
@@ -86,7 +93,7 @@ impl PostgresBuilder {
     /// # }
     /// ```
     pub fn from_options(options: PgConnectOptions) -> Self {
-        Self::over(Access::Own(Box::new(options), None))
+        Self::over(options.into())
     }
 
     /// Sets what gives the credentials, which is asked before each connection is made: for passwords and tokens that change.
@@ -118,6 +125,56 @@ impl PostgresBuilder {
         self
     }
 
+    /// Sets several hosts with their ports, 1 to 16, for instance a primary and its standbys. They share user, password,
+    /// database and all other options. A host is a name, an IP address, or the folder of a Unix socket. Hosts of one
+    /// store must be replicas of each other; the store takes over nothing from one to another.
+    ///
+    /// Each new connection of the store goes to the first host that fits, as
+    /// [`target_session_attrs`](Self::target_session_attrs) says. The host that worked last comes first, then the
+    /// others in the order of the list. A host that does not answer costs the time of an attempt to connect, 1 s or a
+    /// quarter of the request timeout; connecting may take the request timeout for each host. If no host fits, the
+    /// error names each address with its cause.
+    ///
+    /// With a pool of the user's it does nothing: the pool connects.
+    ///
+    /// # Errors
+    /// [`connect`](Self::connect) returns `InvalidArgument` for an empty list, more than 16 hosts or a host without a
+    /// name, and for connect options with a socket.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use sqlx::postgres::PgConnectOptions;
+    /// use stanchion_postgres::{PostgresBuilder, TargetSessionAttrs};
+    ///
+    /// # async fn run() -> stanchion_core::Result<()> {
+    /// let options = PgConnectOptions::new().database("app").username("worker");
+    /// let store = PostgresBuilder::from_options(options)
+    ///     .hosts([("db1.example", 5432), ("db2.example", 5432)])
+    ///     .target_session_attrs(TargetSessionAttrs::ReadWrite)
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = (H, u16)>) -> Self {
+        if let Access::Own(own, _) = &mut self.access {
+            own.replace(hosts.into_iter().map(|(host, port)| (host.into(), port)));
+        }
+        self
+    }
+
+    /// Sets which servers the store connects to (default: [`ReadWrite`](TargetSessionAttrs::ReadWrite) with several
+    /// [`hosts`](Self::hosts), [`Any`](TargetSessionAttrs::Any) with one). The check is made on each new connection. With
+    /// a pool of the user's it does nothing.
+    #[must_use]
+    pub fn target_session_attrs(mut self, target: TargetSessionAttrs) -> Self {
+        if let Access::Own(own, _) = &mut self.access {
+            own.set_target(target);
+        }
+        self
+    }
+
     /// Makes a builder from the user's pool. Callers' requests use the pool. If a request does not end, its connection
     /// is taken out of the pool and closed. Renewals, releases, wake-ups and the sessions of [`MutexMode::Session`] use
     /// connections of the store's own, made with the pool's connect options: they depend neither on the runtime that
@@ -132,7 +189,7 @@ impl PostgresBuilder {
     /// limit. If the pool has to connect for a request, it must do so within the request timeout: `min_connections`
     /// helps if a login takes longer than a third of a lease.
     pub fn from_pool(pool: PgPool) -> Self {
-        Self::over(Access::UserPool(pool))
+        Self::over(Access::UserPool(pool, Arc::default()))
     }
 
     fn over(access: Access) -> Self {
@@ -253,6 +310,9 @@ impl PostgresBuilder {
     /// `InvalidArgument` that names an option out of range.
     pub(crate) fn check(&self) -> Result<Checked> {
         let refused = |detail: &'static str| Err(Error::invalid_argument(detail));
+        if let Access::Own(hosts, _) = &self.access {
+            hosts.check()?;
+        }
         let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
         let namespace = self.namespace.as_bytes();
         if namespace.is_empty() || namespace.len() > 64 || !namespace.iter().copied().all(legal) {

@@ -1,6 +1,7 @@
 //! The configuration of a store: the URL and the builder.
 
 mod builder;
+mod host_lists;
 mod parameters;
 mod url;
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 use stanchion_core::{Error, MutexMode, Result};
 use url::Url;
 
+use crate::hosts::TargetSessionAttrs;
+
 /// Parameters that the client library reads from the URL.
 const CLIENT_PARAMETERS: [&str; 18] = [
     "sslmode",
@@ -37,6 +39,7 @@ pub(super) struct Parameters {
     pub(super) mutex: Option<MutexMode>,
     pub(super) session_ttl: Option<Duration>,
     pub(super) request_timeout: Option<Duration>,
+    pub(super) target: Option<TargetSessionAttrs>,
     pub(super) client: Vec<(String, String)>,
 }
 
@@ -64,6 +67,11 @@ impl Parameters {
                 }
                 "request_timeout_ms" => {
                     read.request_timeout.replace(Duration::from_millis(number(&key, &value)?)).is_some()
+                }
+                "target_session_attrs" => {
+                    let targets =
+                        [("any", TargetSessionAttrs::Any), ("read-write", TargetSessionAttrs::ReadWrite)];
+                    read.target.replace(one_of(&key, &value, &targets)?).is_some()
                 }
                 known if is_client_parameter(known) => {
                     let twice = known != "options" && read.client.iter().any(|(earlier, _)| earlier == known);

@@ -6,17 +6,18 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use stanchion_core::{Error, ErrorKind, Result};
 use url::Url;
 
+use super::host_lists::HostLists;
 use super::parameters::Parameters;
 
 /// The parameters that name the authority of the server's certificate.
 const ROOTS: [&str; 3] = ["sslrootcert", "ssl-root-cert", "ssl-ca"];
 
-/// Parses a URL into connect options and the store's parameters.
+/// Parses a URL into connect options, one for each host, and the store's parameters.
 ///
 /// # Errors
 /// `InvalidArgument`, whose text contains no part of the URL that may be a password; `Unsupported` for TLS without its
 /// feature.
-pub(super) fn parse(text: &str) -> Result<(PgConnectOptions, Parameters)> {
+pub(super) fn parse(text: &str) -> Result<(Vec<PgConnectOptions>, Parameters)> {
     let scheme = text.split(':').next().unwrap_or_default().to_ascii_lowercase();
     if !["postgres", "postgresql"].contains(&scheme.as_str()) {
         return Err(Error::invalid_argument(
@@ -24,28 +25,44 @@ pub(super) fn parse(text: &str) -> Result<(PgConnectOptions, Parameters)> {
         ));
     }
     let malformed = || Error::malformed_url(text);
-    if !text.get(scheme.len()..).is_some_and(|rest| rest.starts_with("://")) {
+    let rest = text.get(scheme.len()..).and_then(|rest| rest.strip_prefix("://")).ok_or_else(malformed)?;
+    let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (userinfo, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
+    let hosts: Vec<_> = hosts.split(',').collect();
+    if hosts.len() > 1 && hosts.contains(&"") {
         return Err(malformed());
     }
-    // The errors of the parser and of the client are left out: they may quote a part of the URL.
-    let mut url = Url::parse(text).map_err(|_| malformed())?;
-    // An `@` behind the host may be the end of a password that was not escaped.
-    let has_at = url.path().contains('@') || url.query().is_some_and(|query| query.contains('@'));
-    if url.fragment().is_some() || has_at {
-        return Err(malformed());
-    }
-    if url.host_str().is_some_and(|host| host.contains(',')) {
-        return Err(Error::invalid_argument("a Postgres URL has one host"));
-    }
-    let parameters = Parameters::read(&url)?;
+    let of_host = |host: &&str| {
+        // The errors of the parser and of the client are left out: they may quote a part of the URL.
+        let url = Url::parse(&format!("{scheme}://{userinfo}{host}{tail}")).map_err(|_| malformed())?;
+        // An `@` behind the host may be the end of a password that was not escaped.
+        let has_at = url.path().contains('@') || url.query().is_some_and(|query| query.contains('@'));
+        if url.fragment().is_some() || has_at { Err(malformed()) } else { Ok(url) }
+    };
+    let urls = hosts.iter().map(of_host).collect::<Result<Vec<_>>>()?;
+    let parameters = Parameters::read(urls.first().ok_or_else(malformed)?)?;
+    let lists = HostLists::of(urls.len(), &parameters)?;
+    let of_host = |index: usize| {
+        let url = urls.get(index).or(urls.first()).ok_or_else(malformed)?;
+        let client = lists.parameters(url, index);
+        options(url, &client).map_err(|error| error.unwrap_or_else(malformed))
+    };
+    Ok(((0..lists.hosts).map(of_host).collect::<Result<_>>()?, parameters))
+}
+
+/// Makes the connect options of one host.
+///
+/// # Errors
+/// What is wrong, if it is known.
+fn options(url: &Url, client: &[(String, String)]) -> Result<PgConnectOptions, Option<Error>> {
+    let mut url = url.clone();
     url.set_query(None);
-    if !parameters.client.is_empty() {
-        url.query_pairs_mut().extend_pairs(&parameters.client);
+    if !client.is_empty() {
+        url.query_pairs_mut().extend_pairs(client);
     }
-    let options = PgConnectOptions::from_str(url.as_str())
-        .map_err(|_| illegal_value(&parameters).unwrap_or_else(malformed))?;
+    let options = PgConnectOptions::from_str(url.as_str()).map_err(|_| illegal_value(client))?;
     // As the server's own clients do it: who names an authority wants it asked.
-    let has_root = parameters.client.iter().any(|(key, _)| ROOTS.contains(&key.as_str()));
+    let has_root = client.iter().any(|(key, _)| ROOTS.contains(&key.as_str()));
     let options = match options.get_ssl_mode() {
         PgSslMode::Require if has_root => options.ssl_mode(PgSslMode::VerifyCa),
         _ => options,
@@ -54,18 +71,18 @@ pub(super) fn parse(text: &str) -> Result<(PgConnectOptions, Parameters)> {
         matches!(options.get_ssl_mode(), PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull);
     if demands_tls && !cfg!(feature = "tls") {
         let detail = "turn on the Cargo feature `tls` of `stanchion-postgres`";
-        return Err(Error::new(ErrorKind::Unsupported, detail));
+        return Err(Some(Error::new(ErrorKind::Unsupported, detail)));
     }
-    Ok((options, parameters))
+    Ok(options)
 }
 
 /// Returns the error of the parameter whose value the client library refuses, if there is one.
-fn illegal_value(parameters: &Parameters) -> Option<Error> {
+fn illegal_value(client: &[(String, String)]) -> Option<Error> {
     let is_refused = |key: &str, value: &str| {
         let url = Url::parse_with_params("postgres://h/", [(key, value)]).ok();
         url.is_none_or(|url| PgConnectOptions::from_str(url.as_str()).is_err())
     };
-    let (key, _) = parameters.client.iter().find(|(key, value)| is_refused(key, value))?;
+    let (key, _) = client.iter().find(|(key, value)| is_refused(key, value))?;
     Some(Error::invalid_argument(format!("the value of URL parameter {} is not legal", Error::shown(key))))
 }
 
@@ -81,6 +98,13 @@ mod tests {
 
     use super::*;
 
+    /// Parses the URL of one host.
+    fn one(url: &str) -> (PgConnectOptions, Parameters) {
+        let (mut options, parameters) = parse(url).unwrap();
+        assert_eq!(options.len(), 1, "{url}");
+        (options.remove(0), parameters)
+    }
+
     fn kind(url: &str) -> Option<ErrorKind> {
         parse(url).err().map(|error| error.kind())
     }
@@ -89,7 +113,7 @@ mod tests {
     fn the_url_of_a_server_is_understood() {
         let url = "POSTGRES://me:s%20cret@127.0.0.1:7000/my%20db?namespace=billing&schema=locks&migrate=off\
                    &mutex=lease&session_ttl_ms=3000&request_timeout_ms=250&application_name=app&options=-c%20geqo%3Doff";
-        let (options, parameters) = parse(url).unwrap();
+        let (options, parameters) = one(url);
         assert_eq!((options.get_host(), options.get_port()), ("127.0.0.1", 7000));
         assert_eq!((options.get_username(), options.get_database()), ("me", Some("my db")));
         assert_eq!(options.get_application_name(), Some("app"));
@@ -99,7 +123,7 @@ mod tests {
         assert_eq!((parameters.migrate, parameters.mutex), (Some(false), Some(MutexMode::Lease)));
         assert_eq!(parameters.session_ttl, Some(Duration::from_secs(3)));
         assert_eq!(parameters.request_timeout, Some(Duration::from_millis(250)));
-        let (options, _) = parse("postgresql:///db?host=/run/postgres&user=me").unwrap();
+        let (options, _) = one("postgresql:///db?host=/run/postgres&user=me");
         assert!(options.get_socket().is_some_and(|socket| socket.ends_with("postgres")));
     }
 
@@ -138,7 +162,6 @@ mod tests {
             "postgres://127.0.0.1/?channel_binding=require",
             "postgres://127.0.0.1/#insecure",
             "postgres://127.0.0.1:x/",
-            "postgres://a,b/",
         ] {
             assert_eq!(kind(url), Some(ErrorKind::InvalidArgument), "{url}");
         }
@@ -210,6 +233,12 @@ mod tests {
             "postgress://u:s3cret@h/",
             "postgres:u:s3cret@h",
             "postgres://u:p#s3cret@h/",
+            "postgres://u:1,b#s3cret@h/",
+            "postgres://u:1,s3cret?x@h,i/",
+            "postgres://u:1,s3cret/x@h,i/",
+            "postgres://u:s3cret@h,i:x/",
+            "postgres://u:s3cret@h,,i/",
+            "postgres://u:s3cret@h,i/?target_session_attrs=standby",
             "postgres://u:1?s3cret@h/",
             "postgres://u:s3cret@h/?sslmode=s3cret",
             "postgres://h/?password=s3cret&x=s3cret",
@@ -218,7 +247,12 @@ mod tests {
             let error = parse(url).err().unwrap_or_else(|| panic!("{url} is accepted"));
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
         }
-        for url in ["postgres://u:s3cret@h/", "postgres://u@h/?password=s3cret"] {
+        for url in [
+            "postgres://u:s3cret@h/",
+            "postgres://u@h/?password=s3cret",
+            "postgres://u:s3cret@h,i:5433/",
+            "postgres://u:a,s3cret@h,[::1]:5433/db?target_session_attrs=any",
+        ] {
             let builder = crate::PostgresBuilder::new(url).unwrap();
             assert!(!format!("{builder:?} {builder:#?}").contains("s3cret"), "{builder:?}");
         }

@@ -7,6 +7,7 @@ use stanchion_core::{Error, ErrorKind, Result};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::AbortHandle;
 
+use super::Lane;
 use crate::access::Sessions;
 
 /// A connection, and the moment at which it was made; `None` if the server did not answer.
@@ -67,5 +68,31 @@ impl Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// An attempt to connect that a caller waits for. If the caller goes away before its end, the next caller takes it
+/// over.
+pub(super) struct Awaited<'a> {
+    pub(super) attempt: Option<Attempt>,
+    pub(super) lane: &'a Lane,
+}
+
+impl Awaited<'_> {
+    /// Waits for the end of the attempt.
+    ///
+    /// # Errors
+    /// As [`Attempt::end`].
+    pub(super) async fn end(mut self) -> Result<Option<PgConnection>> {
+        let Some(attempt) = &mut self.attempt else { return Ok(None) };
+        let made = attempt.end().await;
+        self.attempt = None;
+        made
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.lane.attempts().extend(self.attempt.take());
     }
 }

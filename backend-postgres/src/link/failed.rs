@@ -3,7 +3,6 @@
 use stanchion_core::{Error, ErrorKind};
 
 use super::Source;
-use crate::access::PROTOCOL;
 use crate::error;
 
 /// The error of a request, and the state of its connection.
@@ -35,7 +34,7 @@ impl Failed {
 /// Returns the error of a request for which no connection was made in time.
 pub(super) fn unconnected(source: &Source) -> Error {
     match source.pool() {
-        Err(sessions) => Error::unanswered(PROTOCOL).at(&sessions.access.address()),
+        Err(sessions) => sessions.unconnected(),
         Ok(_) => Error::new(ErrorKind::Unavailable, "the pool had no connection in time"),
     }
 }

@@ -7,7 +7,7 @@ mod gone;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::{PgArguments, PgPoolOptions};
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Arguments, Row};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::support::{eventually as comes_true, within};
@@ -16,7 +16,7 @@ use stanchion_testbed::servers::{PgBouncer, PostgresOptions, PostgresServer};
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::access::LOCK_WAIT;
+use crate::access::{Access, LOCK_WAIT, Sessions, Settings, Way};
 use crate::schema::Schema;
 
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -33,7 +33,7 @@ fn server() -> PostgresServer {
 }
 
 fn source(url: &str, way: Way, request_timeout: Duration) -> Source {
-    let access = Access::Own(Box::new(url.parse().unwrap()), None);
+    let access = Access::from(url.parse::<PgConnectOptions>().unwrap());
     Source::Own(Sessions {
         access,
         settings: Settings { way, request_timeout, lock_wait: LOCK_WAIT, raise: false },
@@ -44,7 +44,7 @@ fn source(url: &str, way: Way, request_timeout: Duration) -> Source {
 fn pool_source(pool: &PgPool, engine: Option<Id>) -> Source {
     let settings =
         Settings { way: Way::Direct, request_timeout: LONG_TIMEOUT, lock_wait: LOCK_WAIT, raise: false };
-    let own = Sessions { access: Access::UserPool(pool.clone()), settings };
+    let own = Sessions { access: Access::UserPool(pool.clone(), Arc::default()), settings };
     Source::UserPool { pool: pool.clone(), own, engine }
 }
 

@@ -24,7 +24,8 @@ const NO_RIGHT: &str = "42501";
 /// The server's code for a write where only reads are allowed.
 const READ_ONLY: &str = "25006";
 
-/// Whether the server only refused the statement. After a switch to read-only a session keeps what it holds.
+/// Whether the server only refused the statement. After a switch to read-only a session keeps what it holds, unless another host takes
+/// writes.
 fn leaves_session(error: &sqlx::Error) -> bool {
     error::leaves_connection(error) || error::code(error) == Some(READ_ONLY)
 }
@@ -48,8 +49,9 @@ pub(super) async fn serve(desk: &Desk, wires: &Wires, id: PostId) {
     };
     // Also where this task comes to an end by itself.
     let mut place = Place { desk, id, ended: None };
+    wires.due().await;
     let sent = now();
-    let opened = timeout(desk.limit, wires.open(desk.limit)).await;
+    let opened = timeout(wires.open_timeout(desk.limit), wires.open(desk.limit)).await;
     place.ended = match opened {
         Ok(Ok(wire)) => {
             desk.with(|state| state.opened(id, wire.pid, sent));
@@ -119,7 +121,11 @@ impl Session<'_> {
                 });
                 if departing.is_empty() { Ok(()) } else { self.leave(departing).await }
             }
-            Err(error) if leaves_session(&error) => self.recover(batch, error::of_request(error)).await,
+            Err(error) if leaves_session(&error) => {
+                let is_read_only = error::code(&error) == Some(READ_ONLY);
+                self.recover(batch, error::of_request(error)).await?;
+                if is_read_only { self.stay_unless_outlived() } else { Ok(()) }
+            }
             Err(error) => Err(self.broken(batch, error)),
         }
     }
@@ -174,9 +180,9 @@ impl Session<'_> {
         let answers = std::mem::take(&mut batch.answered);
         let probe = self.wire.probe(self.wires, &answers);
         match answered(self.desk, self.id, &mut batch, probe).await? {
-            Ok(evictions) => {
+            Ok((evictions, takes_writes)) => {
                 self.desk.with(|state| state.probed(self.id, batch, &evictions, sent));
-                Ok(())
+                if takes_writes { Ok(()) } else { self.stay_unless_outlived() }
             }
             Err(error) if leaves_session(&error) && error::code(&error) != Some(NO_RIGHT) => {
                 // A session that refuses a question is there all the same, and so is what it holds.
@@ -186,6 +192,17 @@ impl Session<'_> {
             }
             Err(error) => Err(self.broken(batch, error)),
         }
+    }
+
+    /// After a switch to read-only, ends the session if another host takes writes: there its holds do not count.
+    fn stay_unless_outlived(&self) -> Result<(), Ended> {
+        if !self.wires.is_outlived(&self.wire, self.desk.limit) {
+            return Ok(());
+        }
+        let error =
+            Error::new(ErrorKind::Unavailable, "another server takes writes in place of that of the session");
+        tracing::warn!(%error, "a session that keeps mutexes has ended");
+        Err(Some(error))
     }
 
     fn broken(&self, batch: Batch, error: sqlx::Error) -> Ended {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
 use sqlx::types::Uuid;
-use sqlx::{Connection, PgConnection, Postgres, Row};
+use sqlx::{PgConnection, Postgres, Row};
 use stanchion_core::steps::ProcessId;
-use stanchion_core::{FencingToken, Name, Result, Ticket, Ttl};
+use stanchion_core::{Error, ErrorKind, FencingToken, Name, Result, Ticket, Ttl};
 
 use super::look::MARK;
 use super::post::{Answered, Batch, Eviction};
@@ -63,6 +63,8 @@ impl fmt::Debug for Wires {
 /// A session.
 pub(super) struct Wire {
     connection: PgConnection,
+    /// The index of its host.
+    host: usize,
     pub(super) pid: i32,
 }
 
@@ -212,18 +214,45 @@ impl Wires {
         }
     }
 
+    /// Waits until a session may be opened, shortly after an attempt to connect that failed (C28).
+    pub(super) async fn due(&self) {
+        self.access.hosts().backoff().due().await;
+    }
+
+    /// Returns the timeout of opening a session, if a statement may take `limit`.
+    pub(super) fn open_timeout(&self, limit: Duration) -> Duration {
+        self.access.hosts().timeout_of_all(limit)
+    }
+
+    /// Returns whether a session ends whose server takes no writes: another host takes them. While none is known to, looks for
+    /// one in the background. `limit` is the time of a host.
+    pub(super) fn is_outlived(&self, wire: &Wire, limit: Duration) -> bool {
+        let (access, hosts) = (self.access.clone(), self.access.hosts());
+        let limit = hosts.timeout_of_each(limit);
+        let look = async move {
+            let connect = access.connect::<PgConnection>(limit, ErrorKind::Unavailable, |options| options);
+            access.hosts().backoff().attempt(connect).await
+        };
+        hosts.must_take_writes() && hosts.has_moved(wire.host, look)
+    }
+
     /// Opens a session. `limit` is the server's own limit of a statement.
     ///
     /// # Errors
     /// The reason why there is none.
     pub(super) async fn open(&self, limit: Duration) -> Result<Wire> {
-        let limit = ("statement_timeout", millis(limit).to_string());
-        let settings: Vec<_> = self.settings.iter().cloned().chain([limit]).collect();
-        let login = self.access.login().await?;
-        let options = login.application_name(&self.application).options(settings.clone());
+        let of_server = ("statement_timeout", millis(limit).to_string());
+        let settings: Vec<_> = self.settings.iter().cloned().chain([of_server]).collect();
+        let set_up =
+            |options: PgConnectOptions| options.application_name(&self.application).options(settings.clone());
+        let hosts = self.access.hosts();
+        let connect = self.access.connect(hosts.timeout_of_each(limit), ErrorKind::Unavailable, set_up);
+        let made = hosts.backoff().attempt(connect).await?;
+        let (connection, host) =
+            made.ok_or_else(|| Error::unanswered(access::PROTOCOL).at(&self.address()))?;
         let (names, values): (Vec<_>, Vec<_>) = settings.into_iter().unzip();
         let opened = async {
-            let mut wire = Wire { connection: PgConnection::connect_with(&options).await?, pid: 0 };
+            let mut wire = Wire { connection, host, pid: 0 };
             let query = sqlx::query(self.open.sql()).bind(names).bind(values);
             wire.pid = wire.row(query).await?.try_get(0)?;
             Ok(wire)
@@ -281,8 +310,8 @@ impl Wire {
     }
 
     /// Shows that the session is alive, which keeps it so; answers the requests of others. Tells which mutexes others want it to
-    /// give up.
-    pub(super) async fn probe(&mut self, wires: &Wires, answers: &Answered) -> Sent<Vec<Eviction>> {
+    /// give up, and whether its server takes writes.
+    pub(super) async fn probe(&mut self, wires: &Wires, answers: &Answered) -> Sent<(Vec<Eviction>, bool)> {
         if !answers.is_empty() {
             let query = sqlx::query(wires.answer.sql()).bind(&*answers.obeyed).bind(&*answers.declined);
             query.execute(&mut self.connection).await?;
@@ -293,7 +322,8 @@ impl Wire {
         let tokens: Option<Vec<i64>> = row.try_get(2)?;
         let asked =
             ids.into_iter().flatten().zip(names.into_iter().flatten()).zip(tokens.into_iter().flatten());
-        Ok(asked.map(|((id, name), token)| Eviction { id, name, token }).collect())
+        let evictions = asked.map(|((id, name), token)| Eviction { id, name, token }).collect();
+        Ok((evictions, row.try_get(3)?))
     }
 }
 

@@ -28,7 +28,7 @@ fn wake(server: &PostgresServer) -> PostgresWake {
 }
 
 fn wake_within(server: &PostgresServer, request_timeout: Duration) -> PostgresWake {
-    let access = Access::Own(Box::new(server.url().parse().unwrap()), None);
+    let access = Access::from(server.url().parse::<PgConnectOptions>().unwrap());
     let settings = Settings { way: Way::Direct, request_timeout, lock_wait: LOCK_WAIT, raise: false };
     PostgresWake::new(Some(Sessions { access, settings }), vec![ProcessId::random()], Arc::default())
 }

@@ -8,12 +8,13 @@
 
 use std::time::Duration;
 
-use crate::common::{REQUEST, lease, refused, server, standby};
+use crate::common::{MODES, REQUEST, builder, lease, refused, row, server, standby};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection, PgConnection};
 use stanchion_conformance::EPSILON;
-use stanchion_conformance::support::{eventually, on_another_runtime, within};
+use stanchion_conformance::support::{eventually, on_another_runtime, unique, within};
 use stanchion_core::steps::PermitSteps;
-use stanchion_core::{ErrorKind, MutexMode, MutexOptions, Store};
+use stanchion_core::{ErrorKind, MutexMode, MutexOptions, SemaphoreOptions, Store};
 use stanchion_postgres::{PostgresBuilder, PostgresStore, schema_sql};
 use stanchion_testbed::servers::{PgBouncer, PostgresOptions, PostgresServer};
 use tokio::time::sleep;
@@ -201,6 +202,81 @@ async fn c22_commits_that_do_not_wait_for_the_disk_are_raised() {
     store.ping().await.unwrap();
     // The store would be refused if `synchronous_commit` of the session were still off.
     lease(&server.url()).steps().await.unwrap();
+}
+
+/// Asks for a permit of a new name until this is the answer.
+async fn answered(store: &dyn Store, kind: Option<ErrorKind>) {
+    let is_answer = || async {
+        let permits = store.semaphore(&unique("s"), SemaphoreOptions::new(1)).unwrap();
+        let error = permits.try_acquire().await.err();
+        error.map(|error| error.kind()) == kind
+    };
+    eventually(Duration::from_secs(30), &format!("{kind:?}"), is_answer).await;
+}
+
+const END_ALL: &str =
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'stanchion%'";
+
+#[tokio::test]
+async fn c22_a_new_connection_finds_another_layout_or_mode() {
+    let server = server();
+    for mode in MODES {
+        let store = builder(&server.url(), mode).connect().await.unwrap();
+        answered(&store, None).await;
+        for (column, other) in [
+            ("layout", "layout + 1"),
+            ("mutex_mode", "CASE mutex_mode WHEN 'lease' THEN 'session' ELSE 'lease' END"),
+        ] {
+            let namespace = format!(
+                "namespace = '{}'",
+                if mode == MutexMode::Session { "by-session" } else { "by-lease" }
+            );
+            let kept = format!("SELECT {column} FROM stanchion.namespaces WHERE {namespace}");
+            let kept = server.sql(&kept).unwrap();
+            let set = |value: &str| {
+                server
+                    .sql(&format!("UPDATE stanchion.namespaces SET {column} = {value} WHERE {namespace}"))
+                    .unwrap();
+                server.sql(END_ALL).unwrap();
+            };
+            set(other);
+            answered(&store, Some(ErrorKind::ConfigMismatch)).await;
+            set(&format!("'{}'", kept.trim()));
+            answered(&store, None).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn c22_a_new_connection_waits_while_somebody_has_the_settings_locked() {
+    let server = server();
+    for mode in MODES {
+        let store = builder(&server.url(), mode).connect().await.unwrap();
+        let mut raw = PgConnection::connect(&server.url()).await.unwrap();
+        let lock = "BEGIN; LOCK TABLE stanchion.namespaces IN ACCESS EXCLUSIVE MODE";
+        sqlx::raw_sql(lock).execute(&mut raw).await.unwrap();
+        server.sql(END_ALL).unwrap();
+        answered(&store, None).await;
+    }
+}
+
+#[tokio::test]
+async fn c22_a_new_connection_to_a_standby_waits_for_a_primary() {
+    let server = server();
+    let store = lease(&server.url()).connect().await.unwrap();
+    answered(&store, None).await;
+    server.kill().unwrap();
+    let standby = standby(&server);
+    let permits = store.semaphore("s", SemaphoreOptions::new(1)).unwrap();
+    eventually(Duration::from_secs(30), "it is seen", || async {
+        let error = permits.try_acquire().await.expect_err("there is no primary");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+        error.to_string().contains("standby")
+    })
+    .await;
+    row(&server.url(), "SELECT pg_promote()").await;
+    answered(&store, None).await;
+    drop(standby);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

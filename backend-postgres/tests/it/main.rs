@@ -15,6 +15,7 @@ mod credentials;
 mod crowd;
 mod fence;
 mod filters;
+mod hosts;
 mod leases;
 mod lost_commands;
 mod manual;

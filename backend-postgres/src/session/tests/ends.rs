@@ -116,7 +116,7 @@ async fn the_server_ends_a_session_that_is_silent_for_a_ttl() {
 async fn c21_no_text_of_the_sessions_shows_the_password() {
     let server = server().await;
     let a = Process::new(server, "debug");
-    let secret = Access::Own(Box::new(options(server).password("s3cret")), None);
+    let secret = Access::from(options(server).password("s3cret"));
     let wires = Wires::new(&a.context, &secret, Ttl::default(), Ticket::random());
     let text = format!("{wires:?}");
     assert!(text.contains("debug") && !text.contains("s3cret"), "{text}");

@@ -51,7 +51,7 @@ fn options(server: &PostgresServer) -> PgConnectOptions {
 }
 
 fn access(server: &PostgresServer) -> Access {
-    Access::Own(Box::new(options(server)), None)
+    options(server).into()
 }
 
 async fn connect(server: &PostgresServer) -> PgConnection {

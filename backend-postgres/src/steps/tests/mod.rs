@@ -162,7 +162,7 @@ impl Fixture {
         // A step waits for a row for longer than tests lock it.
         let (request_timeout, lock_wait) = (Duration::from_secs(20), Duration::from_millis(4_999));
         let settings = Settings { way: Way::Direct, request_timeout, lock_wait, raise: false };
-        let sessions = Sessions { access: Access::Own(Box::new(options), None), settings };
+        let sessions = Sessions { access: Access::from(options), settings };
         let link = || Arc::new(Link::new(Source::Own(sessions.clone()), 2, Duration::from_secs(5)));
         let context = Arc::new(Context {
             schema: self.schema.clone(),
