@@ -38,6 +38,7 @@ struct Facts {
     fsync: String,
     encrypted: bool,
     synchronous_commit: String,
+    /// In milliseconds.
     statement_timeout: String,
     isolation: String,
 }
@@ -58,7 +59,7 @@ pub(crate) async fn server(access: &Access, mut settings: Settings, schema: &Sch
     let facts = facts(&mut first, schema).await?;
     judge(&facts)?;
     settings.raise = facts.synchronous_commit == "off";
-    if settings.way == Way::Direct && !facts.is_set_up() {
+    if settings.way == Way::Direct && !facts.are_set_up_by(&settings) {
         // A pooler has dropped the settings.
         settings.way = Way::Pooled;
     }
@@ -96,8 +97,8 @@ fn is_open_by_chance(options: &PgConnectOptions) -> bool {
 /// `UnsafeStore` for session mode through a pooler.
 pub(crate) fn mode(mode: MutexMode, way: Way) -> Result<()> {
     if mode == MutexMode::Session && way == Way::Pooled {
-        let detail = "a pooler that shares sessions stands before the server, and two clients would hold the same \
-                      mutex: use mutex=lease, or connect to the server itself";
+        let detail = "a pooler stands before the server that shares sessions, or drops their settings: two clients could \
+                      hold the same mutex, so use mutex=lease, or connect to the server itself";
         return Err(Error::new(ErrorKind::UnsafeStore, detail));
     }
     Ok(())
@@ -228,9 +229,11 @@ impl Facts {
         })
     }
 
-    /// Returns whether the session got the settings that it was made with.
-    fn is_set_up(&self) -> bool {
-        self.isolation == "read committed" && self.statement_timeout != "0"
+    /// Returns whether the session got the settings that it was made with. Those of its role may be others.
+    fn are_set_up_by(&self, settings: &Settings) -> bool {
+        let statement_timeout = settings.statement_timeout();
+        self.isolation == "read committed"
+            && statement_timeout.strip_suffix("ms") == Some(&self.statement_timeout)
     }
 }
 
@@ -271,7 +274,7 @@ mod tests {
             fsync: "on".to_owned(),
             encrypted: true,
             synchronous_commit: "on".to_owned(),
-            statement_timeout: "1800ms".to_owned(),
+            statement_timeout: "1800".to_owned(),
             isolation: "read committed".to_owned(),
         };
         change(&mut facts);

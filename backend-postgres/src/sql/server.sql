@@ -8,5 +8,5 @@ SELECT
     coalesce((
         SELECT s.ssl FROM pg_catalog.pg_stat_ssl s WHERE s.pid = pg_catalog.pg_backend_pid()), false) AS encrypted,
     pg_catalog.current_setting('synchronous_commit') AS synchronous_commit,
-    pg_catalog.current_setting('statement_timeout') AS statement_timeout,
+    (SELECT s.setting FROM pg_catalog.pg_settings s WHERE s.name = 'statement_timeout') AS statement_timeout,
     pg_catalog.current_setting('default_transaction_isolation') AS isolation

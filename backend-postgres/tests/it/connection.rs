@@ -8,7 +8,9 @@
 
 use std::time::Duration;
 
-use crate::common::{MODES, REQUEST, builder, lease, refused, row, server, standby};
+use crate::common::{
+    MODES, REQUEST, builder, forbid_settings, lease, pool_sessions, refused, row, server, standby,
+};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection};
 use stanchion_conformance::EPSILON;
@@ -304,11 +306,29 @@ async fn c22_behind_a_pooler_leases_only_and_without_wake_ups() {
     let builder = PostgresBuilder::from_pool(lone).mutex(MutexMode::Lease).request_timeout(REQUEST);
     let store = builder.connect().await.unwrap();
     store.ping().await.unwrap();
-    crate::common::forbid_settings(&pooler);
+    forbid_settings(&pooler);
     refusal(PostgresStore::builder(&pooler.url()).unwrap().mutex(MutexMode::Session)).await;
     let store = lease(&pooler.url()).connect().await.unwrap();
     store.ping().await.unwrap();
     assert!(!store.capabilities().wake_ups);
+}
+
+/// A session whose settings were dropped would outlive its client, whatever its role has set in their place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_pooler_that_drops_settings_is_found_whatever_the_role_has_set() {
+    let server = server();
+    let pooler = PgBouncer::start(&server, 10, &[]).unwrap();
+    pool_sessions(&pooler);
+    for timeout in ["0", "30s"] {
+        server.sql(&format!("ALTER ROLE postgres SET statement_timeout = '{timeout}'")).unwrap();
+        let by_session = builder(&pooler.url(), MutexMode::Session);
+        let error = refused(by_session).await;
+        assert_eq!(error.kind(), ErrorKind::UnsafeStore, "{timeout}: {error:?}");
+        let store = builder(&pooler.url(), MutexMode::Lease).connect().await.unwrap();
+        assert!(!store.capabilities().wake_ups, "{timeout}");
+        answered(&store, None).await;
+        builder(&server.url(), MutexMode::Session).connect().await.unwrap();
+    }
 }
 
 #[tokio::test]

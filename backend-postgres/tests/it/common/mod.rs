@@ -83,9 +83,18 @@ pub(crate) fn standby(server: &PostgresServer) -> Standby {
 
 /// Makes a pooler refuse start-up settings, as poolers do by default.
 pub(crate) fn forbid_settings(pooler: &PgBouncer) {
+    change(pooler, "ignore_startup_parameters = extra_float_digits,options", "");
+}
+
+/// Makes a pooler give each client a session of its own.
+pub(crate) fn pool_sessions(pooler: &PgBouncer) {
+    change(pooler, "pool_mode = transaction", "pool_mode = session");
+}
+
+fn change(pooler: &PgBouncer, from: &str, to: &str) {
     let file = pooler.dir().join("pgbouncer.ini");
     let text = fs::read_to_string(&file).expect("its settings");
-    fs::write(&file, text.replace("ignore_startup_parameters = extra_float_digits,options", ""))
-        .expect("written");
+    assert!(text.contains(from), "{text}");
+    fs::write(&file, text.replace(from, to)).expect("written");
     pooler.restart().expect("a restart");
 }
