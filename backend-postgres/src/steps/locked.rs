@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use sqlx::postgres::PgRow;
 use stanchion_core::clock::{Instant, now, sleep};
 use stanchion_core::steps::{Answers, Object, refused};
-use stanchion_core::{Result, Ttl};
+use stanchion_core::{Error, ErrorKind, Result, Ttl};
 
 use super::PostgresSteps;
 use super::call::{StatementArguments, column};
@@ -28,6 +28,8 @@ const LAST: Duration = LOCK_WAIT.saturating_add(Duration::from_millis(50));
 
 /// A name whose row somebody keeps locked is given up for the moment after this time, where others wait for the request.
 const PATIENCE: Duration = Duration::from_millis(300);
+
+const KEPT: &str = "somebody else keeps a row of this name locked";
 
 type Sending<'a, A> = Pin<Box<dyn Future<Output = Answers<A>> + Send + 'a>>;
 
@@ -51,11 +53,20 @@ impl PostgresSteps {
             Ok(turn) => turn,
             Err(error) => return refused(batch.len(), &error),
         };
-        let mut answers = send(self, batch).await;
+        let all: Vec<_> = batch.iter().map(object).collect();
         let mut left: Vec<_> = (0..batch.len()).collect();
+        let known = if are_several(&all) { self.known_locked(&all).await } else { Vec::new() };
+        let mut answers = if known.is_empty() {
+            send(self, batch).await
+        } else {
+            left.retain(|index| !known.contains(&all[*index]));
+            let mut answers = refused(batch.len(), &Error::new(ErrorKind::Unavailable, KEPT));
+            self.send_these(batch, &left, &send, &mut answers).await;
+            answers
+        };
         while left.first().is_some_and(|first| waited_in_vain(&answers, *first)) {
-            let objects: Vec<_> = left.iter().map(|index| object(&batch[*index])).collect();
-            let are_several = objects.iter().any(|object| *object != objects[0]);
+            let objects: Vec<_> = left.iter().map(|index| all[*index]).collect();
+            let are_several = are_several(&objects);
             let has_time = now() + MOMENTS[0] + LAST < end;
             let kept = if has_time {
                 match self.kept_locked(&objects, end).await {
@@ -81,15 +92,38 @@ impl PostgresSteps {
             if batch.len() > 1 {
                 left.retain(|index| !kept.contains(&object(&batch[*index])));
             }
-            let entries: Vec<_> = left.iter().map(|index| batch[*index].clone()).collect();
-            if entries.is_empty() {
-                break;
-            }
-            for (index, answer) in left.iter().zip(send(self, &entries).await) {
+            self.send_these(batch, &left, &send, &mut answers).await;
+        }
+        answers
+    }
+
+    /// Sends those of the entries, if there are any.
+    async fn send_these<E: Clone + Sync, A: Send>(
+        &self,
+        batch: &[E],
+        indices: &[usize],
+        send: &(impl for<'a> Fn(&'a Self, &'a [E]) -> Sending<'a, A> + Sync),
+        answers: &mut Answers<A>,
+    ) {
+        let entries: Vec<_> = indices.iter().map(|index| batch[*index].clone()).collect();
+        if !entries.is_empty() {
+            for (index, answer) in indices.iter().zip(send(self, &entries).await) {
                 answers[*index] = answer;
             }
         }
-        answers
+    }
+
+    /// Returns those of the objects of which an earlier batch saw that somebody keeps a row locked, if that still is so.
+    async fn known_locked<'o>(&self, objects: &[&'o Object]) -> Vec<&'o Object> {
+        let mut known = self.kept.among(objects);
+        sort(&mut known);
+        if known.is_empty() {
+            return known;
+        }
+        // Without an answer, the batch finds it out itself.
+        let Ok(locked) = self.locked(&known).await else { return Vec::new() };
+        known.retain(|object| self.kept.still_is(object, locked.get(object)));
+        known
     }
 
     /// Sends the entries of each object in a request of their own, all at once. Those of one object stay together: a store tells
@@ -145,17 +179,21 @@ impl PostgresSteps {
     /// until `end` allows to tell.
     async fn kept_locked<'o>(&self, objects: &[&'o Object], end: Instant) -> Result<Vec<&'o Object>> {
         let mut objects = objects.to_vec();
-        objects.sort_unstable_by_key(|object| (object.kind.letter(), &object.name));
-        objects.dedup();
+        sort(&mut objects);
         let before = self.locked(&objects).await?;
         let mut suspects: Vec<_> = before.keys().copied().collect();
         for moment in MOMENTS {
             if suspects.is_empty() || now() + moment + LAST > end {
-                break;
+                return Ok(suspects);
             }
             sleep(moment).await;
             let after = self.locked(&suspects).await?;
             suspects.retain(|object| before.get(object) == after.get(object));
+        }
+        for object in &suspects {
+            if let Some(locker) = before.get(object) {
+                self.kept.saw(object, locker.clone());
+            }
         }
         Ok(suspects)
     }
@@ -172,6 +210,16 @@ impl PostgresSteps {
         let found = numbers.into_iter().zip(lockers);
         Ok(found.filter_map(|(number, locker)| Some((*objects.get(of(number)?)?, locker))).collect())
     }
+}
+
+/// Sorts objects, each once, as a step takes them.
+fn sort(objects: &mut Vec<&Object>) {
+    objects.sort_unstable_by_key(|object| (object.kind.letter(), &object.name));
+    objects.dedup();
+}
+
+fn are_several(objects: &[&Object]) -> bool {
+    objects.iter().any(|object| *object != objects[0])
 }
 
 fn waited_in_vain<A>(answers: &Answers<A>, index: usize) -> bool {

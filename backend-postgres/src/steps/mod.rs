@@ -6,6 +6,7 @@ mod bloom;
 mod call;
 pub(crate) mod dispatch;
 mod groups;
+mod kept;
 mod limits;
 mod locked;
 mod permits;
@@ -22,6 +23,7 @@ use stanchion_core::steps::ProcessId;
 
 use self::call::Statements;
 pub(crate) use self::call::{StatementArguments, column, ticket, uuid};
+use self::kept::KeptNames;
 pub(crate) use self::places::{Note, Place, leaving};
 use self::tables::LockedTables;
 use crate::context::Context;
@@ -34,6 +36,7 @@ pub struct PostgresSteps {
     link: Arc<Link>,
     statements: Arc<Statements>,
     tables: Arc<LockedTables>,
+    kept: Arc<KeptNames>,
     /// Acquires join the queue and are not granted here: sessions keep the mutexes.
     are_places: bool,
     /// Others wait for the answers to their batches.
@@ -43,8 +46,8 @@ pub struct PostgresSteps {
 impl PostgresSteps {
     pub(crate) fn new(context: Arc<Context>, link: Arc<Link>) -> Self {
         let statements = Arc::new(Statements::new(&context.schema));
-        let tables = Arc::default();
-        Self { context, link, statements, tables, are_places: false, are_hurried: false }
+        let (tables, kept) = (Arc::default(), Arc::default());
+        Self { context, link, statements, tables, kept, are_places: false, are_hurried: false }
     }
 
     /// Returns these steps for the places of waiters whose mutexes sessions keep. They wait as a process of their own: where a

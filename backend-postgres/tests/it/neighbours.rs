@@ -14,7 +14,9 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{POLL_FLOOR, definite, eventually, pause, spawn, within};
-use stanchion_core::steps::{LimitAsk, LimitCall, LimitSteps, Limited, Object, ParameterCheck, RequestId};
+use stanchion_core::steps::{
+    Acquired, LimitAsk, LimitCall, LimitSteps, Limited, Object, ParameterCheck, PermitSteps, RequestId,
+};
 use stanchion_core::{
     ErrorKind, Kind, LimiterOptions, MutexMode, MutexOptions, Name, Quota, Result, Store, Ticket,
 };
@@ -146,6 +148,38 @@ async fn c27_a_locked_hold_delays_its_own_name_only() {
     execute(&mut neighbour, "COMMIT").await;
     for (number, guard) in held.iter().enumerate().filter(|(number, _)| *number != 7) {
         assert!(guard.is_held(), "m{number}");
+    }
+}
+
+/// While somebody keeps a row, one batch finds that out, and those after it know. Another locker is found out anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_a_row_that_is_known_to_be_locked_holds_up_no_further_batch() {
+    let server = server();
+    let steps = builder(&server.url(), MutexMode::Lease).steps().await.unwrap().callers;
+    let ask = |name: &str| {
+        let object = Object { kind: Kind::Mutex, name: Name::new(name).unwrap() };
+        stanchion_conformance::steps::drive::ask(&object)
+    };
+    let free = |answers: &[Result<Acquired>]| {
+        assert_eq!(answers[0].as_ref().unwrap_err().kind(), ErrorKind::Unavailable, "{answers:?}");
+        assert!(matches!(answers[1], Ok(Acquired::Granted { .. })), "{answers:?}");
+    };
+    assert!(steps.acquire(&[ask("locked"), ask("other")]).await.iter().all(Result::is_ok));
+    let lock = "BEGIN; SELECT FROM stanchion.objects WHERE name = 'locked' FOR UPDATE";
+    for round in 0..2 {
+        let mut neighbour = PgConnection::connect(&server.url()).await.unwrap();
+        execute(&mut neighbour, lock).await;
+        let first = Stopwatch::start();
+        free(&steps.acquire(&[ask("locked"), ask(&format!("free {round}"))]).await);
+        let (first, later) = (first.elapsed(), Stopwatch::start());
+        for number in 0..3 {
+            free(&steps.acquire(&[ask("locked"), ask(&format!("free {round} {number}"))]).await);
+        }
+        assert!(later.elapsed() < first, "{:?} for three, {first:?} for the first", later.elapsed());
+        execute(&mut neighbour, "COMMIT").await;
+        let mine = ask("locked");
+        let both = steps.acquire(&[mine.clone(), ask(&format!("last {round}"))]).await;
+        assert!(both.iter().all(Result::is_ok), "it is known no longer: {both:?}");
     }
 }
 
