@@ -40,13 +40,36 @@ DECLARE
     limited bigint[] := p_limits;
     checks text[] := p_checks;
     labels text[] := p_labels;
+    -- What was granted without the loop, and how many of it the loop has passed.
+    free_entries integer[] := '{}';
+    free_tokens bigint[];
+    free_limits bigint[];
+    passed integer := 0;
     r record;
 BEGIN
     PERFORM stanchion.enter();
+    -- For a single object the loop is the shorter way.
+    IF count > 1 AND cardinality(p_tickets) = count THEN
+        SELECT f.granted, f.tokens, f.limits INTO free_entries, free_tokens, free_limits
+        FROM stanchion.acquire_free(p_namespace, p_tokens, p_state, p_kinds, p_names,
+            p_tickets, p_weights, p_leases, p_limits, p_checks, p_labels) f;
+        IF cardinality(free_entries) = count THEN
+            codes := array_fill(0, ARRAY[count]);
+            tokens := free_tokens;
+            limits := free_limits;
+            epochs := array_fill(0::bigint, ARRAY[count]);
+            RETURN;
+        END IF;
+    END IF;
     FOR i IN 1 .. count LOOP
-        claimed[i] := stanchion.claim(p_namespace, p_kinds[i], p_names[i], p_tokens);
+        IF free_entries[passed + 1] = i THEN
+            passed := passed + 1;
+        ELSE
+            claimed[i] := stanchion.claim(p_namespace, p_kinds[i], p_names[i], p_tokens);
+        END IF;
     END LOOP;
     clock := stanchion.now();
+    passed := 0;
     codes := '{}';
     tokens := '{}';
     limits := '{}';
@@ -54,6 +77,15 @@ BEGIN
     FOR i IN 1 .. count LOOP
         size := p_counts[i];
         last := first + size - 1;
+        IF free_entries[passed + 1] = i THEN
+            passed := passed + 1;
+            codes := codes || 0;
+            tokens := tokens || free_tokens[passed];
+            limits := limits || free_limits[passed];
+            epochs := epochs || 0::bigint;
+            first := last + 1;
+            CONTINUE;
+        END IF;
         IF count > 1 THEN
             tickets := p_tickets[first:last];
             weights := p_weights[first:last];
@@ -62,7 +94,8 @@ BEGIN
             checks := p_checks[first:last];
             labels := p_labels[first:last];
         END IF;
-        IF i = 1 OR p_names[i] <> p_names[i - 1] OR p_kinds[i] <> p_kinds[i - 1] THEN
+        -- The row as it is after the entry before it, if that is one of the same object.
+        IF i = 1 OR claimed[i].id IS NULL OR claimed[i - 1].id IS DISTINCT FROM claimed[i].id THEN
             o := claimed[i];
         END IF;
         before := o.used;

@@ -33,17 +33,38 @@ DECLARE
     freed bigint;
     done bigint;
     longest bigint;
+    -- What was decided without the loop, and how many of it the loop has passed.
+    free integer[] := '{}';
+    passed integer := 0;
 BEGIN
     PERFORM stanchion.enter();
+    kept := '{}';
+    -- For a single object the loop is the shorter way.
+    IF count > 1 AND cardinality(p_tickets) = count AND NOT leaves_tombstones THEN
+        SELECT f.done, f.kept INTO free, kept FROM stanchion.release_free(p_namespace, p_tokens, p_kinds, p_names, p_tickets) f;
+        IF cardinality(free) = count THEN
+            RETURN;
+        END IF;
+    END IF;
     FOR i IN 1 .. count LOOP
-        claimed[i] := stanchion.claim(
-            p_namespace, p_kinds[i], p_names[i], CASE WHEN leaves_tombstones THEN p_tokens END);
+        IF free[passed + 1] = i THEN
+            passed := passed + 1;
+        ELSE
+            claimed[i] := stanchion.claim(
+                p_namespace, p_kinds[i], p_names[i], CASE WHEN leaves_tombstones THEN p_tokens END);
+        END IF;
     END LOOP;
     clock := stanchion.now();
-    kept := '{}';
+    passed := 0;
     FOR i IN 1 .. count LOOP
         last := first + p_counts[i] - 1;
-        IF i = 1 OR p_names[i] <> p_names[i - 1] OR p_kinds[i] <> p_kinds[i - 1] THEN
+        IF free[passed + 1] = i THEN
+            passed := passed + 1;
+            first := last + 1;
+            CONTINUE;
+        END IF;
+        -- The row as it is after the entry before it, if that is one of the same object.
+        IF i = 1 OR claimed[i].id IS NULL OR claimed[i - 1].id IS DISTINCT FROM claimed[i].id THEN
             o := claimed[i];
         END IF;
         IF count > 1 THEN
