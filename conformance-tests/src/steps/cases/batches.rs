@@ -1,7 +1,12 @@
 //! Large batches.
 
-use stanchion_core::FencingToken;
-use stanchion_core::steps::{Acquire, Acquired, Cancel, Exchange, Kept, Release, Renew};
+use rand::rngs::StdRng;
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand::{RngExt, SeedableRng};
+use stanchion_core::steps::{
+    Acquire, Acquired, Cancel, Exchange, Kept, Object, ParameterCheck, Release, Renew,
+};
+use stanchion_core::{FencingToken, Kind, OnMismatch};
 use tokio::task::JoinSet;
 
 use super::super::drive::*;
@@ -62,6 +67,99 @@ pub(super) async fn s2_batches_over_the_same_names_in_opposite_orders_never_dead
         });
     }
     tasks.join_all().await;
+}
+
+/// What an answer says apart from tokens and epochs.
+fn decision(answer: &Acquired) -> (std::mem::Discriminant<Acquired>, Option<u32>) {
+    let limit = match answer {
+        Acquired::Granted { limit, .. } | Acquired::Waiting { limit, .. } | Acquired::TooLarge { limit } => {
+            Some(*limit)
+        }
+        Acquired::Mismatch { stored } => Some(*stored),
+        _ => None,
+    };
+    (std::mem::discriminant(answer), limit)
+}
+
+pub(super) async fn s4_a_batch_over_many_names_decides_as_each_of_its_entries_alone(
+    harness: &dyn StepHarness,
+) {
+    let process = harness.process().await;
+    let mut random = StdRng::seed_from_u64(11);
+    let names = |which: &str| -> Vec<Object> {
+        let one = |number: usize| {
+            let name = format!("{which}{number}");
+            if number.is_multiple_of(3) { semaphore(&name) } else { mutex(&name) }
+        };
+        (0..12).map(one).collect()
+    };
+    let (joined, apart) = (names("joined"), names("apart"));
+    let mut known: Vec<Vec<Acquire>> = vec![Vec::new(); joined.len()];
+    // The others have no waiters and no tombstones.
+    let has_queue = |number: usize| number >= 7;
+    for round in 0..300 {
+        let mut picked: Vec<_> = (0..joined.len()).collect();
+        picked.shuffle(&mut random);
+        picked.truncate(random.random_range(2..=8));
+        let alone =
+            |request: &Acquire, number: usize| Acquire { object: apart[number].clone(), ..request.clone() };
+        if random.random_bool(0.5) {
+            let requests: Vec<_> = (picked.iter())
+                .map(|number| {
+                    let old = known[*number].choose(&mut random).filter(|_| random.random_bool(0.3)).cloned();
+                    let new = || Acquire {
+                        queue: has_queue(*number) && random.random_bool(0.5),
+                        check: if random.random_bool(0.8) {
+                            ParameterCheck::Follow
+                        } else {
+                            ParameterCheck::First(OnMismatch::Refuse)
+                        },
+                        ..match joined[*number].kind {
+                            Kind::Mutex => ask(&joined[*number]),
+                            _ => ask_many(
+                                &joined[*number],
+                                random.random_range(1..=3),
+                                random.random_range(2..=4),
+                            ),
+                        }
+                    };
+                    old.unwrap_or_else(new)
+                })
+                .collect();
+            let answers = acquire_all(&process, &requests).await;
+            for ((number, request), answer) in picked.iter().zip(&requests).zip(&answers) {
+                let other = acquire(&process, &alone(request, *number)).await;
+                assert_eq!(decision(answer), decision(&other), "round {round}: {request:?}");
+                known[*number].push(request.clone());
+            }
+        } else {
+            let mut ended = |number: &usize| {
+                let count = known[*number].len();
+                (count > 0).then(|| known[*number].remove(random.random_range(0..count)))
+            };
+            let ended: Vec<_> = picked.iter().filter_map(|number| Some((*number, ended(number)?))).collect();
+            let releases: Vec<_> = (ended.iter())
+                .map(|(number, request)| {
+                    let leaves_tombstone = has_queue(*number) && random.random_bool(0.2);
+                    freeing(request, leaves_tombstone.then_some(ttl(5_000)))
+                })
+                .collect();
+            let kept = all(process.own.release(&releases).await);
+            for (((number, request), release), kept) in ended.iter().zip(releases).zip(kept) {
+                let alone = alone(request, *number);
+                let other =
+                    one(process.own.release(&[Release { object: alone.object.clone(), ..release }]).await);
+                assert_eq!(kept, other, "round {round}: {request:?}");
+                if request.queue && kept == Kept::No {
+                    cancel(&process, request).await;
+                    cancel(&process, &alone).await;
+                }
+            }
+        }
+    }
+    for object in joined.iter().chain(&apart) {
+        harness.check(object).await;
+    }
 }
 
 pub(super) async fn c16_a_batch_is_carried_out_in_order_whatever_is_in_it(harness: &dyn StepHarness) {

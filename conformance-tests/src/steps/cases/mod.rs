@@ -94,6 +94,7 @@ macro_rules! for_each_permit_step_case {
             { batches } [
                 s2_batches_over_the_same_names_in_opposite_orders_never_deadlock,
                 c16_a_batch_is_carried_out_in_order_whatever_is_in_it,
+                s4_a_batch_over_many_names_decides_as_each_of_its_entries_alone,
                 c16_an_exchange_answers_each_entry_as_its_own_step_would,
             ]
             { stress } [
