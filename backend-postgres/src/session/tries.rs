@@ -72,12 +72,10 @@ impl State {
             Some(token) => match attempt.askers.iter().position(wants) {
                 Some(winner) => {
                     let Asker { waiter, caller, .. } = attempt.askers.remove(winner);
-                    let left = self.depart(name, waiter.ticket);
+                    // The session gives the place up before it unlocks anything: the first in the queue is somebody who waits.
+                    self.depart(name, waiter.ticket);
                     self.hold(name, waiter, id, token, sent);
-                    drop(caller.send(Ok(match left {
-                        Some(left) => Tried::Leaving(granted(token), left),
-                        None => Tried::Answered(granted(token)),
-                    })));
+                    drop(caller.send(Ok(Tried::Answered(granted(token)))));
                     self.refuse(attempt.askers, false);
                 }
                 None => {
