@@ -59,7 +59,7 @@ impl State {
         if let Some(entry) = self.names.get_mut(name) {
             if entry.held_by(ticket).is_some() {
                 // A copy of the request may have joined the queue meanwhile.
-                self.depart(name, ticket);
+                drop(self.depart(name, ticket));
                 return self.claim(ask, at);
             }
             if entry.held.is_some() {
@@ -160,7 +160,7 @@ impl State {
             polled.ready.clear();
         }
         polled.ready.retain(|ticket| {
-            !self.departing_now.contains_key(ticket)
+            !self.departing_now.contains(ticket)
                 && self.departures.iter().all(|departure| departure.ticket != *ticket)
         });
         self.orphans.remove(name);

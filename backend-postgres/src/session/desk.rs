@@ -1,6 +1,6 @@
 //! The state of session mode, shared by callers, the engine and the tasks of the sessions.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ pub(super) struct State {
     /// Places to give up.
     pub(super) departures: Vec<Departure>,
     /// Tickets whose places are being given up at this moment.
-    pub(super) departing_now: HashMap<Ticket, Name>,
+    pub(super) departing_now: HashSet<Ticket>,
     /// Places that were given up a moment ago, oldest first.
     pub(super) left_lately: VecDeque<Left>,
     /// Hints to other processes.
@@ -107,7 +107,7 @@ impl Desk {
             orphans: HashMap::new(),
             turns: HashMap::new(),
             departures: Vec::new(),
-            departing_now: HashMap::new(),
+            departing_now: HashSet::new(),
             left_lately: VecDeque::new(),
             hints: Vec::new(),
             hinted: 0,

@@ -63,6 +63,8 @@ pub(super) struct Asker {
 pub(super) enum Tried {
     /// The final answer to the acquisition.
     Answered(Acquired),
+    /// Granted to a ticket that has, or may have, a place in the queue. Told once that is given up.
+    Leaving(Acquired, oneshot::Receiver<()>),
     /// It is not free, or it is somebody else's turn. `has_place`: the ticket queues, as far as is known.
     Refused { has_place: bool },
 }

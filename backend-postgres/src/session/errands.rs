@@ -5,6 +5,7 @@ use std::time::Duration;
 use stanchion_core::clock::{Instant, now, sleep};
 use stanchion_core::steps::Object;
 use stanchion_core::{Kind, Name, Ticket, Ttl};
+use tokio::sync::oneshot;
 
 use super::desk::{Desk, State};
 use crate::steps::{self, PostgresSteps};
@@ -27,13 +28,14 @@ pub(super) struct Departure {
     was_cut: bool,
     /// The session that granted the mutex could not give it up at once.
     was_tried: bool,
+    left: Option<oneshot::Sender<()>>,
 }
 
 impl Departure {
     /// Of a place that the engine's connections give up, and nobody waits for that.
     fn of(name: &Name, ticket: Ticket) -> Self {
         let name = name.clone();
-        Self { name, ticket, is_free: false, was_cut: false, was_tried: true }
+        Self { name, ticket, is_free: false, was_cut: false, was_tried: true, left: None }
     }
 
     pub(super) fn place(&self, ttl: Ttl) -> steps::Place {
@@ -52,12 +54,14 @@ pub(super) struct Left {
 }
 
 impl State {
-    /// Has the place of a ticket given up that does not wait any more, if it has one.
-    pub(super) fn depart(&mut self, name: &Name, ticket: Ticket) {
-        if let Some(place) = self.places.remove(&ticket) {
-            let was_cut = place.unanswered > 0;
-            self.departures.push(Departure { was_cut, was_tried: false, ..Departure::of(name, ticket) });
-        }
+    /// Has the place of a ticket given up that does not wait any more. `None` if it has none.
+    pub(super) fn depart(&mut self, name: &Name, ticket: Ticket) -> Option<oneshot::Receiver<()>> {
+        let was_cut = self.places.remove(&ticket)?.unanswered > 0;
+        let (left, told) = oneshot::channel();
+        let departure =
+            Departure { was_cut, was_tried: false, left: Some(left), ..Departure::of(name, ticket) };
+        self.departures.push(departure);
+        Some(told)
     }
 
     /// Has the place of a ticket given up that nobody of this process knows.
@@ -74,15 +78,10 @@ impl State {
         self.departures.iter().filter(|departure| departure.name == *name).map(|_| 1).sum()
     }
 
-    /// Whether a session or a request is giving up a place of that name at this moment.
-    pub(super) fn departs_now(&self, name: &Name) -> bool {
-        self.departing_now.values().any(|of| of == name)
-    }
-
     /// The places of grants of a moment ago, which the session that made them gives up itself.
     pub(super) fn departing_at_once(&mut self) -> Vec<Departure> {
         let taken: Vec<_> = self.departures.extract_if(.., |departure| !departure.was_tried).collect();
-        self.departing_now.extend(taken.iter().map(|departure| (departure.ticket, departure.name.clone())));
+        self.departing_now.extend(taken.iter().map(|departure| departure.ticket));
         taken
     }
 
@@ -99,7 +98,7 @@ impl State {
         let mut taken: Vec<Departure> = self.departures.drain(..self.departures.len().min(BATCH)).collect();
         for departure in &mut taken {
             departure.is_free = self.holder(&departure.name, departure.ticket).is_none();
-            self.departing_now.insert(departure.ticket, departure.name.clone());
+            self.departing_now.insert(departure.ticket);
         }
         taken
     }
@@ -108,16 +107,20 @@ impl State {
     pub(super) fn stays(&mut self, ticket: Ticket) -> bool {
         self.departures.retain(|departure| departure.ticket != ticket);
         self.left_lately.retain(|left| left.ticket != ticket);
-        !self.departing_now.contains_key(&ticket)
+        !self.departing_now.contains(&ticket)
     }
 
     /// That place is given up.
     pub(super) fn departed(&mut self, departure: Departure, at: Instant) {
-        let Departure { name, ticket, is_free, was_cut, .. } = departure;
+        let Departure { name, ticket, is_free, was_cut, left, .. } = departure;
         self.departing_now.remove(&ticket);
         if !is_free && self.holder(&name, ticket).is_none() {
             let again = Departure { is_free: true, was_cut, ..Departure::of(&name, ticket) };
             self.departures.push(again);
+        }
+        if let Some(left) = left {
+            // Whoever waited for it may have gone.
+            let _ = left.send(());
         }
         // What a session that is there was heard after is on the disk.
         let heard = self.posts.values().filter_map(|post| post.heard).min().unwrap_or(at);

@@ -25,7 +25,7 @@ impl SessionSteps {
     pub(super) async fn lock(&self, asks: &[&Acquire]) -> Answers<Acquired> {
         let end = self.end();
         let mut patient = None;
-        let mut outcomes = self.try_all(asks, end).await;
+        let mut outcomes = self.try_all(asks, end, &mut patient).await;
         let joining = self.joining(asks, &mut outcomes);
         if !joining.is_empty() {
             let of = |indices: &[usize]| -> Vec<&Acquire> { indices.iter().map(|at| asks[*at]).collect() };
@@ -39,7 +39,7 @@ impl SessionSteps {
             for (at, joined) in joining.into_iter().zip(joined) {
                 outcomes[at] = joined;
             }
-            let again = self.try_all(&of(&placed), end).await;
+            let again = self.try_all(&of(&placed), end, &mut patient).await;
             for (at, again) in placed.into_iter().zip(again) {
                 outcomes[at] = again;
             }
@@ -61,7 +61,7 @@ impl SessionSteps {
     }
 
     /// Has all of them tried, and hears the answers.
-    async fn try_all(&self, asks: &[&Acquire], end: Instant) -> Vec<Outcome> {
+    async fn try_all(&self, asks: &[&Acquire], end: Instant, patient: &mut Option<Instant>) -> Vec<Outcome> {
         let at = now();
         let asked: Vec<_> = self.desk.with(|state| asks.iter().map(|ask| state.acquire(ask, at)).collect());
         let mut outcomes = Vec::with_capacity(asked.len());
@@ -69,6 +69,12 @@ impl SessionSteps {
             outcomes.push(match self.tried(ask, asked, end).await {
                 Err(error) => Ok(Err(error)),
                 Ok(Tried::Answered(answer)) => Ok(Ok(answer)),
+                Ok(Tried::Leaving(answer, left)) => {
+                    // The first in the queue is to be somebody who waits.
+                    let until = *patient.get_or_insert_with(|| end.min(now() + PATIENCE));
+                    drop(timeout_at(until, left).await);
+                    Ok(Ok(answer))
+                }
                 Ok(Tried::Refused { has_place }) => Err(has_place),
             });
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::clock::{Instant, now, sleep, timeout_at};
+use stanchion_core::clock::{Instant, now, timeout_at};
 use stanchion_core::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Force, Kept, Object, PermitSteps, Polled, Release,
     Renew, refused,
@@ -29,8 +29,6 @@ use crate::steps::dispatch::Halves;
 const LANES: u64 = 4;
 /// For so long a release waits until the next waiters are told.
 const TELLING: Duration = Duration::from_millis(100);
-/// So many times, a millisecond apart, a look at a queue waits for a place that is being given up.
-const DEPARTING_LOOKS: u32 = 50;
 
 type Sending<'a, A> = Pin<Box<dyn Future<Output = Answers<A>> + Send + 'a>>;
 
@@ -314,13 +312,6 @@ impl PermitSteps for SessionSteps {
     }
 
     async fn inspect(&self, object: &Object) -> Result<Inspection> {
-        // A place of somebody who was just granted the mutex, which is about to be gone.
-        for _ in 0..DEPARTING_LOOKS {
-            if !self.desk.with(|state| state.departs_now(&object.name)) {
-                break;
-            }
-            sleep(Duration::from_millis(1)).await;
-        }
         let (queue, mut holders) =
             tokio::try_join!(self.places.inspect(object), self.look.holders(&self.desk, &object.name))?;
         let departing = self.desk.with(|state| state.departing_of(&object.name));

@@ -72,10 +72,12 @@ impl State {
             Some(token) => match attempt.askers.iter().position(wants) {
                 Some(winner) => {
                     let Asker { waiter, caller, .. } = attempt.askers.remove(winner);
-                    // The session gives the place up before it unlocks anything: the first in the queue is somebody who waits.
-                    self.depart(name, waiter.ticket);
+                    let left = self.depart(name, waiter.ticket);
                     self.hold(name, waiter, id, token, sent);
-                    drop(caller.send(Ok(Tried::Answered(granted(token)))));
+                    drop(caller.send(Ok(match left {
+                        Some(left) => Tried::Leaving(granted(token), left),
+                        None => Tried::Answered(granted(token)),
+                    })));
                     self.refuse(attempt.askers, false);
                 }
                 None => {

@@ -92,7 +92,7 @@ fn said<T: std::fmt::Debug>(asked: Asked<T>) -> Option<Result<T, Error>> {
 }
 
 fn is_granted(asked: Asked<Tried>) -> bool {
-    matches!(said(asked), Some(Ok(Tried::Answered(Acquired::Granted { .. }))))
+    matches!(said(asked), Some(Ok(Tried::Answered(Acquired::Granted { .. }) | Tried::Leaving(..))))
 }
 
 /// Whether it was refused, and the ticket has a place.
