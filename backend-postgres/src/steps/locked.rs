@@ -49,7 +49,7 @@ impl PostgresSteps {
     ) -> Answers<A> {
         let end = now() + if self.are_hurried { time.min(PATIENCE) } else { time };
         let Some(kind) = batch.first().map(|entry| object(entry).kind) else { return Vec::new() };
-        let _turn = match self.tables.turn(kind, end).await {
+        let mut turn = match self.tables.turn(kind, end).await {
             Ok(turn) => turn,
             Err(error) => return refused(batch.len(), &error),
         };
@@ -75,10 +75,17 @@ impl PostgresSteps {
                         if error::is_locked(&error) {
                             self.tables.saw(kind);
                         }
-                        break;
+                        if turn.is_none() {
+                            match self.tables.turn(kind, end).await {
+                                Ok(its) => turn = its,
+                                Err(_) => break,
+                            }
+                        }
+                        self.send_these(batch, &left, &send, &mut answers).await;
+                        continue;
                     }
                 }
-            } else if are_several {
+            } else if are_several && turn.is_none() {
                 Vec::new()
             } else {
                 break;

@@ -455,3 +455,34 @@ async fn c27_a_locked_row_delays_no_release_cancel_or_poll_of_another() {
         take(&far, "mine").await.release().await.unwrap();
     }
 }
+
+/// A call waits for a table that somebody else has locked, as it does for a row, for as long as its own time allows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c17_a_locked_table_ends_no_call_before_its_time() {
+    let server = server();
+    let store = builder(&server.url(), MutexMode::Lease).connect().await.unwrap();
+    let mutex = store.mutex("m", MutexOptions::default()).unwrap();
+    let limiter = store.limiter("l", LimiterOptions::new(Quota::per_second(1_000).burst(1_000))).unwrap();
+    mutex.try_lock().await.unwrap().unwrap().release().await.unwrap();
+    limiter.allow().await.unwrap();
+    let mut neighbour = PgConnection::connect(&server.url()).await.unwrap();
+    for table in ["limiters", "objects", "holds"] {
+        execute(&mut neighbour, "BEGIN").await;
+        execute(&mut neighbour, &format!("LOCK TABLE stanchion.{table} IN ACCESS EXCLUSIVE MODE")).await;
+        let (locked, decided, ()) = tokio::join!(
+            async { mutex.try_lock().await.unwrap().unwrap().release().await },
+            async {
+                for decision in futures_util::future::join_all((0..10).map(|_| limiter.allow())).await {
+                    decision?;
+                }
+                Ok::<_, stanchion_core::Error>(())
+            },
+            async {
+                pause(EPSILON * 2).await;
+                execute(&mut neighbour, "COMMIT").await;
+            }
+        );
+        locked.unwrap_or_else(|error| panic!("{table}, the mutex: {error}"));
+        decided.unwrap_or_else(|error| panic!("{table}, the limiter: {error}"));
+    }
+}
