@@ -75,8 +75,7 @@ impl Access {
     }
 
     /// Connects to the first host that fits; see [`Hosts::connect`]. Each host, and the user's program that gives the
-    /// credentials, has the time `limit`. Returns the session and
-    /// the index of its host; `None` if none of them answered.
+    /// credentials, has the time `limit`. Returns the session and the index of its host; `None` if none of them answered.
     ///
     /// # Errors
     /// As [`Hosts::connect`]; `Unavailable` if the user's program has no credentials.
@@ -210,7 +209,7 @@ impl Sessions {
     /// sent.
     pub(crate) async fn session<S: Session>(&self, limit: Duration) -> Result<Option<S>> {
         let connect = self.access.connect(limit, ErrorKind::Unavailable, |options| self.set_up(options));
-        Ok(self.access.hosts().backoff().attempt(connect).await?.map(|(session, _)| session))
+        Ok(self.access.hosts().attempt(connect).await?.map(|(session, _)| session))
     }
 
     /// Connects for the first time. An attempt without an answer is repeated until the caller gives up.
@@ -237,7 +236,7 @@ impl Sessions {
 
     /// Returns the error of a caller that waited in vain: that of the last attempt, or that no host answered.
     pub(crate) fn unconnected(&self) -> Error {
-        let last = self.access.hosts().backoff().last_error();
+        let last = self.access.hosts().last_error();
         last.unwrap_or_else(|| Error::unanswered(PROTOCOL)).at(&self.access.address())
     }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection, Row, raw_sql};
 use stanchion_core::clock::timeout;
+use stanchion_core::engine::Backoff;
 use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::access::PROTOCOL;
-use crate::backoff::Backoff;
 use crate::check::Expected;
 use crate::error;
 
@@ -19,6 +19,9 @@ pub(crate) const MAX_HOSTS: usize = 16;
 /// Minimum timeout of one attempt to connect to a host. An attempt that began in an outage ends this long after it at the
 /// latest, unless a quarter of the request timeout is longer.
 pub(crate) const MIN_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What the back-off calls the hosts of a store: an attempt tries each of them once.
+const HOSTS: &str = "hosts";
 
 /// Which servers a store connects to, in the words of `libpq`.
 #[non_exhaustive]
@@ -133,9 +136,35 @@ impl Hosts {
         self.state = Arc::default();
     }
 
-    /// Returns what spaces out the attempts of the store.
-    pub(crate) fn backoff(&self) -> &Backoff {
-        &self.state.backoff
+    /// Makes an attempt to connect, unless one failed a moment ago: the caller comes again, within its own time limit (C28).
+    /// One without an answer, `None`, counts as failed.
+    ///
+    /// # Errors
+    /// That of the attempt, or of the last one.
+    pub(crate) async fn attempt<T>(
+        &self,
+        connect: impl Future<Output = Result<Option<T>>>,
+    ) -> Result<Option<T>> {
+        let mut is_answered = true;
+        let connected = async {
+            let made = connect.await?;
+            is_answered = made.is_some();
+            made.ok_or_else(|| Error::unanswered(PROTOCOL))
+        };
+        match self.state.backoff.attempt_if_due(HOSTS, connected).await {
+            Err(_) if !is_answered => Ok(None),
+            made => made.map(Some),
+        }
+    }
+
+    /// Waits until an attempt may begin.
+    pub(crate) async fn due(&self) {
+        self.state.backoff.due(HOSTS).await;
+    }
+
+    /// Returns the error of the last attempt, if it failed.
+    pub(crate) fn last_error(&self) -> Option<Error> {
+        self.state.backoff.last_error(HOSTS)
     }
 
     pub(crate) fn set_target(&mut self, target: TargetSessionAttrs) {
@@ -215,29 +244,25 @@ impl Hosts {
         if any_answered { Err(together(causes).at(&self.address())) } else { Ok(None) }
     }
 
-    /// Returns whether the store connected last to another host than this one, which takes no writes: that one takes them.
-    /// Otherwise has `connect` look for one, unless that is under way.
+    /// Returns whether the store connected last to another host than this one.
+    pub(crate) fn have_moved(&self, from: usize) -> bool {
+        self.state.last.load(Ordering::Relaxed) != from
+    }
+
+    /// Has `connect` look for a host that fits, in the background, unless that is under way.
     #[expect(
         clippy::disallowed_methods,
         reason = "sessions that keep mutexes are served on the engine's thread"
     )]
-    pub(crate) fn has_moved<T>(
-        &self,
-        from: usize,
-        connect: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> bool {
+    pub(crate) fn look<T>(&self, connect: impl Future<Output = Result<T>> + Send + 'static) {
         let state = Arc::clone(&self.state);
-        if state.last.load(Ordering::Relaxed) != from {
-            return true;
-        }
         if self.options.len() > 1 && !state.is_looking.swap(true, Ordering::Relaxed) {
             tokio::spawn(async move {
-                // Without another host it is asked again at the next probe.
+                // Without another host, the caller comes again.
                 let _ = connect.await;
                 state.is_looking.store(false, Ordering::Relaxed);
             });
         }
-        false
     }
 
     async fn connect_to<S: Session>(

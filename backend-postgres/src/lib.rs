@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 
 mod access;
-mod backoff;
 mod check;
 mod config;
 mod connect;

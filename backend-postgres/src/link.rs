@@ -302,7 +302,7 @@ impl Link {
                 Ok(Some(connection)) => return Ok(Open::Own(connection)),
                 Ok(None) => {}
                 // The attempt began earlier: its error may not apply any more.
-                Err(_) if was_left => sessions.access.hosts().backoff().due().await,
+                Err(_) if was_left => sessions.access.hosts().due().await,
                 Err(error) => return Err(error),
             }
         }

@@ -11,9 +11,9 @@ use redis::{
     RedisConnectionInfo, RedisError,
 };
 use stanchion_core::clock::timeout;
+use stanchion_core::engine::Backoff;
 use stanchion_core::{Error, Result};
 
-use crate::backoff::Backoff;
 use crate::client::{ClientSettings, OneHost};
 use crate::error;
 use crate::link::{Driver, Silence};

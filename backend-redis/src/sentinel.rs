@@ -11,10 +11,10 @@ use futures_util::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ServerErrorKind, Value};
 use stanchion_core::clock::{Instant, now, sleep, timeout};
+use stanchion_core::engine::Backoff;
 use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::access::{Access, Address};
-use crate::backoff::Backoff;
 use crate::client::ClientSettings;
 use crate::error;
 use crate::link::Driver;

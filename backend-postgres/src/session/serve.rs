@@ -194,9 +194,11 @@ impl Session<'_> {
         }
     }
 
-    /// After a switch to read-only, ends the session if another host takes writes: there its holds do not count.
+    /// After a switch to read-only, ends the session if another host takes writes: there its holds do not count. Looks for one
+    /// otherwise.
     fn stay_unless_outlived(&self) -> Result<(), Ended> {
-        if !self.wires.is_outlived(&self.wire, self.desk.limit) {
+        if !self.wires.is_outlived(&self.wire) {
+            self.wires.look_for_another(self.desk.limit);
             return Ok(());
         }
         let error =

@@ -216,7 +216,7 @@ impl Wires {
 
     /// Waits until a session may be opened, shortly after an attempt to connect that failed (C28).
     pub(super) async fn due(&self) {
-        self.access.hosts().backoff().due().await;
+        self.access.hosts().due().await;
     }
 
     /// Returns the timeout of opening a session, if a statement may take `limit`.
@@ -224,16 +224,22 @@ impl Wires {
         self.access.hosts().timeout_of_all(limit)
     }
 
-    /// Returns whether a session ends whose server takes no writes: another host takes them. While none is known to, looks for
-    /// one in the background. `limit` is the time of a host.
-    pub(super) fn is_outlived(&self, wire: &Wire, limit: Duration) -> bool {
+    /// Returns whether a session ends whose server takes no writes: another host takes them.
+    pub(super) fn is_outlived(&self, wire: &Wire) -> bool {
+        self.access.hosts().must_take_writes() && self.access.hosts().have_moved(wire.host)
+    }
+
+    /// Looks for another host that takes writes, in the background, where the store may use one. `limit` is the time of a host.
+    pub(super) fn look_for_another(&self, limit: Duration) {
         let (access, hosts) = (self.access.clone(), self.access.hosts());
         let limit = hosts.timeout_of_each(limit);
-        let look = async move {
-            let connect = access.connect::<PgConnection>(limit, ErrorKind::Unavailable, |options| options);
-            access.hosts().backoff().attempt(connect).await
-        };
-        hosts.must_take_writes() && hosts.has_moved(wire.host, look)
+        if hosts.must_take_writes() {
+            hosts.look(async move {
+                let connect =
+                    access.connect::<PgConnection>(limit, ErrorKind::Unavailable, |options| options);
+                access.hosts().attempt(connect).await
+            });
+        }
     }
 
     /// Opens a session. `limit` is the server's own limit of a statement.
@@ -247,7 +253,7 @@ impl Wires {
             |options: PgConnectOptions| options.application_name(&self.application).options(settings.clone());
         let hosts = self.access.hosts();
         let connect = self.access.connect(hosts.timeout_of_each(limit), ErrorKind::Unavailable, set_up);
-        let made = hosts.backoff().attempt(connect).await?;
+        let made = hosts.attempt(connect).await?;
         let (connection, host) =
             made.ok_or_else(|| Error::unanswered(access::PROTOCOL).at(&self.address()))?;
         let (names, values): (Vec<_>, Vec<_>) = settings.into_iter().unzip();

@@ -14,12 +14,14 @@
 //! | `sending` | puts many callers' requests into one, and delivers releases that no caller waits for |
 //! | `limiter`, `bloom` | the same for limiters and Bloom filters |
 //! | `contained` | gives each step its time limit, and contains its panics; `part_sizes` makes requests smaller that outlast it |
+//! | `backoff` | spaces out the attempts to connect to a server that fails them |
 //! | `availability`, `counters` | what the log and the metrics say of outages, losses and waits |
 //! | `call_runtime`, `runtime_mark` | where a caller's call runs |
 //! | `shared`, `thread`, `serve`, `timing` | the state of one store object, its thread and what that does, the intervals |
 
 mod availability;
 mod background;
+mod backoff;
 #[cfg(feature = "bloom")]
 mod bloom;
 mod call_runtime;
@@ -43,6 +45,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 pub use self::background::{Background, EngineSteps, StepsWrap};
+pub use self::backoff::Backoff;
 use self::contained::Containment;
 use self::limiter::handle::LimiterHandle;
 pub use self::runtime_mark::RuntimeMark;
