@@ -31,6 +31,8 @@ pub(super) struct Desk {
     pub(super) grants: Notify,
     /// Told when there is something to remove of holds that have ended.
     pub(super) forgets: Notify,
+    /// Told when that was tried.
+    pub(super) forgot: Notify,
     /// How many were sent, or given up.
     pub(super) told: watch::Sender<u64>,
 }
@@ -84,8 +86,12 @@ pub(super) struct State {
     pub(super) load: Load,
     pub(super) events: Vec<Event>,
     pub(super) reports: Option<Reports>,
-    /// Holds that have ended, of which something may still be written for others to see.
+    /// Holds that are being written for others to see.
+    pub(super) noting: HashSet<Ticket>,
+    /// Holds that have ended, of which something may still be written.
     pub(super) forgotten: Vec<(Name, Ticket)>,
+    /// Those of them that others may take for a new hold, until it was tried to remove what is written.
+    pub(super) stale: HashSet<(Name, Ticket)>,
     /// There may be holds that are not written for others to see.
     pub(super) has_granted: bool,
     stirred: bool,
@@ -120,7 +126,9 @@ impl Desk {
             load: Load::default(),
             events: Vec::new(),
             reports: None,
+            noting: HashSet::new(),
             forgotten: Vec::new(),
+            stale: HashSet::new(),
             has_granted: false,
             stirred: false,
             woken: Vec::new(),
@@ -134,6 +142,7 @@ impl Desk {
             tells: Notify::new(),
             grants: Notify::new(),
             forgets: Notify::new(),
+            forgot: Notify::new(),
             told: watch::Sender::new(0),
         }
     }

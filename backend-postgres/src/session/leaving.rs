@@ -54,6 +54,9 @@ impl State {
             self.leaving.insert(ticket, Leaving { post: held.post, callers: vec![caller] });
         }
         let unlock = Unlock { name: name.clone(), ticket: Some(ticket), is_noted: held.is_noted };
+        if self.noting.contains(&ticket) {
+            self.stale.insert((name.clone(), ticket));
+        }
         self.send_unlock(held.post, unlock);
         self.tell_if_stuck(held.post, ticket);
         self.tidy(name);

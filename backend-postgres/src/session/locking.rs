@@ -8,6 +8,7 @@ use stanchion_core::{Error, ErrorKind, Result};
 
 use super::asks::{Asked, waiting};
 use super::entry::Tried;
+use super::notes::forgotten;
 use super::steps::{SessionSteps, heard, unknown};
 
 /// What the queue of one name, which somebody may keep locked, may cost the others of its lane (C27).
@@ -24,6 +25,7 @@ impl SessionSteps {
     /// Grants, or else queues and tries again: whoever unlocked it before the place was committed has not seen the place.
     pub(super) async fn lock(&self, asks: &[&Acquire]) -> Answers<Acquired> {
         let end = self.end();
+        forgotten(&self.desk, asks, end).await;
         let mut patient = None;
         let mut outcomes = self.try_all(asks, end, &mut patient).await;
         let joining = self.joining(asks, &mut outcomes);

@@ -1,9 +1,11 @@
 //! Who holds a mutex, written for other processes to see once it is held for a while: short holds do not pay for it. The session
 //! that unlocks it removes what is written; what it could not remove at once is removed here.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use stanchion_core::clock::{Instant, now, sleep};
+use stanchion_core::clock::{Instant, now, sleep, timeout_at};
+use stanchion_core::steps::Acquire;
 use stanchion_core::{Name, Ticket};
 
 use super::desk::{Desk, State};
@@ -40,15 +42,17 @@ impl State {
             notes.push(Note { name: name.clone(), pid, ticket, token, age, label });
         }
         notes.sort_by(|one, other| one.name.cmp(&other.name));
+        self.noting.extend(notes.iter().map(|note| note.ticket));
         (notes, count)
     }
 
     /// These holds are written, or not. What may be written of those that have ended meanwhile is removed.
     fn noted(&mut self, notes: Vec<Note>, are_written: bool) {
         for Note { name, ticket, .. } in notes {
+            self.noting.remove(&ticket);
             match self.names.get_mut(&name).and_then(|entry| entry.held_by(ticket)) {
                 Some(held) => held.is_noted = are_written,
-                None => self.forgotten.push((name, ticket)),
+                None => self.forget_one(name, ticket),
             }
         }
     }
@@ -56,8 +60,18 @@ impl State {
     /// Has removed what may be written of a hold that has ended.
     pub(super) fn forget_later(&mut self, unlock: &Unlock) {
         if let Some(ticket) = unlock.ticket.filter(|_| unlock.is_noted) {
-            self.forgotten.push((unlock.name.clone(), ticket));
+            self.forget_one(unlock.name.clone(), ticket);
         }
+    }
+
+    fn forget_one(&mut self, name: Name, ticket: Ticket) {
+        self.stale.insert((name.clone(), ticket));
+        self.forgotten.push((name, ticket));
+    }
+
+    /// Whether others may still be told of an earlier hold of one of these mutexes.
+    fn is_any_stale<'n>(&self, mut names: impl Iterator<Item = &'n Name>) -> bool {
+        !self.stale.is_empty() && names.any(|name| self.stale.iter().any(|(stale, _)| stale == name))
     }
 
     /// What is to be removed next.
@@ -109,17 +123,37 @@ pub(super) async fn forget(desk: &Desk, steps: &PostgresSteps) {
             desk.forgets.notified().await;
             continue;
         }
-        let left = match steps.forget(&ended).await {
-            Ok(left) => ended.into_iter().filter(|(_, ticket)| left.contains(ticket)).collect(),
-            Err(error) => {
-                tracing::debug!(%error, "what was written of holds could not be removed yet");
-                ended
+        let answer = steps.forget(&ended).await;
+        if let Err(error) = &answer {
+            tracing::debug!(%error, "what was written of holds could not be removed yet");
+        }
+        let is_left = |ticket: &Ticket| answer.as_ref().map_or(true, |left| left.contains(ticket));
+        let any_left = desk.with(|state| {
+            for of in &ended {
+                state.stale.remove(of);
             }
-        };
-        if !left.is_empty() {
-            desk.with(|state| state.forgotten.extend(left));
+            let left: Vec<_> = ended.into_iter().filter(|(_, ticket)| is_left(ticket)).collect();
+            let any_left = !left.is_empty();
+            state.forgotten.extend(left);
+            any_left
+        });
+        desk.forgot.notify_waiters();
+        if any_left {
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_LEFT);
+        }
+    }
+}
+
+/// Waits until it was tried to remove what is written of earlier holds of these mutexes, until `end` at most: the session may hold
+/// them again next, and would be taken for the earlier holder.
+pub(super) async fn forgotten(desk: &Desk, asks: &[&Acquire], end: Instant) {
+    loop {
+        let mut tried = pin!(desk.forgot.notified());
+        tried.as_mut().enable();
+        let is_over = !desk.with(|state| state.is_any_stale(asks.iter().map(|ask| &ask.object.name)));
+        if is_over || timeout_at(end, tried).await.is_err() {
+            return;
         }
     }
 }

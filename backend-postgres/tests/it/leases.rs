@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{lease, server};
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use stanchion_conformance::support::{CANCELLED, eventually, spawn, stays_pending, within};
 use stanchion_core::steps::{Cancel, Object, PermitSteps};
 use stanchion_core::{ErrorKind, Kind, MutexOptions, Name, Store, Ticket, Ttl};
@@ -23,12 +23,18 @@ const SHORT: Duration = Duration::from_secs(5);
 /// The row of an object is locked for half of it; the short lease has to be renewed several times meanwhile.
 const LONG: Duration = Duration::from_secs(12);
 
-/// Runs a future while another transaction locks the row of an object for this time.
-async fn while_locked<T>(url: &str, name: &str, time: Duration, other: impl Future<Output = T>) -> T {
-    let mut raw = PgConnection::connect(url).await.unwrap();
+/// Locks the row of an object until the end of the transaction.
+async fn lock_row<'r>(raw: &'r mut PgConnection, name: &str) -> Transaction<'r, Postgres> {
     let mut lock = raw.begin().await.unwrap();
     let row = sqlx::query("SELECT FROM stanchion.objects WHERE name = $1 FOR UPDATE").bind(name);
     row.fetch_one(&mut *lock).await.unwrap();
+    lock
+}
+
+/// Runs a future while another transaction locks the row of an object for this time.
+async fn while_locked<T>(url: &str, name: &str, time: Duration, other: impl Future<Output = T>) -> T {
+    let mut raw = PgConnection::connect(url).await.unwrap();
+    let lock = lock_row(&mut raw, name).await;
     let freed = async {
         sleep(time).await;
         lock.rollback().await.unwrap();
@@ -73,7 +79,10 @@ async fn c4_a_short_lease_cuts_no_others_cancel() {
     for answer in steps.own.cancel(&batch).await {
         answer.unwrap();
     }
-    let answers = while_locked(&server.url(), "long", Ttl::MIN * 3, steps.own.cancel(&batch)).await;
+    let mut raw = PgConnection::connect(&server.url()).await.unwrap();
+    let lock = lock_row(&mut raw, "long").await;
+    let answers = steps.own.cancel(&batch).await;
+    lock.rollback().await.unwrap();
     // The time limit is not that of the shortest lease, and somebody else's lock costs its own name only.
     let [short, long] = answers.try_into().expect("two answers");
     short.expect("its row is free");

@@ -7,8 +7,9 @@ use stanchion_conformance::stopwatch::Stopwatch;
 use stanchion_conformance::support::{definite, eventually, foreign, pause, within};
 use stanchion_core::clock::now;
 use stanchion_core::{ErrorKind, Kind, MutexOptions, Ttl};
+use stanchion_testbed::servers::PostgresOptions;
 
-use super::{AskedHolder, GRACE, Process, SECOND, connect, server, soon};
+use super::{AskedHolder, GRACE, Process, SECOND, connect, server, soon, start};
 
 #[tokio::test]
 async fn m1_one_of_two_processes_holds() {
@@ -136,6 +137,33 @@ async fn c23_inspect_never_tells_an_earlier_holder() {
         guard.release().await.unwrap();
         assert!(b.mutex("x").inspect().await.unwrap().holders.is_empty());
     }
+}
+
+/// A hold ends while it is being written, so that it is written once the next one is there.
+#[tokio::test]
+async fn c23_what_is_written_late_names_no_earlier_holder() {
+    let server = start(PostgresOptions::default()).await;
+    for (function, time) in [("session_note", 1.0), ("session_forget", 0.3)] {
+        let defined =
+            server.sql(&format!("SELECT pg_get_functiondef('stanchion.{function}'::regproc)")).unwrap();
+        let slow = defined.replacen("BEGIN\n", &format!("BEGIN\nPERFORM pg_sleep({time});\n"), 1);
+        assert_ne!(slow, defined);
+        server.sql(&slow).unwrap();
+    }
+    let (a, b) = (Process::new(&server, "c23 late"), Process::new(&server, "c23 late"));
+    let under_way =
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%session_note(%'
+                     AND pid <> pg_backend_pid()";
+    let guard = a.mutex("x").lock().await.unwrap();
+    eventually(10 * SECOND, "it is being written", || async { server.sql(under_way).unwrap() == "1" }).await;
+    guard.release().await.unwrap();
+    let guard = a.mutex("x").lock().await.unwrap();
+    let is_told = || async {
+        let told = b.mutex("x").inspect().await.unwrap().holders[0].ticket;
+        assert!(told.is_none_or(|told| told == guard.ticket()), "an earlier holder: {told:?}");
+        told.is_some()
+    };
+    eventually(10 * SECOND, "the holder", is_told).await;
 }
 
 /// What is written of a hold cannot be removed at its end.
