@@ -8,8 +8,9 @@
 -- ARGV     1 number of marks  2 number of releases  3 the kinds of the entries in their order, `r` or `a` for each; for each
 --          release: ticket; for each acquire: place of its mark in KEYS, lease in ms; ticket, `q` if it would queue or `t` if
 --          not, and the label (a space and the text, or empty)
--- Returns  in the order of the entries, for a release: 1 the hold was there; 0 the entry needs the step `release`
---          for an acquire: the token; 0 the entry needs the step `acquire`; -1 it is held and `t` was given
+-- Returns  a text, which is quicker to read than a list: "TOKEN ", the token of all grants, and a letter for each entry in order:
+--          `r` the hold was there and is released; `g` granted; `h` it is held and `t` was given; `n` the entry needs the step
+--          `release` or `acquire`
 -- Complexity  O(1) for each entry.
 -- Retry    a release finds the hold gone, which the step `release` answers; a ticket that holds already needs the step
 --          `acquire`, which answers it as before.
@@ -41,14 +42,14 @@ end
 local released, ended = {}, {}
 for i = 1, RELEASES do
   local value = values[MARKS + i]
-  released[i] = 0
+  released[i] = 'n'
   if value and sub(value, 1, 32) == ARGV[3 + i] then
     ended[#ended + 1] = KEYS[MARKS + i]
-    released[i] = 1
+    released[i] = 'r'
   end
 end
 if ended[1] then call('DEL', unpack(ended)) end
-if MARKS == 0 then return released end
+if MARKS == 0 then return '0 ' .. table.concat(released) end
 
 local middle = format(' %016d %016d ', token, now)
 
@@ -67,21 +68,22 @@ end
 local at, raised, acquired = 4 + RELEASES, {}, {}
 for i = FIRST + 1, #KEYS do
   local key, mark, lease, entry = KEYS[i], tonumber(ARGV[at]), ARGV[at + 1], ARGV[at + 2]
-  local answer = 0
+  local answer = 'n'
   -- Where a mark is foreign, the step `acquire` names the key.
   if not foreign[mark] then
     local set = redis.pcall('SET', key, sub(entry, 1, 32) .. middle .. lease .. sub(entry, 34), 'NX', 'PX', lease)
     if set and not set.err then
-      answer, raised[mark] = token, true
+      answer, raised[mark] = 'g', true
     elseif byte(entry, 33) == 116 and is_held(key, sub(entry, 1, 32)) then
-      answer = -1
+      answer = 'h'
     end
   end
   acquired[#acquired + 1] = answer
   at = at + 3
 end
 for i in pairs(raised) do call('SET', KEYS[i], sub(middle, 2, 17)) end
-if RELEASES == 0 then return acquired end
+local text = format('%d ', token)
+if RELEASES == 0 then return text .. table.concat(acquired) end
 
 local answers, r, a = {}, 0, 0
 for i = 1, #KINDS do
@@ -93,4 +95,4 @@ for i = 1, #KINDS do
     answers[i] = acquired[a]
   end
 end
-return answers
+return text .. table.concat(answers)

@@ -24,7 +24,11 @@ enum Parts {
 /// # Errors
 /// `Unknown` for an answer that no script gives.
 pub(super) fn replies(answer: Value, count: usize) -> Result<Vec<Reply>> {
-    let Value::Array(entries) = answer else { return Err(unexpected()) };
+    let entries = match answer {
+        Value::Array(entries) => entries,
+        Value::BulkString(text) => return lettered(&text, count),
+        _ => return Err(unexpected()),
+    };
     if entries.len() != count {
         return Err(unexpected());
     }
@@ -36,6 +40,24 @@ pub(super) fn replies(answer: Value, count: usize) -> Result<Vec<Reply>> {
             _ => Err(unexpected()),
         })
         .collect()
+}
+
+/// Reads an answer of the script `fast_path` as the numbers that the others give.
+fn lettered(text: &[u8], count: usize) -> Result<Vec<Reply>> {
+    let read = || {
+        let (token, letters) = std::str::from_utf8(text).ok()?.split_once(' ')?;
+        let token: i64 = token.parse().ok()?;
+        let number = |letter| match letter {
+            b'r' => Some(1),
+            b'g' => Some(token),
+            b'h' => Some(-1),
+            b'n' => Some(0),
+            _ => None,
+        };
+        let reply = |letter| Some(Reply(Parts::Sole([Value::Int(number(letter)?)])));
+        (letters.len() == count).then(|| letters.bytes().map(reply).collect::<Option<Vec<_>>>())?
+    };
+    read().ok_or_else(unexpected)
 }
 
 impl Reply {
@@ -255,9 +277,14 @@ mod tests {
 
     #[test]
     fn c3_an_answer_of_no_step_is_an_unknown_outcome() {
-        for answer in [Value::Nil, Value::Array(vec![]), Value::Array(vec![Value::Okay])] {
+        let texts = ["", "r", "7", "7 ", "7 rr", "7 x", "x r", "7 r "];
+        let texts = texts.map(|text| Value::BulkString(text.into()));
+        let others = [Value::Nil, Value::Array(vec![]), Value::Array(vec![Value::Okay])];
+        for answer in others.into_iter().chain(texts) {
             assert_eq!(replies(answer, 1).unwrap_err().kind(), ErrorKind::Unknown);
         }
+        let read = replies(Value::BulkString("70 rghn".into()), 4).unwrap();
+        assert_eq!(read.iter().map(|reply| reply.sole().unwrap()).collect::<Vec<_>>(), [1, 70, -1, 0]);
         let reply = Reply(Parts::Several(vec![Value::Int(9)]));
         assert_eq!(reply.acquired().unwrap_err().kind(), ErrorKind::Unknown);
     }

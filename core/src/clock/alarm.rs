@@ -3,12 +3,16 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
 use tokio::time::Sleep;
 
 use super::timers::WakeUp;
 use super::{Instant, is_real, now};
+
+/// A time that is so far away need not be met to the millisecond.
+const FAR: Duration = Duration::from_secs(1);
 
 /// A time to be woken at, which may change. It needs no runtime; where the runtime that polls it has a clock of its own, as a
 /// test with paused time has, it goes by that. Nothing is made before the first use.
@@ -28,14 +32,18 @@ impl Alarm {
             self.0 = None;
             return Poll::Pending;
         };
-        match Handle::try_current() {
-            Ok(runtime) if !is_real() => self.poll_on(&runtime, cx, at),
+        match (&self.0, Handle::try_current()) {
+            (Some(Timer::OnThread(wake_up)), _) if wake_up.time() == at.into_std() => {
+                self.poll_on_thread(cx, at)
+            }
+            (_, Ok(runtime)) if !is_real() => self.poll_on(&runtime, cx, at),
             _ => self.poll_on_thread(cx, at),
         }
     }
 
     fn poll_on_thread(&mut self, cx: &Context<'_>, at: Instant) -> Poll<()> {
-        if now() >= at {
+        let left = at.saturating_duration_since(now());
+        if left.is_zero() {
             self.0 = None;
             return Poll::Ready(());
         }
@@ -46,7 +54,10 @@ impl Alarm {
                     return Poll::Ready(());
                 }
             }
-            _ => self.0 = Some(Timer::OnThread(WakeUp::at(at.into_std(), cx.waker().clone()))),
+            _ => {
+                let make = if left < FAR { WakeUp::at } else { WakeUp::about };
+                self.0 = Some(Timer::OnThread(make(at.into_std(), cx.waker().clone())));
+            }
         }
         Poll::Pending
     }

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use slab::Slab;
 
 use super::monotonic;
 
-/// A time, and a number that tells equal times apart.
-type Key = (Instant, u64);
+/// Times that are far away are rounded up to a multiple of this. Most are time limits that are never reached: many of them share
+/// a place in the queue.
+const COARSE: Duration = Duration::from_millis(4);
 
 /// All wake-ups of the process.
 static TIMERS: Timers = Timers {
@@ -24,7 +27,9 @@ struct Timers {
 }
 
 struct Queue {
-    wakers: BTreeMap<Key, Waker>,
+    /// Wakers of a time, each with its number.
+    wakers: BTreeMap<Instant, Slab<(u64, Waker)>>,
+    /// The last number: a place in a slab is used again.
     last: u64,
     /// Until when the thread sleeps; `None` is until it is notified.
     sleeps_until: Option<Instant>,
@@ -42,17 +47,19 @@ impl Timers {
         let mut queue = self.queue();
         loop {
             let now = monotonic();
-            queue.sleeps_until = queue.wakers.first_key_value().map(|((first, _), _)| *first);
+            queue.sleeps_until = queue.wakers.first_key_value().map(|(first, _)| *first);
             match queue.wakers.first_entry() {
-                Some(first) if first.key().0 <= now => {
-                    let waker = first.remove();
+                Some(first) if *first.key() <= now => {
+                    let due = first.remove();
                     drop(queue);
-                    // Whatever it wakes is not this thread's: a panic of it must not end the others' times.
-                    drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
+                    for (_, (_, waker)) in due {
+                        // Whatever it wakes is not this thread's: a panic of it must not end the others' times.
+                        drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
+                    }
                     queue = self.queue();
                 }
                 Some(first) => {
-                    let left = first.key().0 - now;
+                    let left = *first.key() - now;
                     let waited = self.changed.wait_timeout(queue, left);
                     queue = waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
@@ -64,22 +71,41 @@ impl Timers {
 
 /// A wake-up at a time of the monotonic clock, withdrawn when dropped. It may come late, never early.
 #[derive(Debug)]
-pub struct WakeUp(Key);
+pub struct WakeUp {
+    at: Instant,
+    /// Where its waker is: the time in the queue, the place there, and its number.
+    place: (Instant, usize, u64),
+}
 
 impl WakeUp {
     /// Wakes the waker at that time.
     #[must_use]
     pub fn at(at: Instant, waker: Waker) -> Self {
+        Self::queued(at, at, waker)
+    }
+
+    /// Wakes the waker at that time, or up to 4 ms later. Cheaper where there are many.
+    #[must_use]
+    pub fn about(at: Instant, waker: Waker) -> Self {
+        static BASE: LazyLock<Instant> = LazyLock::new(monotonic);
+        let since = at.saturating_duration_since(*BASE);
+        let beyond = since.subsec_nanos() % COARSE.subsec_nanos();
+        let missing = if beyond == 0 { Duration::ZERO } else { COARSE - Duration::from_nanos(beyond.into()) };
+        Self::queued(at, at.checked_add(missing).unwrap_or(at), waker)
+    }
+
+    fn queued(at: Instant, time: Instant, waker: Waker) -> Self {
+        let process = Some(std::process::id());
         let mut queue = TIMERS.queue();
         queue.last += 1;
-        let key = (at, queue.last);
-        queue.wakers.insert(key, waker);
+        let number = queue.last;
+        let index = queue.wakers.entry(time).or_default().insert((number, waker));
         // A thread that wakes up for a time that was withdrawn finds out by itself.
-        let is_earlier = queue.sleeps_until.is_none_or(|until| at < until);
-        if queue.thread_of != Some(std::process::id()) {
+        let is_earlier = queue.sleeps_until.is_none_or(|until| time < until);
+        if queue.thread_of != process {
             let thread = std::thread::Builder::new().name("stanchion-timers".into());
             match thread.spawn(|| TIMERS.run()) {
-                Ok(_) => queue.thread_of = Some(std::process::id()),
+                Ok(_) => queue.thread_of = process,
                 Err(error) => tracing::error!(%error, "no thread for timers: what waits for a time waits on"),
             }
         }
@@ -87,20 +113,22 @@ impl WakeUp {
         if is_earlier {
             TIMERS.changed.notify_one();
         }
-        Self(key)
+        Self { at, place: (time, index, number) }
     }
 
-    /// Returns the time.
+    /// Returns the time that was asked for.
     #[must_use]
     pub fn time(&self) -> Instant {
-        self.0.0
+        self.at
     }
 
     /// Replaces the waker; `false` if the time has come.
     #[must_use]
     pub fn set_waker(&self, waker: &Waker) -> bool {
+        let (time, index, number) = self.place;
         let mut queue = TIMERS.queue();
-        let Some(kept) = queue.wakers.get_mut(&self.0) else { return false };
+        let kept = queue.wakers.get_mut(&time).and_then(|wakers| wakers.get_mut(index));
+        let Some((_, kept)) = kept.filter(|(of, _)| *of == number) else { return false };
         let old = (!kept.will_wake(waker)).then(|| std::mem::replace(kept, waker.clone()));
         drop(queue);
         // Only here: dropping a waker may drop a task.
@@ -111,7 +139,66 @@ impl WakeUp {
 
 impl Drop for WakeUp {
     fn drop(&mut self) {
-        let waker = TIMERS.queue().wakers.remove(&self.0);
+        let (time, index, number) = self.place;
+        let mut queue = TIMERS.queue();
+        let Some(wakers) = queue.wakers.get_mut(&time) else { return };
+        let waker = wakers.get(index).is_some_and(|(of, _)| *of == number).then(|| wakers.remove(index));
+        if wakers.is_empty() {
+            queue.wakers.remove(&time);
+        }
+        drop(queue);
         drop(waker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::{Sender, channel};
+    use std::task::Wake;
+
+    use super::*;
+
+    /// Tells its number, and when it is woken.
+    struct Told(usize, Sender<(usize, Instant)>);
+
+    impl Wake for Told {
+        fn wake(self: Arc<Self>) {
+            let _ = self.1.send((self.0, monotonic()));
+        }
+    }
+
+    #[test]
+    fn each_wake_up_comes_once_and_not_early_and_a_withdrawn_one_never() {
+        let (told, woken) = channel();
+        let start = monotonic();
+        let (mut kept, mut numbers, mut stood_still) = (Vec::new(), Vec::new(), false);
+        for number in 0..300 {
+            let waker = Waker::from(Arc::new(Told(number, told.clone())));
+            let at = start + Duration::from_millis(300 + u64::try_from(number % 7).unwrap());
+            let wake_up = if number % 2 == 0 { WakeUp::at(at, waker) } else { WakeUp::about(at, waker) };
+            assert_eq!(wake_up.time(), at);
+            // The next one takes the place of one that is withdrawn.
+            if number % 3 > 0 {
+                numbers.push(number);
+                kept.push(wake_up);
+            } else {
+                drop(wake_up);
+                stood_still |= monotonic() >= at;
+            }
+        }
+        // Until no waker is left.
+        drop(told);
+        let mut heard: Vec<_> = woken.iter().collect();
+        if stood_still {
+            // The time of some came before they were withdrawn.
+            heard.retain(|(number, _)| number % 3 > 0);
+        }
+        for (number, moment) in &heard {
+            assert!(*moment >= kept[numbers.binary_search(number).unwrap()].time());
+        }
+        heard.sort_unstable();
+        assert_eq!(heard.into_iter().map(|(number, _)| number).collect::<Vec<_>>(), numbers);
+        assert!(kept.iter().all(|wake_up| !wake_up.set_waker(Waker::noop())));
     }
 }

@@ -1,6 +1,5 @@
 //! Where a caller's call runs, and what becomes of it in a forked child.
 
-use std::future::poll_fn;
 use std::mem::forget;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError, TryLockError};
@@ -34,17 +33,13 @@ impl CallRuntime {
 
     /// Makes a call on the runtime that polls it, if that is the one with connections of its own; on that of the engine's thread
     /// if it is another, if there is none, or if it has a clock of its own, as a test with paused time has.
-    pub(crate) async fn call<T>(&self, work: impl Future<Output = T>) -> T {
-        let mut call =
-            Call { call_runtime: self, work: Some(Box::pin(work)), polled_on: None, by_engine: false };
-        poll_fn(|cx| call.poll(cx)).await
+    pub(crate) fn call<F: Future>(&self, work: F) -> Call<'_, F> {
+        Call { call_runtime: self, work: Some(Box::pin(work)), polled_on: None, by_engine: false }
     }
 
     /// Makes a call on the runtime of the engine's thread, if there is one, whatever polls it.
-    pub(crate) async fn call_by_engine<T>(&self, work: impl Future<Output = T>) -> T {
-        let mut call =
-            Call { call_runtime: self, work: Some(Box::pin(work)), polled_on: None, by_engine: true };
-        poll_fn(|cx| call.poll(cx)).await
+    pub(crate) fn call_by_engine<F: Future>(&self, work: F) -> Call<'_, F> {
+        Call { call_runtime: self, work: Some(Box::pin(work)), polled_on: None, by_engine: true }
     }
 
     /// Whether calls may run on the current runtime, whose id this is. The first that asks gets connections of its own; when it
@@ -72,7 +67,7 @@ impl CallRuntime {
 
 /// A call under way. A forked child that drops one forgets it: it may have locked what the child cannot unlock, and own sockets
 /// that are the parent's, too (C1).
-struct Call<'a, F> {
+pub(crate) struct Call<'a, F> {
     call_runtime: &'a CallRuntime,
     work: Option<Pin<Box<F>>>,
     /// The runtime that polled it last, and whether it may run there.
@@ -81,15 +76,18 @@ struct Call<'a, F> {
     by_engine: bool,
 }
 
-impl<F: Future> Call<'_, F> {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let is_usable = self.is_usable();
-        let Some(work) = &mut self.work else { return Poll::Pending };
-        let other = self.call_runtime.runtime.as_ref().filter(|_| !is_usable);
+impl<F: Future> Future for Call<'_, F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let call = self.get_mut();
+        let is_usable = call.is_usable();
+        let Some(work) = &mut call.work else { return Poll::Pending };
+        let other = call.call_runtime.runtime.as_ref().filter(|_| !is_usable);
         let entered = other.map(Handle::enter);
         let polled = work.as_mut().poll(cx);
         if polled.is_ready() {
-            self.work = None;
+            call.work = None;
         }
         drop(entered);
         polled
@@ -103,16 +101,13 @@ impl<F> Call<'_, F> {
             return self.call_runtime.runtime.is_none();
         }
         let Ok(current) = Handle::try_current() else { return false };
-        if !is_real() {
-            return false;
-        }
         let current = current.id();
         match self.polled_on {
-            Some((id, is_chosen)) if id == current => is_chosen,
+            Some((id, is_usable)) if id == current => is_usable,
             _ => {
-                let is_chosen = self.call_runtime.is_chosen(current);
-                self.polled_on = Some((current, is_chosen));
-                is_chosen
+                let is_usable = is_real() && self.call_runtime.is_chosen(current);
+                self.polled_on = Some((current, is_usable));
+                is_usable
             }
         }
     }
@@ -129,6 +124,8 @@ impl<F> Drop for Call<'_, F> {
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "a test owns its runtimes")]
 mod tests {
+    use std::future::poll_fn;
+
     use tokio::runtime::{Builder, Runtime};
 
     use super::*;

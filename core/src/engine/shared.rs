@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 #[cfg(feature = "bloom")]
 use crate::engine::bloom::filtering::Filtering;
-use crate::engine::call_runtime::CallRuntime;
+use crate::engine::call_runtime::{Call, CallRuntime};
 use crate::engine::contained::{Containment, REQUEST_GRACE};
 use crate::engine::keeping::hold::{LeaseHold, Loss};
 use crate::engine::keeping::registry::Registry;
@@ -219,13 +219,13 @@ impl Shared {
     }
 
     /// Makes a caller's call; see [`CallRuntime::call`].
-    pub(crate) async fn on<T>(&self, call: impl Future<Output = T>) -> T {
-        self.call_runtime.call(call).await
+    pub(crate) fn on<F: Future>(&self, call: F) -> Call<'_, F> {
+        self.call_runtime.call(call)
     }
 
     /// Makes a call on the engine's runtime; see [`CallRuntime::call_by_engine`].
-    pub(crate) async fn by_engine<T>(&self, call: impl Future<Output = T>) -> T {
-        self.call_runtime.call_by_engine(call).await
+    pub(crate) fn by_engine<F: Future>(&self, call: F) -> Call<'_, F> {
+        self.call_runtime.call_by_engine(call)
     }
 
     /// Notes that the calling thread is the engine's.
