@@ -88,7 +88,9 @@ pub(crate) fn of_request(error: sqlx::Error) -> Error {
             _ => (ErrorKind::Unknown, "the connection broke before the answer came".to_owned()),
         },
     };
-    Error::new(kind, detail).with_source(error)
+    let is_locked = code(&error) == Some(LOCKED);
+    let made = Error::new(kind, detail).with_source(error);
+    if is_locked { made.of_a_store_that_answers() } else { made }
 }
 
 fn of_code(error: &PgDatabaseError) -> (ErrorKind, String) {

@@ -121,6 +121,7 @@ struct Inner {
     address: Option<String>,
     /// Shared by the errors that [`Error::replicate`] makes.
     source: Option<Arc<dyn StdError + Send + Sync>>,
+    is_answer: bool,
 }
 
 impl Error {
@@ -134,6 +135,7 @@ impl Error {
             name: None,
             address: None,
             source: None,
+            is_answer: false,
         }))
     }
 
@@ -162,6 +164,16 @@ impl Error {
         self
     }
 
+    /// Says that the store is there, and that only what was asked of it failed, as where somebody else has a row locked. Without
+    /// it, an [`ErrorKind::Unavailable`] or [`ErrorKind::Unknown`] can be the beginning of an outage ([C29]).
+    ///
+    /// [C29]: crate::contract#c29
+    #[must_use]
+    pub fn of_a_store_that_answers(mut self) -> Self {
+        self.0.is_answer = true;
+        self
+    }
+
     /// Adds operation, store and name, each if it is not set yet.
     #[must_use]
     pub fn context(mut self, operation: &'static str, store: &'static str, name: &str) -> Self {
@@ -185,6 +197,10 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
+    }
+
+    pub(crate) fn is_answer(&self) -> bool {
+        self.0.is_answer
     }
 
     /// Returns the operation that failed, as named in the trait (`lock`, `release`, …).
@@ -232,6 +248,7 @@ impl Error {
             name: inner.name.clone(),
             address: inner.address.clone(),
             source: inner.source.clone(),
+            is_answer: inner.is_answer,
         }))
     }
 }

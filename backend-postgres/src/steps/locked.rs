@@ -60,7 +60,8 @@ impl PostgresSteps {
             send(self, batch).await
         } else {
             left.retain(|index| !known.contains(&all[*index]));
-            let mut answers = refused(batch.len(), &Error::new(ErrorKind::Unavailable, KEPT));
+            let mut answers =
+                refused(batch.len(), &Error::new(ErrorKind::Unavailable, KEPT).of_a_store_that_answers());
             self.send_these(batch, &left, &send, &mut answers).await;
             answers
         };

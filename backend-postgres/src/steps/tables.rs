@@ -64,7 +64,9 @@ impl LockedTables {
             return Ok(None);
         }
         let turn = timeout_at(end, tables.turn.acquire()).await;
-        let locked = |_| Error::new(ErrorKind::Unavailable, "somebody else has a table locked");
+        let locked = |_| {
+            Error::new(ErrorKind::Unavailable, "somebody else has a table locked").of_a_store_that_answers()
+        };
         turn.map_err(locked).map(std::result::Result::ok)
     }
 }

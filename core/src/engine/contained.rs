@@ -167,7 +167,11 @@ impl<S: Send + Sync + ?Sized> Contained<S> {
                 if at >= sent + limit {
                     part_sizes.outlasted((step, lane), count, at);
                 }
-                availability.failed(request, error);
+                if answers.iter().flat_map(|answer| answer.as_ref().err()).any(Error::is_answer) {
+                    availability.answered(request);
+                } else {
+                    availability.failed(request, error);
+                }
             }
             _ => {
                 availability.answered(request);

@@ -142,6 +142,24 @@ async fn c29_a_lost_reply_is_no_outage() {
 }
 
 #[tokio::test]
+async fn c29_refusals_of_a_store_that_answers_are_no_outage() {
+    let (log, _alone) = log().await;
+    let (model, engine) = logged("store of refusals");
+    let mutex = engine.mutex("a", MutexOptions::default()).unwrap();
+    drop(mutex.lock().await.unwrap());
+    model.faults.refuses.store(true, SeqCst);
+    // The queued release is refused, and sent again.
+    let began = Instant::now();
+    while began.elapsed() < OUTAGE * 3 {
+        assert!(mutex.try_lock().await.is_err());
+        sleep(OUTAGE / 10).await;
+    }
+    assert_eq!(log.lines("store of refusals"), []);
+    model.faults.refuses.store(false, SeqCst);
+    drop(timeout(OUTAGE * 4, mutex.lock()).await.expect("it is free").unwrap());
+}
+
+#[tokio::test]
 async fn c29_decisions_of_a_policy_are_told_at_most_every_ten_seconds() {
     let (log, _alone) = log().await;
     let (model, engine) = logged("store of policies");

@@ -35,6 +35,8 @@ pub struct Faults {
     pub lose_from: AtomicU64,
     /// All calls fail before they are executed.
     pub away: AtomicBool,
+    /// Every request is refused, by a store that is there.
+    pub refuses: AtomicBool,
     /// All calls are refused for want of a right.
     pub forbidden: AtomicBool,
     /// All calls take so many milliseconds, half of them before they are executed.

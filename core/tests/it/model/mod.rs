@@ -139,6 +139,9 @@ impl Model {
         if self.faults.away.load(SeqCst) {
             return Err(Error::new(ErrorKind::Unavailable, "away"));
         }
+        if self.faults.refuses.load(SeqCst) {
+            return Err(Error::new(ErrorKind::Unavailable, "refused").of_a_store_that_answers());
+        }
         if self.faults.forbidden.load(SeqCst) {
             return Err(Error::new(ErrorKind::Unauthorized, "forbidden"));
         }
