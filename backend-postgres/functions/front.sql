@@ -1,14 +1,16 @@
 -- front: returns the arrival numbers of the first live waiters that are not larger than the limit, at most p_count, in
--- order. Removes the lost waiters before them, and returns their number.
+-- order. Removes the lost waiters that it passes, and returns their number.
 --
--- O(log waiters + waiters passed over).
+-- O(log waiters + live waiters passed over), and where many silent ones stand in front, once the time of `next_live`.
 CREATE OR REPLACE FUNCTION stanchion.front(
     o stanchion.objects, p_now bigint, p_asking uuid, p_count integer, OUT line bigint[], OUT gone bigint
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    many CONSTANT integer := 16;
     chunk integer := p_count;
     seen integer;
+    passed integer := 0;
     behind bigint := 0;
     lost bigint[] := '{}';
     w record;
@@ -25,9 +27,16 @@ BEGIN
                 line := line || w.arrival;
                 EXIT WHEN cardinality(line) = p_count;
             END IF;
+            passed := passed + (w.till <= p_now)::integer;
         END LOOP;
         EXIT WHEN seen < chunk OR cardinality(line) = p_count;
-        chunk := least(chunk * 4, 256);
+        IF passed >= many THEN
+            passed := 1;
+            behind := stanchion.next_live(
+                o.namespace, o.id, p_now, p_asking, stanchion.mark_dead(o.namespace, p_now), behind) - 1;
+            EXIT WHEN behind IS NULL;
+        END IF;
+        chunk := CASE WHEN passed > 0 THEN many ELSE least(chunk * 4, 256) END;
     END LOOP;
     gone := cardinality(lost);
     IF gone > 0 THEN

@@ -5,10 +5,11 @@
 -- p_tell    whether waiters of other processes get hints
 -- ready     p_own's tickets that have no waiter of another process before them
 -- soon      when the liveness of a waiter before them, of another process, ends
--- gone      number of lost waiters, which are removed
+-- gone      number of lost waiters that were passed, which are removed
 -- heaviest  the row's bound, lowered if the whole queue was seen
 -- others    whether a waiter of another process fits
--- O(front); O(waiters) while a waiter larger than the limit may be queued.
+-- O(front); O(live waiters) while a waiter larger than the limit may be queued. Where many silent ones stand in front, also the
+-- time of `next_live`, for each stretch of them.
 CREATE OR REPLACE FUNCTION stanchion.next_grants(
     o stanchion.objects, p_now bigint, p_asking uuid, p_own uuid, p_tell boolean,
     OUT ready uuid[], OUT soon bigint, OUT gone bigint, OUT heaviest bigint, OUT others boolean
@@ -18,8 +19,11 @@ DECLARE
     room bigint := o.lim - o.used;
     opened boolean := room > 0;
     most bigint := 0;
+    many CONSTANT integer := 16;
     chunk integer := 4;
     seen integer;
+    passed integer := 0;
+    jumped boolean := false;
     behind bigint := 0;
     lost bigint[] := '{}';
     processes uuid[] := '{}';
@@ -44,8 +48,10 @@ BEGIN
             behind := w.arrival;
             IF w.lost THEN
                 lost := lost || w.arrival;
+                passed := passed + 1;
                 CONTINUE;
             END IF;
+            passed := passed + (w.till <= p_now)::integer;
             most := greatest(most, w.weight);
             mine := w.process IS NOT DISTINCT FROM p_own;
             large := w.weight > o.lim;
@@ -76,9 +82,16 @@ BEGIN
             EXIT WHEN done;
         END LOOP;
         EXIT WHEN done OR seen < chunk;
-        chunk := least(chunk * 4, 256);
+        IF passed >= many THEN
+            jumped := true;
+            passed := 1;
+            behind := stanchion.next_live(
+                o.namespace, o.id, p_now, p_asking, stanchion.mark_dead(o.namespace, p_now), behind) - 1;
+            EXIT WHEN behind IS NULL;
+        END IF;
+        chunk := CASE WHEN passed > 0 THEN many ELSE least(chunk * 4, 256) END;
     END LOOP;
-    IF NOT done THEN
+    IF NOT done AND NOT jumped THEN
         heaviest := least(heaviest, most);
     END IF;
     gone := cardinality(lost);

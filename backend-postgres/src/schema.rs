@@ -25,6 +25,7 @@ const TABLES: &[(i64, &str, &str)] = &[
     (9, "autovacuum", include_str!("../schema/0009_autovacuum.sql")),
     (10, "one queue", include_str!("../schema/0010_one_queue.sql")),
     (11, "session grants", include_str!("../schema/0011_session_grants.sql")),
+    (12, "waiters of a process", include_str!("../schema/0012_waiters_of_process.sql")),
 ];
 
 /// The functions and views, each behind the ones that it needs. All of them are replaced together, in one transaction.
@@ -49,6 +50,7 @@ const FUNCTIONS: &[&str] = &[
     include_str!("../functions/mark_dead.sql"),
     include_str!("../functions/mark_live.sql"),
     include_str!("../functions/each_waiter.sql"),
+    include_str!("../functions/next_live.sql"),
     include_str!("../functions/front.sql"),
     include_str!("../functions/count_silent.sql"),
     include_str!("../functions/next_grants.sql"),

@@ -75,10 +75,9 @@ impl Deployment {
             Fault::HolderKill
             | Fault::HolderPause
             | Fault::WaiterKill
+            | Fault::CrowdKill
             | Fault::TaskCancel
             | Fault::ClientClockStep => true,
-            // On Postgres, dead waiters cost time for each of them: a known gap of C27.
-            Fault::CrowdKill => matches!(self, Self::Redis | Self::RedisCluster),
             _ if fault.deed().is_some() => matches!(self, Self::Postgres | Self::PostgresSessions),
             Fault::ConnectionStorm | Fault::NeighbourScript | Fault::ServerClockStep => self == Self::Redis,
             _ => self != Self::RedisCluster,

@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests wait in real time")]
 
+mod dead;
 mod harness;
 mod moments;
 mod mutants;

@@ -1,0 +1,36 @@
+-- next_live: returns the arrival number of the first waiter after `p_after` whose process is not known to be silent; null if there
+-- is none.
+--
+-- p_asking  the calling process, which is live, or null
+-- p_known   what `mark_dead` returns
+-- For a walk that has passed many silent waiters: those of a process cost the same however many they are.
+-- O(processes that wait · log waiters). Takes no locks.
+CREATE OR REPLACE FUNCTION stanchion.next_live(
+    p_namespace text, p_object bigint, p_now bigint, p_asking uuid, p_known bigint[], p_after bigint
+) RETURNS bigint
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    liveness CONSTANT bigint := 1000000;
+    lasting CONSTANT bigint := 2000000;
+    one uuid := (SELECT q.process FROM stanchion.waiters q WHERE q.object = p_object ORDER BY q.process LIMIT 1);
+    said bigint;
+    nearest bigint;
+BEGIN
+    WHILE one IS NOT NULL LOOP
+        said := (SELECT p.heard FROM stanchion.processes p WHERE p.namespace = p_namespace AND p.process = one);
+        -- As `each_waiter` decides. One that was never heard is left to it: then each waiter's own time counts.
+        IF said IS NULL OR one = p_asking OR said BETWEEN p_now - liveness + 1 AND p_now + liveness OR (
+            said >= p_known[2] AND greatest(least(said, p_now) + liveness, p_known[1] + lasting) > p_now)
+        THEN
+            nearest := least(nearest, (
+                SELECT q.arrival FROM stanchion.waiters q
+                WHERE q.object = p_object AND q.process = one AND q.arrival > p_after
+                ORDER BY q.arrival LIMIT 1));
+        END IF;
+        one := (
+            SELECT q.process FROM stanchion.waiters q WHERE q.object = p_object AND q.process > one
+            ORDER BY q.process LIMIT 1);
+    END LOOP;
+    RETURN nearest;
+END
+$$;
