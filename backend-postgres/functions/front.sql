@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION stanchion.front(
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    many CONSTANT integer := 16;
+    many CONSTANT integer := 256;
     chunk integer := p_count;
     seen integer;
     passed integer := 0;
@@ -31,12 +31,12 @@ BEGIN
         END LOOP;
         EXIT WHEN seen < chunk OR cardinality(line) = p_count;
         IF passed >= many THEN
-            passed := 1;
+            passed := 0;
             behind := stanchion.next_live(
                 o.namespace, o.id, p_now, p_asking, stanchion.mark_dead(o.namespace, p_now), behind) - 1;
             EXIT WHEN behind IS NULL;
         END IF;
-        chunk := CASE WHEN passed > 0 THEN many ELSE least(chunk * 4, 256) END;
+        chunk := least(chunk * 4, many);
     END LOOP;
     gone := cardinality(lost);
     IF gone > 0 THEN

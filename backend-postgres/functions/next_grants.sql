@@ -19,7 +19,7 @@ DECLARE
     room bigint := o.lim - o.used;
     opened boolean := room > 0;
     most bigint := 0;
-    many CONSTANT integer := 16;
+    many CONSTANT integer := 256;
     chunk integer := 4;
     seen integer;
     passed integer := 0;
@@ -84,12 +84,12 @@ BEGIN
         EXIT WHEN done OR seen < chunk;
         IF passed >= many THEN
             jumped := true;
-            passed := 1;
+            passed := 0;
             behind := stanchion.next_live(
                 o.namespace, o.id, p_now, p_asking, stanchion.mark_dead(o.namespace, p_now), behind) - 1;
             EXIT WHEN behind IS NULL;
         END IF;
-        chunk := CASE WHEN passed > 0 THEN many ELSE least(chunk * 4, 256) END;
+        chunk := least(chunk * 4, many);
     END LOOP;
     IF NOT done AND NOT jumped THEN
         heaviest := least(heaviest, most);

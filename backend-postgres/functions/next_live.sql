@@ -3,7 +3,8 @@
 --
 -- p_asking  the calling process, which is live, or null
 -- p_known   what `mark_dead` returns
--- For a walk that has passed many silent waiters: those of a process cost the same however many they are.
+-- For a walk that has passed many silent waiters: those of a process cost the same however many they are. Those of a process that
+-- `processes` does not know (after a crash of the server) are left to the walk.
 -- O(processes that wait · log waiters). Takes no locks.
 CREATE OR REPLACE FUNCTION stanchion.next_live(
     p_namespace text, p_object bigint, p_now bigint, p_asking uuid, p_known bigint[], p_after bigint
@@ -22,14 +23,15 @@ BEGIN
         IF said IS NULL OR one = p_asking OR said BETWEEN p_now - liveness + 1 AND p_now + liveness OR (
             said >= p_known[2] AND greatest(least(said, p_now) + liveness, p_known[1] + lasting) > p_now)
         THEN
+            -- Ordered so that no other index serves.
             nearest := least(nearest, (
-                SELECT q.arrival FROM stanchion.waiters q
-                WHERE q.object = p_object AND q.process = one AND q.arrival > p_after
-                ORDER BY q.arrival LIMIT 1));
+                SELECT CASE WHEN q.object = p_object AND q.process = one THEN q.arrival END FROM stanchion.waiters q
+                WHERE (q.object, q.process, q.arrival) > (p_object, one, p_after)
+                ORDER BY q.object, q.process, q.arrival LIMIT 1));
         END IF;
         one := (
-            SELECT q.process FROM stanchion.waiters q WHERE q.object = p_object AND q.process > one
-            ORDER BY q.process LIMIT 1);
+            SELECT CASE WHEN q.object = p_object THEN q.process END FROM stanchion.waiters q
+            WHERE (q.object, q.process) > (p_object, one) ORDER BY q.object, q.process LIMIT 1);
     END LOOP;
     RETURN nearest;
 END

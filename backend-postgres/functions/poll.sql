@@ -3,7 +3,8 @@
 -- p_kinds, p_names  the objects, distinct, in the order of kind and name
 -- epochs    when each record was made; 0 if there is none
 -- nexts     time until the next hold ends, or the liveness of a waiter of another process in front (-1: neither)
--- firsts    whether the first live waiter is of the process, or another process is about to take what is free
+-- firsts    whether the first live waiter is of the process (one of the first, where sessions keep the mutex), or another process is
+--           about to take what is free
 -- ready, counts  the tickets of the process's waiters that can be granted next, object by object, and their numbers
 -- Locks     the objects of which something has ended, or whose first waiter fits, in order; see `mark_live`. All others are
 --           read only, as are mutexes that sessions keep: whether those are free is not seen here.
@@ -113,9 +114,11 @@ BEGIN
         nexts := nexts || CASE WHEN next < never THEN greatest(next - clock, 0) ELSE -1 END;
         counts := counts || mine;
         -- Behind several silent waiters, it may be.
+        -- Nobody is told when a session ends: whoever is next but one or two asks as often, since those before it may die in a row.
         firsts := firsts || (others OR coalesce((
-            SELECT q.process = p_process FROM stanchion.each_waiter(p_namespace, o.id, clock, p_process, 0, 4) q
-            WHERE q.till > clock ORDER BY q.arrival LIMIT 1), true));
+            SELECT bool_or(f.process = p_process) FROM (
+                SELECT q.process FROM stanchion.each_waiter(p_namespace, o.id, clock, p_process, 0, 4) q
+                WHERE q.till > clock ORDER BY q.arrival LIMIT CASE WHEN by_session AND o.kind = 'm' THEN 4 ELSE 1 END) f), true));
     END LOOP;
 END
 $$;

@@ -12,7 +12,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     liveness CONSTANT bigint := 1000000;
     lasting CONSTANT bigint := 2000000;
-    many CONSTANT integer := 16;
+    many CONSTANT integer := 256;
     clock CONSTANT bigint := stanchion.now();
     known bigint[];
     behind bigint := 0;

@@ -25,7 +25,7 @@ impl SessionSteps {
     /// Grants, or else queues and tries again: whoever unlocked it before the place was committed has not seen the place.
     pub(super) async fn lock(&self, asks: &[&Acquire]) -> Answers<Acquired> {
         let end = self.end();
-        forgotten(&self.desk, asks, end).await;
+        forgotten(&self.desk, asks).await;
         let mut patient = None;
         let mut outcomes = self.try_all(asks, end, &mut patient).await;
         let joining = self.joining(asks, &mut outcomes);
@@ -41,7 +41,9 @@ impl SessionSteps {
             for (at, joined) in joining.into_iter().zip(joined) {
                 outcomes[at] = joined;
             }
-            let again = self.try_all(&of(&placed), end, &mut patient).await;
+            let again = of(&placed);
+            forgotten(&self.desk, &again).await;
+            let again = self.try_all(&again, end, &mut patient).await;
             for (at, again) in placed.into_iter().zip(again) {
                 outcomes[at] = again;
             }

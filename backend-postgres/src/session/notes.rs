@@ -51,7 +51,11 @@ impl State {
         for Note { name, ticket, .. } in notes {
             self.noting.remove(&ticket);
             match self.names.get_mut(&name).and_then(|entry| entry.held_by(ticket)) {
-                Some(held) => held.is_noted = are_written,
+                Some(held) => {
+                    held.is_noted = are_written;
+                    // Granted anew under the same ticket.
+                    self.stale.remove(&(name, ticket));
+                }
                 None => self.forget_one(name, ticket),
             }
         }
@@ -130,7 +134,10 @@ pub(super) async fn forget(desk: &Desk, steps: &PostgresSteps) {
         let is_left = |ticket: &Ticket| answer.as_ref().map_or(true, |left| left.contains(ticket));
         let any_left = desk.with(|state| {
             for of in &ended {
-                state.stale.remove(of);
+                // What is being written is removed once that is over.
+                if !state.noting.contains(&of.1) {
+                    state.stale.remove(of);
+                }
             }
             let left: Vec<_> = ended.into_iter().filter(|(_, ticket)| is_left(ticket)).collect();
             let any_left = !left.is_empty();
@@ -145,9 +152,11 @@ pub(super) async fn forget(desk: &Desk, steps: &PostgresSteps) {
     }
 }
 
-/// Waits until it was tried to remove what is written of earlier holds of these mutexes, until `end` at most: the session may hold
-/// them again next, and would be taken for the earlier holder.
-pub(super) async fn forgotten(desk: &Desk, asks: &[&Acquire], end: Instant) {
+/// Waits, for a quarter of a request's time at most, until it was tried to remove what is written of earlier holds of these mutexes: the session may hold them again
+/// next, and would be taken for the earlier holder.
+pub(super) async fn forgotten(desk: &Desk, asks: &[&Acquire]) {
+    // Others of a batch wait, too.
+    let end = now() + desk.limit / 4;
     loop {
         let mut tried = pin!(desk.forgot.notified());
         tried.as_mut().enable();

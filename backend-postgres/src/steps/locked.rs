@@ -11,7 +11,8 @@ use futures_util::future::join_all;
 use sqlx::postgres::PgRow;
 use stanchion_core::clock::{Instant, now, sleep};
 use stanchion_core::steps::{Answers, Object, refused};
-use stanchion_core::{Error, ErrorKind, Result, Ttl};
+use stanchion_core::{Error, ErrorKind, Kind, Result, Ttl};
+use tokio::sync::SemaphorePermit;
 
 use super::PostgresSteps;
 use super::call::{StatementArguments, column};
@@ -76,17 +77,15 @@ impl PostgresSteps {
                         if error::is_locked(&error) {
                             self.tables.saw(kind);
                         }
-                        if turn.is_none() {
-                            match self.tables.turn(kind, end).await {
-                                Ok(its) => turn = its,
-                                Err(_) => break,
-                            }
+                        // Those of a batch ask again by themselves: some of them may not need the table.
+                        if are_several || !self.next_turn(kind, &mut turn, end).await {
+                            break;
                         }
                         self.send_these(batch, &left, &send, &mut answers).await;
                         continue;
                     }
                 }
-            } else if are_several && turn.is_none() {
+            } else if are_several {
                 Vec::new()
             } else {
                 break;
@@ -103,6 +102,22 @@ impl PostgresSteps {
             self.send_these(batch, &left, &send, &mut answers).await;
         }
         answers
+    }
+
+    /// Lets the others take their turns, and waits for another one. Returns whether there is time for a request.
+    async fn next_turn<'t>(
+        &'t self,
+        kind: Kind,
+        turn: &mut Option<SemaphorePermit<'t>>,
+        end: Instant,
+    ) -> bool {
+        *turn = None;
+        sleep(MOMENTS[0]).await;
+        match self.tables.turn(kind, end).await {
+            Ok(next) => *turn = next,
+            Err(_) => return false,
+        }
+        now() + LAST < end
     }
 
     /// Sends those of the entries, if there are any.

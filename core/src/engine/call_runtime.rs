@@ -101,13 +101,17 @@ impl<F> Call<'_, F> {
             return self.call_runtime.runtime.is_none();
         }
         let Ok(current) = Handle::try_current() else { return false };
+        // Each time: a test can pause the clock between two polls.
+        if !is_real() {
+            return false;
+        }
         let current = current.id();
         match self.polled_on {
-            Some((id, is_usable)) if id == current => is_usable,
+            Some((id, is_chosen)) if id == current => is_chosen,
             _ => {
-                let is_usable = is_real() && self.call_runtime.is_chosen(current);
-                self.polled_on = Some((current, is_usable));
-                is_usable
+                let is_chosen = self.call_runtime.is_chosen(current);
+                self.polled_on = Some((current, is_chosen));
+                is_chosen
             }
         }
     }

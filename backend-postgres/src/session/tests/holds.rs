@@ -150,7 +150,8 @@ async fn c23_what_is_written_late_names_no_earlier_holder() {
         assert_ne!(slow, defined);
         server.sql(&slow).unwrap();
     }
-    let (a, b) = (Process::new(&server, "c23 late"), Process::new(&server, "c23 late"));
+    let process = || Process::with_limit(&server, "c23 late", 60 * SECOND, 20 * SECOND);
+    let (a, b) = (process(), process());
     let under_way =
         "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%session_note(%'
                      AND pid <> pg_backend_pid()";

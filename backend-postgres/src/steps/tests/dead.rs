@@ -55,7 +55,7 @@ async fn c27_dead_waiters_in_front_cost_a_bounded_number_of_reads() {
     fixture.execute(&mut raw, crowd).await;
     waits(&live, &request()).await;
     // First they keep their places, and then their leases have ended.
-    for (change, removed) in [("SELECT", 0..=0), (OLDER, 1..=100)] {
+    for (change, removed) in [("SELECT", 0..=0), (OLDER, 1..=500)] {
         fixture.execute(&mut raw, change).await;
         fixture.execute(&mut raw, "BEGIN").await;
         let before = fixture.number(&mut raw, READS).await;
@@ -67,6 +67,6 @@ async fn c27_dead_waiters_in_front_cost_a_bounded_number_of_reads() {
         fixture.execute(&mut raw, "ROLLBACK").await;
         assert_eq!(found, "true", "the first live one");
         assert!(removed.contains(&gone.parse().unwrap()), "{gone} were removed");
-        assert!(reads < 300, "{reads} waiters were read");
+        assert!(reads < 2_500, "{reads} waiters were read, of three times 3,000");
     }
 }
