@@ -152,8 +152,8 @@ pub(super) async fn forget(desk: &Desk, steps: &PostgresSteps) {
     }
 }
 
-/// Waits, for a quarter of a request's time at most, until it was tried to remove what is written of earlier holds of these mutexes: the session may hold them again
-/// next, and would be taken for the earlier holder.
+/// Waits until it was tried to remove what is written of earlier holds of these mutexes, for a quarter of a request's time at
+/// most: the session may hold them again next, and would be taken for the earlier holder.
 pub(super) async fn forgotten(desk: &Desk, asks: &[&Acquire]) {
     // Others of a batch wait, too.
     let end = now() + desk.limit / 4;
