@@ -44,9 +44,9 @@ impl Mutex for MemoryMutex {
         Ok(granted.map(|granted| self.guard(granted)))
     }
 
-    async fn try_lock_for(&self, timeout: Duration) -> Result<Option<MutexGuard>> {
+    async fn lock_for(&self, timeout: Duration) -> Result<Option<MutexGuard>> {
         let granted =
-            self.handle.acquire_for(1, timeout).await.map_err(self.handle.context("try_lock_for"))?;
+            self.handle.acquire_for(1, timeout).await.map_err(self.handle.context("lock_for"))?;
         Ok(granted.map(|granted| self.guard(granted)))
     }
 

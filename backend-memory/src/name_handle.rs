@@ -237,6 +237,10 @@ impl HoldBackend for NameHandle {
         self.entry.read(|permits| permits.deadline(ticket))
     }
 
+    fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
     fn context(&self, operation: &'static str, error: Error) -> Error {
         Self::context(self, operation)(error)
     }

@@ -44,6 +44,20 @@ impl MemorySemaphore {
     fn permit(&self, granted: Granted, count: u32) -> Permit {
         Permit::new(self.handle.hold(granted, count))
     }
+
+    async fn take_for(
+        &self,
+        operation: &'static str,
+        count: u32,
+        timeout: Duration,
+    ) -> Result<Option<Permit>> {
+        let taken = match check_count("permits", count) {
+            Ok(()) => self.handle.acquire_for(count, timeout).await,
+            Err(error) => Err(error),
+        };
+        let granted = taken.map_err(self.handle.context(operation))?;
+        Ok(granted.map(|granted| self.permit(granted, count)))
+    }
 }
 
 #[async_trait]
@@ -68,13 +82,12 @@ impl Semaphore for MemorySemaphore {
         self.try_take("try_acquire_many", count)
     }
 
-    async fn try_acquire_many_for(&self, count: u32, timeout: Duration) -> Result<Option<Permit>> {
-        let taken = match check_count("permits", count) {
-            Ok(()) => self.handle.acquire_for(count, timeout).await,
-            Err(error) => Err(error),
-        };
-        let granted = taken.map_err(self.handle.context("try_acquire_many_for"))?;
-        Ok(granted.map(|granted| self.permit(granted, count)))
+    async fn acquire_for(&self, timeout: Duration) -> Result<Option<Permit>> {
+        self.take_for("acquire_for", 1, timeout).await
+    }
+
+    async fn acquire_many_for(&self, count: u32, timeout: Duration) -> Result<Option<Permit>> {
+        self.take_for("acquire_many_for", count, timeout).await
     }
 
     async fn attach(&self, detached: &Detached) -> Result<Permit> {

@@ -133,9 +133,14 @@ impl WaitGroup for MemoryWaitGroup {
         }
     }
 
-    async fn try_add_for(&self, timeout: Duration) -> Result<Option<Member>> {
+    async fn try_add(&self) -> Result<Option<Member>> {
+        let granted = self.handle.try_hold(1).map_err(self.handle.context("try_add"))?;
+        Ok(granted.map(|granted| self.member(granted)))
+    }
+
+    async fn add_for(&self, timeout: Duration) -> Result<Option<Member>> {
         let granted =
-            self.handle.acquire_for(1, timeout).await.map_err(self.handle.context("try_add_for"))?;
+            self.handle.acquire_for(1, timeout).await.map_err(self.handle.context("add_for"))?;
         Ok(granted.map(|granted| self.member(granted)))
     }
 

@@ -5,7 +5,7 @@
 use sqlx::postgres::PgArguments;
 use sqlx::types::Uuid;
 use sqlx::{Arguments, Executor, PgConnection, Postgres};
-use stanchion_core::{Error, ErrorKind, FencingToken, Result, Ticket};
+use stanchion_core::{Error, ErrorKind, GrantId, Result};
 
 use crate::error;
 use crate::schema::{Schema, Statement};
@@ -38,7 +38,7 @@ const INSTALL: &str = concat!(
 /// # async fn pay(connection: &mut PgConnection, guard: &MutexGuard) -> Result<(), Box<dyn std::error::Error>> {
 /// let fence = PostgresFence::new("invoices/42");
 /// let mut transaction = connection.begin().await?;
-/// fence.check(&mut *transaction, guard.fencing_token(), guard.ticket()).await?;
+/// fence.check(&mut *transaction, guard).await?;
 /// sqlx::query("UPDATE invoices SET paid = true WHERE id = 42").execute(&mut *transaction).await?;
 /// transaction.commit().await?;
 /// # Ok(())
@@ -110,10 +110,9 @@ impl PostgresFence {
     pub async fn check<'e>(
         &self,
         executor: impl Executor<'e, Database = Postgres>,
-        token: FencingToken,
-        ticket: Ticket,
+        by: impl Into<GrantId>,
     ) -> Result<()> {
-        self.run(&self.check, executor, token, ticket).await
+        self.run(&self.check, executor, by.into()).await
     }
 
     /// Lets the new ticket of an attached hold write with the token that the hold kept. No earlier ticket may write any
@@ -127,26 +126,22 @@ impl PostgresFence {
     pub async fn hand_over<'e>(
         &self,
         executor: impl Executor<'e, Database = Postgres>,
-        token: FencingToken,
-        to: Ticket,
+        to: impl Into<GrantId>,
     ) -> Result<()> {
-        self.run(&self.hand_over, executor, token, to).await
+        self.run(&self.hand_over, executor, to.into()).await
     }
 
     async fn run<'e>(
         &self,
         statement: &Statement,
         executor: impl Executor<'e, Database = Postgres>,
-        token: FencingToken,
-        ticket: Ticket,
+        GrantId { token, ticket }: GrantId,
     ) -> Result<()> {
         let mut arguments = PgArguments::default();
-        let token =
-            i64::try_from(token.get()).map_err(|_| Error::invalid_argument("a token is below 2^53"))?;
         let unfit =
             |error| Error::new(ErrorKind::InvalidArgument, "an argument does not fit").with_source(error);
         arguments.add(self.resource.as_str()).map_err(unfit)?;
-        arguments.add(token).map_err(unfit)?;
+        arguments.add(i64::from(token)).map_err(unfit)?;
         arguments.add(Uuid::from_u128(ticket.as_u128())).map_err(unfit)?;
         let answer = sqlx::query_with(statement.sql(), arguments).persistent(false).execute(executor).await;
         answer.map(drop).map_err(|error| {

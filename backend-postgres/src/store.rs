@@ -108,7 +108,7 @@ impl PostgresStore {
     /// let lock = store.lock_in(&mut transaction, "invoices/42").await?;
     ///
     /// let fence = PostgresFence::new("invoices/42");
-    /// fence.check(&mut *transaction, lock.fencing_token(), lock.ticket()).await?;
+    /// fence.check(&mut *transaction, &lock).await?;
     /// sqlx::query("UPDATE invoices SET paid = true WHERE id = 42").execute(&mut *transaction).await?;
     /// transaction.commit().await?; // frees the mutex
     /// # Ok(())

@@ -4,7 +4,7 @@
 
 use redis::aio::ConnectionLike;
 use redis::{RedisError, Script, ToRedisArgs, Value};
-use stanchion_core::{Error, FencingToken, Result, Ticket};
+use stanchion_core::{Error, GrantId, Result};
 
 use crate::error;
 
@@ -26,7 +26,7 @@ use crate::error;
 /// # async fn save(guard: &MutexGuard) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut connection = Client::open("redis://127.0.0.1/")?.get_connection_manager().await?;
 /// let fence = RedisFence::new("{report}:fence"); // a key of your own, that nothing else uses
-/// fence.set(&mut connection, guard.fencing_token(), guard.ticket(), "{report}:text", "done").await?;
+/// fence.set(&mut connection, guard, "{report}:text", "done").await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -83,11 +83,11 @@ impl RedisFence {
     pub async fn set(
         &self,
         connection: &mut (impl ConnectionLike + Send),
-        token: FencingToken,
-        ticket: Ticket,
+        by: impl Into<GrantId>,
         key: impl ToRedisArgs,
         value: impl ToRedisArgs,
     ) -> Result<()> {
+        let GrantId { token, ticket } = by.into();
         let mut call = self.set.key(&self.mark);
         call.key(key).arg(token.get()).arg(ticket.to_string()).arg(value);
         verdict(call.invoke_async(connection).await)
@@ -105,11 +105,11 @@ impl RedisFence {
     pub async fn hand_over(
         &self,
         connection: &mut (impl ConnectionLike + Send),
-        token: FencingToken,
-        to: Ticket,
+        to: impl Into<GrantId>,
     ) -> Result<()> {
+        let GrantId { token, ticket } = to.into();
         let mut call = self.hand_over.key(&self.mark);
-        call.arg(token.get()).arg(to.to_string());
+        call.arg(token.get()).arg(ticket.to_string());
         verdict(call.invoke_async(connection).await)
     }
 }

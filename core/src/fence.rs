@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use crate::{Error, FencingToken, Result, Ticket};
+use crate::{Error, FencingToken, GrantId, Result, Ticket};
 
 /// A value that only the newest holder of a mutex may write ([M9]).
 ///
@@ -19,7 +19,7 @@ use crate::{Error, FencingToken, Result, Ticket};
 /// # let store = stanchion::connect("memory:").await?;
 /// let ledger = stanchion::Fenced::new(Vec::new());
 /// let guard = store.mutex("ledger", Default::default())?.lock().await?;
-/// ledger.write(guard.fencing_token(), guard.ticket(), |rows| rows.push("paid"))?;
+/// ledger.write(&guard, |rows| rows.push("paid"))?;
 /// assert_eq!(ledger.read(|rows| rows.len()), 1);
 /// # guard.release().await
 /// # }
@@ -41,7 +41,8 @@ impl<T> Fenced<T> {
         Self { inner: Mutex::new(Inner { seen: None, value }) }
     }
 
-    /// Calls `write`, unless the token is that of an earlier holder.
+    /// Calls `write`, unless the guard is that of an earlier holder. Where the write arrives from another process, pass the
+    /// [`GrantId`] that came with it.
     ///
     /// If `write` panics, the token counts as seen and the value stays as the panic left it.
     ///
@@ -53,23 +54,21 @@ impl<T> Fenced<T> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> stanchion::Result<()> {
     /// # let store = stanchion::connect("memory:").await?;
-    /// let ledger = stanchion::Fenced::new(Vec::new());
+    /// use stanchion::{Fenced, GrantId};
+    ///
+    /// let ledger = Fenced::new(Vec::new());
     /// let mutex = store.mutex("ledger", Default::default())?;
     /// let first = mutex.lock().await?;
-    /// let (token, ticket) = (first.fencing_token(), first.ticket());
+    /// let earlier = GrantId::from(&first);
     /// first.release().await?;
     /// let second = mutex.lock().await?;
-    /// ledger.write(second.fencing_token(), second.ticket(), |rows| rows.push("second"))?;
-    /// assert!(ledger.write(token, ticket, |rows| rows.push("too late")).is_err());
+    /// ledger.write(&second, |rows| rows.push("second"))?;
+    /// assert!(ledger.write(earlier, |rows| rows.push("too late")).is_err());
     /// # Ok(())
     /// # }
     /// ```
-    pub fn write<R>(
-        &self,
-        token: FencingToken,
-        ticket: Ticket,
-        write: impl FnOnce(&mut T) -> R,
-    ) -> Result<R> {
+    pub fn write<R>(&self, by: impl Into<GrantId>, write: impl FnOnce(&mut T) -> R) -> Result<R> {
+        let GrantId { token, ticket } = by.into();
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.seen.is_some_and(|(largest, owner)| token < largest || (token == largest && ticket != owner))
         {
@@ -95,21 +94,22 @@ impl<T> Fenced<T> {
     /// let ledger = stanchion::Fenced::new(Vec::new());
     /// let mutex = store.mutex("ledger", Default::default())?;
     /// let guard = mutex.lock().await?;
-    /// ledger.write(guard.fencing_token(), guard.ticket(), |rows| rows.push("here"))?;
+    /// ledger.write(&guard, |rows| rows.push("here"))?;
     /// let lease = stanchion::Ttl::new(std::time::Duration::from_secs(10))?;
     /// let detached = guard.detach(lease).await?;
     /// let guard = mutex.attach(&detached).await?; // in any process
-    /// ledger.hand_over(guard.fencing_token(), guard.ticket())?;
-    /// ledger.write(guard.fencing_token(), guard.ticket(), |rows| rows.push("there"))?;
+    /// ledger.hand_over(&guard)?;
+    /// ledger.write(&guard, |rows| rows.push("there"))?;
     /// # Ok(())
     /// # }
     /// ```
-    pub fn hand_over(&self, token: FencingToken, to: Ticket) -> Result<()> {
+    pub fn hand_over(&self, to: impl Into<GrantId>) -> Result<()> {
+        let GrantId { token, ticket } = to.into();
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.seen.is_some_and(|(largest, _)| token < largest) {
             return Err(Error::lost());
         }
-        inner.seen = Some((token, to));
+        inner.seen = Some((token, ticket));
         Ok(())
     }
 
@@ -134,13 +134,19 @@ impl<T> Fenced<T> {
     /// let ledger = stanchion::Fenced::new(0);
     /// assert_eq!(ledger.largest(), None);
     /// let guard = store.mutex("ledger", Default::default())?.lock().await?;
-    /// ledger.write(guard.fencing_token(), guard.ticket(), |balance| *balance += 5)?;
+    /// ledger.write(&guard, |balance| *balance += 5)?;
     /// assert_eq!(ledger.largest(), Some(guard.fencing_token()));
     /// # Ok(())
     /// # }
     /// ```
     pub fn largest(&self) -> Option<FencingToken> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).seen.map(|(token, _)| token)
+    }
+}
+
+impl<T: Default> Default for Fenced<T> {
+    fn default() -> Self {
+        Self::new(T::default())
     }
 }
 

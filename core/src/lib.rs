@@ -13,8 +13,10 @@ pub mod steps;
 mod capabilities;
 mod credentials;
 mod detached;
+mod election;
 mod error;
 mod fence;
+mod grant_id;
 mod guard;
 mod inspect;
 mod lease;
@@ -24,13 +26,20 @@ mod refusals;
 mod sync;
 mod ticket;
 mod traits;
+#[cfg(feature = "serde")]
+mod with_serde;
 
 pub use capabilities::{Capabilities, MutexMode};
 pub use credentials::{Credentials, CredentialsProvider};
 pub use detached::Detached;
+pub use election::{Election, ElectionHandle, ElectionObserver, ElectionOptions, Leader, LeaderChanges};
 pub use error::{Error, ErrorKind, Result};
 pub use fence::Fenced;
-pub use guard::{Hold, HoldBackend, Member, MutexGuard, Permit, Reservation, ReservationBackend};
+pub use grant_id::GrantId;
+pub use guard::{
+    Guard, GuardKind, Hold, HoldBackend, Member, MutexGuard, OfMutex, OfSemaphore, OfWaitGroup, Permit, Reservation,
+    ReservationBackend,
+};
 pub use inspect::{Holder, Inspection};
 pub use lease::Ttl;
 pub use limiter::Quota;
@@ -45,5 +54,6 @@ pub use ticket::{FencingToken, Ticket};
 #[cfg(feature = "bloom")]
 pub use traits::{BloomFilter, BloomOptions};
 pub use traits::{
-    DecidedBy, Decision, Limiter, LimiterOptions, Mutex, OutagePolicy, Outcome, Semaphore, Store, WaitGroup,
+    DecidedBy, Decision, Limiter, LimiterOptions, Mutex, MutexExt, OutagePolicy, Outcome, Semaphore, Store, StoreExt,
+    WaitGroup,
 };

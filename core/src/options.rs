@@ -191,6 +191,12 @@ pub struct MutexOptions {
 }
 
 impl MutexOptions {
+    /// Makes the default options.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     hold_setters!();
 
     /// Checks every field.
@@ -260,6 +266,12 @@ pub struct WaitGroupOptions {
 }
 
 impl WaitGroupOptions {
+    /// Makes the default options: no limit.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     hold_setters!();
 
     /// Sets the maximum number of live members, at least 1.

@@ -62,6 +62,12 @@ impl Ticket {
     }
 }
 
+impl From<Ticket> for u128 {
+    fn from(ticket: Ticket) -> Self {
+        ticket.0
+    }
+}
+
 impl From<u128> for Ticket {
     fn from(bits: u128) -> Self {
         Self(bits)
@@ -122,7 +128,7 @@ impl FencingToken {
         if value < Self::LIMIT {
             Ok(Self(value))
         } else {
-            Err(Error::invalid_argument("a fencing token is below 2^53"))
+            Err(out_of_range())
         }
     }
 
@@ -131,6 +137,52 @@ impl FencingToken {
     pub fn get(self) -> u64 {
         self.0
     }
+}
+
+impl From<FencingToken> for u64 {
+    fn from(token: FencingToken) -> Self {
+        token.0
+    }
+}
+
+impl From<FencingToken> for i64 {
+    fn from(token: FencingToken) -> Self {
+        token.0.cast_signed() // below 2^53
+    }
+}
+
+impl TryFrom<u64> for FencingToken {
+    type Error = Error;
+
+    /// # Errors
+    /// As [`new`](Self::new).
+    fn try_from(value: u64) -> Result<Self> {
+        Self::new(value)
+    }
+}
+
+impl TryFrom<i64> for FencingToken {
+    type Error = Error;
+
+    /// # Errors
+    /// `InvalidArgument` if it is negative, or not below 2^53.
+    fn try_from(value: i64) -> Result<Self> {
+        u64::try_from(value).map_or_else(|_| Err(out_of_range()), Self::new)
+    }
+}
+
+impl FromStr for FencingToken {
+    type Err = Error;
+
+    /// # Errors
+    /// `InvalidArgument` unless the text is a decimal number below 2^53.
+    fn from_str(text: &str) -> Result<Self> {
+        text.parse().map_or_else(|_| Err(out_of_range()), Self::new)
+    }
+}
+
+fn out_of_range() -> Error {
+    Error::invalid_argument("a fencing token is a number below 2^53")
 }
 
 impl fmt::Display for FencingToken {

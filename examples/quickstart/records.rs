@@ -49,7 +49,7 @@ impl Records {
         entries: Vec<String>,
     ) -> Result<()> {
         let Some(path) = &self.file else {
-            return Ok(self.ledger.write(token, ticket, |ledger| *ledger = entries)?);
+            return Ok(self.ledger.write((token, ticket), |ledger| *ledger = entries)?);
         };
         // Locked, so that the check and the write are atomic.
         let mut file = open_locked(path)?;

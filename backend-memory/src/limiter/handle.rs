@@ -127,7 +127,7 @@ impl MemoryLimiter {
         }
     }
 
-    fn reserve(&self, cost: u64, max_wait: u64) -> Result<Option<Reservation>> {
+    fn place(&self, cost: u64, max_wait: u64) -> Result<Option<Reservation>> {
         let ticket = Ticket::random_in_process();
         let reserve = |bucket: &mut Bucket, at: Moment| {
             let reserved = bucket.reserve(at.micros, ticket.as_u128(), cost, max_wait)?;
@@ -142,7 +142,7 @@ impl MemoryLimiter {
     }
 
     async fn wait_without_limit(&self, operation: &'static str, cost: u64) -> Result<()> {
-        match self.wait_for(cost, MAX).await {
+        match self.wait_at_most(cost, MAX).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(Error::too_many_reserved()),
             Err(error) => Err(error),
@@ -151,8 +151,8 @@ impl MemoryLimiter {
     }
 
     /// Makes one reservation and sleeps once (L6); closing the store object interrupts the sleep.
-    async fn wait_for(&self, cost: u64, max_wait: u64) -> Result<bool> {
-        let Some(reservation) = self.reserve(cost, max_wait)? else {
+    async fn wait_at_most(&self, cost: u64, max_wait: u64) -> Result<bool> {
+        let Some(reservation) = self.place(cost, max_wait)? else {
             return Ok(false);
         };
         if reservation.is_due() {
@@ -194,8 +194,12 @@ impl Limiter for MemoryLimiter {
         self.take("allow_n", cost)
     }
 
+    async fn reserve(&self, max_wait: Duration) -> Result<Option<Reservation>> {
+        self.place(1, micros(max_wait)).map_err(self.context("reserve"))
+    }
+
     async fn reserve_n(&self, cost: u64, max_wait: Duration) -> Result<Option<Reservation>> {
-        self.reserve(cost, micros(max_wait)).map_err(self.context("reserve_n"))
+        self.place(cost, micros(max_wait)).map_err(self.context("reserve_n"))
     }
 
     async fn wait(&self) -> Result<()> {
@@ -206,8 +210,12 @@ impl Limiter for MemoryLimiter {
         self.wait_without_limit("wait_n", cost).await
     }
 
+    async fn wait_for(&self, timeout: Duration) -> Result<bool> {
+        self.wait_at_most(1, micros(timeout)).await.map_err(self.context("wait_for"))
+    }
+
     async fn wait_n_for(&self, cost: u64, timeout: Duration) -> Result<bool> {
-        self.wait_for(cost, micros(timeout)).await.map_err(self.context("wait_n_for"))
+        self.wait_at_most(cost, micros(timeout)).await.map_err(self.context("wait_n_for"))
     }
 
     async fn peek(&self) -> Result<Decision> {

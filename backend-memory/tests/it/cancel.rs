@@ -94,10 +94,10 @@ async fn c4_a_dropped_call_with_a_limit_and_one_whose_time_ran_out_leave_nothing
     let store = MemoryStore::new();
     let one = semaphore(&store, "a", 2);
     let held = one.acquire_many(2).await.unwrap();
-    let mut waiting = Polled::new(one.try_acquire_many_for(2, Duration::from_secs(9)));
+    let mut waiting = Polled::new(one.acquire_many_for(2, Duration::from_secs(9)));
     assert!(waiting.poll().is_none());
     drop(waiting);
-    assert!(one.try_acquire_many_for(1, Duration::from_secs(9)).await.unwrap().is_none());
+    assert!(one.acquire_many_for(1, Duration::from_secs(9)).await.unwrap().is_none());
     assert_eq!(one.inspect().await.unwrap().waiters, 0);
     drop(held);
     assert_eq!(one.available().await.unwrap(), 2);

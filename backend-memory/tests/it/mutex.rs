@@ -204,20 +204,20 @@ async fn c17_time_limits() {
     let store = MemoryStore::new();
     let one = mutex(&store, "a");
     let guard = one.lock().await.unwrap();
-    assert!(now(one.try_lock_for(Duration::ZERO)).unwrap().is_none());
+    assert!(now(one.lock_for(Duration::ZERO)).unwrap().is_none());
     for limit in [Duration::from_micros(10), Duration::from_millis(1), Duration::from_secs(7)] {
         let start = tokio::time::Instant::now();
-        assert!(one.try_lock_for(limit).await.unwrap().is_none());
+        assert!(one.lock_for(limit).await.unwrap().is_none());
         assert!((limit..limit + Duration::from_millis(5)).contains(&start.elapsed()));
     }
     assert_eq!(one.inspect().await.unwrap().waiters, 0);
-    let mut endless = Polled::new(one.try_lock_for(Duration::MAX));
+    let mut endless = Polled::new(one.lock_for(Duration::MAX));
     assert!(endless.poll().is_none());
     drop(guard);
     let guard = endless.poll().unwrap().unwrap();
-    assert!(guard.is_some() && one.try_lock_for(Duration::ZERO).await.unwrap().is_none());
+    assert!(guard.is_some() && one.lock_for(Duration::ZERO).await.unwrap().is_none());
     drop(guard);
-    assert!(one.try_lock_for(Duration::ZERO).await.unwrap().is_some());
+    assert!(one.lock_for(Duration::ZERO).await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]

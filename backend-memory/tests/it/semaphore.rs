@@ -40,7 +40,7 @@ fn s2_many_are_one_decision() {
     assert_eq!(waiting.poll().unwrap().unwrap().weight(), 2);
     assert_eq!(kind(now(one.acquire_many(3))), ErrorKind::InvalidArgument);
     assert_eq!(kind(now(one.try_acquire_many(3))), ErrorKind::InvalidArgument);
-    assert_eq!(kind(now(one.try_acquire_many_for(3, Duration::from_secs(1)))), ErrorKind::InvalidArgument);
+    assert_eq!(kind(now(one.acquire_many_for(3, Duration::from_secs(1)))), ErrorKind::InvalidArgument);
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,7 +44,7 @@ fn c12_a_closed_store_object_refuses_everything() {
     let refused = [
         kind(now(mutex.lock())),
         kind(now(mutex.try_lock())),
-        kind(now(mutex.try_lock_for(Duration::from_secs(1)))),
+        kind(now(mutex.lock_for(Duration::from_secs(1)))),
         kind(now(mutex.inspect())),
         kind(now(mutex.force_unlock())),
         kind(now(semaphore.acquire())),

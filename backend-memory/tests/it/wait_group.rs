@@ -150,7 +150,7 @@ fn w7_add_waits_at_the_limit() {
     let members = now(one.add_many(2)).unwrap();
     let mut adding = Polled::new(one.add());
     assert!(adding.poll().is_none());
-    assert!(now(one.try_add_for(Duration::ZERO)).unwrap().is_none());
+    assert!(now(one.add_for(Duration::ZERO)).unwrap().is_none());
     assert_eq!(kind(now(one.add_many(3))), ErrorKind::InvalidArgument);
     assert_eq!(kind(now(one.add_many(0))), ErrorKind::InvalidArgument);
     drop(members);

@@ -9,7 +9,7 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::{Postgres, Row, Transaction};
 use stanchion_core::clock::{Instant, now, sleep};
 use stanchion_core::engine::Engine;
-use stanchion_core::{Error, ErrorKind, FencingToken, Name, Result, Ticket};
+use stanchion_core::{Error, ErrorKind, FencingToken, GrantId, Name, Result, Ticket};
 
 pub(crate) use self::turn::lock_in;
 use crate::context::Context;
@@ -33,6 +33,12 @@ pub struct TransactionLock {
     token: FencingToken,
     ticket: Ticket,
     holds: Statement,
+}
+
+impl From<&TransactionLock> for GrantId {
+    fn from(lock: &TransactionLock) -> Self {
+        Self::new(lock.token, lock.ticket)
+    }
 }
 
 impl TransactionLock {

@@ -71,7 +71,7 @@ async fn take_turn(
     let turn = engine.on_own_connections(async {
         match patience {
             _ if waits_not => mutex.try_lock().await,
-            Some(patience) => mutex.try_lock_for(patience).await?.ok_or_else(not_free_in_time).map(Some),
+            Some(patience) => mutex.lock_for(patience).await?.ok_or_else(not_free_in_time).map(Some),
             None => mutex.lock().await.map(Some),
         }
     });

@@ -15,7 +15,7 @@ use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 const LONG: Duration = Duration::from_secs(20);
 
 async fn locks(store: &PostgresStore) -> Result<()> {
-    let guard = store.mutex("m", MutexOptions::default())?.try_lock_for(LONG / 4).await?;
+    let guard = store.mutex("m", MutexOptions::default())?.lock_for(LONG / 4).await?;
     guard.expect("nobody else has it for long").release().await
 }
 

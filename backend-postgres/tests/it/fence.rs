@@ -82,33 +82,33 @@ async fn m9_smaller_tokens_and_other_tickets_are_refused() {
     let mut raw = fixture.connect().await;
     let (old, new) = (Ticket::random(), Ticket::random());
     for _ in 0..2 {
-        fixture.fence.check(&mut raw, token(7), old).await.unwrap();
+        fixture.fence.check(&mut raw, (token(7), old)).await.unwrap();
         assert!(fixture.update(&mut raw, 7, old).await);
     }
     for (number, ticket) in [(6, old), (6, new), (7, new)] {
-        let error = fixture.fence.check(&mut raw, token(number), ticket).await.unwrap_err();
+        let error = fixture.fence.check(&mut raw, (token(number), ticket)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Lost, "{number}");
         assert!(!fixture.update(&mut raw, number, ticket).await, "{number}");
     }
     assert_eq!(fixture.value(&mut raw).await, 7);
     // 2^53 − 1 is as exact as any other.
     let (largest, second) = (token((1 << 53) - 1), token((1 << 53) - 2));
-    fixture.fence.check(&mut raw, largest, new).await.unwrap();
-    assert_eq!(fixture.fence.check(&mut raw, second, new).await.unwrap_err().kind(), ErrorKind::Lost);
+    fixture.fence.check(&mut raw, (largest, new)).await.unwrap();
+    assert_eq!(fixture.fence.check(&mut raw, (second, new)).await.unwrap_err().kind(), ErrorKind::Lost);
     // Another resource has a token of its own.
     let other = PostgresFence::in_schema("invoices/43", &fixture.schema).unwrap();
-    other.check(&mut raw, token(1), old).await.unwrap();
+    other.check(&mut raw, (token(1), old)).await.unwrap();
 }
 
 #[tokio::test]
 async fn m9_a_refused_transaction_cannot_be_committed() {
     let fixture = Fixture::new().await;
     let mut raw = fixture.connect().await;
-    fixture.fence.check(&mut raw, token(8), Ticket::random()).await.unwrap();
+    fixture.fence.check(&mut raw, (token(8), Ticket::random())).await.unwrap();
     let mut transaction = raw.begin().await.unwrap();
     let query = fixture.sql("UPDATE S.value SET token = 7");
     transaction.execute(query).await.unwrap();
-    let error = fixture.fence.check(&mut *transaction, token(7), Ticket::random()).await.unwrap_err();
+    let error = fixture.fence.check(&mut *transaction, (token(7), Ticket::random())).await.unwrap_err();
     let source = std::error::Error::source(&error).unwrap().downcast_ref::<sqlx::Error>().unwrap();
     let told = source.as_database_error().unwrap().downcast_ref::<PgDatabaseError>();
     assert_eq!(told.code(), "STF01");
@@ -125,7 +125,7 @@ async fn m9_a_mark_that_was_rolled_back_was_none() {
     let fixture = Fixture::new().await;
     let mut raw = fixture.connect().await;
     let mut transaction = raw.begin().await.unwrap();
-    fixture.fence.check(&mut *transaction, token(9), Ticket::random()).await.unwrap();
+    fixture.fence.check(&mut *transaction, (token(9), Ticket::random())).await.unwrap();
     transaction.rollback().await.unwrap();
     assert!(fixture.update(&mut raw, 8, Ticket::random()).await);
 }
@@ -135,13 +135,13 @@ async fn m9_an_attached_hold_is_handed_over() {
     let fixture = Fixture::new().await;
     let mut raw = fixture.connect().await;
     let (from, to) = (Ticket::random(), Ticket::random());
-    fixture.fence.hand_over(&mut raw, token(5), from).await.unwrap();
-    fixture.fence.check(&mut raw, token(7), from).await.unwrap();
-    fixture.fence.hand_over(&mut raw, token(7), to).await.unwrap();
-    fixture.fence.hand_over(&mut raw, token(7), to).await.unwrap();
-    fixture.fence.check(&mut raw, token(7), to).await.unwrap();
-    assert_eq!(fixture.fence.check(&mut raw, token(7), from).await.unwrap_err().kind(), ErrorKind::Lost);
-    assert_eq!(fixture.fence.hand_over(&mut raw, token(6), from).await.unwrap_err().kind(), ErrorKind::Lost);
+    fixture.fence.hand_over(&mut raw, (token(5), from)).await.unwrap();
+    fixture.fence.check(&mut raw, (token(7), from)).await.unwrap();
+    fixture.fence.hand_over(&mut raw, (token(7), to)).await.unwrap();
+    fixture.fence.hand_over(&mut raw, (token(7), to)).await.unwrap();
+    fixture.fence.check(&mut raw, (token(7), to)).await.unwrap();
+    assert_eq!(fixture.fence.check(&mut raw, (token(7), from)).await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(fixture.fence.hand_over(&mut raw, (token(6), from)).await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn m9_a_newer_holder_waits_for_an_open_transaction() {
     let (mut raw, mut other) = (fixture.connect().await, fixture.connect().await);
     let (old, new) = (Ticket::random(), Ticket::random());
     let mut transaction = raw.begin().await.unwrap();
-    fixture.fence.check(&mut *transaction, token(7), old).await.unwrap();
+    fixture.fence.check(&mut *transaction, (token(7), old)).await.unwrap();
     {
         let mut newer = Box::pin(fixture.update(&mut other, 8, new));
         stays_pending(Duration::from_millis(200), "it waits", &mut newer).await;
@@ -232,7 +232,7 @@ async fn checked(
 ) -> bool {
     let mut transaction = raw.begin().await.unwrap();
     transaction.execute(fixture.sql(&format!("SET TRANSACTION ISOLATION LEVEL {isolation}"))).await.unwrap();
-    if let Err(error) = fixture.fence.check(&mut *transaction, token(number), ticket).await {
+    if let Err(error) = fixture.fence.check(&mut *transaction, (token(number), ticket)).await {
         assert!(
             error.kind() == ErrorKind::Lost || isolation != "READ COMMITTED" && error.is_retryable(),
             "{error:?}"

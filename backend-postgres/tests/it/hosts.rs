@@ -51,9 +51,9 @@ fn make_read_only(server: &PostgresServer) {
 /// Uses what goes over callers' connections, over the sessions and over the one that listens.
 async fn works(store: &dyn Store, other: &dyn Store, name: &str) -> Result<()> {
     let mutex = |store: &dyn Store| store.mutex(name, MutexOptions::default());
-    let guard = mutex(store)?.try_lock_for(LONG).await?.expect("nobody else has it");
+    let guard = mutex(store)?.lock_for(LONG).await?.expect("nobody else has it");
     let waiter = mutex(other)?;
-    let waiting = async { waiter.try_lock_for(LONG).await?.expect("it is its turn").release().await };
+    let waiting = async { waiter.lock_for(LONG).await?.expect("it is its turn").release().await };
     let release = async {
         tokio::time::sleep(Duration::from_millis(200)).await;
         guard.release().await
@@ -196,7 +196,7 @@ async fn c28_an_outage_of_all_hosts_costs_each_of_them_two_attempts_a_second() {
         let (outage, start) = (Duration::from_secs(6), Instant::now());
         let calls = (0..30).map(|index| {
             let mutex = store.mutex(&format!("m{index}"), MutexOptions::default()).unwrap();
-            tokio::spawn(async move { mutex.try_lock_for(outage).await })
+            tokio::spawn(async move { mutex.lock_for(outage).await })
         });
         let mut texts = String::new();
         for call in calls.collect::<Vec<_>>() {

@@ -35,7 +35,7 @@ async fn m8_the_guides_sql_frees_a_mutex() {
     let server = server();
     let store = lease(&server.url()).connect().await.unwrap();
     let mutex = store.mutex("x", MutexOptions::default()).unwrap();
-    let guard = definite(|| mutex.try_lock_for(REQUEST)).await.unwrap().unwrap();
+    let guard = definite(|| mutex.lock_for(REQUEST)).await.unwrap().unwrap();
     assert!(server.script(&sql).unwrap().starts_with('1'));
     let next = within(REQUEST, "it is free", mutex.lock()).await.unwrap();
     assert!(next.fencing_token() > guard.fencing_token());

@@ -41,7 +41,7 @@ async fn c27_a_locked_row_delays_its_own_name_only() {
     let mut held = Vec::new();
     for number in 0..20 {
         let (mutex, limiter) = (mutex(&format!("m{number}")), limiter(&format!("l{number}")));
-        held.push(definite(|| mutex.try_lock_for(EPSILON * 20)).await.unwrap().unwrap());
+        held.push(definite(|| mutex.lock_for(EPSILON * 20)).await.unwrap().unwrap());
         definite(|| limiter.allow()).await.unwrap();
     }
     let mut neighbour = PgConnection::connect(&server.url()).await.unwrap();
@@ -141,7 +141,7 @@ async fn c27_a_locked_hold_delays_its_own_name_only() {
     let mut held = Vec::new();
     for number in 0..20 {
         let mutex = store.mutex(&format!("m{number}"), MutexOptions::default().ttl(TTL)).unwrap();
-        held.push(definite(|| mutex.try_lock_for(EPSILON * 20)).await.unwrap().unwrap());
+        held.push(definite(|| mutex.lock_for(EPSILON * 20)).await.unwrap().unwrap());
     }
     let mut neighbour = PgConnection::connect(&server.url()).await.unwrap();
     execute(&mut neighbour, "BEGIN").await;
@@ -362,11 +362,11 @@ async fn c27_a_locked_queue_delays_its_own_name_only() {
         let mut held = Vec::new();
         for name in &names {
             let mutex = holder.mutex(name, MutexOptions::default().ttl(TTL)).unwrap();
-            held.push(definite(|| mutex.try_lock_for(EPSILON * 20)).await.unwrap().unwrap());
+            held.push(definite(|| mutex.lock_for(EPSILON * 20)).await.unwrap().unwrap());
         }
         // Its row is there, since somebody has waited.
         let mutex = waiter.mutex("m7", MutexOptions::default().ttl(TTL)).unwrap();
-        assert!(definite(|| mutex.try_lock_for(EPSILON / 2)).await.unwrap().is_none());
+        assert!(definite(|| mutex.lock_for(EPSILON / 2)).await.unwrap().is_none());
         let mut neighbour = PgConnection::connect(&server.url()).await.unwrap();
         execute(&mut neighbour, "BEGIN").await;
         execute(&mut neighbour, "SELECT FROM stanchion.objects WHERE name = 'm7' FOR UPDATE").await;
@@ -420,7 +420,7 @@ async fn c27_a_locked_row_delays_no_release_cancel_or_poll_of_another() {
         };
         let take = async |store: &PostgresStore, name: &str| {
             let mutex = mutex(store, name);
-            definite(|| mutex.try_lock_for(EPSILON * 20)).await.unwrap().unwrap()
+            definite(|| mutex.lock_for(EPSILON * 20)).await.unwrap().unwrap()
         };
         let (mine, _held, _other) =
             (take(&near, "mine").await, take(&far, "locked").await, take(&far, "other").await);

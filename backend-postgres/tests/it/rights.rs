@@ -34,7 +34,7 @@ async fn use_everything(url: &str) -> Vec<Error> {
     }
     let mut raw = PgConnection::connect(url).await.unwrap();
     let fence = PostgresFence::new("r");
-    note(&mut refused, fence.check(&mut raw, FencingToken::new(1).unwrap(), Ticket::random()).await);
+    note(&mut refused, fence.check(&mut raw, (FencingToken::new(1).unwrap(), Ticket::random())).await);
     refused.retain(|error| error.kind() == ErrorKind::Unauthorized);
     refused
 }
@@ -43,7 +43,7 @@ async fn use_store(store: &PostgresStore, refused: &mut Vec<Error>) {
     let mutex = store.mutex("m", MutexOptions::default()).unwrap();
     // Another process holds the mutex "m".
     let held = store.mutex("free", MutexOptions::default()).unwrap().try_lock().await;
-    note(refused, known(|| mutex.try_lock_for(SHORT)).await.map(drop));
+    note(refused, known(|| mutex.lock_for(SHORT)).await.map(drop));
     if let Ok(Some(guard)) = held.map_err(|error| refused.push(error)) {
         note(refused, guard.release().await);
     }
@@ -52,13 +52,13 @@ async fn use_store(store: &PostgresStore, refused: &mut Vec<Error>) {
     let semaphore = store.semaphore("s", SemaphoreOptions::new(2)).unwrap();
     match semaphore.try_acquire_many(2).await {
         Ok(permit) => {
-            note(refused, known(|| semaphore.try_acquire_many_for(1, SHORT)).await.map(drop));
+            note(refused, known(|| semaphore.acquire_many_for(1, SHORT)).await.map(drop));
             drop(permit);
         }
         Err(error) => refused.push(error),
     }
     let group = store.wait_group("w", WaitGroupOptions::default()).unwrap();
-    match known(|| group.try_add_for(SHORT)).await {
+    match known(|| group.add_for(SHORT)).await {
         Ok(member) => {
             note(refused, known(|| group.wait_for(SHORT)).await.map(drop));
             drop(member);

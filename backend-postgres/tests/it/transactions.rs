@@ -281,7 +281,7 @@ async fn c17_a_call_that_waits_is_not_idle_in_its_transaction() {
     for mode in MODES {
         let store = store_of(&server, mode).await;
         let held = mutex(&store, "x");
-        let guard = definite(|| held.try_lock_for(SECOND)).await.unwrap().unwrap();
+        let guard = definite(|| held.lock_for(SECOND)).await.unwrap().unwrap();
         let mut connection = connect(&server).await;
         let mut transaction = connection.begin().await.unwrap();
         let limit = "SET LOCAL idle_in_transaction_session_timeout = '2s'";
@@ -332,10 +332,10 @@ async fn m2_a_fence_refuses_an_earlier_transaction() {
         transaction.commit().await.unwrap();
         let mut transaction = connection.begin().await.unwrap();
         let later = store.lock_in(&mut transaction, "x").await.unwrap();
-        fence.check(&mut *transaction, later.fencing_token(), later.ticket()).await.unwrap();
+        fence.check(&mut *transaction, &later).await.unwrap();
         transaction.commit().await.unwrap();
         let mut transaction = connection.begin().await.unwrap();
-        let late = fence.check(&mut *transaction, earlier.fencing_token(), earlier.ticket()).await;
+        let late = fence.check(&mut *transaction, &earlier).await;
         assert!(late.is_err(), "{mode:?}");
     }
 }
@@ -400,7 +400,7 @@ async fn c4_a_thousand_cancelled_calls_leave_no_lock() {
     for mode in MODES {
         let store = store_of(&server, mode).await;
         let held = mutex(&store, "held");
-        let guard = definite(|| held.try_lock_for(SECOND)).await.unwrap().unwrap();
+        let guard = definite(|| held.lock_for(SECOND)).await.unwrap().unwrap();
         let (mut connection, mut other) = (connect(&server).await, connect(&server).await);
         let mut granted = 0;
         for call in 0..CALLS {

@@ -46,7 +46,7 @@ impl Guarded {
 
     /// Returns whether the resource allowed the write. `Lost` is the only refusal.
     async fn took(&mut self, by: &Contender) -> bool {
-        match self.fence.check(&mut self.raw, by.token(), by.ticket()).await {
+        match self.fence.check(&mut self.raw, (by.token(), by.ticket())).await {
             Ok(()) => true,
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
@@ -116,7 +116,7 @@ impl Rivals {
             }
         };
         timeout(TIMEOUT, answers).await.expect("the second is heard");
-        let refused = timeout(TIMEOUT, definite(|| second.try_lock_for(WATCH_TIME))).await;
+        let refused = timeout(TIMEOUT, definite(|| second.lock_for(WATCH_TIME))).await;
         let refused = refused.expect("the second gets an answer").unwrap();
         assert!(refused.is_none(), "{}: a second holder", self.fault);
         let writes = self.first.write().unwrap() && self.guarded.took(&self.first).await;

@@ -30,16 +30,16 @@ async fn m9_smaller_tokens_and_other_tickets_are_refused() {
     let fixture = Fixture::shared();
     let (fence, key, mut raw) = fence(&fixture).await;
     let (old, new) = (Ticket::random(), Ticket::random());
-    fence.set(&mut raw, token(7), old, &key, "a").await.unwrap();
-    fence.set(&mut raw, token(7), old, &key, "b").await.unwrap();
+    fence.set(&mut raw, (token(7), old), &key, "a").await.unwrap();
+    fence.set(&mut raw, (token(7), old), &key, "b").await.unwrap();
     for (number, ticket) in [(6, old), (6, new), (7, new)] {
-        let error = fence.set(&mut raw, token(number), ticket, &key, "x").await.unwrap_err();
+        let error = fence.set(&mut raw, (token(number), ticket), &key, "x").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Lost, "{number}");
     }
     // 2^53 − 1 is as exact as any other.
     let (largest, second) = (token((1 << 53) - 1), token((1 << 53) - 2));
-    fence.set(&mut raw, largest, new, &key, "c").await.unwrap();
-    assert_eq!(fence.set(&mut raw, second, new, &key, "x").await.unwrap_err().kind(), ErrorKind::Lost);
+    fence.set(&mut raw, (largest, new), &key, "c").await.unwrap();
+    assert_eq!(fence.set(&mut raw, (second, new), &key, "x").await.unwrap_err().kind(), ErrorKind::Lost);
     let value: String = raw.get(&key).await.unwrap();
     assert_eq!(value, "c");
 }
@@ -49,11 +49,11 @@ async fn m9_an_attached_hold_is_handed_over() {
     let fixture = Fixture::shared();
     let (fence, key, mut raw) = fence(&fixture).await;
     let (from, to) = (Ticket::random(), Ticket::random());
-    fence.set(&mut raw, token(7), from, &key, "a").await.unwrap();
-    fence.hand_over(&mut raw, token(7), to).await.unwrap();
-    fence.set(&mut raw, token(7), to, &key, "b").await.unwrap();
-    assert_eq!(fence.set(&mut raw, token(7), from, &key, "x").await.unwrap_err().kind(), ErrorKind::Lost);
-    assert_eq!(fence.hand_over(&mut raw, token(6), from).await.unwrap_err().kind(), ErrorKind::Lost);
+    fence.set(&mut raw, (token(7), from), &key, "a").await.unwrap();
+    fence.hand_over(&mut raw, (token(7), to)).await.unwrap();
+    fence.set(&mut raw, (token(7), to), &key, "b").await.unwrap();
+    assert_eq!(fence.set(&mut raw, (token(7), from), &key, "x").await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(fence.hand_over(&mut raw, (token(6), from)).await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
 /// Writers with growing tokens race. Each script that writes appends its token to a list, which shows the order in which
@@ -93,7 +93,7 @@ async fn m9_a_mark_of_somebody_elses_stops_the_write() {
     let fixture = Fixture::shared();
     let (fence, key, mut raw) = fence(&fixture).await;
     let _: () = raw.set(format!("{{{}}}:mark", fixture.namespace), "mine").await.unwrap();
-    assert!(fence.set(&mut raw, token(7), Ticket::random(), &key, "x").await.is_err());
+    assert!(fence.set(&mut raw, (token(7), Ticket::random()), &key, "x").await.is_err());
     let value: Option<String> = raw.get(&key).await.unwrap();
     assert_eq!(value, None);
 }

@@ -50,7 +50,7 @@ impl Guarded {
 
     /// Whether the resource took the write. Its only refusal is `Lost`.
     async fn took(&mut self, by: &Contender, value: &str) -> bool {
-        match self.fence.set(&mut self.raw, by.token(), by.ticket(), &self.key, value).await {
+        match self.fence.set(&mut self.raw, (by.token(), by.ticket()), &self.key, value).await {
             Ok(()) => true,
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Lost, "{error}");

@@ -74,7 +74,7 @@ impl ClusterFixture {
         let pairs = self.runtime.block_on(async {
             let asked = async {
                 loop {
-                    let asks = self.silent.iter().map(|mutex| mutex.try_lock_for(LIMIT));
+                    let asks = self.silent.iter().map(|mutex| mutex.lock_for(LIMIT));
                     join_all(asks).await.into_iter().flatten().flatten().for_each(drop);
                     tokio::time::sleep(Duration::from_millis(5)).await;
                 }

@@ -60,7 +60,7 @@ impl Acquirable {
             Self::Group(group) => {
                 let mut members = Vec::new();
                 for _ in 0..ALL {
-                    members.extend(group.try_add_for(Duration::ZERO).await?);
+                    members.extend(group.add_for(Duration::ZERO).await?);
                 }
                 (members.len() == ALL as usize).then_some(Acquired::Members(members))
             }
@@ -79,7 +79,7 @@ impl Acquirable {
             Self::Mutex(mutex) => {
                 let guard = match call {
                     Call::TryLock => mutex.try_lock().await?,
-                    Call::TryLockFor => mutex.try_lock_for(limit).await?,
+                    Call::TryLockFor => mutex.lock_for(limit).await?,
                     Call::AttachMutex => Some(mutex.attach(detached()?).await?),
                     _ => Some(mutex.lock().await?),
                 };
@@ -88,7 +88,7 @@ impl Acquirable {
             Self::Semaphore(semaphore) => {
                 let permit = match call {
                     Call::TryAcquire => semaphore.try_acquire_many(SOME).await?,
-                    Call::TryAcquireFor => semaphore.try_acquire_many_for(SOME, limit).await?,
+                    Call::TryAcquireFor => semaphore.acquire_many_for(SOME, limit).await?,
                     Call::AttachPermit => Some(semaphore.attach(detached()?).await?),
                     _ => Some(semaphore.acquire_many(SOME).await?),
                 };
@@ -96,7 +96,7 @@ impl Acquirable {
             }
             Self::Group(group) => {
                 let members = match call {
-                    Call::TryAddFor => group.try_add_for(limit).await?.map(|member| vec![member]),
+                    Call::TryAddFor => group.add_for(limit).await?.map(|member| vec![member]),
                     Call::AttachMember => Some(vec![group.attach(detached()?).await?]),
                     _ => Some(group.add_many(SOME).await?),
                 };

@@ -14,7 +14,7 @@ pub enum Call {
     Lock,
     /// `Mutex::try_lock`.
     TryLock,
-    /// `Mutex::try_lock_for`.
+    /// `Mutex::lock_for`.
     TryLockFor,
     /// `Mutex::attach`.
     AttachMutex,
@@ -22,13 +22,13 @@ pub enum Call {
     Acquire,
     /// `Semaphore::try_acquire_many`, two of three.
     TryAcquire,
-    /// `Semaphore::try_acquire_many_for`, two of three.
+    /// `Semaphore::acquire_many_for`, two of three.
     TryAcquireFor,
     /// `Semaphore::attach`.
     AttachPermit,
     /// `WaitGroup::add_many`, two of three.
     Add,
-    /// `WaitGroup::try_add_for`.
+    /// `WaitGroup::add_for`.
     TryAddFor,
     /// `WaitGroup::attach`.
     AttachMember,
@@ -117,14 +117,14 @@ impl fmt::Display for Call {
         f.pad(match self {
             Self::Lock => "mutex.lock",
             Self::TryLock => "mutex.try_lock",
-            Self::TryLockFor => "mutex.try_lock_for",
+            Self::TryLockFor => "mutex.lock_for",
             Self::AttachMutex => "mutex.attach",
             Self::Acquire => "semaphore.acquire_many",
             Self::TryAcquire => "semaphore.try_acquire_many",
-            Self::TryAcquireFor => "semaphore.try_acquire_many_for",
+            Self::TryAcquireFor => "semaphore.acquire_many_for",
             Self::AttachPermit => "semaphore.attach",
             Self::Add => "wait_group.add_many",
-            Self::TryAddFor => "wait_group.try_add_for",
+            Self::TryAddFor => "wait_group.add_for",
             Self::AttachMember => "wait_group.attach",
             Self::Wait => "wait_group.wait",
             Self::WaitFor => "wait_group.wait_for",

@@ -83,6 +83,10 @@ impl HoldBackend for MutantHoldBackend {
         self.deadline.or_else(|| self.guard()?.deadline().map(Instant::from_std))
     }
 
+    fn name(&self) -> &str {
+        self.mutex.name()
+    }
+
     fn context(&self, operation: &'static str, error: Error) -> Error {
         error.context(operation, "mutant", self.mutex.name())
     }

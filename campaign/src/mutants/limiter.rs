@@ -76,6 +76,10 @@ impl Limiter for MutantLimiter {
         self.inner.allow_n(cost).await
     }
 
+    async fn reserve(&self, max_wait: Duration) -> Result<Option<Reservation>> {
+        self.reserve_n(1, max_wait).await
+    }
+
     async fn reserve_n(&self, cost: u64, max_wait: Duration) -> Result<Option<Reservation>> {
         let reserved = self.inner.reserve_n(cost, max_wait).await?;
         if self.bug != Some(Bug::DroppedReservationIsKept) {
@@ -94,6 +98,10 @@ impl Limiter for MutantLimiter {
 
     async fn wait_n(&self, cost: u64) -> Result<()> {
         self.inner.wait_n(cost).await
+    }
+
+    async fn wait_for(&self, timeout: Duration) -> Result<bool> {
+        self.inner.wait_for(timeout).await
     }
 
     async fn wait_n_for(&self, cost: u64, limit: Duration) -> Result<bool> {

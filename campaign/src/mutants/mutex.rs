@@ -151,11 +151,11 @@ impl Mutex for MutantMutex {
         self.grant_if(self.inner.try_lock().await?).await
     }
 
-    async fn try_lock_for(&self, limit: Duration) -> Result<Option<MutexGuard>> {
+    async fn lock_for(&self, limit: Duration) -> Result<Option<MutexGuard>> {
         if self.bug == Some(Bug::ShortLimitIsNone) && !limit.is_zero() && limit.as_millis() == 0 {
             return self.lock().await.map(Some);
         }
-        self.grant_if(self.inner.try_lock_for(limit).await?).await
+        self.grant_if(self.inner.lock_for(limit).await?).await
     }
 
     async fn attach(&self, detached: &Detached) -> Result<MutexGuard> {

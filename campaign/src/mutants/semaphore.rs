@@ -76,6 +76,10 @@ impl HoldBackend for CountedPermits {
         None
     }
 
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     fn context(&self, operation: &'static str, error: Error) -> Error {
         error.context(operation, "mutant", &self.name)
     }
@@ -137,11 +141,15 @@ impl Semaphore for MutantSemaphore {
         Ok(permit)
     }
 
-    async fn try_acquire_many_for(&self, count: u32, limit: Duration) -> Result<Option<Permit>> {
+    async fn acquire_for(&self, timeout: Duration) -> Result<Option<Permit>> {
+        self.acquire_many_for(1, timeout).await
+    }
+
+    async fn acquire_many_for(&self, count: u32, limit: Duration) -> Result<Option<Permit>> {
         if self.bug == Some(Bug::OverTheLimit) {
             return timeout(limit, self.look_again_and_again(count)).await.ok().transpose();
         }
-        self.inner.try_acquire_many_for(count, limit).await
+        self.inner.acquire_many_for(count, limit).await
     }
 
     async fn attach(&self, detached: &Detached) -> Result<Permit> {

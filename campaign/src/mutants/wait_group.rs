@@ -43,8 +43,12 @@ impl WaitGroup for MutantWaitGroup {
         self.inner.add_many(count).await
     }
 
-    async fn try_add_for(&self, limit: Duration) -> Result<Option<Member>> {
-        self.inner.try_add_for(limit).await
+    async fn try_add(&self) -> Result<Option<Member>> {
+        self.inner.try_add().await
+    }
+
+    async fn add_for(&self, limit: Duration) -> Result<Option<Member>> {
+        self.inner.add_for(limit).await
     }
 
     async fn attach(&self, detached: &Detached) -> Result<Member> {

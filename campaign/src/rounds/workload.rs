@@ -134,7 +134,7 @@ impl Workload {
             1 | 2 if !self.only_waits => {
                 let call = self.acquisition(1, None, true);
                 let operation = recorder.invoke(&object, call, Some(micros(LIMIT)))?;
-                (operation, mutex.try_lock_for(LIMIT).await)
+                (operation, mutex.lock_for(LIMIT).await)
             }
             _ => {
                 let operation = recorder.invoke(&object, self.acquisition(1, None, true), None)?;
@@ -179,7 +179,7 @@ impl Workload {
             }
             1 | 2 => {
                 let operation = recorder.invoke(&object, call(true), Some(micros(LIMIT)))?;
-                (operation, semaphore.try_acquire_many_for(weight, LIMIT).await)
+                (operation, semaphore.acquire_many_for(weight, LIMIT).await)
             }
             _ => {
                 let operation = recorder.invoke(&object, call(true), None)?;
@@ -265,7 +265,7 @@ impl Workload {
     pub(super) async fn drain(&self) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let Some(semaphore) = &self.semaphore else { return Ok(()) };
         let began = clock::now();
-        let all = definite(|| semaphore.try_acquire_many_for(PERMITS, DRAIN_LIMIT)).await?;
+        let all = definite(|| semaphore.acquire_many_for(PERMITS, DRAIN_LIMIT)).await?;
         let mut permits: Vec<_> = all.into_iter().collect();
         while let Some(permit) = definite(|| semaphore.try_acquire()).await? {
             permits.push(permit);

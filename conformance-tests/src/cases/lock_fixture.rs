@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use stanchion_core::clock::Instant;
 use stanchion_core::{
-    Detached, ErrorKind, FencingToken, HoldOptions, Holder, Inspection, Mutex, MutexGuard, MutexMode,
+    Detached, ErrorKind, FencingToken, GrantId, HoldOptions, Holder, Inspection, Mutex, MutexGuard, MutexMode,
     MutexOptions, Permit, Result, Semaphore, SemaphoreOptions, Store, Ticket, Ttl,
 };
 
@@ -157,11 +157,11 @@ impl Lock {
         }
     }
 
-    pub(crate) async fn try_lock_for(&self, limit: Duration) -> Result<Option<Guard>> {
+    pub(crate) async fn lock_for(&self, limit: Duration) -> Result<Option<Guard>> {
         Ok(match &self.object {
-            LockObject::Mutex(mutex) => mutex.try_lock_for(limit).await?.map(Guard::Mutex),
+            LockObject::Mutex(mutex) => mutex.lock_for(limit).await?.map(Guard::Mutex),
             LockObject::Semaphore(semaphore) => {
-                semaphore.try_acquire_many_for(1, limit).await?.map(Guard::Permit)
+                semaphore.acquire_many_for(1, limit).await?.map(Guard::Permit)
             }
         })
     }
@@ -206,6 +206,12 @@ impl Lock {
 pub(crate) enum Guard {
     Mutex(MutexGuard),
     Permit(Permit),
+}
+
+impl From<&Guard> for GrantId {
+    fn from(guard: &Guard) -> Self {
+        Self::new(guard.fencing_token(), guard.ticket())
+    }
 }
 
 macro_rules! either {

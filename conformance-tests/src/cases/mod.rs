@@ -11,6 +11,7 @@
 
 mod all_kinds;
 mod bloom;
+mod elections;
 mod exclusive;
 mod limiter;
 mod lock_fixture;
@@ -109,6 +110,15 @@ macro_rules! for_each_case {
                 c24_m5_only_the_last_guard_detaches,
                 c7_m3_a_first_token_is_the_stores_time,
                 c10_a_hold_without_options_stays_held,
+                m4_a_mutex_runs_a_future_and_unlocks,
+                m4_a_loss_ends_what_a_mutex_runs,
+                c4_a_dropped_run_leaves_nothing,
+            ]
+            { elections } [
+                m1_one_candidate_leads_at_a_time,
+                m1_a_leader_who_is_deposed_stops_and_stands_again,
+                c4_a_dropped_candidate_leaves_nothing,
+                c23_an_observer_sees_who_leads,
             ]
             { semaphore } [
                 s3_dead_holders_permits_come_back_once,
@@ -251,6 +261,7 @@ macro_rules! for_each_case {
                 c22_the_declaration_is_true,
                 c12_a_closed_store_refuses_every_call,
                 c12_close_drains_the_release_queue,
+                c12_a_scope_closes_its_store_however_it_ends,
                 c25_idle_names_leave_nothing,
             ]
             { under_faults } [

@@ -1,13 +1,15 @@
 //! Behaviour of mutexes only: several guards of the same hold.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use stanchion_core::{ErrorKind, MutexGuard, MutexOptions};
+use stanchion_core::{ErrorKind, MutexExt, MutexGuard, MutexOptions};
 
 use crate::harness::Harness;
 use crate::support::{
-    BRIEF, CANCELLED, EPSILON, IDLE, QUEUED, belief, definite, eventually, kind_of, lease_of, now,
-    on_bare_thread, poll_once, stays_pending, unique, within,
+    AT_ONCE, BRIEF, CANCELLED, EPSILON, IDLE, QUEUED, belief, definite, eventually, kind_of, lease_of, now,
+    on_bare_thread, pause, poll_once, spawn, stays_pending, unique, within,
 };
 
 pub(crate) async fn m5_a_second_try_lock_by_the_same_task_is_a_no(h: &dyn Harness) {
@@ -18,7 +20,7 @@ pub(crate) async fn m5_a_second_try_lock_by_the_same_task_is_a_no(h: &dyn Harnes
     let guard = mutex.lock().await.expect("lock");
     for mutex in [&mutex, &again] {
         assert!(mutex.try_lock().await.expect("a definite answer").is_none());
-        assert!(definite(|| mutex.try_lock_for(BRIEF)).await.expect("a definite answer").is_none());
+        assert!(definite(|| mutex.lock_for(BRIEF)).await.expect("a definite answer").is_none());
     }
     let mut waiting = Box::pin(again.lock());
     stays_pending(IDLE, "not re-entrant", &mut waiting).await;
@@ -40,7 +42,7 @@ pub(crate) async fn m5_the_last_of_reentered_guards_releases(h: &dyn Harness) {
     assert!(other.try_lock().await.expect("a definite answer").is_none());
     on_bare_thread(move || drop(third)).expect("no panic without a runtime");
     assert!(second.is_held());
-    assert!(definite(|| other.try_lock_for(IDLE)).await.expect("a definite answer").is_none());
+    assert!(definite(|| other.lock_for(IDLE)).await.expect("a definite answer").is_none());
     eventually(CANCELLED, "who timed out leaves the queue", || async {
         other.inspect().await.expect("inspect").waiters == 0
     })
@@ -50,7 +52,7 @@ pub(crate) async fn m5_the_last_of_reentered_guards_releases(h: &dyn Harness) {
 
     let another = guard.reenter();
     drop(guard);
-    assert!(definite(|| mutex.try_lock_for(IDLE)).await.expect("a definite answer").is_none());
+    assert!(definite(|| mutex.lock_for(IDLE)).await.expect("a definite answer").is_none());
     drop(another);
     drop(within(QUEUED, "the last one dropped releases", mutex.lock()).await.expect("lock"));
 }
@@ -122,4 +124,71 @@ pub(crate) async fn c10_a_hold_without_options_stays_held(h: &dyn Harness) {
         tokio::task::yield_now().await;
     }
     guard.release().await.expect("release");
+}
+
+pub(crate) async fn m4_a_mutex_runs_a_future_and_unlocks(h: &dyn Harness) {
+    let (store, other) = (h.store().await, h.store().await);
+    let name = unique("mutex");
+    let mutex = store.mutex(&name, MutexOptions::new()).expect("a mutex");
+    let other = other.mutex(&name, MutexOptions::new()).expect("a mutex");
+    let first = other.lock().await.expect("lock");
+    let earlier = first.fencing_token();
+    first.release().await.expect("release");
+    // In a task of its own, so that a future that cannot be sent between threads does not compile.
+    let (runner, witness) = (Arc::clone(&mutex), Arc::clone(&other));
+    let ran = spawn(async move {
+        let held = async |token| (token, witness.try_lock().await.expect("a definite answer").is_none());
+        runner.run(|token| held(token)).await
+    });
+    let (token, was_held) = ran.join().await.expect("it ran");
+    assert!(token > earlier && was_held);
+    assert!(other.try_lock().await.expect("a definite answer").is_some(), "it is released when `run` returns");
+}
+
+/// The future is dropped, and the call reports the loss.
+pub(crate) async fn m4_a_loss_ends_what_a_mutex_runs(h: &dyn Harness) {
+    let (store, other) = (h.store().await, h.store().await);
+    let name = unique("mutex");
+    let mutex = store.mutex(&name, MutexOptions::new()).expect("a mutex");
+    let other = other.mutex(&name, MutexOptions::new()).expect("a mutex");
+    let steps = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&steps);
+    let running = spawn(async move {
+        let work = mutex.run(|_| async move {
+            loop {
+                count.fetch_add(1, Ordering::Relaxed);
+                pause(Duration::from_millis(5)).await;
+            }
+        });
+        work.await.map(|()| ())
+    });
+    eventually(AT_ONCE, "it runs", || async { steps.load(Ordering::Relaxed) > 0 }).await;
+    assert!(other.force_unlock().await.expect("force"));
+    // Within a third of the default lease of 30 s.
+    let told = Duration::from_secs(10) + EPSILON;
+    assert_eq!(kind_of(within(told, "it is told", running.join()).await), Some(ErrorKind::Lost));
+    let at_the_end = steps.load(Ordering::Relaxed);
+    pause(IDLE).await;
+    assert_eq!(steps.load(Ordering::Relaxed), at_the_end, "it takes no step after that");
+}
+
+pub(crate) async fn c4_a_dropped_run_leaves_nothing(h: &dyn Harness) {
+    let (store, other) = (h.store().await, h.store().await);
+    let name = unique("mutex");
+    let mutex = store.mutex(&name, MutexOptions::new()).expect("a mutex");
+    let other = other.mutex(&name, MutexOptions::new()).expect("a mutex");
+    let mut running = Box::pin(mutex.run(|_| std::future::pending::<()>()));
+    stays_pending(IDLE, "it runs without an end", &mut running).await;
+    drop(running);
+    within(QUEUED, "the release is queued", other.lock()).await.expect("lock").release().await.expect("release");
+
+    let held = other.lock().await.expect("lock");
+    let mut waiting = Box::pin(mutex.run(|_| async { panic!("it never has the mutex") }));
+    stays_pending(IDLE, "it waits", &mut waiting).await;
+    drop(waiting);
+    eventually(CANCELLED, "it leaves the queue", || async {
+        other.inspect().await.expect("inspect").waiters == 0
+    })
+    .await;
+    held.release().await.expect("release");
 }

@@ -26,6 +26,9 @@ pub trait HoldBackend: fmt::Debug + Send + Sync {
     /// Returns the deadline `D` as last renewed; `None` while the hold has none.
     fn deadline(&self, ticket: Ticket) -> Option<Instant>;
 
+    /// Returns the name of the object.
+    fn name(&self) -> &str;
+
     /// Adds to an error the operation, the store and the name of the object ([C21]).
     ///
     /// [C21]: crate::contract#c21
@@ -75,6 +78,10 @@ impl Hold {
     #[inline]
     pub fn new(backend: Arc<dyn HoldBackend>, ticket: Ticket, token: FencingToken, weight: u32) -> Self {
         Self { backend, ticket, token, weight, shares: OnceLock::new(), armed: true }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.backend.name()
     }
 
     pub(crate) fn ticket(&self) -> Ticket {

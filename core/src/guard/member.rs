@@ -1,31 +1,18 @@
 //! The guard of a wait group.
 
-use super::{Hold, hold_methods};
+use super::{Guard, OfWaitGroup};
 use crate::Result;
 
-/// A member of a wait group: work under way.
+/// A member of a wait group: work under way. Call [`done`](Self::done) when the work is done: a member that is dropped
+/// counts as *abandoned*, which `wait` reports apart from the finished ones ([W4]).
 ///
-/// # Drop
-/// Never panics. It queues that this member was *abandoned*, which `wait` reports apart from the finished ones ([W4]). Call
-/// [`done`](Self::done) when the work is done. It does not block while anything else of its store is alive; the last drop
-/// waits until what is queued is sent, for the store's `drain` time at most ([C12]).
-///
-/// [C12]: crate::contract#c12
 /// [W4]: crate::contract#w4
-#[derive(Debug)]
-#[must_use = "dropping a member counts as abandoned, not as done"]
-pub struct Member {
-    hold: Hold,
-}
+pub type Member = Guard<OfWaitGroup>;
 
 impl Member {
-    hold_methods!("store.wait_group(\"batch 7\", Default::default())?.add().await?");
-
     /// Reports the work as finished.
     ///
-    /// If a reply is lost and the retry finds the member gone before its [`deadline`](Self::deadline), `done` returns `Ok`,
-    /// because its first request probably ended the member. Limitation: it also returns `Ok` if another process ended the
-    /// member by its ticket between the two requests.
+    /// The same as [`release`](Self::release), by the name that wait groups use.
     ///
     /// # Errors
     /// `Lost` if the member was gone already: expired, or done by its ticket ([W2]). `Unavailable` or `Unknown` if
@@ -50,6 +37,6 @@ impl Member {
     ///
     /// [W2]: crate::contract#w2
     pub async fn done(self) -> Result<()> {
-        self.hold.release().await
+        self.release().await
     }
 }

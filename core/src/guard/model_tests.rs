@@ -28,6 +28,10 @@ impl HoldBackend for Counting {
         None
     }
 
+    fn name(&self) -> &str {
+        "x"
+    }
+
     fn context(&self, operation: &'static str, error: Error) -> Error {
         error.context(operation, "model", "x")
     }

@@ -212,6 +212,36 @@ pub trait Limiter: Debug + Send + Sync {
     /// [L9]: crate::contract#l9
     async fn allow_n(&self, cost: u64) -> Result<Decision>;
 
+    /// Reserves 1 token that will be there within `max_wait`; `None`, at once and without cost, if it will not ([L6]).
+    ///
+    /// # Errors
+    /// As [`reserve_n`](Self::reserve_n).
+    ///
+    /// # Cancel safety
+    /// As [`reserve_n`](Self::reserve_n).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// if let Some(reservation) = calls.reserve(Duration::from_secs(1)).await? {
+    ///     reservation.wait().await;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [L6]: crate::contract#l6
+    async fn reserve(&self, max_wait: Duration) -> Result<Option<Reservation>> {
+        self.reserve_n(1, max_wait).await
+    }
+
     /// Reserves `cost` tokens that will be there within `max_wait`; `None`, at once and without cost, if they will not
     /// ([L6]).
     ///
@@ -290,6 +320,32 @@ pub trait Limiter: Debug + Send + Sync {
     ///
     /// [L7]: crate::contract#l7
     async fn wait_n(&self, cost: u64) -> Result<()>;
+
+    /// Waits for 1 token, at most `timeout`; `false`, at once and without cost, if it will not be there in time.
+    ///
+    /// # Errors
+    /// As [`wait_n_for`](Self::wait_n_for).
+    ///
+    /// # Cancel safety
+    /// As [`wait_n`](Self::wait_n).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// use stanchion::{LimiterOptions, Quota};
+    ///
+    /// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+    /// assert!(calls.wait_for(Duration::from_secs(1)).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn wait_for(&self, timeout: Duration) -> Result<bool> {
+        self.wait_n_for(1, timeout).await
+    }
 
     /// Waits for `cost` tokens, at most `timeout`; `false`, at once and without cost, if they will not be there in time.
     ///

@@ -6,8 +6,10 @@ mod bloom_filter;
 mod bloom_options;
 mod limiter;
 mod mutex;
+mod mutex_ext;
 mod semaphore;
 mod store;
+mod store_ext;
 mod wait_group;
 
 #[cfg(feature = "bloom")]
@@ -16,6 +18,8 @@ pub use bloom_filter::BloomFilter;
 pub use bloom_options::BloomOptions;
 pub use limiter::{DecidedBy, Decision, Limiter, LimiterOptions, OutagePolicy};
 pub use mutex::Mutex;
+pub use mutex_ext::MutexExt;
 pub use semaphore::Semaphore;
 pub use store::Store;
+pub use store_ext::StoreExt;
 pub use wait_group::{Outcome, WaitGroup};

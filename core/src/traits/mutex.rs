@@ -126,14 +126,14 @@ pub trait Mutex: Debug + Send + Sync {
     /// use std::time::Duration;
     ///
     /// let mutex = store.mutex("report", Default::default())?;
-    /// match mutex.try_lock_for(Duration::from_millis(50)).await? {
+    /// match mutex.lock_for(Duration::from_millis(50)).await? {
     ///     Some(guard) => guard.release().await?,
     ///     None => println!("another process makes the report"),
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    async fn try_lock_for(&self, timeout: Duration) -> Result<Option<MutexGuard>>;
+    async fn lock_for(&self, timeout: Duration) -> Result<Option<MutexGuard>>;
 
     /// Takes over a detached hold, with a new ticket and the same fencing token ([C24]).
     ///

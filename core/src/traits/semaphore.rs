@@ -149,6 +149,31 @@ pub trait Semaphore: Debug + Send + Sync {
     /// ```
     async fn try_acquire_many(&self, count: u32) -> Result<Option<Permit>>;
 
+    /// Takes one permit, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
+    ///
+    /// # Errors
+    /// As [`acquire_many_for`](Self::acquire_many_for).
+    ///
+    /// # Cancel safety
+    /// As [`acquire_many`](Self::acquire_many).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use std::time::Duration;
+    ///
+    /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
+    /// let permit = exports.acquire_for(Duration::from_millis(20)).await?;
+    /// assert!(permit.is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn acquire_for(&self, timeout: Duration) -> Result<Option<Permit>> {
+        self.acquire_many_for(1, timeout).await
+    }
+
     /// Takes `count` permits, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
     ///
     /// # Errors
@@ -167,12 +192,12 @@ pub trait Semaphore: Debug + Send + Sync {
     ///
     /// let exports = store.semaphore("exports", stanchion::SemaphoreOptions::new(3))?;
     /// let all = exports.acquire_many(3).await?;
-    /// let late = exports.try_acquire_many_for(1, Duration::from_millis(20)).await?;
+    /// let late = exports.acquire_many_for(1, Duration::from_millis(20)).await?;
     /// assert!(late.is_none());
     /// # all.release().await
     /// # }
     /// ```
-    async fn try_acquire_many_for(&self, count: u32, timeout: Duration) -> Result<Option<Permit>>;
+    async fn acquire_many_for(&self, count: u32, timeout: Duration) -> Result<Option<Permit>>;
 
     /// Takes over a detached permit, with a new ticket, the same weight and the same fencing token ([C24]).
     ///

@@ -135,6 +135,28 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// ```
     async fn add_many(&self, count: u32) -> Result<Vec<Member>>;
 
+    /// Adds a member if the group has fewer live members than its limit and no call waits to add one; `None` otherwise.
+    /// Never waits for other callers.
+    ///
+    /// # Errors
+    /// As [`add_for`](Self::add_for).
+    ///
+    /// # Cancel safety
+    /// As [`add`](Self::add).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let batch = store.wait_group("batch 8", stanchion::WaitGroupOptions::default().limit(1))?;
+    /// let member = batch.try_add().await?.expect("there is room");
+    /// assert!(batch.try_add().await?.is_none());
+    /// # member.done().await
+    /// # }
+    /// ```
+    async fn try_add(&self) -> Result<Option<Member>>;
+
     /// Adds a member, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
     ///
     /// # Errors
@@ -153,11 +175,11 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// let options = stanchion::WaitGroupOptions::default().limit(1);
     /// let batch = store.wait_group("batch 8", options)?;
     /// let member = batch.add().await?;
-    /// assert!(batch.try_add_for(Duration::from_millis(20)).await?.is_none());
+    /// assert!(batch.add_for(Duration::from_millis(20)).await?.is_none());
     /// # member.done().await
     /// # }
     /// ```
-    async fn try_add_for(&self, timeout: Duration) -> Result<Option<Member>>;
+    async fn add_for(&self, timeout: Duration) -> Result<Option<Member>>;
 
     /// Takes over a detached member, with a new ticket ([C24]).
     ///

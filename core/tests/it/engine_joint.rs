@@ -130,7 +130,7 @@ async fn c17_who_waits_behind_a_request_keeps_its_own_time_limit() {
     let first = tokio::spawn(async move { first.try_lock().await });
     tokio::task::yield_now().await;
     let watch = Stopwatch::start();
-    let error = second.try_lock_for(Duration::from_millis(100)).await.unwrap_err();
+    let error = second.lock_for(Duration::from_millis(100)).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown), "{error}");
     assert!(watch.elapsed() < EPSILON + Duration::from_millis(100), "{:?}", watch.elapsed());
     assert_eq!(first.await.unwrap().unwrap_err().kind(), ErrorKind::Unknown);

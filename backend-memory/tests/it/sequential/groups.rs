@@ -88,7 +88,7 @@ pub(crate) async fn run(terms: Vec<Terms>, ops: Vec<Op>) {
 
 async fn join(one: Arc<dyn WaitGroup>, limit: Option<Duration>) -> Result<Option<Vec<Member>>> {
     match limit {
-        Some(limit) => Ok(one.try_add_for(limit).await?.map(|member| vec![member])),
+        Some(limit) => Ok(one.add_for(limit).await?.map(|member| vec![member])),
         None => Ok(Some(vec![one.add().await?])),
     }
 }

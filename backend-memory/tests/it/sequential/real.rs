@@ -43,11 +43,11 @@ impl Real {
     pub(crate) async fn acquire(self, weight: u32, limit: Option<Duration>) -> Result<Option<Guard>> {
         Ok(match (self, limit) {
             (Self::Mutex(one), None) => Some(Guard::Mutex(one.lock().await?)),
-            (Self::Mutex(one), Some(limit)) => one.try_lock_for(limit).await?.map(Guard::Mutex),
+            (Self::Mutex(one), Some(limit)) => one.lock_for(limit).await?.map(Guard::Mutex),
             (Self::Semaphore(one), None) if weight == 1 => Some(Guard::Permit(one.acquire().await?)),
             (Self::Semaphore(one), None) => Some(Guard::Permit(one.acquire_many(weight).await?)),
             (Self::Semaphore(one), Some(limit)) => {
-                one.try_acquire_many_for(weight, limit).await?.map(Guard::Permit)
+                one.acquire_many_for(weight, limit).await?.map(Guard::Permit)
             }
         })
     }

@@ -89,12 +89,12 @@ async fn c17_a_wait_with_a_limit_ends_and_the_next_is_served() {
     let guard = b.mutex("x").lock().await.unwrap();
     for _ in 0..2 {
         let mutex = a.mutex("x");
-        let wait = || within(SECOND + EPSILON, "its limit is kept", mutex.try_lock_for(SECOND));
+        let wait = || within(SECOND + EPSILON, "its limit is kept", mutex.lock_for(SECOND));
         assert!(definite(wait).await.unwrap().is_none());
     }
     let (first, second) = (a.mutex("x"), a.mutex("x"));
     let brief = Duration::from_millis(300);
-    let gone = tokio::spawn(async move { definite(|| first.try_lock_for(brief)).await.unwrap().is_none() });
+    let gone = tokio::spawn(async move { definite(|| first.lock_for(brief)).await.unwrap().is_none() });
     let waiter = tokio::spawn(async move { second.lock().await.unwrap() });
     assert!(gone.await.unwrap());
     guard.release().await.unwrap();
@@ -245,7 +245,7 @@ async fn with_row(process: &Process, server: &PostgresServer, namespace: &str, s
     let guard = process.mutex("x").lock().await.unwrap();
     let brief = Duration::from_millis(200);
     let mutex = process.mutex("x");
-    assert!(definite(|| mutex.try_lock_for(brief)).await.unwrap().is_none());
+    assert!(definite(|| mutex.lock_for(brief)).await.unwrap().is_none());
     guard.release().await.unwrap();
     let sql = format!(
         "WITH o AS (SELECT * FROM stanchion.objects WHERE namespace = '{namespace}' AND name = 'x') {statement}"

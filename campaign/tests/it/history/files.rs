@@ -184,6 +184,9 @@ mod backend {
         fn deadline(&self, _: Ticket) -> Option<Instant> {
             None
         }
+        fn name(&self) -> &str {
+            "always"
+        }
         fn context(&self, _: &'static str, error: Error) -> Error {
             error
         }

@@ -121,12 +121,13 @@ pub(crate) async fn c21_an_error_names_the_call_that_was_made(h: &dyn Harness) {
     store.close().await.expect("close");
     assert_eq!(operation(mutex.lock().await), Some("lock"));
     assert_eq!(operation(mutex.try_lock().await), Some("try_lock"));
-    assert_eq!(operation(mutex.try_lock_for(second).await), Some("try_lock_for"));
+    assert_eq!(operation(mutex.lock_for(second).await), Some("lock_for"));
     assert_eq!(operation(semaphore.acquire().await), Some("acquire"));
     assert_eq!(operation(semaphore.acquire_many(2).await), Some("acquire_many"));
     assert_eq!(operation(semaphore.try_acquire().await), Some("try_acquire"));
     assert_eq!(operation(semaphore.try_acquire_many(2).await), Some("try_acquire_many"));
-    assert_eq!(operation(semaphore.try_acquire_many_for(2, second).await), Some("try_acquire_many_for"));
+    assert_eq!(operation(semaphore.acquire_for(second).await), Some("acquire_for"));
+    assert_eq!(operation(semaphore.acquire_many_for(2, second).await), Some("acquire_many_for"));
     assert_eq!(operation(semaphore.available().await), Some("available"));
     assert_eq!(operation(semaphore.resize(3).await), Some("resize"));
     assert_eq!(operation(semaphore.inspect().await), Some("inspect"));
@@ -134,7 +135,8 @@ pub(crate) async fn c21_an_error_names_the_call_that_was_made(h: &dyn Harness) {
     if let Some(group) = group {
         assert_eq!(operation(group.add().await), Some("add"));
         assert_eq!(operation(group.add_many(2).await), Some("add_many"));
-        assert_eq!(operation(group.try_add_for(second).await), Some("try_add_for"));
+        assert_eq!(operation(group.try_add().await), Some("try_add"));
+        assert_eq!(operation(group.add_for(second).await), Some("add_for"));
         assert_eq!(operation(group.wait().await), Some("wait"));
         assert_eq!(operation(group.wait_for(second).await), Some("wait_for"));
         assert_eq!(operation(group.count().await), Some("count"));
@@ -143,9 +145,11 @@ pub(crate) async fn c21_an_error_names_the_call_that_was_made(h: &dyn Harness) {
     if let Some(limiter) = limiter {
         assert_eq!(operation(limiter.allow().await), Some("allow"));
         assert_eq!(operation(limiter.allow_n(1).await), Some("allow_n"));
+        assert_eq!(operation(limiter.reserve(second).await), Some("reserve"));
         assert_eq!(operation(limiter.reserve_n(1, second).await), Some("reserve_n"));
         assert_eq!(operation(limiter.wait().await), Some("wait"));
         assert_eq!(operation(limiter.wait_n(1).await), Some("wait_n"));
+        assert_eq!(operation(limiter.wait_for(second).await), Some("wait_for"));
         assert_eq!(operation(limiter.wait_n_for(1, second).await), Some("wait_n_for"));
         assert_eq!(operation(limiter.peek().await), Some("peek"));
         assert_eq!(operation(limiter.set_quota(Quota::per_second(2)).await), Some("set_quota"));

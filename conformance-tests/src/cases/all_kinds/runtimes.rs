@@ -17,7 +17,7 @@ async fn lock_and_wait(store: &dyn Store, name: &str) {
     let guard = mutex.lock().await.expect("lock");
     assert!(mutex.try_lock().await.expect("a definite answer").is_none());
     assert!(
-        definite(|| mutex.try_lock_for(BRIEF)).await.expect("a definite answer").is_none(),
+        definite(|| mutex.lock_for(BRIEF)).await.expect("a definite answer").is_none(),
         "after some time"
     );
     assert_eq!(guard.run(async { 7 }).await.expect("held"), 7);

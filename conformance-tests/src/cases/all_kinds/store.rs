@@ -1,14 +1,18 @@
 //! The store object itself.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::{
-    BloomOptions, ErrorKind, Kind, LimiterOptions, MutexMode, MutexOptions, Quota, SemaphoreOptions, Store,
-    Ttl, WaitGroupOptions,
+    BloomOptions, Error, ErrorKind, Kind, LimiterOptions, MutexMode, MutexOptions, Quota, SemaphoreOptions, Store,
+    StoreExt, Ttl, WaitGroupOptions,
 };
 
 use crate::harness::Harness;
 use crate::support::{EPSILON, POLL_FLOOR, cannot_show, eventually, foreign, kind_of, spawn, unique, within};
+
+/// Maximum time for which `close` waits for the last releases, with ε.
+const CLOSED: Duration = Duration::from_secs(5).saturating_add(EPSILON);
 
 /// C22: a capability that is declared works, and one that is declared missing is refused.
 pub(crate) async fn c22_the_declaration_is_true(h: &dyn Harness) {
@@ -51,8 +55,8 @@ pub(crate) async fn c12_a_closed_store_refuses_every_call(h: &dyn Harness) {
     assert_eq!(kind_of(store.ping().await), closed);
     assert_eq!(kind_of(mutex.lock().await), closed);
     assert_eq!(kind_of(mutex.try_lock().await), closed);
-    assert_eq!(kind_of(mutex.try_lock_for(Duration::ZERO).await), closed);
-    assert_eq!(kind_of(mutex.try_lock_for(POLL_FLOOR).await), closed);
+    assert_eq!(kind_of(mutex.lock_for(Duration::ZERO).await), closed);
+    assert_eq!(kind_of(mutex.lock_for(POLL_FLOOR).await), closed);
     assert_eq!(kind_of(mutex.inspect().await), closed);
     assert_eq!(kind_of(mutex.force_unlock().await), closed);
     assert_eq!(kind_of(semaphore.acquire().await), closed);
@@ -136,7 +140,7 @@ async fn use_all_kinds(store: &dyn Store, name: &str, ttl: Duration) {
     let waiter = store.mutex(name, options).expect("a mutex");
     let waiting = spawn(async move { drop(waiter.lock().await.expect("lock")) });
     // So short a limit can end before a busy store answers.
-    let waited = mutex.try_lock_for(Duration::from_millis(3)).await;
+    let waited = mutex.lock_for(Duration::from_millis(3)).await;
     assert!(!matches!(waited, Ok(Some(_))), "{waited:?}");
     guard.release().await.expect("release");
     waiting.join().await;
@@ -158,4 +162,49 @@ async fn use_all_kinds(store: &dyn Store, name: &str, ttl: Duration) {
         let filter = store.bloom_filter(name, options).expect("a filter");
         assert!(filter.insert(b"a").await.expect("inserted"));
     }
+}
+
+/// After success, after an error and after a panic: what was held is free, and the store object refuses calls.
+pub(crate) async fn c12_a_scope_closes_its_store_however_it_ends(h: &dyn Harness) {
+    let (name, witness) = (unique("scope"), h.store().await);
+    let witness = witness.mutex(&name, MutexOptions::new()).expect("a mutex");
+    let free = || async { witness.try_lock().await.expect("a definite answer").expect("it is free") };
+
+    let store = h.store().await;
+    let held = store.scope(async |store: &dyn Store| {
+        let guard = store.mutex(&name, MutexOptions::new())?.lock().await?;
+        Ok::<_, Error>(guard)
+    });
+    let guard = within(CLOSED, "it closes", held).await.expect("no error");
+    assert!(!guard.is_held(), "a guard that leaves the scope is lost");
+    drop(free().await);
+    assert_eq!(kind_of(store.ping().await), Some(ErrorKind::Closed));
+
+    let store = h.store().await;
+    let failed = store.scope(async |store: &dyn Store| {
+        let _guard = store.mutex(&name, MutexOptions::new())?.lock().await?;
+        Err::<(), _>(Error::new(ErrorKind::Overloaded, "the work's own"))
+    });
+    assert_eq!(kind_of(within(CLOSED, "it closes", failed).await), Some(ErrorKind::Overloaded));
+    drop(free().await);
+    assert_eq!(kind_of(store.ping().await), Some(ErrorKind::Closed));
+
+    let store = h.store().await;
+    let panicked = {
+        let (store, name) = (Arc::clone(&store), name.clone());
+        tokio::spawn(async move {
+            let work = store.scope(async |store: &dyn Store| {
+                let _guard = store.mutex(&name, MutexOptions::new())?.lock().await?;
+                // Without the hook that prints it.
+                std::panic::resume_unwind(Box::new("the work's own"));
+                #[expect(unreachable_code, reason = "it names the type")]
+                Ok::<(), Error>(())
+            });
+            work.await
+        })
+    };
+    let panic = within(CLOSED, "it closes", panicked).await.expect_err("a panic").into_panic();
+    assert_eq!(panic.downcast_ref(), Some(&"the work's own"));
+    drop(free().await);
+    assert_eq!(kind_of(store.ping().await), Some(ErrorKind::Closed));
 }

@@ -22,7 +22,7 @@ type Acquiring<'a> = Pin<Box<dyn Future<Output = Result<Option<Guard>>> + Send +
 const WAYS: [fn(&Lock) -> Acquiring<'_>; 3] = [
     |lock| Box::pin(async { lock.lock().await.map(Some) }),
     |lock| Box::pin(lock.try_lock()),
-    |lock| Box::pin(lock.try_lock_for(LONG)),
+    |lock| Box::pin(lock.lock_for(LONG)),
 ];
 
 /// C4: an acquisition of a free name is dropped at its k-th poll, for every k.
@@ -151,7 +151,7 @@ async fn queued_for(limit: Duration, lock: &Lock, witness: &Lock) -> Task<Result
         loop {
             witness.queue_of(0).await;
             let head = lock.clone();
-            let head = spawn(async move { head.try_lock_for(limit).await });
+            let head = spawn(async move { head.lock_for(limit).await });
             while !head.is_finished() {
                 if witness.inspect().await.expect("inspect").waiters == 1 {
                     return head;

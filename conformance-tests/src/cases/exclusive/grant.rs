@@ -100,7 +100,7 @@ pub(crate) async fn c7_the_lease_begins_with_the_grant(h: &dyn Harness, kind: Lo
     held.release().await.expect("release");
     let guard = waiting.join().await;
     assert!(guard.deadline() >= before + belief(ttl), "the whole lease was still to come");
-    let granted = definite(|| witness.try_lock_for(ttl / 2)).await.expect("a definite answer");
+    let granted = definite(|| witness.lock_for(ttl / 2)).await.expect("a definite answer");
     assert!(granted.is_none() || now() >= guard.deadline(), "granted before the lease was over");
 }
 
@@ -140,7 +140,7 @@ pub(crate) async fn c8_max_hold_bounds_a_live_guard(h: &dyn Harness, kind: LockK
     let other = fixture.client(HoldOptions::default()).await;
     let guard = stuck.lock().await.expect("lock");
     let watch = Stopwatch::start();
-    assert!(other.try_lock_for(ttl * 5 / 4).await.expect("a definite answer").is_none(), "renewed so far");
+    assert!(other.lock_for(ttl * 5 / 4).await.expect("a definite answer").is_none(), "renewed so far");
     let limit = (max_hold + EPSILON).saturating_sub(watch.elapsed());
     let next = within(limit, "max_hold ends the hold", other.lock()).await.expect("lock");
     assert!(!guard.is_held(), "not believed in when another holds");
@@ -164,11 +164,11 @@ pub(crate) async fn m1_critical_sections_never_overlap(h: &dyn Harness, kind: Lo
         tasks.push(spawn(async move {
             for round in 0..rounds {
                 let guard = match (number + round) % 3 {
-                    0 => lock.try_lock_for(Duration::from_secs(20)).await.expect("lock").expect("in time"),
+                    0 => lock.lock_for(Duration::from_secs(20)).await.expect("lock").expect("in time"),
                     _ => lock.lock().await.expect("lock"),
                 };
                 assert!(!inside.swap(true, Ordering::SeqCst), "two at once");
-                let written = resource.write(guard.fencing_token(), guard.ticket(), |count| *count += 1);
+                let written = resource.write(&guard, |count| *count += 1);
                 written.expect("no newer holder was seen");
                 if round % 4 == 0 {
                     pause(Duration::from_micros(300)).await;
@@ -296,13 +296,13 @@ pub(crate) async fn m9_a_fenced_value_refuses_the_older_holder(h: &dyn Harness, 
     let fixture = LockFixture::new(h, kind).await;
     let paused = fixture.client(unrenewed(ttl)).await.lock().await.expect("lock");
     let value = Fenced::new(Vec::new());
-    value.write(paused.fencing_token(), paused.ticket(), |log| log.push("first")).expect("the only holder");
+    value.write(&paused, |log| log.push("first")).expect("the only holder");
     let lock = fixture.client(HoldOptions::default()).await;
     let next = within(ttl + EPSILON, "the lease ends", lock.lock()).await.expect("lock");
-    value.write(next.fencing_token(), next.ticket(), |log| log.push("second")).expect("the newer holder");
-    let late = value.write(paused.fencing_token(), paused.ticket(), |log| log.push("late"));
+    value.write(&next, |log| log.push("second")).expect("the newer holder");
+    let late = value.write(&paused, |log| log.push("late"));
     assert_eq!(kind_of(late), Some(ErrorKind::Lost));
-    let alien = value.write(next.fencing_token(), paused.ticket(), |log| log.push("alien"));
+    let alien = value.write((next.fencing_token(), paused.ticket()), |log| log.push("alien"));
     assert_eq!(kind_of(alien), Some(ErrorKind::Lost));
     assert_eq!(value.read(Clone::clone), ["first", "second"]);
 }

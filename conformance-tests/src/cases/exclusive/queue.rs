@@ -133,7 +133,7 @@ pub(crate) async fn c16_try_lock_says_no_while_a_live_waiter_queues(h: &dyn Harn
         // The waiter's guard is kept until it is joined: from here on the waiter queues or holds.
         for lock in [&holder, &newcomer] {
             assert!(lock.try_lock().await.expect("a definite answer").is_none(), "barged past the queue");
-            let granted = lock.try_lock_for(Duration::ZERO).await.expect("a definite answer");
+            let granted = lock.lock_for(Duration::ZERO).await.expect("a definite answer");
             assert!(granted.is_none(), "barged past the queue");
         }
         within(POLL_FLOOR + EPSILON, "the waiter's turn", waiting.join())
@@ -165,7 +165,7 @@ pub(crate) async fn c17_a_time_limit_is_kept(h: &dyn Harness, kind: LockKind) {
     ] {
         // So short a limit can end before the store's answer comes.
         let or_unknown = !limit.is_zero() && limit < Duration::from_millis(1);
-        ends_at_limit(limit, or_unknown, "another holds", || lock.try_lock_for(limit)).await;
+        ends_at_limit(limit, or_unknown, "another holds", || lock.lock_for(limit)).await;
     }
     guard.release().await.expect("release");
     fixture.settles(&holder, None).await;
@@ -181,14 +181,14 @@ pub(crate) async fn c17_limit_zero_is_one_attempt(h: &dyn Harness, kind: LockKin
     for _ in 0..3 {
         let guard = loop {
             let (start, watch) = (now(), Stopwatch::start());
-            match within(EPSILON, "one attempt", lock.try_lock_for(Duration::ZERO)).await {
+            match within(EPSILON, "one attempt", lock.lock_for(Duration::ZERO)).await {
                 Ok(granted) => break granted.expect("free"),
                 Err(error) => assert_stood_still(start, &watch, &error),
             }
             // What may have been granted is undone (C3, C4).
             fixture.settles(&other, None).await;
         };
-        ends_at_limit(Duration::ZERO, false, "one attempt", || other.try_lock_for(Duration::ZERO)).await;
+        ends_at_limit(Duration::ZERO, false, "one attempt", || other.lock_for(Duration::ZERO)).await;
         guard.release().await.expect("release");
     }
 }
@@ -198,8 +198,8 @@ pub(crate) async fn c17_a_huge_limit_waits(h: &dyn Harness, kind: LockKind) {
     let fixture = LockFixture::new(h, kind).await;
     let holder = fixture.client(HoldOptions::default()).await;
     let lock = fixture.client(HoldOptions::default()).await;
-    let guard = lock.try_lock_for(Duration::MAX).await.expect("a definite answer").expect("free");
-    let mut waiting = Box::pin(holder.try_lock_for(Duration::MAX));
+    let guard = lock.lock_for(Duration::MAX).await.expect("a definite answer").expect("free");
+    let mut waiting = Box::pin(holder.lock_for(Duration::MAX));
     stays_pending(IDLE, "the name is held", &mut waiting).await;
     guard.release().await.expect("release");
     let granted = within(POLL_FLOOR + EPSILON, "the waiter's turn", waiting).await;
@@ -215,7 +215,7 @@ pub(crate) async fn c17_a_release_at_the_limit_is_not_lost(h: &dyn Harness, kind
     for offset in [0, 100, 480, 495, 498, 499, 500, 501, 502, 505] {
         let guard = holder.lock().await.expect("lock");
         let waiter = lock.clone();
-        let waiting = spawn(async move { waiter.try_lock_for(limit).await });
+        let waiting = spawn(async move { waiter.lock_for(limit).await });
         pause(Duration::from_millis(offset)).await;
         guard.release().await.expect("release");
         match within(limit + EPSILON, "the limit", waiting.join()).await {
@@ -247,7 +247,7 @@ pub(crate) async fn c26_a_full_queue_refuses(h: &dyn Harness, kind: LockKind) {
     for lock in [&lock, &other] {
         let refused = within(AT_ONCE, "refused at once", lock.lock()).await;
         assert_eq!(kind_of(refused), Some(ErrorKind::Overloaded));
-        let refused = within(AT_ONCE, "refused at once", lock.try_lock_for(Duration::from_secs(20))).await;
+        let refused = within(AT_ONCE, "refused at once", lock.lock_for(Duration::from_secs(20))).await;
         assert_eq!(kind_of(refused), Some(ErrorKind::Overloaded));
         assert!(
             lock.try_lock().await.expect("a definite answer").is_none(),

@@ -56,11 +56,10 @@ pub(crate) async fn c24_exclusion_is_unbroken(h: &dyn Harness, kind: LockKind) {
     let waiting = spawn(async move { intruder.lock().await.map(|guard| guard.fencing_token()) });
     let (token, resource) = (guard.fencing_token(), Fenced::new(()));
     for round in 1..=20 {
-        let writer = guard.ticket();
-        resource.write(token, writer, |()| ()).expect("the holder writes");
+        resource.write(&guard, |()| ()).expect("the holder writes");
         let detached = guard.detach(lease()).await.expect("detach");
         guard = clients[round % 2].attach(&detached).await.expect("attach");
-        resource.hand_over(token, guard.ticket()).expect("the write right follows");
+        resource.hand_over(&guard).expect("the write right follows");
         assert!(!probing.is_finished() && !waiting.is_finished(), "exclusion is broken");
     }
     probing.cancel().await;
@@ -125,7 +124,7 @@ pub(crate) async fn c24_an_attached_hold_is_renewed(h: &dyn Harness, kind: LockK
     }
     tokio::select! {
         () = attached.lost() => panic!("lost while its renewals succeed"),
-        granted = from.try_lock_for(renewed * 4 / 3) => assert!(granted.expect("a definite answer").is_none()),
+        granted = from.lock_for(renewed * 4 / 3) => assert!(granted.expect("a definite answer").is_none()),
     }
     attached.release().await.expect("held to the end");
 }

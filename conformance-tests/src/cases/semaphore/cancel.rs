@@ -20,7 +20,7 @@ type Acquiring<'a> = Pin<Box<dyn Future<Output = Result<Option<Permit>>> + Send 
 const WAYS: [fn(&dyn Semaphore) -> Acquiring<'_>; 3] = [
     |semaphore| Box::pin(async { semaphore.acquire_many(2).await.map(Some) }),
     |semaphore| semaphore.try_acquire_many(2),
-    |semaphore| semaphore.try_acquire_many_for(2, LONG),
+    |semaphore| semaphore.acquire_many_for(2, LONG),
 ];
 
 /// Asserts that all permits come back, and not one more.

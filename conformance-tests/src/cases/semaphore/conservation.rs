@@ -94,7 +94,7 @@ async fn campaign_step(lasting: &Arc<dyn Semaphore>, dying: &Arc<dyn Semaphore>,
         2 | 3 => drop(drop_after(step % 4, lasting.acquire_many(weight)).await),
         4 => {
             let limit = Duration::from_micros(u64::from(step) * 211 % 3_000);
-            drop(answered(lasting.try_acquire_many_for(weight, limit).await));
+            drop(answered(lasting.acquire_many_for(weight, limit).await));
         }
         5 => {
             if let Some(permit) = answered(dying.try_acquire_many(weight).await) {

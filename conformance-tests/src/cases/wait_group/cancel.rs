@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(30);
 /// Asserts that within `limit` the group has no member and no waiter, and can be joined.
 async fn settles(group: &dyn WaitGroup, limit: Duration) {
     eventually(limit, "nothing is left behind", || async {
-        match group.try_add_for(Duration::ZERO).await.expect("a definite answer") {
+        match group.add_for(Duration::ZERO).await.expect("a definite answer") {
             Some(member) => member.done().await.map(|()| true).expect("done"),
             None => false,
         }
@@ -44,7 +44,7 @@ pub(crate) async fn c4_w7_a_dropped_timed_add_leaves_nothing(h: &dyn Harness) {
                 true => Some(other.add().await.expect("add")),
                 false => None,
             };
-            let cut = drop_after(polls, group.try_add_for(LONG)).await;
+            let cut = drop_after(polls, group.add_for(LONG)).await;
             let is_last = !matches!(cut, Cut::Dropped);
             if let Cut::Ended(added) = cut {
                 let added = added.expect("a definite answer");

@@ -25,7 +25,7 @@ pub(crate) async fn w7_add_waits_at_the_limit(h: &dyn Harness) {
     assert_eq!(other.count().await.expect("count"), 2);
     for limit in [Duration::ZERO, Duration::from_micros(1), BRIEF] {
         // So short a limit can end before a busy store answers.
-        ends_at_limit(limit, limit < BRIEF, "two of two are live", || other.try_add_for(limit)).await;
+        ends_at_limit(limit, limit < BRIEF, "two of two are live", || other.add_for(limit)).await;
     }
     queue_of(group.as_ref(), 0).await;
     let waiter = Arc::clone(&other);
@@ -36,7 +36,7 @@ pub(crate) async fn w7_add_waits_at_the_limit(h: &dyn Harness) {
     let added = within(POLL_FLOOR + EPSILON, "a place is free", waiting.join()).await;
     assert_eq!(group.count().await.expect("count"), 2);
     added.done().await.expect("done");
-    let added = group.try_add_for(Duration::ZERO).await.expect("a definite answer").expect("a place is free");
+    let added = group.add_for(Duration::ZERO).await.expect("a definite answer").expect("a place is free");
     drop((added, members));
 }
 
@@ -76,7 +76,7 @@ pub(crate) async fn w7_s2_add_many_is_all_or_nothing(h: &dyn Harness) {
     queue_of(group.as_ref(), 1).await;
     assert_eq!(group.count().await.expect("count"), 1, "all or nothing");
     assert!(
-        definite(|| group.try_add_for(BRIEF)).await.expect("a definite answer").is_none(),
+        definite(|| group.add_for(BRIEF)).await.expect("a definite answer").is_none(),
         "nobody passes the queue"
     );
     one.done().await.expect("done");
@@ -125,7 +125,7 @@ pub(crate) async fn c4_w7_a_dropped_add_leaves_the_queue(h: &dyn Harness) {
         member.done().await.expect("done");
         // A dropped request may reach a networked store only now, until its cancel does.
         eventually(CANCELLED, "nobody queues", || async {
-            match group.try_add_for(Duration::ZERO).await.expect("a definite answer") {
+            match group.add_for(Duration::ZERO).await.expect("a definite answer") {
                 Some(next) => next.done().await.map(|()| true).expect("done"),
                 None => false,
             }
@@ -172,12 +172,12 @@ pub(crate) async fn c20_another_member_limit_is_never_silent(h: &dyn Harness) {
     let first = limited(h, &name, 3_111).await;
     let member = first.add().await.expect("add");
     let refusing = with(h, &name, 5_222, OnMismatch::Refuse).await;
-    let error = definite(|| refusing.try_add_for(IDLE)).await.expect_err("a difference is never silent");
+    let error = definite(|| refusing.add_for(IDLE)).await.expect_err("a difference is never silent");
     assert_eq!(error.kind(), ErrorKind::ConfigMismatch);
     let text = error.to_string().replace(&name, "");
     assert!(text.contains("3111") && text.contains("5222"), "names both values: {text}");
     let adopting = with(h, &name, 1, OnMismatch::Adopt).await;
-    definite(|| adopting.try_add_for(IDLE))
+    definite(|| adopting.add_for(IDLE))
         .await
         .expect("adopted")
         .expect("free")
@@ -187,7 +187,7 @@ pub(crate) async fn c20_another_member_limit_is_never_silent(h: &dyn Harness) {
     assert_eq!(first.inspect().await.expect("inspect").limit, Some(3_111));
     let replacing = with(h, &name, 1, OnMismatch::Replace).await;
     assert!(
-        definite(|| replacing.try_add_for(IDLE)).await.expect("replaced").is_none(),
+        definite(|| replacing.add_for(IDLE)).await.expect("replaced").is_none(),
         "one of one is live"
     );
     assert_eq!(first.inspect().await.expect("inspect").limit, Some(1), "for everybody");

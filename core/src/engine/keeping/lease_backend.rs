@@ -140,6 +140,10 @@ impl HoldBackend for LeaseBackend {
         (!self.engine.shared.is_forked()).then(|| self.hold.deadline())
     }
 
+    fn name(&self) -> &str {
+        self.hold.object.name.as_str()
+    }
+
     fn context(&self, operation: &'static str, error: Error) -> Error {
         error.context(operation, self.engine.shared.store(), self.hold.object.name.as_str())
     }

@@ -58,37 +58,49 @@ impl LimiterHandle {
     }
 
     /// Makes at most one reservation, by the store or by the outage policy.
-    async fn reserve(&self, cost: u64, max_wait: u64) -> Result<Option<Reservation>> {
-        let handle = &self.handle;
-        let end = handle.engine.shared.request_end(None);
-        match handle.place(cost, max_wait, end).await {
-            Ok((reservation, _)) => Ok(reservation),
-            Err(error) => handle.reserve_without(cost, max_wait, error),
-        }
+    async fn place(
+        &self,
+        operation: &'static str,
+        cost: u64,
+        max_wait: Duration,
+    ) -> Result<Option<Reservation>> {
+        let (handle, max_wait) = (&self.handle, limiter_micros(max_wait));
+        let placed = async {
+            let end = handle.engine.shared.request_end(None);
+            match handle.place(cost, max_wait, end).await {
+                Ok((reservation, _)) => Ok(reservation),
+                Err(error) => handle.reserve_without(cost, max_wait, error),
+            }
+        };
+        handle.engine.shared.on(placed).await.map_err(|error| handle.context(operation, error))
     }
 
     async fn wait_without_limit(&self, operation: &'static str, cost: u64) -> Result<()> {
-        match self.handle.engine.shared.on(self.wait_for(cost, None)).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Error::too_many_reserved()),
-            Err(error) => Err(error),
-        }
-        .map_err(|error| self.handle.context(operation, error))
+        let waited = self.wait_at_most(operation, cost, None).await?;
+        if waited { Ok(()) } else { Err(self.handle.context(operation, Error::too_many_reserved())) }
     }
 
     /// Makes one reservation and sleeps once (L6); the end of the store object interrupts the sleep.
-    async fn wait_for(&self, cost: u64, limit: Option<Duration>) -> Result<bool> {
+    async fn wait_at_most(
+        &self,
+        operation: &'static str,
+        cost: u64,
+        timeout: Option<Duration>,
+    ) -> Result<bool> {
         let handle = &self.handle;
-        // Asked before the flag's lock is taken, which a forked child must not do, and after, so that no close is missed.
-        handle.engine.shared.check_open()?;
-        let mut closing = pin!(handle.limiting.closing.notified());
-        closing.as_mut().enable();
-        handle.engine.shared.check_open()?;
-        tokio::select! {
-            biased;
-            () = closing => Err(Error::closed()),
-            waited = handle.wait(cost, limit) => waited,
-        }
+        let waited = async {
+            // Asked before the flag's lock is taken, which a forked child must not do, and after, so that no close is missed.
+            handle.engine.shared.check_open()?;
+            let mut closing = pin!(handle.limiting.closing.notified());
+            closing.as_mut().enable();
+            handle.engine.shared.check_open()?;
+            tokio::select! {
+                biased;
+                () = closing => Err(Error::closed()),
+                waited = handle.wait(cost, timeout) => waited,
+            }
+        };
+        handle.engine.shared.on(waited).await.map_err(|error| handle.context(operation, error))
     }
 }
 
@@ -206,10 +218,12 @@ impl Limiter for LimiterHandle {
         self.take("allow_n", cost).await
     }
 
+    async fn reserve(&self, max_wait: Duration) -> Result<Option<Reservation>> {
+        self.place("reserve", 1, max_wait).await
+    }
+
     async fn reserve_n(&self, cost: u64, max_wait: Duration) -> Result<Option<Reservation>> {
-        let reserve = self.reserve(cost, limiter_micros(max_wait));
-        let reserved = self.handle.engine.shared.on(reserve).await;
-        reserved.map_err(|error| self.handle.context("reserve_n", error))
+        self.place("reserve_n", cost, max_wait).await
     }
 
     async fn wait(&self) -> Result<()> {
@@ -220,9 +234,12 @@ impl Limiter for LimiterHandle {
         self.wait_without_limit("wait_n", cost).await
     }
 
-    async fn wait_n_for(&self, cost: u64, limit: Duration) -> Result<bool> {
-        let waited = self.handle.engine.shared.on(self.wait_for(cost, Some(limit))).await;
-        waited.map_err(|error| self.handle.context("wait_n_for", error))
+    async fn wait_for(&self, timeout: Duration) -> Result<bool> {
+        self.wait_at_most("wait_for", 1, Some(timeout)).await
+    }
+
+    async fn wait_n_for(&self, cost: u64, timeout: Duration) -> Result<bool> {
+        self.wait_at_most("wait_n_for", cost, Some(timeout)).await
     }
 
     async fn peek(&self) -> Result<Decision> {

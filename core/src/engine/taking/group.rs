@@ -259,8 +259,12 @@ impl WaitGroup for WaitGroupHandle {
         self.on("add_many", self.add_all(count)).await
     }
 
-    async fn try_add_for(&self, limit: Duration) -> Result<Option<Member>> {
-        self.add_one("try_add_for", WaitLimit::at_most(limit)).await
+    async fn try_add(&self) -> Result<Option<Member>> {
+        self.add_one("try_add", WaitLimit::None).await
+    }
+
+    async fn add_for(&self, timeout: Duration) -> Result<Option<Member>> {
+        self.add_one("add_for", WaitLimit::at_most(timeout)).await
     }
 
     async fn attach(&self, detached: &Detached) -> Result<Member> {
@@ -277,8 +281,8 @@ impl WaitGroup for WaitGroupHandle {
         self.on("wait", self.wait_for_zero(WaitLimit::Forever)).await.and_then(granted)
     }
 
-    async fn wait_for(&self, limit: Duration) -> Result<Option<Outcome>> {
-        self.on("wait_for", self.wait_for_zero(WaitLimit::at_most(limit))).await
+    async fn wait_for(&self, timeout: Duration) -> Result<Option<Outcome>> {
+        self.on("wait_for", self.wait_for_zero(WaitLimit::at_most(timeout))).await
     }
 
     async fn count(&self) -> Result<u64> {

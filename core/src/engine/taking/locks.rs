@@ -29,8 +29,8 @@ impl Mutex for Permits {
         Ok(self.0.take("try_lock", 1, WaitLimit::None).await?.map(MutexGuard::new))
     }
 
-    async fn try_lock_for(&self, limit: Duration) -> Result<Option<MutexGuard>> {
-        Ok(self.0.take("try_lock_for", 1, WaitLimit::at_most(limit)).await?.map(MutexGuard::new))
+    async fn lock_for(&self, timeout: Duration) -> Result<Option<MutexGuard>> {
+        Ok(self.0.take("lock_for", 1, WaitLimit::at_most(timeout)).await?.map(MutexGuard::new))
     }
 
     async fn attach(&self, detached: &Detached) -> Result<MutexGuard> {
@@ -68,8 +68,12 @@ impl Semaphore for Permits {
         Ok(self.0.take("try_acquire_many", count, WaitLimit::None).await?.map(Permit::new))
     }
 
-    async fn try_acquire_many_for(&self, count: u32, limit: Duration) -> Result<Option<Permit>> {
-        Ok(self.0.take("try_acquire_many_for", count, WaitLimit::at_most(limit)).await?.map(Permit::new))
+    async fn acquire_for(&self, timeout: Duration) -> Result<Option<Permit>> {
+        Ok(self.0.take("acquire_for", 1, WaitLimit::at_most(timeout)).await?.map(Permit::new))
+    }
+
+    async fn acquire_many_for(&self, count: u32, timeout: Duration) -> Result<Option<Permit>> {
+        Ok(self.0.take("acquire_many_for", count, WaitLimit::at_most(timeout)).await?.map(Permit::new))
     }
 
     async fn attach(&self, detached: &Detached) -> Result<Permit> {

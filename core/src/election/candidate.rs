@@ -1,0 +1,234 @@
+//! A candidate, and the handle of it.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
+
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::{ElectionObserver, ElectionOptions};
+use crate::clock::sleep;
+use crate::{FencingToken, Mutex, MutexGuard, Result};
+
+/// A candidate in an election, made by [`StoreExt::elect`](crate::StoreExt::elect). It does nothing until [`run`](Self::run).
+#[must_use = "a candidate stands for election only while `run` is polled"]
+pub struct Election<F> {
+    mutex: Arc<dyn Mutex>,
+    options: ElectionOptions,
+    lead: F,
+    shared: Arc<Shared>,
+}
+
+/// What a candidate and its handles share.
+#[derive(Debug)]
+struct Shared {
+    /// The guard of the term, while this candidate leads.
+    term: StdMutex<Weak<MutexGuard>>,
+    orders: watch::Sender<Orders>,
+}
+
+/// What handles have asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Orders {
+    /// Number of calls of `step_down`.
+    steps_down: u64,
+    withdrawn: bool,
+}
+
+/// How a term ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TermEnd {
+    Done,
+    SteppedDown,
+    Lost,
+}
+
+impl<F> Election<F> {
+    pub(crate) fn new(mutex: Arc<dyn Mutex>, options: ElectionOptions, lead: F) -> Self {
+        let orders = watch::Sender::new(Orders::default());
+        Self { mutex, options, lead, shared: Arc::new(Shared { term: StdMutex::new(Weak::new()), orders }) }
+    }
+
+    /// Returns a handle of this candidate, for other tasks.
+    #[must_use]
+    pub fn handle(&self) -> ElectionHandle {
+        ElectionHandle { shared: Arc::clone(&self.shared), observer: ElectionObserver::new(Arc::clone(&self.mutex)) }
+    }
+
+    /// Stands for election until [`withdraw`](ElectionHandle::withdraw): waits in the queue of candidates, leads, and stands again.
+    ///
+    /// The future of a term is dropped at the end of its lease or when its loss is known, whichever is first, so that it takes no
+    /// step while another candidate leads ([M1], [M4]). What the leader writes outside needs the term's fencing token all the
+    /// same: a request that has left is on its way. A term that ends by itself is followed by a pause, so that a `lead` that ends
+    /// at once does not spin.
+    ///
+    /// # Errors
+    /// Errors that standing again does not solve: `Unauthorized`, `ConfigMismatch`, `UnsafeStore`, `Overloaded`, `Closed`. Outages
+    /// are waited for.
+    ///
+    /// # Panics
+    /// If `lead` or its future panics; the term has ended then.
+    ///
+    /// # Cancel safety
+    /// A dropped call drops the future of the term, leaves the queue and queues the release.
+    ///
+    /// [M1]: crate::contract#m1
+    /// [M4]: crate::contract#m4
+    pub async fn run<W>(mut self) -> Result<()>
+    where
+        F: FnMut(FencingToken) -> W,
+        W: Future<Output = ()>,
+    {
+        let mut orders = self.shared.orders.subscribe();
+        loop {
+            let locked = tokio::select! {
+                biased;
+                () = ordered(&mut orders, |orders| orders.withdrawn) => return Ok(()),
+                locked = self.mutex.lock() => locked,
+            };
+            if self.lead(locked?, &mut orders).await == TermEnd::Lost {
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = ordered(&mut orders, |orders| orders.withdrawn) => return Ok(()),
+                () = sleep(self.options.pause) => {}
+            }
+        }
+    }
+
+    /// Leads for one term.
+    async fn lead<W>(&mut self, guard: MutexGuard, orders: &mut watch::Receiver<Orders>) -> TermEnd
+    where
+        F: FnMut(FencingToken) -> W,
+        W: Future<Output = ()>,
+    {
+        let (name, token) = (self.mutex.name(), guard.fencing_token());
+        info!(name, %token, "leads");
+        let guard = Arc::new(guard);
+        *self.shared.term() = Arc::downgrade(&guard);
+        let steps_down = orders.borrow_and_update().steps_down;
+        let end = tokio::select! {
+            biased;
+            () = ordered(orders, |now| now.withdrawn || now.steps_down != steps_down) => TermEnd::SteppedDown,
+            led = guard.run((self.lead)(token)) => if led.is_ok() { TermEnd::Done } else { TermEnd::Lost },
+        };
+        if end == TermEnd::Lost {
+            warn!(name, %token, "lost the lead");
+            return end;
+        }
+        info!(name, %token, ?end, "leads no more");
+        // A handle that looks at this moment has the guard, and drops it at once, which queues the release.
+        if let Some(guard) = Arc::into_inner(guard) {
+            // After an error the release is under way, or the term was lost as it ended: the next candidate leads either way.
+            let _ = guard.release().await;
+        }
+        end
+    }
+}
+
+impl<F> fmt::Debug for Election<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Election").field("mutex", &self.mutex).field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn term(&self) -> MutexGuardOfTerm<'_> {
+        self.term.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+type MutexGuardOfTerm<'a> = std::sync::MutexGuard<'a, Weak<MutexGuard>>;
+
+/// Resolves when the handles' orders are of that kind.
+async fn ordered(orders: &mut watch::Receiver<Orders>, are: impl FnMut(&Orders) -> bool) {
+    // An error would say that all handles and the candidate are gone.
+    drop(orders.wait_for(are).await);
+}
+
+/// A handle of a candidate. Clones are handles of the same one.
+#[derive(Clone, Debug)]
+pub struct ElectionHandle {
+    shared: Arc<Shared>,
+    observer: ElectionObserver,
+}
+
+impl ElectionHandle {
+    /// Returns whether this candidate leads, without I/O; `false` from the end of its lease on, as
+    /// [`Guard::is_held`](crate::Guard::is_held).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{ElectionOptions, StoreExt};
+    ///
+    /// let election = store.elect("jobs/leader", ElectionOptions::new(), |_| async {})?;
+    /// assert!(!election.handle().is_leader(), "it does not stand yet");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.shared.term().upgrade().is_some_and(|guard| guard.is_held())
+    }
+
+    /// Ends this candidate's term, if it leads: the future of the term is dropped, another candidate leads, and this one stands
+    /// again after its pause.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{ElectionOptions, StoreExt};
+    ///
+    /// let election = store.elect("jobs/leader", ElectionOptions::new(), |_| async {})?;
+    /// election.handle().step_down(); // without effect: it does not lead
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn step_down(&self) {
+        self.shared.orders.send_modify(|orders| orders.steps_down += 1);
+    }
+
+    /// Ends this candidate's term, if it leads, and its candidacy: [`Election::run`] returns.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{ElectionOptions, StoreExt};
+    ///
+    /// let election = store.elect("jobs/leader", ElectionOptions::new(), |_| std::future::pending())?;
+    /// election.handle().withdraw();
+    /// election.run().await
+    /// # }
+    /// ```
+    pub fn withdraw(&self) {
+        self.shared.orders.send_modify(|orders| orders.withdrawn = true);
+    }
+
+    /// Returns an observer of this election, who sees who leads.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{ElectionOptions, StoreExt};
+    ///
+    /// let election = store.elect("jobs/leader", ElectionOptions::new(), |_| async {})?;
+    /// assert!(election.handle().observe().leader().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn observe(&self) -> ElectionObserver {
+        self.observer.clone()
+    }
+}
