@@ -1,4 +1,4 @@
-//! Two candidates for one post: the holder of the mutex leads, and the other candidate takes over when its term ends.
+//! Two candidates for one post: one leads at a time, and the other takes over when the leader steps down.
 //!
 //! ```text
 //! cargo run --example leader
@@ -9,34 +9,34 @@
 use std::env;
 use std::time::Duration;
 
-use stanchion::{Mutex, MutexOptions, Result};
+use stanchion::{ElectionOptions, Result, Store, StoreExt};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let url = env::args().nth(1).unwrap_or_else(|| "memory:".to_owned());
     let store = stanchion::connect(&url).await?;
-    let candidate =
-        |name| store.mutex("leader", MutexOptions::default().ttl(Duration::from_secs(2)).label(name));
-    let (ada, grace) = (candidate("Ada")?, candidate("Grace")?);
-
-    tokio::try_join!(stand(&*ada, "Ada"), stand(&*grace, "Grace"))?;
-    store.close().await
+    store.scope(|store| async { tokio::try_join!(stand(store, "Ada"), stand(store, "Grace")).map(|_| ()) }).await
 }
 
-/// Waits to be the leader, leads for one term and steps down.
-async fn stand(post: &dyn Mutex, name: &str) -> Result<()> {
-    let guard = post.lock().await?;
-    let holders = post.inspect().await?.holders;
-    let label = holders.first().and_then(|holder| holder.label.as_deref());
-    println!(
-        "{name} leads with token {}; the store says: {}",
-        guard.fencing_token(),
-        label.unwrap_or("nobody")
-    );
-
-    // If the lock is lost, the term ends at once instead of overlapping the next one.
-    guard.run(sleep(Duration::from_millis(300))).await?;
-    println!("{name} steps down");
-    guard.release().await
+/// Stands for election, and stops when its term is over.
+async fn stand(store: &dyn Store, name: &str) -> Result<()> {
+    let options = ElectionOptions::new().label(name).ttl(Duration::from_secs(2));
+    let (observer, over) = (store.observe_election("leader")?, Notify::new());
+    let election = store.elect("leader", options, async |token| {
+        let label = observer.leader().await.ok().flatten().and_then(|leader| leader.label);
+        println!("{name} leads with token {token}; the store says: {}", label.as_deref().unwrap_or("nobody yet"));
+        // Dropped here, if the lock is lost, instead of overlapping the next term.
+        sleep(Duration::from_millis(300)).await;
+        println!("{name} steps down");
+        over.notify_one();
+    })?;
+    let handle = election.handle();
+    let withdraw = async {
+        over.notified().await;
+        handle.withdraw();
+        Ok(())
+    };
+    tokio::try_join!(election.run(), withdraw).map(|_| ())
 }

@@ -18,6 +18,8 @@
 
 mod connect;
 
+#[cfg(feature = "blocking")]
+pub mod blocking;
 pub mod guide;
 
 pub use connect::connect;

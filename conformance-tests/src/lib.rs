@@ -19,7 +19,9 @@ pub mod steps;
 pub mod stopwatch;
 pub mod suite;
 pub mod support;
+mod threads;
 
 pub use cases::CASES;
 pub use harness::Harness;
 pub use stopwatch::EPSILON;
+pub use threads::BlockingFace;

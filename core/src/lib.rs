@@ -4,6 +4,8 @@
 
 #[cfg(feature = "bloom")]
 pub mod bloom;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 pub mod clock;
 pub mod contract;
 pub mod engine;

@@ -43,3 +43,9 @@ mod session {
         under_faults: "its sessions are no steps; the campaign breaks their connections instead",
     });
 }
+
+/// One server, lease mode, through the blocking face.
+mod threads {
+    use super::*;
+    stanchion_conformance::blocking_suite!(DeploymentFixture::lease());
+}

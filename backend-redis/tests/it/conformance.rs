@@ -28,3 +28,9 @@ mod tls {
     use super::*;
     suite!(DeploymentFixture::tls());
 }
+
+/// One server, through the blocking face.
+mod threads {
+    use super::*;
+    stanchion_conformance::blocking_suite!(DeploymentFixture::server());
+}

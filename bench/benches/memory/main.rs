@@ -8,6 +8,7 @@ mod growth;
 mod limiters;
 mod locks;
 mod peers;
+mod threads;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -32,12 +33,13 @@ fn main() -> Result<ExitCode, Failure> {
         return locks::idle(&runtimes, &command).map(|()| ExitCode::SUCCESS);
     }
     let versions =
-        versions(&["tokio", "async-lock", "lockable", "dashmap", "governor", "leaky-bucket", "fastbloom"]);
+        versions(&["tokio", "async-lock", "lockable", "parking_lot", "dashmap", "governor", "leaky-bucket", "fastbloom"]);
     let mut bench = Bench::from_arguments("memory", versions);
     locks::uncontended(&mut bench, &runtimes)?;
     locks::rotation(&mut bench, &runtimes)?;
     locks::hand_off(&mut bench, &runtimes)?;
     locks::contended(&mut bench, &runtimes)?;
+    threads::threads(&mut bench, &runtimes)?;
     locks::waiters(&mut bench)?;
     limiters::hot(&mut bench, &runtimes)?;
     limiters::many(&mut bench, &runtimes)?;

@@ -10,6 +10,7 @@ mod items;
 mod pace;
 mod rotation;
 mod tasks;
+pub mod threads;
 mod uncontended;
 mod zero;
 

@@ -17,6 +17,7 @@ mod limiter;
 mod lock_fixture;
 mod mutex;
 mod semaphore;
+mod threads;
 mod under_faults;
 mod wait_group;
 
@@ -263,6 +264,13 @@ macro_rules! for_each_case {
                 c12_close_drains_the_release_queue,
                 c12_a_scope_closes_its_store_however_it_ends,
                 c25_idle_names_leave_nothing,
+            ]
+            { threads } [
+                c17_a_time_limit_passes_while_a_thread_is_parked,
+                m4_a_thread_is_told_of_the_loss,
+                c16_threads_and_tasks_have_one_queue,
+                c28_a_blocking_call_works_wherever_a_thread_may_block,
+                c12_a_scope_of_a_thread_closes_its_store,
             ]
             { under_faults } [
                 s1_s4_s7_permits_are_conserved,

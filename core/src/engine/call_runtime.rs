@@ -97,7 +97,7 @@ impl<F: Future> Future for Call<'_, F> {
 impl<F> Call<'_, F> {
     /// Whether the call may run on the runtime that polls it.
     fn is_usable(&mut self) -> bool {
-        if self.by_engine && !self.call_runtime.is_forked() {
+        if (self.by_engine || has_blocked_its_thread()) && !self.call_runtime.is_forked() {
             return self.call_runtime.runtime.is_none();
         }
         let Ok(current) = Handle::try_current() else { return false };
@@ -115,6 +115,14 @@ impl<F> Call<'_, F> {
             }
         }
     }
+}
+
+/// Whether the call is one of the blocking face: the runtime of its thread, if there is one, may be blocked by it.
+fn has_blocked_its_thread() -> bool {
+    #[cfg(feature = "blocking")]
+    return crate::blocking::is_waiting();
+    #[cfg(not(feature = "blocking"))]
+    false
 }
 
 impl<F> Drop for Call<'_, F> {

@@ -84,6 +84,11 @@ impl Hold {
         self.backend.name()
     }
 
+    #[cfg(feature = "blocking")]
+    pub(crate) fn context(&self, operation: &'static str, error: Error) -> Error {
+        self.backend.context(operation, error)
+    }
+
     pub(crate) fn ticket(&self) -> Ticket {
         self.ticket
     }

@@ -62,6 +62,11 @@ impl<K: GuardKind> Guard<K> {
         Self { hold, kind: PhantomData }
     }
 
+    #[cfg(feature = "blocking")]
+    pub(crate) fn hold(&self) -> &Hold {
+        &self.hold
+    }
+
     /// Returns the name of the object.
     ///
     /// # Examples

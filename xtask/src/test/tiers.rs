@@ -22,7 +22,25 @@ pub(crate) struct Variant {
 /// The part of the names of the tests in which a suite prints and checks its own data.
 const OF_THE_SUITE: &str = "gaps::";
 
-pub(crate) const VARIANTS: [Variant; 5] = [
+pub(crate) const VARIANTS: [Variant; 8] = [
+    // Calls are made by threads.
+    Variant {
+        package: "stanchion-memory",
+        prefix: "blocking::",
+        always: &["all_kinds::c12", "c12_drop_outlives", "c13_a_blocked", "c17_a_time", "c9_m8_a_forced"],
+    },
+    // Calls are made by threads, over the engine's connections.
+    Variant {
+        package: "stanchion-redis",
+        prefix: "conformance::threads::",
+        always: &["all_kinds::c12", "c12_drop_outlives", "c13_a_blocked", "c17_a_time", "c9_m8_a_forced"],
+    },
+    // Calls are made by threads, over the engine's connections.
+    Variant {
+        package: "stanchion-postgres",
+        prefix: "conformance::threads::",
+        always: &["all_kinds::c12", "c12_drop_outlives", "c13_a_blocked", "c17_a_time", "c9_m8_a_forced"],
+    },
     // Connections are made in another way, and scripts are sent again and again.
     Variant {
         package: "stanchion-redis",

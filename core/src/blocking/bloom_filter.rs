@@ -1,0 +1,132 @@
+//! The Bloom filter of threads.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use super::waiting::{in_operation, wait};
+use crate::Result;
+use crate::bloom::Shape;
+
+/// A named Bloom filter, as [`stanchion::BloomFilter`](crate::BloomFilter), for threads.
+///
+/// # Examples
+/// ```
+/// # fn main() -> stanchion::Result<()> {
+/// let store = stanchion::blocking::connect("memory:")?;
+/// let seen = store.bloom_filter("mails", stanchion::BloomOptions::new(10_000, 0.001))?;
+/// assert!(seen.insert(b"1@example.org")?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct BloomFilter(Arc<dyn crate::BloomFilter>);
+
+impl BloomFilter {
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// Returns the shape: capacity, rate, and the sizes that follow from them.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        self.0.shape()
+    }
+
+    /// Inserts an item; `true` if it is new.
+    ///
+    /// # Errors
+    /// As [`stanchion::BloomFilter::insert`](crate::BloomFilter::insert); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn insert(&self, item: &[u8]) -> Result<bool> {
+        self.blocked("insert", self.0.insert(item))
+    }
+
+    /// Inserts items, and returns for each whether it is new.
+    ///
+    /// # Errors
+    /// As [`stanchion::BloomFilter::insert_many`](crate::BloomFilter::insert_many); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn insert_many(&self, items: &[&[u8]]) -> Result<Vec<bool>> {
+        self.blocked("insert_many", self.0.insert_many(items))
+    }
+
+    /// Returns whether the item was inserted, or is taken for such a one.
+    ///
+    /// # Errors
+    /// As [`stanchion::BloomFilter::contains`](crate::BloomFilter::contains); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn contains(&self, item: &[u8]) -> Result<bool> {
+        self.blocked("contains", self.0.contains(item))
+    }
+
+    /// Returns for each item what `contains` returns.
+    ///
+    /// # Errors
+    /// As [`stanchion::BloomFilter::contains_many`](crate::BloomFilter::contains_many); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn contains_many(&self, items: &[&[u8]]) -> Result<Vec<bool>> {
+        self.blocked("contains_many", self.0.contains_many(items))
+    }
+
+    /// Returns an estimate of the number of items.
+    ///
+    /// # Errors
+    /// As [`stanchion::BloomFilter::len_estimate`](crate::BloomFilter::len_estimate); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn len_estimate(&self) -> Result<u64> {
+        self.blocked("len_estimate", self.0.len_estimate())
+    }
+
+    /// Returns the part of the bits that are set.
+    ///
+    /// # Errors
+    /// As [`stanchion::BloomFilter::fill_ratio`](crate::BloomFilter::fill_ratio); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn fill_ratio(&self) -> Result<f64> {
+        self.blocked("fill_ratio", self.0.fill_ratio())
+    }
+
+    /// Adds the items of another filter of the same store.
+    ///
+    /// # Errors
+    /// As [`stanchion::BloomFilter::union_with`](crate::BloomFilter::union_with); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn union_with(&self, other: &str) -> Result<()> {
+        self.blocked("union_with", self.0.union_with(other))
+    }
+
+    /// Ends items and parameters at once.
+    ///
+    /// # Errors
+    /// As [`stanchion::BloomFilter::clear`](crate::BloomFilter::clear); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn clear(&self) -> Result<()> {
+        self.blocked("clear", self.0.clear())
+    }
+
+    /// Returns the bits and parameters, for another store.
+    ///
+    /// # Errors
+    /// As [`stanchion::BloomFilter::export`](crate::BloomFilter::export); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn export(&self) -> Result<Vec<u8>> {
+        self.blocked("export", self.0.export())
+    }
+
+    /// Adds what another store has exported.
+    ///
+    /// # Errors
+    /// As [`stanchion::BloomFilter::import`](crate::BloomFilter::import); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn import(&self, exported: &[u8]) -> Result<()> {
+        self.blocked("import", self.0.import(exported))
+    }
+
+    /// Returns the same object for tasks.
+    #[must_use]
+    pub fn as_async(&self) -> &Arc<dyn crate::BloomFilter> {
+        &self.0
+    }
+
+    fn blocked<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
+        wait(call).map_err(|error| in_operation(error, operation, self.name()))
+    }
+}
+
+impl From<Arc<dyn crate::BloomFilter>> for BloomFilter {
+    fn from(object: Arc<dyn crate::BloomFilter>) -> Self {
+        Self(object)
+    }
+}

@@ -1,0 +1,202 @@
+//! The limiter of threads.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::waiting::{in_operation, wait};
+use crate::{Decision, Quota, Result, Ticket};
+
+/// A named rate limiter, as [`stanchion::Limiter`](crate::Limiter), for threads.
+///
+/// # Examples
+/// ```
+/// # fn main() -> stanchion::Result<()> {
+/// use stanchion::{LimiterOptions, Quota};
+///
+/// let store = stanchion::blocking::connect("memory:")?;
+/// let calls = store.limiter("partner", LimiterOptions::new(Quota::per_second(50).burst(10)))?;
+/// assert!(calls.allow()?.allowed);
+/// calls.wait()?; // for its turn
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Limiter(Arc<dyn crate::Limiter>);
+
+impl Limiter {
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// Takes 1 token if it is there.
+    ///
+    /// # Errors
+    /// As [`stanchion::Limiter::allow`](crate::Limiter::allow); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn allow(&self) -> Result<Decision> {
+        self.blocked("allow", self.0.allow())
+    }
+
+    /// Takes `cost` tokens if they are there.
+    ///
+    /// # Errors
+    /// As [`stanchion::Limiter::allow_n`](crate::Limiter::allow_n); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn allow_n(&self, cost: u64) -> Result<Decision> {
+        self.blocked("allow_n", self.0.allow_n(cost))
+    }
+
+    /// Reserves 1 token that will be there within `max_wait`; `None` if it will not.
+    ///
+    /// # Errors
+    /// As [`stanchion::Limiter::reserve`](crate::Limiter::reserve); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn reserve(&self, max_wait: Duration) -> Result<Option<Reservation>> {
+        self.blocked("reserve", self.0.reserve(max_wait)).map(|reserved| reserved.map(Reservation::from))
+    }
+
+    /// Reserves `cost` tokens that will be there within `max_wait`; `None` if they will not.
+    ///
+    /// # Errors
+    /// As [`stanchion::Limiter::reserve_n`](crate::Limiter::reserve_n); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn reserve_n(&self, cost: u64, max_wait: Duration) -> Result<Option<Reservation>> {
+        self.blocked("reserve_n", self.0.reserve_n(cost, max_wait)).map(|reserved| reserved.map(Reservation::from))
+    }
+
+    /// Waits for 1 token.
+    ///
+    /// # Errors
+    /// As [`stanchion::Limiter::wait`](crate::Limiter::wait); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn wait(&self) -> Result<()> {
+        self.blocked("wait", self.0.wait())
+    }
+
+    /// Waits for `cost` tokens.
+    ///
+    /// # Errors
+    /// As [`stanchion::Limiter::wait_n`](crate::Limiter::wait_n); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn wait_n(&self, cost: u64) -> Result<()> {
+        self.blocked("wait_n", self.0.wait_n(cost))
+    }
+
+    /// Waits for 1 token, at most `timeout`; `false` if it will not be there in time.
+    ///
+    /// # Errors
+    /// As [`stanchion::Limiter::wait_for`](crate::Limiter::wait_for); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn wait_for(&self, timeout: Duration) -> Result<bool> {
+        self.blocked("wait_for", self.0.wait_for(timeout))
+    }
+
+    /// Waits for `cost` tokens, at most `timeout`; `false` if they will not be there in time.
+    ///
+    /// # Errors
+    /// As [`stanchion::Limiter::wait_n_for`](crate::Limiter::wait_n_for); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn wait_n_for(&self, cost: u64, timeout: Duration) -> Result<bool> {
+        self.blocked("wait_n_for", self.0.wait_n_for(cost, timeout))
+    }
+
+    /// Returns the state, without taking tokens.
+    ///
+    /// # Errors
+    /// As [`stanchion::Limiter::peek`](crate::Limiter::peek); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn peek(&self) -> Result<Decision> {
+        self.blocked("peek", self.0.peek())
+    }
+
+    /// Changes the quota for all processes.
+    ///
+    /// # Errors
+    /// As [`stanchion::Limiter::set_quota`](crate::Limiter::set_quota); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn set_quota(&self, quota: Quota) -> Result<()> {
+        self.blocked("set_quota", self.0.set_quota(quota))
+    }
+
+    /// Fills the bucket.
+    ///
+    /// # Errors
+    /// As [`stanchion::Limiter::reset`](crate::Limiter::reset); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn reset(&self) -> Result<()> {
+        self.blocked("reset", self.0.reset())
+    }
+
+    /// Returns the same object for tasks.
+    #[must_use]
+    pub fn as_async(&self) -> &Arc<dyn crate::Limiter> {
+        &self.0
+    }
+
+    fn blocked<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
+        wait(call).map_err(|error| in_operation(error, operation, self.name()))
+    }
+}
+
+impl From<Arc<dyn crate::Limiter>> for Limiter {
+    fn from(object: Arc<dyn crate::Limiter>) -> Self {
+        Self(object)
+    }
+}
+
+/// Tokens of a limiter, reserved for a time in the future, as [`stanchion::Reservation`](crate::Reservation), for threads.
+///
+/// # Drop
+/// Dropped before it is ready, the reservation is cancelled.
+#[derive(Debug)]
+#[must_use = "a reservation dropped before its time is cancelled"]
+pub struct Reservation(crate::Reservation);
+
+impl Reservation {
+    /// Returns the ticket of this reservation.
+    #[must_use]
+    pub fn ticket(&self) -> Ticket {
+        self.0.ticket()
+    }
+
+    /// Returns the cost, in tokens.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.0.cost()
+    }
+
+    /// Returns the local monotonic time from which on the caller may act.
+    #[must_use]
+    pub fn ready_at(&self) -> Instant {
+        self.0.ready_at()
+    }
+
+    /// Returns whether the reservation is ready, without I/O.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.0.is_due()
+    }
+
+    /// Waits until the reservation is ready.
+    ///
+    /// # Errors
+    /// `Unsupported` inside of a polled task; then the reservation is cancelled.
+    pub fn wait(self) -> Result<()> {
+        wait(async {
+            self.0.wait().await;
+            Ok(())
+        })
+    }
+
+    /// Cancels the reservation and returns the refund, in tokens; 0 once it is ready.
+    ///
+    /// # Errors
+    /// As [`stanchion::Reservation::cancel`](crate::Reservation::cancel); `Unsupported` inside of a polled task, where the cancel
+    /// is queued.
+    pub fn cancel(self) -> Result<u64> {
+        wait(self.0.cancel())
+    }
+
+    /// Returns the same reservation for tasks.
+    pub fn into_async(self) -> crate::Reservation {
+        self.0
+    }
+}
+
+impl From<crate::Reservation> for Reservation {
+    fn from(reservation: crate::Reservation) -> Self {
+        Self(reservation)
+    }
+}

@@ -1,0 +1,69 @@
+//! The same stores for threads: every call blocks its thread, and no caller needs a runtime.
+//!
+//! A call here is the call of the same name of the asynchronous traits, polled by the thread that makes it, which is parked
+//! while there is nothing to do. So the contract is the same, and threads and tasks that want one name queue in one order
+//! ([C16](crate::contract#c16)). Each waiting thread has a flag of its own and is woken alone. On the memory store no other thread is involved, unless a
+//! call has a time limit or a hold a lease: one thread of the process keeps those times. On Redis and Postgres the engine's
+//! thread makes the requests.
+//!
+//! | instead of dropping a future | here |
+//! | --- | --- |
+//! | end a wait | a call with a time limit, such as [`Mutex::lock_for`] |
+//! | [`Guard::run`](crate::Guard::run), which drops its future at the loss | [`Guard::run`], whose closure is given [`Lost`], to look at or to wait for |
+//!
+//! # Where calls may be made
+//! On any thread that may block: plain threads, those of `tokio::task::spawn_blocking`, and inside of `block_in_place`. A call
+//! that would have to wait inside of a polled task of tokio ends with `Unsupported`, since the holder may be a task that this
+//! thread should run. It cannot be told where tokio's cooperative budget is turned off (`tokio::task::unconstrained`), nor in
+//! the tasks of other executors; there it blocks the executor's thread until the call is done.
+//!
+//! Guards are `Send` and may be dropped on any thread, in tasks, too.
+//!
+//! # Examples
+//! ```
+//! use std::time::Duration;
+//!
+//! use stanchion::MutexOptions;
+//! use stanchion::blocking;
+//!
+//! fn main() -> stanchion::Result<()> {
+//!     let store = blocking::connect("memory:")?;
+//!     let mutex = store.mutex("invoices/42", MutexOptions::new())?;
+//!     let Some(guard) = mutex.lock_for(Duration::from_secs(5))? else {
+//!         return Ok(()); // another caller has it
+//!     };
+//!     guard.run(|lost| {
+//!         for line in 1..=3 {
+//!             if lost.is_lost() {
+//!                 return; // stop: another caller may hold it now
+//!             }
+//!             println!("line {line}");
+//!         }
+//!     })?;
+//!     guard.release()?; // or drop it
+//!     store.close()
+//! }
+//! ```
+
+#[cfg(feature = "bloom")]
+mod bloom_filter;
+mod guard;
+mod limiter;
+mod lost;
+mod mutex;
+mod semaphore;
+mod store;
+mod wait_group;
+mod waiting;
+
+#[cfg(feature = "bloom")]
+pub use bloom_filter::BloomFilter;
+pub use guard::{Guard, Member, MutexGuard, Permit};
+pub use limiter::{Limiter, Reservation};
+pub use lost::Lost;
+pub use mutex::Mutex;
+pub use semaphore::Semaphore;
+pub use store::Store;
+pub use wait_group::WaitGroup;
+pub use waiting::wait;
+pub(crate) use waiting::is_waiting;

@@ -1,0 +1,147 @@
+//! The store of threads.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(feature = "bloom")]
+use super::BloomFilter;
+use super::waiting::{in_operation, wait};
+use super::{Limiter, Mutex, Semaphore, WaitGroup};
+#[cfg(feature = "bloom")]
+use crate::BloomOptions;
+use crate::{Capabilities, LimiterOptions, MutexOptions, Result, SemaphoreOptions, WaitGroupOptions};
+
+/// A store, as [`stanchion::Store`](crate::Store), for threads. Clones are the same store object.
+///
+/// `From` makes one of any store; both faces of it share the connections and the queues.
+///
+/// # Examples
+/// ```
+/// # fn main() -> stanchion::Result<()> {
+/// use std::sync::Arc;
+///
+/// use stanchion::blocking;
+///
+/// let store: Arc<dyn stanchion::Store> = Arc::new(stanchion::memory::MemoryStore::new());
+/// let threads = blocking::Store::from(Arc::clone(&store));
+/// let guard = threads.mutex("report", Default::default())?.lock()?; // tasks that lock it by `store` wait
+/// # guard.release()
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Store(Arc<dyn crate::Store>);
+
+impl Store {
+    /// Returns the mutex with that name, without I/O.
+    ///
+    /// # Errors
+    /// As [`stanchion::Store::mutex`](crate::Store::mutex).
+    pub fn mutex(&self, name: &str, options: MutexOptions) -> Result<Mutex> {
+        self.0.mutex(name, options).map(Mutex::from)
+    }
+
+    /// Returns the semaphore with that name, without I/O.
+    ///
+    /// # Errors
+    /// As [`stanchion::Store::semaphore`](crate::Store::semaphore).
+    pub fn semaphore(&self, name: &str, options: SemaphoreOptions) -> Result<Semaphore> {
+        self.0.semaphore(name, options).map(Semaphore::from)
+    }
+
+    /// Returns the wait group with that name, without I/O.
+    ///
+    /// # Errors
+    /// As [`stanchion::Store::wait_group`](crate::Store::wait_group).
+    pub fn wait_group(&self, name: &str, options: WaitGroupOptions) -> Result<WaitGroup> {
+        self.0.wait_group(name, options).map(WaitGroup::from)
+    }
+
+    /// Returns the limiter with that name, without I/O.
+    ///
+    /// # Errors
+    /// As [`stanchion::Store::limiter`](crate::Store::limiter).
+    pub fn limiter(&self, name: &str, options: LimiterOptions) -> Result<Limiter> {
+        self.0.limiter(name, options).map(Limiter::from)
+    }
+
+    /// Returns the Bloom filter with that name, without I/O.
+    ///
+    /// # Errors
+    /// As [`stanchion::Store::bloom_filter`](crate::Store::bloom_filter).
+    #[cfg(feature = "bloom")]
+    pub fn bloom_filter(&self, name: &str, options: BloomOptions) -> Result<BloomFilter> {
+        self.0.bloom_filter(name, options).map(BloomFilter::from)
+    }
+
+    /// Returns what this store offers.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    /// Makes one round trip to the store.
+    ///
+    /// # Errors
+    /// As [`stanchion::Store::ping`](crate::Store::ping); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn ping(&self) -> Result<()> {
+        wait(self.0.ping()).map_err(|error| in_operation(error, "ping", ""))
+    }
+
+    /// Closes the store object: refuses new calls, tells live guards that they are lost, and waits until all releases are sent.
+    ///
+    /// # Errors
+    /// As [`stanchion::Store::close`](crate::Store::close); `Unsupported` inside of a polled task, where the store object is
+    /// closed and the releases go on.
+    pub fn close(&self) -> Result<()> {
+        wait(self.0.close()).map_err(|error| in_operation(error, "close", ""))
+    }
+
+    /// Sends what dropped guards and calls have queued, for `timeout` at most, and leaves the store open.
+    ///
+    /// # Errors
+    /// As [`stanchion::Store::drain_blocking`](crate::Store::drain_blocking).
+    pub fn drain(&self, timeout: Duration) -> Result<()> {
+        self.0.drain_blocking(timeout)
+    }
+
+    /// Calls `work`, and then closes the store: after `Ok`, after an error and after a panic.
+    ///
+    /// # Errors
+    /// The error of `work`; otherwise that of [`close`](Self::close).
+    ///
+    /// # Panics
+    /// If `work` panics, after the store is closed.
+    pub fn scope<T, E: From<crate::Error>>(
+        &self,
+        work: impl FnOnce(&Self) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        let closing = Closing(self);
+        let done = work(self)?;
+        std::mem::forget(closing);
+        self.close()?;
+        Ok(done)
+    }
+
+    /// Returns the same store for tasks.
+    #[must_use]
+    pub fn as_async(&self) -> &Arc<dyn crate::Store> {
+        &self.0
+    }
+}
+
+/// Closes a store whose scope did not end well.
+struct Closing<'a>(&'a Store);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.close() {
+            tracing::warn!(%error, "the store could not be closed");
+        }
+    }
+}
+
+impl From<Arc<dyn crate::Store>> for Store {
+    fn from(store: Arc<dyn crate::Store>) -> Self {
+        Self(store)
+    }
+}

@@ -1,0 +1,132 @@
+//! The wait group of threads.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Member;
+use super::waiting::{in_operation, wait};
+use crate::{Detached, Inspection, Outcome, Result, Ticket};
+
+/// A named wait group, as [`stanchion::WaitGroup`](crate::WaitGroup), for threads.
+///
+/// # Examples
+/// ```
+/// # fn main() -> stanchion::Result<()> {
+/// let store = stanchion::blocking::connect("memory:")?;
+/// let batch = store.wait_group("batch 7", Default::default())?;
+/// std::thread::scope(|scope| {
+///     for member in batch.add_many(3)? {
+///         scope.spawn(move || member.done());
+///     }
+///     assert_eq!(batch.wait()?.finished, 3);
+///     Ok(())
+/// })
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct WaitGroup(Arc<dyn crate::WaitGroup>);
+
+impl WaitGroup {
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// Adds a member; with a limit, waits while the group has as many live members as the limit.
+    ///
+    /// # Errors
+    /// As [`stanchion::WaitGroup::add`](crate::WaitGroup::add); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn add(&self) -> Result<Member> {
+        self.blocked("add", self.0.add()).map(Member::from)
+    }
+
+    /// Adds a member if there is room and no call waits to add one; `None` otherwise.
+    ///
+    /// # Errors
+    /// As [`stanchion::WaitGroup::try_add`](crate::WaitGroup::try_add); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn try_add(&self) -> Result<Option<Member>> {
+        self.blocked("try_add", self.0.try_add()).map(|member| member.map(Member::from))
+    }
+
+    /// Adds `count` members together, 1 to 10,000, all or nothing.
+    ///
+    /// # Errors
+    /// As [`stanchion::WaitGroup::add_many`](crate::WaitGroup::add_many); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn add_many(&self, count: u32) -> Result<Vec<Member>> {
+        self.blocked("add_many", self.0.add_many(count)).map(|members| members.into_iter().map(Member::from).collect())
+    }
+
+    /// Adds a member, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
+    ///
+    /// # Errors
+    /// As [`stanchion::WaitGroup::add_for`](crate::WaitGroup::add_for); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn add_for(&self, timeout: Duration) -> Result<Option<Member>> {
+        self.blocked("add_for", self.0.add_for(timeout)).map(|member| member.map(Member::from))
+    }
+
+    /// Takes over a detached member.
+    ///
+    /// # Errors
+    /// As [`stanchion::WaitGroup::attach`](crate::WaitGroup::attach); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn attach(&self, detached: &Detached) -> Result<Member> {
+        self.blocked("attach", self.0.attach(detached)).map(Member::from)
+    }
+
+    /// Finishes the member of that ticket, from any process.
+    ///
+    /// # Errors
+    /// As [`stanchion::WaitGroup::done`](crate::WaitGroup::done); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn done(&self, ticket: Ticket) -> Result<()> {
+        self.blocked("done", self.0.done(ticket))
+    }
+
+    /// Waits until the count is zero, without a time limit.
+    ///
+    /// # Errors
+    /// As [`stanchion::WaitGroup::wait`](crate::WaitGroup::wait); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn wait(&self) -> Result<Outcome> {
+        self.blocked("wait", self.0.wait())
+    }
+
+    /// Waits until the count is zero, at most `timeout`; `None` if the time ran out. Zero looks once.
+    ///
+    /// # Errors
+    /// As [`stanchion::WaitGroup::wait_for`](crate::WaitGroup::wait_for); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn wait_for(&self, timeout: Duration) -> Result<Option<Outcome>> {
+        self.blocked("wait_for", self.0.wait_for(timeout))
+    }
+
+    /// Returns the number of live members.
+    ///
+    /// # Errors
+    /// As [`stanchion::WaitGroup::count`](crate::WaitGroup::count); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn count(&self) -> Result<u64> {
+        self.blocked("count", self.0.count())
+    }
+
+    /// Returns the members, and the number of calls that wait to add one.
+    ///
+    /// # Errors
+    /// As [`stanchion::WaitGroup::inspect`](crate::WaitGroup::inspect); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn inspect(&self) -> Result<Inspection> {
+        self.blocked("inspect", self.0.inspect())
+    }
+
+    /// Returns the same object for tasks.
+    #[must_use]
+    pub fn as_async(&self) -> &Arc<dyn crate::WaitGroup> {
+        &self.0
+    }
+
+    fn blocked<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
+        wait(call).map_err(|error| in_operation(error, operation, self.name()))
+    }
+}
+
+impl From<Arc<dyn crate::WaitGroup>> for WaitGroup {
+    fn from(object: Arc<dyn crate::WaitGroup>) -> Self {
+        Self(object)
+    }
+}
