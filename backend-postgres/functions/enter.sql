@@ -15,8 +15,10 @@ BEGIN
             PERFORM set_config('lock_timeout', '100ms', true);
         END IF;
     END IF;
-    IF current_setting('enable_seqscan') = 'on' THEN
-        PERFORM set_config('enable_seqscan', 'off', true);
+    -- The second one, since a plan that scans a whole table all the same has so large a price then that the server would compile
+    -- it, for some 40 ms.
+    IF current_setting('enable_seqscan') = 'on' OR current_setting('jit') = 'on' THEN
+        PERFORM set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true);
     END IF;
 END
 $$;

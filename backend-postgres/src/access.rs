@@ -177,9 +177,10 @@ impl Settings {
             ("default_transaction_isolation", "read committed".to_owned()),
             // A function or operator of a schema that others may write must not be taken for the server's.
             ("search_path", SEARCH_PATH.to_owned()),
-            // Each step would set these two for its transaction otherwise.
+            // Each step would set these for its transaction otherwise.
             ("plan_cache_mode", "force_generic_plan".to_owned()),
             ("enable_seqscan", "off".to_owned()),
+            ("jit", "off".to_owned()),
         ];
         settings.extend(KEEPALIVES.map(|(name, value)| (name, value.to_owned())));
         if self.raise {

@@ -118,9 +118,9 @@ pub(crate) fn threads(bench: &mut Bench, runtimes: &Runtimes) -> Result<(), Fail
     let measure = Measure::new(
         "threads-hand-off",
         "Mutex, hand-off among 64 threads",
-        "Each takes the one mutex and gives it back at once, again and again. Ours, and `parking_lot`'s with a fair unlock, go to who \
-         has waited longest; the others mostly to the thread that runs, which is no hand-off.",
-        vec![Column::rate("turns a second")],
+        "Each thread holds the one mutex over one turn of the others, so that all of them queue. Ours, and `parking_lot`'s with a fair \
+         unlock, go to the thread that has waited longest.",
+        vec![Column::rate("hand-offs a second")],
     )
     .side(OURS, Role::Ours, || Ok(vec![passed_on(&ours, THREADS, slice)?]))
     .side(FAIR, Role::Raw, || Ok(vec![passed_on(&fair, THREADS, slice)?]))

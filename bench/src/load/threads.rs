@@ -33,7 +33,8 @@ pub fn alone(lock: &impl ThreadLock, time: Duration, batch: u32) -> Result<f64, 
     Ok((clock() - start).as_secs_f64() / pairs)
 }
 
-/// Lets `threads` threads take the one lock again and again, each giving it to the next one; returns the hand-offs a second.
+/// Lets `threads` threads take the one lock again and again and hold it over one turn of the others, so that all of them queue;
+/// returns the hand-offs a second.
 ///
 /// # Errors
 /// The errors of the side.
@@ -45,6 +46,7 @@ pub fn passed_on(lock: &impl ThreadLock, threads: usize, time: Duration) -> Resu
             while clock() < end {
                 lock.with(|| {
                     count.fetch_add(1, Ordering::Relaxed);
+                    thread::yield_now();
                 })?;
             }
             Ok::<_, Failure>(())

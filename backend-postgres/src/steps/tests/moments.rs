@@ -155,7 +155,7 @@ async fn c2_c24_a_late_copy_of_the_acquire_of_an_attached_hold_is_refused_as_lon
 }
 
 /// Settings that a session of the user, or one behind a pooler, may have.
-const FOREIGN: &str = "SET synchronous_commit = off; SET plan_cache_mode = auto; SET enable_seqscan = on";
+const FOREIGN: &str = "SET synchronous_commit = off; SET plan_cache_mode = auto; SET enable_seqscan = on; SET jit = on";
 /// A call of each function that a client calls, with nothing to do.
 const CALLS: [&str; 12] = [
     "acquire($N, gen_random_uuid(), 1, 1, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
@@ -181,10 +181,25 @@ async fn c22_a_step_waits_for_the_disk_and_plans_alike_whatever_the_session_is_s
     for call in CALLS {
         fixture.execute(&mut raw, "BEGIN").await;
         fixture.execute(&mut raw, &format!("SELECT stanchion.{call}")).await;
-        let set = ["synchronous_commit", "plan_cache_mode", "enable_seqscan"]
+        let set = ["synchronous_commit", "plan_cache_mode", "enable_seqscan", "jit"]
             .map(|name| format!("current_setting('{name}')"));
         let rows = fixture.execute(&mut raw, &format!("SELECT concat_ws(' ', {})", set.join(", "))).await;
-        assert_eq!(rows[0].get::<String, _>(0), "on force_generic_plan off", "{call}");
+        assert_eq!(rows[0].get::<String, _>(0), "on force_generic_plan off off", "{call}");
         fixture.execute(&mut raw, "ROLLBACK").await;
+    }
+}
+
+/// A price that keeps the planner from scans of whole tables would make the server compile each such statement, for 40 to 120 ms
+/// with a snapshot (C30).
+#[tokio::test]
+async fn c30_a_session_of_the_store_compiles_no_statement() {
+    let fixture = Fixture::shared();
+    fixture.make_schema().await;
+    let builder = crate::PostgresBuilder::new(&fixture.url).unwrap().schema(fixture.schema.name());
+    let steps = builder.steps().await.unwrap();
+    let setting = fixture.schema.statement("SELECT current_setting('enable_seqscan'), current_setting('jit')");
+    for link in [steps.callers.link(), steps.own.link()] {
+        let rows = link.rows(&setting, sqlx::postgres::PgArguments::default()).await.unwrap();
+        assert_eq!((rows[0].get::<&str, _>(0), rows[0].get::<&str, _>(1)), ("off", "off"));
     }
 }
