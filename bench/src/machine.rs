@@ -2,9 +2,13 @@
 
 use std::fmt;
 use std::fs;
+use std::io::{self, Seek, Write};
+use std::path::Path;
 use std::thread::available_parallelism;
 
 use serde::{Deserialize, Serialize};
+
+use crate::load::clock;
 
 /// Facts about a machine that a reader of figures needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +54,24 @@ impl fmt::Display for Machine {
         let Self { processor, cores, memory, kernel, load } = self;
         write!(formatter, "{cores} × {processor}, {memory} MiB, {kernel}, load average {load} at the start")
     }
+}
+
+/// Returns the median time of a flush of 8 KiB, a page of a log, to the disk of `folder`, in µs.
+///
+/// # Errors
+/// If a file there cannot be written.
+pub fn flush(folder: &Path) -> io::Result<u128> {
+    let mut file = tempfile::tempfile_in(folder)?;
+    let mut times = Vec::new();
+    for number in 0..200_u8 {
+        file.rewind()?;
+        file.write_all(&[number; 8192])?;
+        let start = clock();
+        file.sync_data()?;
+        times.push(start.elapsed().as_micros());
+    }
+    times.sort_unstable();
+    Ok(times[times.len() / 2])
 }
 
 /// Returns the versions of crates that this program was built with.

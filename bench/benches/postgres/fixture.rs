@@ -31,6 +31,7 @@ impl PostgresFixture {
     pub(crate) fn new() -> Result<Self, Failure> {
         let options = PostgresOptions::default()
             .fsync(true)
+            .on_disk(true)
             .setting("synchronous_commit", "on")
             .setting("max_connections", "1000")
             .setting("shared_preload_libraries", "pg_stat_statements");

@@ -11,12 +11,13 @@ mod idle;
 mod locks;
 mod peers;
 
+use std::env::temp_dir;
 use std::process::ExitCode;
 
 use stanchion_bench::Failure;
 use stanchion_bench::bench::Bench;
 use stanchion_bench::load::idle::IdleCommand;
-use stanchion_bench::machine::versions;
+use stanchion_bench::machine::{flush, versions};
 
 use crate::fixture::PostgresFixture;
 
@@ -27,6 +28,7 @@ fn main() -> Result<ExitCode, Failure> {
     let fixture = PostgresFixture::new()?;
     let mut versions = versions(&["sqlx", "distributed-lock-postgres", "tokio"]);
     versions.insert(0, ("PostgreSQL".to_owned(), fixture.version()?));
+    versions.push(("a disk that flushes 8 KiB in".to_owned(), format!("{} µs (median)", flush(&temp_dir())?)));
     let mut bench = Bench::from_arguments("postgres", versions);
     locks::uncontended(&mut bench, &fixture)?;
     locks::contended(&mut bench, &fixture)?;

@@ -52,11 +52,26 @@ const MEMORY_ROOM: u64 = 4 << 30;
 /// # Errors
 /// If it cannot be created.
 pub fn folder(server: &str) -> Result<TempDir, ServerError> {
-    let mut builder = tempfile::Builder::new();
+    if !has_room_in_memory() {
+        return folder_on_disk(server);
+    }
+    prefixed(server, |builder| builder.tempdir_in(MEMORY))
+}
+
+/// Creates a folder as [`folder`], on disk: in the system's folder of temporary files.
+///
+/// # Errors
+/// If it cannot be created.
+pub(super) fn folder_on_disk(server: &str) -> Result<TempDir, ServerError> {
+    prefixed(server, |builder| builder.tempdir())
+}
+
+fn prefixed(
+    server: &str,
+    make: impl FnOnce(&tempfile::Builder<'_, '_>) -> io::Result<TempDir>,
+) -> Result<TempDir, ServerError> {
     let prefix = format!("stanchion-{server}-");
-    builder.prefix(&prefix);
-    let made = if has_room_in_memory() { builder.tempdir_in(MEMORY) } else { builder.tempdir() };
-    made.map_err(ServerError::io("make a temporary folder"))
+    make(tempfile::Builder::new().prefix(&prefix)).map_err(ServerError::io("make a temporary folder"))
 }
 
 fn has_room_in_memory() -> bool {

@@ -27,6 +27,7 @@ const RULES: &str = "hba.conf";
 #[derive(Debug, Clone, Default)]
 pub struct PostgresOptions {
     fsync: bool,
+    on_disk: bool,
     tls: bool,
     passwords: bool,
     settings: Vec<(String, String)>,
@@ -38,6 +39,14 @@ impl PostgresOptions {
     #[must_use]
     pub fn fsync(mut self, on: bool) -> Self {
         self.fsync = on;
+        self
+    }
+
+    /// Sets whether the data is in the system's folder of temporary files, which is mostly on a disk, also where there is
+    /// enough memory: for measurements of commits that wait for the disk.
+    #[must_use]
+    pub fn on_disk(mut self, on: bool) -> Self {
+        self.on_disk = on;
         self
     }
 
@@ -140,7 +149,7 @@ impl PostgresServer {
         let programs = find::postgres_folder()?;
         let account = Account::for_postgres()?;
         launch::on_free_port(|port| {
-            let folder = postgres_data::folder(account)?;
+            let folder = postgres_data::folder(account, options.on_disk)?;
             let data = make(&programs, account, folder.path())?;
             options.write(account, folder.path())?;
             let command = options.command(&programs, folder.path(), &data, port);

@@ -19,8 +19,8 @@ use super::supervisor::{Supervisor, last_lines};
 static TEMPLATE: Mutex<Option<Supervisor>> = Mutex::new(None);
 
 /// Creates a folder for one server, owned by the account that it runs as.
-pub(super) fn folder(account: Option<Account>) -> Result<TempDir, ServerError> {
-    let folder = launch::folder("postgres")?;
+pub(super) fn folder(account: Option<Account>, on_disk: bool) -> Result<TempDir, ServerError> {
+    let folder = if on_disk { launch::folder_on_disk("postgres") } else { launch::folder("postgres") }?;
     if let Some(account) = account {
         account.own(folder.path())?;
     }
@@ -80,7 +80,7 @@ fn data(folder: &Path) -> PathBuf {
 }
 
 fn make_template(programs: &Path, account: Option<Account>) -> Result<Supervisor, ServerError> {
-    let folder = folder(account)?;
+    let folder = folder(account, false)?;
     let target = data(folder.path());
     let initdb = programs.join("initdb");
     let options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "-D"];
