@@ -60,10 +60,10 @@ pub(crate) fn sessions(
 ) -> ([SessionSteps; 2], SessionChore) {
     let desk = Arc::new(Desk::new(ttl, own.link().request_timeout(), places));
     let wires = Arc::new(Wires::new(context, access, ttl, places));
-    let look = Arc::new(Look::new(context, Arc::clone(own.link())));
     let steps = [callers, own].map(|turns| SessionSteps {
         desk: Arc::clone(&desk),
-        look: Arc::clone(&look),
+        // Each over its own connections: the engine's, used by callers' runtimes, would be some more.
+        look: Arc::new(Look::new(context, Arc::clone(turns.link()))),
         places: turns.for_places(places),
         turns: turns.clone(),
         label: context.turn.clone(),

@@ -7,50 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::limiter::Quota;
-use crate::{OnMismatch, Reservation, Result};
-
-/// What made a decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum DecidedBy {
-    /// The store, by its clock.
-    Store,
-    /// A refusal by the store that still holds, remembered in this process.
-    LocalCache,
-    /// The outage policy, while the store was away ([L10]).
-    ///
-    /// [L10]: crate::contract#l10
-    OutagePolicy,
-}
-
-/// The answer of a limiter ([L8]).
-///
-/// [L8]: crate::contract#l8
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Decision {
-    /// Whether the cost was taken.
-    pub allowed: bool,
-    /// The burst: the maximum that can ever be taken at once.
-    pub limit: u64,
-    /// The cost that could be taken at once after this decision.
-    pub remaining: u64,
-    /// Time after which the same cost is admitted, if no other caller takes tokens before; `None` if allowed.
-    pub retry_after: Option<Duration>,
-    /// Time after which the bucket is full, if no caller takes tokens before.
-    pub reset_after: Duration,
-    /// What made the decision.
-    pub decided_by: DecidedBy,
-}
-
-impl Decision {
-    /// Makes a decision by the store.
-    #[must_use]
-    pub fn new(limit: u64, remaining: u64, retry_after: Option<Duration>, reset_after: Duration) -> Self {
-        let allowed = retry_after.is_none();
-        Self { allowed, limit, remaining, retry_after, reset_after, decided_by: DecidedBy::Store }
-    }
-}
+use crate::{Decision, OnMismatch, Reservation, Result};
 
 /// What decides while the store is away ([L10]).
 ///

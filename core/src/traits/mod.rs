@@ -4,6 +4,7 @@
 mod bloom_filter;
 #[cfg(feature = "bloom")]
 mod bloom_options;
+mod decision;
 mod limiter;
 mod mutex;
 mod mutex_ext;
@@ -16,7 +17,8 @@ mod wait_group;
 pub use bloom_filter::BloomFilter;
 #[cfg(feature = "bloom")]
 pub use bloom_options::BloomOptions;
-pub use limiter::{DecidedBy, Decision, Limiter, LimiterOptions, OutagePolicy};
+pub use decision::{DecidedBy, Decision};
+pub use limiter::{Limiter, LimiterOptions, OutagePolicy};
 pub use mutex::Mutex;
 pub use mutex_ext::MutexExt;
 pub use semaphore::Semaphore;

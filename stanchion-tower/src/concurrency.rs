@@ -1,0 +1,138 @@
+//! Limits of what runs at a time.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{Request, Response};
+use stanchion_core::{ErrorKind, Permit, Result, Semaphore, SemaphoreOptions, Store};
+use tower_layer::Layer;
+use tower_service::Service;
+use tracing::debug;
+
+use crate::permit_body::PermitBody;
+use crate::refusal::{Protocol, Reason};
+
+/// Time after which a client may try again, where nothing tells when a permit is free.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Lets so many requests run at a time, over all instances that share the store.
+///
+/// A request takes one permit of a named semaphore, and keeps it until the body of its answer is sent, or the client has gone away.
+/// Requests queue first come, first served, over all instances, for [`max_wait`](Self::max_wait) at most; then, and at once where the
+/// queue has [`max_waiters`](Self::max_waiters), the client gets 503 with `Retry-After`, with gRPC the status `UNAVAILABLE`. While the store is away,
+/// requests are refused in the same way.
+///
+/// What is *not* guaranteed: that a request is stopped whose permit was lost, because its lease ended or an operator released it. It
+/// runs to its end beside the others.
+///
+/// # Examples
+/// ```
+/// # use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// use axum::Router;
+/// use stanchion_core::SemaphoreOptions;
+/// use stanchion_tower::ConcurrencyLimitLayer;
+///
+/// # fn app(store: Arc<dyn stanchion_core::Store>) -> stanchion_core::Result<Router> {
+/// let limit = ConcurrencyLimitLayer::new(&*store, "exports", SemaphoreOptions::new(20).max_waiters(100))?
+///     .max_wait(Duration::from_secs(2));
+/// Ok(Router::new().layer(limit))
+/// # }
+/// # app(Arc::new(stanchion_memory::MemoryStore::new())).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct ConcurrencyLimitLayer {
+    semaphore: Arc<dyn Semaphore>,
+    max_wait: Duration,
+}
+
+impl ConcurrencyLimitLayer {
+    /// Makes a layer over the semaphore with that name, whose requests wait for 1 s at most.
+    ///
+    /// # Errors
+    /// As [`Store::semaphore`].
+    pub fn new(store: &dyn Store, name: &str, options: SemaphoreOptions) -> Result<Self> {
+        Ok(Self { semaphore: store.semaphore(name, options)?, max_wait: Duration::from_secs(1) })
+    }
+
+    /// Sets how long a request waits for a permit; zero does not wait.
+    #[must_use]
+    pub fn max_wait(mut self, max_wait: Duration) -> Self {
+        self.max_wait = max_wait;
+        self
+    }
+}
+
+impl<S> Layer<S> for ConcurrencyLimitLayer {
+    type Service = ConcurrencyLimit<S>;
+
+    fn layer(&self, inner: S) -> ConcurrencyLimit<S> {
+        ConcurrencyLimit { inner, limit: self.clone() }
+    }
+}
+
+impl fmt::Debug for ConcurrencyLimitLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, max_wait) = (self.semaphore.name(), &self.max_wait);
+        f.debug_struct("ConcurrencyLimitLayer").field("name", &name).field("max_wait", max_wait).finish()
+    }
+}
+
+/// A service of which so many requests run at a time: see [`ConcurrencyLimitLayer`].
+#[derive(Clone, Debug)]
+pub struct ConcurrencyLimit<S> {
+    inner: S,
+    limit: ConcurrencyLimitLayer,
+}
+
+impl ConcurrencyLimitLayer {
+    /// Takes a permit; `None` if there was none in time.
+    async fn permit(&self) -> Option<Permit> {
+        match self.semaphore.acquire_for(self.max_wait).await {
+            Ok(permit) => permit,
+            Err(error) => {
+                if error.kind() != ErrorKind::Overloaded {
+                    debug!(%error, "a request is refused: its semaphore gave no answer");
+                }
+                None
+            }
+        }
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for ConcurrencyLimit<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    B: Send + 'static,
+    R: Default,
+{
+    type Response = Response<PermitBody<R>>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = std::result::Result<Self::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<std::result::Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (parts, body) = request.into_parts();
+        let protocol = Protocol::of(&parts);
+        let limit = self.limit.clone();
+        let next = self.inner.clone();
+        // The one that is ready.
+        let mut inner = std::mem::replace(&mut self.inner, next);
+        Box::pin(async move {
+            let Some(permit) = limit.permit().await else {
+                return Ok(protocol.refusal(Reason::Full, RETRY_AFTER));
+            };
+            let response = inner.call(Request::from_parts(parts, body)).await?;
+            Ok(response.map(|body| PermitBody::new(body, Some(permit))))
+        })
+    }
+}

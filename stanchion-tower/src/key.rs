@@ -1,0 +1,68 @@
+//! What tells the clients of a service apart: functions from the head of a request to a key.
+//!
+//! Any function `Fn(&Parts) -> Option<String>` is one. Requests without a key (`None`) share one limit, so that no client evades a
+//! limit by leaving its key out.
+
+use http::HeaderName;
+use http::request::Parts;
+
+/// The value of a header, such as an API key. What is no text counts as missing.
+///
+/// # Panics
+/// If `name` is no name of a header in lower case.
+///
+/// # Examples
+/// ```
+/// let (parts, ()) = http::Request::builder().header("x-api-key", "abc").body(())?.into_parts();
+/// assert_eq!(stanchion_tower::key::header("x-api-key")(&parts).as_deref(), Some("abc"));
+/// # Ok::<(), http::Error>(())
+/// ```
+pub fn header(name: &'static str) -> impl Fn(&Parts) -> Option<String> + Clone {
+    let name = HeaderName::from_static(name);
+    move |parts| parts.headers.get(&name)?.to_str().ok().map(str::to_owned)
+}
+
+/// The path of the request.
+///
+/// # Examples
+/// ```
+/// let (parts, ()) = http::Request::builder().uri("/reports?page=2").body(())?.into_parts();
+/// assert_eq!(stanchion_tower::key::path()(&parts).as_deref(), Some("/reports"));
+/// # Ok::<(), http::Error>(())
+/// ```
+pub fn path() -> impl Fn(&Parts) -> Option<String> + Clone {
+    |parts| Some(parts.uri.path().to_owned())
+}
+
+/// What another layer or the server has put into the request's extensions, such as the address of the peer or the user who has
+/// logged in.
+///
+/// # Examples
+/// ```
+/// use std::net::SocketAddr;
+///
+/// use axum::extract::ConnectInfo;
+/// use stanchion_tower::key;
+///
+/// // With `into_make_service_with_connect_info::<SocketAddr>()`:
+/// let peer = key::extension(|info: &ConnectInfo<SocketAddr>| info.0.ip().to_string());
+/// # let (mut parts, ()) = http::Request::new(()).into_parts();
+/// # parts.extensions.insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 80))));
+/// # assert_eq!(peer(&parts).as_deref(), Some("127.0.0.1"));
+/// ```
+pub fn extension<T: Clone + Send + Sync + 'static>(
+    key: impl Fn(&T) -> String + Clone,
+) -> impl Fn(&Parts) -> Option<String> + Clone {
+    move |parts| parts.extensions.get::<T>().map(&key)
+}
+
+/// The same key for all requests: one limit for the service.
+///
+/// # Examples
+/// ```
+/// let (parts, ()) = http::Request::new(()).into_parts();
+/// assert_eq!(stanchion_tower::key::all()(&parts).as_deref(), Some("all"));
+/// ```
+pub fn all() -> impl Fn(&Parts) -> Option<String> + Clone {
+    |_| Some("all".to_owned())
+}

@@ -1,0 +1,39 @@
+//! [Tower](https://docs.rs/tower) layers for limits that hold over all instances of a service: their state is in a store of
+//! `stanchion`, in this process, on Redis or on Postgres.
+//!
+//! | to … | use |
+//! | --- | --- |
+//! | let each client send so many requests a second | [`RateLimitLayer`] |
+//! | let so many requests run at a time | [`ConcurrencyLimitLayer`] |
+//!
+//! The layers work with every service of `http` requests and responses whose response body has a default: those of axum, hyper
+//! and tonic. A refusal of a gRPC request is a gRPC status.
+//!
+//! # Examples
+//! ```
+//! # use stanchion_core::Store;
+//! use std::sync::Arc;
+//!
+//! use axum::Router;
+//! use axum::routing::get;
+//! use stanchion_core::Quota;
+//! use stanchion_tower::{RateLimitLayer, key};
+//!
+//! # fn app(store: Arc<dyn Store>) -> Router {
+//! // 50 requests a second for each API key, over all instances of this service.
+//! let limit = RateLimitLayer::new(store, key::header("x-api-key"), Quota::per_second(50).burst(100));
+//! Router::new().route("/", get(async || "hello")).layer(limit)
+//! # }
+//! # let _ = app(Arc::new(stanchion_memory::MemoryStore::new()));
+//! ```
+
+mod concurrency;
+mod handles;
+pub mod key;
+mod permit_body;
+mod rate;
+mod refusal;
+
+pub use concurrency::{ConcurrencyLimit, ConcurrencyLimitLayer};
+pub use permit_body::PermitBody;
+pub use rate::{RateLimit, RateLimitLayer};

@@ -1,0 +1,13 @@
+//! The layers in real servers, with real clients.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests fail by panics, and have tasks and time of their own"
+)]
+
+mod common;
+mod concurrency;
+mod grpc;
+mod outage;
+mod rate;

@@ -1,0 +1,129 @@
+//! Limits of rate over two instances.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::routing::get;
+use http::StatusCode;
+use stanchion_core::{Quota, Store};
+use stanchion_memory::MemoryStore;
+use stanchion_tower::{RateLimitLayer, key};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use crate::common::{HttpClient, redis, serve};
+
+fn app(limit: RateLimitLayer) -> Router {
+    Router::new().route("/", get(async || "hello")).route("/free", get(async || "hello")).layer(limit)
+}
+
+fn memory() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new())
+}
+
+/// 10,000 requests in 20 s by two instances, half of them by HTTP/2: the burst and what has come since are admitted, to one in a
+/// thousand.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l1_two_instances_admit_what_the_law_admits() {
+    let quota = Quota::per_second(100).burst(50);
+    let mut clients = Vec::new();
+    for http2 in [false, true] {
+        let limit = RateLimitLayer::new(redis("tower-law").await, key::header("x-api-key"), quota);
+        let address = serve(app(limit)).await;
+        clients.extend((0..4).map(|_| HttpClient::new(address, http2)));
+    }
+    let (admitted, refused) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    // A first request, so that connections are not a part of what is measured.
+    for client in &clients {
+        client.get("/", "another client").await;
+    }
+    let start = Instant::now();
+    assert_eq!(clients[0].get("/", "a").await.status, StatusCode::OK);
+    let first_answer = Instant::now();
+    let senders = clients.into_iter().map(|client| {
+        let (admitted, refused) = (Arc::clone(&admitted), Arc::clone(&refused));
+        tokio::spawn(async move {
+            let mut ticks = interval(Duration::from_millis(16));
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+            let mut last = Instant::now();
+            for _ in 0..1_250 {
+                ticks.tick().await;
+                last = Instant::now();
+                match client.get("/", "a").await.status {
+                    StatusCode::OK => admitted.fetch_add(1, Ordering::Relaxed),
+                    StatusCode::TOO_MANY_REQUESTS => refused.fetch_add(1, Ordering::Relaxed),
+                    other => panic!("{other}"),
+                };
+            }
+            (last, Instant::now())
+        })
+    });
+    let mut ends = Vec::new();
+    for sender in senders.collect::<Vec<_>>() {
+        ends.push(sender.await.unwrap());
+    }
+    let admitted = admitted.load(Ordering::Relaxed) as f64 + 1.0;
+    assert_eq!(admitted as u64 + refused.load(Ordering::Relaxed), 10_001);
+    let law = |time: Duration| 50.0 + 100.0 * time.as_secs_f64();
+    // The store's clock was read between the sending of the first request and the last answer, and at least from the first answer to
+    // when the first of the senders sent its last request.
+    let most = law(ends.iter().map(|(_, end)| *end).max().unwrap() - start);
+    let least = law(ends.iter().map(|(last, _)| *last).min().unwrap() - first_answer);
+    println!("admitted {admitted} of 10,001; the law admits {least:.1} to {most:.1}");
+    assert!(admitted <= most * 1.001 && admitted >= least * 0.999, "{least} to {most}: {admitted}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l8_a_client_reads_its_quota_and_when_to_come_again() {
+    let quota = Quota::per_minute(60).burst(3);
+    let limit = RateLimitLayer::new(memory(), key::header("x-api-key"), quota).legacy_headers(true);
+    let client = HttpClient::new(serve(app(limit)).await, false);
+    for left in [2, 1, 0] {
+        let answer = client.get("/", "a").await;
+        assert_eq!(answer.status, StatusCode::OK);
+        assert_eq!(answer.parameter("ratelimit-policy", "q"), 60);
+        assert_eq!(answer.parameter("ratelimit-policy", "w"), 60);
+        assert_eq!(answer.parameter("ratelimit", "r"), left);
+        assert_eq!(answer.parameter("ratelimit", "t"), 3 - left);
+        assert_eq!(answer.field("x-ratelimit-limit"), "3");
+        assert_eq!(answer.field("x-ratelimit-remaining"), left.to_string());
+    }
+    let refused = client.get("/", "a").await;
+    assert_eq!((refused.status, refused.retry_after()), (StatusCode::TOO_MANY_REQUESTS, Duration::from_secs(1)));
+    assert_eq!(refused.parameter("ratelimit", "r"), 0);
+    assert_eq!(client.get("/", "b").await.status, StatusCode::OK, "another client");
+}
+
+/// Who waits for as long as it was told is admitted, each time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn l8_the_time_that_a_client_is_told_is_always_enough() {
+    let quota = Quota::per(10, Duration::from_secs(11)).burst(1);
+    let limit = RateLimitLayer::new(redis("tower-retry").await, key::all(), quota);
+    let client = HttpClient::new(serve(app(limit)).await, true);
+    assert_eq!(client.get("/", "").await.status, StatusCode::OK);
+    for round in 0_u32..5 {
+        sleep(Duration::from_millis(137) * round).await;
+        let refused = client.get("/", "").await;
+        assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+        sleep(refused.retry_after()).await;
+        assert_eq!(client.get("/", "").await.status, StatusCode::OK, "round {round}: {refused:?}");
+    }
+}
+
+/// A plan is by key, a cost by path, and requests without a key share one limit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quota_and_cost_are_those_of_the_request() {
+    let limit = RateLimitLayer::new(memory(), key::header("x-api-key"), Quota::per_hour(2))
+        .quota_by(|_, key| Quota::per_hour(if key == "paid" { 10 } else { 2 }))
+        .cost(|request| if request.uri.path() == "/free" { 0 } else { 2 });
+    let client = HttpClient::new(serve(app(limit)).await, false);
+    let mut admitted = [0; 3];
+    for (index, key) in ["paid", "other", ""].into_iter().enumerate() {
+        for _ in 0..8 {
+            admitted[index] += u32::from(client.get("/", key).await.status == StatusCode::OK);
+            assert_eq!(client.get("/free", key).await.status, StatusCode::OK);
+        }
+    }
+    assert_eq!(admitted, [5, 1, 1]);
+}
