@@ -17,7 +17,9 @@ use tokio::time::sleep;
 async fn main() -> Result<()> {
     let url = env::args().nth(1).unwrap_or_else(|| "memory:".to_owned());
     let store = stanchion::connect(&url).await?;
-    store.scope(|store| async { tokio::try_join!(stand(store, "Ada"), stand(store, "Grace")).map(|_| ()) }).await
+    store
+        .scope(|store| async { tokio::try_join!(stand(store, "Ada"), stand(store, "Grace")).map(|_| ()) })
+        .await
 }
 
 /// Stands for election, and stops when its term is over.
@@ -26,7 +28,10 @@ async fn stand(store: &dyn Store, name: &str) -> Result<()> {
     let (observer, over) = (store.observe_election("leader")?, Notify::new());
     let election = store.elect("leader", options, async |token| {
         let label = observer.leader().await.ok().flatten().and_then(|leader| leader.label);
-        println!("{name} leads with token {token}; the store says: {}", label.as_deref().unwrap_or("nobody yet"));
+        println!(
+            "{name} leads with token {token}; the store says: {}",
+            label.as_deref().unwrap_or("nobody yet")
+        );
         // Dropped here, if the lock is lost, instead of overlapping the next term.
         sleep(Duration::from_millis(300)).await;
         println!("{name} steps down");

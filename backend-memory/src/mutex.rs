@@ -45,8 +45,7 @@ impl Mutex for MemoryMutex {
     }
 
     async fn lock_for(&self, timeout: Duration) -> Result<Option<MutexGuard>> {
-        let granted =
-            self.handle.acquire_for(1, timeout).await.map_err(self.handle.context("lock_for"))?;
+        let granted = self.handle.acquire_for(1, timeout).await.map_err(self.handle.context("lock_for"))?;
         Ok(granted.map(|granted| self.guard(granted)))
     }
 

@@ -139,8 +139,7 @@ impl WaitGroup for MemoryWaitGroup {
     }
 
     async fn add_for(&self, timeout: Duration) -> Result<Option<Member>> {
-        let granted =
-            self.handle.acquire_for(1, timeout).await.map_err(self.handle.context("add_for"))?;
+        let granted = self.handle.acquire_for(1, timeout).await.map_err(self.handle.context("add_for"))?;
         Ok(granted.map(|granted| self.member(granted)))
     }
 

@@ -2,10 +2,10 @@
 //!
 //! Users depend on the facade `stanchion`; this crate is for authors of stores.
 
-#[cfg(feature = "bloom")]
-pub mod bloom;
 #[cfg(feature = "blocking")]
 pub mod blocking;
+#[cfg(feature = "bloom")]
+pub mod bloom;
 pub mod clock;
 pub mod contract;
 pub mod engine;
@@ -39,8 +39,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use fence::Fenced;
 pub use grant_id::GrantId;
 pub use guard::{
-    Guard, GuardKind, Hold, HoldBackend, Member, MutexGuard, OfMutex, OfSemaphore, OfWaitGroup, Permit, Reservation,
-    ReservationBackend,
+    Guard, GuardKind, Hold, HoldBackend, Member, MutexGuard, OfMutex, OfSemaphore, OfWaitGroup, Permit,
+    Reservation, ReservationBackend,
 };
 pub use inspect::{Holder, Inspection};
 pub use lease::Ttl;
@@ -56,6 +56,6 @@ pub use ticket::{FencingToken, Ticket};
 #[cfg(feature = "bloom")]
 pub use traits::{BloomFilter, BloomOptions};
 pub use traits::{
-    DecidedBy, Decision, Limiter, LimiterOptions, Mutex, MutexExt, OutagePolicy, Outcome, Semaphore, Store, StoreExt,
-    WaitGroup,
+    DecidedBy, Decision, Limiter, LimiterOptions, Mutex, MutexExt, OutagePolicy, Outcome, Semaphore, Store,
+    StoreExt, WaitGroup,
 };

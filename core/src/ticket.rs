@@ -125,11 +125,7 @@ impl FencingToken {
     /// `InvalidArgument` if it is not below 2^53.
     #[inline]
     pub fn new(value: u64) -> Result<Self> {
-        if value < Self::LIMIT {
-            Ok(Self(value))
-        } else {
-            Err(out_of_range())
-        }
+        if value < Self::LIMIT { Ok(Self(value)) } else { Err(out_of_range()) }
     }
 
     /// Returns the number.

@@ -11,7 +11,7 @@ use http::{Request, Response};
 use stanchion_core::{ErrorKind, Permit, Result, Semaphore, SemaphoreOptions, Store};
 use tower_layer::Layer;
 use tower_service::Service;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::permit_body::PermitBody;
 use crate::refusal::{Protocol, Reason};
@@ -24,7 +24,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// A request takes one permit of a named semaphore, and keeps it until the body of its answer is sent, or the client has gone away.
 /// Requests queue first come, first served, over all instances, for [`max_wait`](Self::max_wait) at most; then, and at once where the
 /// queue has [`max_waiters`](Self::max_waiters), the client gets 503 with `Retry-After`, with gRPC the status `UNAVAILABLE`. While the store is away,
-/// requests are refused in the same way.
+/// requests are refused in the same way. What waiting does not mend, such as another limit at the store, is 500.
 ///
 /// What is *not* guaranteed: that a request is stopped whose permit was lost, because its lease ended or an operator released it. It
 /// runs to its end beside the others.
@@ -91,16 +91,25 @@ pub struct ConcurrencyLimit<S> {
 }
 
 impl ConcurrencyLimitLayer {
-    /// Takes a permit; `None` if there was none in time.
-    async fn permit(&self) -> Option<Permit> {
+    /// Takes a permit.
+    ///
+    /// # Errors
+    /// Why there is none.
+    async fn permit(&self) -> std::result::Result<Permit, Reason> {
         match self.semaphore.acquire_for(self.max_wait).await {
-            Ok(permit) => permit,
-            Err(error) => {
-                if error.kind() != ErrorKind::Overloaded {
+            Ok(Some(permit)) => Ok(permit),
+            Ok(None) => Err(Reason::Full),
+            Err(error) => match error.kind() {
+                ErrorKind::Overloaded => Err(Reason::Full),
+                ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Timeout => {
                     debug!(%error, "a request is refused: its semaphore gave no answer");
+                    Err(Reason::Undecided)
                 }
-                None
-            }
+                _ => {
+                    warn!(%error, "a request fails: its semaphore cannot be used");
+                    Err(Reason::Broken)
+                }
+            },
         }
     }
 }
@@ -128,8 +137,12 @@ where
         // The one that is ready.
         let mut inner = std::mem::replace(&mut self.inner, next);
         Box::pin(async move {
-            let Some(permit) = limit.permit().await else {
-                return Ok(protocol.refusal(Reason::Full, RETRY_AFTER));
+            let permit = match limit.permit().await {
+                Ok(permit) => permit,
+                Err(reason) => {
+                    let retry_after = (reason != Reason::Broken).then_some(RETRY_AFTER);
+                    return Ok(protocol.refusal(reason, retry_after));
+                }
             };
             let response = inner.call(Request::from_parts(parts, body)).await?;
             Ok(response.map(|body| PermitBody::new(body, Some(permit))))

@@ -8,6 +8,9 @@ use http::request::Parts;
 
 /// The value of a header, such as an API key. What is no text counts as missing.
 ///
+/// A value that nothing has checked limits nobody: each new one is another client, with a burst of its own and a record at the store.
+/// Put the layer behind the one that checks it.
+///
 /// # Panics
 /// If `name` is no name of a header in lower case.
 ///

@@ -19,10 +19,12 @@
 //! use stanchion_core::Quota;
 //! use stanchion_tower::{RateLimitLayer, key};
 //!
-//! # fn app(store: Arc<dyn Store>) -> Router {
+//! # fn app(store: Arc<dyn Store>) -> stanchion_core::Result<Router> {
 //! // 50 requests a second for each API key, over all instances of this service.
-//! let limit = RateLimitLayer::new(store, key::header("x-api-key"), Quota::per_second(50).burst(100));
+//! let limit = RateLimitLayer::new(store, key::header("x-api-key"), Quota::per_second(50).burst(100))?;
+//! # Ok(
 //! Router::new().route("/", get(async || "hello")).layer(limit)
+//! # )
 //! # }
 //! # let _ = app(Arc::new(stanchion_memory::MemoryStore::new()));
 //! ```

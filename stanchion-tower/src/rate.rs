@@ -3,26 +3,30 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
+use sha2::{Digest, Sha256};
+use stanchion_core::clock::{Instant, now};
 use stanchion_core::{
-    Decision, Limiter, LimiterOptions, OnMismatch, OutagePolicy, Quota, Result, Store,
+    Decision, Error, ErrorKind, Limiter, LimiterOptions, OnMismatch, OutagePolicy, Quota, Result, Store,
 };
 use tower_layer::Layer;
 use tower_service::Service;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::handles::Handles;
 use crate::refusal::{Protocol, Reason, number, set};
 
 /// Time after which a client may try again where the store could not decide.
 const UNDECIDED: Duration = Duration::from_secs(1);
-/// Key of the requests that have none.
-const WITHOUT_KEY: &str = "";
+/// Longest key that is a part of a name as it is, in bytes.
+const LONGEST_KEY: usize = 128;
+/// Minimum time between two warnings.
+const BETWEEN_WARNINGS: Duration = Duration::from_secs(10);
 
 type KeyOf = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 type QuotaOf = Arc<dyn Fn(&Parts, &str) -> Quota + Send + Sync>;
@@ -30,15 +34,18 @@ type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 
 /// Lets each client send at a rate, over all instances that share the store.
 ///
-/// A request costs one token of the limiter `PREFIX/KEY`. It makes one request to the store, and none while a refusal of that
+/// A request costs one token of the limiter `N:PREFIXKEY`, where `N` is the length of the prefix, so that no key reaches the limiter of
+/// another layer; a key that is no part of a name, since it is too long, is there by its SHA-256. It makes one request to the store, and none while a refusal of that
 /// client is known in this process. A refused request gets 429 with `Retry-After`, in whole seconds, rounded up; a gRPC one the status
-/// `RESOURCE_EXHAUSTED`. Every answer has the fields `RateLimit-Policy` and `RateLimit` of
+/// `RESOURCE_EXHAUSTED`. A request that costs more than the burst is refused without `Retry-After`. Answers about which the limiter has
+/// decided have, unless a layer inside has set them, the fields `RateLimit-Policy` and `RateLimit` of
 /// [draft-ietf-httpapi-ratelimit-headers-10](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/): the quota and the
 /// window, what is left of the burst, and in how many seconds the burst is whole.
 ///
 /// # While the store is away
 /// The [`outage`](Self::outage) policy decides, within the store's time limit of a request: with `FailClosed`, the default, a request
-/// gets 503 with `Retry-After`.
+/// gets 503 with `Retry-After`. What waiting does not mend, such as a store that was closed or a role without rights, is 500, and a
+/// `warn` every 10 s at most.
 ///
 /// # Examples
 /// ```
@@ -47,12 +54,14 @@ type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 /// use stanchion_core::{OutagePolicy, Quota};
 /// use stanchion_tower::{RateLimitLayer, key};
 ///
-/// # fn app(store: Arc<dyn stanchion_core::Store>, has_paid: fn(&str) -> bool) -> Router {
-/// let limit = RateLimitLayer::new(store, key::header("x-api-key"), Quota::per_second(10))
+/// # fn app(store: Arc<dyn stanchion_core::Store>, has_paid: fn(&str) -> bool) -> stanchion_core::Result<Router> {
+/// let limit = RateLimitLayer::new(store, key::header("x-api-key"), Quota::per_second(10))?
 ///     .quota_by(move |_, key| if has_paid(key) { Quota::per_second(100) } else { Quota::per_second(10) })
 ///     .cost(|request| if request.uri.path().starts_with("/reports") { 5 } else { 1 })
 ///     .outage(OutagePolicy::FailOpen);
+/// # Ok(
 /// Router::new().layer(limit)
+/// # )
 /// # }
 /// # let _ = app(Arc::new(stanchion_memory::MemoryStore::new()), |_| true);
 /// ```
@@ -71,15 +80,20 @@ struct Rules {
     outage: OutagePolicy,
     legacy_headers: bool,
     handles: Arc<Handles>,
+    warned: Arc<Mutex<Option<Instant>>>,
 }
 
 impl RateLimitLayer {
-    /// Makes a layer that gives each client, by its [key](crate::key), this quota. The limiters' names begin with `http/`.
+    /// Makes a layer that gives each client, by its [key](crate::key), this quota. The prefix of the limiters' names is `http/`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a quota that is not exact ([L11](stanchion_core::contract#l11)).
     pub fn new(
         store: Arc<dyn Store>,
         key: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
         quota: Quota,
-    ) -> Self {
+    ) -> Result<Self> {
+        quota.validate()?;
         let rules = Rules {
             store,
             prefix: Arc::from("http/"),
@@ -89,8 +103,9 @@ impl RateLimitLayer {
             outage: OutagePolicy::default(),
             legacy_headers: false,
             handles: Arc::default(),
+            warned: Arc::default(),
         };
-        Self { rules: Arc::new(rules) }
+        Ok(Self { rules: Arc::new(rules) })
     }
 
     /// Sets what the limiters' names begin with: layers with the same prefix and key share their limits.
@@ -100,7 +115,8 @@ impl RateLimitLayer {
     }
 
     /// Sets the quota by request and key, so that clients with different plans have different ones. A client whose quota changes has
-    /// the new one from its next request on, on every instance.
+    /// the new one from its next request on. There is one limiter for each key: requests of one key that shall have different quotas
+    /// at the same time need layers with different prefixes.
     #[must_use]
     pub fn quota_by(self, quota: impl Fn(&Parts, &str) -> Quota + Send + Sync + 'static) -> Self {
         self.with(|rules| rules.quota = Arc::new(quota))
@@ -125,7 +141,10 @@ impl RateLimitLayer {
     }
 
     fn with(mut self, change: impl FnOnce(&mut Rules)) -> Self {
-        change(Arc::make_mut(&mut self.rules));
+        let rules = Arc::make_mut(&mut self.rules);
+        // The limiters of a clone may have another policy.
+        rules.handles = Arc::default();
+        change(rules);
         self
     }
 }
@@ -135,20 +154,54 @@ impl Rules {
     ///
     /// # Errors
     /// That of the store, where the policy returns it.
-    async fn decide(&self, name: String, quota: Quota, cost: u64) -> Result<Option<Decision>> {
+    async fn decide(&self, name: &str, quota: Quota, cost: u64) -> Result<Option<Decision>> {
         if cost == 0 {
             return Ok(None);
         }
-        let open = |name: &str| -> Result<Arc<dyn Limiter>> {
+        let open = || -> Result<Arc<dyn Limiter>> {
             let options = LimiterOptions::new(quota).outage(self.outage).on_mismatch(OnMismatch::Replace);
             self.store.limiter(name, options)
         };
         self.handles.get(name, quota, open)?.allow_n(cost).await.map(Some)
     }
 
+    /// Returns the name of the limiter of a key. The three forms have no name in common.
+    fn name(&self, key: Option<&str>) -> String {
+        let (prefix, length) = (&self.prefix, self.prefix.len());
+        match key {
+            None => format!("{length}-{prefix}"),
+            Some(key) if key.len() <= LONGEST_KEY && !key.contains('\0') => format!("{length}:{prefix}{key}"),
+            Some(key) => {
+                let hash = Sha256::digest(key);
+                let digits = hash.iter().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}"));
+                format!("{length}#{prefix}{digits}")
+            }
+        }
+    }
+
+    /// Answers a request about which the limiter has not decided.
+    fn undecided<R: Default>(&self, protocol: Protocol, error: &Error) -> Response<R> {
+        if matches!(
+            error.kind(),
+            ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Timeout | ErrorKind::Overloaded
+        ) {
+            debug!(%error, "a request is refused: its limiter gave no decision");
+            return protocol.refusal(Reason::Undecided, Some(UNDECIDED));
+        }
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = now();
+        if warned.is_none_or(|last| now - last >= BETWEEN_WARNINGS) {
+            *warned = Some(now);
+            warn!(%error, "requests fail: their limiter cannot be used");
+        }
+        protocol.refusal(Reason::Broken, None)
+    }
+
     fn describe(&self, headers: &mut HeaderMap, decision: &Decision, quota: &Quota) {
-        for (name, value) in decision.headers(quota) {
-            set(headers, name, &value);
+        if !headers.contains_key("ratelimit") {
+            for (name, value) in decision.headers(quota) {
+                set(headers, name, &value);
+            }
         }
         if self.legacy_headers {
             set(headers, "x-ratelimit-limit", &decision.limit.to_string());
@@ -170,7 +223,10 @@ impl<S> Layer<S> for RateLimitLayer {
 impl fmt::Debug for RateLimitLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Rules { prefix, outage, .. } = &*self.rules;
-        f.debug_struct("RateLimitLayer").field("prefix", prefix).field("outage", outage).finish_non_exhaustive()
+        f.debug_struct("RateLimitLayer")
+            .field("prefix", prefix)
+            .field("outage", outage)
+            .finish_non_exhaustive()
     }
 }
 
@@ -205,23 +261,24 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (parts, body) = request.into_parts();
         let rules = Arc::clone(&self.rules);
-        let key = (rules.key)(&parts).unwrap_or_else(|| WITHOUT_KEY.to_owned());
-        let (quota, cost) = ((rules.quota)(&parts, &key), (rules.cost)(&parts));
-        let (name, protocol) = (format!("{}{key}", rules.prefix), Protocol::of(&parts));
+        let key = (rules.key)(&parts);
+        let quota = (rules.quota)(&parts, key.as_deref().unwrap_or_default());
+        let (cost, protocol) = ((rules.cost)(&parts), Protocol::of(&parts));
+        let name = rules.name(key.as_deref());
         let next = self.inner.clone();
         // The one that is ready.
         let mut inner = std::mem::replace(&mut self.inner, next);
         Box::pin(async move {
-            let decision = match rules.decide(name, quota, cost).await {
+            if cost > quota.burst_tokens() {
+                return Ok(protocol.refusal(Reason::TooMany, None));
+            }
+            let decision = match rules.decide(&name, quota, cost).await {
                 Ok(decision) => decision,
-                Err(error) => {
-                    debug!(%error, "a request is refused: its limiter gave no decision");
-                    return Ok(protocol.refusal(Reason::Undecided, UNDECIDED));
-                }
+                Err(error) => return Ok(rules.undecided(protocol, &error)),
             };
             let mut response = match &decision {
                 Some(decision) if !decision.allowed => {
-                    protocol.refusal(Reason::TooMany, decision.retry_after.unwrap_or_default())
+                    protocol.refusal(Reason::TooMany, decision.retry_after)
                 }
                 _ => inner.call(Request::from_parts(parts, body)).await?,
             };

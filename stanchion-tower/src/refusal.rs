@@ -10,7 +10,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 const EXHAUSTED: HeaderValue = HeaderValue::from_static("8");
 /// The gRPC status `UNAVAILABLE`.
 const UNAVAILABLE: HeaderValue = HeaderValue::from_static("14");
-const GRPC: &[u8] = b"application/grpc";
+/// The gRPC status `INTERNAL`.
+const INTERNAL: HeaderValue = HeaderValue::from_static("13");
+const GRPC: &str = "application/grpc";
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,36 +23,49 @@ pub(crate) enum Reason {
     Full,
     /// The store is away, and the policy is to refuse then.
     Undecided,
+    /// The limit cannot be used, and waiting does not mend that.
+    Broken,
 }
 
 /// How a request wants to be refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Protocol {
-    is_grpc: bool,
+    /// The content type of a gRPC or gRPC-Web request.
+    grpc: Option<HeaderValue>,
 }
 
 impl Protocol {
     pub(crate) fn of(request: &Parts) -> Self {
         let kind = request.headers.get(CONTENT_TYPE);
-        Self { is_grpc: kind.is_some_and(|kind| kind.as_bytes().starts_with(GRPC)) }
+        Self { grpc: kind.filter(|kind| kind.to_str().is_ok_and(|kind| kind.starts_with(GRPC))).cloned() }
     }
 
     /// Makes the answer to a refused request. With a gRPC request that is a status in the head of the answer.
-    pub(crate) fn refusal<B: Default>(self, reason: Reason, retry_after: Duration) -> Response<B> {
+    pub(crate) fn refusal<B: Default>(self, reason: Reason, retry_after: Option<Duration>) -> Response<B> {
         let mut response = Response::new(B::default());
-        let headers = response.headers_mut();
-        headers.insert(RETRY_AFTER, number(whole_seconds(retry_after)));
-        if self.is_grpc {
-            let status = if reason == Reason::TooMany { EXHAUSTED } else { UNAVAILABLE };
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-            headers.insert(HeaderName::from_static("grpc-status"), status);
-            let milliseconds = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
-            headers.insert(HeaderName::from_static("grpc-retry-pushback-ms"), number(milliseconds));
-        } else {
+        if self.grpc.is_none() {
             *response.status_mut() = match reason {
                 Reason::TooMany => StatusCode::TOO_MANY_REQUESTS,
                 Reason::Full | Reason::Undecided => StatusCode::SERVICE_UNAVAILABLE,
+                Reason::Broken => StatusCode::INTERNAL_SERVER_ERROR,
             };
+        }
+        let headers = response.headers_mut();
+        if let Some(time) = retry_after {
+            headers.insert(RETRY_AFTER, number(whole_seconds(time)));
+        }
+        if let Some(content_type) = self.grpc {
+            let status = match reason {
+                Reason::TooMany => EXHAUSTED,
+                Reason::Full | Reason::Undecided => UNAVAILABLE,
+                Reason::Broken => INTERNAL,
+            };
+            headers.insert(CONTENT_TYPE, content_type);
+            headers.insert(HeaderName::from_static("grpc-status"), status);
+            if let Some(time) = retry_after {
+                let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
+                headers.insert(HeaderName::from_static("grpc-retry-pushback-ms"), number(milliseconds));
+            }
         }
         response
     }

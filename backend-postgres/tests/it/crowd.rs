@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::*;
-use sqlx::Row;
 use futures_util::future::join_all;
+use sqlx::Row;
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::support::within;
 use stanchion_core::{MutexMode, MutexOptions};

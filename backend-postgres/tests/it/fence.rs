@@ -141,7 +141,10 @@ async fn m9_an_attached_hold_is_handed_over() {
     fixture.fence.hand_over(&mut raw, (token(7), to)).await.unwrap();
     fixture.fence.check(&mut raw, (token(7), to)).await.unwrap();
     assert_eq!(fixture.fence.check(&mut raw, (token(7), from)).await.unwrap_err().kind(), ErrorKind::Lost);
-    assert_eq!(fixture.fence.hand_over(&mut raw, (token(6), from)).await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(
+        fixture.fence.hand_over(&mut raw, (token(6), from)).await.unwrap_err().kind(),
+        ErrorKind::Lost
+    );
 }
 
 #[tokio::test]

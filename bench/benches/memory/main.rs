@@ -32,8 +32,16 @@ fn main() -> Result<ExitCode, Failure> {
     if let Some(command) = IdleCommand::of_this_process() {
         return locks::idle(&runtimes, &command).map(|()| ExitCode::SUCCESS);
     }
-    let versions =
-        versions(&["tokio", "async-lock", "lockable", "parking_lot", "dashmap", "governor", "leaky-bucket", "fastbloom"]);
+    let versions = versions(&[
+        "tokio",
+        "async-lock",
+        "lockable",
+        "parking_lot",
+        "dashmap",
+        "governor",
+        "leaky-bucket",
+        "fastbloom",
+    ]);
     let mut bench = Bench::from_arguments("memory", versions);
     locks::uncontended(&mut bench, &runtimes)?;
     locks::rotation(&mut bench, &runtimes)?;

@@ -28,7 +28,8 @@ fn main() -> Result<ExitCode, Failure> {
     let fixture = PostgresFixture::new()?;
     let mut versions = versions(&["sqlx", "distributed-lock-postgres", "tokio"]);
     versions.insert(0, ("PostgreSQL".to_owned(), fixture.version()?));
-    versions.push(("a disk that flushes 8 KiB in".to_owned(), format!("{} µs (median)", flush(&temp_dir())?)));
+    versions
+        .push(("a disk that flushes 8 KiB in".to_owned(), format!("{} µs (median)", flush(&temp_dir())?)));
     let mut bench = Bench::from_arguments("postgres", versions);
     locks::uncontended(&mut bench, &fixture)?;
     locks::contended(&mut bench, &fixture)?;

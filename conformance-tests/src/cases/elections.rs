@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use stanchion_core::{ElectionHandle, ElectionOptions, Fenced, GrantId, MutexOptions, Result, StoreExt, Ticket};
+use stanchion_core::{
+    ElectionHandle, ElectionOptions, Fenced, GrantId, MutexOptions, Result, StoreExt, Ticket,
+};
 
 use crate::harness::Harness;
 use crate::support::{
@@ -110,7 +112,12 @@ pub(crate) async fn c4_a_dropped_candidate_leaves_nothing(h: &dyn Harness) {
     beside(&mut standing, "it stands", leads).await;
     drop(standing);
     assert!(!handle.is_leader());
-    within(QUEUED, "the release is queued", mutex.lock()).await.expect("lock").release().await.expect("release");
+    within(QUEUED, "the release is queued", mutex.lock())
+        .await
+        .expect("lock")
+        .release()
+        .await
+        .expect("release");
 
     let held = mutex.lock().await.expect("lock");
     let election = store.elect(&name, ElectionOptions::new(), |_| pending()).expect("a candidate");

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use stanchion_core::clock::Instant;
 use stanchion_core::{
-    Detached, ErrorKind, FencingToken, GrantId, HoldOptions, Holder, Inspection, Mutex, MutexGuard, MutexMode,
-    MutexOptions, Permit, Result, Semaphore, SemaphoreOptions, Store, Ticket, Ttl,
+    Detached, ErrorKind, FencingToken, GrantId, HoldOptions, Holder, Inspection, Mutex, MutexGuard,
+    MutexMode, MutexOptions, Permit, Result, Semaphore, SemaphoreOptions, Store, Ticket, Ttl,
 };
 
 use crate::harness::Harness;

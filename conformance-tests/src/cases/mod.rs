@@ -271,6 +271,7 @@ macro_rules! for_each_case {
                 c16_threads_and_tasks_have_one_queue,
                 c28_a_blocking_call_works_wherever_a_thread_may_block,
                 c12_a_scope_of_a_thread_closes_its_store,
+                c3_a_call_that_is_refused_in_a_task_was_not_made,
             ]
             { under_faults } [
                 s1_s4_s7_permits_are_conserved,

@@ -142,7 +142,10 @@ pub(crate) async fn m4_a_mutex_runs_a_future_and_unlocks(h: &dyn Harness) {
     });
     let (token, was_held) = ran.join().await.expect("it ran");
     assert!(token > earlier && was_held);
-    assert!(other.try_lock().await.expect("a definite answer").is_some(), "it is released when `run` returns");
+    assert!(
+        other.try_lock().await.expect("a definite answer").is_some(),
+        "it is released when `run` returns"
+    );
 }
 
 /// The future is dropped, and the call reports the loss.
@@ -180,7 +183,12 @@ pub(crate) async fn c4_a_dropped_run_leaves_nothing(h: &dyn Harness) {
     let mut running = Box::pin(mutex.run(|_| std::future::pending::<()>()));
     stays_pending(IDLE, "it runs without an end", &mut running).await;
     drop(running);
-    within(QUEUED, "the release is queued", other.lock()).await.expect("lock").release().await.expect("release");
+    within(QUEUED, "the release is queued", other.lock())
+        .await
+        .expect("lock")
+        .release()
+        .await
+        .expect("release");
 
     let held = other.lock().await.expect("lock");
     let mut waiting = Box::pin(mutex.run(|_| async { panic!("it never has the mutex") }));

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use stanchion_core::blocking::{Mutex, Store};
-use stanchion_core::{Error, ErrorKind, MutexOptions, Result, blocking};
+use stanchion_core::{Error, ErrorKind, LimiterOptions, MutexOptions, Quota, Result, blocking};
 use tokio::task::{block_in_place, spawn_blocking};
 
 use crate::harness::Harness;
@@ -38,7 +38,10 @@ pub(crate) async fn c17_a_time_limit_passes_while_a_thread_is_parked(h: &dyn Har
         (now() - start, watch.elapsed())
     })
     .await;
-    assert!(at_least >= BRIEF && at_most <= BRIEF + EPSILON, "{at_least:?}, {at_most:?} on a machine that runs");
+    assert!(
+        at_least >= BRIEF && at_most <= BRIEF + EPSILON,
+        "{at_least:?}, {at_most:?} on a machine that runs"
+    );
     eventually(QUEUED, "it has left the queue", || async {
         other.inspect().await.expect("inspect").waiters == 0
     })
@@ -58,7 +61,9 @@ pub(crate) async fn m4_a_thread_is_told_of_the_loss(h: &dyn Harness) {
             assert!(!lost.is_lost());
             assert!(!lost.wait_for(IDLE).expect("a thread may wait"), "it is held");
             *token_of.lock().expect("a lock") = Some(token);
-            thread::scope(|scope| scope.spawn(|| lost.wait()).join().expect("no panic").expect("a thread may wait"));
+            thread::scope(|scope| {
+                scope.spawn(|| lost.wait()).join().expect("no panic").expect("a thread may wait")
+            });
             assert!(lost.is_lost());
         })
     });
@@ -143,7 +148,12 @@ pub(crate) async fn c28_a_blocking_call_works_wherever_a_thread_may_block(h: &dy
     // Guards may be dropped in tasks.
     let guard = by_thread(move || mutex.lock()).await.expect("lock");
     drop(guard);
-    within(QUEUED, "the release is queued", other.lock()).await.expect("lock").release().await.expect("release");
+    within(QUEUED, "the release is queued", other.lock())
+        .await
+        .expect("lock")
+        .release()
+        .await
+        .expect("release");
 }
 
 pub(crate) async fn c12_a_scope_of_a_thread_closes_its_store(h: &dyn Harness) {
@@ -159,4 +169,23 @@ pub(crate) async fn c12_a_scope_of_a_thread_closes_its_store(h: &dyn Harness) {
     })
     .await;
     assert!(witness.try_lock().await.expect("a definite answer").is_some(), "it is free");
+}
+
+/// C3: who is told that a call was not made is told the truth.
+pub(crate) async fn c3_a_call_that_is_refused_in_a_task_was_not_made(h: &dyn Harness) {
+    let store = h.store().await;
+    let name = unique("limiter");
+    let options = || LimiterOptions::new(Quota::per_hour(10));
+    let limiter = Store::from(Arc::clone(&store)).limiter(&name, options()).expect("a limiter");
+    let mut charged = 0;
+    for _ in 0..5 {
+        let limiter = limiter.clone();
+        match within(QUEUED, "it does not wait", spawn(async move { limiter.allow() }).join()).await {
+            // It was done at once.
+            Ok(_) => charged += 1,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}"),
+        }
+    }
+    let limiter = store.limiter(&name, options()).expect("a limiter");
+    assert_eq!(limiter.peek().await.expect("an answer").remaining, 10 - charged);
 }

@@ -7,9 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::blocking::Guard;
 use stanchion_core::clock::Instant;
-use stanchion_core::{
-    Detached, Error, FencingToken, GuardKind, Hold, HoldBackend, Result, Ticket, Ttl,
-};
+use stanchion_core::{Detached, Error, FencingToken, GuardKind, Hold, HoldBackend, Result, Ticket, Ttl};
 
 use super::on_thread;
 

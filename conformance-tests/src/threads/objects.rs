@@ -8,8 +8,8 @@ use stanchion_core::bloom::Shape;
 use stanchion_core::clock::Instant;
 use stanchion_core::{
     BloomFilter, BloomOptions, Capabilities, Decision, Detached, Inspection, Limiter, LimiterOptions, Member,
-    Mutex, MutexGuard, MutexOptions, Outcome, Permit, Quota, Reservation, ReservationBackend, Result, Semaphore,
-    SemaphoreOptions, Store, Ticket, WaitGroup, WaitGroupOptions, blocking,
+    Mutex, MutexGuard, MutexOptions, Outcome, Permit, Quota, Reservation, ReservationBackend, Result,
+    Semaphore, SemaphoreOptions, Store, Ticket, WaitGroup, WaitGroupOptions, blocking,
 };
 
 use super::hold::ThreadHold;
@@ -31,7 +31,10 @@ struct Object<T> {
 
 impl<T: Clone + Send + 'static> Object<T> {
     /// Makes a call on the object.
-    async fn call<A: Send + 'static>(&self, call: impl FnOnce(&T) -> Result<A> + Send + 'static) -> Result<A> {
+    async fn call<A: Send + 'static>(
+        &self,
+        call: impl FnOnce(&T) -> Result<A> + Send + 'static,
+    ) -> Result<A> {
         let object = self.object.clone();
         on_thread(move || call(&object)).await
     }

@@ -81,7 +81,8 @@ impl<K: GuardKind> Guard<K> {
     /// # Errors
     /// As [`stanchion::Guard::release`](crate::Guard::release); `Unsupported` inside of a polled task, where the release is queued.
     pub fn release(self) -> Result<()> {
-        wait(self.0.release())
+        let in_operation = self.in_operation("release");
+        wait(self.0.release()).map_err(in_operation)
     }
 
     /// Ends renewal, sets the lease a last time, and returns the hold without a guard.
@@ -89,7 +90,14 @@ impl<K: GuardKind> Guard<K> {
     /// # Errors
     /// As [`stanchion::Guard::detach`](crate::Guard::detach); `Unsupported` inside of a polled task, where the hold is released.
     pub fn detach(self, lease: Ttl) -> Result<Detached> {
-        wait(self.0.detach(lease))
+        let in_operation = self.in_operation("detach");
+        wait(self.0.detach(lease)).map_err(in_operation)
+    }
+
+    /// Adds what was called to the error of a call that could not wait.
+    fn in_operation(&self, operation: &'static str) -> impl FnOnce(Error) -> Error + use<K> {
+        let backend = self.0.hold().backend();
+        move |error| if error.operation().is_some() { error } else { backend.context(operation, error) }
     }
 
     /// Returns the same guard for tasks.
@@ -117,7 +125,7 @@ impl Member {
     /// Reports the work as finished: the same as [`release`](Self::release).
     ///
     /// # Errors
-    /// As [`release`](Self::release).
+    /// As [`release`](Self::release); `Unsupported` inside of a polled task, where the member is abandoned.
     pub fn done(self) -> Result<()> {
         self.release()
     }

@@ -60,7 +60,8 @@ impl Limiter {
     /// # Errors
     /// As [`stanchion::Limiter::reserve_n`](crate::Limiter::reserve_n); `Unsupported` if it would have to wait inside of a polled task.
     pub fn reserve_n(&self, cost: u64, max_wait: Duration) -> Result<Option<Reservation>> {
-        self.blocked("reserve_n", self.0.reserve_n(cost, max_wait)).map(|reserved| reserved.map(Reservation::from))
+        self.blocked("reserve_n", self.0.reserve_n(cost, max_wait))
+            .map(|reserved| reserved.map(Reservation::from))
     }
 
     /// Waits for 1 token.

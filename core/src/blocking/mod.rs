@@ -9,7 +9,7 @@
 //! | instead of dropping a future | here |
 //! | --- | --- |
 //! | end a wait | a call with a time limit, such as [`Mutex::lock_for`] |
-//! | [`Guard::run`](crate::Guard::run), which drops its future at the loss | [`Guard::run`], whose closure is given [`Lost`], to look at or to wait for |
+//! | [`Guard::run`](crate::Guard::run), which drops its future at the loss | [`Guard::run`], whose closure is given [`Lost`], to look at between its steps |
 //!
 //! # Where calls may be made
 //! On any thread that may block: plain threads, those of `tokio::task::spawn_blocking`, and inside of `block_in_place`. A call
@@ -17,7 +17,8 @@
 //! thread should run. It cannot be told where tokio's cooperative budget is turned off (`tokio::task::unconstrained`), nor in
 //! the tasks of other executors; there it blocks the executor's thread until the call is done.
 //!
-//! Guards are `Send` and may be dropped on any thread, in tasks, too.
+//! Guards are `Send` and may be dropped on any thread, in tasks, too. In a test with a paused clock, time limits of calls on the memory
+//! store do not pass by themselves.
 //!
 //! # Examples
 //! ```
@@ -66,4 +67,4 @@ pub use semaphore::Semaphore;
 pub use store::Store;
 pub use wait_group::WaitGroup;
 pub use waiting::wait;
-pub(crate) use waiting::is_waiting;
+pub(crate) use waiting::{is_refused, is_waiting};

@@ -61,7 +61,8 @@ impl Semaphore {
     /// # Errors
     /// As [`stanchion::Semaphore::try_acquire_many`](crate::Semaphore::try_acquire_many); `Unsupported` if it would have to wait inside of a polled task.
     pub fn try_acquire_many(&self, count: u32) -> Result<Option<Permit>> {
-        self.blocked("try_acquire_many", self.0.try_acquire_many(count)).map(|permit| permit.map(Permit::from))
+        self.blocked("try_acquire_many", self.0.try_acquire_many(count))
+            .map(|permit| permit.map(Permit::from))
     }
 
     /// Takes one permit, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
@@ -77,7 +78,8 @@ impl Semaphore {
     /// # Errors
     /// As [`stanchion::Semaphore::acquire_many_for`](crate::Semaphore::acquire_many_for); `Unsupported` if it would have to wait inside of a polled task.
     pub fn acquire_many_for(&self, count: u32, timeout: Duration) -> Result<Option<Permit>> {
-        self.blocked("acquire_many_for", self.0.acquire_many_for(count, timeout)).map(|permit| permit.map(Permit::from))
+        self.blocked("acquire_many_for", self.0.acquire_many_for(count, timeout))
+            .map(|permit| permit.map(Permit::from))
     }
 
     /// Takes over a detached permit.

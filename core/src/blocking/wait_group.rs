@@ -55,7 +55,8 @@ impl WaitGroup {
     /// # Errors
     /// As [`stanchion::WaitGroup::add_many`](crate::WaitGroup::add_many); `Unsupported` if it would have to wait inside of a polled task.
     pub fn add_many(&self, count: u32) -> Result<Vec<Member>> {
-        self.blocked("add_many", self.0.add_many(count)).map(|members| members.into_iter().map(Member::from).collect())
+        self.blocked("add_many", self.0.add_many(count))
+            .map(|members| members.into_iter().map(Member::from).collect())
     }
 
     /// Adds a member, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.

@@ -44,6 +44,11 @@ pub(crate) fn is_waiting() -> bool {
     WAITS.get()
 }
 
+/// Whether the call of a waiting thread must not even begin: it would have to wait inside of a polled task, where [`wait`] refuses it.
+pub(crate) fn is_refused() -> bool {
+    WAITS.get() && is_in_polled_task()
+}
+
 /// Marks the thread as one that waits.
 struct Mark(bool);
 

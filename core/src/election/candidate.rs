@@ -53,7 +53,10 @@ impl<F> Election<F> {
     /// Returns a handle of this candidate, for other tasks.
     #[must_use]
     pub fn handle(&self) -> ElectionHandle {
-        ElectionHandle { shared: Arc::clone(&self.shared), observer: ElectionObserver::new(Arc::clone(&self.mutex)) }
+        ElectionHandle {
+            shared: Arc::clone(&self.shared),
+            observer: ElectionObserver::new(Arc::clone(&self.mutex)),
+        }
     }
 
     /// Stands for election until [`withdraw`](ElectionHandle::withdraw): waits in the queue of candidates, leads, and stands again.
@@ -107,8 +110,9 @@ impl<F> Election<F> {
         let (name, token) = (self.mutex.name(), guard.fencing_token());
         info!(name, %token, "leads");
         let guard = Arc::new(guard);
-        *self.shared.term() = Arc::downgrade(&guard);
+        // Before a handle can see this term: what it orders then is for this term.
         let steps_down = orders.borrow_and_update().steps_down;
+        *self.shared.term() = Arc::downgrade(&guard);
         let end = tokio::select! {
             biased;
             () = ordered(orders, |now| now.withdrawn || now.steps_down != steps_down) => TermEnd::SteppedDown,
@@ -130,7 +134,10 @@ impl<F> Election<F> {
 
 impl<F> fmt::Debug for Election<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Election").field("mutex", &self.mutex).field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Election")
+            .field("mutex", &self.mutex)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }
 

@@ -34,12 +34,24 @@ impl CallRuntime {
     /// Makes a call on the runtime that polls it, if that is the one with connections of its own; on that of the engine's thread
     /// if it is another, if there is none, or if it has a clock of its own, as a test with paused time has.
     pub(crate) fn call<F: Future>(&self, work: F) -> Call<'_, F> {
-        Call { call_runtime: self, work: Some(Box::pin(work)), polled_on: None, by_engine: false }
+        Call {
+            call_runtime: self,
+            work: Some(Box::pin(work)),
+            polled_on: None,
+            by_engine: false,
+            has_begun: false,
+        }
     }
 
     /// Makes a call on the runtime of the engine's thread, if there is one, whatever polls it.
     pub(crate) fn call_by_engine<F: Future>(&self, work: F) -> Call<'_, F> {
-        Call { call_runtime: self, work: Some(Box::pin(work)), polled_on: None, by_engine: true }
+        Call {
+            call_runtime: self,
+            work: Some(Box::pin(work)),
+            polled_on: None,
+            by_engine: true,
+            has_begun: false,
+        }
     }
 
     /// Whether calls may run on the current runtime, whose id this is. The first that asks gets connections of its own; when it
@@ -74,6 +86,8 @@ pub(crate) struct Call<'a, F> {
     polled_on: Option<(Id, bool)>,
     /// It runs on the engine's runtime only.
     by_engine: bool,
+    /// Whether it was polled before.
+    has_begun: bool,
 }
 
 impl<F: Future> Future for Call<'_, F> {
@@ -81,6 +95,11 @@ impl<F: Future> Future for Call<'_, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let call = self.get_mut();
+        if !call.has_begun && is_refused() {
+            // Nothing is sent for a call whose caller is told that it was not made.
+            return Poll::Pending;
+        }
+        call.has_begun = true;
         let is_usable = call.is_usable();
         let Some(work) = &mut call.work else { return Poll::Pending };
         let other = call.call_runtime.runtime.as_ref().filter(|_| !is_usable);
@@ -121,6 +140,14 @@ impl<F> Call<'_, F> {
 fn has_blocked_its_thread() -> bool {
     #[cfg(feature = "blocking")]
     return crate::blocking::is_waiting();
+    #[cfg(not(feature = "blocking"))]
+    false
+}
+
+/// Whether the call is one of the blocking face that is refused where it was made.
+fn is_refused() -> bool {
+    #[cfg(feature = "blocking")]
+    return crate::blocking::is_refused();
     #[cfg(not(feature = "blocking"))]
     false
 }

@@ -85,6 +85,11 @@ impl Hold {
     }
 
     #[cfg(feature = "blocking")]
+    pub(crate) fn backend(&self) -> Arc<dyn HoldBackend> {
+        Arc::clone(&self.backend)
+    }
+
+    #[cfg(feature = "blocking")]
     pub(crate) fn context(&self, operation: &'static str, error: Error) -> Error {
         self.backend.context(operation, error)
     }

@@ -6,6 +6,8 @@ use crate::Quota;
 
 /// Longest window that a policy is told with, in seconds.
 const DAY: u64 = 24 * 60 * 60;
+/// A second, in µs.
+const SECOND: u64 = 1_000_000;
 
 /// What made a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,16 +109,26 @@ fn whole_seconds(time: Duration) -> u64 {
     time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0))
 }
 
-/// The shortest window of whole seconds, up to a day, in which a whole number of tokens comes, with that number.
+/// The period, if that is whole seconds, else the shortest window of whole seconds in which a whole number of tokens comes, with that
+/// number; `None` if it is longer than a day.
 fn window(quota: &Quota) -> Option<(u64, u64)> {
-    let period = quota.period().as_micros();
-    (1..=DAY).find_map(|seconds| {
-        let tokens = u128::from(quota.amount()) * u128::from(seconds) * 1_000_000;
-        let is_whole = period > 0 && tokens.is_multiple_of(period) && tokens >= period;
-        // The period itself, if that is whole seconds: 60 a minute, not 1 a second.
-        let is_period = !period.is_multiple_of(1_000_000) || u128::from(seconds) * 1_000_000 == period;
-        (is_whole && is_period).then(|| Some((u64::try_from(tokens / period).ok()?, seconds)))?
-    })
+    let second = u128::from(SECOND);
+    let (amount, period) = (u128::from(quota.amount()), quota.period().as_micros());
+    let seconds = match period {
+        0 => return None,
+        _ if period.is_multiple_of(second) => period / second,
+        _ => period / gcd(period, amount * second),
+    };
+    let tokens = amount * seconds * second / period;
+    let window = (u64::try_from(tokens).ok()?, u64::try_from(seconds).ok()?);
+    (window.1 <= DAY && tokens > 0).then_some(window)
+}
+
+fn gcd(mut a: u128, mut b: u128) -> u128 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }
 
 #[cfg(test)]

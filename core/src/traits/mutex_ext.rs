@@ -49,12 +49,14 @@ pub trait MutexExt: Mutex {
         async move {
             let guard = self.lock().await?;
             let done = guard.run(work(guard.fencing_token())).await?;
+            // Its last step may have outlasted the lease.
+            let was_held = guard.is_held();
             match guard.release().await {
-                Err(error) if error.kind() == ErrorKind::Lost => Err(Error::lost().context(
-                    "run",
-                    error.store().unwrap_or_default(),
-                    self.name(),
-                )),
+                Err(error) if error.kind() == ErrorKind::Lost => Err(error),
+                Err(error) if !was_held => {
+                    let store = error.store().unwrap_or_default();
+                    Err(Error::lost().context("run", store, self.name()))
+                }
                 // The lock was held while the work was done; the release is under way.
                 _ => Ok(done),
             }

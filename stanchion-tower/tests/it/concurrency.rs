@@ -29,7 +29,8 @@ fn endless() -> Body {
 }
 
 async fn all_are_free(store: &Arc<dyn Store>, permits: u32) -> Duration {
-    let (start, semaphore) = (Instant::now(), store.semaphore("exports", SemaphoreOptions::new(permits)).unwrap());
+    let (start, semaphore) =
+        (Instant::now(), store.semaphore("exports", SemaphoreOptions::new(permits)).unwrap());
     while semaphore.available().await.unwrap() < permits {
         assert!(start.elapsed() < Duration::from_secs(10), "a permit is kept");
         sleep(Duration::from_millis(1)).await;
@@ -96,8 +97,10 @@ async fn a_client_that_goes_away_gives_its_permit_back() {
 async fn c26_a_full_queue_sheds_at_once() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let options = SemaphoreOptions::new(1).max_waiters(1);
-    let limit = ConcurrencyLimitLayer::new(&*store, "exports", options).unwrap().max_wait(Duration::from_secs(60));
-    let client = HttpClient::new(serve(Router::new().route("/", get(async || endless())).layer(limit)).await, true);
+    let limit =
+        ConcurrencyLimitLayer::new(&*store, "exports", options).unwrap().max_wait(Duration::from_secs(60));
+    let client =
+        HttpClient::new(serve(Router::new().route("/", get(async || endless())).layer(limit)).await, true);
     let first = client.send("/", "").await;
     let waiting = tokio::spawn({
         let client = client.clone();

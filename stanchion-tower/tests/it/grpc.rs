@@ -91,7 +91,7 @@ impl Service<Request<Body>> for Echo {
 async fn a_refused_call_ends_with_a_status() {
     let store = Arc::new(MemoryStore::new());
     let concurrency = ConcurrencyLimitLayer::new(&*store, "calls", SemaphoreOptions::new(5)).unwrap();
-    let rate = RateLimitLayer::new(store, key::all(), Quota::per_hour(2));
+    let rate = RateLimitLayer::new(store, key::all(), Quota::per_hour(2)).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tonic::transport::Server::builder().layer(rate).layer(concurrency).add_service(Echo);

@@ -1,16 +1,26 @@
 //! Limits of rate over two instances.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::routing::get;
-use http::StatusCode;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
 use stanchion_core::{Quota, Store};
 use stanchion_memory::MemoryStore;
 use stanchion_tower::{RateLimitLayer, key};
+use tokio::net::TcpListener;
 use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use tower::ServiceBuilder;
 
 use crate::common::{HttpClient, redis, serve};
 
@@ -29,7 +39,7 @@ async fn l1_two_instances_admit_what_the_law_admits() {
     let quota = Quota::per_second(100).burst(50);
     let mut clients = Vec::new();
     for http2 in [false, true] {
-        let limit = RateLimitLayer::new(redis("tower-law").await, key::header("x-api-key"), quota);
+        let limit = RateLimitLayer::new(redis("tower-law").await, key::header("x-api-key"), quota).unwrap();
         let address = serve(app(limit)).await;
         clients.extend((0..4).map(|_| HttpClient::new(address, http2)));
     }
@@ -77,7 +87,7 @@ async fn l1_two_instances_admit_what_the_law_admits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l8_a_client_reads_its_quota_and_when_to_come_again() {
     let quota = Quota::per_minute(60).burst(3);
-    let limit = RateLimitLayer::new(memory(), key::header("x-api-key"), quota).legacy_headers(true);
+    let limit = RateLimitLayer::new(memory(), key::header("x-api-key"), quota).unwrap().legacy_headers(true);
     let client = HttpClient::new(serve(app(limit)).await, false);
     for left in [2, 1, 0] {
         let answer = client.get("/", "a").await;
@@ -90,7 +100,10 @@ async fn l8_a_client_reads_its_quota_and_when_to_come_again() {
         assert_eq!(answer.field("x-ratelimit-remaining"), left.to_string());
     }
     let refused = client.get("/", "a").await;
-    assert_eq!((refused.status, refused.retry_after()), (StatusCode::TOO_MANY_REQUESTS, Duration::from_secs(1)));
+    assert_eq!(
+        (refused.status, refused.retry_after()),
+        (StatusCode::TOO_MANY_REQUESTS, Duration::from_secs(1))
+    );
     assert_eq!(refused.parameter("ratelimit", "r"), 0);
     assert_eq!(client.get("/", "b").await.status, StatusCode::OK, "another client");
 }
@@ -99,7 +112,7 @@ async fn l8_a_client_reads_its_quota_and_when_to_come_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l8_the_time_that_a_client_is_told_is_always_enough() {
     let quota = Quota::per(10, Duration::from_secs(11)).burst(1);
-    let limit = RateLimitLayer::new(redis("tower-retry").await, key::all(), quota);
+    let limit = RateLimitLayer::new(redis("tower-retry").await, key::all(), quota).unwrap();
     let client = HttpClient::new(serve(app(limit)).await, true);
     assert_eq!(client.get("/", "").await.status, StatusCode::OK);
     for round in 0_u32..5 {
@@ -115,6 +128,7 @@ async fn l8_the_time_that_a_client_is_told_is_always_enough() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn quota_and_cost_are_those_of_the_request() {
     let limit = RateLimitLayer::new(memory(), key::header("x-api-key"), Quota::per_hour(2))
+        .unwrap()
         .quota_by(|_, key| Quota::per_hour(if key == "paid" { 10 } else { 2 }))
         .cost(|request| if request.uri.path() == "/free" { 0 } else { 2 });
     let client = HttpClient::new(serve(app(limit)).await, false);
@@ -126,4 +140,87 @@ async fn quota_and_cost_are_those_of_the_request() {
         }
     }
     assert_eq!(admitted, [5, 1, 1]);
+}
+
+/// A service of hyper alone, by both versions of HTTP.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_of_hyper_is_limited() {
+    let limit = RateLimitLayer::new(memory(), key::header("x-api-key"), Quota::per_hour(1)).unwrap();
+    let service = ServiceBuilder::new().layer(limit).service_fn(async |_: Request<Incoming>| {
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello"))))
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let io = TokioIo::new(listener.accept().await.unwrap().0);
+            let service = TowerToHyperService::new(service.clone());
+            tokio::spawn(async move {
+                auto::Builder::new(TokioExecutor::new()).serve_connection(io, service).await
+            });
+        }
+    });
+    for (key, http2) in [("a", false), ("b", true)] {
+        let client = HttpClient::new(address, http2);
+        assert_eq!(client.get("/", key).await.status, StatusCode::OK);
+        assert_eq!(client.get("/", key).await.status, StatusCode::TOO_MANY_REQUESTS);
+    }
+}
+
+/// A plan that changes is in force from the next request on, also if it changes back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_that_changes_there_and_back_is_in_force() {
+    let burst = Arc::new(AtomicU64::new(4));
+    let plan = Arc::clone(&burst);
+    let limit = RateLimitLayer::new(redis("tower-plans").await, key::header("x-api-key"), Quota::per_hour(1))
+        .unwrap();
+    let limit = limit
+        .quota_by(move |_, _| Quota::per_hour(4).burst(plan.load(Ordering::Relaxed)))
+        .legacy_headers(true);
+    let client = HttpClient::new(serve(app(limit)).await, false);
+    for now in [4, 8, 4, 8] {
+        burst.store(now, Ordering::Relaxed);
+        let answer = client.get("/", "a").await;
+        assert_eq!(answer.field("ratelimit-policy"), "\"default\";q=4;w=3600");
+        assert_eq!(answer.field("x-ratelimit-limit"), now.to_string());
+        // A larger burst does not fill itself.
+        assert_eq!(answer.status, StatusCode::OK);
+    }
+    assert_eq!(client.get("/", "a").await.status, StatusCode::TOO_MANY_REQUESTS);
+}
+
+/// No key reaches the limiter of another layer, and none is too long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_are_of_their_layer() {
+    let store = memory();
+    let by_key = |prefix: &str, quota| {
+        let limit = RateLimitLayer::new(Arc::clone(&store), key::header("x-api-key"), quota).unwrap();
+        serve(app(limit.prefix(prefix)))
+    };
+    let all = HttpClient::new(by_key("http/", Quota::per_hour(1_000)).await, false);
+    let login = HttpClient::new(by_key("http/login/", Quota::per_hour(1)).await, false);
+    assert_eq!(login.get("/", "victim").await.status, StatusCode::OK);
+    assert_eq!(all.get("/", "login/victim").await.status, StatusCode::OK);
+    assert_eq!(login.get("/", "victim").await.status, StatusCode::TOO_MANY_REQUESTS);
+    let long = ["x".repeat(600), format!("{}y", "x".repeat(599))];
+    for key in &long {
+        assert_eq!(login.get("/", key).await.status, StatusCode::OK);
+        assert_eq!(login.get("/", key).await.status, StatusCode::TOO_MANY_REQUESTS);
+    }
+}
+
+/// What the inner layer says of a refusal stays, and what costs more than the burst is told no time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_is_described_by_who_refuses() {
+    let (store, other) = (memory(), memory());
+    let inner = RateLimitLayer::new(store, key::all(), Quota::per_hour(1)).unwrap();
+    let outer = RateLimitLayer::new(other, key::all(), Quota::per_hour(100)).unwrap();
+    let outer = outer.cost(|request| if request.uri.path() == "/free" { 101 } else { 1 });
+    let client = HttpClient::new(serve(app(inner).layer(outer)).await, false);
+    assert_eq!(client.get("/", "").await.parameter("ratelimit-policy", "q"), 1);
+    let refused = client.get("/", "").await;
+    assert_eq!((refused.status, refused.parameter("ratelimit", "r")), (StatusCode::TOO_MANY_REQUESTS, 0));
+    let never = client.get("/free", "").await;
+    assert_eq!(never.status, StatusCode::TOO_MANY_REQUESTS);
+    assert!(never.headers.get("retry-after").is_none(), "{never:?}");
 }

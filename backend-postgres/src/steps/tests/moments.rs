@@ -155,7 +155,8 @@ async fn c2_c24_a_late_copy_of_the_acquire_of_an_attached_hold_is_refused_as_lon
 }
 
 /// Settings that a session of the user, or one behind a pooler, may have.
-const FOREIGN: &str = "SET synchronous_commit = off; SET plan_cache_mode = auto; SET enable_seqscan = on; SET jit = on";
+const FOREIGN: &str =
+    "SET synchronous_commit = off; SET plan_cache_mode = auto; SET enable_seqscan = on; SET jit = on";
 /// A call of each function that a client calls, with nothing to do.
 const CALLS: [&str; 12] = [
     "acquire($N, gen_random_uuid(), 1, 1, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
@@ -197,7 +198,8 @@ async fn c30_a_session_of_the_store_compiles_no_statement() {
     fixture.make_schema().await;
     let builder = crate::PostgresBuilder::new(&fixture.url).unwrap().schema(fixture.schema.name());
     let steps = builder.steps().await.unwrap();
-    let setting = fixture.schema.statement("SELECT current_setting('enable_seqscan'), current_setting('jit')");
+    let setting =
+        fixture.schema.statement("SELECT current_setting('enable_seqscan'), current_setting('jit')");
     for link in [steps.callers.link(), steps.own.link()] {
         let rows = link.rows(&setting, sqlx::postgres::PgArguments::default()).await.unwrap();
         assert_eq!((rows[0].get::<&str, _>(0), rows[0].get::<&str, _>(1)), ("off", "off"));

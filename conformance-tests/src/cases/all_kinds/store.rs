@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::{
-    BloomOptions, Error, ErrorKind, Kind, LimiterOptions, MutexMode, MutexOptions, Quota, SemaphoreOptions, Store,
-    StoreExt, Ttl, WaitGroupOptions,
+    BloomOptions, Error, ErrorKind, Kind, LimiterOptions, MutexMode, MutexOptions, Quota, SemaphoreOptions,
+    Store, StoreExt, Ttl, WaitGroupOptions,
 };
 
 use crate::harness::Harness;

@@ -177,19 +177,10 @@ pub(crate) async fn c20_another_member_limit_is_never_silent(h: &dyn Harness) {
     let text = error.to_string().replace(&name, "");
     assert!(text.contains("3111") && text.contains("5222"), "names both values: {text}");
     let adopting = with(h, &name, 1, OnMismatch::Adopt).await;
-    definite(|| adopting.add_for(IDLE))
-        .await
-        .expect("adopted")
-        .expect("free")
-        .done()
-        .await
-        .expect("done");
+    definite(|| adopting.add_for(IDLE)).await.expect("adopted").expect("free").done().await.expect("done");
     assert_eq!(first.inspect().await.expect("inspect").limit, Some(3_111));
     let replacing = with(h, &name, 1, OnMismatch::Replace).await;
-    assert!(
-        definite(|| replacing.add_for(IDLE)).await.expect("replaced").is_none(),
-        "one of one is live"
-    );
+    assert!(definite(|| replacing.add_for(IDLE)).await.expect("replaced").is_none(), "one of one is live");
     assert_eq!(first.inspect().await.expect("inspect").limit, Some(1), "for everybody");
     member.done().await.expect("done");
 }
