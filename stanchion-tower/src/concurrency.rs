@@ -23,7 +23,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 ///
 /// A request takes one permit of a named semaphore, and keeps it until the body of its answer is sent, or the client has gone away.
 /// Requests queue first come, first served, over all instances, for [`max_wait`](Self::max_wait) at most; then, and at once where the
-/// queue has [`max_waiters`](Self::max_waiters), the client gets 503 with `Retry-After`, with gRPC the status `UNAVAILABLE`. While the store is away,
+/// queue has [`max_waiters`](SemaphoreOptions::max_waiters), the client gets 503 with `Retry-After`, with gRPC the status `UNAVAILABLE`. While the store is away,
 /// requests are refused in the same way. What waiting does not mend, such as another limit at the store, is 500.
 ///
 /// What is *not* guaranteed: that a request is stopped whose permit was lost, because its lease ended or an operator released it. It

@@ -138,7 +138,7 @@ pub(crate) async fn m4_a_mutex_runs_a_future_and_unlocks(h: &dyn Harness) {
     let (runner, witness) = (Arc::clone(&mutex), Arc::clone(&other));
     let ran = spawn(async move {
         let held = async |token| (token, witness.try_lock().await.expect("a definite answer").is_none());
-        runner.run(|token| held(token)).await
+        runner.run(held).await
     });
     let (token, was_held) = ran.join().await.expect("it ran");
     assert!(token > earlier && was_held);
@@ -163,7 +163,7 @@ pub(crate) async fn m4_a_loss_ends_what_a_mutex_runs(h: &dyn Harness) {
                 pause(Duration::from_millis(5)).await;
             }
         });
-        work.await.map(|()| ())
+        work.await
     });
     eventually(AT_ONCE, "it runs", || async { steps.load(Ordering::Relaxed) > 0 }).await;
     assert!(other.force_unlock().await.expect("force"));

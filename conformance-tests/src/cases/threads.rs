@@ -1,7 +1,5 @@
 //! The blocking face: what threads do that tasks do not.
 
-#![expect(clippy::disallowed_methods, reason = "a test plays the caller, who has threads and tasks")]
-
 use std::sync::{Arc, Mutex as StdMutex};
 use std::thread;
 use std::time::Duration;

@@ -6,6 +6,7 @@
 
 mod hold;
 mod objects;
+mod rates;
 
 use std::sync::Arc;
 use std::thread;

@@ -82,7 +82,6 @@ impl ElectionObserver {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn changes(&self) -> LeaderChanges {
         let asked = Asked { observer: self.clone(), seen: None };
         LeaderChanges(unfold(asked, Asked::next).boxed())

@@ -80,5 +80,5 @@ pub(crate) async fn serve(app: Router) -> SocketAddr {
 /// Connects to the Redis that all tests share, as another instance does.
 pub(crate) async fn redis(namespace: &str) -> Arc<dyn Store> {
     let url = servers::redis().unwrap().url();
-    Arc::new(RedisStore::builder(&url).unwrap().namespace(namespace).connect().await.unwrap())
+    Arc::new(RedisStore::builder(url).unwrap().namespace(namespace).connect().await.unwrap())
 }

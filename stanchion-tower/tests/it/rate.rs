@@ -73,8 +73,9 @@ async fn l1_two_instances_admit_what_the_law_admits() {
     for sender in senders.collect::<Vec<_>>() {
         ends.push(sender.await.unwrap());
     }
-    let admitted = admitted.load(Ordering::Relaxed) as f64 + 1.0;
-    assert_eq!(admitted as u64 + refused.load(Ordering::Relaxed), 10_001);
+    let admitted = u32::try_from(admitted.load(Ordering::Relaxed) + 1).unwrap();
+    assert_eq!(u64::from(admitted) + refused.load(Ordering::Relaxed), 10_001);
+    let admitted = f64::from(admitted);
     let law = |time: Duration| 50.0 + 100.0 * time.as_secs_f64();
     // The store's clock was read between the sending of the first request and the last answer, and at least from the first answer to
     // when the first of the senders sent its last request.

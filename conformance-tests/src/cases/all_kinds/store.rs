@@ -1,8 +1,10 @@
 //! The store object itself.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use stanchion_core::{
     BloomOptions, Error, ErrorKind, Kind, LimiterOptions, MutexMode, MutexOptions, Quota, SemaphoreOptions,
     Store, StoreExt, Ttl, WaitGroupOptions,
@@ -192,7 +194,7 @@ pub(crate) async fn c12_a_scope_closes_its_store_however_it_ends(h: &dyn Harness
     let store = h.store().await;
     let panicked = {
         let (store, name) = (Arc::clone(&store), name.clone());
-        tokio::spawn(async move {
+        spawn(async move {
             let work = store.scope(async |store: &dyn Store| {
                 let _guard = store.mutex(&name, MutexOptions::new())?.lock().await?;
                 // Without the hook that prints it.
@@ -203,7 +205,8 @@ pub(crate) async fn c12_a_scope_closes_its_store_however_it_ends(h: &dyn Harness
             work.await
         })
     };
-    let panic = within(CLOSED, "it closes", panicked).await.expect_err("a panic").into_panic();
+    let panic = within(CLOSED, "it closes", AssertUnwindSafe(panicked.join()).catch_unwind()).await;
+    let panic = panic.expect_err("a panic");
     assert_eq!(panic.downcast_ref(), Some(&"the work's own"));
     drop(free().await);
     assert_eq!(kind_of(store.ping().await), Some(ErrorKind::Closed));
