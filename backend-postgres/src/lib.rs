@@ -30,4 +30,6 @@ pub use transaction::{LockInOptions, TransactionLock};
 pub use wake::PostgresWake;
 
 pub use fence::PostgresFence;
+/// The crate whose pools, options and transactions [`PostgresBuilder`] and [`PostgresStore`] take.
+pub use sqlx;
 pub use stanchion_core::Credentials;

@@ -26,4 +26,6 @@ pub use steps::RedisSteps;
 pub use store::{RedisStore, StepsOfStore};
 pub use wake::RedisWake;
 
+/// The crate whose connections and clients [`RedisBuilder`] and [`RedisFence`] take.
+pub use redis;
 pub use stanchion_core::Credentials;

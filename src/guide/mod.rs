@@ -42,6 +42,11 @@ pub mod leader_election {
     #![doc = include_str!("leader_election.md")]
 }
 
+/// Jobs: each minute on one instance.
+pub mod jobs {
+    #![doc = include_str!("jobs.md")]
+}
+
 /// Testing code that uses a store.
 pub mod testing {
     #![doc = include_str!("testing.md")]

@@ -9,5 +9,6 @@
 mod clocks;
 mod connect;
 mod connect_errors;
+mod every_minute;
 mod pool_cluster;
 mod quickstart;

@@ -6,6 +6,7 @@
     reason = "tests fail by panics, and have tasks and time of their own"
 )]
 
+mod elections;
 mod forks;
 mod history;
 mod program_ends;
