@@ -9,10 +9,13 @@ use std::thread;
 use std::time::Duration;
 
 use stanchion_conformance::stopwatch::{EPSILON, Stopwatch};
+use stanchion_conformance::support::POLL_FLOOR;
 use stanchion_testbed::faults::{Direction, Process, Proxy};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer, RedisOptions, RedisServer};
 
 const TTL: Duration = Duration::from_secs(2);
+/// Maximum time until the next leader acts. Nobody is told of the end of a session: who is next learns it by its poll (C14).
+const FOLLOWED: Duration = TTL.saturating_add(POLL_FLOOR).saturating_add(EPSILON);
 /// Time in which a leader that was overtaken would write again.
 const WATCHED: Duration = Duration::from_millis(300);
 const LABELS: [&str; 3] = ["ada", "grace", "joan"];
@@ -134,7 +137,7 @@ fn one_leads_whatever_happens_to_it(url: &str, ttl: &str) {
             Fault::Cut => candidate.proxy.black_hole(Direction::Both),
         }
         let watch = Stopwatch::start();
-        let next = served.next_leader(token, TTL + EPSILON, &format!("{fault:?} of {leader}"));
+        let next = served.next_leader(token, FOLLOWED, &format!("{fault:?} of {leader}"));
         longest = longest.max(watch.elapsed());
         assert_ne!(next.1, leader, "{fault:?}");
         match fault {
