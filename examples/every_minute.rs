@@ -18,13 +18,13 @@ use tokio::time::sleep;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// The last run of each job.
-const TABLE: &str = "CREATE TABLE IF NOT EXISTS job_runs (job text PRIMARY KEY, ran timestamptz NOT NULL)";
-/// Whether this minute has no run yet. Read once the lock is held.
-const IS_DUE: &str = "SELECT NOT EXISTS (
-    SELECT FROM job_runs WHERE job = $1 AND ran >= date_trunc('minute', clock_timestamp()))";
-const RAN: &str = "INSERT INTO job_runs VALUES ($1, clock_timestamp())
-    ON CONFLICT (job) DO UPDATE SET ran = excluded.ran";
+/// The last minute that is done of each job.
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS job_runs (job text PRIMARY KEY, done timestamptz NOT NULL)";
+/// This minute, unless it is done. Read once the lock is held; the run is of that minute, however long it takes.
+const DUE: &str = "SELECT minute::text FROM date_trunc('minute', clock_timestamp()) AS minute
+    WHERE NOT EXISTS (SELECT FROM job_runs WHERE job = $1 AND done >= minute)";
+const DONE: &str = "INSERT INTO job_runs VALUES ($1, $2::timestamptz)
+    ON CONFLICT (job) DO UPDATE SET done = excluded.done";
 
 #[tokio::main]
 async fn main() -> Outcome<()> {
@@ -77,11 +77,10 @@ pub async fn once_a_minute(
     if store.try_lock_in(&mut transaction, &format!("jobs/{job}")).await?.is_none() {
         return Ok(false);
     }
-    if !sqlx::query_scalar::<_, bool>(IS_DUE).bind(job).fetch_one(&mut *transaction).await? {
-        return Ok(false);
-    }
+    let due = sqlx::query_scalar::<_, String>(DUE).bind(job).fetch_optional(&mut *transaction).await?;
+    let Some(minute) = due else { return Ok(false) };
     run(&mut transaction).await?;
-    sqlx::query(RAN).bind(job).execute(&mut *transaction).await?;
+    sqlx::query(DONE).bind(job).bind(minute).execute(&mut *transaction).await?;
     transaction.commit().await?;
     Ok(true)
 }

@@ -6,8 +6,8 @@
 //! | let each client send so many requests a second | [`RateLimitLayer`] |
 //! | let so many requests run at a time | [`ConcurrencyLimitLayer`] |
 //!
-//! The layers work with every service of `http` requests and responses whose response body has a default: those of axum, hyper
-//! and tonic. A refusal of a gRPC request is a gRPC status.
+//! The layers work with every service of `http` requests and responses whose response body implements `Default`, as those of axum,
+//! hyper and tonic. `stanchion_core::Quota` is `stanchion::Quota`; the other types, too, are the facade's. A refusal of a gRPC request is a gRPC status.
 //!
 //! # Examples
 //! ```

@@ -34,13 +34,18 @@ type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 
 /// Lets each client send at a rate, over all instances that share the store.
 ///
-/// A request costs one token of the limiter `N:PREFIXKEY`, where `N` is the length of the prefix, so that no key reaches the limiter of
-/// another layer; a key that is no part of a name, since it is too long, is there by its SHA-256. It makes one request to the store, and none while a refusal of that
+/// A request costs one token of its key's limiter. It makes one request to the store, and none while a refusal of that
 /// client is known in this process. A refused request gets 429 with `Retry-After`, in whole seconds, rounded up; a gRPC one the status
 /// `RESOURCE_EXHAUSTED`. A request that costs more than the burst is refused without `Retry-After`. Answers about which the limiter has
 /// decided have, unless a layer inside has set them, the fields `RateLimit-Policy` and `RateLimit` of
 /// [draft-ietf-httpapi-ratelimit-headers-10](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/): the quota and the
 /// window, what is left of the burst, and in how many seconds the burst is whole.
+///
+/// # Keys
+/// Requests without a key share one limiter, and [`quota_by`](Self::quota_by) gets an empty key for them. Check the key before this
+/// layer, in axum by adding the layer that checks it after this one: else each invented key has a burst of its own, and a record at
+/// the store. A limiter's name is `N:PREFIXKEY`, where `N` is the length of the prefix, so that no key reaches the limiter of another
+/// layer. Long keys are replaced by their SHA-256.
 ///
 /// # While the store is away
 /// The [`outage`](Self::outage) policy decides, within the store's time limit of a request: with `FailClosed`, the default, a request

@@ -11,7 +11,7 @@ pub(crate) const STORES: [&str; 3] = ["memory", "redis", "postgres"];
 
 /// Every feature of the workspace but `containers`, which takes longer to build than all the rest; `cargo xtask
 /// containers` builds it separately. Builds share dependencies only with the same features.
-pub(crate) const FEATURES: &str = "--features=bloom,metrics,postgres,redis";
+pub(crate) const FEATURES: &str = "--features=blocking,bloom,metrics,postgres,redis,serde";
 
 /// Excludes the benches: their peers take long to build, and enable more features of the stores' clients. Only `check`
 /// and `bench` build them.

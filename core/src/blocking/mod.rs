@@ -1,4 +1,7 @@
-//! The same stores for threads: every call blocks its thread, and no caller needs a runtime.
+//! The same stores for threads: every call blocks its thread, and no caller needs a runtime. Behind the feature `blocking`.
+//!
+//! [`Store`], [`Mutex`] and the others are `Send`, `Sync` and cheap to clone; clones are the same object. [`Store`] is a type here, and
+//! `stanchion::Store` a trait: write `blocking::Store` where both are used.
 //!
 //! A call here is the call of the same name of the asynchronous traits, polled by the thread that makes it, which is parked
 //! while there is nothing to do. So the contract is the same, and threads and tasks that want one name queue in one order
@@ -9,16 +12,16 @@
 //! | instead of dropping a future | here |
 //! | --- | --- |
 //! | end a wait | a call with a time limit, such as [`Mutex::lock_for`] |
-//! | [`Guard::run`](crate::Guard::run), which drops its future at the loss | [`Guard::run`], whose closure is given [`Lost`], to look at between its steps |
+//! | [`Guard::run`](crate::Guard::run), [`MutexExt::run`](crate::MutexExt::run), which drop their future at the loss | [`Guard::run`], [`Mutex::run`], whose closure is given [`Lost`], to look at between its steps |
 //!
 //! # Where calls may be made
 //! On any thread that may block: plain threads, those of `tokio::task::spawn_blocking`, and inside of `block_in_place`. A call
 //! that would have to wait inside of a polled task of tokio ends with `Unsupported`, since the holder may be a task that this
-//! thread should run. It cannot be told where tokio's cooperative budget is turned off (`tokio::task::unconstrained`), nor in
-//! the tasks of other executors; there it blocks the executor's thread until the call is done.
+//! thread should run. This check does not work inside of `tokio::task::unconstrained`, nor in other executors: there the call blocks
+//! the executor's thread.
 //!
-//! Guards are `Send` and may be dropped on any thread, in tasks, too. In a test with a paused clock, time limits of calls on the memory
-//! store do not pass by themselves.
+//! Guards are `Send` and may be dropped on any thread, in tasks, too. A thread's call does not advance a paused
+//! clock: `lock_for` on the memory store returns only after the test has called `advance`.
 //!
 //! # Examples
 //! ```

@@ -13,7 +13,7 @@ use crate::{Capabilities, LimiterOptions, MutexOptions, Result, SemaphoreOptions
 
 /// A store, as [`stanchion::Store`](crate::Store), for threads. Clones are the same store object.
 ///
-/// `From` makes one of any store; both faces of it share the connections and the queues.
+/// `From` makes one of an `Arc` of any store; both faces of it share the connections and the queues.
 ///
 /// # Examples
 /// ```
@@ -22,7 +22,7 @@ use crate::{Capabilities, LimiterOptions, MutexOptions, Result, SemaphoreOptions
 ///
 /// use stanchion::blocking;
 ///
-/// let store: Arc<dyn stanchion::Store> = Arc::new(stanchion::memory::MemoryStore::new());
+/// let store = Arc::new(stanchion::memory::MemoryStore::new());
 /// let threads = blocking::Store::from(Arc::clone(&store));
 /// let guard = threads.mutex("report", Default::default())?.lock()?; // tasks that lock it by `store` wait
 /// # guard.release()
@@ -137,6 +137,12 @@ impl Drop for Closing<'_> {
         if let Err(error) = self.0.close() {
             tracing::warn!(%error, "the store could not be closed");
         }
+    }
+}
+
+impl<S: crate::Store + 'static> From<Arc<S>> for Store {
+    fn from(store: Arc<S>) -> Self {
+        Self(store)
     }
 }
 
