@@ -1,6 +1,13 @@
-#![doc = "Stores for threads that have no runtime."]
+//! The same stores for threads that have no runtime: every call blocks its thread.
+//!
+//! Where calls may be made, and what there is instead of a dropped future: [`stanchion_core::blocking`].
 
-pub use stanchion_core::blocking::*;
+#[cfg(feature = "bloom")]
+pub use stanchion_core::blocking::BloomFilter;
+use stanchion_core::blocking::wait;
+pub use stanchion_core::blocking::{
+    Guard, Limiter, Lost, Member, Mutex, MutexGuard, Permit, Reservation, Semaphore, Store, WaitGroup,
+};
 
 /// Opens the store that a URL names, as [`stanchion::connect`](crate::connect), for threads.
 ///
