@@ -5,12 +5,13 @@ use std::thread;
 use std::time::Duration;
 
 use stanchion_core::blocking::{Mutex, Store};
-use stanchion_core::{Error, ErrorKind, LimiterOptions, MutexOptions, Quota, Result, blocking};
+use stanchion_core::{Error, ErrorKind, MutexOptions, Result, SemaphoreOptions, blocking};
 use tokio::task::{block_in_place, spawn_blocking};
 
 use crate::harness::Harness;
 use crate::support::{
-    BRIEF, EPSILON, IDLE, QUEUED, Stopwatch, eventually, kind_of, now, on_bare_thread, spawn, unique, within,
+    BRIEF, EPSILON, IDLE, QUEUED, Stopwatch, eventually, kind_of, now, on_bare_thread, pause, spawn, unique,
+    within,
 };
 
 /// Opens the same mutex for threads and for tasks, by two clients.
@@ -171,19 +172,20 @@ pub(crate) async fn c12_a_scope_of_a_thread_closes_its_store(h: &dyn Harness) {
 
 /// C3: who is told that a call was not made is told the truth.
 pub(crate) async fn c3_a_call_that_is_refused_in_a_task_was_not_made(h: &dyn Harness) {
-    let store = h.store().await;
-    let name = unique("limiter");
-    let options = || LimiterOptions::new(Quota::per_hour(10));
-    let limiter = Store::from(Arc::clone(&store)).limiter(&name, options()).expect("a limiter");
-    let mut charged = 0;
-    for _ in 0..5 {
-        let limiter = limiter.clone();
-        match within(QUEUED, "it does not wait", spawn(async move { limiter.allow() }).join()).await {
-            // It was done at once.
-            Ok(_) => charged += 1,
-            Err(error) => assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}"),
+    let (store, name) = (h.store().await, unique("semaphore"));
+    let semaphore = Store::from(Arc::clone(&store)).semaphore(&name, SemaphoreOptions::new(3));
+    let semaphore = semaphore.expect("a semaphore");
+    let resized = spawn(async move { semaphore.resize(5) }).join();
+    let limit = match within(QUEUED, "it does not wait", resized).await {
+        // It was done at once.
+        Ok(()) => 5,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+            3
         }
-    }
-    let limiter = store.limiter(&name, options()).expect("a limiter");
-    assert_eq!(limiter.peek().await.expect("an answer").remaining, 10 - charged);
+    };
+    // A request that had left would have arrived.
+    pause(IDLE).await;
+    let semaphore = store.semaphore(&name, SemaphoreOptions::new(3)).expect("a semaphore");
+    assert_eq!(semaphore.available().await.expect("an answer"), limit);
 }
