@@ -11,7 +11,10 @@ use std::thread;
 use std::time::Duration;
 
 use stanchion_core::clock::{self, Instant};
-use stanchion_core::{Detached, ErrorKind, FencingToken, HoldOptions, Kind, Name, Result, Ticket, Ttl};
+use stanchion_core::{
+    Detached, ErrorKind, FencingToken, HoldOptions, Kind, Mutex, MutexOptions, Name, Result, Store, Ticket,
+    Ttl,
+};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
@@ -189,6 +192,25 @@ pub fn assert_stood_still(start: Instant, watch: &Stopwatch, error: &stanchion_c
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     let still = stood_still(start, watch);
     assert!(still >= EPSILON, "the machine stood still for {still:?} only: {error}");
+}
+
+/// Opens one mutex by two clients of a harness, like two processes.
+pub async fn by_two_clients(h: &dyn Harness) -> (Arc<dyn Mutex>, Arc<dyn Mutex>) {
+    let (first, second, name) = (h.store().await, h.store().await, unique("mutex"));
+    let open = |store: Arc<dyn Store>| store.mutex(&name, MutexOptions::new()).expect("a mutex");
+    (open(first), open(second))
+}
+
+/// Waits until so many acquisitions queue for a mutex.
+pub async fn queue_of(mutex: &Arc<dyn Mutex>, waiters: u64, limit: Duration) {
+    let what = format!("a queue of {waiters}");
+    eventually(limit, &what, || async { mutex.inspect().await.expect("inspect").waiters == waiters }).await;
+}
+
+/// Takes a mutex whose release is queued, and gives it back.
+pub async fn takes_its_turn(mutex: &Arc<dyn Mutex>) {
+    let guard = within(QUEUED, "the release is queued", mutex.lock()).await.expect("lock");
+    guard.release().await.expect("release");
 }
 
 /// Lets time pass, for a case whose scenario is the passing of time.

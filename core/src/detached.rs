@@ -123,7 +123,7 @@ impl FromStr for Detached {
         let kind = Kind::ALL.into_iter().find(|known| known.as_str() == kind).ok_or_else(other)?;
         let namespace = Box::from(next()?);
         let ticket = next()?.parse()?;
-        let token = FencingToken::new(next()?.parse().map_err(|_| other())?)?;
+        let token = next()?.parse().map_err(|_| other())?;
         Ok(Self { kind, namespace, name: Name::new(next()?)?, ticket, token })
     }
 }

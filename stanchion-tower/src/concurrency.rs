@@ -8,16 +8,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
-use stanchion_core::{ErrorKind, Permit, Result, Semaphore, SemaphoreOptions, Store};
+use stanchion_core::{Permit, Result, Semaphore, SemaphoreOptions, Store};
 use tower_layer::Layer;
 use tower_service::Service;
-use tracing::{debug, warn};
 
 use crate::permit_body::PermitBody;
-use crate::refusal::{Protocol, Reason};
-
-/// Time after which a client may try again, where nothing tells when a permit is free.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+use crate::refusal::{Failures, Protocol, Reason, take_ready};
 
 /// Lets so many requests run at a time, over all instances that share the store.
 ///
@@ -49,6 +45,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub struct ConcurrencyLimitLayer {
     semaphore: Arc<dyn Semaphore>,
     max_wait: Duration,
+    failures: Arc<Failures>,
 }
 
 impl ConcurrencyLimitLayer {
@@ -57,7 +54,11 @@ impl ConcurrencyLimitLayer {
     /// # Errors
     /// As [`Store::semaphore`].
     pub fn new(store: &dyn Store, name: &str, options: SemaphoreOptions) -> Result<Self> {
-        Ok(Self { semaphore: store.semaphore(name, options)?, max_wait: Duration::from_secs(1) })
+        Ok(Self {
+            semaphore: store.semaphore(name, options)?,
+            max_wait: Duration::from_secs(1),
+            failures: Arc::default(),
+        })
     }
 
     /// Sets how long a request waits for a permit; zero does not wait.
@@ -99,17 +100,7 @@ impl ConcurrencyLimitLayer {
         match self.semaphore.acquire_for(self.max_wait).await {
             Ok(Some(permit)) => Ok(permit),
             Ok(None) => Err(Reason::Full),
-            Err(error) => match error.kind() {
-                ErrorKind::Overloaded => Err(Reason::Full),
-                ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Timeout => {
-                    debug!(%error, "a request is refused: its semaphore gave no answer");
-                    Err(Reason::Undecided)
-                }
-                _ => {
-                    warn!(%error, "a request fails: its semaphore cannot be used");
-                    Err(Reason::Broken)
-                }
-            },
+            Err(error) => Err(self.failures.reason(&error)),
         }
     }
 }
@@ -133,16 +124,11 @@ where
         let (parts, body) = request.into_parts();
         let protocol = Protocol::of(&parts);
         let limit = self.limit.clone();
-        let next = self.inner.clone();
-        // The one that is ready.
-        let mut inner = std::mem::replace(&mut self.inner, next);
+        let mut inner = take_ready(&mut self.inner);
         Box::pin(async move {
             let permit = match limit.permit().await {
                 Ok(permit) => permit,
-                Err(reason) => {
-                    let retry_after = (reason != Reason::Broken).then_some(RETRY_AFTER);
-                    return Ok(protocol.refusal(reason, retry_after));
-                }
+                Err(reason) => return Ok(protocol.refusal(reason)),
             };
             let response = inner.call(Request::from_parts(parts, body)).await?;
             Ok(response.map(|body| PermitBody::new(body, Some(permit))))

@@ -3,30 +3,21 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use sha2::{Digest, Sha256};
-use stanchion_core::clock::{Instant, now};
-use stanchion_core::{
-    Decision, Error, ErrorKind, Limiter, LimiterOptions, OnMismatch, OutagePolicy, Quota, Result, Store,
-};
+use stanchion_core::{Decision, Limiter, LimiterOptions, OnMismatch, OutagePolicy, Quota, Result, Store};
 use tower_layer::Layer;
 use tower_service::Service;
-use tracing::{debug, warn};
 
 use crate::handles::Handles;
-use crate::refusal::{Protocol, Reason, number, set};
+use crate::refusal::{Failures, Protocol, Reason, set, take_ready};
 
-/// Time after which a client may try again where the store could not decide.
-const UNDECIDED: Duration = Duration::from_secs(1);
 /// Longest key that is a part of a name as it is, in bytes.
 const LONGEST_KEY: usize = 128;
-/// Minimum time between two warnings.
-const BETWEEN_WARNINGS: Duration = Duration::from_secs(10);
 
 type KeyOf = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 type QuotaOf = Arc<dyn Fn(&Parts, &str) -> Quota + Send + Sync>;
@@ -85,7 +76,7 @@ struct Rules {
     outage: OutagePolicy,
     legacy_headers: bool,
     handles: Arc<Handles>,
-    warned: Arc<Mutex<Option<Instant>>>,
+    failures: Arc<Failures>,
 }
 
 impl RateLimitLayer {
@@ -108,7 +99,7 @@ impl RateLimitLayer {
             outage: OutagePolicy::default(),
             legacy_headers: false,
             handles: Arc::default(),
-            warned: Arc::default(),
+            failures: Arc::default(),
         };
         Ok(Self { rules: Arc::new(rules) })
     }
@@ -184,24 +175,6 @@ impl Rules {
         }
     }
 
-    /// Answers a request about which the limiter has not decided.
-    fn undecided<R: Default>(&self, protocol: Protocol, error: &Error) -> Response<R> {
-        if matches!(
-            error.kind(),
-            ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Timeout | ErrorKind::Overloaded
-        ) {
-            debug!(%error, "a request is refused: its limiter gave no decision");
-            return protocol.refusal(Reason::Undecided, Some(UNDECIDED));
-        }
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = now();
-        if warned.is_none_or(|last| now - last >= BETWEEN_WARNINGS) {
-            *warned = Some(now);
-            warn!(%error, "requests fail: their limiter cannot be used");
-        }
-        protocol.refusal(Reason::Broken, None)
-    }
-
     fn describe(&self, headers: &mut HeaderMap, decision: &Decision, quota: &Quota) {
         if !headers.contains_key("ratelimit") {
             for (name, value) in decision.headers(quota) {
@@ -211,8 +184,7 @@ impl Rules {
         if self.legacy_headers {
             set(headers, "x-ratelimit-limit", &decision.limit.to_string());
             set(headers, "x-ratelimit-remaining", &decision.remaining.to_string());
-            let reset = decision.reset_after.as_secs() + u64::from(decision.reset_after.subsec_nanos() > 0);
-            headers.insert("x-ratelimit-reset", number(reset));
+            set(headers, "x-ratelimit-reset", &decision.reset_after_secs().to_string());
         }
     }
 }
@@ -270,20 +242,18 @@ where
         let quota = (rules.quota)(&parts, key.as_deref().unwrap_or_default());
         let (cost, protocol) = ((rules.cost)(&parts), Protocol::of(&parts));
         let name = rules.name(key.as_deref());
-        let next = self.inner.clone();
-        // The one that is ready.
-        let mut inner = std::mem::replace(&mut self.inner, next);
+        let mut inner = take_ready(&mut self.inner);
         Box::pin(async move {
             if cost > quota.burst_tokens() {
-                return Ok(protocol.refusal(Reason::TooMany, None));
+                return Ok(protocol.refusal(Reason::TooMany(None)));
             }
             let decision = match rules.decide(&name, quota, cost).await {
                 Ok(decision) => decision,
-                Err(error) => return Ok(rules.undecided(protocol, &error)),
+                Err(error) => return Ok(protocol.refusal(rules.failures.reason(&error))),
             };
             let mut response = match &decision {
                 Some(decision) if !decision.allowed => {
-                    protocol.refusal(Reason::TooMany, decision.retry_after)
+                    protocol.refusal(Reason::TooMany(decision.retry_after))
                 }
                 _ => inner.call(Request::from_parts(parts, body)).await?,
             };

@@ -1,10 +1,20 @@
 //! Answers to requests that are refused.
 
+use std::mem;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use stanchion_core::clock::{Instant, now};
+use stanchion_core::{Error, ErrorKind};
+use tracing::{debug, warn};
+
+/// Time after which a client may come again that nothing is known for.
+const SOON: Duration = Duration::from_secs(1);
+/// Minimum time between two warnings.
+const BETWEEN_WARNINGS: Duration = Duration::from_secs(10);
 
 /// The gRPC status `RESOURCE_EXHAUSTED`.
 const EXHAUSTED: HeaderValue = HeaderValue::from_static("8");
@@ -17,14 +27,65 @@ const GRPC: &str = "application/grpc";
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// The client has sent too many.
-    TooMany,
+    /// The client has sent too many; it may come again after this time, if ever.
+    TooMany(Option<Duration>),
     /// The service is full.
     Full,
     /// The store is away, and the policy is to refuse then.
     Undecided,
     /// The limit cannot be used, and waiting does not mend that.
     Broken,
+}
+
+impl Reason {
+    /// After which time the client may come again, if that helps.
+    fn retry_after(self) -> Option<Duration> {
+        match self {
+            Self::TooMany(time) => time,
+            // Nothing tells when there is a permit or a store again.
+            Self::Full | Self::Undecided => Some(SOON),
+            Self::Broken => None,
+        }
+    }
+}
+
+/// What a layer says of errors of its store: the permanent ones at `warn`, once in 10 s at most.
+#[derive(Debug, Default)]
+pub(crate) struct Failures(Mutex<Option<Instant>>);
+
+impl Failures {
+    /// Tells why a request is refused after an error.
+    pub(crate) fn reason(&self, error: &Error) -> Reason {
+        match error.kind() {
+            ErrorKind::Overloaded => Reason::Full,
+            ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Timeout => {
+                debug!(%error, "a request is refused: the store gave no answer");
+                Reason::Undecided
+            }
+            _ => {
+                if self.is_due() {
+                    warn!(%error, "requests fail: their limit cannot be used");
+                }
+                Reason::Broken
+            }
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = now();
+        let is_due = last.is_none_or(|last| now - last >= BETWEEN_WARNINGS);
+        if is_due {
+            *last = Some(now);
+        }
+        is_due
+    }
+}
+
+/// Takes the service that is ready, and leaves another one.
+pub(crate) fn take_ready<S: Clone>(service: &mut S) -> S {
+    let next = service.clone();
+    mem::replace(service, next)
 }
 
 /// How a request wants to be refused.
@@ -41,43 +102,37 @@ impl Protocol {
     }
 
     /// Makes the answer to a refused request. With a gRPC request that is a status in the head of the answer.
-    pub(crate) fn refusal<B: Default>(self, reason: Reason, retry_after: Option<Duration>) -> Response<B> {
+    pub(crate) fn refusal<B: Default>(self, reason: Reason) -> Response<B> {
         let mut response = Response::new(B::default());
         if self.grpc.is_none() {
             *response.status_mut() = match reason {
-                Reason::TooMany => StatusCode::TOO_MANY_REQUESTS,
+                Reason::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
                 Reason::Full | Reason::Undecided => StatusCode::SERVICE_UNAVAILABLE,
                 Reason::Broken => StatusCode::INTERNAL_SERVER_ERROR,
             };
         }
         let headers = response.headers_mut();
-        if let Some(time) = retry_after {
-            headers.insert(RETRY_AFTER, number(whole_seconds(time)));
+        if matches!(reason, Reason::Full | Reason::Undecided) {
+            headers.insert(RETRY_AFTER, HeaderValue::from(SOON.as_secs()));
         }
         if let Some(content_type) = self.grpc {
             let status = match reason {
-                Reason::TooMany => EXHAUSTED,
+                Reason::TooMany(_) => EXHAUSTED,
                 Reason::Full | Reason::Undecided => UNAVAILABLE,
                 Reason::Broken => INTERNAL,
             };
             headers.insert(CONTENT_TYPE, content_type);
             headers.insert(HeaderName::from_static("grpc-status"), status);
-            if let Some(time) = retry_after {
+            if let Some(time) = reason.retry_after() {
                 let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
-                headers.insert(HeaderName::from_static("grpc-retry-pushback-ms"), number(milliseconds));
+                headers.insert(
+                    HeaderName::from_static("grpc-retry-pushback-ms"),
+                    HeaderValue::from(milliseconds),
+                );
             }
         }
         response
     }
-}
-
-/// Returns whole seconds, rounded up, at least 1: a client that waits for less would be refused again.
-pub(crate) fn whole_seconds(time: Duration) -> u64 {
-    time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0)).max(1)
-}
-
-pub(crate) fn number(number: u64) -> HeaderValue {
-    HeaderValue::from(number)
 }
 
 /// Sets a header whose value is one that this crate has made.

@@ -11,7 +11,8 @@ use stanchion_core::{
 
 use crate::harness::Harness;
 use crate::support::{
-    CANCELLED, IDLE, QUEUED, Task, beside, eventually, pause, spawn, stays_pending, unique, within,
+    CANCELLED, IDLE, QUEUED, Task, beside, eventually, pause, queue_of, spawn, stays_pending, takes_its_turn,
+    unique, within,
 };
 
 /// A pause after a term that is short beside every limit of these cases.
@@ -112,22 +113,14 @@ pub(crate) async fn c4_a_dropped_candidate_leaves_nothing(h: &dyn Harness) {
     beside(&mut standing, "it stands", leads).await;
     drop(standing);
     assert!(!handle.is_leader());
-    within(QUEUED, "the release is queued", mutex.lock())
-        .await
-        .expect("lock")
-        .release()
-        .await
-        .expect("release");
+    takes_its_turn(&mutex).await;
 
     let held = mutex.lock().await.expect("lock");
     let election = store.elect(&name, ElectionOptions::new(), |_| pending()).expect("a candidate");
     let mut waiting = Box::pin(election.run());
     stays_pending(IDLE, "it waits", &mut waiting).await;
     drop(waiting);
-    eventually(CANCELLED, "it leaves the queue", || async {
-        mutex.inspect().await.expect("inspect").waiters == 0
-    })
-    .await;
+    queue_of(&mutex, 0, CANCELLED).await;
     held.release().await.expect("release");
 }
 

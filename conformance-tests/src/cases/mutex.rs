@@ -8,8 +8,9 @@ use stanchion_core::{ErrorKind, MutexExt, MutexGuard, MutexOptions};
 
 use crate::harness::Harness;
 use crate::support::{
-    AT_ONCE, BRIEF, CANCELLED, EPSILON, IDLE, QUEUED, belief, definite, eventually, kind_of, lease_of, now,
-    on_bare_thread, pause, poll_once, spawn, stays_pending, unique, within,
+    AT_ONCE, BRIEF, CANCELLED, EPSILON, IDLE, QUEUED, belief, by_two_clients, definite, eventually, kind_of,
+    lease_of, now, on_bare_thread, pause, poll_once, queue_of, spawn, stays_pending, takes_its_turn, unique,
+    within,
 };
 
 pub(crate) async fn m5_a_second_try_lock_by_the_same_task_is_a_no(h: &dyn Harness) {
@@ -29,10 +30,7 @@ pub(crate) async fn m5_a_second_try_lock_by_the_same_task_is_a_no(h: &dyn Harnes
 }
 
 pub(crate) async fn m5_the_last_of_reentered_guards_releases(h: &dyn Harness) {
-    let (store, other) = (h.store().await, h.store().await);
-    let name = unique("mutex");
-    let mutex = store.mutex(&name, MutexOptions::default()).expect("a mutex");
-    let other = other.mutex(&name, MutexOptions::default()).expect("a mutex");
+    let (mutex, other) = by_two_clients(h).await;
     let first = mutex.lock().await.expect("lock");
     let second = first.reenter();
     let third = second.reenter();
@@ -43,10 +41,7 @@ pub(crate) async fn m5_the_last_of_reentered_guards_releases(h: &dyn Harness) {
     on_bare_thread(move || drop(third)).expect("no panic without a runtime");
     assert!(second.is_held());
     assert!(definite(|| other.lock_for(IDLE)).await.expect("a definite answer").is_none());
-    eventually(CANCELLED, "who timed out leaves the queue", || async {
-        other.inspect().await.expect("inspect").waiters == 0
-    })
-    .await;
+    queue_of(&other, 0, CANCELLED).await;
     second.release().await.expect("the last one");
     let guard = other.try_lock().await.expect("a definite answer").expect("free");
 
@@ -127,10 +122,7 @@ pub(crate) async fn c10_a_hold_without_options_stays_held(h: &dyn Harness) {
 }
 
 pub(crate) async fn m4_a_mutex_runs_a_future_and_unlocks(h: &dyn Harness) {
-    let (store, other) = (h.store().await, h.store().await);
-    let name = unique("mutex");
-    let mutex = store.mutex(&name, MutexOptions::new()).expect("a mutex");
-    let other = other.mutex(&name, MutexOptions::new()).expect("a mutex");
+    let (mutex, other) = by_two_clients(h).await;
     let first = other.lock().await.expect("lock");
     let earlier = first.fencing_token();
     first.release().await.expect("release");
@@ -150,10 +142,7 @@ pub(crate) async fn m4_a_mutex_runs_a_future_and_unlocks(h: &dyn Harness) {
 
 /// The future is dropped, and the call reports the loss.
 pub(crate) async fn m4_a_loss_ends_what_a_mutex_runs(h: &dyn Harness) {
-    let (store, other) = (h.store().await, h.store().await);
-    let name = unique("mutex");
-    let mutex = store.mutex(&name, MutexOptions::new()).expect("a mutex");
-    let other = other.mutex(&name, MutexOptions::new()).expect("a mutex");
+    let (mutex, other) = by_two_clients(h).await;
     let steps = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&steps);
     let running = spawn(async move {
@@ -176,27 +165,16 @@ pub(crate) async fn m4_a_loss_ends_what_a_mutex_runs(h: &dyn Harness) {
 }
 
 pub(crate) async fn c4_a_dropped_run_leaves_nothing(h: &dyn Harness) {
-    let (store, other) = (h.store().await, h.store().await);
-    let name = unique("mutex");
-    let mutex = store.mutex(&name, MutexOptions::new()).expect("a mutex");
-    let other = other.mutex(&name, MutexOptions::new()).expect("a mutex");
+    let (mutex, other) = by_two_clients(h).await;
     let mut running = Box::pin(mutex.run(|_| std::future::pending::<()>()));
     stays_pending(IDLE, "it runs without an end", &mut running).await;
     drop(running);
-    within(QUEUED, "the release is queued", other.lock())
-        .await
-        .expect("lock")
-        .release()
-        .await
-        .expect("release");
+    takes_its_turn(&other).await;
 
     let held = other.lock().await.expect("lock");
     let mut waiting = Box::pin(mutex.run(|_| async { panic!("it never has the mutex") }));
     stays_pending(IDLE, "it waits", &mut waiting).await;
     drop(waiting);
-    eventually(CANCELLED, "it leaves the queue", || async {
-        other.inspect().await.expect("inspect").waiters == 0
-    })
-    .await;
+    queue_of(&other, 0, CANCELLED).await;
     held.release().await.expect("release");
 }

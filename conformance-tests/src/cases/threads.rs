@@ -10,16 +10,14 @@ use tokio::task::{block_in_place, spawn_blocking};
 
 use crate::harness::Harness;
 use crate::support::{
-    BRIEF, EPSILON, IDLE, QUEUED, Stopwatch, eventually, kind_of, now, on_bare_thread, pause, spawn, unique,
-    within,
+    BRIEF, EPSILON, IDLE, QUEUED, Stopwatch, by_two_clients, eventually, kind_of, now, on_bare_thread, pause,
+    queue_of, spawn, takes_its_turn, unique, within,
 };
 
 /// Opens the same mutex for threads and for tasks, by two clients.
 async fn both(h: &dyn Harness) -> (Mutex, Arc<dyn stanchion_core::Mutex>) {
-    let (threads, tasks) = (Store::from(h.store().await), h.store().await);
-    let name = unique("mutex");
-    let mutex = threads.mutex(&name, MutexOptions::new()).expect("a mutex");
-    (mutex, tasks.mutex(&name, MutexOptions::new()).expect("a mutex"))
+    let (threads, tasks) = by_two_clients(h).await;
+    (Mutex::from(threads), tasks)
 }
 
 /// Runs the call of a thread.
@@ -41,10 +39,7 @@ pub(crate) async fn c17_a_time_limit_passes_while_a_thread_is_parked(h: &dyn Har
         at_least >= BRIEF && at_most <= BRIEF + EPSILON,
         "{at_least:?}, {at_most:?} on a machine that runs"
     );
-    eventually(QUEUED, "it has left the queue", || async {
-        other.inspect().await.expect("inspect").waiters == 0
-    })
-    .await;
+    queue_of(&other, 0, QUEUED).await;
     held.release().await.expect("release");
     let guard = by_thread(move || mutex.lock_for(QUEUED)).await.expect("an answer");
     drop(guard.expect("it is free"));
@@ -100,10 +95,7 @@ pub(crate) async fn c16_threads_and_tasks_have_one_queue(h: &dyn Harness) {
                 guard.release().await
             }));
         }
-        eventually(QUEUED, "it waits", || async {
-            other.inspect().await.expect("inspect").waiters == number
-        })
-        .await;
+        queue_of(&other, number, QUEUED).await;
     }
     held.release().await.expect("release");
     for task in tasks {
@@ -147,12 +139,7 @@ pub(crate) async fn c28_a_blocking_call_works_wherever_a_thread_may_block(h: &dy
     // Guards may be dropped in tasks.
     let guard = by_thread(move || mutex.lock()).await.expect("lock");
     drop(guard);
-    within(QUEUED, "the release is queued", other.lock())
-        .await
-        .expect("lock")
-        .release()
-        .await
-        .expect("release");
+    takes_its_turn(&other).await;
 }
 
 pub(crate) async fn c12_a_scope_of_a_thread_closes_its_store(h: &dyn Harness) {

@@ -1,9 +1,6 @@
 //! The Bloom filter of threads.
 
-use std::future::Future;
-use std::sync::Arc;
-
-use super::waiting::{in_operation, wait};
+use super::Object;
 use crate::Result;
 use crate::bloom::Shape;
 
@@ -18,16 +15,9 @@ use crate::bloom::Shape;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
-pub struct BloomFilter(Arc<dyn crate::BloomFilter>);
+pub type BloomFilter = Object<dyn crate::BloomFilter>;
 
 impl BloomFilter {
-    /// Returns the name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.0.name()
-    }
-
     /// Returns the shape: capacity, rate, and the sizes that follow from them.
     #[must_use]
     pub fn shape(&self) -> Shape {
@@ -112,21 +102,5 @@ impl BloomFilter {
     /// As [`stanchion::BloomFilter::import`](crate::BloomFilter::import); `Unsupported` if it would have to wait inside of a polled task.
     pub fn import(&self, exported: &[u8]) -> Result<()> {
         self.blocked("import", self.0.import(exported))
-    }
-
-    /// Returns the same object for tasks.
-    #[must_use]
-    pub fn as_async(&self) -> &Arc<dyn crate::BloomFilter> {
-        &self.0
-    }
-
-    fn blocked<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
-        wait(call).map_err(|error| in_operation(error, operation, self.name()))
-    }
-}
-
-impl From<Arc<dyn crate::BloomFilter>> for BloomFilter {
-    fn from(object: Arc<dyn crate::BloomFilter>) -> Self {
-        Self(object)
     }
 }

@@ -1,10 +1,9 @@
 //! The limiter of threads.
 
-use std::future::Future;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::waiting::{in_operation, wait};
+use super::Object;
+use super::waiting::wait;
 use crate::{Decision, Quota, Result, Ticket};
 
 /// A named rate limiter, as [`stanchion::Limiter`](crate::Limiter), for threads.
@@ -21,16 +20,9 @@ use crate::{Decision, Quota, Result, Ticket};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
-pub struct Limiter(Arc<dyn crate::Limiter>);
+pub type Limiter = Object<dyn crate::Limiter>;
 
 impl Limiter {
-    /// Returns the name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.0.name()
-    }
-
     /// Takes 1 token if it is there.
     ///
     /// # Errors
@@ -118,22 +110,6 @@ impl Limiter {
     /// As [`stanchion::Limiter::reset`](crate::Limiter::reset); `Unsupported` if it would have to wait inside of a polled task.
     pub fn reset(&self) -> Result<()> {
         self.blocked("reset", self.0.reset())
-    }
-
-    /// Returns the same object for tasks.
-    #[must_use]
-    pub fn as_async(&self) -> &Arc<dyn crate::Limiter> {
-        &self.0
-    }
-
-    fn blocked<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
-        wait(call).map_err(|error| in_operation(error, operation, self.name()))
-    }
-}
-
-impl From<Arc<dyn crate::Limiter>> for Limiter {
-    fn from(object: Arc<dyn crate::Limiter>) -> Self {
-        Self(object)
     }
 }
 

@@ -14,6 +14,9 @@
 //! | end a wait | a call with a time limit, such as [`Mutex::lock_for`] |
 //! | [`Guard::run`](crate::Guard::run), [`MutexExt::run`](crate::MutexExt::run), which drop their future at the loss | [`Guard::run`], [`Mutex::run`], whose closure is given [`Lost`], to look at between its steps |
 //!
+//! The crate itself depends on tokio (`rt`, `sync`, `time`), whose clock and signals tasks use; with the memory store no runtime is
+//! started, on Redis and Postgres one by the engine's thread.
+//!
 //! # Where calls may be made
 //! On any thread that may block: plain threads, those of `tokio::task::spawn_blocking`, and inside of `block_in_place`. A call
 //! that would have to wait inside of a polled task of tokio ends with `Unsupported`, since the holder may be a task that this
@@ -55,6 +58,7 @@ mod guard;
 mod limiter;
 mod lost;
 mod mutex;
+mod object;
 mod semaphore;
 mod store;
 mod wait_group;
@@ -66,8 +70,8 @@ pub use guard::{Guard, Member, MutexGuard, Permit};
 pub use limiter::{Limiter, Reservation};
 pub use lost::Lost;
 pub use mutex::Mutex;
+pub use object::{Object, ObjectKind};
 pub use semaphore::Semaphore;
 pub use store::Store;
 pub use wait_group::WaitGroup;
-pub use waiting::wait;
-pub(crate) use waiting::{is_refused, is_waiting};
+pub use waiting::{is_refused, wait};

@@ -1,11 +1,8 @@
 //! The mutex of threads.
 
-use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::waiting::{in_operation, wait};
-use super::{Lost, MutexGuard};
+use super::{Lost, MutexGuard, Object};
 use crate::{Detached, ErrorKind, FencingToken, Inspection, Result};
 
 /// A named mutex, as [`stanchion::Mutex`](crate::Mutex), for threads.
@@ -20,16 +17,9 @@ use crate::{Detached, ErrorKind, FencingToken, Inspection, Result};
 /// guard.release()
 /// # }
 /// ```
-#[derive(Clone, Debug)]
-pub struct Mutex(Arc<dyn crate::Mutex>);
+pub type Mutex = Object<dyn crate::Mutex>;
 
 impl Mutex {
-    /// Returns the name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.0.name()
-    }
-
     /// Locks, waiting in the queue without a time limit.
     ///
     /// # Errors
@@ -106,21 +96,5 @@ impl Mutex {
     /// As [`stanchion::Mutex::force_unlock`](crate::Mutex::force_unlock); `Unsupported` if it would have to wait inside of a polled task.
     pub fn force_unlock(&self) -> Result<bool> {
         self.blocked("force_unlock", self.0.force_unlock())
-    }
-
-    /// Returns the same object for tasks.
-    #[must_use]
-    pub fn as_async(&self) -> &Arc<dyn crate::Mutex> {
-        &self.0
-    }
-
-    fn blocked<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
-        wait(call).map_err(|error| in_operation(error, operation, self.name()))
-    }
-}
-
-impl From<Arc<dyn crate::Mutex>> for Mutex {
-    fn from(object: Arc<dyn crate::Mutex>) -> Self {
-        Self(object)
     }
 }

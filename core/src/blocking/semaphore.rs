@@ -1,11 +1,8 @@
 //! The semaphore of threads.
 
-use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::Permit;
-use super::waiting::{in_operation, wait};
+use super::{Object, Permit};
 use crate::{Detached, Inspection, Result, Ticket};
 
 /// A named counting semaphore, as [`stanchion::Semaphore`](crate::Semaphore), for threads.
@@ -22,16 +19,9 @@ use crate::{Detached, Inspection, Result, Ticket};
 /// two.release()
 /// # }
 /// ```
-#[derive(Clone, Debug)]
-pub struct Semaphore(Arc<dyn crate::Semaphore>);
+pub type Semaphore = Object<dyn crate::Semaphore>;
 
 impl Semaphore {
-    /// Returns the name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.0.name()
-    }
-
     /// Takes one permit, waiting without a time limit.
     ///
     /// # Errors
@@ -120,21 +110,5 @@ impl Semaphore {
     /// As [`stanchion::Semaphore::force_release`](crate::Semaphore::force_release); `Unsupported` if it would have to wait inside of a polled task.
     pub fn force_release(&self, ticket: Ticket) -> Result<bool> {
         self.blocked("force_release", self.0.force_release(ticket))
-    }
-
-    /// Returns the same object for tasks.
-    #[must_use]
-    pub fn as_async(&self) -> &Arc<dyn crate::Semaphore> {
-        &self.0
-    }
-
-    fn blocked<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
-        wait(call).map_err(|error| in_operation(error, operation, self.name()))
-    }
-}
-
-impl From<Arc<dyn crate::Semaphore>> for Semaphore {
-    fn from(object: Arc<dyn crate::Semaphore>) -> Self {
-        Self(object)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 #[cfg(feature = "bloom")]
 use super::BloomFilter;
-use super::waiting::{in_operation, wait};
+use super::waiting::wait;
 use super::{Limiter, Mutex, Semaphore, WaitGroup};
 #[cfg(feature = "bloom")]
 use crate::BloomOptions;
@@ -84,7 +84,7 @@ impl Store {
     /// # Errors
     /// As [`stanchion::Store::ping`](crate::Store::ping); `Unsupported` if it would have to wait inside of a polled task.
     pub fn ping(&self) -> Result<()> {
-        wait(self.0.ping()).map_err(|error| in_operation(error, "ping", ""))
+        self.blocked("ping", self.0.ping())
     }
 
     /// Closes the store object: refuses new calls, tells live guards that they are lost, and waits until all releases are sent.
@@ -93,7 +93,7 @@ impl Store {
     /// As [`stanchion::Store::close`](crate::Store::close); `Unsupported` inside of a polled task, where the store object is
     /// closed and the releases go on.
     pub fn close(&self) -> Result<()> {
-        wait(self.0.close()).map_err(|error| in_operation(error, "close", ""))
+        self.blocked("close", self.0.close())
     }
 
     /// Sends what dropped guards and calls have queued, for `timeout` at most, and leaves the store open.
@@ -120,6 +120,14 @@ impl Store {
         std::mem::forget(closing);
         self.close()?;
         Ok(done)
+    }
+
+    fn blocked<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
+        wait(call).map_err(|error| match error.operation() {
+            Some(_) => error,
+            // It could not wait.
+            None => error.context(operation, self.capabilities().store, ""),
+        })
     }
 
     /// Returns the same store for tasks.

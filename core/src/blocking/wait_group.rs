@@ -1,11 +1,8 @@
 //! The wait group of threads.
 
-use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::Member;
-use super::waiting::{in_operation, wait};
+use super::{Member, Object};
 use crate::{Detached, Inspection, Outcome, Result, Ticket};
 
 /// A named wait group, as [`stanchion::WaitGroup`](crate::WaitGroup), for threads.
@@ -24,16 +21,9 @@ use crate::{Detached, Inspection, Outcome, Result, Ticket};
 /// })
 /// # }
 /// ```
-#[derive(Clone, Debug)]
-pub struct WaitGroup(Arc<dyn crate::WaitGroup>);
+pub type WaitGroup = Object<dyn crate::WaitGroup>;
 
 impl WaitGroup {
-    /// Returns the name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.0.name()
-    }
-
     /// Adds a member; with a limit, waits while the group has as many live members as the limit.
     ///
     /// # Errors
@@ -113,21 +103,5 @@ impl WaitGroup {
     /// As [`stanchion::WaitGroup::inspect`](crate::WaitGroup::inspect); `Unsupported` if it would have to wait inside of a polled task.
     pub fn inspect(&self) -> Result<Inspection> {
         self.blocked("inspect", self.0.inspect())
-    }
-
-    /// Returns the same object for tasks.
-    #[must_use]
-    pub fn as_async(&self) -> &Arc<dyn crate::WaitGroup> {
-        &self.0
-    }
-
-    fn blocked<T>(&self, operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
-        wait(call).map_err(|error| in_operation(error, operation, self.name()))
-    }
-}
-
-impl From<Arc<dyn crate::WaitGroup>> for WaitGroup {
-    fn from(object: Arc<dyn crate::WaitGroup>) -> Self {
-        Self(object)
     }
 }

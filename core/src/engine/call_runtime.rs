@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use tokio::runtime::{Handle, Id};
 
 use crate::clock::is_real;
+use crate::engine::blocked_thread::BlockedThread;
 use crate::engine::runtime_mark::RuntimeMark;
 
 /// What calls need to know of the store object that they are made on.
@@ -95,7 +96,7 @@ impl<F: Future> Future for Call<'_, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let call = self.get_mut();
-        if !call.has_begun && is_refused() {
+        if !call.has_begun && BlockedThread::is_in_task() {
             // Nothing is sent for a call whose caller is told that it was not made.
             return Poll::Pending;
         }
@@ -116,7 +117,7 @@ impl<F: Future> Future for Call<'_, F> {
 impl<F> Call<'_, F> {
     /// Whether the call may run on the runtime that polls it.
     fn is_usable(&mut self) -> bool {
-        if (self.by_engine || has_blocked_its_thread()) && !self.call_runtime.is_forked() {
+        if (self.by_engine || BlockedThread::is()) && !self.call_runtime.is_forked() {
             return self.call_runtime.runtime.is_none();
         }
         let Ok(current) = Handle::try_current() else { return false };
@@ -134,22 +135,6 @@ impl<F> Call<'_, F> {
             }
         }
     }
-}
-
-/// Whether the call is one of the blocking face: the runtime of its thread, if there is one, may be blocked by it.
-fn has_blocked_its_thread() -> bool {
-    #[cfg(feature = "blocking")]
-    return crate::blocking::is_waiting();
-    #[cfg(not(feature = "blocking"))]
-    false
-}
-
-/// Whether the call is one of the blocking face that is refused where it was made.
-fn is_refused() -> bool {
-    #[cfg(feature = "blocking")]
-    return crate::blocking::is_refused();
-    #[cfg(not(feature = "blocking"))]
-    false
 }
 
 impl<F> Drop for Call<'_, F> {

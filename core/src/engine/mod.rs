@@ -16,12 +16,13 @@
 //! | `contained` | gives each step its time limit, and contains its panics; `part_sizes` makes requests smaller that outlast it |
 //! | `backoff` | spaces out the attempts to connect to a server that fails them |
 //! | `availability`, `counters` | what the log and the metrics say of outages, losses and waits |
-//! | `call_runtime`, `runtime_mark` | where a caller's call runs |
+//! | `call_runtime`, `runtime_mark`, `blocked_thread` | where a caller's call runs |
 //! | `shared`, `thread`, `serve`, `timing` | the state of one store object, its thread and what that does, the intervals |
 
 mod availability;
 mod background;
 mod backoff;
+mod blocked_thread;
 #[cfg(feature = "bloom")]
 mod bloom;
 mod call_runtime;
@@ -46,6 +47,8 @@ use std::time::Duration;
 
 pub use self::background::{Background, EngineSteps, StepsWrap};
 pub use self::backoff::Backoff;
+#[cfg(feature = "blocking")]
+pub(crate) use self::blocked_thread::BlockedThread;
 use self::contained::Containment;
 use self::limiter::handle::LimiterHandle;
 pub use self::runtime_mark::RuntimeMark;

@@ -8,10 +8,6 @@ use crate::Kind;
 pub trait GuardKind: sealed::Sealed + Debug + Send + Sync + Unpin + 'static {
     /// The kind.
     const KIND: Kind;
-
-    /// The name of the guard's type, for `Debug`.
-    #[doc(hidden)]
-    const GUARD: &'static str;
 }
 
 mod sealed {
@@ -36,15 +32,12 @@ impl sealed::Sealed for OfWaitGroup {}
 
 impl GuardKind for OfMutex {
     const KIND: Kind = Kind::Mutex;
-    const GUARD: &'static str = "MutexGuard";
 }
 
 impl GuardKind for OfSemaphore {
     const KIND: Kind = Kind::Semaphore;
-    const GUARD: &'static str = "Permit";
 }
 
 impl GuardKind for OfWaitGroup {
     const KIND: Kind = Kind::WaitGroup;
-    const GUARD: &'static str = "Member";
 }

@@ -285,6 +285,6 @@ impl<K: GuardKind> Guard<K> {
 
 impl<K: GuardKind> fmt::Debug for Guard<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(K::GUARD).field("hold", &self.hold).finish()
+        f.debug_struct("Guard").field("kind", &K::KIND).field("hold", &self.hold).finish()
     }
 }

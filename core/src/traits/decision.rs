@@ -68,6 +68,20 @@ impl Decision {
         self.retry_after.map(|time| whole_seconds(time).max(1))
     }
 
+    /// Returns the time until the bucket is full, in whole seconds, rounded up.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let decision = stanchion::Decision::new(10, 3, None, Duration::from_millis(700));
+    /// assert_eq!(decision.reset_after_secs(), 1);
+    /// ```
+    #[must_use]
+    pub fn reset_after_secs(&self) -> u64 {
+        whole_seconds(self.reset_after)
+    }
+
     /// Returns the HTTP fields `ratelimit-policy` and `ratelimit` of an answer, as of [draft-ietf-httpapi-ratelimit-headers-10], with
     /// `retry-after` for a refusal.
     ///
@@ -98,7 +112,7 @@ impl Decision {
             Some((tokens, seconds)) => format!("\"default\";q={tokens};w={seconds}"),
             None => format!("\"default\";q={}", quota.burst_tokens()),
         };
-        let state = format!("\"default\";r={};t={}", self.remaining, whole_seconds(self.reset_after));
+        let state = format!("\"default\";r={};t={}", self.remaining, self.reset_after_secs());
         let mut fields = vec![("ratelimit-policy", policy), ("ratelimit", state)];
         fields.extend(self.retry_after_secs().map(|seconds| ("retry-after", seconds.to_string())));
         fields

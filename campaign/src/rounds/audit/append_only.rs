@@ -301,7 +301,7 @@ fn hold(value: &str) -> io::Result<Row> {
 }
 
 fn row(until: &str, at: &str, weight: &str, token: &str) -> Option<Row> {
-    let token = FencingToken::new(token.parse().ok()?).ok()?;
+    let token = token.parse().ok()?;
     Some(Row { token, weight: weight.parse().ok()?, at: at.parse().ok()?, until: until.parse().ok()? })
 }
 

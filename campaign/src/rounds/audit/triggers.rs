@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use stanchion_core::{FencingToken, Kind, Name, Ticket};
+use stanchion_core::{Kind, Name, Ticket};
 
 use crate::history::{Entry, HoldChange, ObjectId};
 use stanchion_testbed::servers::{PostgresServer, ServerError};
@@ -110,7 +110,7 @@ fn entry(object: &ObjectId, row: &str) -> Option<Entry> {
     let words: Vec<&str> = row.split(' ').collect();
     let (ticket, change) = match words.as_slice() {
         [ticket, "granted", token, weight, at, until] => {
-            let token = FencingToken::new(token.parse().ok()?).ok()?;
+            let token = token.parse().ok()?;
             let (weight, at, until) = (weight.parse().ok()?, at.parse().ok()?, until.parse().ok()?);
             (ticket, HoldChange::Granted { token, weight, at, until })
         }
@@ -123,6 +123,8 @@ fn entry(object: &ObjectId, row: &str) -> Option<Entry> {
 
 #[cfg(test)]
 mod tests {
+    use stanchion_core::FencingToken;
+
     use super::*;
 
     #[test]
