@@ -192,7 +192,7 @@ impl State {
         token: FencingToken,
         sent: Instant,
     ) {
-        let Waiter { ticket, lease, label } = waiter;
+        let Waiter { ticket, lease, label, .. } = waiter;
         let until = sent + lease.get();
         self.load.grow();
         if let Some(post) = self.posts.get_mut(&post) {

@@ -92,11 +92,18 @@ pub(super) struct Waiter {
     pub(super) ticket: Ticket,
     pub(super) lease: Ttl,
     pub(super) label: Option<Arc<str>>,
+    /// It joins the queue if it is not granted.
+    pub(super) queues: bool,
 }
 
 impl Waiter {
     pub(super) fn of(acquire: &Acquire) -> Self {
-        Self { ticket: acquire.ticket, lease: acquire.lease, label: acquire.label.clone() }
+        Self {
+            ticket: acquire.ticket,
+            lease: acquire.lease,
+            label: acquire.label.clone(),
+            queues: acquire.queue,
+        }
     }
 }
 

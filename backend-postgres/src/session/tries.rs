@@ -93,8 +93,10 @@ impl State {
             },
             None if taken.answer == NO_ROOM => tell_all(attempt.askers, &load::full()),
             None if taken.answer == NO_PLACE && !attempt.reads_queue => {
-                // There is a queue: whether anybody in it is alive is seen by another look.
+                // There is a queue: who does not join it takes another look, which sees whether anybody in it is alive.
                 attempt.askers.retain(|asker| !asker.cancelled);
+                let joining = attempt.askers.extract_if(.., |asker| asker.waiter.queues).collect();
+                self.refuse(joining, false);
                 if !attempt.askers.is_empty() {
                     attempt.sent = false;
                     attempt.reads_queue = true;

@@ -77,8 +77,10 @@ impl Holding {
             return Err(format!("the token {:?} came after {:?}", got.token(), self.before));
         }
         if let Err(error) = got.give_back().await {
-            // C3: a session that was cut off may not have heard of it, and the server ends that by its TTL.
-            if self.is_kept_by_session() && error.kind() == ErrorKind::Unknown {
+            // C3, C9: a session that was cut off may not have heard of it, and the server ends that by its TTL; or it had ended
+            // before, and the holder is told so.
+            let tells = [ErrorKind::Unknown, ErrorKind::Lost].contains(&error.kind());
+            if self.is_kept_by_session() && tells {
                 return self.check_nothing().await;
             }
             return Err(format!("it could not be given back: {error:?}"));
