@@ -4,16 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::MemoryStore;
-use crate::clock::StoreClock;
-use crate::limiter::{LimiterClock, ManualClock};
-use crate::state::State;
+use crate::limiter::ManualClock;
+use crate::namespaces::States;
 
 /// Builds a [`MemoryStore`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct MemoryStoreBuilder {
-    clock: Option<ManualClock>,
-    retention: Duration,
+    pub(crate) clock: Option<ManualClock>,
+    pub(crate) retention: Duration,
 }
 
 impl MemoryStoreBuilder {
@@ -34,13 +33,7 @@ impl MemoryStoreBuilder {
     /// Builds the store.
     #[must_use]
     pub fn build(self) -> MemoryStore {
-        MemoryStore::over(Arc::new(self.state()))
-    }
-
-    pub(crate) fn state(self) -> State {
-        let clock = StoreClock::start();
-        let limiter_clock = self.clock.map_or(LimiterClock::Store(clock), LimiterClock::Manual);
-        State::new(clock, limiter_clock, self.retention)
+        MemoryStore::over(Arc::new(States::new(self)))
     }
 }
 

@@ -57,6 +57,7 @@ mod model_tests;
 mod mutex;
 mod name_handle;
 mod names;
+mod namespaces;
 mod semaphore;
 mod session;
 mod session_id;

@@ -1,29 +1,33 @@
-//! One store object, the unit that `close` ends.
+//! One namespace of a store object, the unit that `close` ends.
 
 use std::sync::Arc;
 
 use stanchion_core::{Error, Result};
 
+use crate::namespaces::States;
 use crate::session_id::SessionId;
 use crate::state::State;
 use crate::sync::Notify;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
-/// A store object.
+/// A namespace of a store object.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) state: Arc<State>,
+    /// Those of the other namespaces last as long.
+    _states: Arc<States>,
     closed: AtomicBool,
     /// Notified when the store object is closed.
     pub(crate) closing: Notify,
 }
 
 impl Session {
-    pub(crate) fn new(state: Arc<State>) -> Arc<Self> {
+    pub(crate) fn new(state: Arc<State>, states: Arc<States>) -> Arc<Self> {
         Arc::new(Self {
             id: SessionId::next(),
             state,
+            _states: states,
             closed: AtomicBool::new(false),
             closing: Notify::new(),
         })

@@ -1,7 +1,6 @@
-//! The state that all store objects of one store share.
+//! The state of a namespace, which all store objects of one store share.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use stanchion_core::clock::micros;
@@ -15,7 +14,7 @@ use crate::kernel::{Generations, Permits};
 use crate::limiter::{LimiterClock, LimiterEntry};
 use crate::names::Names;
 
-/// One store: its clock and its names.
+/// One namespace: its clock and its names.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) clock: StoreClock,
@@ -42,19 +41,6 @@ impl State {
             #[cfg(feature = "bloom")]
             filters: Names::new(),
         }
-    }
-
-    /// Returns the store of this name in the process; the first call creates it.
-    pub(crate) fn named(name: &str, fresh: impl FnOnce() -> Self) -> Arc<Self> {
-        static STORES: LazyLock<Mutex<HashMap<String, Weak<State>>>> = LazyLock::new(Mutex::default);
-        let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(state) = stores.get(name).and_then(Weak::upgrade) {
-            return state;
-        }
-        stores.retain(|_, state| state.strong_count() > 0);
-        let state = Arc::new(fresh());
-        stores.insert(name.to_owned(), Arc::downgrade(&state));
-        state
     }
 
     /// Returns the state of a mutex, a semaphore or a wait group, for a new handle.

@@ -16,9 +16,9 @@ use crate::bloom::MemoryFilter;
 use crate::builder::MemoryStoreBuilder;
 use crate::limiter::MemoryLimiter;
 use crate::mutex::MemoryMutex;
+use crate::namespaces::{Sessions, States};
 use crate::semaphore::MemorySemaphore;
 use crate::session::Session;
-use crate::state::State;
 use crate::wait_group::MemoryWaitGroup;
 
 /// A store in this process.
@@ -41,6 +41,7 @@ use crate::wait_group::MemoryWaitGroup;
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
     session: Arc<Session>,
+    sessions: Arc<Sessions>,
 }
 
 impl MemoryStore {
@@ -54,7 +55,7 @@ impl MemoryStore {
     /// dropped with the last store object, handle or guard.
     #[must_use]
     pub fn named(name: &str) -> Self {
-        Self::over(State::named(name, || Self::builder().state()))
+        Self::over(States::named(name, || States::new(Self::builder())))
     }
 
     /// Returns a builder, to set a manual clock for limiters or another retention.
@@ -65,14 +66,26 @@ impl MemoryStore {
     /// Returns another store object over the same state. Closing one ends only its own calls and guards.
     #[must_use]
     pub fn client(&self) -> Self {
-        Self::over(Arc::clone(&self.session.state))
+        Self::over(Arc::clone(&self.sessions.states))
     }
 
-    pub(crate) fn over(state: Arc<State>) -> Self {
-        Self { session: Session::new(state) }
+    pub(crate) fn over(states: Arc<States>) -> Self {
+        let (sessions, session) = Sessions::begin(states);
+        Self { session, sessions }
     }
 
-    /// Returns the number of names with state, over all store objects. First removes state whose time is over ([C25]).
+    /// Returns this store's view of another namespace, as [`Store::namespace`], without I/O. Its state stays until the last store
+    /// object, handle and guard of any namespace is dropped.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a bad name; `Closed` if this view is closed.
+    pub fn namespace(&self, namespace: &str) -> Result<Self> {
+        let open = self.session.check_open().and_then(|()| self.sessions.of(namespace));
+        let session = open.map_err(in_operation("namespace", namespace))?;
+        Ok(Self { session, sessions: Arc::clone(&self.sessions) })
+    }
+
+    /// Returns the number of names of this namespace with state, over all store objects. First removes state whose time is over ([C25]).
     ///
     /// [C25]: stanchion_core::contract#c25
     #[must_use]
@@ -80,13 +93,13 @@ impl MemoryStore {
         self.session.state.len()
     }
 
-    /// Returns whether no name has state.
+    /// Returns whether no name of this namespace has state.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Forgets everything, as a networked store that loses its data: a tool for tests.
+    /// Forgets everything, of all namespaces, as a networked store that loses its data: a tool for tests.
     ///
     /// All holds are lost, and all stored limits, quotas, buckets, wait groups, Bloom filters and fencing tokens are
     /// gone. Tokens keep growing because the clock does ([M3]), as long as fewer than one a microsecond were drawn. A
@@ -96,7 +109,7 @@ impl MemoryStore {
     /// [M3]: stanchion_core::contract#m3
     /// [W6]: stanchion_core::contract#w6
     pub fn simulate_data_loss(&self) {
-        self.session.state.forget();
+        self.sessions.states.all().iter().for_each(|state| state.forget());
     }
 
     /// Checks the name, the options and that the store is open, for all constructors ([C19]).
@@ -151,6 +164,10 @@ impl Store for MemoryStore {
         let checked = self.name("bloom_filter", name, options.check())?;
         let opened = MemoryFilter::open(&self.session, checked, &options);
         Ok(Arc::new(opened.map_err(in_operation("bloom_filter", name))?))
+    }
+
+    async fn namespace(&self, namespace: &str) -> Result<Arc<dyn Store>> {
+        Ok(Arc::new(Self::namespace(self, namespace)?))
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -1,14 +1,14 @@
 //! Checks, when a store connects, whether the server and its settings are safe (C22).
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sqlx::postgres::{PgConnectOptions, PgRow, PgSslMode};
 use sqlx::{PgConnection, Row, raw_sql};
 use stanchion_core::{Error, ErrorKind, MutexMode, Result};
 
 use crate::access::{Access, Sessions, Settings, Way};
-use crate::context::Context;
 use crate::error;
 use crate::hosts::why_unfit;
 use crate::schema::{LAYOUT, Schema, Statement, literal};
@@ -148,24 +148,36 @@ pub(crate) fn namespace(namespace: &str, wanted: &str, mode: &str, layout: i32) 
 /// What each connection of a store must find that was made after the store was connected.
 #[derive(Debug)]
 pub(crate) struct Expected {
-    statement: Statement,
-    namespace: Arc<str>,
+    schema: Schema,
     mode: &'static str,
+    namespaces: Mutex<BTreeSet<Arc<str>>>,
 }
 
 impl Expected {
-    pub(crate) fn new(context: &Context, mode: MutexMode) -> Self {
-        let mode = written(mode);
+    pub(crate) fn new(schema: &Schema, mode: MutexMode) -> Self {
+        Self { schema: schema.clone(), mode: written(mode), namespaces: Mutex::default() }
+    }
+
+    /// From now on this namespace is looked at, too.
+    pub(crate) fn begin(&self, namespace: &Arc<str>) {
+        self.namespaces().insert(Arc::clone(namespace));
+    }
+
+    fn namespaces(&self) -> MutexGuard<'_, BTreeSet<Arc<str>>> {
+        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn statement(&self) -> Statement {
+        let names: Vec<_> = self.namespaces().iter().map(|name| literal(name)).collect();
         let values = [
-            ("{namespace}", literal(&context.namespace)),
-            ("{mode}", literal(mode)),
+            ("{namespaces}", names.join(",")),
+            ("{mode}", literal(self.mode)),
             ("{layout}", LAYOUT.to_string()),
         ];
-        let statement = context.schema.filled(
+        self.schema.filled(
             include_str!("sql/recheck.sql"),
             &values.each_ref().map(|(name, value)| (*name, value.as_str())),
-        );
-        Self { statement, namespace: Arc::clone(&context.namespace), mode }
+        )
     }
 
     /// Checks a new connection. Where others do not let it look, it is used.
@@ -174,21 +186,26 @@ impl Expected {
     /// `Unavailable` for a standby, which may become the primary; `ConfigMismatch` as [`namespace`]; or the reason why the
     /// server could not be asked.
     pub(crate) async fn check(&self, connection: &mut PgConnection) -> Result<()> {
-        let row = match raw_sql(self.statement.sql()).fetch_one(connection).await {
+        let rows = match raw_sql(self.statement().sql()).fetch_all(connection).await {
             Err(error) if error::is_held_up(&error) => {
-                tracing::debug!(%error, "unverified: the settings of a namespace could not be read");
+                tracing::debug!(%error, "unverified: the settings of the namespaces could not be read");
                 return Ok(());
             }
-            row => row.map_err(|error| error::certain(error::of_request(error)))?,
+            rows => rows.map_err(|error| error::certain(error::of_request(error)))?,
         };
-        let read =
-            || Ok((row.try_get("standby")?, row.try_get::<&str, _>("mutex_mode")?, row.try_get("layout")?));
-        let (standby, mode, layout) =
-            read().map_err(|error: sqlx::Error| error::certain(error::unexpected().with_source(error)))?;
-        match why_unfit(standby, "off") {
-            Some(why) => Err(Error::new(ErrorKind::Unavailable, why)),
-            None => namespace(&self.namespace, self.mode, mode, layout),
+        for row in &rows {
+            let read = || {
+                let names = (row.try_get("namespace")?, row.try_get("mutex_mode")?);
+                Ok((row.try_get("standby")?, names, row.try_get("layout")?))
+            };
+            let (standby, (name, mode), layout): (_, (&str, &str), _) = read()
+                .map_err(|error: sqlx::Error| error::certain(error::unexpected().with_source(error)))?;
+            match why_unfit(standby, "off") {
+                Some(why) => return Err(Error::new(ErrorKind::Unavailable, why)),
+                None => namespace(name, self.mode, mode, layout)?,
+            }
         }
+        Ok(())
     }
 }
 

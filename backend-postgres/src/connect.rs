@@ -1,12 +1,11 @@
 //! Connecting: the checks of the server, the connections, and the start of the engine.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use sqlx::postgres::PgArguments;
 use sqlx::{Arguments, PgConnection, Row};
 use stanchion_core::clock::timeout;
-use stanchion_core::engine::{Background, Engine, EngineThread, StepsWrap};
+use stanchion_core::engine::{Background, EngineThread, Namespaces};
 #[cfg(feature = "bloom")]
 use stanchion_core::steps::BloomSteps;
 use stanchion_core::steps::{Chore, GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
@@ -26,7 +25,7 @@ use crate::steps::PostgresSteps;
 use crate::steps::dispatch::Dispatch;
 use crate::store::PostgresStore;
 use crate::sweep::Sweep;
-use crate::wake::PostgresWake;
+use crate::wake::{Listener, PostgresWake};
 
 /// Number of connections of the engine: a renewal that waits for a lock must not block releases.
 const ENGINE_CONNECTIONS: usize = 2;
@@ -44,18 +43,35 @@ pub struct StepsOfStore {
     pub capabilities: Capabilities,
 }
 
-/// The parts of a connected store.
-struct Connected {
-    context: Arc<Context>,
+/// What the namespaces of a store share. The server was checked and is connected.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    schema: Schema,
+    retention: Retention,
+    mutex: MutexMode,
+    session_ttl: Ttl,
     sessions: Sessions,
     callers: Arc<Link>,
     own: Arc<Link>,
-    wake: Arc<PostgresWake>,
+    listener: Arc<Listener>,
     capabilities: Capabilities,
-    session_ttl: Ttl,
+    /// Whether the callers' link makes its own connections.
+    is_own: bool,
+}
+
+/// A namespace that was checked.
+pub(crate) struct View {
+    pub(crate) context: Arc<Context>,
+    wake: Arc<PostgresWake>,
     /// As which process waiters of session mode have their places.
     places: ProcessId,
-    drain: Duration,
+}
+
+/// The parts of an engine.
+pub(crate) struct Begun {
+    pub(crate) capabilities: Capabilities,
+    pub(crate) callers: Steps,
+    pub(crate) own: Background,
 }
 
 impl PostgresBuilder {
@@ -73,21 +89,16 @@ impl PostgresBuilder {
     ///
     /// [C22]: stanchion_core::contract#c22
     pub async fn connect(self) -> Result<PostgresStore> {
-        let (mutex, wrap) = (self.mutex, self.wrap.clone());
+        let (wrap, drain, namespace) = (self.wrap.clone(), self.drain, self.namespace.clone());
         let thread = EngineThread::start().map_err(context)?;
-        let connected = thread.on(Box::pin(self.open(thread.runtime_id()))).await.map_err(context)?;
-        let by_session = mutex == MutexMode::Session;
-        let shared = Arc::clone(&connected.context);
-        let session_ttl = by_session.then_some(connected.session_ttl);
-        let transactions = connected.transactions_link(thread.runtime_id());
-        let engine = if by_session {
-            start_in_session_mode(connected, thread, wrap.as_ref())
-        } else {
-            let callers = steps(&connected.callers_steps(), None);
-            let own = steps(&connected.own_steps(), None);
-            start(connected, thread, callers, own, Vec::new(), wrap.as_ref())
-        };
-        Ok(PostgresStore::new(engine.map_err(context)?, shared, session_ttl, transactions))
+        let opening = thread.on(Box::pin(self.open(thread.runtime_id())));
+        let (opened, view) = opening.await.map_err(context)?;
+        let shared = Arc::clone(&view.context);
+        let transactions = opened.transactions_link(thread.runtime_id());
+        let Begun { capabilities, callers, own } = opened.begun(view);
+        let (opened, namespaces) = (Arc::new(opened), Arc::new(Namespaces::new(thread, drain, wrap)));
+        let begun = namespaces.begin(&namespace, shared, capabilities, callers, own);
+        Ok(PostgresStore::new(begun.map_err(context)?, opened, namespaces, transactions))
     }
 
     /// Connects and checks the server. Returns the steps, for callers that run them without an engine.
@@ -95,17 +106,13 @@ impl PostgresBuilder {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub async fn steps(self) -> Result<StepsOfStore> {
-        let connected = self.open(None).await.map_err(context)?;
-        Ok(StepsOfStore {
-            callers: connected.callers_steps(),
-            own: connected.own_steps(),
-            wake: connected.wake,
-            capabilities: connected.capabilities,
-        })
+        let (opened, View { context: shared, wake, .. }) = self.open(None).await.map_err(context)?;
+        let [callers, own] = opened.steps(&shared);
+        Ok(StepsOfStore { callers, own, wake, capabilities: opened.capabilities })
     }
 
     /// `engine` is the runtime of the engine's thread.
-    async fn open(mut self, engine: Option<Id>) -> Result<Connected> {
+    async fn open(mut self, engine: Option<Id>) -> Result<(Opened, View)> {
         let checked = self.check()?;
         self.access.forget();
         let address = self.access.address();
@@ -116,7 +123,7 @@ impl PostgresBuilder {
         self,
         Checked { schema, session_ttl }: Checked,
         engine: Option<Id>,
-    ) -> Result<Connected> {
+    ) -> Result<(Opened, View)> {
         let request_timeout = self.request_timeout;
         let settings = Settings { way: Way::Direct, request_timeout, lock_wait: LOCK_WAIT, raise: false };
         let connect_timeout = self.access.hosts().timeout_of_all(request_timeout);
@@ -128,58 +135,95 @@ impl PostgresBuilder {
         if let Some(connection) = connections.first_mut() {
             migrate::prepare(connection, &schema, found.settings.way, self.migrate).await?;
         }
-        let (process, places) = (ProcessId::random(), ProcessId::random());
-        let namespace = Arc::from(self.namespace.as_str());
         // A record holds both kinds of state, so it stays for the longer of the two times.
         let Retention { tokens, state } = self.retention;
         let retention = Retention { tokens: tokens.max(state), state };
-        let hints = Arc::default();
-        let shared =
-            Arc::new(Context { schema, namespace, process, retention, hints, turn: TurnLabel::default() });
         let sessions = Sessions { access: self.access.clone(), settings: found.settings };
-        let callers = callers(&self, (&sessions, engine), &shared.schema, connections);
-        open_namespace(&callers, &shared, self.mutex, matches!(self.access, Access::Own(..))).await?;
-        self.access.hosts().expect(Expected::new(&shared, self.mutex));
-        let own = link(Source::Own(sessions.clone()), ENGINE_CONNECTIONS, found.settings, &shared.schema);
+        let callers = callers(&self, (&sessions, engine), &schema, connections);
+        let own = link(Source::Own(sessions.clone()), ENGINE_CONNECTIONS, found.settings, &schema);
         let direct = found.settings.way == Way::Direct;
         let mut capabilities = Capabilities::full("postgres", self.mutex);
         capabilities.bloom_filters = cfg!(feature = "bloom");
         capabilities.wake_ups = direct;
         capabilities.detach = self.mutex == MutexMode::Lease;
         capabilities.survives_restart = Some(self.mutex == MutexMode::Lease && found.survives_restart);
-        Ok(Connected {
-            wake: Arc::new(PostgresWake::new(
-                direct.then(|| sessions.clone()),
-                if self.mutex == MutexMode::Session { vec![process, places] } else { vec![process] },
-                Arc::clone(&shared.hints),
-            )),
-            context: shared,
-            sessions,
+        let opened = Opened {
+            schema,
+            retention,
+            mutex: self.mutex,
+            session_ttl,
             callers,
             own: Arc::new(own),
+            listener: Listener::new(direct.then(|| sessions.clone())),
+            sessions,
             capabilities,
-            session_ttl,
-            places,
-            drain: self.drain,
-        })
+            is_own: matches!(self.access, Access::Own(..)),
+        };
+        let view = opened.namespace(&self.namespace).await?;
+        Ok((opened, view))
     }
 }
 
-impl Connected {
+impl Opened {
+    /// The TTL of all mutexes in session mode; `None` in lease mode.
+    pub(crate) fn session_ttl(&self) -> Option<Ttl> {
+        (self.mutex == MutexMode::Session).then_some(self.session_ttl)
+    }
+
+    /// Checks a namespace, and writes its mutex mode and layout unless another store has done so.
+    ///
+    /// # Errors
+    /// `ConfigMismatch`, or the reason why the server could not be asked.
+    pub(crate) async fn namespace(&self, namespace: &str) -> Result<View> {
+        let (process, places) = (ProcessId::random(), ProcessId::random());
+        let context = Arc::new(Context {
+            schema: self.schema.clone(),
+            namespace: Arc::from(namespace),
+            process,
+            retention: self.retention,
+            hints: Arc::default(),
+            turn: TurnLabel::default(),
+        });
+        open_namespace(&self.callers, &context, self.mutex, self.is_own).await?;
+        let expected = || Expected::new(&self.schema, self.mutex);
+        self.sessions.access.hosts().expect(&context.namespace, expected);
+        let processes = if self.mutex == MutexMode::Session { vec![process, places] } else { vec![process] };
+        let wake = Arc::new(PostgresWake::new(&self.listener, processes, Arc::clone(&context.hints)));
+        Ok(View { context, wake, places })
+    }
+
+    /// Returns the parts of the engine of a namespace.
+    pub(crate) fn begun(&self, view: View) -> Begun {
+        let View { context, wake, places } = view;
+        let [callers, own] = self.steps(&context);
+        let mut chores: Vec<Arc<dyn Chore>> = Vec::new();
+        let mut mutexes = [None, None];
+        if let Some(ttl) = self.session_ttl() {
+            let (steps, chore) =
+                session::sessions(&context, (&callers, &own), places, &self.sessions.access, ttl);
+            mutexes = steps.map(|steps| Some(Arc::new(steps) as Arc<dyn PermitSteps>));
+            chores.push(Arc::new(chore));
+        }
+        chores.push(Arc::new(Sweep::new(context, Arc::clone(&self.own))));
+        let [for_callers, for_engine] = mutexes;
+        let wake = self.capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
+        let own = steps(&own, for_engine);
+        let own = Background { wake, chores, shares_servers: true, ..Background::new(own) };
+        Begun { capabilities: self.capabilities, callers: steps(&callers, for_callers), own }
+    }
+
+    /// Returns the steps of callers, and those of the engine.
+    fn steps(&self, context: &Arc<Context>) -> [Arc<PostgresSteps>; 2] {
+        let steps = |link| Arc::new(PostgresSteps::new(Arc::clone(context), Arc::clone(link)));
+        [steps(&self.callers), steps(&self.own)]
+    }
+
     /// Makes the link for the tokens of users' transactions: not over the user's pool, of which the transaction may have the only
     /// connection.
     fn transactions_link(&self, engine: Option<Id>) -> Arc<Link> {
-        let Self { sessions, context, .. } = self;
-        let link = link(Source::Own(sessions.clone()), 1, sessions.settings, &context.schema);
+        let Self { sessions, schema, .. } = self;
+        let link = link(Source::Own(sessions.clone()), 1, sessions.settings, schema);
         Arc::new(link.shared_on(engine))
-    }
-
-    fn callers_steps(&self) -> Arc<PostgresSteps> {
-        Arc::new(PostgresSteps::new(Arc::clone(&self.context), Arc::clone(&self.callers)))
-    }
-
-    fn own_steps(&self) -> Arc<PostgresSteps> {
-        Arc::new(PostgresSteps::new(Arc::clone(&self.context), Arc::clone(&self.own)))
     }
 }
 
@@ -244,37 +288,6 @@ fn steps(steps: &Arc<PostgresSteps>, mutexes: Option<Arc<dyn PermitSteps>>) -> S
         all.bloom = Some(Arc::clone(steps) as Arc<dyn BloomSteps>);
     }
     all
-}
-
-/// Starts the engine in session mode.
-fn start_in_session_mode(
-    connected: Connected,
-    thread: Arc<EngineThread>,
-    wrap: Option<&StepsWrap>,
-) -> Result<Engine> {
-    let Connected { context, sessions, places, session_ttl, .. } = &connected;
-    let (callers, own) = (connected.callers_steps(), connected.own_steps());
-    let (mutexes, chore) =
-        session::sessions(context, (&callers, &own), *places, &sessions.access, *session_ttl);
-    let [for_callers, for_engine] = mutexes.map(|mutexes| Some(Arc::new(mutexes) as Arc<dyn PermitSteps>));
-    let (callers, own) = (steps(&callers, for_callers), steps(&own, for_engine));
-    start(connected, thread, callers, own, vec![Arc::new(chore)], wrap)
-}
-
-fn start(
-    connected: Connected,
-    thread: Arc<EngineThread>,
-    callers: Steps,
-    own: Steps,
-    mut chores: Vec<Arc<dyn Chore>>,
-    wrap: Option<&StepsWrap>,
-) -> Result<Engine> {
-    let Connected { context, own: link, wake, capabilities, drain, .. } = connected;
-    let namespace = Arc::clone(&context.namespace);
-    chores.push(Arc::new(Sweep::new(context, link)));
-    let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
-    let own = Background { wake, chores, namespace, drain, thread: Some(thread), ..Background::new(own) };
-    Engine::start_wrapped(wrap, capabilities, callers, own)
 }
 
 fn context(error: Error) -> Error {

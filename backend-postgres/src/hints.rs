@@ -30,7 +30,7 @@ impl LocalHints {
         std::mem::take(&mut *self.tickets.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn put(&self, tickets: Vec<Ticket>) {
+    pub(crate) fn put(&self, tickets: Vec<Ticket>) {
         let mut kept = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         let room = MAX_KEPT.saturating_sub(kept.len());
         kept.extend(tickets.into_iter().take(room));

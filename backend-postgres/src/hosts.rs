@@ -106,10 +106,9 @@ impl Hosts {
         Self { options: vec![options], target: None, state: Arc::clone(state), refused: None }
     }
 
-    /// From now on a connection is only used if it finds this.
-    pub(crate) fn expect(&self, expected: Expected) {
-        // A store is connected once.
-        let _ = self.state.expected.set(expected);
+    /// From now on a connection is only used if it finds this namespace as it was opened. `expected` is of the store.
+    pub(crate) fn expect(&self, namespace: &Arc<str>, expected: impl FnOnce() -> Expected) {
+        self.state.expected.get_or_init(expected).begin(namespace);
     }
 
     /// Replaces the hosts. All else stays as it is.

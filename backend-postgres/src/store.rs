@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::{Postgres, Transaction};
-use stanchion_core::engine::Engine;
+use stanchion_core::engine::{Engine, Namespaces, check_namespace};
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
@@ -14,6 +14,7 @@ use stanchion_core::{
 };
 
 use crate::config::PostgresBuilder;
+use crate::connect::{Begun, Opened};
 use crate::context::Context;
 use crate::error;
 use crate::link::Link;
@@ -21,9 +22,9 @@ use crate::transaction::{Asked, LockInOptions, TransactionLock, lock_in};
 
 /// All primitives on a Postgres server, 14 or later.
 ///
-/// The store uses few connections, whatever the number of holds and waiters: two for callers' requests (and
+/// The store uses few connections, whatever the number of holds, waiters and [namespaces](Self::namespace): two for callers' requests (and
 /// two for all further runtimes together), two for the engine's renewals, releases and polls, one that listens for wake-ups while a caller waits, and
-/// in [`MutexMode::Session`](stanchion_core::MutexMode::Session) one that keeps all mutexes. All are made when they are needed, and
+/// in [`MutexMode::Session`](stanchion_core::MutexMode::Session) one that keeps all mutexes of a namespace. All are made when they are needed, and
 /// replaced when they break.
 ///
 /// # Drop
@@ -34,20 +35,25 @@ use crate::transaction::{Asked, LockInOptions, TransactionLock, lock_in};
 pub struct PostgresStore {
     engine: Engine,
     context: Arc<Context>,
-    /// The TTL of all mutexes in session mode; `None` in lease mode.
-    session_ttl: Option<Ttl>,
+    opened: Arc<Opened>,
+    namespaces: Arc<Namespaces<Arc<Context>>>,
     /// For the tokens of users' transactions.
     transactions: Arc<Link>,
 }
 
 impl PostgresStore {
     pub(crate) fn new(
-        engine: Engine,
-        context: Arc<Context>,
-        session_ttl: Option<Ttl>,
+        (engine, context): (Engine, Arc<Context>),
+        opened: Arc<Opened>,
+        namespaces: Arc<Namespaces<Arc<Context>>>,
         transactions: Arc<Link>,
     ) -> Self {
-        Self { engine, context, session_ttl, transactions }
+        Self { engine, context, opened, namespaces, transactions }
+    }
+
+    /// The TTL of all mutexes in session mode; `None` in lease mode.
+    fn session_ttl(&self) -> Option<Ttl> {
+        self.opened.session_ttl()
     }
 
     /// Connects to the server of a URL; see [`PostgresBuilder::new`] for the parts of a URL.
@@ -64,6 +70,46 @@ impl PostgresStore {
     /// As [`PostgresBuilder::new`].
     pub fn builder(url: &str) -> Result<PostgresBuilder> {
         PostgresBuilder::new(url)
+    }
+
+    /// Returns the store's view of another namespace, as [`Store::namespace`]. The mutex mode is that of this store. In
+    /// [`MutexMode::Session`](stanchion_core::MutexMode::Session) each namespace of which a caller has a mutex, or waits for one, has a
+    /// connection of its own for that; all others are shared.
+    ///
+    /// # Errors
+    /// As [`Store::namespace`]; `ConfigMismatch` if the namespace has another mutex mode or layout.
+    ///
+    /// # Cancel safety
+    /// As [`Store::namespace`].
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use stanchion_core::Store;
+    /// use stanchion_postgres::PostgresStore;
+    ///
+    /// # async fn run() -> stanchion_core::Result<()> {
+    /// let store = PostgresStore::connect("postgres://app@localhost/app?namespace=shop").await?;
+    /// let tenant = store.namespace("tenant-7").await?;
+    /// let guard = tenant.mutex("invoices", Default::default())?.lock().await?;
+    /// guard.release().await
+    /// # }
+    /// ```
+    pub async fn namespace(&self, namespace: &str) -> Result<Self> {
+        self.engine.check_open("namespace")?;
+        let opened = self.open(namespace).await;
+        let (engine, context) = opened.map_err(|error| error.context("namespace", "postgres", namespace))?;
+        Ok(Self { engine, context, ..self.clone() })
+    }
+
+    async fn open(&self, namespace: &str) -> Result<(Engine, Arc<Context>)> {
+        check_namespace(namespace)?;
+        if let Some(open) = self.namespaces.get(namespace) {
+            return Ok(open);
+        }
+        let view = self.namespaces.thread().on(Box::pin(self.opened.namespace(namespace))).await?;
+        let context = Arc::clone(&view.context);
+        let Begun { capabilities, callers, own } = self.opened.begun(view);
+        self.namespaces.begin(namespace, context, capabilities, callers, own)
     }
 
     /// Locks a mutex for the duration of a user's transaction, whose commit or rollback frees it. Returns the fencing token and
@@ -184,7 +230,7 @@ impl PostgresStore {
         self.engine.check("lock_in")?;
         let (context, link) = (&*self.context, &self.transactions);
         let (name, engine) = (Name::new(name)?, &self.engine);
-        let by_session = self.session_ttl.is_some();
+        let by_session = self.session_ttl().is_some();
         let turn = MutexOptions::default().label(Arc::clone(&self.context.turn.0));
         let mutex = self.mutex(name.as_str(), turn)?;
         let asked = Asked { context, link, transaction, name, options, engine, by_session, end: None };
@@ -219,7 +265,7 @@ impl PostgresStore {
 #[async_trait]
 impl Store for PostgresStore {
     fn mutex(&self, name: &str, mut options: MutexOptions) -> Result<Arc<dyn Mutex>> {
-        if let Some(ttl) = self.session_ttl {
+        if let Some(ttl) = self.session_ttl() {
             let context = |error: Error| error.context("mutex", "postgres", name);
             options.check().map_err(context)?;
             if options.hold.ttl.is_some_and(|asked| asked != ttl.get()) {
@@ -249,6 +295,10 @@ impl Store for PostgresStore {
     #[cfg(feature = "bloom")]
     fn bloom_filter(&self, name: &str, options: BloomOptions) -> Result<Arc<dyn BloomFilter>> {
         self.engine.bloom_filter(name, &options)
+    }
+
+    async fn namespace(&self, namespace: &str) -> Result<Arc<dyn Store>> {
+        Ok(Arc::new(Self::namespace(self, namespace).await?))
     }
 
     fn capabilities(&self) -> Capabilities {

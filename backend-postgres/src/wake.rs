@@ -1,17 +1,19 @@
-//! The source of wake-ups: one connection that listens to the channel of the process.
+//! The source of wake-ups: one connection of a store that listens to the channels of the process, of each namespace others.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgListener, PgNotification, PgPoolOptions};
 use sqlx::{Acquire, PgConnection};
 use stanchion_core::clock::{Instant, now};
 use stanchion_core::steps::{Object, ProcessId, WakeSource};
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
 use tokio::runtime::Handle;
-use tokio::time::timeout;
+use tokio::sync::Notify;
+use tokio::time::{timeout, timeout_at};
 
 use crate::access::Sessions;
 use crate::error;
@@ -23,13 +25,23 @@ const HINT_TIMEOUT: Duration = Duration::from_millis(900);
 /// Maximum time that a connection may be silent before it is checked by a ping at its next use.
 const MAX_UNCHECKED_SILENCE: Duration = Duration::from_secs(5);
 
-/// The source of hints to the waiters of one process: one connection, whatever the number of waiters. Through a pooler
-/// there are no hints, and waiters proceed by the poll floor.
+/// The source of hints to the waiters of one process in a namespace. Through a pooler there are no hints, and waiters proceed by
+/// the poll floor.
 pub struct PostgresWake {
-    sessions: Option<Sessions>,
+    listener: Arc<Listener>,
     channels: Vec<String>,
     local: Arc<LocalHints>,
-    idle: Mutex<Option<Listening>>,
+}
+
+/// The connection that listens for all namespaces of a store, whatever the number of waiters: whoever waits for hints and finds it
+/// free waits at it for all.
+pub(crate) struct Listener {
+    sessions: Option<Sessions>,
+    /// Where the hints of a channel go.
+    boxes: Mutex<HashMap<String, Arc<LocalHints>>>,
+    /// Told when there are other channels.
+    changed: Notify,
+    idle: tokio::sync::Mutex<Option<Listening>>,
 }
 
 /// A connection that listens.
@@ -37,28 +49,56 @@ struct Listening {
     /// Always `Some` until the drop. The `Drop` of the listener needs a runtime, and this value may be dropped outside
     /// of any.
     listener: Option<PgListener>,
+    channels: HashSet<String>,
     runtime: Handle,
     heard: Instant,
 }
 
-impl PostgresWake {
-    /// Makes a source for the channel of each process that this one is at the store. It connects when it is used.
-    pub(crate) fn new(sessions: Option<Sessions>, processes: Vec<ProcessId>, local: Arc<LocalHints>) -> Self {
-        let channels = processes.iter().map(|process| format!("stanchion_{process}")).collect();
-        Self { sessions, channels, local, idle: Mutex::default() }
+impl Listener {
+    /// Makes the listener of a store. It connects when it is used.
+    pub(crate) fn new(sessions: Option<Sessions>) -> Arc<Self> {
+        let (boxes, changed, idle) = (Mutex::default(), Notify::new(), tokio::sync::Mutex::default());
+        Arc::new(Self { sessions, boxes, changed, idle })
     }
 
-    fn idle(&self) -> MutexGuard<'_, Option<Listening>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn boxes(&self) -> MutexGuard<'_, HashMap<String, Arc<LocalHints>>> {
+        self.boxes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn connect(&self, sessions: &Sessions) -> Result<Listening> {
         let limit = sessions.access.hosts().timeout_of_each(sessions.settings.request_timeout);
         let made = sessions.session::<PgListener>(limit).await?;
-        let mut listener = made.ok_or_else(|| sessions.unconnected())?;
-        let failed = |error| error::certain(error::of_request(error));
-        listener.listen_all(self.channels.iter().map(String::as_str)).await.map_err(failed)?;
-        Ok(Listening { listener: Some(listener), runtime: Handle::current(), heard: now() })
+        let listener = Some(made.ok_or_else(|| sessions.unconnected())?);
+        let (channels, runtime) = (HashSet::new(), Handle::current());
+        let mut listening = Listening { listener, channels, runtime, heard: now() };
+        listening.follow(self).await?;
+        Ok(listening)
+    }
+}
+
+impl PostgresWake {
+    /// Makes a source for the channel of each process that this one is at the store.
+    pub(crate) fn new(
+        listener: &Arc<Listener>,
+        processes: impl IntoIterator<Item = ProcessId>,
+        local: Arc<LocalHints>,
+    ) -> Self {
+        let channels: Vec<_> = processes.into_iter().map(|process| format!("stanchion_{process}")).collect();
+        let boxes = channels.iter().map(|channel| (channel.clone(), Arc::clone(&local)));
+        listener.boxes().extend(boxes);
+        listener.changed.notify_one();
+        Self { listener: Arc::clone(listener), channels, local }
+    }
+}
+
+impl Drop for PostgresWake {
+    fn drop(&mut self) {
+        let mut boxes = self.listener.boxes();
+        for channel in &self.channels {
+            boxes.remove(channel);
+        }
+        drop(boxes);
+        self.listener.changed.notify_one();
     }
 }
 
@@ -103,36 +143,86 @@ impl Listening {
         }
     }
 
-    /// Waits for hints, also for those that this process gives itself.
-    async fn hints(&mut self, sessions: &Sessions, local: &LocalHints) -> Result<Vec<Ticket>> {
+    /// Listens to the channels that there are now.
+    async fn follow(&mut self, of: &Listener) -> Result<()> {
+        let wanted: HashSet<String> = of.boxes().keys().cloned().collect();
+        let failed = |error| error::certain(error::of_request(error));
+        for gone in self.channels.difference(&wanted).cloned().collect::<Vec<_>>() {
+            self.listener()?.unlisten(&gone).await.map_err(failed)?;
+            self.channels.remove(&gone);
+        }
+        let new: Vec<_> = wanted.difference(&self.channels).cloned().collect();
+        if !new.is_empty() {
+            self.listener()?.listen_all(new.iter().map(String::as_str)).await.map_err(failed)?;
+            self.channels.extend(new);
+        }
+        Ok(())
+    }
+
+    /// Waits for hints, also for those that this process gives itself. Those to other namespaces are put into their boxes.
+    async fn hints(
+        &mut self,
+        of: &Listener,
+        sessions: &Sessions,
+        local: &Arc<LocalHints>,
+    ) -> Result<Vec<Ticket>> {
         if now() - self.heard > MAX_UNCHECKED_SILENCE {
             self.probe(sessions).await?;
         }
-        let listener = self.listener()?;
-        let heard = async {
-            tokio::select! {
-                () = local.arrived.notified() => None,
-                heard = listener.try_recv() => Some(heard),
-            }
-        };
-        // One of the two at random if both are there: neither waits for long behind many of the other.
-        match timeout(HINT_TIMEOUT, heard).await.map(Option::transpose) {
-            Ok(Ok(None)) => Ok(local.take()),
-            Ok(Ok(Some(Some(hint)))) => {
-                self.heard = now();
-                let mut hints = local.take();
-                hints.extend(tickets(hint.payload()));
-                while let Some(hint) = self.listener()?.next_buffered() {
-                    hints.extend(tickets(hint.payload()));
+        let end = now() + HINT_TIMEOUT;
+        loop {
+            let listener = self.listener()?;
+            let heard = async {
+                tokio::select! {
+                    () = local.arrived.notified() => Heard::Local,
+                    () = of.changed.notified() => Heard::Changed,
+                    heard = listener.try_recv() => Heard::Hint(heard),
                 }
-                Ok(hints)
+            };
+            // One of them at random if several are there: none waits for long behind many of another.
+            match timeout_at(end, heard).await {
+                Ok(Heard::Local) => return Ok(local.take()),
+                Ok(Heard::Changed) => self.follow(of).await?,
+                Ok(Heard::Hint(Ok(Some(hint)))) => {
+                    self.heard = now();
+                    let mut hints = local.take();
+                    hints.extend(of.sorted(&hint, local));
+                    while let Some(hint) = self.listener()?.next_buffered() {
+                        hints.extend(of.sorted(&hint, local));
+                    }
+                    if !hints.is_empty() {
+                        return Ok(hints);
+                    }
+                }
+                Ok(Heard::Hint(Ok(None))) => return Err(broken()),
+                Ok(Heard::Hint(Err(error))) => return Err(error::certain(error::of_request(error))),
+                Err(_) => {
+                    self.probe(sessions).await?;
+                    return Ok(Vec::new());
+                }
             }
-            Ok(Ok(Some(None))) => Err(broken()),
-            Ok(Err(error)) => Err(error::certain(error::of_request(error))),
-            Err(_) => {
-                self.probe(sessions).await?;
-                Ok(Vec::new())
+        }
+    }
+}
+
+/// What there is while hints are waited for.
+enum Heard {
+    Local,
+    Changed,
+    Hint(sqlx::Result<Option<PgNotification>>),
+}
+
+impl Listener {
+    /// Returns the tickets of a hint, if it is to the namespace of that box.
+    fn sorted(&self, hint: &PgNotification, local: &Arc<LocalHints>) -> Vec<Ticket> {
+        let tickets = tickets(hint.payload());
+        match self.boxes().get(hint.channel()) {
+            Some(to) if Arc::ptr_eq(to, local) => tickets,
+            Some(to) => {
+                to.put(tickets);
+                Vec::new()
             }
+            None => Vec::new(),
         }
     }
 }
@@ -149,21 +239,28 @@ impl WakeSource for PostgresWake {
     fn watch(&self, _: &Object, _: bool) {}
 
     async fn next(&self) -> Result<Vec<Ticket>> {
-        let Some(sessions) = &self.sessions else {
+        let Some(sessions) = &self.listener.sessions else {
             let _ = timeout(HINT_TIMEOUT, self.local.arrived.notified()).await;
             return Ok(self.local.take());
         };
+        let turn = async {
+            tokio::select! {
+                biased;
+                turn = self.listener.idle.lock() => Some(turn),
+                () = self.local.arrived.notified() => None,
+            }
+        };
+        let Ok(Some(mut turn)) = timeout(HINT_TIMEOUT, turn).await else { return Ok(self.local.take()) };
         // The connection is taken out while it is in use: a call that is dropped drops it, too.
-        let idle = self.idle().take();
-        let mut listening = match idle {
+        let mut listening = match turn.take() {
             Some(listening) => listening,
             None => {
                 let limit = sessions.access.hosts().timeout_of_all(sessions.settings.request_timeout);
-                timeout(limit, self.connect(sessions)).await.map_err(|_| late())??
+                timeout(limit, self.listener.connect(sessions)).await.map_err(|_| late())??
             }
         };
-        let hints = listening.hints(sessions, &self.local).await?;
-        *self.idle() = Some(listening);
+        let hints = listening.hints(&self.listener, sessions, &self.local).await?;
+        *turn = Some(listening);
         Ok(hints)
     }
 }
@@ -179,6 +276,12 @@ fn late() -> Error {
 /// Returns the tickets in a payload. Any other text was not sent by a step and is ignored.
 fn tickets(payload: &str) -> Vec<Ticket> {
     payload.split(',').filter_map(|ticket| ticket.parse().ok()).collect()
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("channels", &self.boxes().len()).finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for PostgresWake {

@@ -3,8 +3,9 @@
 //! All keys of an object, the mailboxes of its waiters and their liveness have one hash tag `{namespace/stripe}`, and so
 //! one slot. The purpose of a key stands before the name, so that no name can be made to look like another key.
 
+use stanchion_core::engine::check_namespace;
 use stanchion_core::steps::{Object, ProcessId};
-use stanchion_core::{Error, Kind, Name, Result, Ticket};
+use stanchion_core::{Kind, Name, Result, Ticket};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Number of hash tags that the objects are spread over.
@@ -31,10 +32,7 @@ impl Keyspace {
     /// # Errors
     /// `InvalidArgument` unless the namespace is 1 to 64 of `A-Z a-z 0-9 _ . -`.
     pub(crate) fn new(namespace: &str) -> Result<Self> {
-        let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-        if namespace.is_empty() || namespace.len() > 64 || !namespace.bytes().all(legal) {
-            return Err(Error::invalid_argument("a namespace is 1 to 64 of A-Z a-z 0-9 _ . -"));
-        }
+        check_namespace(namespace)?;
         let stripes = (0..STRIPES)
             .map(|stripe| {
                 let tag = format!("{{{namespace}/{stripe}}}:");

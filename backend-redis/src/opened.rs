@@ -1,10 +1,9 @@
 //! A store that was connected and checked: what all of its namespaces share, and the steps of each.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::engine::{Background, Engine, EngineThread, StepsWrap, WeakEngine};
+use stanchion_core::engine::Background;
 #[cfg(feature = "bloom")]
 use stanchion_core::steps::BloomSteps;
 use stanchion_core::steps::{GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
@@ -66,7 +65,7 @@ impl Opened {
     ///
     /// # Errors
     /// `InvalidArgument`, `ConfigMismatch`, or the error of a server that could not be asked.
-    async fn namespace(&self, namespace: &str) -> Result<StepsOfStore> {
+    pub(crate) async fn namespace(&self, namespace: &str) -> Result<StepsOfStore> {
         let keyspace = Arc::new(Keyspace::new(namespace)?);
         let routes = self.connections.routes(&keyspace);
         let checked = check::layout(&routes.callers, &keyspace).await;
@@ -97,69 +96,25 @@ impl Opened {
     }
 }
 
-/// The engines of a store object, one for each of its namespaces, on one thread.
-#[derive(Debug)]
-pub(crate) struct Namespaces {
-    pub(crate) opened: Opened,
-    thread: Arc<EngineThread>,
-    drain: Duration,
-    wrap: Option<StepsWrap>,
-    engines: Mutex<HashMap<String, WeakEngine>>,
+/// What is begun when a namespace is opened.
+pub(crate) struct Begun {
+    pub(crate) capabilities: Capabilities,
+    pub(crate) callers: Steps,
+    pub(crate) own: Background,
 }
 
-impl Namespaces {
-    pub(crate) fn new(
-        opened: Opened,
-        thread: Arc<EngineThread>,
-        drain: Duration,
-        wrap: Option<StepsWrap>,
-    ) -> Self {
-        Self { opened, thread, drain, wrap, engines: Mutex::default() }
-    }
-
-    /// Returns the engine of a namespace, which begins unless it has one.
-    ///
-    /// # Errors
-    /// `InvalidArgument`, `ConfigMismatch`, or the error of a server that could not be asked.
-    pub(crate) async fn open(&self, namespace: &str) -> Result<Engine> {
-        let known = self.all().get(namespace).and_then(WeakEngine::upgrade);
-        if let Some(engine) = known.filter(|engine| engine.check_open("namespace").is_ok()) {
-            return Ok(engine);
-        }
-        let steps = self.thread.on(Box::pin(self.opened.namespace(namespace))).await?;
-        self.begin(namespace, steps)
-    }
-
-    /// Starts the engine of a namespace, unless it has one.
-    ///
-    /// # Errors
-    /// As [`Engine::start`].
-    pub(crate) fn begin(&self, namespace: &str, steps: StepsOfStore) -> Result<Engine> {
-        let mut engines = self.all();
-        let known = engines.get(namespace).and_then(WeakEngine::upgrade);
-        if let Some(engine) = known.filter(|engine| engine.check_open("namespace").is_ok()) {
-            return Ok(engine);
-        }
+impl Opened {
+    /// Returns the parts of an engine.
+    pub(crate) fn begun(&self, steps: StepsOfStore) -> Begun {
         let StepsOfStore { callers, own, wake, capabilities } = steps;
         let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
-        let (chores, thread) = (self.opened.connections.chores(), Some(Arc::clone(&self.thread)));
         let own = Background {
             wake,
-            chores,
-            namespace: Arc::from(namespace),
-            drain: self.drain,
-            thread,
+            chores: self.connections.chores(),
             shares_servers: callers.route().has_all_stripes(),
             ..Background::new(engine_steps(own))
         };
-        let engine = Engine::start_wrapped(self.wrap.as_ref(), capabilities, engine_steps(callers), own)?;
-        engines.retain(|_, engine| !engine.is_gone());
-        engines.insert(namespace.to_owned(), engine.downgrade());
-        Ok(engine)
-    }
-
-    fn all(&self) -> MutexGuard<'_, HashMap<String, WeakEngine>> {
-        self.engines.lock().unwrap_or_else(PoisonError::into_inner)
+        Begun { capabilities, callers: engine_steps(callers), own }
     }
 }
 

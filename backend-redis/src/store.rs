@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::engine::{Engine, EngineThread};
+use stanchion_core::engine::{Engine, EngineThread, Namespaces};
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
@@ -13,7 +13,7 @@ use stanchion_core::{
 };
 
 use crate::config::RedisBuilder;
-use crate::opened::{Namespaces, Opened};
+use crate::opened::{Begun, Opened};
 use crate::steps::RedisSteps;
 use crate::wake::RedisWake;
 
@@ -34,7 +34,8 @@ use crate::wake::RedisWake;
 #[derive(Clone, Debug)]
 pub struct RedisStore {
     engine: Engine,
-    namespaces: Arc<Namespaces>,
+    opened: Arc<Opened>,
+    namespaces: Arc<Namespaces<()>>,
 }
 
 /// The steps of one process, checked and connected, without an engine.
@@ -98,9 +99,19 @@ impl RedisStore {
     /// [C28]: stanchion_core::contract#c28
     pub async fn namespace(&self, namespace: &str) -> Result<Self> {
         self.engine.check_open("namespace")?;
-        let opened = self.namespaces.open(namespace).await;
-        let engine = opened.map_err(|error| error.context("namespace", "redis", ""))?;
-        Ok(Self { engine, namespaces: Arc::clone(&self.namespaces) })
+        let opened = self.open(namespace).await;
+        let engine = opened.map_err(|error| error.context("namespace", "redis", namespace))?;
+        Ok(Self { engine, ..self.clone() })
+    }
+
+    async fn open(&self, namespace: &str) -> Result<Engine> {
+        if let Some((engine, ())) = self.namespaces.get(namespace) {
+            return Ok(engine);
+        }
+        let steps = self.namespaces.thread().on(Box::pin(self.opened.namespace(namespace))).await?;
+        let Begun { capabilities, callers, own } = self.opened.begun(steps);
+        let (engine, ()) = self.namespaces.begin(namespace, (), capabilities, callers, own)?;
+        Ok(engine)
     }
 }
 
@@ -124,9 +135,11 @@ impl RedisBuilder {
         let (wrap, drain, namespace) = (self.wrap.clone(), self.drain, self.namespace.clone());
         let thread = EngineThread::start().map_err(context)?;
         let (opened, steps) = thread.on(Box::pin(Opened::connect(self))).await.map_err(context)?;
-        let namespaces = Arc::new(Namespaces::new(opened, thread, drain, wrap));
-        let engine = namespaces.begin(&namespace, steps).map_err(context)?;
-        Ok(RedisStore { engine, namespaces })
+        let Begun { capabilities, callers, own } = opened.begun(steps);
+        let (opened, namespaces) = (Arc::new(opened), Arc::new(Namespaces::new(thread, drain, wrap)));
+        let begun = namespaces.begin(&namespace, (), capabilities, callers, own);
+        let (engine, ()) = begun.map_err(context)?;
+        Ok(RedisStore { engine, opened, namespaces })
     }
 
     /// Connects and checks the server. Returns the steps, for callers that drive them themselves.
@@ -146,7 +159,7 @@ fn context(error: Error) -> Error {
 impl RedisStore {
     /// Refuses what an eviction would break.
     fn check_kept(&self, operation: &'static str, name: &str) -> Result<()> {
-        if !self.namespaces.opened.demands.accept_eviction {
+        if !self.opened.demands.accept_eviction {
             return Ok(());
         }
         let detail = "a store that accepts eviction has limiters only";
@@ -179,6 +192,10 @@ impl Store for RedisStore {
     fn bloom_filter(&self, name: &str, options: BloomOptions) -> Result<Arc<dyn BloomFilter>> {
         self.check_kept("bloom_filter", name)?;
         self.engine.bloom_filter(name, &options)
+    }
+
+    async fn namespace(&self, namespace: &str) -> Result<Arc<dyn Store>> {
+        Ok(Arc::new(Self::namespace(self, namespace).await?))
     }
 
     fn capabilities(&self) -> Capabilities {

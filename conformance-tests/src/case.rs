@@ -74,6 +74,7 @@ impl Case {
             "wait_group" if !capabilities.wait_groups => Some("the store declares no wait groups"),
             "limiter" if !capabilities.limiters => Some("the store declares no limiters"),
             "bloom" if !capabilities.bloom_filters => Some("the store declares no Bloom filters"),
+            "namespaces" if !capabilities.namespaces => Some("the store declares no namespaces"),
             _ if is_of("C24") && !detaches => Some("the store declares no detach"),
             _ => None,
         }

@@ -145,7 +145,7 @@ fn judged(case: Case, limit: Duration, start: Start) -> Verdict {
         let store = harness.store().await;
         let capabilities = store.capabilities();
         if let Some(reason) = case.undeclared(&capabilities) {
-            check_refusals(store.as_ref(), &capabilities);
+            check_refusals(store.as_ref(), &capabilities).await;
             return Verdict::Gap(reason.to_owned());
         }
         drop(store);
@@ -191,7 +191,7 @@ fn drive(case: Making<Verdict>) -> Verdict {
 }
 
 /// Checks that the store refuses every call of a capability that it declares missing.
-fn check_refusals(store: &dyn Store, capabilities: &Capabilities) {
+async fn check_refusals(store: &dyn Store, capabilities: &Capabilities) {
     if !capabilities.wait_groups {
         let refusal = store.wait_group("w", WaitGroupOptions::default()).map(drop);
         assert_eq!(refusal.map_err(|error| error.kind()), Err(ErrorKind::Unsupported), "wait groups");
@@ -199,6 +199,10 @@ fn check_refusals(store: &dyn Store, capabilities: &Capabilities) {
     if !capabilities.limiters {
         let refusal = store.limiter("l", LimiterOptions::new(Quota::per_second(1))).map(drop);
         assert_eq!(refusal.map_err(|error| error.kind()), Err(ErrorKind::Unsupported), "limiters");
+    }
+    if !capabilities.namespaces {
+        let refusal = store.namespace("n").await.map(drop);
+        assert_eq!(refusal.map_err(|error| error.kind()), Err(ErrorKind::Unsupported), "namespaces");
     }
     if !capabilities.bloom_filters {
         let refusal = store.bloom_filter("b", BloomOptions::new(1, 0.1)).map(drop);

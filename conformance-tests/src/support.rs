@@ -77,6 +77,13 @@ pub fn unique(what: &str) -> String {
     format!("{what}-{}", Ticket::random())
 }
 
+/// Returns a namespace that no other case uses. A harness whose user has a right to some namespaces only gives it those that
+/// begin with `t`.
+#[must_use]
+pub fn tenant(what: &str) -> String {
+    unique(&format!("tenant-{what}"))
+}
+
 /// Returns options for holds with a lease of `ttl` that is renewed.
 pub fn leased(ttl: Duration) -> HoldOptions {
     let mut options = HoldOptions::default();

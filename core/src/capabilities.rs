@@ -30,6 +30,8 @@ pub struct Capabilities {
     ///
     /// [C14]: crate::contract#c14
     pub wake_ups: bool,
+    /// `Store::namespace` works.
+    pub namespaces: bool,
     /// `detach` and `attach` work. Where sessions keep mutexes, this is about mutexes; other kinds can be detached.
     pub detach: bool,
     /// The state lives outside this process, and other processes share it.
@@ -49,6 +51,7 @@ impl Capabilities {
             limiters: true,
             bloom_filters: cfg!(feature = "bloom"),
             wake_ups: true,
+            namespaces: true,
             detach: true,
             shared: true,
             survives_restart: None,

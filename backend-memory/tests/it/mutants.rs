@@ -61,6 +61,7 @@ stanchion_campaign::mutants! {
             "semaphore::c20_another_limit_is_refused_naming_both",
             "bloom::b5_c20_other_parameters_are_never_silent",
         ]);
+    c28_one_namespace: OneNamespace => |bug| caught(bug, &["namespaces::c28_namespaces_share_no_state"]);
     c19_folded_names: FoldedNames => |bug| caught(bug, &["all_kinds::c19_every_legal_name_is_its_own_mutex"]);
     c25_idle_names_are_kept: IdleNamesAreKept =>
         |bug| caught(bug, &["all_kinds::c25_idle_names_leave_nothing"]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool};
-use stanchion_core::engine::{Background, EngineSteps, StepsWrap};
+use stanchion_core::engine::{Background, EngineSteps, StepsWrap, check_namespace};
 use stanchion_core::{Credentials, CredentialsProvider, Error, MutexMode, Result, Ttl, check_times};
 
 use super::url;
@@ -313,11 +313,7 @@ impl PostgresBuilder {
         if let Access::Own(hosts, _) = &self.access {
             hosts.check()?;
         }
-        let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-        let namespace = self.namespace.as_bytes();
-        if namespace.is_empty() || namespace.len() > 64 || !namespace.iter().copied().all(legal) {
-            return refused("a namespace is 1 to 64 of A-Z a-z 0-9 _ . -");
-        }
+        check_namespace(&self.namespace)?;
         check_times(self.request_timeout, &[self.retention.tokens, self.retention.state])?;
         if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
             return refused("connections is between 1 and 4");

@@ -30,7 +30,8 @@ fn wake(server: &PostgresServer) -> PostgresWake {
 fn wake_within(server: &PostgresServer, request_timeout: Duration) -> PostgresWake {
     let access = Access::from(server.url().parse::<PgConnectOptions>().unwrap());
     let settings = Settings { way: Way::Direct, request_timeout, lock_wait: LOCK_WAIT, raise: false };
-    PostgresWake::new(Some(Sessions { access, settings }), vec![ProcessId::random()], Arc::default())
+    let listener = Listener::new(Some(Sessions { access, settings }));
+    PostgresWake::new(&listener, [ProcessId::random()], Arc::default())
 }
 
 fn notify(server: &PostgresServer, wake: &PostgresWake, payload: &str) {

@@ -21,6 +21,7 @@ mod lost_commands;
 mod manual;
 mod migrations;
 mod mutants;
+mod namespaces;
 mod neighbours;
 mod retention;
 mod rights;

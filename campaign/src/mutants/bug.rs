@@ -80,6 +80,8 @@ bugs! {
     SilentMismatch [Memory],
     /// Names are folded to lower case.
     FoldedNames [Memory],
+    /// All namespaces are one.
+    OneNamespace [Memory],
     /// The state of a used name is kept for ever.
     IdleNamesAreKept [Memory],
     /// A wait group whose record is gone counts as a group at zero.

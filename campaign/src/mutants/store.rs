@@ -97,6 +97,15 @@ impl Store for MutantStore {
         Ok(Arc::new(MutantBloomFilter::new(inner, self.bug)))
     }
 
+    async fn namespace(&self, namespace: &str) -> Result<Arc<dyn Store>> {
+        let inner = if self.bug == Some(Bug::OneNamespace) {
+            Arc::clone(&self.inner)
+        } else {
+            self.inner.namespace(namespace).await?
+        };
+        Ok(Arc::new(Self::new(inner, self.bug, &self.ledger)))
+    }
+
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
     }

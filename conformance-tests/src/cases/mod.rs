@@ -16,6 +16,7 @@ mod exclusive;
 mod limiter;
 mod lock_fixture;
 mod mutex;
+mod namespaces;
 mod semaphore;
 mod threads;
 mod under_faults;
@@ -114,6 +115,12 @@ macro_rules! for_each_case {
                 m4_a_mutex_runs_a_future_and_unlocks,
                 m4_a_loss_ends_what_a_mutex_runs,
                 c4_a_dropped_run_leaves_nothing,
+            ]
+            { namespaces } [
+                c28_namespaces_share_no_state,
+                c12_c28_a_view_is_closed_by_itself,
+                c14_a_waiter_of_any_namespace_is_woken,
+                c19_a_bad_name_of_a_namespace_is_refused,
             ]
             { elections } [
                 m1_one_candidate_leads_at_a_time,

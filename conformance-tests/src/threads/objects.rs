@@ -66,6 +66,11 @@ impl Store for Threaded {
         Ok(self.object(self.0.bloom_filter(name, options)?))
     }
 
+    async fn namespace(&self, namespace: &str) -> Result<Arc<dyn Store>> {
+        let (store, namespace) = (self.0.clone(), namespace.to_owned());
+        Ok(Arc::new(Self(on_thread(move || store.namespace(&namespace)).await?)))
+    }
+
     fn capabilities(&self) -> Capabilities {
         self.0.capabilities()
     }

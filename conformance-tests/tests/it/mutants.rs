@@ -75,6 +75,7 @@ impl MutantModel {
         let own = Background { wake: Some(self.model.wakes()), ..Background::new(steps.clone()) };
         let mut capabilities = Capabilities::full("model", MutexMode::Lease);
         capabilities.bloom_filters = false;
+        capabilities.namespaces = false;
         let engine = Engine::start_wrapped(wrap, capabilities, steps, own).expect("a thread");
         Arc::new(ModelStore(engine))
     }

@@ -73,6 +73,14 @@ impl Store {
         self.0.bloom_filter(name, options).map(BloomFilter::from)
     }
 
+    /// Returns the store's view of another namespace.
+    ///
+    /// # Errors
+    /// As [`stanchion::Store::namespace`](crate::Store::namespace); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn namespace(&self, namespace: &str) -> Result<Self> {
+        self.blocked("namespace", self.0.namespace(namespace)).map(Self)
+    }
+
     /// Returns what this store offers.
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {

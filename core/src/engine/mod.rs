@@ -17,7 +17,8 @@
 //! | `backoff` | spaces out the attempts to connect to a server that fails them |
 //! | `availability`, `counters` | what the log and the metrics say of outages, losses and waits |
 //! | `call_runtime`, `runtime_mark`, `blocked_thread` | where a caller's call runs |
-//! | `shared`, `thread`, `serve`, `timing` | the state of one store object, its thread and what that does, the intervals |
+//! | `shared`, `thread`, `serve`, `timing` | the state of one namespace, its thread and what that does, the intervals |
+//! | `namespaces` | the engines of one store object |
 
 mod availability;
 mod background;
@@ -32,6 +33,7 @@ mod keeping;
 mod limiter;
 #[cfg(test)]
 mod model_tests;
+mod namespaces;
 mod part_sizes;
 mod runtime_mark;
 mod sending;
@@ -51,6 +53,7 @@ pub use self::backoff::Backoff;
 pub(crate) use self::blocked_thread::BlockedThread;
 use self::contained::Containment;
 use self::limiter::handle::LimiterHandle;
+pub use self::namespaces::{Namespaces, check_namespace};
 pub use self::runtime_mark::RuntimeMark;
 use self::shared::{EngineHandle, Shared};
 use self::taking::group::WaitGroupHandle;

@@ -9,9 +9,7 @@ use async_trait::async_trait;
 #[cfg(feature = "bloom")]
 use super::{BloomFilter, BloomOptions};
 use super::{Limiter, LimiterOptions, Mutex, Semaphore, WaitGroup};
-use crate::{Capabilities, MutexOptions, Result, SemaphoreOptions, WaitGroupOptions};
-#[cfg(feature = "bloom")]
-use crate::{Error, ErrorKind};
+use crate::{Capabilities, Error, ErrorKind, MutexOptions, Result, SemaphoreOptions, WaitGroupOptions};
 
 /// A store of state: this process, Redis or Postgres.
 ///
@@ -114,6 +112,41 @@ pub trait Store: Debug + Send + Sync {
         options.check().and_then(|()| crate::Name::new(name))?;
         let error = Error::new(ErrorKind::Unsupported, "this store does not offer Bloom filters");
         Err(error.context("bloom_filter", self.capabilities().store, name))
+    }
+
+    /// Returns the store's view of another namespace: 1 to 64 of `A-Z a-z 0-9 _ . -`, whatever namespace this view has. Objects
+    /// of different namespaces share nothing.
+    ///
+    /// The view shares the connections, the thread and all options of this store ([C28]), and of objects of the same kind and name in
+    /// one namespace every view shares the state. [`close`](Self::close) and [`drain`](Self::drain) are for the namespace
+    /// that they are called on; a view of one that was closed is a new store object. What the store says of itself elsewhere about its
+    /// connections counts all namespaces together, unless its own documentation names an exception. A store without
+    /// [`namespaces`](Capabilities::namespaces) need not implement this method.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a bad name; `ConfigMismatch` if the namespace was written with other parameters; `Closed` if this
+    /// view is closed; `Unavailable`, `Unknown` or `Unauthorized` if the store cannot be asked; `Unsupported`.
+    ///
+    /// # Cancel safety
+    /// A dropped call may have noted the parameters of a new namespace.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let tenants = [store.namespace("tenant-7").await?, store.namespace("tenant-8").await?];
+    /// let held = tenants[0].mutex("invoices", Default::default())?.lock().await?;
+    /// assert!(tenants[1].mutex("invoices", Default::default())?.try_lock().await?.is_some());
+    /// # held.release().await
+    /// # }
+    /// ```
+    ///
+    /// [C28]: crate::contract#c28
+    async fn namespace(&self, namespace: &str) -> Result<Arc<dyn Store>> {
+        let offered = crate::engine::check_namespace(namespace)
+            .and_then(|()| Err(Error::new(ErrorKind::Unsupported, "this store does not offer namespaces")));
+        offered.map_err(|error| error.context("namespace", self.capabilities().store, namespace))
     }
 
     /// Returns what this store offers.

@@ -30,7 +30,7 @@ use crate::migrate::schema_sql;
 use crate::schema::Schema;
 use crate::steps::PostgresSteps;
 use crate::transaction::{Asked, LockInOptions, TransactionLock, lock_in};
-use crate::wake::PostgresWake;
+use crate::wake::{Listener, PostgresWake};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// The time limit of a request of most processes.
@@ -114,7 +114,7 @@ impl Process {
         let [callers_steps, own_steps] = steps.map(|steps| Steps::new(Arc::new(steps), request_timeout));
         let Source::Own(sessions) = Source::from(options(server)) else { unreachable!() };
         let processes = vec![context.process, places];
-        let wake = PostgresWake::new(Some(sessions), processes, Arc::clone(&context.hints));
+        let wake = PostgresWake::new(&Listener::new(Some(sessions)), processes, Arc::clone(&context.hints));
         let background = Background::new(own_steps);
         let own = Background { chores: vec![Arc::new(chore)], wake: Some(Arc::new(wake)), ..background };
         let mut capabilities = Capabilities::full("postgres", MutexMode::Session);

@@ -52,6 +52,7 @@ fn capabilities() -> Capabilities {
     capabilities.wait_groups = false;
     capabilities.limiters = false;
     capabilities.bloom_filters = false;
+    capabilities.namespaces = false;
     // The map is in this process and ends with it.
     capabilities.shared = false;
     capabilities.survives_restart = Some(false);

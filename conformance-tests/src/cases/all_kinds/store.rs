@@ -11,7 +11,9 @@ use stanchion_core::{
 };
 
 use crate::harness::Harness;
-use crate::support::{EPSILON, POLL_FLOOR, cannot_show, eventually, foreign, kind_of, spawn, unique, within};
+use crate::support::{
+    EPSILON, POLL_FLOOR, cannot_show, eventually, foreign, kind_of, spawn, tenant, unique, within,
+};
 
 /// Maximum time for which `close` waits for the last releases, with ε.
 const CLOSED: Duration = Duration::from_secs(5).saturating_add(EPSILON);
@@ -33,6 +35,9 @@ pub(crate) async fn c22_the_declaration_is_true(h: &dyn Harness) {
     let filter = store.bloom_filter("b", BloomOptions::new(1, 0.1));
     assert_eq!(filter.is_ok(), capabilities.bloom_filters);
     assert_eq!(kind_of(filter), unsupported.filter(|_| !capabilities.bloom_filters));
+    let view = store.namespace(&tenant("any")).await;
+    assert_eq!(view.is_ok(), capabilities.namespaces);
+    assert_eq!(kind_of(view), unsupported.filter(|_| !capabilities.namespaces));
     let mutex = store.mutex("m", MutexOptions::default()).expect("every store has mutexes");
     let attached = kind_of(mutex.attach(&foreign(Kind::Mutex)).await);
     let refusal = if capabilities.detach { ErrorKind::InvalidArgument } else { ErrorKind::Unsupported };

@@ -1,0 +1,85 @@
+//! The engines of a store object, one for each of its namespaces, on one thread (C28).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{Background, Engine, EngineThread, StepsWrap, WeakEngine};
+use crate::steps::Steps;
+use crate::{Capabilities, Error, Result};
+
+/// Checks the name of a namespace: 1 to 64 of `A-Z a-z 0-9 _ . -`.
+///
+/// # Errors
+/// `InvalidArgument` for any other.
+pub fn check_namespace(namespace: &str) -> Result<()> {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    if namespace.is_empty() || namespace.len() > 64 || !namespace.bytes().all(legal) {
+        return Err(Error::invalid_argument("a namespace is 1 to 64 of A-Z a-z 0-9 _ . -"));
+    }
+    Ok(())
+}
+
+/// The engines of a store object, each with what the backend keeps of its namespace. It keeps no engine alive.
+#[derive(Debug)]
+pub struct Namespaces<T> {
+    thread: Arc<EngineThread>,
+    drain: Duration,
+    wrap: Option<StepsWrap>,
+    open: Mutex<HashMap<String, (WeakEngine, T)>>,
+}
+
+impl<T: Clone> Namespaces<T> {
+    /// Makes a store object's namespaces, of which none is open yet. `drain` is that of each [`Background`].
+    #[must_use]
+    pub fn new(thread: Arc<EngineThread>, drain: Duration, wrap: Option<StepsWrap>) -> Self {
+        Self { thread, drain, wrap, open: Mutex::default() }
+    }
+
+    /// Returns the thread of the engines.
+    #[must_use]
+    pub fn thread(&self) -> &Arc<EngineThread> {
+        &self.thread
+    }
+
+    /// Returns a namespace, if it is open.
+    #[must_use]
+    pub fn get(&self, namespace: &str) -> Option<(Engine, T)> {
+        find(&self.open(), namespace)
+    }
+
+    /// Starts the engine of a namespace and keeps `kept` with it, unless it is open. `own` gets the name, the thread and the drain.
+    /// Returns what is open then.
+    ///
+    /// # Errors
+    /// As [`Engine::start`].
+    pub fn begin(
+        &self,
+        namespace: &str,
+        kept: T,
+        capabilities: Capabilities,
+        callers: Steps,
+        own: Background,
+    ) -> Result<(Engine, T)> {
+        let mut open = self.open();
+        if let Some(known) = find(&open, namespace) {
+            return Ok(known);
+        }
+        let thread = Some(Arc::clone(&self.thread));
+        let own = Background { namespace: Arc::from(namespace), drain: self.drain, thread, ..own };
+        let engine = Engine::start_wrapped(self.wrap.as_ref(), capabilities, callers, own)?;
+        open.retain(|_, (engine, _)| !engine.is_gone());
+        open.insert(namespace.to_owned(), (engine.downgrade(), kept.clone()));
+        Ok((engine, kept))
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<String, (WeakEngine, T)>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn find<T: Clone>(open: &HashMap<String, (WeakEngine, T)>, namespace: &str) -> Option<(Engine, T)> {
+    let (engine, kept) = open.get(namespace)?;
+    let engine = engine.upgrade().filter(|engine| engine.check_open("namespace").is_ok())?;
+    Some((engine, kept.clone()))
+}
