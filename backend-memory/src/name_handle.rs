@@ -18,8 +18,6 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// Maximum number of holds that a hold is split into under the lock of its name.
 const PART: u32 = 500;
-/// A store of this process has no namespaces.
-const NAMESPACE: &str = "";
 
 /// The ticket and the token of a new hold.
 #[derive(Clone, Copy, Debug)]
@@ -164,7 +162,7 @@ impl NameHandle {
 
     /// Takes over a detached hold (C24).
     pub(crate) fn attach(&self, detached: &Detached) -> Result<(Granted, u32)> {
-        detached.check(self.kind, NAMESPACE, &self.name)?;
+        detached.check(self.kind, &self.session.namespace, &self.name)?;
         let from = detached.ticket();
         let ticket = Ticket::random_in_process();
         self.with(|permits, transition| {
@@ -269,7 +267,7 @@ impl HoldBackend for NameHandle {
         let detached = self.with(|permits, transition| Ok(permits.detach(ticket, lease, transition)));
         let detached = detached.and_then(|detached| if detached { Ok(()) } else { Err(Error::lost()) });
         detached.map_err(self.context("detach"))?;
-        Ok(Detached::new(self.kind, NAMESPACE, &self.name, ticket, token))
+        Ok(Detached::new(self.kind, &self.session.namespace, &self.name, ticket, token))
     }
 }
 

@@ -90,7 +90,7 @@ impl Sessions {
             return session;
         }
         open.retain(|_, session| session.strong_count() > 0);
-        let session = Session::new(self.states.of(namespace), Arc::clone(&self.states));
+        let session = Session::new(namespace, self.states.of(namespace), Arc::clone(&self.states));
         open.insert(namespace.to_owned(), Arc::downgrade(&session));
         session
     }

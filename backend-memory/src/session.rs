@@ -14,6 +14,7 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: SessionId,
+    pub(crate) namespace: Box<str>,
     pub(crate) state: Arc<State>,
     /// Those of the other namespaces last as long.
     _states: Arc<States>,
@@ -23,9 +24,10 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(state: Arc<State>, states: Arc<States>) -> Arc<Self> {
+    pub(crate) fn new(namespace: &str, state: Arc<State>, states: Arc<States>) -> Arc<Self> {
         Arc::new(Self {
             id: SessionId::next(),
+            namespace: namespace.into(),
             state,
             _states: states,
             closed: AtomicBool::new(false),

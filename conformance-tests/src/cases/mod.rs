@@ -120,6 +120,7 @@ macro_rules! for_each_case {
                 c28_namespaces_share_no_state,
                 c12_c28_a_view_is_closed_by_itself,
                 c14_a_waiter_of_any_namespace_is_woken,
+                c24_a_hold_of_another_namespace_is_refused,
                 c19_a_bad_name_of_a_namespace_is_refused,
             ]
             { elections } [

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stanchion_core::{ErrorKind, LimiterOptions, Mutex, MutexOptions, Quota, Store};
+use stanchion_core::{ErrorKind, LimiterOptions, Mutex, MutexOptions, Quota, SemaphoreOptions, Store, Ttl};
 
 use crate::harness::Harness;
 use crate::support::{POLL_FLOOR, QUEUED, kind_of, queue_of, spawn, tenant, within};
@@ -78,6 +78,16 @@ pub(crate) async fn c14_a_waiter_of_any_namespace_is_woken(h: &dyn Harness) {
         let guard = within(POLL_FLOOR, "it is told", waiter.join()).await.expect("lock");
         guard.release().await.expect("release");
     }
+}
+
+pub(crate) async fn c24_a_hold_of_another_namespace_is_refused(h: &dyn Harness) {
+    let store = h.store().await;
+    let views = [view(store.as_ref(), &tenant("from")).await, view(store.as_ref(), &tenant("to")).await];
+    let [from, to] =
+        views.map(|view| view.semaphore("the same", SemaphoreOptions::new(1)).expect("a semaphore"));
+    let detached = from.acquire().await.expect("acquire").detach(Ttl::DEFAULT).await.expect("detach");
+    assert_eq!(kind_of(to.attach(&detached).await), Some(ErrorKind::InvalidArgument));
+    from.attach(&detached).await.expect("attach").release().await.expect("release");
 }
 
 pub(crate) async fn c19_a_bad_name_of_a_namespace_is_refused(h: &dyn Harness) {
