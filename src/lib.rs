@@ -42,13 +42,16 @@ pub mod spi {
     pub use stanchion_core::check_items;
     pub use stanchion_core::{
         Hold, HoldBackend, Name, ReservationBackend, check_count, check_members, check_times, clock, engine,
-        limiter, steps,
+        limiter, metering::Meter, steps,
     };
 }
 
 #[cfg(feature = "bloom")]
 pub use stanchion_core::{BloomFilter, BloomOptions, bloom};
 
+#[cfg(feature = "metrics")]
+#[doc(inline)]
+pub use stanchion_core::metering;
 #[cfg(feature = "memory")]
 #[doc(inline)]
 pub use stanchion_memory as memory;

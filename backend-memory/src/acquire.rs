@@ -9,7 +9,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use stanchion_core::clock::{self, Alarm};
+use stanchion_core::clock::{self, Alarm, Instant};
 use stanchion_core::{Error, FencingToken, Result, Ticket};
 
 use crate::kernel::{Arrival, Permits, Progress, Refusal, Transition, Waiter};
@@ -21,17 +21,28 @@ use crate::name_handle::{Granted, NameHandle};
 /// not ask again. A call dropped at any point leaves nothing behind (C4).
 pub(crate) struct Acquire<'a> {
     handle: &'a NameHandle,
+    operation: &'static str,
     weight: u32,
     ticket: Ticket,
     /// The arrival number in the queue, from the first poll until the outcome is known.
     arrival: Option<Arrival>,
+    /// Since when it has waited, if it has.
+    queued: Option<Instant>,
     alarm: Alarm,
 }
 
 impl<'a> Acquire<'a> {
     #[inline]
-    pub(crate) fn new(handle: &'a NameHandle, weight: u32) -> Self {
-        Self { handle, weight, ticket: Ticket::random_in_process(), arrival: None, alarm: Alarm::default() }
+    pub(crate) fn new(handle: &'a NameHandle, operation: &'static str, weight: u32) -> Self {
+        Self {
+            handle,
+            operation,
+            queued: None,
+            weight,
+            ticket: Ticket::random_in_process(),
+            arrival: None,
+            alarm: Alarm::default(),
+        }
     }
 
     /// Handles the first poll: grants at once, or takes a place at the end of the queue.
@@ -49,6 +60,7 @@ impl<'a> Acquire<'a> {
         }
         let arrival = permits.arrive();
         self.arrival = Some(arrival);
+        self.queued = Some(clock::now());
         permits.enqueue(self.waiter(arrival, waker), transition);
         Ok(None)
     }
@@ -82,6 +94,14 @@ impl<'a> Acquire<'a> {
         Ok(None)
     }
 
+    #[inline]
+    fn count(&self) {
+        self.handle.meter.granted(self.operation);
+        if let Some(queued) = self.queued {
+            self.handle.meter.waited(self.operation, clock::now().saturating_duration_since(queued));
+        }
+    }
+
     fn waiter(&self, arrival: Arrival, waker: &Waker) -> Waiter {
         Waiter {
             arrival,
@@ -97,21 +117,29 @@ impl<'a> Acquire<'a> {
 impl NameHandle {
     /// Acquires, waiting in the queue without a timeout.
     #[inline]
-    pub(crate) fn acquire(&self, weight: u32) -> Acquire<'_> {
-        Acquire::new(self, weight)
+    pub(crate) fn acquire(&self, operation: &'static str, weight: u32) -> Acquire<'_> {
+        Acquire::new(self, operation, weight)
     }
 
     /// Acquires, waiting in the queue at most `timeout`; zero makes one attempt (C17).
-    pub(crate) async fn acquire_for(&self, weight: u32, timeout: Duration) -> Result<Option<Granted>> {
+    pub(crate) async fn acquire_for(
+        &self,
+        operation: &'static str,
+        weight: u32,
+        timeout: Duration,
+    ) -> Result<Option<Granted>> {
         if timeout.is_zero() {
-            return self.try_hold(weight);
+            return self.try_hold(operation, weight);
         }
         let until = clock::now().checked_add(timeout);
-        let mut acquire = pin!(self.acquire(weight));
+        let mut acquire = pin!(self.acquire(operation, weight));
         let mut alarm = Alarm::default();
         poll_fn(|cx| match acquire.as_mut().poll(cx) {
             Poll::Ready(granted) => Poll::Ready(granted.map(Some)),
-            Poll::Pending => alarm.poll(cx, until).map(|()| Ok(None)),
+            Poll::Pending => alarm.poll(cx, until).map(|()| {
+                self.meter.refused(operation);
+                Ok(None)
+            }),
         })
         .await
     }
@@ -145,6 +173,7 @@ impl Future for Acquire<'_> {
             }
             this.arrival = None;
             if let Some(token) = token? {
+                this.count();
                 return Poll::Ready(Ok(Granted { ticket: this.ticket, token }));
             }
         }

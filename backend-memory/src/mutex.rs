@@ -33,19 +33,20 @@ impl Mutex for MemoryMutex {
     }
 
     async fn lock(&self) -> Result<MutexGuard> {
-        match self.handle.acquire(1).await {
+        match self.handle.acquire("lock", 1).await {
             Ok(granted) => Ok(self.guard(granted)),
             Err(error) => Err(error).map_err(self.handle.context("lock")),
         }
     }
 
     async fn try_lock(&self) -> Result<Option<MutexGuard>> {
-        let granted = self.handle.try_hold(1).map_err(self.handle.context("try_lock"))?;
+        let granted = self.handle.try_hold("try_lock", 1).map_err(self.handle.context("try_lock"))?;
         Ok(granted.map(|granted| self.guard(granted)))
     }
 
     async fn lock_for(&self, timeout: Duration) -> Result<Option<MutexGuard>> {
-        let granted = self.handle.acquire_for(1, timeout).await.map_err(self.handle.context("lock_for"))?;
+        let granted =
+            self.handle.acquire_for("lock_for", 1, timeout).await.map_err(self.handle.context("lock_for"))?;
         Ok(granted.map(|granted| self.guard(granted)))
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Instant};
+use stanchion_core::metering::Meter;
 use stanchion_core::{
     Detached, Error, FencingToken, Hold, HoldBackend, HoldOptions, Inspection, Kind, Name, OnMismatch,
     Result, Ticket, Ttl,
@@ -41,6 +42,7 @@ pub(crate) struct NameHandle {
     settled: AtomicBool,
     /// Whether this caller has seen the wait group live (W6).
     pub(crate) seen_live: AtomicBool,
+    pub(crate) meter: Meter,
 }
 
 impl NameHandle {
@@ -55,6 +57,7 @@ impl NameHandle {
     ) -> Result<Arc<Self>> {
         let terms = Terms::new(options)?;
         let entry = session.state.open(kind, &name);
+        let meter = Meter::new(crate::STORE, kind, &name);
         Ok(Arc::new(Self {
             kind,
             name,
@@ -66,6 +69,7 @@ impl NameHandle {
             on_mismatch,
             settled: AtomicBool::new(false),
             seen_live: AtomicBool::new(false),
+            meter,
         }))
     }
 
@@ -151,12 +155,17 @@ impl NameHandle {
 
     /// Makes one attempt, without waiting.
     #[inline]
-    pub(crate) fn try_hold(&self, weight: u32) -> Result<Option<Granted>> {
+    pub(crate) fn try_hold(&self, operation: &'static str, weight: u32) -> Result<Option<Granted>> {
         let ticket = Ticket::random_in_process();
         let token = self.with(|permits, transition| {
             self.admit(permits, weight, false, transition)?;
             Ok(permits.try_grant(self.claim(ticket, weight), transition))
         })?;
+        if token.is_some() {
+            self.meter.granted(operation)
+        } else {
+            self.meter.refused(operation)
+        }
         Ok(token.map(|token| Granted { ticket, token }))
     }
 
@@ -207,7 +216,9 @@ impl NameHandle {
     }
 
     pub(crate) fn inspect(&self) -> Result<Inspection> {
-        self.with(|permits, transition| Ok(permits.inspect(transition.at())))
+        let inspected = self.with(|permits, transition| Ok(permits.inspect(transition.at())))?;
+        self.meter.queue(inspected.waiters);
+        Ok(inspected)
     }
 
     /// Returns the hold for a guard.

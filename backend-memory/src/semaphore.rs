@@ -26,7 +26,7 @@ impl MemorySemaphore {
 
     async fn take(&self, operation: &'static str, count: u32) -> Result<Permit> {
         let taken = match check_count("permits", count) {
-            Ok(()) => self.handle.acquire(count).await,
+            Ok(()) => self.handle.acquire(operation, count).await,
             Err(error) => Err(error),
         };
         match taken {
@@ -36,7 +36,7 @@ impl MemorySemaphore {
     }
 
     fn try_take(&self, operation: &'static str, count: u32) -> Result<Option<Permit>> {
-        let taken = check_count("permits", count).and_then(|()| self.handle.try_hold(count));
+        let taken = check_count("permits", count).and_then(|()| self.handle.try_hold(operation, count));
         let granted = taken.map_err(self.handle.context(operation))?;
         Ok(granted.map(|granted| self.permit(granted, count)))
     }
@@ -52,7 +52,7 @@ impl MemorySemaphore {
         timeout: Duration,
     ) -> Result<Option<Permit>> {
         let taken = match check_count("permits", count) {
-            Ok(()) => self.handle.acquire_for(count, timeout).await,
+            Ok(()) => self.handle.acquire_for(operation, count, timeout).await,
             Err(error) => Err(error),
         };
         let granted = taken.map_err(self.handle.context(operation))?;

@@ -118,14 +118,15 @@ impl WaitGroup for MemoryWaitGroup {
     }
 
     async fn add(&self) -> Result<Member> {
-        let granted = self.handle.acquire(1).await.map_err(self.handle.context("add"))?;
+        let granted = self.handle.acquire("add", 1).await.map_err(self.handle.context("add"))?;
         Ok(self.member(granted))
     }
 
     async fn add_many(&self, count: u32) -> Result<Vec<Member>> {
         check_members(count).map_err(self.handle.context("add_many"))?;
         loop {
-            let whole = self.handle.acquire(count).await.map_err(self.handle.context("add_many"))?;
+            let whole =
+                self.handle.acquire("add_many", count).await.map_err(self.handle.context("add_many"))?;
             // No caller was told of a hold that ended before it was split: it is added again.
             if let Some(parts) = self.handle.split(whole.ticket, count) {
                 return Ok(parts.into_iter().map(|part| self.member(part)).collect());
@@ -134,12 +135,13 @@ impl WaitGroup for MemoryWaitGroup {
     }
 
     async fn try_add(&self) -> Result<Option<Member>> {
-        let granted = self.handle.try_hold(1).map_err(self.handle.context("try_add"))?;
+        let granted = self.handle.try_hold("try_add", 1).map_err(self.handle.context("try_add"))?;
         Ok(granted.map(|granted| self.member(granted)))
     }
 
     async fn add_for(&self, timeout: Duration) -> Result<Option<Member>> {
-        let granted = self.handle.acquire_for(1, timeout).await.map_err(self.handle.context("add_for"))?;
+        let granted =
+            self.handle.acquire_for("add_for", 1, timeout).await.map_err(self.handle.context("add_for"))?;
         Ok(granted.map(|granted| self.member(granted)))
     }
 

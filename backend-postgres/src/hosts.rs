@@ -53,7 +53,7 @@ pub(crate) struct Hosts {
 }
 
 /// What the connections of one store know of its hosts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct State {
     /// Index of the host that worked last.
     last: AtomicUsize,
@@ -61,6 +61,13 @@ pub(crate) struct State {
     is_looking: AtomicBool,
     /// What each connection must find, once the store is connected.
     expected: OnceLock<Expected>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let (last, is_looking) = (AtomicUsize::default(), AtomicBool::default());
+        Self { last, backoff: Backoff::new("postgres"), is_looking, expected: OnceLock::new() }
+    }
 }
 
 /// A session that can be made and asked.

@@ -57,7 +57,7 @@ impl Access {
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let tcp = TcpSettings::default().set_nodelay(true);
         let info = Arc::new(info.set_redis_settings(settings).set_tcp_settings(tcp));
-        Self { info, backoff: Arc::default(), client: ClientSettings::default(), host: None }
+        Self { info, backoff: Arc::new(Backoff::new("redis")), client: ClientSettings::default(), host: None }
     }
 
     /// Returns access to the same node for a client with these settings.

@@ -49,7 +49,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Sentinels {
     pub(crate) fn new(sentinels: Vec<Access>, service: String, servers: Access) -> Self {
-        let (backoff, connected, promoted) = (Backoff::default(), Mutex::default(), Mutex::default());
+        let (backoff, connected, promoted) = (Backoff::new("redis"), Mutex::default(), Mutex::default());
         Self { sentinels, service, servers, backoff, connected, promoted }
     }
 

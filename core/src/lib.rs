@@ -10,6 +10,7 @@ pub mod clock;
 pub mod contract;
 pub mod engine;
 pub mod limiter;
+pub mod metering;
 pub mod steps;
 
 mod capabilities;

@@ -10,5 +10,6 @@ mod clocks;
 mod connect;
 mod connect_errors;
 mod every_minute;
+mod metrics;
 mod pool_cluster;
 mod quickstart;

@@ -70,7 +70,7 @@ impl Fixture {
     }
 
     fn call(&self, weight: u32) -> Pin<Box<Watched<'_>>> {
-        Box::pin(Watched { call: self.handle.acquire(weight), fixture: self, came: Came::default() })
+        Box::pin(Watched { call: self.handle.acquire("lock", weight), fixture: self, came: Came::default() })
     }
 
     /// Acquires with this give_up, uses the permit, and returns it by a call or by a drop.
@@ -93,7 +93,7 @@ impl Fixture {
     fn check(&self) {
         let left = self.handle.with(|permits, _| Ok((permits.used(), permits.queued()))).unwrap();
         assert_eq!(left, (0, 0), "permits held and callers queued (C4)");
-        assert!(self.handle.try_hold(self.limit).unwrap().is_some(), "a permit is lost (S4)");
+        assert!(self.handle.try_hold("try_lock", self.limit).unwrap().is_some(), "a permit is lost (S4)");
         let mut grants = self.grants.lock().unwrap().clone();
         grants.sort_unstable_by_key(|(token, _)| *token);
         assert!(grants.windows(2).all(|pair| pair[0].0 < pair[1].0), "two grants of one token (M2)");
@@ -146,7 +146,7 @@ fn c5_a_large_call_that_is_given_up_lets_the_small_one_behind_it_go() {
     explore(1000, || {
         Time::scenario(|_| async move {
             let fixture = Fixture::new(3);
-            let held = fixture.handle.try_hold(1).unwrap().unwrap();
+            let held = fixture.handle.try_hold("try_lock", 1).unwrap().unwrap();
             let held = fixture.handle.hold(held, 1);
             let (large, small) = (Arc::clone(&fixture), Arc::clone(&fixture));
             let give_up = if draw(2) == 0 { GiveUp::Polls(1) } else { GiveUp::Polls(2) };

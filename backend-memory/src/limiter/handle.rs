@@ -9,8 +9,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::clock::micros;
 use stanchion_core::limiter::{Bucket, ExactQuota, MAX, Verdict};
+use stanchion_core::metering::Meter;
 use stanchion_core::{
-    Decision, Error, Limiter, LimiterOptions, Name, OnMismatch, Quota, Reservation, Result, Ticket,
+    Decision, Error, Kind, Limiter, LimiterOptions, Name, OnMismatch, Quota, Reservation, Result, Ticket,
 };
 
 use super::LimiterClock;
@@ -36,6 +37,7 @@ pub(super) struct LimiterHandle {
     on_mismatch: OnMismatch,
     /// Whether the quota was compared with the stored one (C20).
     settled: AtomicBool,
+    meter: Meter,
 }
 
 impl LimiterHandle {
@@ -103,9 +105,19 @@ impl MemoryLimiter {
         let clock = session.state.limiter_clock.clone();
         let entry = session.state.open_limiter(&name, clock.read());
         let settled = AtomicBool::new(false);
+        let meter = Meter::new(crate::STORE, Kind::Limiter, &name);
         let (session, on_mismatch) = (Arc::clone(session), options.on_mismatch);
         Ok(Self {
-            handle: Arc::new(LimiterHandle { name, session, entry, clock, quota, on_mismatch, settled }),
+            handle: Arc::new(LimiterHandle {
+                name,
+                session,
+                entry,
+                clock,
+                quota,
+                on_mismatch,
+                settled,
+                meter,
+            }),
         })
     }
 
@@ -122,7 +134,13 @@ impl MemoryLimiter {
             cost => self.handle.with(cost, |bucket, at| bucket.take(at.micros, cost)),
         };
         match taken {
-            Ok(verdict) => Ok(decision(verdict)),
+            Ok(verdict) => {
+                let decision = decision(verdict);
+                if cost > 0 {
+                    self.handle.meter.decided(&decision);
+                }
+                Ok(decision)
+            }
             Err(error) => Err(error).map_err(self.context(operation)),
         }
     }

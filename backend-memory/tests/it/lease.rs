@@ -195,7 +195,7 @@ async fn c24_a_hold_with_a_guard_is_not_to_be_had() {
     let guard = one.lock().await.unwrap();
     for ticket in [guard.ticket(), Ticket::random(), Ticket::detached()] {
         let (name, token) = (Name::new("a").unwrap(), guard.fencing_token());
-        let detached = Detached::new(Kind::Mutex, "", &name, ticket, token);
+        let detached = Detached::new(Kind::Mutex, "stanchion", &name, ticket, token);
         assert_eq!(kind(one.attach(&detached).await), ErrorKind::Lost);
     }
     assert!(guard.is_held());

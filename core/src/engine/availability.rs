@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::Error;
 use crate::clock::now;
-use crate::engine::counters;
+use crate::metering::StoreMeter;
 
 /// Time without an answer from which on the store is away. A lost reply alone is no outage.
 const AWAY: Duration = Duration::from_millis(500);
@@ -76,7 +76,6 @@ impl Outages {
 
     /// Notes a decision of an outage policy.
     pub(crate) fn decided_without(&self, name: &str) {
-        counters::decided_by_policy(self.store);
         let mut policy = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
         policy.1 += 1;
         if policy.0.is_some_and(|told| told.elapsed() < POLICY_INTERVAL) {
@@ -117,7 +116,7 @@ impl Availability {
             && self.outages.away.fetch_sub(1, Ordering::Relaxed) == 1
         {
             tracing::info!(store = self.outages.store, away = ?since.elapsed(), "the store is back");
-            counters::came_back(self.outages.store);
+            StoreMeter { store: self.outages.store }.came_back();
         }
     }
 
@@ -137,7 +136,7 @@ impl Availability {
             let waiting = self.outages.acquiring.load(Ordering::Relaxed);
             let since = since.elapsed();
             tracing::warn!(store = self.outages.store, cause = ?error, ?since, waiting, "the store is away");
-            counters::went_away(self.outages.store);
+            StoreMeter { store: self.outages.store }.went_away();
         }
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::clock::{Instant, real, sleep};
+use crate::metering::StoreMeter;
 use crate::{Error, Result};
 
 /// Interval between two attempts of which the first failed; up to `JITTER` comes on top, so that the processes that lost a
@@ -28,7 +29,7 @@ const JITTER: Duration = Duration::from_millis(90);
 /// # use stanchion_core::engine::Backoff;
 /// # use stanchion_core::{Error, ErrorKind};
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-/// let backoff = Backoff::default();
+/// let backoff = Backoff::new("any");
 /// let refused = async { Err::<(), _>(Error::new(ErrorKind::Unavailable, "refused")) };
 /// assert!(backoff.attempt_if_due("a:5432", refused).await.is_err());
 /// // Another one at this moment is not made.
@@ -40,8 +41,8 @@ const JITTER: Duration = Duration::from_millis(90);
 /// ```
 ///
 /// [C28]: crate::contract#c28
-#[derive(Default)]
 pub struct Backoff {
+    meter: StoreMeter,
     failures: Mutex<HashMap<String, Failure>>,
     /// Notified of each attempt that succeeds.
     connected: Notify,
@@ -54,6 +55,12 @@ struct Failure {
 }
 
 impl Backoff {
+    /// Makes the state of a store that has not connected yet; `store` is its name in the metrics.
+    #[must_use]
+    pub fn new(store: &'static str) -> Self {
+        Self { meter: StoreMeter { store }, failures: Mutex::default(), connected: Notify::new() }
+    }
+
     /// Connects to a server, after the time of a failed attempt is over. Those who wait for it go on at once when another
     /// attempt succeeds.
     ///
@@ -117,6 +124,7 @@ impl Backoff {
 
     /// Notes how an attempt ended, after which the next may begin at that time.
     fn made<T>(&self, server: &str, until: Instant, made: Result<T>) -> Result<T> {
+        self.meter.connected(made.is_ok());
         match &made {
             Err(error) => {
                 let failure = Failure { error: error.replicate(), until };
@@ -152,10 +160,15 @@ mod tests {
     use crate::ErrorKind;
 
     /// Counts the attempts that are made.
-    #[derive(Default)]
     struct Attempts {
         backoff: Backoff,
         made: AtomicU32,
+    }
+
+    impl Default for Attempts {
+        fn default() -> Self {
+            Self { backoff: Backoff::new("any"), made: Default::default() }
+        }
     }
 
     impl Attempts {
@@ -211,7 +224,7 @@ mod tests {
 
     #[tokio::test]
     async fn c28_an_attempt_that_is_given_up_says_nothing_about_the_server() {
-        let backoff = Backoff::default();
+        let backoff = Backoff::new("any");
         let never = backoff.attempt("a", std::future::pending::<Result<()>>());
         assert!(tokio::time::timeout(Duration::from_millis(10), never).await.is_err());
         assert!(backoff.last_error("a").is_none());

@@ -19,6 +19,7 @@ use crate::clock::timeout;
 use crate::engine::availability::{Availability, Outages};
 use crate::engine::part_sizes::PartSizes;
 use crate::limiter::ExactQuota;
+use crate::metering::StoreMeter;
 use crate::steps::{
     Acquire, Acquired, Answers, Attach, Attached, Cancel, Chore, Exchange, Exchanged, Force, GroupSteps,
     Kept, LimitCall, LimitSteps, Limited, Look, Looked, Object, PermitSteps, Polled, Refund, Release, Renew,
@@ -154,7 +155,8 @@ impl<S: Send + Sync + ?Sized> Contained<S> {
         lease: Option<Ttl>,
         work: impl Future<Output = Answers<T>> + Send,
     ) -> Answers<T> {
-        let Containment { availability, part_sizes, .. } = &*self.containment;
+        let Containment { availability, part_sizes, outages, .. } = &*self.containment;
+        let meter = StoreMeter { store: outages.store };
         let request = availability.sent(lane);
         let limit = lease.map_or(self.limit, |lease| lease.request_limit(self.limit));
         let sent = now();
@@ -167,13 +169,17 @@ impl<S: Send + Sync + ?Sized> Contained<S> {
                 if at >= sent + limit {
                     part_sizes.outlasted((step, lane), count, at);
                 }
-                if answers.iter().flat_map(|answer| answer.as_ref().err()).any(Error::is_answer) {
+                let is_answered =
+                    answers.iter().flat_map(|answer| answer.as_ref().err()).any(Error::is_answer);
+                meter.requested(step, is_answered, at - sent);
+                if is_answered {
                     availability.answered(request);
                 } else {
                     availability.failed(request, error);
                 }
             }
             _ => {
+                meter.requested(step, true, at - sent);
                 availability.answered(request);
             }
         }

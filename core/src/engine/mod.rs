@@ -15,7 +15,7 @@
 //! | `limiter`, `bloom` | the same for limiters and Bloom filters |
 //! | `contained` | gives each step its time limit, and contains its panics; `part_sizes` makes requests smaller that outlast it |
 //! | `backoff` | spaces out the attempts to connect to a server that fails them |
-//! | `availability`, `counters` | what the log and the metrics say of outages, losses and waits |
+//! | `availability` | what the log and the metrics say of outages |
 //! | `call_runtime`, `runtime_mark`, `blocked_thread` | where a caller's call runs |
 //! | `shared`, `thread`, `serve`, `timing` | the state of one namespace, its thread and what that does, the intervals |
 //! | `namespaces` | the engines of one store object |
@@ -28,7 +28,6 @@ mod blocked_thread;
 mod bloom;
 mod call_runtime;
 mod contained;
-mod counters;
 mod keeping;
 mod limiter;
 #[cfg(test)]

@@ -87,15 +87,15 @@ async fn c29_outages_losses_waits_and_decisions_are_counted() {
     let limiter = engine.limiter("l", options.refusal_cache(false)).unwrap();
     assert!(limiter.allow().await.unwrap().allowed);
     assert!(!limiter.allow().await.unwrap().allowed);
-    assert_eq!(metrics.read("stanchion_wait_seconds store=counted kind=mutex"), 2);
+    assert_eq!(metrics.read("stanchion_wait_seconds store=counted kind=mutex operation=lock"), 2);
     assert_eq!(metrics.read("stanchion_hold_seconds store=counted kind=mutex"), 1);
-    assert_eq!(metrics.read("stanchion_decisions_total store=counted allowed=yes"), 1);
-    assert_eq!(metrics.read("stanchion_decisions_total store=counted allowed=no"), 1);
+    assert_eq!(metrics.read("stanchion_decisions_total store=counted allowed=yes by=store"), 1);
+    assert_eq!(metrics.read("stanchion_decisions_total store=counted allowed=no by=store"), 1);
 
     model.faults.away.store(true, SeqCst);
     timeout(ttl + EPSILON, guard.lost()).await.expect("it is not renewed");
     assert!(limiter.allow().await.unwrap().allowed, "by the policy");
-    assert_eq!(metrics.read("stanchion_policy_decisions_total store=counted"), 1);
+    assert_eq!(metrics.read("stanchion_decisions_total store=counted allowed=yes by=policy"), 1);
     let (away, losses) = (
         "stanchion_store_away store=counted",
         "stanchion_losses_total store=counted kind=mutex cause=deadline",

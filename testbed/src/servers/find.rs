@@ -54,6 +54,15 @@ pub fn pgbouncer() -> Result<PathBuf, ServerError> {
     pgbouncer_in(&search_folders())
 }
 
+/// Returns the path of `prometheus`, of any version.
+///
+/// # Errors
+///
+/// [`ServerError::NotInstalled`], with the command that installs it.
+pub(super) fn prometheus() -> Result<PathBuf, ServerError> {
+    program("prometheus", Package::Prometheus)
+}
+
 /// Returns the path of a program, of any version.
 pub(super) fn program(name: &'static str, package: Package) -> Result<PathBuf, ServerError> {
     let mut found = search_folders().into_iter().map(|folder| folder.join(name));

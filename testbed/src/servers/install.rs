@@ -6,13 +6,13 @@ use std::process::{Command, Stdio};
 
 use super::account::is_root;
 use super::error::ServerError;
-use super::find::{pgbouncer, postgres_folder, program, redis_server};
+use super::find::{pgbouncer, postgres_folder, program, prometheus, redis_server};
 
 pub use super::package::{Package, command};
 
 const SCRIPT: &str = include_str!("install.sh");
 
-const SERVERS: [Package; 3] = [Package::Redis, Package::Postgres, Package::PgBouncer];
+const SERVERS: [Package; 4] = [Package::Redis, Package::Postgres, Package::PgBouncer, Package::Prometheus];
 
 impl Package {
     /// Looks for the package's program.
@@ -21,6 +21,7 @@ impl Package {
             Self::Redis => redis_server(),
             Self::Postgres => postgres_folder(),
             Self::PgBouncer => pgbouncer(),
+            Self::Prometheus => prometheus(),
             Self::Docker => program("dockerd", self),
             Self::DockerClient => program("docker", self),
             Self::Debootstrap => program("debootstrap", self),
@@ -126,6 +127,9 @@ mod tests {
     #[test]
     fn one_command_installs_all_that_is_missing() {
         let command = command(&SERVERS);
-        assert!(command.ends_with("apt-get install redis-server postgresql pgbouncer"), "{command}");
+        assert!(
+            command.ends_with("apt-get install redis-server postgresql pgbouncer prometheus"),
+            "{command}"
+        );
     }
 }

@@ -12,6 +12,8 @@ pub enum Package {
     Postgres,
     /// `pgbouncer`.
     PgBouncer,
+    /// `prometheus`.
+    Prometheus,
     /// `docker.io`, the daemon and, on older systems, the client.
     Docker,
     /// `docker-cli`, the client where it is a package of its own.
@@ -27,6 +29,7 @@ impl Package {
             Self::Redis => "redis-server",
             Self::Postgres => "postgresql",
             Self::PgBouncer => "pgbouncer",
+            Self::Prometheus => "prometheus",
             Self::Docker => "docker.io",
             Self::DockerClient => "docker-cli",
             Self::Debootstrap => "debootstrap",

@@ -151,5 +151,5 @@ impl Guard {
 
 /// Returns a hold that was detached under this ticket, or was not.
 pub(crate) fn detached(kind: Kind, name: &str, ticket: Ticket) -> Detached {
-    Detached::new(kind, "", &Name::new(name).unwrap(), ticket, FencingToken::new(1).unwrap())
+    Detached::new(kind, "stanchion", &Name::new(name).unwrap(), ticket, FencingToken::new(1).unwrap())
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::clock::timeout_at;
-use crate::engine::counters;
 use crate::engine::timing::engine_now as now;
+use crate::metering::Meter;
 use crate::steps::Object;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, Notify};
@@ -127,7 +127,11 @@ impl LeaseHold {
         } else {
             tracing::warn!(%name, %ticket, ?label, ?held, "lock lost: {}", loss.text());
         }
-        counters::lost(self.store, self.object.kind, loss.cause());
+        self.meter().lost(loss.cause());
+    }
+
+    pub(crate) fn meter(&self) -> Meter {
+        Meter::new(self.store, self.object.kind, &self.object.name)
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -182,7 +186,7 @@ impl LeaseHold {
         if live && phase == Phase::Released {
             let held = self.sent.elapsed();
             tracing::debug!(name = %self.object.name, ticket = %self.ticket, ?held, "hold given up");
-            counters::given_up(self.store, self.object.kind, held);
+            self.meter().given_up(held);
         }
         self.changed.notify_waiters();
         live

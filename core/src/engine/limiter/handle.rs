@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::local::Local;
-use crate::clock::micros;
-use crate::engine::counters;
+use crate::clock::{micros, now};
 use crate::engine::limiter::limiting::Limiting;
 use crate::engine::shared::EngineHandle;
 use crate::limiter::{ExactQuota, MAX, Verdict};
+use crate::metering::Meter;
 use crate::steps::{LimitAsk, LimitCall, Limited, Object, ParameterCheck};
 use crate::{Decision, Error, ErrorKind, Limiter, LimiterOptions, OnMismatch, Quota, Reservation, Result};
 use async_trait::async_trait;
@@ -29,6 +29,7 @@ pub(super) struct LimiterState {
     pub(super) local: Arc<Local>,
     pub(super) options: LimiterOptions,
     known: Mutex<Known>,
+    meter: Meter,
 }
 
 /// The quota in the last answer; the handle follows the store (C20).
@@ -49,11 +50,16 @@ impl LimiterHandle {
         let known = Mutex::new(Known { quota: options.quota.validate()?, compared: false });
         let local = limiting.locals.open(&object.name);
         let (engine, limiting) = (Arc::clone(engine), Arc::clone(limiting));
-        Ok(Self { handle: Arc::new(LimiterState { engine, limiting, object, local, options, known }) })
+        let meter = Meter::new(engine.shared.store(), object.kind, &object.name);
+        let state = LimiterState { engine, limiting, object, local, options, known, meter };
+        Ok(Self { handle: Arc::new(state) })
     }
 
     async fn take(&self, operation: &'static str, cost: u64) -> Result<Decision> {
         let decided = self.handle.engine.shared.on(self.handle.decide(cost)).await;
+        if cost > 0 {
+            decided.iter().for_each(|decision| self.handle.meter.decided(decision));
+        }
         decided.map_err(|error| self.handle.context(operation, error))
     }
 
@@ -72,7 +78,9 @@ impl LimiterHandle {
                 Err(error) => handle.reserve_without(cost, max_wait, error),
             }
         };
-        handle.engine.shared.on(placed).await.map_err(|error| handle.context(operation, error))
+        let placed = handle.engine.shared.on(placed).await;
+        placed.iter().for_each(|placed| handle.count(operation, placed.is_some()));
+        placed.map_err(|error| handle.context(operation, error))
     }
 
     async fn wait_without_limit(&self, operation: &'static str, cost: u64) -> Result<()> {
@@ -100,13 +108,25 @@ impl LimiterHandle {
                 waited = handle.wait(cost, timeout) => waited,
             }
         };
-        handle.engine.shared.on(waited).await.map_err(|error| handle.context(operation, error))
+        let began = now();
+        let waited = handle.engine.shared.on(waited).await;
+        for waited in waited.iter().copied() {
+            handle.count(operation, waited);
+            if waited {
+                handle.meter.waited(operation, began.elapsed());
+            }
+        }
+        waited.map_err(|error| handle.context(operation, error))
     }
 }
 
 impl LimiterState {
     pub(super) fn context(&self, operation: &'static str, error: Error) -> Error {
         error.context(operation, self.engine.shared.store(), self.object.name.as_str())
+    }
+
+    fn count(&self, operation: &'static str, granted: bool) {
+        if granted { self.meter.granted(operation) } else { self.meter.refused(operation) }
     }
 
     fn knowledge(&self) -> MutexGuard<'_, Known> {
@@ -161,9 +181,6 @@ impl LimiterState {
         let Limited::Taken { verdict, quota, settled } = answered.limited else {
             return Err(self.refusal(&answered.limited, cost, known));
         };
-        if cost > 0 {
-            counters::decided(shared.store(), verdict.allowed);
-        }
         if known.quota != quota || !known.compared {
             self.learn_by(cost, quota);
         }

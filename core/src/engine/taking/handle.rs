@@ -5,13 +5,13 @@ use std::sync::Arc;
 use tracing::Instrument;
 
 use crate::clock::now;
-use crate::engine::counters;
 use crate::engine::keeping::hold::Loss;
 use crate::engine::keeping::lease_backend::move_hold;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::EngineHandle;
 use crate::engine::taking::acquire::{Acquisition, Grant, into_hold, wait_for_room};
 use crate::engine::taking::wait_limit::WaitLimit;
+use crate::metering::Meter;
 use crate::options::check_count;
 use crate::steps::{Acquire, Attach, Attached, Force, NO_LIMIT, Object, ParameterCheck};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -28,6 +28,7 @@ pub(crate) struct ObjectHandle {
     limit: AtomicU32,
     /// The store has compared the limit once.
     compared: AtomicBool,
+    meter: Meter,
 }
 
 impl ObjectHandle {
@@ -40,6 +41,7 @@ impl ObjectHandle {
     ) -> Self {
         Self {
             engine: Arc::clone(engine),
+            meter: Meter::new(engine.shared.store(), object.kind, &object.name),
             object,
             options,
             on_mismatch,
@@ -103,7 +105,10 @@ impl ObjectHandle {
             let waited = started.elapsed();
             tracing::debug!(?waited, granted = granted.is_some(), limit = self.known_limit());
             if granted.is_some() {
-                counters::granted(self.engine.shared.store(), self.object.kind, waited);
+                self.meter.granted(operation);
+                self.meter.waited(operation, waited);
+            } else {
+                self.meter.refused(operation);
             }
             Ok(granted)
         });
@@ -184,6 +189,7 @@ impl ObjectHandle {
         };
         let mut inspection = inspected.map_err(|error| self.context(operation, error))?;
         inspection.limit = inspection.limit.filter(|limit| *limit != NO_LIMIT);
+        self.meter.queue(inspection.waiters);
         Ok(inspection)
     }
 
