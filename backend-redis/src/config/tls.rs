@@ -62,6 +62,6 @@ fn read(parameter: &str, path: &str, label: &str, what: &str) -> Result<Vec<u8>>
 
 #[cfg(not(feature = "tls"))]
 pub(super) fn secured(_: ConnectionInfo, _: &TlsFiles) -> Result<ConnectionInfo> {
-    let detail = "turn on the Cargo feature `tls` of `stanchion-redis`";
+    let detail = "turn on the Cargo feature `tls`";
     Err(Error::new(stanchion_core::ErrorKind::Unsupported, detail))
 }
