@@ -30,7 +30,7 @@ pub use stanchion_core::{
     Error, ErrorKind, Fenced, FencingToken, GrantId, Guard, GuardKind, HoldOptions, Holder, Inspection, Kind,
     Leader, LeaderChanges, Limiter, LimiterOptions, Member, Mutex, MutexExt, MutexGuard, MutexMode,
     MutexOptions, OfMutex, OfSemaphore, OfWaitGroup, OnMismatch, OutagePolicy, Outcome, Permit, Quota,
-    Reservation, Result, Semaphore, SemaphoreOptions, Store, StoreExt, Ticket, Ttl, WaitGroup,
+    Reservation, Result, Semaphore, SemaphoreOptions, Stats, Store, StoreExt, Ticket, Ttl, WaitGroup,
     WaitGroupOptions,
 };
 

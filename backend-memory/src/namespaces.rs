@@ -51,7 +51,12 @@ impl States {
                 self.options.clock.clone().map_or(LimiterClock::Store(self.clock), LimiterClock::Manual);
             Arc::new(State::new(self.clock, clock, self.options.retention))
         };
-        Arc::clone(self.locked().entry(namespace.to_owned()).or_insert_with(fresh))
+        let mut all = self.locked();
+        if !all.contains_key(namespace) {
+            // Of a namespace that nobody uses, and that has no state any more, nothing stays.
+            all.retain(|_, state| Arc::strong_count(state) > 1 || state.len() > 0);
+        }
+        Arc::clone(all.entry(namespace.to_owned()).or_insert_with(fresh))
     }
 
     fn locked(&self) -> MutexGuard<'_, HashMap<String, Arc<State>>> {

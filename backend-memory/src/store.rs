@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
     Capabilities, Error, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Name, Result, Semaphore,
-    SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
+    SemaphoreOptions, Stats, Store, WaitGroup, WaitGroupOptions,
 };
 
 use crate::STORE;
@@ -176,6 +176,18 @@ impl Store for MemoryStore {
         capabilities.shared = false;
         capabilities.survives_restart = Some(false);
         capabilities
+    }
+
+    /// O(names).
+    fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        stats.connections = Some(0);
+        for entry in self.session.state.entries() {
+            let (holds, waiters) = entry.read(|permits| permits.count_of(self.session.id));
+            stats.holds += holds;
+            stats.waiters += waiters;
+        }
+        stats
     }
 
     async fn ping(&self) -> Result<()> {

@@ -1,8 +1,9 @@
 //! Checks, when a store connects, whether the server and its settings are safe (C22).
 
-use std::collections::BTreeSet;
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use sqlx::postgres::{PgConnectOptions, PgRow, PgSslMode};
 use sqlx::{PgConnection, Row, raw_sql};
@@ -150,8 +151,15 @@ pub(crate) fn namespace(namespace: &str, wanted: &str, mode: &str, layout: i32) 
 pub(crate) struct Expected {
     schema: Schema,
     mode: &'static str,
-    namespaces: Mutex<BTreeSet<Arc<str>>>,
+    /// The namespaces, each for as long as its engine lives.
+    namespaces: Mutex<BTreeMap<Arc<str>, Life>>,
 }
+
+/// Whatever lives as long as what it stands for.
+pub(crate) type Life = Weak<dyn Any + Send + Sync>;
+
+/// Namespaces of one statement at most.
+const PART: usize = 100;
 
 impl Expected {
     pub(crate) fn new(schema: &Schema, mode: MutexMode) -> Self {
@@ -159,16 +167,16 @@ impl Expected {
     }
 
     /// From now on this namespace is looked at, too.
-    pub(crate) fn begin(&self, namespace: &Arc<str>) {
-        self.namespaces().insert(Arc::clone(namespace));
+    pub(crate) fn begin(&self, namespace: &Arc<str>, life: Life) {
+        self.namespaces().insert(Arc::clone(namespace), life);
     }
 
-    fn namespaces(&self) -> MutexGuard<'_, BTreeSet<Arc<str>>> {
+    fn namespaces(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Life>> {
         self.namespaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn statement(&self) -> Statement {
-        let names: Vec<_> = self.namespaces().iter().map(|name| literal(name)).collect();
+    fn statement(&self, namespaces: &[Arc<str>]) -> Statement {
+        let names: Vec<_> = namespaces.iter().map(|name| literal(name)).collect();
         let values = [
             ("{namespaces}", names.join(",")),
             ("{mode}", literal(self.mode)),
@@ -186,26 +194,44 @@ impl Expected {
     /// `Unavailable` for a standby, which may become the primary; `ConfigMismatch` as [`namespace`]; or the reason why the
     /// server could not be asked.
     pub(crate) async fn check(&self, connection: &mut PgConnection) -> Result<()> {
-        let rows = match raw_sql(self.statement().sql()).fetch_all(connection).await {
-            Err(error) if error::is_held_up(&error) => {
-                tracing::debug!(%error, "unverified: the settings of the namespaces could not be read");
-                return Ok(());
-            }
-            rows => rows.map_err(|error| error::certain(error::of_request(error)))?,
+        let namespaces: Vec<_> = {
+            let mut all = self.namespaces();
+            all.retain(|_, life| life.strong_count() > 0);
+            all.keys().cloned().collect()
         };
-        for row in &rows {
-            let read = || {
-                let names = (row.try_get("namespace")?, row.try_get("mutex_mode")?);
-                Ok((row.try_get("standby")?, names, row.try_get("layout")?))
+        // Also without a namespace: the server may be a standby.
+        let none: &[Arc<str>] = &[];
+        let parts = namespaces.chunks(PART).chain(namespaces.is_empty().then_some(none));
+        for part in parts {
+            let rows = match raw_sql(self.statement(part).sql()).fetch_all(&mut *connection).await {
+                Err(error) if error::is_held_up(&error) => {
+                    tracing::debug!(%error, "unverified: the settings of namespaces could not be read");
+                    continue;
+                }
+                rows => rows.map_err(|error| error::certain(error::of_request(error)))?,
             };
-            let (standby, (name, mode), layout): (_, (&str, &str), _) = read()
-                .map_err(|error: sqlx::Error| error::certain(error::unexpected().with_source(error)))?;
-            match why_unfit(standby, "off") {
-                Some(why) => return Err(Error::new(ErrorKind::Unavailable, why)),
-                None => namespace(name, self.mode, mode, layout)?,
+            for row in &rows {
+                self.judge(row)?;
             }
         }
         Ok(())
+    }
+
+    fn judge(&self, row: &PgRow) -> Result<()> {
+        type Found<'a> = (bool, Option<&'a str>, Option<&'a str>, Option<i32>);
+        let read = || {
+            let (standby, name) = (row.try_get("standby")?, row.try_get("namespace")?);
+            Ok((standby, name, row.try_get("mutex_mode")?, row.try_get("layout")?))
+        };
+        let (standby, name, mode, layout): Found<'_> =
+            read().map_err(|error: sqlx::Error| error::certain(error::unexpected().with_source(error)))?;
+        if let Some(why) = why_unfit(standby, "off") {
+            return Err(Error::new(ErrorKind::Unavailable, why));
+        }
+        match (name, mode, layout) {
+            (Some(name), Some(mode), Some(layout)) => namespace(name, self.mode, mode, layout),
+            _ => Ok(()),
+        }
     }
 }
 

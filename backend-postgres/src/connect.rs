@@ -1,6 +1,7 @@
 //! Connecting: the checks of the server, the connections, and the start of the engine.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sqlx::postgres::PgArguments;
 use sqlx::{Arguments, PgConnection, Row};
@@ -13,14 +14,14 @@ use stanchion_core::{Capabilities, Error, MutexMode, Result, Ttl};
 use tokio::runtime::Id;
 
 use crate::access::{Access, LOCK_WAIT, PROTOCOL, Sessions, Settings, Way};
-use crate::check::{self, Expected};
+use crate::check::{self, Expected, Life};
 use crate::config::{Checked, PostgresBuilder};
 use crate::context::{Context, Retention, TurnLabel};
 use crate::error;
 use crate::link::{Link, Source};
 use crate::migrate;
 use crate::schema::{LAYOUT, Schema};
-use crate::session;
+use crate::session::{self, SessionCount};
 use crate::steps::PostgresSteps;
 use crate::steps::dispatch::Dispatch;
 use crate::store::PostgresStore;
@@ -54,6 +55,8 @@ pub(crate) struct Opened {
     callers: Arc<Link>,
     own: Arc<Link>,
     listener: Arc<Listener>,
+    /// In session mode, of the namespaces that are open.
+    counts: Mutex<Vec<SessionCount>>,
     capabilities: Capabilities,
     /// Whether the callers' link makes its own connections.
     is_own: bool,
@@ -108,6 +111,7 @@ impl PostgresBuilder {
     pub async fn steps(self) -> Result<StepsOfStore> {
         let (opened, View { context: shared, wake, .. }) = self.open(None).await.map_err(context)?;
         let [callers, own] = opened.steps(&shared);
+        opened.expect(&shared.namespace, &callers);
         Ok(StepsOfStore { callers, own, wake, capabilities: opened.capabilities })
     }
 
@@ -156,6 +160,7 @@ impl PostgresBuilder {
             own: Arc::new(own),
             listener: Listener::new(direct.then(|| sessions.clone())),
             sessions,
+            counts: Mutex::default(),
             capabilities,
             is_own: matches!(self.access, Access::Own(..)),
         };
@@ -165,6 +170,23 @@ impl PostgresBuilder {
 }
 
 impl Opened {
+    /// Returns the addresses, for errors.
+    pub(crate) fn address(&self) -> String {
+        self.sessions.access.address()
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Vec<SessionCount>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of open connections, apart from those of a pool of the user's.
+    pub(crate) fn connections(&self) -> usize {
+        let mut sessions = 0;
+        self.counts().retain(|count| count.open().inspect(|open| sessions += open).is_some());
+        let links = self.callers.open_connections() + self.own.open_connections();
+        links + self.listener.open_connections() + sessions
+    }
+
     /// The TTL of all mutexes in session mode; `None` in lease mode.
     pub(crate) fn session_ttl(&self) -> Option<Ttl> {
         (self.mutex == MutexMode::Session).then_some(self.session_ttl)
@@ -185,8 +207,6 @@ impl Opened {
             turn: TurnLabel::default(),
         });
         open_namespace(&self.callers, &context, self.mutex, self.is_own).await?;
-        let expected = || Expected::new(&self.schema, self.mutex);
-        self.sessions.access.hosts().expect(&context.namespace, expected);
         let processes = if self.mutex == MutexMode::Session { vec![process, places] } else { vec![process] };
         let wake = Arc::new(PostgresWake::new(&self.listener, processes, Arc::clone(&context.hints)));
         Ok(View { context, wake, places })
@@ -199,17 +219,27 @@ impl Opened {
         let mut chores: Vec<Arc<dyn Chore>> = Vec::new();
         let mut mutexes = [None, None];
         if let Some(ttl) = self.session_ttl() {
-            let (steps, chore) =
+            let (steps, chore, count) =
                 session::sessions(&context, (&callers, &own), places, &self.sessions.access, ttl);
             mutexes = steps.map(|steps| Some(Arc::new(steps) as Arc<dyn PermitSteps>));
             chores.push(Arc::new(chore));
+            self.counts().push(count);
         }
-        chores.push(Arc::new(Sweep::new(context, Arc::clone(&self.own))));
+        let sweep = Arc::new(Sweep::new(Arc::clone(&context), Arc::clone(&self.own)));
+        self.expect(&context.namespace, &sweep);
+        chores.push(sweep);
         let [for_callers, for_engine] = mutexes;
         let wake = self.capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
         let own = steps(&own, for_engine);
         let own = Background { wake, chores, shares_servers: true, ..Background::new(own) };
         Begun { capabilities: self.capabilities, callers: steps(&callers, for_callers), own }
+    }
+
+    /// Has each new connection find this namespace as it was opened, while `life` lives.
+    fn expect<T: Any + Send + Sync>(&self, namespace: &Arc<str>, life: &Arc<T>) {
+        let life: Life = Arc::<T>::downgrade(life);
+        let expected = || Expected::new(&self.schema, self.mutex);
+        self.sessions.access.hosts().expect(namespace, life, expected);
     }
 
     /// Returns the steps of callers, and those of the engine.

@@ -11,7 +11,7 @@ use stanchion_core::engine::Backoff;
 use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::access::PROTOCOL;
-use crate::check::Expected;
+use crate::check::{Expected, Life};
 use crate::error;
 
 /// Maximum number of hosts.
@@ -113,9 +113,10 @@ impl Hosts {
         Self { options: vec![options], target: None, state: Arc::clone(state), refused: None }
     }
 
-    /// From now on a connection is only used if it finds this namespace as it was opened. `expected` is of the store.
-    pub(crate) fn expect(&self, namespace: &Arc<str>, expected: impl FnOnce() -> Expected) {
-        self.state.expected.get_or_init(expected).begin(namespace);
+    /// From now on a connection is only used if it finds this namespace as it was opened, while that lives. `expected` is of the
+    /// store.
+    pub(crate) fn expect(&self, namespace: &Arc<str>, life: Life, expected: impl FnOnce() -> Expected) {
+        self.state.expected.get_or_init(expected).begin(namespace, life);
     }
 
     /// Replaces the hosts. All else stays as it is.

@@ -10,7 +10,7 @@ use stanchion_core::engine::{Engine, Namespaces, check_namespace};
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
     Capabilities, Error, Limiter, LimiterOptions, Mutex, MutexOptions, Name, Result, Semaphore,
-    SemaphoreOptions, Store, Ttl, WaitGroup, WaitGroupOptions,
+    SemaphoreOptions, Stats, Store, Ttl, WaitGroup, WaitGroupOptions,
 };
 
 use crate::config::PostgresBuilder;
@@ -95,18 +95,19 @@ impl PostgresStore {
     /// # }
     /// ```
     pub async fn namespace(&self, namespace: &str) -> Result<Self> {
-        self.engine.check_open("namespace")?;
         let opened = self.open(namespace).await;
         let (engine, context) = opened.map_err(|error| error.context("namespace", "postgres", namespace))?;
         Ok(Self { engine, context, ..self.clone() })
     }
 
     async fn open(&self, namespace: &str) -> Result<(Engine, Arc<Context>)> {
+        self.engine.check_open("namespace")?;
         check_namespace(namespace)?;
         if let Some(open) = self.namespaces.get(namespace) {
             return Ok(open);
         }
-        let view = self.namespaces.thread().on(Box::pin(self.opened.namespace(namespace))).await?;
+        let opening = self.namespaces.thread().on(Box::pin(self.opened.namespace(namespace))).await;
+        let view = opening.map_err(|error| error.at(&self.opened.address()))?;
         let context = Arc::clone(&view.context);
         let Begun { capabilities, callers, own } = self.opened.begun(view);
         self.namespaces.begin(namespace, context, capabilities, callers, own)
@@ -303,6 +304,12 @@ impl Store for PostgresStore {
 
     fn capabilities(&self) -> Capabilities {
         self.engine.capabilities()
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = self.engine.stats();
+        stats.connections = Some(self.opened.connections() + self.transactions.open_connections());
+        stats
     }
 
     async fn ping(&self) -> Result<()> {

@@ -22,6 +22,8 @@ use crate::hosts::Session;
 
 /// Timeout of one wait for hints.
 const HINT_TIMEOUT: Duration = Duration::from_millis(900);
+/// Channels without a namespace that are kept, beside as many as there are others.
+const MAX_GONE: usize = 16;
 /// Maximum time that a connection may be silent before it is checked by a ping at its next use.
 const MAX_UNCHECKED_SILENCE: Duration = Duration::from_secs(5);
 
@@ -52,6 +54,8 @@ struct Listening {
     channels: HashSet<String>,
     runtime: Handle,
     heard: Instant,
+    /// A statement of it is under way, or was dropped half way.
+    is_asked: bool,
 }
 
 impl Listener {
@@ -59,6 +63,11 @@ impl Listener {
     pub(crate) fn new(sessions: Option<Sessions>) -> Arc<Self> {
         let (boxes, changed, idle) = (Mutex::default(), Notify::new(), tokio::sync::Mutex::default());
         Arc::new(Self { sessions, boxes, changed, idle })
+    }
+
+    /// Returns the number of open connections; one that a call waits on, or is being made, is open.
+    pub(crate) fn open_connections(&self) -> usize {
+        self.idle.try_lock().map_or(1, |idle| usize::from(idle.is_some()))
     }
 
     fn boxes(&self) -> MutexGuard<'_, HashMap<String, Arc<LocalHints>>> {
@@ -70,8 +79,8 @@ impl Listener {
         let made = sessions.session::<PgListener>(limit).await?;
         let listener = Some(made.ok_or_else(|| sessions.unconnected())?);
         let (channels, runtime) = (HashSet::new(), Handle::current());
-        let mut listening = Listening { listener, channels, runtime, heard: now() };
-        listening.follow(self).await?;
+        let mut listening = Listening { listener, channels, runtime, heard: now(), is_asked: false };
+        listening.follow(self, sessions).await?;
         Ok(listening)
     }
 }
@@ -131,7 +140,9 @@ impl Listening {
     /// Checks whether the connection still works. Hints that arrive meanwhile are kept.
     async fn probe(&mut self, sessions: &Sessions) -> Result<()> {
         let hosts = sessions.access.hosts();
+        self.is_asked = true;
         let asked = timeout(sessions.settings.request_timeout, hosts.ask(self.listener()?)).await;
+        self.is_asked = asked.is_err();
         match asked {
             Ok(Ok(None)) => {
                 self.heard = now();
@@ -143,19 +154,28 @@ impl Listening {
         }
     }
 
-    /// Listens to the channels that there are now.
-    async fn follow(&mut self, of: &Listener) -> Result<()> {
+    /// Listens to the channels that there are now. Nobody sends to those of namespaces that are gone: they are left when there are
+    /// many.
+    async fn follow(&mut self, of: &Listener, sessions: &Sessions) -> Result<()> {
         let wanted: HashSet<String> = of.boxes().keys().cloned().collect();
-        let failed = |error| error::certain(error::of_request(error));
-        for gone in self.channels.difference(&wanted).cloned().collect::<Vec<_>>() {
-            self.listener()?.unlisten(&gone).await.map_err(failed)?;
-            self.channels.remove(&gone);
+        let leaves = self.channels.difference(&wanted).count() > wanted.len() + MAX_GONE;
+        let mut listened = if leaves { HashSet::new() } else { self.channels.clone() };
+        let new: Vec<_> = wanted.difference(&listened).cloned().collect();
+        if !leaves && new.is_empty() {
+            return Ok(());
         }
-        let new: Vec<_> = wanted.difference(&self.channels).cloned().collect();
-        if !new.is_empty() {
-            self.listener()?.listen_all(new.iter().map(String::as_str)).await.map_err(failed)?;
-            self.channels.extend(new);
-        }
+        self.is_asked = true;
+        let listener = self.listener()?;
+        let asked = async {
+            if leaves {
+                listener.unlisten_all().await?;
+            }
+            listener.listen_all(new.iter().map(String::as_str)).await
+        };
+        let asked = timeout(sessions.settings.request_timeout, asked).await.map_err(|_| late())?;
+        asked.map_err(|error| error::certain(error::of_request(error)))?;
+        listened.extend(new);
+        (self.channels, self.is_asked) = (listened, false);
         Ok(())
     }
 
@@ -182,7 +202,7 @@ impl Listening {
             // One of them at random if several are there: none waits for long behind many of another.
             match timeout_at(end, heard).await {
                 Ok(Heard::Local) => return Ok(local.take()),
-                Ok(Heard::Changed) => self.follow(of).await?,
+                Ok(Heard::Changed) => self.follow(of, sessions).await?,
                 Ok(Heard::Hint(Ok(Some(hint)))) => {
                     self.heard = now();
                     let mut hints = local.take();
@@ -243,6 +263,10 @@ impl WakeSource for PostgresWake {
             let _ = timeout(HINT_TIMEOUT, self.local.arrived.notified()).await;
             return Ok(self.local.take());
         };
+        let kept = self.local.take();
+        if !kept.is_empty() {
+            return Ok(kept);
+        }
         let turn = async {
             tokio::select! {
                 biased;
@@ -251,17 +275,21 @@ impl WakeSource for PostgresWake {
             }
         };
         let Ok(Some(mut turn)) = timeout(HINT_TIMEOUT, turn).await else { return Ok(self.local.take()) };
-        // The connection is taken out while it is in use: a call that is dropped drops it, too.
-        let mut listening = match turn.take() {
+        // A call that is dropped while it waits leaves the connection to the next, and one that is dropped while it asks does not.
+        turn.take_if(|listening| listening.is_asked);
+        let listening = match &mut *turn {
             Some(listening) => listening,
-            None => {
+            none => {
                 let limit = sessions.access.hosts().timeout_of_all(sessions.settings.request_timeout);
-                timeout(limit, self.listener.connect(sessions)).await.map_err(|_| late())??
+                let made = timeout(limit, self.listener.connect(sessions)).await.map_err(|_| late())??;
+                none.insert(made)
             }
         };
-        let hints = listening.hints(&self.listener, sessions, &self.local).await?;
-        *turn = Some(listening);
-        Ok(hints)
+        let hints = listening.hints(&self.listener, sessions, &self.local).await;
+        if hints.is_err() {
+            *turn = None;
+        }
+        hints
     }
 }
 

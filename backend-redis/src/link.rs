@@ -93,6 +93,10 @@ impl Connections {
         Some((open.connection.clone(), open.driver.clone()))
     }
 
+    fn open(&self) -> usize {
+        self.all().iter().filter(|open| open.driver.is_running()).count()
+    }
+
     /// Drops a connection. Requests of other callers on it still get their answers.
     fn discard(&self, driver: &Driver) {
         self.all().retain(|open| !open.driver.is_same(driver));
@@ -127,6 +131,14 @@ impl Link {
     /// Returns the time limit of a request.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
+    }
+
+    /// Returns the number of open connections, apart from one of the user's.
+    pub(crate) fn open_connections(&self) -> usize {
+        if matches!(self.endpoint, Endpoint::UserConnection(_)) {
+            return 0;
+        }
+        self.line.connections.open() + self.waiting_line.connections.open()
     }
 
     /// Whether its connection leads to all nodes of a cluster, and finds the right one by itself.

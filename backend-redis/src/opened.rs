@@ -31,6 +31,11 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
+    /// Returns the number of open connections.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.open_connections()
+    }
+
     /// Connects and checks the servers. Returns the steps of the builder's namespace, too.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use stanchion_core::engine::{Engine, EngineThread, Namespaces};
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
     Capabilities, Error, ErrorKind, Limiter, LimiterOptions, Mutex, MutexOptions, Result, Semaphore,
-    SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
+    SemaphoreOptions, Stats, Store, WaitGroup, WaitGroupOptions,
 };
 
 use crate::config::RedisBuilder;
@@ -98,13 +98,13 @@ impl RedisStore {
     /// [C12]: stanchion_core::contract#c12
     /// [C28]: stanchion_core::contract#c28
     pub async fn namespace(&self, namespace: &str) -> Result<Self> {
-        self.engine.check_open("namespace")?;
         let opened = self.open(namespace).await;
         let engine = opened.map_err(|error| error.context("namespace", "redis", namespace))?;
         Ok(Self { engine, ..self.clone() })
     }
 
     async fn open(&self, namespace: &str) -> Result<Engine> {
+        self.engine.check_open("namespace")?;
         if let Some((engine, ())) = self.namespaces.get(namespace) {
             return Ok(engine);
         }
@@ -200,6 +200,12 @@ impl Store for RedisStore {
 
     fn capabilities(&self) -> Capabilities {
         self.engine.capabilities()
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = self.engine.stats();
+        stats.connections = Some(self.opened.connections());
+        stats
     }
 
     async fn ping(&self) -> Result<()> {

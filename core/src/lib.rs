@@ -26,6 +26,7 @@ mod lease;
 mod name;
 mod options;
 mod refusals;
+mod stats;
 mod sync;
 mod ticket;
 mod traits;
@@ -53,6 +54,7 @@ pub use options::{
     HoldOptions, MutexOptions, OnMismatch, SemaphoreOptions, WaitGroupOptions, check_count, check_members,
     check_times,
 };
+pub use stats::Stats;
 pub use ticket::{FencingToken, Ticket};
 #[cfg(feature = "bloom")]
 pub use traits::{BloomFilter, BloomOptions};

@@ -12,10 +12,10 @@
 //! | `stanchion_hold_seconds` | histogram | `store`, `kind`, `group` | time from a grant to its end by the guard; not on the memory store |
 //! | `stanchion_losses_total` | counter | `store`, `kind`, `cause`, `group` | holds that were lost: `deadline`, `gone`, `forced`, `closed`; not on the memory store |
 //! | `stanchion_queue_length` | gauge | `store`, `kind`, `group` | waiters that the last `inspect` saw |
-//! | `stanchion_decisions_total` | counter | `store`, `allowed`, `by`, `group` | decisions of limiters, by `store`, `cache` or `policy` |
-//! | `stanchion_late_renewals_total` | counter | `store`, `kind`, `group` | renewals after which less than half of the lease had been left |
+//! | `stanchion_decisions_total` | counter | `store`, `allowed`, `by`, `group` | decisions of `allow`, by `store` or `cache`, and those of any call that an outage policy made, by `policy` |
+//! | `stanchion_late_renewals_total` | counter | `store`, `kind`, `group` | renewals before which less than a third of the time that a hold is believed in was left |
 //! | `stanchion_request_seconds` | histogram | `store`, `step`, `outcome` | requests to a networked store, `ok` or `failed` (unanswered) |
-//! | `stanchion_connects_total` | counter | `store`, `outcome` | attempts to connect, `made` or `failed`; not those of a connection that the user's client keeps |
+//! | `stanchion_connects_total` | counter | `store`, `outcome` | attempts to connect for requests and wake-ups of a store that is connected, `made` or `failed` |
 //! | `stanchion_outages_total` | counter | `store` | how often the store went away |
 //! | `stanchion_store_away` | gauge | `store` | 1 while it is away |
 //!
@@ -43,7 +43,7 @@ type Group = Box<dyn Fn(Kind, &str) -> SharedString + Send + Sync>;
 static GROUP: OnceLock<Group> = OnceLock::new();
 
 /// Sets the label `group` of everything that is counted for a name in this process, from now on. The function is called when an
-/// object is opened, and on networked stores at each call. Returns `false` if that was set before, and changes nothing then.
+/// object is opened, and on networked stores at the end of each hold; it must not block or panic. Returns `false` if that was set before, and changes nothing then.
 ///
 /// Each group and kind makes some ten time series: return few different texts, such as the part of the name in front of the first
 /// `/`, and never what a client sends.
@@ -72,7 +72,7 @@ fn describe() {
             ("stanchion_refusals_total", "Calls that got nothing"),
             ("stanchion_losses_total", "Holds that were lost"),
             ("stanchion_decisions_total", "Decisions of limiters"),
-            ("stanchion_late_renewals_total", "Renewals that left less than half of the lease"),
+            ("stanchion_late_renewals_total", "Renewals that came late"),
             ("stanchion_connects_total", "Attempts to connect"),
             ("stanchion_outages_total", "How often the store went away"),
         ] {
@@ -206,7 +206,7 @@ impl Meter {
             counter!("stanchion_losses_total", self.labels(&[("cause", cause)])).increment(1);
         }
 
-        /// A hold was renewed when less than half of its lease was left.
+        /// A hold was renewed when little of its lease was left.
         pub(crate) fn renewed_late(&self) {
             counter!("stanchion_late_renewals_total", self.labels(&[])).increment(1);
         }
@@ -215,6 +215,11 @@ impl Meter {
         #[allow(clippy::cast_precision_loss, reason = "a gauge is a float")]
         pub fn queue(&self, waiters: u64) {
             gauge!("stanchion_queue_length", self.labels(&[])).set(waiters as f64);
+        }
+
+        /// An outage policy made a reservation, or refused one.
+        pub(crate) fn decided_by_policy(&self, allowed: bool) {
+            self.decisions(if allowed { "yes" } else { "no" }, "policy").increment(1);
         }
 
         /// A limiter decided.

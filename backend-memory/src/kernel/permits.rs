@@ -241,6 +241,12 @@ impl Permits {
         self.serve(transition);
     }
 
+    /// Returns the number of holds and of waiters of a store object.
+    pub(crate) fn count_of(&self, session: SessionId) -> (usize, usize) {
+        let holds = self.holds.iter().filter(|grant| grant.session == session).count();
+        (holds, self.queue.count_of(session))
+    }
+
     pub(crate) fn inspect(&self, at: Moment) -> Inspection {
         let waiters = u64::try_from(self.queue.len()).unwrap_or(u64::MAX);
         Inspection::new(self.holds.holders(at), waiters, self.limit.flatten())

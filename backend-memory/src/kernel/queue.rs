@@ -122,6 +122,11 @@ impl Queue {
         self.refused.len()
     }
 
+    /// Returns the number of waiters of a store object.
+    pub(crate) fn count_of(&self, session: SessionId) -> usize {
+        self.waiting.iter().filter(|waiter| waiter.session == session).count()
+    }
+
     pub(crate) fn wakers(&self) -> impl Iterator<Item = Waker> {
         self.waiting.iter().map(|waiter| waiter.waker.clone())
     }

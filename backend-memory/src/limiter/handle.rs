@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use stanchion_core::clock::micros;
+use stanchion_core::clock::{self, micros};
 use stanchion_core::limiter::{Bucket, ExactQuota, MAX, Verdict};
 use stanchion_core::metering::Meter;
 use stanchion_core::{
@@ -145,6 +145,20 @@ impl MemoryLimiter {
         }
     }
 
+    fn counted<T>(
+        &self,
+        operation: &'static str,
+        placed: Result<T>,
+        is_granted: impl Fn(&T) -> bool,
+    ) -> Result<T> {
+        let meter = &self.handle.meter;
+        placed
+            .inspect(
+                |placed| if is_granted(placed) { meter.granted(operation) } else { meter.refused(operation) },
+            )
+            .map_err(self.context(operation))
+    }
+
     fn place(&self, cost: u64, max_wait: u64) -> Result<Option<Reservation>> {
         let ticket = Ticket::random_in_process();
         let reserve = |bucket: &mut Bucket, at: Moment| {
@@ -160,12 +174,17 @@ impl MemoryLimiter {
     }
 
     async fn wait_without_limit(&self, operation: &'static str, cost: u64) -> Result<()> {
-        match self.wait_at_most(cost, MAX).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Error::too_many_reserved()),
-            Err(error) => Err(error),
+        let waited = self.wait_counted(operation, cost, MAX).await?;
+        if waited { Ok(()) } else { Err(Error::too_many_reserved()).map_err(self.context(operation)) }
+    }
+
+    async fn wait_counted(&self, operation: &'static str, cost: u64, max_wait: u64) -> Result<bool> {
+        let began = clock::now();
+        let waited = self.wait_at_most(cost, max_wait).await;
+        if let Ok(true) = waited {
+            self.handle.meter.waited(operation, clock::now().saturating_duration_since(began));
         }
-        .map_err(self.context(operation))
+        self.counted(operation, waited, |waited| *waited)
     }
 
     /// Makes one reservation and sleeps once (L6); closing the store object interrupts the sleep.
@@ -213,11 +232,11 @@ impl Limiter for MemoryLimiter {
     }
 
     async fn reserve(&self, max_wait: Duration) -> Result<Option<Reservation>> {
-        self.place(1, micros(max_wait)).map_err(self.context("reserve"))
+        self.counted("reserve", self.place(1, micros(max_wait)), Option::is_some)
     }
 
     async fn reserve_n(&self, cost: u64, max_wait: Duration) -> Result<Option<Reservation>> {
-        self.place(cost, micros(max_wait)).map_err(self.context("reserve_n"))
+        self.counted("reserve_n", self.place(cost, micros(max_wait)), Option::is_some)
     }
 
     async fn wait(&self) -> Result<()> {
@@ -229,11 +248,11 @@ impl Limiter for MemoryLimiter {
     }
 
     async fn wait_for(&self, timeout: Duration) -> Result<bool> {
-        self.wait_at_most(1, micros(timeout)).await.map_err(self.context("wait_for"))
+        self.wait_counted("wait_for", 1, micros(timeout)).await
     }
 
     async fn wait_n_for(&self, cost: u64, timeout: Duration) -> Result<bool> {
-        self.wait_at_most(cost, micros(timeout)).await.map_err(self.context("wait_n_for"))
+        self.wait_counted("wait_n_for", cost, micros(timeout)).await
     }
 
     async fn peek(&self) -> Result<Decision> {

@@ -70,7 +70,7 @@ fn options(url: &Url, client: &[(String, String)]) -> Result<PgConnectOptions, O
     let demands_tls =
         matches!(options.get_ssl_mode(), PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull);
     if demands_tls && !cfg!(feature = "tls") {
-        let detail = "turn on the Cargo feature `tls` of `stanchion-postgres`";
+        let detail = "turn on the Cargo feature `tls`";
         return Err(Some(Error::new(ErrorKind::Unsupported, detail)));
     }
     Ok(options)

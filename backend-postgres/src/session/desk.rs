@@ -218,6 +218,11 @@ impl State {
         }
     }
 
+    /// Returns the number of open sessions.
+    pub(super) fn open_sessions(&self) -> usize {
+        self.posts.values().filter(|post| post.pid.is_some()).count()
+    }
+
     /// Forgets a mutex that nothing is under way for.
     pub(super) fn tidy(&mut self, name: &Name) {
         if self.names.get(name).is_some_and(Entry::is_idle) {

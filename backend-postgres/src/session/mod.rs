@@ -33,7 +33,7 @@ mod tries;
 mod wire;
 mod work;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use stanchion_core::Ttl;
 use stanchion_core::steps::ProcessId;
@@ -48,6 +48,17 @@ use crate::access::Access;
 use crate::context::Context;
 use crate::steps::PostgresSteps;
 
+/// Counts the sessions of a namespace, for as long as its engine lives.
+#[derive(Debug)]
+pub(crate) struct SessionCount(Weak<Desk>);
+
+impl SessionCount {
+    /// Returns the number of open sessions; `None` once the engine has ended.
+    pub(crate) fn open(&self) -> Option<usize> {
+        Some(self.0.upgrade()?.with(|state| state.open_sessions()))
+    }
+}
+
 /// The steps, for callers and for the engine, and the chore that the engine has to run for them. `callers` and `own` are the
 /// steps of the queue, and of the turns of users' transactions; `places` is whose the places in the queue are; `access` leads to the
 /// server, and `ttl` is the lease of every hold.
@@ -57,8 +68,9 @@ pub(crate) fn sessions(
     places: ProcessId,
     access: &Access,
     ttl: Ttl,
-) -> ([SessionSteps; 2], SessionChore) {
+) -> ([SessionSteps; 2], SessionChore, SessionCount) {
     let desk = Arc::new(Desk::new(ttl, own.link().request_timeout(), places));
+    let count = SessionCount(Arc::downgrade(&desk));
     let wires = Arc::new(Wires::new(context, access, ttl, places));
     let steps = [callers, own].map(|turns| SessionSteps {
         desk: Arc::clone(&desk),
@@ -69,5 +81,5 @@ pub(crate) fn sessions(
         label: context.turn.clone(),
     });
     let chore = SessionChore { desk, wires, places: own.for_places(places) };
-    (steps, chore)
+    (steps, chore, count)
 }

@@ -115,6 +115,39 @@ async fn c17_a_silent_link_is_given_up_in_a_bounded_time() {
     works(&wake).await;
 }
 
+/// A namespace begins or ends while the server does not answer.
+#[tokio::test]
+async fn c17_a_link_that_falls_silent_with_a_change_is_given_up_in_a_bounded_time() {
+    let server = server();
+    let wake = wake_within(&server, TIMEOUT);
+    works(&wake).await;
+    server.pause().unwrap();
+    let other = PostgresWake::new(&wake.listener, [ProcessId::random()], Arc::default());
+    let given_up = within(HINT_TIMEOUT + TIMEOUT + EPSILON, "it is given up", wake.next()).await;
+    assert_eq!(given_up.unwrap_err().kind(), ErrorKind::Unavailable);
+    server.resume().unwrap();
+    works(&wake).await;
+    let ticket = Ticket::random();
+    notify(&server, &other, &ticket.to_string());
+    let (told, ()) = tokio::join!(hints(&other), works(&wake));
+    assert_eq!(told, [ticket]);
+}
+
+/// Whoever waits first waits for all namespaces of the store; when it ends, the others go on with its connection, and lose nothing.
+#[tokio::test]
+async fn c27_a_wait_that_is_dropped_leaves_the_connection_to_the_others() {
+    let server = server();
+    let first = wake(&server);
+    let second = PostgresWake::new(&first.listener, [ProcessId::random()], Arc::default());
+    works(&first).await;
+    for _ in 0..5 {
+        assert!(timeout(Duration::from_millis(50), first.next()).await.is_err(), "it waits");
+        let ticket = Ticket::random();
+        notify(&server, &second, &ticket.to_string());
+        assert_eq!(within(SECOND + EPSILON, "a hint", second.next()).await.unwrap(), [ticket]);
+    }
+}
+
 #[tokio::test]
 async fn c4_a_dropped_call_leaves_a_working_source() {
     let server = server();

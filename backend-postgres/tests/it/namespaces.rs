@@ -49,9 +49,14 @@ async fn c28_twenty_namespaces_take_the_connections_of_one() {
             let is_queued = || async { holder.inspect().await.unwrap().waiters == 1 };
             eventually(SETTLING, "a waiter", is_queued).await;
         }
-        for application in ["held", "waits"] {
+        for (application, store) in [("held", &store), ("waits", &waiting)] {
             let seen = connections(&server.url(), application).await;
             assert!(seen <= limit, "{application}, {mode:?}: {seen}");
+            let is_told = || async {
+                let seen = connections(&server.url(), application).await;
+                store.stats().connections == usize::try_from(seen).ok()
+            };
+            eventually(SETTLING, "the store counts its connections", is_told).await;
         }
         for guard in guards {
             guard.release().await.unwrap();

@@ -41,6 +41,12 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
+    /// Returns the number of open connections.
+    pub(crate) fn open_connections(&self) -> usize {
+        let links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.values().map(|link| link.open_connections()).sum()
+    }
+
     /// `seeds` are some of the nodes.
     pub(crate) fn new(access: Access, seeds: Vec<Address>, timeout: Duration) -> Arc<Self> {
         let (links, topologies) = (Mutex::default(), Mutex::default());

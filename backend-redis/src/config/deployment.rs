@@ -90,6 +90,15 @@ impl Connections {
         Routes { callers: route(&self.callers), own: route(&self.own), topology }
     }
 
+    /// Returns the number of open connections.
+    pub(crate) fn open_connections(&self) -> usize {
+        let of = |way: &Way| match way {
+            Way::One(link) => link.open_connections(),
+            Way::Nodes(nodes) => nodes.open_connections(),
+        };
+        of(&self.callers) + of(&self.own) + self.wake.as_ref().map_or(0, |wake| wake.open_connections())
+    }
+
     /// Whether there are wake-ups.
     pub(crate) fn wakes(&self) -> bool {
         self.wake.is_some() || self.own.nodes().is_some()

@@ -191,6 +191,11 @@ impl ServerWake {
     }
 
     /// Drops the connection; the next one is made anew.
+    /// Returns the number of open connections; one that a call waits on, or is being made, is open.
+    pub(crate) fn open_connections(&self) -> usize {
+        self.connection.try_lock().map_or(1, |connection| usize::from(connection.is_some()))
+    }
+
     pub(crate) fn leave(&self) {
         self.departures.fetch_add(1, Relaxed);
         if let Ok(mut connection) = self.connection.try_lock() {

@@ -38,6 +38,7 @@ async fn c28_fifty_namespaces_take_three_connections() {
         guards.push(guard);
     }
     assert!(fixture.connections().await <= 3, "{}", fixture.connections().await);
+    assert_eq!(store.stats().connections, Some(fixture.connections().await));
     for guard in guards {
         guard.release().await.unwrap();
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::{
     BloomFilter, BloomOptions, Capabilities, Limiter, LimiterOptions, Mutex, MutexOptions, OnMismatch,
-    Result, Semaphore, SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
+    Result, Semaphore, SemaphoreOptions, Stats, Store, WaitGroup, WaitGroupOptions,
 };
 
 use super::Bug;
@@ -108,6 +108,10 @@ impl Store for MutantStore {
 
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
+    }
+
+    fn stats(&self) -> Stats {
+        self.inner.stats()
     }
 
     async fn ping(&self) -> Result<()> {

@@ -265,6 +265,7 @@ macro_rules! for_each_case {
                 c21_a_refusal_has_its_context,
                 c21_an_error_names_the_call_that_was_made,
                 c28_calls_need_no_runtime,
+                c29_stats_tell_what_the_process_does,
                 c28_a_store_outlives_the_runtimes_that_use_it,
                 c28_a_call_moves_from_one_runtime_to_another,
                 c22_the_declaration_is_true,

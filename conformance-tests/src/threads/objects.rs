@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::{
     BloomFilter, BloomOptions, Capabilities, Detached, Inspection, Limiter, LimiterOptions, Member, Mutex,
-    MutexGuard, MutexOptions, Outcome, Permit, Result, Semaphore, SemaphoreOptions, Store, Ticket, WaitGroup,
-    WaitGroupOptions, blocking,
+    MutexGuard, MutexOptions, Outcome, Permit, Result, Semaphore, SemaphoreOptions, Stats, Store, Ticket,
+    WaitGroup, WaitGroupOptions, blocking,
 };
 
 use super::hold::ThreadHold;
@@ -73,6 +73,10 @@ impl Store for Threaded {
 
     fn capabilities(&self) -> Capabilities {
         self.0.capabilities()
+    }
+
+    fn stats(&self) -> Stats {
+        self.0.stats()
     }
 
     async fn ping(&self) -> Result<()> {

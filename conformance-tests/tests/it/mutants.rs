@@ -11,7 +11,7 @@ use stanchion_core::engine::{Background, Engine, EngineSteps, StepsWrap};
 use stanchion_core::steps::{GroupSteps, LimitSteps, PermitSteps, Steps};
 use stanchion_core::{
     Capabilities, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
-    SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
+    SemaphoreOptions, Stats, Store, WaitGroup, WaitGroupOptions,
 };
 
 use crate::breach::{Breach, Client};
@@ -44,6 +44,10 @@ impl Store for ModelStore {
 
     fn capabilities(&self) -> Capabilities {
         self.0.capabilities()
+    }
+
+    fn stats(&self) -> Stats {
+        self.0.stats()
     }
 
     async fn ping(&self) -> Result<()> {

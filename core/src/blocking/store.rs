@@ -9,7 +9,7 @@ use super::waiting::wait;
 use super::{Limiter, Mutex, Semaphore, WaitGroup};
 #[cfg(feature = "bloom")]
 use crate::BloomOptions;
-use crate::{Capabilities, LimiterOptions, MutexOptions, Result, SemaphoreOptions, WaitGroupOptions};
+use crate::{Capabilities, LimiterOptions, MutexOptions, Result, SemaphoreOptions, Stats, WaitGroupOptions};
 
 /// A store, as [`stanchion::Store`](crate::Store), for threads. Clones are the same store object.
 ///
@@ -85,6 +85,12 @@ impl Store {
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.0.capabilities()
+    }
+
+    /// Returns what this store object does at the moment, without I/O.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.0.stats()
     }
 
     /// Makes one round trip to the store.

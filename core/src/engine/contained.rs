@@ -8,6 +8,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -43,6 +44,7 @@ pub(crate) struct Containment {
     /// Shared with the other engines of the store.
     pub(crate) outages: Arc<Outages>,
     pub(crate) part_sizes: PartSizes,
+    requests: AtomicU64,
 }
 
 impl Containment {
@@ -54,7 +56,13 @@ impl Containment {
             availability: Availability::new(Arc::clone(&outages), shares_servers),
             outages,
             part_sizes: PartSizes::default(),
+            requests: AtomicU64::new(0),
         }
+    }
+
+    /// Returns how many requests were sent.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
     }
 
     /// # Errors
@@ -157,6 +165,7 @@ impl<S: Send + Sync + ?Sized> Contained<S> {
     ) -> Answers<T> {
         let Containment { availability, part_sizes, outages, .. } = &*self.containment;
         let meter = StoreMeter { store: outages.store };
+        self.containment.requests.fetch_add(1, Ordering::Relaxed);
         let request = availability.sent(lane);
         let limit = lease.map_or(self.limit, |lease| lease.request_limit(self.limit));
         let sent = now();

@@ -65,7 +65,7 @@ use crate::steps::{NO_LIMIT, Object, Steps};
 use crate::{BloomFilter, BloomOptions};
 use crate::{
     Capabilities, Error, ErrorKind, Kind, Limiter, LimiterOptions, Mutex, MutexOptions, Name, OnMismatch,
-    Result, Semaphore, SemaphoreOptions, WaitGroup, WaitGroupOptions, check_times,
+    Result, Semaphore, SemaphoreOptions, Stats, WaitGroup, WaitGroupOptions, check_times,
 };
 
 /// Maximum time for which [`Engine::close`] waits for the last releases.
@@ -241,6 +241,14 @@ impl Engine {
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.handle.shared.capabilities
+    }
+
+    /// Returns what the engine does at the moment. The backend adds its connections.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let shared = &self.handle.shared;
+        let (holds, waiters) = (shared.registry.len(), shared.waiters.len());
+        Stats { connections: None, requests: shared.containment.requests(), holds, waiters }
     }
 
     /// Makes one round trip to the store.

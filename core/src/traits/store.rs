@@ -9,7 +9,9 @@ use async_trait::async_trait;
 #[cfg(feature = "bloom")]
 use super::{BloomFilter, BloomOptions};
 use super::{Limiter, LimiterOptions, Mutex, Semaphore, WaitGroup};
-use crate::{Capabilities, Error, ErrorKind, MutexOptions, Result, SemaphoreOptions, WaitGroupOptions};
+use crate::{
+    Capabilities, Error, ErrorKind, MutexOptions, Result, SemaphoreOptions, Stats, WaitGroupOptions,
+};
 
 /// A store of state: this process, Redis or Postgres.
 ///
@@ -161,6 +163,21 @@ pub trait Store: Debug + Send + Sync {
     /// # }
     /// ```
     fn capabilities(&self) -> Capabilities;
+
+    /// Returns what this store object does at the moment, without I/O: the holds and waiters of this view's namespace, its requests, and
+    /// the connections of all namespaces.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// let guard = store.mutex("report", Default::default())?.lock().await?;
+    /// assert_eq!(store.stats().holds, 1);
+    /// # guard.release().await
+    /// # }
+    /// ```
+    fn stats(&self) -> Stats;
 
     /// Makes one round trip to the store.
     ///

@@ -39,7 +39,7 @@ struct Count(Arc<AtomicU64>);
 
 impl HistogramFn for Count {
     fn record(&self, value: f64) {
-        assert!((0.0..60.0).contains(&value), "seconds: {value}");
+        assert!(value.is_finite() && value >= 0.0, "seconds: {value}");
         self.0.fetch_add(1, SeqCst);
     }
 }

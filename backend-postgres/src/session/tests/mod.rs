@@ -110,7 +110,7 @@ impl Process {
         };
         let (callers, own, places) = (steps(), steps(), Ticket::random());
         let lease = Ttl::new(ttl).unwrap();
-        let (steps, chore) = super::sessions(&context, (&callers, &own), places, &access(server), lease);
+        let (steps, chore, _) = super::sessions(&context, (&callers, &own), places, &access(server), lease);
         let [callers_steps, own_steps] = steps.map(|steps| Steps::new(Arc::new(steps), request_timeout));
         let Source::Own(sessions) = Source::from(options(server)) else { unreachable!() };
         let processes = vec![context.process, places];

@@ -8,7 +8,7 @@ use stanchion_core::engine::{Background, Engine, StepsWrap};
 use stanchion_core::steps::{PermitSteps, Steps, WakeSource};
 use stanchion_core::{
     Capabilities, Limiter, LimiterOptions, Mutex, MutexMode, MutexOptions, Result, Semaphore,
-    SemaphoreOptions, Store, WaitGroup, WaitGroupOptions,
+    SemaphoreOptions, Stats, Store, WaitGroup, WaitGroupOptions,
 };
 
 use crate::client::Client;
@@ -87,6 +87,10 @@ impl Store for ThirdStore {
 
     fn capabilities(&self) -> Capabilities {
         self.engine.capabilities()
+    }
+
+    fn stats(&self) -> Stats {
+        self.engine.stats()
     }
 
     async fn ping(&self) -> Result<()> {

@@ -216,3 +216,36 @@ pub(crate) async fn c12_a_scope_closes_its_store_however_it_ends(h: &dyn Harness
     drop(free().await);
     assert_eq!(kind_of(store.ping().await), Some(ErrorKind::Closed));
 }
+
+/// C29: holds and waiters are those of the process that is asked, and its requests and connections are counted.
+pub(crate) async fn c29_stats_tell_what_the_process_does(h: &dyn Harness) {
+    let (store, other) = (h.store().await, h.store().await);
+    let name = unique("counted");
+    let [mutex, wanted] =
+        [&store, &other].map(|store| store.mutex(&name, MutexOptions::default()).expect("a mutex"));
+    let semaphore = store.semaphore(&unique("counted"), SemaphoreOptions::new(2)).expect("a semaphore");
+    let (guard, permit) = (mutex.lock().await.expect("lock"), semaphore.acquire().await.expect("acquire"));
+    let waiting = spawn(async move { wanted.lock().await });
+    let is = |store: &Arc<dyn Store>, holds, waiters| {
+        let store = Arc::clone(store);
+        move || {
+            let stats = store.stats();
+            async move { (stats.holds, stats.waiters) == (holds, waiters) }
+        }
+    };
+    eventually(POLL_FLOOR, "its own holds", is(&store, 2, 0)).await;
+    eventually(POLL_FLOOR, "its own waiter", is(&other, 0, 1)).await;
+    let stats = store.stats();
+    if stats.connections == Some(0) {
+        assert_eq!(stats.requests, 0, "nothing leaves this process");
+    } else {
+        assert!(stats.requests >= 2, "{stats:?}");
+        assert!(stats.connections.is_none_or(|open| open >= 1), "{stats:?}");
+    }
+    permit.release().await.expect("release");
+    guard.release().await.expect("release");
+    let guard = within(POLL_FLOOR, "its turn", waiting.join()).await.expect("lock");
+    eventually(POLL_FLOOR, "nothing is left", is(&store, 0, 0)).await;
+    eventually(POLL_FLOOR, "it holds now", is(&other, 1, 0)).await;
+    guard.release().await.expect("release");
+}

@@ -77,6 +77,10 @@ impl Registry {
         }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.inner().holds.len()
+    }
+
     pub(crate) fn find(&self, ticket: Ticket) -> Option<Arc<LeaseHold>> {
         self.inner().holds.get(&ticket).map(|(hold, _)| Arc::clone(hold))
     }

@@ -90,7 +90,8 @@ async fn renew(shared: &Shared, steps: &dyn PermitSteps, batch: Vec<Due>, sent: 
     for (index, (hold, request)) in holds.iter().zip(&requests).enumerate() {
         let next = match answers.get(index) {
             Some(Ok(Kept::Yes)) => {
-                if hold.deadline().saturating_duration_since(answered) < request.lease.get() / 2 {
+                let left = hold.deadline().saturating_duration_since(answered);
+                if left < request.lease.belief() / 3 && hold.is_held() {
                     hold.meter().renewed_late();
                 }
                 hold.extend(sent, request.lease);

@@ -29,7 +29,7 @@ pub(super) struct LimiterState {
     pub(super) local: Arc<Local>,
     pub(super) options: LimiterOptions,
     known: Mutex<Known>,
-    meter: Meter,
+    pub(super) meter: Meter,
 }
 
 /// The quota in the last answer; the handle follows the store (C20).

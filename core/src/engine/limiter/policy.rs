@@ -82,11 +82,15 @@ impl LimiterState {
                 let reserved = self.local.ask_share(share, |bucket, micros| {
                     bucket.reserve(micros, ticket.as_u128(), cost, max_wait)
                 });
-                let Some(reserved) = reserved.map_err(|_| error)? else { return Ok(None) };
+                let Some(reserved) = reserved.map_err(|_| error)? else {
+                    self.meter.decided_by_policy(false);
+                    return Ok(None);
+                };
                 reserved.wait
             }
         };
         self.note_decision();
+        self.meter.decided_by_policy(true);
         let ready_at = at.checked_add(Duration::from_micros(wait)).unwrap_or(at);
         Ok(Some(Reservation::new(Arc::clone(&self.local) as _, ticket, cost, ready_at)))
     }

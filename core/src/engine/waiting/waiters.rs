@@ -144,6 +144,10 @@ impl Waiters {
         }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.inner().wake_ups.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.inner().wake_ups.is_empty()
     }
