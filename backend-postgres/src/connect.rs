@@ -183,8 +183,8 @@ impl Opened {
     pub(crate) fn connections(&self) -> usize {
         let mut sessions = 0;
         self.counts().retain(|count| count.open().inspect(|open| sessions += open).is_some());
-        let links = self.callers.open_connections() + self.own.open_connections();
-        links + self.listener.open_connections() + sessions
+        let callers = if self.is_own { self.callers.open_connections() } else { 0 };
+        callers + self.own.open_connections() + self.listener.open_connections() + sessions
     }
 
     /// The TTL of all mutexes in session mode; `None` in lease mode.

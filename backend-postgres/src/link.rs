@@ -131,11 +131,8 @@ impl Link {
         self
     }
 
-    /// Returns the number of open connections of its own; one in use is open, or is being made.
+    /// Returns the number of open connections; one in use is open, or is being made.
     pub(crate) fn open_connections(&self) -> usize {
-        if self.source.pool().is_ok() {
-            return 0;
-        }
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |lane: &Lane| lane.idle().len() + self.connections - lane.permits.available_permits();
         lanes.iter().map(|(_, lane)| of(lane)).sum()

@@ -1,4 +1,4 @@
-//! What the stores count by the facade `metrics`: what the log tells, as numbers (C29). Without the feature `metrics` nothing is
+//! What the stores count by the facade `metrics`: what the log tells, as numbers ([C29]). Without the feature `metrics` nothing is
 //! counted, and nothing here costs anything.
 //!
 //! A program installs a recorder of its choice, such as that of `metrics-exporter-prometheus`, *before* it opens its stores. The
@@ -22,6 +22,7 @@
 //! A name is never a label by itself: there may be millions of them. [`group_by`] puts names into a few groups; without it there is no
 //! label `group`.
 //!
+//! [C29]: crate::contract#c29
 //! [OpenMetrics]: https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
 
 #[cfg(feature = "metrics")]

@@ -3,6 +3,8 @@
 //! `cargo run --example metrics --features metrics -- 127.0.0.1:9464 memory:` serves `http://127.0.0.1:9464/metrics`. The second
 //! argument is the URL of any store.
 
+#![allow(clippy::disallowed_methods, reason = "a program owns its runtime, and sleeps; the library does not")]
+
 use std::convert::Infallible;
 use std::error::Error;
 use std::net::SocketAddr;

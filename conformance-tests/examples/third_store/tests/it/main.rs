@@ -19,6 +19,7 @@ mod conformance {
     stanchion_conformance::suite!(
         Fixture::new(),
         gaps {
+            namespaces: "the store has no namespaces",
             wait_group: "the store has no wait groups",
             under_faults::w2_a_retried_add_counts_once: "the store has no wait groups",
             under_faults::w2_a_retried_done_counts_once: "the store has no wait groups",
