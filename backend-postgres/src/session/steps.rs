@@ -26,7 +26,7 @@ use crate::steps::PostgresSteps;
 use crate::steps::dispatch::Halves;
 
 /// Names are spread over so many lanes.
-const LANES: u64 = 4;
+const LANES: u64 = 8;
 /// For so long a release waits until the next waiters are told.
 const TELLING: Duration = Duration::from_millis(100);
 
