@@ -96,9 +96,9 @@ impl NameHandle {
         let limit = match permits.limit() {
             Some(stored) if stored != self.limit && !self.settled.load(Ordering::Relaxed) => {
                 match self.on_mismatch {
-                    OnMismatch::Refuse => return Err(Error::limit_mismatch(self.kind, self.limit, stored)),
                     OnMismatch::Adopt => stored,
                     OnMismatch::Replace => self.limit,
+                    _ => return Err(Error::limit_mismatch(self.kind, self.limit, stored)),
                 }
             }
             Some(stored) => stored,

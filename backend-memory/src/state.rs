@@ -67,7 +67,7 @@ impl State {
             Kind::Semaphore => &self.semaphores,
             Kind::WaitGroup => &self.groups,
             // Limiters and Bloom filters have names of other types.
-            Kind::Mutex | Kind::Limiter | Kind::BloomFilter => &self.mutexes,
+            _ => &self.mutexes,
         }
     }
 

@@ -48,7 +48,8 @@ impl Holder {
 pub struct Inspection {
     /// The holders, oldest grant first.
     pub holders: Vec<Holder>,
-    /// Number of queued acquisitions.
+    /// Number of queued acquisitions. A mutex kept by a session of Postgres may count its holder, too, for a moment after the grant:
+    /// the place in the queue is given up after the lock is had.
     pub waiters: u64,
     /// The limit in force: 1 for a mutex, the permits of a semaphore, the member limit of a wait group, `None`
     /// if there is none or nothing was stored yet.

@@ -9,6 +9,7 @@ use crate::{Error, Result};
 ///
 /// [C19]: crate::contract#c19
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Kind {
     /// A mutex.
     Mutex,

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use crate::{Error, Result, Ttl};
 
-/// What to do if a parameter differs from that in the store ([C20]).
+/// What to do if a parameter differs from that in the store ([C20]). A store MUST refuse a choice that it does not know.
 ///
 /// [C20]: crate::contract#c20
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum OnMismatch {
     /// Return `ConfigMismatch`, which names both values.
     #[default]

@@ -86,11 +86,9 @@ impl LimiterHandle {
     fn settle(&self, bucket: &mut Bucket, at: Moment) -> Result<()> {
         if *bucket.quota() != self.quota {
             match self.on_mismatch {
-                OnMismatch::Refuse => {
-                    return Err(Error::mismatch("quota", self.quota, bucket.quota()));
-                }
                 OnMismatch::Adopt => {}
                 OnMismatch::Replace => bucket.set_quota(at.micros, self.quota),
+                _ => return Err(Error::mismatch("quota", self.quota, bucket.quota())),
             }
         }
         self.settled.store(true, Ordering::Relaxed);

@@ -145,7 +145,7 @@ fn check_beliefs(
     match dossier.object.kind {
         Kind::Mutex => mutex::check(dossier.object, &holds, &mut found),
         Kind::Semaphore => semaphore::check_beliefs(dossier, &holds, around, &mut found),
-        Kind::WaitGroup | Kind::Limiter | Kind::BloomFilter => {}
+        _ => {}
     }
     found.retain(|violation| !broken.iter().any(|other| other.events == violation.events));
     for violation in &mut found {

@@ -37,9 +37,7 @@ impl Acquirable {
         Ok(match kind {
             Kind::Mutex => Self::Mutex(store.mutex(name, MutexOptions::default().ttl(LEASE))?),
             Kind::Semaphore => Self::Semaphore(store.semaphore(name, SemaphoreOptions::new(ALL).ttl(LEASE))?),
-            Kind::WaitGroup | Kind::Limiter | Kind::BloomFilter => {
-                Self::Group(store.wait_group(name, WaitGroupOptions::default().limit(ALL).ttl(LEASE))?)
-            }
+            _ => Self::Group(store.wait_group(name, WaitGroupOptions::default().limit(ALL).ttl(LEASE))?),
         })
     }
 

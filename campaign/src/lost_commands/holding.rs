@@ -50,6 +50,19 @@ impl Holding {
         if is_told && state.waiters == 0 { Ok(()) } else { Err(format!("not only {expected:?}: {state:?}")) }
     }
 
+    /// As [`holds_only`](Self::holds_only), but gives a session the time to give up the place in the queue of what it was granted:
+    /// it does so later where somebody has the row of the object locked. Not once the holder knows that the hold is gone.
+    async fn comes_to_hold_only(&self, expected: &[Ticket], is_held: impl Fn() -> bool + Send) -> Checked {
+        if !self.is_kept_by_session() {
+            return self.holds_only(expected).await;
+        }
+        let look = async || {
+            let seen = self.holds_only(expected).await;
+            if is_held() { seen.map(Ok) } else { Ok(seen) }
+        };
+        soon(self.setting.bound(), look).await?
+    }
+
     /// S4: checks that everything can be taken together within the bound, and only once. A request whose answer is late says
     /// nothing, and what it took is free again within the bound.
     async fn takes_all(&self) -> Checked {
@@ -67,7 +80,7 @@ impl Holding {
 
     async fn check_grant(&self, got: Acquired) -> Checked {
         // C2: one hold, or one for each requested member.
-        let held = self.holds_only(&got.tickets()).await;
+        let held = self.comes_to_hold_only(&got.tickets(), || got.is_held()).await;
         let believed =
             if got.is_held() { Ok(()) } else { Err("the granted hold is not believed".to_owned()) };
         if let Err(text) = held.and(believed) {
@@ -86,7 +99,7 @@ impl Holding {
             return Err(format!("it could not be given back: {error:?}"));
         }
         if self.is_kept_by_session() {
-            return self.holds_only(&[]).await;
+            return self.comes_to_hold_only(&[], || true).await;
         }
         self.holds_only(&[]).await?;
         self.takes_all().await
@@ -118,7 +131,7 @@ impl Holding {
         let call = match self.setting.call.kind() {
             Kind::Mutex => Call::TryLockFor,
             Kind::Semaphore => Call::TryAcquireFor,
-            Kind::WaitGroup | Kind::Limiter | Kind::BloomFilter => Call::TryAddFor,
+            _ => Call::TryAddFor,
         };
         let got = after_fault(self.own.call(call, limit, self.detached.as_ref()).await)?;
         let got = got.ok_or_else(|| format!("the client gets nothing within {limit:?}"))?;

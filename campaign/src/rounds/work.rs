@@ -48,7 +48,7 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Semaphore => "semaphore",
         Kind::WaitGroup => "wait-group",
         Kind::Limiter => "limiter",
-        Kind::BloomFilter => "bloom-filter",
+        _ => "bloom-filter",
     }
 }
 

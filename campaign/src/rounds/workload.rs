@@ -58,7 +58,7 @@ pub(super) fn names(kind: Kind, mutexes: usize) -> Vec<String> {
         Kind::WaitGroup => (0..GROUPS).map(group_name).collect(),
         Kind::Semaphore => vec![SEMAPHORE.to_owned()],
         Kind::Limiter => vec![LIMITER.to_owned()],
-        Kind::BloomFilter => Vec::new(),
+        _ => Vec::new(),
     }
 }
 
@@ -109,7 +109,7 @@ impl Workload {
                 Kind::Semaphore => self.acquire(&recorder, &mut dice).await?,
                 Kind::WaitGroup => self.gather(&recorder, &mut dice).await?,
                 Kind::Limiter => self.take(&recorder, &mut dice).await?,
-                Kind::BloomFilter => return Err(io::Error::other("workers do not call Bloom filters")),
+                other => return Err(io::Error::other(format!("workers do not call {other:?}"))),
             };
             if !well {
                 sleep(PAUSE).await;

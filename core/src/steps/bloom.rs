@@ -81,6 +81,7 @@ pub struct BloomCall {
 
 /// The answer to a [`BloomCall`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Probed {
     /// An answer for each item, in order: whether it is new, or whether it is contained.
     Told {
@@ -119,6 +120,7 @@ pub struct Merge {
 
 /// The answer to a [`Merge`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Merged {
     /// All bits of the piece are set.
     Done(Life),
@@ -141,6 +143,7 @@ pub struct Survey {
 
 /// The answer to [`BloomSteps::survey`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Surveyed {
     /// The filter exists.
     Live(Survey),
@@ -152,6 +155,7 @@ pub enum Surveyed {
 
 /// The answer to [`BloomSteps::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ChunkRead {
     /// The bytes of the piece; empty if no bit of it is set.
     Bytes(Vec<u8>),

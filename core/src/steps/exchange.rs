@@ -14,6 +14,7 @@ pub enum Exchange {
 
 /// The answer to an [`Exchange`], of the same kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Exchanged {
     /// To a request for permits.
     Acquired(Acquired),

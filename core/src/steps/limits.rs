@@ -55,6 +55,7 @@ pub struct LimitCall {
 
 /// The answer to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Limited {
     /// The answer to a take.
     Taken {

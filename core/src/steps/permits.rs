@@ -36,6 +36,7 @@ pub struct Acquire {
 /// The answer to [`Acquire`]. The step decides in the order of these checks: a tombstone, a hold of the ticket, the limit,
 /// the weight, the queue in front, the bound of the queue. A refused request MUST store nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Acquired {
     /// The ticket holds the permits. A ticket that held them already had its lease set anew and keeps its token and its
     /// label.
@@ -142,6 +143,7 @@ pub struct Cancel {
 
 /// The answer to [`Renew`] and [`Release`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kept {
     /// The hold existed. After a renewal, the engine considers it held for the new lease, counted from the sending.
     Yes,

@@ -100,11 +100,9 @@ impl Limit {
         let bucket = self.bucket.get_or_insert_with(|| Bucket::new(call.quota, now));
         if *bucket.quota() != call.quota {
             match call.check {
-                ParameterCheck::First(OnMismatch::Refuse) => {
-                    return Limited::Mismatch { stored: *bucket.quota() };
-                }
                 ParameterCheck::First(OnMismatch::Replace) => bucket.set_quota(now, call.quota),
                 ParameterCheck::First(OnMismatch::Adopt) | ParameterCheck::Follow => {}
+                ParameterCheck::First(_) => return Limited::Mismatch { stored: *bucket.quota() },
             }
         }
         let quota = *bucket.quota();
