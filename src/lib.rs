@@ -26,12 +26,12 @@ pub use connect::connect;
 #[doc(inline)]
 pub use stanchion_core::contract;
 pub use stanchion_core::{
-    Capabilities, DecidedBy, Decision, Detached, Election, ElectionHandle, ElectionObserver, ElectionOptions,
-    Error, ErrorKind, Fenced, FencingToken, GrantId, Guard, GuardKind, HoldOptions, Holder, Inspection, Kind,
-    Leader, LeaderChanges, Limiter, LimiterOptions, Member, Mutex, MutexExt, MutexGuard, MutexMode,
-    MutexOptions, OfMutex, OfSemaphore, OfWaitGroup, OnMismatch, OutagePolicy, Outcome, Permit, Quota,
-    Reservation, Result, Semaphore, SemaphoreOptions, Stats, Store, StoreExt, Ticket, Ttl, WaitGroup,
-    WaitGroupOptions,
+    Capabilities, Cursor, DecidedBy, Decision, Detached, Election, ElectionHandle, ElectionObserver,
+    ElectionOptions, Error, ErrorKind, Fenced, FencingToken, GrantId, Guard, GuardKind, HoldOptions, Holder,
+    Inspection, Kind, Leader, LeaderChanges, Limiter, LimiterOptions, ListOptions, ListPage, Listed, Member,
+    Mutex, MutexExt, MutexGuard, MutexMode, MutexOptions, OfMutex, OfSemaphore, OfWaitGroup, OnMismatch,
+    OutagePolicy, Outcome, Pages, Permit, Quota, Reservation, Result, Semaphore, SemaphoreOptions, Stats,
+    Store, StoreExt, Ticket, Ttl, WaitGroup, WaitGroupOptions,
 };
 
 /// The interface for authors of stores: the steps, the engine that drives them, and the parts of guards.

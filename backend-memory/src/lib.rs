@@ -52,6 +52,7 @@ mod clock;
 mod entry;
 mod kernel;
 mod limiter;
+mod listing;
 #[cfg(test)]
 mod model_tests;
 mod mutex;

@@ -10,7 +10,8 @@ use stanchion_core::Name;
 use crate::clock::Moment;
 use crate::sync::{Mutex, MutexGuard};
 
-const SHARDS: usize = 16;
+/// Number of parts of the map, each with a lock of its own.
+pub(crate) const SHARDS: usize = 16;
 
 /// State that can outlive the handles of its name.
 pub(crate) trait Resident {
@@ -87,6 +88,28 @@ impl<T: Resident> Names<T> {
         shards
             .flat_map(|shard| shard.slots.values().map(|slot| Arc::clone(&slot.state)).collect::<Vec<_>>())
             .collect()
+    }
+
+    /// Returns the state of a name, if there is one. It adds no handle.
+    pub(crate) fn find(&self, name: &Name) -> Option<Arc<T>> {
+        self.shard(name).slots.get(name).map(|slot| Arc::clone(&slot.state))
+    }
+
+    /// Returns the first names of a shard that begin with `prefix` and come after `after`, in the order of their bytes.
+    /// O(names of the shard).
+    pub(crate) fn after(&self, shard: usize, prefix: &str, after: &str, most: usize) -> Vec<Name> {
+        let shard = lock(&self.shards[shard]);
+        let mut first = BinaryHeap::new();
+        let meant =
+            shard.slots.keys().filter(|name| name.as_str() > after && name.as_str().starts_with(prefix));
+        for name in meant {
+            if first.len() < most {
+                first.push(name);
+            } else if let Some(mut last) = first.peek_mut().filter(|last| name < **last) {
+                *last = name;
+            }
+        }
+        first.into_sorted_vec().into_iter().cloned().collect()
     }
 
     /// Forgets the names that no handle uses, and the tokens of the removed names.

@@ -62,7 +62,7 @@ impl State {
         self.names(kind).leave(name, self.clock.read());
     }
 
-    fn names(&self, kind: Kind) -> &Names<Entry> {
+    pub(crate) fn names(&self, kind: Kind) -> &Names<Entry> {
         match kind {
             Kind::Semaphore => &self.semaphores,
             Kind::WaitGroup => &self.groups,

@@ -75,6 +75,7 @@ impl Case {
             "limiter" if !capabilities.limiters => Some("the store declares no limiters"),
             "bloom" if !capabilities.bloom_filters => Some("the store declares no Bloom filters"),
             "namespaces" if !capabilities.namespaces => Some("the store declares no namespaces"),
+            "listing" if !capabilities.listing => Some("the store declares no listing"),
             _ if is_of("C24") && !detaches => Some("the store declares no detach"),
             _ => None,
         }

@@ -8,7 +8,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use stanchion_core::{BloomOptions, Capabilities, ErrorKind, LimiterOptions, Quota, Store, WaitGroupOptions};
+use stanchion_core::{
+    BloomOptions, Capabilities, ErrorKind, LimiterOptions, ListOptions, Quota, Store, WaitGroupOptions,
+};
 
 use crate::gaps::{CannotShow, Gap};
 use crate::harness::Harness;
@@ -203,6 +205,10 @@ async fn check_refusals(store: &dyn Store, capabilities: &Capabilities) {
     if !capabilities.namespaces {
         let refusal = store.namespace("n").await.map(drop);
         assert_eq!(refusal.map_err(|error| error.kind()), Err(ErrorKind::Unsupported), "namespaces");
+    }
+    if !capabilities.listing {
+        let refusal = store.list(ListOptions::new()).await.map(drop);
+        assert_eq!(refusal.map_err(|error| error.kind()), Err(ErrorKind::Unsupported), "a listing");
     }
     if !capabilities.bloom_filters {
         let refusal = store.bloom_filter("b", BloomOptions::new(1, 0.1)).map(drop);

@@ -32,6 +32,8 @@ pub struct Capabilities {
     pub wake_ups: bool,
     /// `Store::namespace` works.
     pub namespaces: bool,
+    /// `Store::list` works.
+    pub listing: bool,
     /// `detach` and `attach` work. Where sessions keep mutexes, this is about mutexes; other kinds can be detached.
     pub detach: bool,
     /// The state lives outside this process, and other processes share it.
@@ -52,6 +54,7 @@ impl Capabilities {
             bloom_filters: cfg!(feature = "bloom"),
             wake_ups: true,
             namespaces: true,
+            listing: true,
             detach: true,
             shared: true,
             survives_restart: None,

@@ -23,6 +23,7 @@ mod grant_id;
 mod guard;
 mod inspect;
 mod lease;
+mod listing;
 mod name;
 mod options;
 mod refusals;
@@ -47,6 +48,7 @@ pub use guard::{
 pub use inspect::{Holder, Inspection};
 pub use lease::Ttl;
 pub use limiter::Quota;
+pub use listing::{Cursor, ListOptions, ListPage, Listed, Pages};
 pub use name::{Kind, Name};
 #[cfg(feature = "bloom")]
 pub use options::check_items;

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
+use stanchion_core::Listed;
 use stanchion_core::bloom::FilterTerms;
 use stanchion_core::clock::micros;
 
@@ -96,6 +97,15 @@ impl FilterEntry {
     pub(super) fn stripe(&self, position: u64) -> MutexGuard<'_, ()> {
         let stripe = usize::try_from(position % STRIPES as u64).unwrap_or(0);
         self.stripes[stripe].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the figures of this name; returns whether it has a filter.
+    pub(crate) fn list(&self, at: Moment, listed: &mut Listed) -> bool {
+        let record = self.read();
+        let living = record.as_ref().filter(|record| !record.life.is_over(at));
+        let Some(contents) = living.and_then(|record| record.contents.as_ref()) else { return false };
+        listed.limit = Some(contents.terms.shape.capacity());
+        true
     }
 
     /// Forgets everything.

@@ -125,6 +125,11 @@ impl Generations {
         generation
     }
 
+    /// Returns when the count came to zero last.
+    pub(crate) fn zero_since(&self) -> Option<Instant> {
+        self.last.map(|(_, zero)| zero)
+    }
+
     /// Returns until when the record is kept without a handle (C25).
     pub(crate) fn kept_until(&self) -> Option<Instant> {
         self.last.and_then(|(_, zero)| zero.checked_add(self.retention))

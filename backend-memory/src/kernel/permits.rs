@@ -5,7 +5,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use stanchion_core::clock::{self, Instant, micros};
-use stanchion_core::{FencingToken, Inspection, Ticket};
+use stanchion_core::{FencingToken, Inspection, Listed, Ticket};
 
 use super::claim::Claim;
 use super::generations::{Cause, Generations};
@@ -250,6 +250,19 @@ impl Permits {
     pub(crate) fn inspect(&self, at: Moment) -> Inspection {
         let waiters = u64::try_from(self.queue.len()).unwrap_or(u64::MAX);
         Inspection::new(self.holds.holders(at), waiters, self.limit.flatten())
+    }
+
+    /// Tells the figures of this name; returns whether it has state that a listing shows.
+    pub(crate) fn list(&self, at: Moment, listed: &mut Listed) -> bool {
+        let is_used = self.used > 0 || !self.queue.is_empty();
+        let count = |count: usize| u64::try_from(count).ok();
+        (listed.holders, listed.waiters) = (count(self.holds.iter().count()), count(self.queue.len()));
+        listed.weight = Some(self.used);
+        listed.limit = self.limit.flatten().map(u64::from);
+        let zero = self.generations.as_ref().and_then(|generations| generations.zero_since());
+        let idle = zero.max(self.limit_used).map(|used| at.now.saturating_duration_since(used));
+        listed.last_used = if is_used { Some(Duration::ZERO) } else { idle };
+        is_used || self.kept_until(at).is_some()
     }
 
     /// Forgets everything except the queue, as a store that lost its data. The waiters store their limit again.

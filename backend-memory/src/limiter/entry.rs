@@ -1,9 +1,10 @@
 //! The bucket of one name behind its lock.
 
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use stanchion_core::limiter::{Bucket, ExactQuota};
-use stanchion_core::{Result, Ticket};
+use stanchion_core::{Listed, Result, Ticket};
 
 use crate::clock::Moment;
 use crate::names::Resident;
@@ -62,6 +63,16 @@ impl LimiterEntry {
     /// Cancels a reservation, if the bucket knows it (L7).
     pub(crate) fn cancel(&self, now: u64, ticket: Ticket) -> u64 {
         self.bucket().as_mut().map_or(0, |bucket| bucket.cancel(now, ticket.as_u128()))
+    }
+
+    /// Tells the figures of this name; returns whether it has a bucket that is kept.
+    pub(crate) fn list(&self, at: Moment, listed: &mut Listed) -> bool {
+        let guard = self.bucket();
+        let Some(bucket) = guard.as_ref() else { return false };
+        let verdict = bucket.peek(at.micros);
+        (listed.limit, listed.tokens) = (Some(verdict.limit), Some(verdict.remaining));
+        listed.last_used = Some(Duration::from_micros(at.micros.saturating_sub(bucket.last_used())));
+        bucket.full_at().saturating_add(self.retention) > at.micros
     }
 
     /// Forgets everything.

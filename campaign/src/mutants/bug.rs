@@ -82,6 +82,10 @@ bugs! {
     FoldedNames [Memory],
     /// All namespaces are one.
     OneNamespace [Memory],
+    /// A listing takes a prefix for a pattern.
+    GlobPrefix [Memory],
+    /// A listing ends with its first page.
+    ListsFirstPageOnly [Memory],
     /// The state of a used name is kept for ever.
     IdleNamesAreKept [Memory],
     /// A wait group whose record is gone counts as a group at zero.

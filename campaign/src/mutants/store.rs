@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::{
-    BloomFilter, BloomOptions, Capabilities, Limiter, LimiterOptions, Mutex, MutexOptions, OnMismatch,
-    Result, Semaphore, SemaphoreOptions, Stats, Store, WaitGroup, WaitGroupOptions,
+    BloomFilter, BloomOptions, Capabilities, Limiter, LimiterOptions, ListOptions, ListPage, Mutex,
+    MutexOptions, OnMismatch, Result, Semaphore, SemaphoreOptions, Stats, Store, WaitGroup, WaitGroupOptions,
 };
 
 use super::Bug;
@@ -104,6 +104,20 @@ impl Store for MutantStore {
             self.inner.namespace(namespace).await?
         };
         Ok(Arc::new(Self::new(inner, self.bug, &self.ledger)))
+    }
+
+    async fn list(&self, options: ListOptions) -> Result<ListPage> {
+        let whole = options.prefix.clone();
+        if self.bug == Some(Bug::GlobPrefix) && whole.contains(['*', '?']) {
+            // The characters of a pattern are taken for one.
+            let (literal, _) = whole.split_at(whole.find(['*', '?']).unwrap_or(whole.len()));
+            return self.inner.list(options.prefix(literal)).await;
+        }
+        let mut page = self.inner.list(options).await?;
+        if self.bug == Some(Bug::ListsFirstPageOnly) {
+            page.next = None;
+        }
+        Ok(page)
     }
 
     fn capabilities(&self) -> Capabilities {

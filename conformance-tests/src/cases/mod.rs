@@ -14,6 +14,7 @@ mod bloom;
 mod elections;
 mod exclusive;
 mod limiter;
+mod listing;
 mod lock_fixture;
 mod mutex;
 mod namespaces;
@@ -122,6 +123,19 @@ macro_rules! for_each_case {
                 c14_a_waiter_of_any_namespace_is_woken,
                 c24_a_hold_of_another_namespace_is_refused,
                 c19_a_bad_name_of_a_namespace_is_refused,
+            ]
+            { listing } [
+                a_name_that_stays_is_on_a_page,
+                c23_holders_and_waiters_are_told,
+                c23_every_kind_is_listed,
+                c23_an_expired_hold_is_not_listed,
+                c19_names_and_prefixes_are_taken_as_they_are,
+                a_listing_goes_on_from_the_text_of_its_cursor,
+                c25_a_free_mutex_is_not_listed,
+                c20_c25_a_name_without_state_is_not_listed,
+                c28_other_namespaces_are_not_listed,
+                c19_a_bad_listing_is_refused,
+                c12_a_closed_store_lists_nothing,
             ]
             { elections } [
                 m1_one_candidate_leads_at_a_time,

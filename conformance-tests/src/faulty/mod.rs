@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::engine::EngineSteps;
-use stanchion_core::steps::{BloomSteps, GroupSteps, LimitSteps, Steps, WakeSource};
+use stanchion_core::steps::{BloomSteps, GroupSteps, LimitSteps, ListSteps, Steps, WakeSource};
 use stanchion_core::{Error, ErrorKind, Result, Ttl};
 
 use self::draw::Draw;
@@ -259,5 +259,7 @@ fn wrap_steps(mut steps: Steps, faults: &Arc<Faults>) -> Steps {
     steps.limits =
         steps.limits.map(|limits| Arc::new(FaultySteps::new(limits, faults)) as Arc<dyn LimitSteps>);
     steps.bloom = steps.bloom.map(|bloom| Arc::new(FaultySteps::new(bloom, faults)) as Arc<dyn BloomSteps>);
+    steps.listing =
+        steps.listing.map(|listing| Arc::new(FaultySteps::new(listing, faults)) as Arc<dyn ListSteps>);
     steps
 }

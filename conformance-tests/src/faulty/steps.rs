@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use stanchion_core::limiter::ExactQuota;
 use stanchion_core::steps::{
     Acquire, Acquired, Answers, Attach, Attached, BloomCall, BloomSteps, Cancel, ChunkRead, Exchange,
-    Exchanged, Force, GroupSteps, Kept, Known, LimitCall, LimitSteps, Limited, Look, Looked, Merge, Merged,
-    Object, PermitSteps, Polled, Probed, Refund, Release, Renew, RequestId, Split, Surveyed, refused,
+    Exchanged, Force, GroupSteps, Kept, Known, LimitCall, LimitSteps, Limited, List, ListPart, ListSteps,
+    Look, Looked, Merge, Merged, Object, PermitSteps, Polled, Probed, Refund, Release, Renew, RequestId,
+    Split, Surveyed, refused,
 };
 use stanchion_core::{Inspection, Result};
 
@@ -214,5 +215,17 @@ impl<S: BloomSteps + ?Sized + 'static> BloomSteps for FaultySteps<S> {
 
     async fn read(&self, object: &Object, known: Known, chunk: u64) -> Result<ChunkRead> {
         single!(self, Other, self.faults.limit, [object], |inner| inner.read(&object, known, chunk))
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl<S: ListSteps + ?Sized + 'static> ListSteps for FaultySteps<S> {
+    fn lane(&self, list: &List) -> usize {
+        self.inner.lane(list)
+    }
+
+    async fn list(&self, list: &List) -> Result<ListPart> {
+        single!(self, Other, self.faults.limit, [list], |inner| inner.list(&list))
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::{
-    BloomFilter, BloomOptions, Capabilities, Detached, Inspection, Limiter, LimiterOptions, Member, Mutex,
-    MutexGuard, MutexOptions, Outcome, Permit, Result, Semaphore, SemaphoreOptions, Stats, Store, Ticket,
-    WaitGroup, WaitGroupOptions, blocking,
+    BloomFilter, BloomOptions, Capabilities, Detached, Inspection, Limiter, LimiterOptions, ListOptions,
+    ListPage, Member, Mutex, MutexGuard, MutexOptions, Outcome, Permit, Result, Semaphore, SemaphoreOptions,
+    Stats, Store, Ticket, WaitGroup, WaitGroupOptions, blocking,
 };
 
 use super::hold::ThreadHold;
@@ -69,6 +69,11 @@ impl Store for Threaded {
     async fn namespace(&self, namespace: &str) -> Result<Arc<dyn Store>> {
         let (store, namespace) = (self.0.clone(), namespace.to_owned());
         Ok(Arc::new(Self(on_thread(move || store.namespace(&namespace)).await?)))
+    }
+
+    async fn list(&self, options: ListOptions) -> Result<ListPage> {
+        let store = self.0.clone();
+        on_thread(move || store.list(options)).await
     }
 
     fn capabilities(&self) -> Capabilities {

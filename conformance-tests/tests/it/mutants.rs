@@ -80,6 +80,7 @@ impl MutantModel {
         let mut capabilities = Capabilities::full("model", MutexMode::Lease);
         capabilities.bloom_filters = false;
         capabilities.namespaces = false;
+        capabilities.listing = false;
         let engine = Engine::start_wrapped(wrap, capabilities, steps, own).expect("a thread");
         Arc::new(ModelStore(engine))
     }

@@ -9,7 +9,10 @@ use super::waiting::wait;
 use super::{Limiter, Mutex, Semaphore, WaitGroup};
 #[cfg(feature = "bloom")]
 use crate::BloomOptions;
-use crate::{Capabilities, LimiterOptions, MutexOptions, Result, SemaphoreOptions, Stats, WaitGroupOptions};
+use crate::{
+    Capabilities, LimiterOptions, ListOptions, ListPage, MutexOptions, Result, SemaphoreOptions, Stats,
+    WaitGroupOptions,
+};
 
 /// A store, as [`stanchion::Store`](crate::Store), for threads. Clones are the same store object.
 ///
@@ -79,6 +82,14 @@ impl Store {
     /// As [`stanchion::Store::namespace`](crate::Store::namespace); `Unsupported` if it would have to wait inside of a polled task.
     pub fn namespace(&self, namespace: &str) -> Result<Self> {
         self.blocked("namespace", self.0.namespace(namespace)).map(Self)
+    }
+
+    /// Returns a page of the names that have state.
+    ///
+    /// # Errors
+    /// As [`stanchion::Store::list`](crate::Store::list); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn list(&self, options: ListOptions) -> Result<ListPage> {
+        self.blocked("list", self.0.list(options))
     }
 
     /// Returns what this store offers.

@@ -5,6 +5,10 @@
 //! has broken off between two changes of the store's own state, so that nothing the store says can be relied on: the store
 //! object is closed, which loses its guards and ends all waiting, and every later call says why.
 
+#[cfg(feature = "bloom")]
+mod bloom;
+mod listing;
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -26,8 +30,6 @@ use crate::steps::{
     Kept, LimitCall, LimitSteps, Limited, Look, Looked, Object, PermitSteps, Polled, Refund, Release, Renew,
     Reports, RequestId, Split, Steps, WakeSource, refused,
 };
-#[cfg(feature = "bloom")]
-use crate::steps::{BloomCall, BloomSteps, ChunkRead, Known, Merge, Merged, Probed, Surveyed};
 use crate::sync::{Notify, caught};
 use crate::{Error, ErrorKind, Inspection, Result, Ticket, Ttl};
 
@@ -110,6 +112,7 @@ impl Containment {
             limits: steps.limits.map(|limits| Arc::new(self.contained(limits, limit)) as _),
             #[cfg(feature = "bloom")]
             bloom: steps.bloom.map(|bloom| Arc::new(self.contained(bloom, limit)) as _),
+            listing: steps.listing.map(|listing| Arc::new(self.contained(listing, limit)) as _),
             request_timeout: limit,
         }
     }
@@ -345,39 +348,6 @@ impl LimitSteps for Contained<dyn LimitSteps> {
 
     async fn reset(&self, object: &Object) -> Result<()> {
         self.one("reset", self.steps.lane(object), None, self.steps.reset(object)).await
-    }
-}
-
-#[cfg(feature = "bloom")]
-#[async_trait]
-impl BloomSteps for Contained<dyn BloomSteps> {
-    fn lane(&self, object: &Object) -> usize {
-        self.steps.lane(object)
-    }
-
-    fn most_positions(&self) -> usize {
-        self.steps.most_positions()
-    }
-
-    async fn probe(&self, id: RequestId, calls: &[BloomCall]) -> Answers<Probed> {
-        let lane = calls.first().map_or(0, |call| self.steps.lane(&call.of.object));
-        self.each("probe", (lane, calls.len()), None, self.steps.probe(id, calls)).await
-    }
-
-    async fn merge(&self, merge: &Merge) -> Result<Merged> {
-        self.one("merge", self.steps.lane(&merge.of.object), None, self.steps.merge(merge)).await
-    }
-
-    async fn clear(&self, object: &Object) -> Result<Known> {
-        self.one("clear", self.steps.lane(object), None, self.steps.clear(object)).await
-    }
-
-    async fn survey(&self, object: &Object, known: Known) -> Result<Surveyed> {
-        self.one("survey", self.steps.lane(object), None, self.steps.survey(object, known)).await
-    }
-
-    async fn read(&self, object: &Object, known: Known, chunk: u64) -> Result<ChunkRead> {
-        self.one("read", self.steps.lane(object), None, self.steps.read(object, known, chunk)).await
     }
 }
 

@@ -13,6 +13,7 @@
 //! | `waiting` | knows which callers wait, and delivers wake-ups to them |
 //! | `sending` | puts many callers' requests into one, and delivers releases that no caller waits for |
 //! | `limiter`, `bloom` | the same for limiters and Bloom filters |
+//! | `listing` | lists names, page by page |
 //! | `contained` | gives each step its time limit, and contains its panics; `part_sizes` makes requests smaller that outlast it |
 //! | `backoff` | spaces out the attempts to connect to a server that fails them |
 //! | `availability` | what the log and the metrics say of outages |
@@ -30,6 +31,7 @@ mod call_runtime;
 mod contained;
 mod keeping;
 mod limiter;
+mod listing;
 #[cfg(test)]
 mod model_tests;
 mod namespaces;
@@ -52,6 +54,7 @@ pub use self::backoff::Backoff;
 pub(crate) use self::blocked_thread::BlockedThread;
 use self::contained::Containment;
 use self::limiter::handle::LimiterHandle;
+pub(crate) use self::listing::unsupported as list_unsupported;
 pub use self::namespaces::{Namespaces, check_namespace};
 pub use self::runtime_mark::RuntimeMark;
 use self::shared::{EngineHandle, Shared};
@@ -109,6 +112,8 @@ impl Engine {
     /// `Unavailable` if the system has no thread to give; `InvalidArgument` for a `drain` above 1 min, or a time limit of
     /// requests that is not 1 ms to 1 h.
     pub fn start(capabilities: Capabilities, callers: Steps, own: Background) -> Result<Self> {
+        let listing = capabilities.listing && callers.listing.is_some();
+        let capabilities = Capabilities { listing, ..capabilities };
         #[cfg(feature = "bloom")]
         let capabilities = {
             let bloom_filters = capabilities.bloom_filters && callers.bloom.is_some();

@@ -99,6 +99,12 @@ impl Bucket {
         &self.quota
     }
 
+    /// The latest time seen, in µs: that of the last call which was not a look alone.
+    #[must_use]
+    pub fn last_used(&self) -> u64 {
+        self.last
+    }
+
     /// Takes `cost` if that much is there ([L1]). A cost of 0 takes nothing and is allowed while there is no debt
     /// ([L9]).
     ///

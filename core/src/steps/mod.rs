@@ -58,6 +58,7 @@ mod exchange;
 mod groups;
 pub mod limit_batch;
 mod limits;
+mod listing;
 mod parameter_check;
 mod permits;
 mod wake;
@@ -75,6 +76,7 @@ pub use self::chore::{Chore, Reports};
 pub use self::exchange::{Exchange, Exchanged};
 pub use self::groups::{GroupSteps, Look, Looked, MAX_SPLIT, NO_LIMIT, Split};
 pub use self::limits::{LimitAsk, LimitCall, LimitSteps, Limited, Refund, RequestId};
+pub use self::listing::{List, ListPart, ListSteps};
 pub use self::parameter_check::ParameterCheck;
 pub use self::permits::{
     Acquire, Acquired, Attach, Attached, Cancel, Ending, Force, Kept, PermitSteps, Polled, Release, Renew,
@@ -117,6 +119,8 @@ pub struct Steps {
     /// The steps of Bloom filters, if the store offers them.
     #[cfg(feature = "bloom")]
     pub bloom: Option<Arc<dyn BloomSteps>>,
+    /// The step that lists names, if the store offers it.
+    pub listing: Option<Arc<dyn ListSteps>>,
     /// Time limit of one request, 1 ms to 1 h ([C17]): see the head of this page.
     ///
     /// [C17]: crate::contract#c17
@@ -133,6 +137,7 @@ impl Steps {
             limits: None,
             #[cfg(feature = "bloom")]
             bloom: None,
+            listing: None,
             request_timeout,
         }
     }

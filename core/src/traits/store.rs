@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use super::{BloomFilter, BloomOptions};
 use super::{Limiter, LimiterOptions, Mutex, Semaphore, WaitGroup};
 use crate::{
-    Capabilities, Error, ErrorKind, MutexOptions, Result, SemaphoreOptions, Stats, WaitGroupOptions,
+    Capabilities, Error, ErrorKind, ListOptions, ListPage, MutexOptions, Result, SemaphoreOptions, Stats,
+    WaitGroupOptions,
 };
 
 /// A store of state: this process, Redis or Postgres.
@@ -149,6 +150,54 @@ pub trait Store: Debug + Send + Sync {
         let offered = crate::engine::check_namespace(namespace)
             .and_then(|()| Err(Error::new(ErrorKind::Unsupported, "this store does not offer namespaces")));
         offered.map_err(|error| error.context("namespace", self.capabilities().store, namespace))
+    }
+
+    /// Returns a page of the names of this view's namespace that have state, with their figures.
+    ///
+    /// A mutex is listed while it is held or waited for; any other object for as long as the store keeps a hold, a waiter, a limit,
+    /// a bucket or bits of it, which is the retention time of an idle one ([C25]). Listing starts no use: it keeps nothing alive.
+    ///
+    /// A listing is all pages from the first one, each asked for with the [`next`](ListPage::next) of the one before, until there is
+    /// none; [`StoreExt::pages`](crate::StoreExt::pages) does that. It is complete as Redis' `SCAN` is: a name that exists all
+    /// through the listing is listed at least once; a name that comes or goes meanwhile may be listed or not; the order is no
+    /// particular one; a name may be listed twice, and the caller drops doubles. It is not a snapshot: what a page says may have
+    /// changed when the caller reads it. A page may have somewhat more names than asked for, fewer, or none although the listing goes
+    /// on.
+    ///
+    /// Neither a page nor the memory for it grows with the number of names, and no request holds the server for long
+    /// ([C27]). A whole listing costs as much as the server has keys or rows, also those of other namespaces and programs: it is for
+    /// operators, not for a program's every request. A store without [`listing`](Capabilities::listing) need not implement this
+    /// method.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a bad option, or a cursor of another store or namespace; `Unauthorized` if the role may not look:
+    /// Redis' `SCAN` is a right of its own; `Unavailable` or `Unknown` if the store cannot be asked; `Closed`; `Unsupported`.
+    ///
+    /// # Cancel safety
+    /// A dropped call has no effect.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{Kind, ListOptions};
+    ///
+    /// let guard = store.mutex("invoices/42", Default::default())?.lock().await?;
+    /// let page = store.list(ListOptions::new().kind(Kind::Mutex).prefix("invoices/")).await?;
+    /// for mutex in &page.entries {
+    ///     println!("{} has {:?} holders and {:?} waiters", mutex.name, mutex.holders, mutex.waiters);
+    /// }
+    /// # assert_eq!(page.entries[0].name.as_str(), "invoices/42");
+    /// # guard.release().await
+    /// # }
+    /// ```
+    ///
+    /// [C25]: crate::contract#c25
+    /// [C27]: crate::contract#c27
+    async fn list(&self, options: ListOptions) -> Result<ListPage> {
+        let offered = options.check().and_then(|()| Err(crate::engine::list_unsupported()));
+        offered.map_err(|error| error.context("list", self.capabilities().store, ""))
     }
 
     /// Returns what this store offers.

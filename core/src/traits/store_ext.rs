@@ -8,7 +8,7 @@ use tracing::warn;
 
 use super::Store;
 use crate::election::{Election, ElectionObserver, ElectionOptions};
-use crate::{Error, FencingToken};
+use crate::{Error, FencingToken, ListOptions, Pages};
 
 /// Methods of every [`Store`] that take closures, which a trait object cannot have. Implemented for all stores; not for users to
 /// implement.
@@ -61,6 +61,28 @@ pub trait StoreExt: Store {
                 (Err(panic), _) => resume_unwind(panic),
             }
         }
+    }
+
+    /// Returns the pages of a listing, one after the other: see [`Store::list`]. No I/O.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{ListOptions, StoreExt};
+    ///
+    /// let mut pages = store.pages(ListOptions::new());
+    /// while let Some(page) = pages.next().await? {
+    ///     for listed in page.entries {
+    ///         println!("{} {}", listed.kind.as_str(), listed.name);
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn pages(&self, options: ListOptions) -> Pages<'_, Self> {
+        Pages::new(self, options)
     }
 
     /// Makes a candidate in an election: the holder of the mutex `name` leads. [`Election::run`] stands for election, runs the

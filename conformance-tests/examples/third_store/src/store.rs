@@ -53,6 +53,7 @@ fn capabilities() -> Capabilities {
     capabilities.limiters = false;
     capabilities.bloom_filters = false;
     capabilities.namespaces = false;
+    capabilities.listing = false;
     // The map is in this process and ends with it.
     capabilities.shared = false;
     capabilities.survives_restart = Some(false);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use stanchion_core::{
-    BloomOptions, Error, ErrorKind, Kind, LimiterOptions, MutexMode, MutexOptions, Quota, SemaphoreOptions,
-    Store, StoreExt, Ttl, WaitGroupOptions,
+    BloomOptions, Error, ErrorKind, Kind, LimiterOptions, ListOptions, MutexMode, MutexOptions, Quota,
+    SemaphoreOptions, Store, StoreExt, Ttl, WaitGroupOptions,
 };
 
 use crate::harness::Harness;
@@ -38,6 +38,9 @@ pub(crate) async fn c22_the_declaration_is_true(h: &dyn Harness) {
     let view = store.namespace(&tenant("any")).await;
     assert_eq!(view.is_ok(), capabilities.namespaces);
     assert_eq!(kind_of(view), unsupported.filter(|_| !capabilities.namespaces));
+    let listed = store.list(ListOptions::new()).await;
+    assert_eq!(listed.is_ok(), capabilities.listing);
+    assert_eq!(kind_of(listed), unsupported.filter(|_| !capabilities.listing));
     let mutex = store.mutex("m", MutexOptions::default()).expect("every store has mutexes");
     let attached = kind_of(mutex.attach(&foreign(Kind::Mutex)).await);
     let refusal = if capabilities.detach { ErrorKind::InvalidArgument } else { ErrorKind::Unsupported };

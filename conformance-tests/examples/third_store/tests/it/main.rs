@@ -20,6 +20,7 @@ mod conformance {
         Fixture::new(),
         gaps {
             namespaces: "the store has no namespaces",
+            listing: "the store does not list names",
             wait_group: "the store has no wait groups",
             under_faults::w2_a_retried_add_counts_once: "the store has no wait groups",
             under_faults::w2_a_retried_done_counts_once: "the store has no wait groups",
