@@ -9,7 +9,9 @@ use stanchion_core::clock::timeout;
 use stanchion_core::engine::{Background, EngineThread, Namespaces};
 #[cfg(feature = "bloom")]
 use stanchion_core::steps::BloomSteps;
-use stanchion_core::steps::{Chore, GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
+use stanchion_core::steps::{
+    Chore, GroupSteps, LimitSteps, ListSteps, PermitSteps, ProcessId, Steps, WakeSource,
+};
 use stanchion_core::{Capabilities, Error, MutexMode, Result, Ttl};
 use tokio::runtime::Id;
 
@@ -313,6 +315,7 @@ fn steps(steps: &Arc<PostgresSteps>, mutexes: Option<Arc<dyn PermitSteps>>) -> S
     let mut all = Steps::new(permits, steps.link().request_timeout());
     all.groups = Some(Arc::clone(steps) as Arc<dyn GroupSteps>);
     all.limits = Some(Arc::clone(steps) as Arc<dyn LimitSteps>);
+    all.listing = Some(Arc::clone(steps) as Arc<dyn ListSteps>);
     #[cfg(feature = "bloom")]
     {
         all.bloom = Some(Arc::clone(steps) as Arc<dyn BloomSteps>);

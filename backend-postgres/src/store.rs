@@ -9,8 +9,8 @@ use stanchion_core::engine::{Engine, Namespaces, check_namespace};
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
-    Capabilities, Error, Limiter, LimiterOptions, Mutex, MutexOptions, Name, Result, Semaphore,
-    SemaphoreOptions, Stats, Store, Ttl, WaitGroup, WaitGroupOptions,
+    Capabilities, Error, Limiter, LimiterOptions, ListOptions, ListPage, Mutex, MutexOptions, Name, Result,
+    Semaphore, SemaphoreOptions, Stats, Store, Ttl, WaitGroup, WaitGroupOptions,
 };
 
 use crate::config::PostgresBuilder;
@@ -300,6 +300,13 @@ impl Store for PostgresStore {
 
     async fn namespace(&self, namespace: &str) -> Result<Arc<dyn Store>> {
         Ok(Arc::new(Self::namespace(self, namespace).await?))
+    }
+
+    /// Reads the rows of the namespace in the order of their names, 100 names in a statement that locks nothing. Rows that are kept for fencing
+    /// tokens are read, too. Where sessions keep mutexes, a mutex for which nobody waits is listed once it is held for a second, and each
+    /// statement about mutexes reads all locks of the server.
+    async fn list(&self, options: ListOptions) -> Result<ListPage> {
+        self.engine.list(options).await
     }
 
     fn capabilities(&self) -> Capabilities {

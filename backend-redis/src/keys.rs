@@ -111,6 +111,41 @@ impl Keyspace {
         key.push_str(object.name.as_str());
     }
 
+    /// Returns the keys of a stripe with which a cluster executes a listing only where all keys of the stripe are on one node: one
+    /// that may be there, and one that never is.
+    pub(crate) fn whole_stripe(&self, stripe: usize) -> [String; 2] {
+        let Stripe { mark, tag, .. } = &self.stripes[stripe];
+        [mark.clone(), format!("{tag}none")]
+    }
+
+    /// Returns the pattern of the records' keys of names that begin with a text: of one stripe or of all, of one kind or of all.
+    pub(crate) fn pattern(&self, stripe: Option<usize>, kind: Option<Kind>, prefix: &str) -> String {
+        let stripe = stripe.map_or_else(|| "*".to_owned(), |stripe| stripe.to_string());
+        let kind = kind.map_or_else(|| "[mswlb]".to_owned(), |kind| kind.letter().to_string());
+        // Nothing in a namespace has a meaning in a pattern.
+        let mut pattern = format!("{{{}/{stripe}}}:{kind}:", self.namespace);
+        for letter in prefix.chars() {
+            if matches!(letter, '*' | '?' | '[' | ']' | '\\') {
+                pattern.push('\\');
+            }
+            pattern.push(letter);
+        }
+        pattern.push('*');
+        pattern
+    }
+
+    /// Returns the object whose record has this key; `None` for any other key.
+    pub(crate) fn object_of(&self, key: &str) -> Option<Object> {
+        let rest = key.strip_prefix('{')?.strip_prefix(self.namespace.as_str())?.strip_prefix('/')?;
+        let (stripe, rest) = rest.split_once("}:")?;
+        let (letter, name) = rest.split_once(':')?;
+        let kind = [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup, Kind::Limiter, Kind::BloomFilter]
+            .into_iter()
+            .find(|kind| letter.chars().eq([kind.letter()]))?;
+        let object = Object { kind, name: Name::new(name).ok()? };
+        (stripe == stripe_of(&object).to_string()).then_some(object)
+    }
+
     /// Returns the hash tag of a stripe, without its braces.
     pub(crate) fn tag(&self, stripe: usize) -> String {
         format!("{}/{stripe}", self.namespace)
@@ -201,6 +236,37 @@ mod tests {
         all.sort();
         all.dedup();
         assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn c19_the_object_of_a_record_is_found_again() {
+        let keyspace = Keyspace::new("ns").unwrap();
+        for name in ["a", ":", "}:m:a", "{ns/1}:m:a", "\u{1b}", "e:a", "é"] {
+            for kind in [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup, Kind::Limiter, Kind::BloomFilter] {
+                let object = Object { kind, name: Name::new(name).unwrap() };
+                assert_eq!(keyspace.object_of(&keyspace.record(&object)), Some(object));
+            }
+        }
+        for other in [
+            "",
+            "ns",
+            "{ns/12}:m:",
+            "{ns/11}:m:a",
+            "{ns/012}:m:a",
+            "{nsx/12}:m:a",
+            "{ns/12}:me:a",
+            "{ns/12}:live",
+        ] {
+            assert_eq!(keyspace.object_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn c19_the_characters_of_a_prefix_are_no_pattern() {
+        let keyspace = Keyspace::new("n.s").unwrap();
+        assert_eq!(keyspace.pattern(None, None, ""), "{n.s/*}:[mswlb]:*");
+        let pattern = keyspace.pattern(Some(3), Some(Kind::Limiter), r"a*?[b]\^-");
+        assert_eq!(pattern, r"{n.s/3}:l:a\*\?\[b\]\\^-*");
     }
 
     #[test]

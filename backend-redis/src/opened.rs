@@ -6,7 +6,7 @@ use std::time::Duration;
 use stanchion_core::engine::Background;
 #[cfg(feature = "bloom")]
 use stanchion_core::steps::BloomSteps;
-use stanchion_core::steps::{GroupSteps, LimitSteps, PermitSteps, ProcessId, Steps, WakeSource};
+use stanchion_core::steps::{GroupSteps, LimitSteps, ListSteps, PermitSteps, ProcessId, Steps, WakeSource};
 use stanchion_core::{Capabilities, MutexMode, Result};
 
 use crate::check::{self, Demands, Expected};
@@ -128,6 +128,7 @@ fn engine_steps(steps: Arc<RedisSteps>) -> Steps {
     let mut all = Steps::new(permits, steps.route().timeout());
     all.groups = Some(Arc::clone(&steps) as Arc<dyn GroupSteps>);
     all.limits = Some(Arc::clone(&steps) as Arc<dyn LimitSteps>);
+    all.listing = Some(Arc::clone(&steps) as Arc<dyn ListSteps>);
     #[cfg(feature = "bloom")]
     {
         all.bloom = Some(steps as Arc<dyn BloomSteps>);

@@ -104,6 +104,7 @@ pub(crate) struct Scripts {
     pub(crate) limit_refund: Script,
     pub(crate) limit_set_quota: Script,
     pub(crate) limit_reset: Script,
+    pub(crate) list: Script,
     pub(crate) rights: Script,
     #[cfg(feature = "bloom")]
     pub(crate) bloom: BloomScripts,
@@ -149,6 +150,7 @@ impl Scripts {
             limit_refund: limit_script!("refund"),
             limit_set_quota: limit_script!("set_quota"),
             limit_reset: limit_script!("reset"),
+            list: script!(alone "permits" "list"),
             rights: script!(alone "rights"),
             #[cfg(feature = "bloom")]
             bloom: BloomScripts::new(),
@@ -191,6 +193,12 @@ mod tests {
         let scripts = [probe, begin, merge, read, survey, clear];
         let used: BTreeSet<_> = scripts.iter().flat_map(Script::commands).map(str::to_owned).collect();
         assert_eq!(granted(1), used.difference(&granted(0)).cloned().collect());
+    }
+
+    #[test]
+    fn the_rule_for_listings_grants_what_only_they_use() {
+        let used: BTreeSet<_> = Scripts::new().list.commands().into_iter().map(str::to_owned).collect();
+        assert_eq!(granted(2), used.difference(&granted(0)).cloned().collect());
     }
 
     #[test]

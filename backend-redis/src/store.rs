@@ -8,8 +8,8 @@ use stanchion_core::engine::{Engine, EngineThread, Namespaces};
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
-    Capabilities, Error, ErrorKind, Limiter, LimiterOptions, Mutex, MutexOptions, Result, Semaphore,
-    SemaphoreOptions, Stats, Store, WaitGroup, WaitGroupOptions,
+    Capabilities, Error, ErrorKind, Limiter, LimiterOptions, ListOptions, ListPage, Mutex, MutexOptions,
+    Result, Semaphore, SemaphoreOptions, Stats, Store, WaitGroup, WaitGroupOptions,
 };
 
 use crate::config::RedisBuilder;
@@ -196,6 +196,13 @@ impl Store for RedisStore {
 
     async fn namespace(&self, namespace: &str) -> Result<Arc<dyn Store>> {
         Ok(Arc::new(Self::namespace(self, namespace).await?))
+    }
+
+    /// Asks by `SCAN`, in requests that each look at about 2,000 keys: O(keys of the server), on a cluster 16 times O(keys of a node). The
+    /// user needs the right to `SCAN`, which tells the names of all keys of the server, whatever keys the user may use otherwise. A page may have up to 250 names more than it
+    /// was asked for. After a failover the listing of the server, on a cluster of the stripe, begins again: names are listed twice, and none is left out.
+    async fn list(&self, options: ListOptions) -> Result<ListPage> {
+        self.engine.list(options).await
     }
 
     fn capabilities(&self) -> Capabilities {

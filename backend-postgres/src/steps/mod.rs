@@ -8,6 +8,7 @@ pub(crate) mod dispatch;
 mod groups;
 mod kept;
 mod limits;
+mod listing;
 mod locked;
 mod permits;
 mod places;

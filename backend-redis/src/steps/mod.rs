@@ -7,6 +7,7 @@ mod call;
 mod fast_path;
 mod groups;
 mod limits;
+mod listing;
 mod permits;
 mod reply;
 mod rights;

@@ -45,6 +45,12 @@ impl Snapshot {
         self.verdict(cost, allowed)
     }
 
+    /// Returns the whole tokens that can be taken at once after `elapsed` µs, if nobody takes meanwhile.
+    #[must_use]
+    pub fn remaining_after(&self, elapsed: u64) -> u64 {
+        self.level.after(&self.quota, elapsed.min(MAX), self.quota.burst()).available()
+    }
+
     #[inline]
     pub(super) fn verdict(&self, cost: u64, allowed: bool) -> Verdict {
         let wait_for = |target| counted(self.behind, self.level.wait_for(&self.quota, target));

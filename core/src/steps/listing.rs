@@ -1,10 +1,12 @@
 //! The step that lists names.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::{Kind, Listed, Result};
+use crate::limiter::Snapshot;
+use crate::{Kind, Listed, Quota, Result};
 
 /// A request for a part of a listing.
 #[derive(Clone, Debug)]
@@ -29,6 +31,35 @@ pub struct ListPart {
     pub next: Option<String>,
 }
 
+/// A limiter's bucket as a store keeps it, for the figures of a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListedBucket {
+    /// Tokens per period, in lowest terms.
+    pub amount: u64,
+    /// The period in µs, in lowest terms.
+    pub period: u64,
+    /// The burst, in tokens.
+    pub burst: u64,
+    /// Whole tokens at the latest time seen, negative as a debt.
+    pub tokens: i64,
+    /// Their fraction, in units of `1 / period` token.
+    pub fraction: u64,
+    /// The latest time seen, in µs of the store's clock.
+    pub last: u64,
+}
+
+impl ListedBucket {
+    /// Sets the limit, the tokens and the last use of a limiter, at a time of the store's clock in µs.
+    pub fn tell(self, now: u64, listed: &mut Listed) {
+        let elapsed = now.saturating_sub(self.last);
+        let quota = Quota::per(self.amount, Duration::from_micros(self.period)).burst(self.burst).validate();
+        let then = quota.and_then(|quota| Snapshot::new(quota, self.tokens, self.fraction, 0)).ok();
+        listed.tokens = then.map(|then| then.remaining_after(elapsed));
+        listed.limit = Some(self.burst);
+        listed.last_used = Some(Duration::from_micros(elapsed));
+    }
+}
+
 /// The step that lists the names of a namespace.
 #[async_trait]
 pub trait ListSteps: Debug + Send + Sync {
@@ -48,4 +79,30 @@ pub trait ListSteps: Debug + Send + Sync {
     ///
     /// [C27]: crate::contract#c27
     async fn list(&self, list: &List) -> Result<ListPart>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Name;
+
+    #[test]
+    fn a_bucket_fills_until_it_is_listed() {
+        let told = |tokens, fraction, now| {
+            let mut listed = Listed::new(Kind::Limiter, Name::new("a").unwrap());
+            // One token a second, in lowest terms; half a token is there beside the whole ones.
+            let bucket =
+                ListedBucket { amount: 1, period: 1_000_000, burst: 10, tokens, fraction, last: 5_000_000 };
+            bucket.tell(now, &mut listed);
+            assert_eq!(listed.limit, Some(10));
+            (listed.tokens, listed.last_used.unwrap().as_micros())
+        };
+        assert_eq!(told(3, 500_000, 5_000_000), (Some(3), 0));
+        assert_eq!(told(3, 500_000, 5_499_999), (Some(3), 499_999));
+        assert_eq!(told(3, 500_000, 5_500_000), (Some(4), 500_000));
+        assert_eq!(told(3, 500_000, 500_000_000), (Some(10), 495_000_000));
+        assert_eq!(told(-3, 0, 6_000_000), (Some(0), 1_000_000), "a debt is no token");
+        assert_eq!(told(3, 500_000, 1_000_000), (Some(3), 0), "the clock went back");
+        assert_eq!(told(30, 0, 5_000_000), (None, 0), "no bucket holds that much");
+    }
 }

@@ -76,7 +76,7 @@ pub use self::chore::{Chore, Reports};
 pub use self::exchange::{Exchange, Exchanged};
 pub use self::groups::{GroupSteps, Look, Looked, MAX_SPLIT, NO_LIMIT, Split};
 pub use self::limits::{LimitAsk, LimitCall, LimitSteps, Limited, Refund, RequestId};
-pub use self::listing::{List, ListPart, ListSteps};
+pub use self::listing::{List, ListPart, ListSteps, ListedBucket};
 pub use self::parameter_check::ParameterCheck;
 pub use self::permits::{
     Acquire, Acquired, Attach, Attached, Cancel, Ending, Force, Kept, PermitSteps, Polled, Release, Renew,

@@ -38,6 +38,7 @@ static TLS: LazyLock<Deployment> = LazyLock::new(|| {
         let mut raw = client.get_connection().expect("a connection");
         let mut rule = least_rights("stanchion", "pw", "t*");
         rule.extend(rights_of_filters());
+        rule.extend(rights_of_listings());
         redis::cmd("ACL").arg(rule).exec(&mut raw).expect("a user");
         move || {
             // This goes on until the test program ends.
@@ -68,6 +69,13 @@ pub(crate) fn rights_of_filters() -> Vec<String> {
     let rule = manual.lines().filter(|line| line.starts_with("ACL SETUSER")).nth(1).expect("a second rule");
     let granted = rule.split(' ').filter(|word| cfg!(feature = "bloom") && word.starts_with('+'));
     granted.map(str::to_owned).collect()
+}
+
+/// Returns the further rights of the manual for `Store::list`.
+pub(crate) fn rights_of_listings() -> Vec<String> {
+    let manual = include_str!("../../../README.md");
+    let rule = manual.lines().filter(|line| line.starts_with("ACL SETUSER")).nth(2).expect("a third rule");
+    rule.split(' ').filter(|word| word.starts_with('+')).map(str::to_owned).collect()
 }
 
 static SENTINEL: LazyLock<Deployment> = LazyLock::new(|| {
