@@ -41,8 +41,8 @@ pub mod spi {
     #[cfg(feature = "bloom")]
     pub use stanchion_core::check_items;
     pub use stanchion_core::{
-        Hold, HoldBackend, Name, ReservationBackend, check_count, check_members, check_times, clock, engine,
-        limiter, metering::Meter, steps,
+        Hold, HoldBackend, Name, ReservationBackend, audit, check_count, check_members, check_times, clock,
+        engine, limiter, metering::Meter, steps,
     };
 }
 

@@ -60,7 +60,6 @@ impl Mutex for MemoryMutex {
     }
 
     async fn force_unlock(&self) -> Result<bool> {
-        let freed = self.handle.force_release(|_| true).map_err(self.handle.context("force_unlock"))?;
-        Ok(freed > 0)
+        self.handle.force_release("force_unlock", None)
     }
 }

@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use stanchion_core::audit::ForcedRelease;
 use stanchion_core::clock::{self, Instant};
 use stanchion_core::metering::Meter;
 use stanchion_core::{
@@ -189,9 +190,15 @@ impl NameHandle {
         })
     }
 
-    /// Ends by force the holds whose tickets meet a condition, and returns their number.
-    pub(crate) fn force_release(&self, condition: impl Fn(Ticket) -> bool) -> Result<usize> {
-        self.with(|permits, transition| Ok(permits.end_where(|grant| condition(grant.ticket), transition)))
+    /// Ends by force the hold of a ticket, or all holds; returns whether there were any.
+    pub(crate) fn force_release(&self, operation: &'static str, ticket: Option<Ticket>) -> Result<bool> {
+        let is_meant = |held| ticket.is_none_or(|ticket| ticket == held);
+        let freed = self
+            .with(|permits, transition| Ok(permits.end_where(|grant| is_meant(grant.ticket), transition)));
+        let freed = freed.map(|freed| u64::try_from(freed).unwrap_or(u64::MAX));
+        let (namespace, name, by) = (&*self.session.namespace, &self.name, self.terms.label());
+        ForcedRelease { store: crate::STORE, namespace, operation, name, ticket, by }.record(&freed);
+        freed.map(|freed| freed > 0).map_err(self.context(operation))
     }
 
     /// Splits a hold of that weight into holds of 1, a bounded number at a time, so that others can come between (C27); `None` if

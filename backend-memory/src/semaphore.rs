@@ -110,8 +110,6 @@ impl Semaphore for MemorySemaphore {
     }
 
     async fn force_release(&self, ticket: Ticket) -> Result<bool> {
-        let freed =
-            self.handle.force_release(|held| held == ticket).map_err(self.handle.context("force_release"))?;
-        Ok(freed > 0)
+        self.handle.force_release("force_release", Some(ticket))
     }
 }

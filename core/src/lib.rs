@@ -2,6 +2,7 @@
 //!
 //! Users depend on the facade `stanchion`; this crate is for authors of stores.
 
+pub mod audit;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 #[cfg(feature = "bloom")]

@@ -9,7 +9,10 @@ use crate::model::Model;
 use stanchion_conformance::EPSILON;
 use stanchion_conformance::stopwatch::timeout;
 use stanchion_core::engine::{Background, Engine};
-use stanchion_core::{Capabilities, LimiterOptions, MutexMode, MutexOptions, OutagePolicy, Quota};
+use stanchion_core::{
+    Capabilities, LimiterOptions, Mutex as NamedMutex, MutexMode, MutexOptions, OutagePolicy, Quota,
+    Semaphore, SemaphoreOptions, Store,
+};
 use tokio::time::{Instant, sleep};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -190,5 +193,76 @@ async fn c29_a_lost_lock_says_which_whose_and_for_how_long() {
     assert!(
         line.contains("the label") && line.contains("held=") && line.contains("deadline passed"),
         "{line}"
+    );
+}
+
+/// Handles of a name that is freed by force: a holder's, and an operator's.
+type Handles = [Arc<dyn NamedMutex>; 2];
+
+/// Checks the records of a mutex that was freed by force.
+async fn check_mutex(log: &Log, [holder, operator]: Handles, mutex: &str) {
+    let _guard = holder.lock().await.unwrap();
+    assert!(operator.force_unlock().await.unwrap());
+    assert!(!operator.force_unlock().await.unwrap());
+    let lines = log.told(mutex, 2).await;
+    let of = |told: &str| lines.iter().find(|(_, line)| line.contains(told)).expect(told);
+    let (level, line) = of("ended by force");
+    assert_eq!(*level, Level::WARN);
+    for told in ["operation=\"force_unlock\"", "by=\"an operator\"", "freed=1", "namespace="] {
+        assert!(line.contains(told), "{told}: {line}");
+    }
+    assert!(!line.contains("a holder") && !line.contains("ticket="), "{line}");
+    assert_eq!(of("nothing was held").0, Level::INFO);
+}
+
+/// Checks the record of permits that were freed by force.
+async fn check_semaphore(log: &Log, semaphores: Arc<dyn Semaphore>, semaphore: &str) {
+    let permit = semaphores.acquire_many(2).await.unwrap();
+    assert!(semaphores.force_release(permit.ticket()).await.unwrap());
+    let lines = log.told(semaphore, 1).await;
+    let (level, line) = lines.iter().find(|(_, line)| line.contains("ended by force")).expect("a record");
+    assert_eq!(*level, Level::WARN);
+    let ticket = format!("ticket={}", permit.ticket());
+    for told in ["operation=\"force_release\"", "by=\"an operator\"", "freed=1", &ticket] {
+        assert!(line.contains(told), "{told}: {line}");
+    }
+}
+
+#[tokio::test]
+async fn m8_a_forced_release_is_recorded_with_the_label_of_its_caller() {
+    let (log, _alone) = log().await;
+    let labelled = ["a holder", "an operator"].map(|by| MutexOptions::default().label(by));
+    let permits = || SemaphoreOptions::new(3).label("an operator");
+    let (in_memory, by_engine) = ("forced in memory", "forced by the engine");
+    let store = stanchion::memory::MemoryStore::new();
+    check_mutex(&log, labelled.clone().map(|options| store.mutex(in_memory, options).unwrap()), in_memory)
+        .await;
+    let name = "permits forced in memory";
+    check_semaphore(&log, store.semaphore(name, permits()).unwrap(), name).await;
+    let (_model, engine) = logged("store of forced releases");
+    check_mutex(&log, labelled.map(|options| engine.mutex(by_engine, options).unwrap()), by_engine).await;
+    let name = "permits forced by the engine";
+    check_semaphore(&log, engine.semaphore(name, permits()).unwrap(), name).await;
+}
+
+#[tokio::test]
+async fn c3_a_forced_release_that_may_have_been_made_is_recorded() {
+    let (log, _alone) = log().await;
+    let (model, engine) = logged("store of doubtful releases");
+    let options = MutexOptions::default().label("an operator");
+    let operator = engine.mutex("forced in doubt", options).unwrap();
+    let _guard = operator.lock().await.unwrap();
+    model.faults.lose_replies.store(true, SeqCst);
+    assert!(operator.force_unlock().await.is_err());
+    let lines = log.lines("may have been ended by force");
+    let [(level, line)] = &lines[..] else { panic!("one line: {lines:?}") };
+    assert!(*level == Level::WARN && line.contains("by=\"an operator\""), "{line}");
+    // What was not executed is not recorded.
+    model.faults.lose_replies.store(false, SeqCst);
+    model.faults.away.store(true, SeqCst);
+    assert!(operator.force_unlock().await.is_err());
+    assert_eq!(
+        log.lines("forced in doubt").iter().filter(|(_, line)| line.contains("force_unlock")).count(),
+        1
     );
 }

@@ -15,6 +15,7 @@ mod engine_groups;
 mod engine_joint;
 mod engine_leases;
 mod engine_limits;
+mod engine_list;
 mod engine_log;
 mod engine_members;
 mod engine_metrics;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tracing::Instrument;
 
+use crate::audit::ForcedRelease;
 use crate::clock::now;
 use crate::engine::keeping::hold::Loss;
 use crate::engine::keeping::lease_backend::move_hold;
@@ -204,8 +205,13 @@ impl ObjectHandle {
             for hold in &meant {
                 hold.lose(Loss::Forced);
             }
-            Ok(freed > 0)
+            Ok(u64::from(freed))
         };
-        shared.on(forced).await.map_err(|error| self.context(operation, error))
+        let freed = shared.on(forced).await;
+        let ticket = if let Force::One(ticket) = force { Some(ticket) } else { None };
+        let (name, by) = (&self.object.name, self.options.label.as_deref());
+        ForcedRelease { store: shared.store(), namespace: &shared.namespace, operation, name, ticket, by }
+            .record(&freed);
+        freed.map(|freed| freed > 0).map_err(|error| self.context(operation, error))
     }
 }

@@ -1,0 +1,41 @@
+//! The record of what operators do: events of `tracing` under the target of this module.
+
+use crate::{ErrorKind, Name, Result, Ticket};
+
+/// A call that ends holds of others by force.
+#[derive(Clone, Copy, Debug)]
+pub struct ForcedRelease<'a> {
+    /// The store, as in [`Capabilities::store`](crate::Capabilities::store).
+    pub store: &'static str,
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// `force_unlock` or `force_release`.
+    pub operation: &'static str,
+    /// The name.
+    pub name: &'a Name,
+    /// The hold, if one was named.
+    pub ticket: Option<Ticket>,
+    /// The label in the options of the handle that made the call: who did it.
+    pub by: Option<&'a str>,
+}
+
+impl ForcedRelease<'_> {
+    /// Records how the call ended: at `warn` if it ended holds or may have, at `info` if there were none. A call that was certainly
+    /// not executed leaves no record.
+    pub fn record(&self, freed: &Result<u64>) {
+        let Self { store, namespace, operation, name, by, .. } = *self;
+        let ticket = self.ticket.map(tracing::field::display);
+        match freed {
+            Ok(0) => {
+                tracing::info!(store, namespace, operation, %name, ticket, by, freed = 0, "nothing was held to be ended by force");
+            }
+            Ok(freed) => {
+                tracing::warn!(store, namespace, operation, %name, ticket, by, freed, "ended by force");
+            }
+            Err(error) if error.kind() == ErrorKind::Unknown => {
+                tracing::warn!(store, namespace, operation, %name, ticket, by, %error, "may have been ended by force");
+            }
+            Err(_) => {}
+        }
+    }
+}
