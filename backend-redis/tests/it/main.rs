@@ -25,6 +25,7 @@ mod hand_off;
 mod kept;
 mod large_names;
 mod limits;
+mod listing;
 mod logins;
 mod lost_commands;
 mod mutants;
