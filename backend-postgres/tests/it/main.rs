@@ -17,6 +17,7 @@ mod fence;
 mod filters;
 mod hosts;
 mod leases;
+mod listing;
 mod lost_commands;
 mod manual;
 mod migrations;
