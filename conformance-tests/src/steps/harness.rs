@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::Ticket;
-use stanchion_core::steps::{GroupSteps, LimitSteps, Object, PermitSteps, Steps, WakeSource};
+use stanchion_core::steps::{GroupSteps, LimitSteps, ListSteps, Object, PermitSteps, Steps, WakeSource};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -27,6 +27,7 @@ pub struct Process {
     pub own: Arc<dyn LeaseSteps>,
     /// The source of its hints.
     pub wake: Arc<dyn WakeSource>,
+    listing: Option<Arc<dyn ListSteps>>,
     heard: Arc<Mutex<VecDeque<Ticket>>>,
 }
 
@@ -35,7 +36,19 @@ impl Process {
     /// asked: a source that must connect first has to be connected before this call.
     #[must_use]
     pub fn new(callers: Arc<dyn LeaseSteps>, own: Arc<dyn LeaseSteps>, wake: Arc<dyn WakeSource>) -> Self {
-        Self { callers, own, wake, heard: Arc::default() }
+        Self { callers, own, wake, listing: None, heard: Arc::default() }
+    }
+
+    /// Adds the step that lists names.
+    #[must_use]
+    pub fn with_listing(self, listing: Arc<dyn ListSteps>) -> Self {
+        Self { listing: Some(listing), ..self }
+    }
+
+    /// Returns the step that lists names. A case that needs it where there is none cannot be shown.
+    #[must_use]
+    pub fn listing(&self) -> &dyn ListSteps {
+        self.listing.as_deref().unwrap_or_else(|| lacks("listings"))
     }
 
     /// Creates a process of a store that may lack wait groups, limiters or a source of wake-ups. A case that needs a
@@ -43,7 +56,8 @@ impl Process {
     #[must_use]
     pub fn of(callers: Steps, own: Steps, wake: Option<Arc<dyn WakeSource>>) -> Self {
         let wake = wake.unwrap_or_else(|| Arc::new(NoWakeUps));
-        Self::new(Arc::new(ProvidedSteps(callers)), Arc::new(ProvidedSteps(own)), wake)
+        let listing = callers.listing.clone();
+        Self { listing, ..Self::new(Arc::new(ProvidedSteps(callers)), Arc::new(ProvidedSteps(own)), wake) }
     }
 
     /// Returns the next hint to a waiter of this process.

@@ -10,7 +10,8 @@
 //! | [`permit_step_suite!`](crate::permit_step_suite!) | `PermitSteps`: mutexes and semaphores |
 //! | [`group_step_suite!`](crate::group_step_suite!) | `GroupSteps` as well: wait groups |
 //! | [`limit_step_suite!`](crate::limit_step_suite!) | `LimitSteps`: limiters, by the store's own clock |
-//! | [`step_suite!`](crate::step_suite!) | all three |
+//! | [`list_step_suite!`](crate::list_step_suite!) | all three and `ListSteps`: listings |
+//! | [`step_suite!`](crate::step_suite!) | all four |
 //! | [`clock_suite!`](crate::clock_suite!) | `LimitSteps`, and a [`ClockHarness`] that sets their clock |
 //!
 //! Each suite takes a list of known [gaps](crate::gaps), like the suite for stores. A store's own tests may use

@@ -129,7 +129,9 @@ fn judged(path: &str, limit: Duration, run: Making<()>) -> Verdict {
 macro_rules! step_suite {
     ($($call:tt)+) => {
         $crate::suite_of_steps! {
-            (run check_gaps) [for_each_permit_step_case for_each_group_step_case for_each_limit_step_case] $($call)+
+            (run check_gaps) [
+                for_each_permit_step_case for_each_group_step_case for_each_limit_step_case for_each_list_step_case
+            ] $($call)+
         }
     };
 }
@@ -155,6 +157,14 @@ macro_rules! group_step_suite {
 macro_rules! limit_step_suite {
     ($($call:tt)+) => {
         $crate::suite_of_steps! { (run check_gaps) [for_each_limit_step_case] $($call)+ }
+    };
+}
+
+/// The part of [`step_suite!`](crate::step_suite!) that needs `ListSteps` beside the steps of all four primitives.
+#[macro_export]
+macro_rules! list_step_suite {
+    ($($call:tt)+) => {
+        $crate::suite_of_steps! { (run check_gaps) [for_each_list_step_case] $($call)+ }
     };
 }
 

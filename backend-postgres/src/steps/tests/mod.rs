@@ -177,6 +177,6 @@ impl Fixture {
         listener.listen(&format!("stanchion_{process}")).await.expect("a channel");
         let steps = || Arc::new(PostgresSteps::new(Arc::clone(&context), link()));
         let wake = Wake(Mutex::new(listener), Arc::clone(&context.hints));
-        Process::new(steps(), steps(), Arc::new(wake))
+        Process::new(steps(), steps(), Arc::new(wake)).with_listing(steps())
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod deployment;
 pub(crate) mod private_server;
 mod steps;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::AsyncConnectionConfig;
@@ -97,7 +98,8 @@ pub(crate) async fn connected(client: &redis::Client) -> MultiplexedConnection {
 
 /// Makes a process with these steps.
 pub(crate) fn driven(steps: StepsOfStore) -> Process {
-    Process::new(steps.callers, steps.own, steps.wake)
+    let listing = Arc::clone(&steps.callers);
+    Process::new(steps.callers, steps.own, steps.wake).with_listing(listing)
 }
 
 /// Returns the answer to a request with this time limit, and how long it took by the stopwatch. If the answer was late

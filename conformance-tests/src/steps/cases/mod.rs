@@ -11,6 +11,7 @@ mod ends;
 mod flights;
 mod grants;
 mod groups;
+mod listing;
 mod liveness;
 mod members;
 mod queue;
@@ -154,6 +155,24 @@ macro_rules! for_each_limit_step_case {
     };
 }
 
+/// The list of cases about [`ListSteps`](stanchion_core::steps::ListSteps), of a store that has all other steps.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_list_step_case {
+    ([$($callback:tt)+] $($arguments:tt)*) => {
+        $($callback)+! {
+            $($arguments)*
+            { listing } [
+                c27_the_parts_are_bounded_and_together_complete,
+                c25_what_is_kept_for_retries_is_not_listed,
+                c23_expired_holds_never_count,
+                c2_a_listing_changes_nothing,
+                c19_a_position_that_no_part_has_given_is_refused,
+            ]
+        }
+    };
+}
+
 /// The list of cases that set the store's clock.
 #[doc(hidden)]
 #[macro_export]
@@ -190,10 +209,11 @@ macro_rules! all_cases {
 
 /// All cases by the store's own clock, in the order of the lists.
 pub static STEP_CASES: LazyLock<Vec<Case<dyn StepHarness>>> = LazyLock::new(|| {
-    let lists: [Vec<Case<dyn StepHarness>>; 3] = [
+    let lists: [Vec<Case<dyn StepHarness>>; 4] = [
         for_each_permit_step_case! { [all_cases] () },
         for_each_group_step_case! { [all_cases] () },
         for_each_limit_step_case! { [all_cases] () },
+        for_each_list_step_case! { [all_cases] () },
     ];
     lists.concat()
 });
