@@ -259,12 +259,12 @@ impl World {
         }
         if !handle.settled && bucket.1 != handle.quota {
             match handle.on_mismatch {
-                OnMismatch::Refuse => return Err(ErrorKind::ConfigMismatch),
                 OnMismatch::Adopt => {}
                 OnMismatch::Replace => {
                     bucket.0.set_quota(at, handle.quota);
                     bucket.1 = handle.quota;
                 }
+                _ => return Err(ErrorKind::ConfigMismatch),
             }
         }
         handle.settled |= self.bucket.is_some();

@@ -199,9 +199,9 @@ impl Model {
     fn settle(&mut self, weight: u32, queues: bool, terms: &mut Terms) -> Result<(), Refusal> {
         let limit = match self.limit {
             Some(stored) if stored != terms.limit && !terms.settled => match terms.on_mismatch {
-                OnMismatch::Refuse => return Err(Refusal::Mismatch),
                 OnMismatch::Adopt => stored,
                 OnMismatch::Replace => terms.limit,
+                _ => return Err(Refusal::Mismatch),
             },
             Some(stored) => stored,
             None => terms.limit,
