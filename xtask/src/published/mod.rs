@@ -22,11 +22,23 @@ struct Package {
     manifest_path: PathBuf,
     features: std::collections::BTreeMap<String, Vec<String>>,
     publish: Option<Vec<String>>,
+    targets: Vec<Target>,
+}
+
+/// A part of a package that is built.
+#[derive(Debug, Deserialize)]
+struct Target {
+    kind: Vec<String>,
 }
 
 impl Package {
     fn folder(&self) -> &Path {
         self.manifest_path.parent().unwrap_or(root())
+    }
+
+    /// Returns whether it has a library: a package of a program alone has no public interface.
+    fn has_library(&self) -> bool {
+        self.targets.iter().any(|target| target.kind.iter().any(|kind| kind == "lib"))
     }
 
     /// Returns the name of its library.
@@ -96,7 +108,7 @@ fn document() -> Result<Vec<Documented>, Box<dyn std::error::Error>> {
         })?;
         Ok(Documented { package, file, docs })
     };
-    packages()?.into_iter().map(read).collect()
+    packages()?.into_iter().filter(Package::has_library).map(read).collect()
 }
 
 /// Runs rustdoc on a small source.

@@ -1,0 +1,80 @@
+//! The command line: every subcommand in one place.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{check, completions, inspect, limit, man, ping, run, schema, unlock, wait_group};
+use crate::supervisor::Supervise;
+use crate::url::Target;
+
+/// Commands under distributed locks, and the operator's view of locks, semaphores, wait groups and limiters on Redis
+/// and Postgres.
+///
+/// The store is named by --url, by --url-file, or by the variable STANCHION_URL.
+#[derive(Debug, Parser)]
+#[command(name = "stanchion", version, arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(Box<run::Run>),
+    Inspect(inspect::Inspect),
+    Unlock(unlock::Unlock),
+    WaitGroup(wait_group::WaitGroup),
+    Limit(limit::Limit),
+    Ping(ping::Ping),
+    Check(check::Check),
+    Schema(schema::Schema),
+    Completions(completions::Completions),
+    Man(man::Man),
+    #[command(name = crate::SUPERVISE, hide = true)]
+    Supervise(Supervise),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn is_refused(line: &str) -> bool {
+        Cli::try_parse_from(std::iter::once("stanchion").chain(line.split_whitespace())).is_err()
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for wrong in [
+            "",
+            "run",
+            "run x",
+            "run x --ttl 1s -- true",
+            "run x --wait 1 parsec -- true",
+            "run x --semaphore 0 -- true",
+            "run x --wait 1s --skip-if-held -- true",
+            "inspect x --kind lock",
+            "unlock x --ticket zz",
+            "unlock x --kind semaphore",
+            "limit x",
+            "limit x --per 50",
+            "limit x --per 50/s --cost -1",
+            "wait-group x",
+            "wait-group x done zz",
+            "ping --url a --url-file b",
+            "completions dosh",
+        ] {
+            assert!(is_refused(wrong), "{wrong}");
+        }
+        for right in ["run x -- true", "run x true --wait 1s", "limit x --per 50/s", "ping --url a"] {
+            assert!(!is_refused(right), "{right}");
+        }
+    }
+}

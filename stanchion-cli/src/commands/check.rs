@@ -1,0 +1,108 @@
+//! `check`: is this store safe for holds?
+
+use clap::Args;
+use serde_json::json;
+use stanchion::{Capabilities, ErrorKind, MutexMode};
+
+use crate::events;
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::url::Target;
+
+/// Tell whether the store is safe for holds
+///
+/// Connecting checks what would break safety: on Redis the role, the version, maxmemory-policy and the layout of the
+/// namespace; on Postgres a standby, synchronous_commit, a transaction pooler, the schema and the layout. What the role may
+/// not read is told as unverified. Exit code: 0 if nothing is wrong, 78 if the store is refused.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Check {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One thing that was looked at.
+#[derive(Debug)]
+struct Verdict {
+    what: &'static str,
+    /// `ok`, `refused`, `unverified` or `note`.
+    word: &'static str,
+    detail: String,
+}
+
+pub(crate) async fn check(options: &Check, target: &Target) -> Result<Exit, Failure> {
+    events::keep_warnings();
+    let opened = target.open().await;
+    let unverified = events::take_warnings();
+    let (mut verdicts, exit) = match opened {
+        Ok(store) => (of_store(&store.capabilities()), Exit::DONE),
+        Err(Failure::Store(error)) => {
+            let exit = Failure::Store(error.replicate()).exit();
+            (of_refusal(&error), exit)
+        }
+        Err(other) => return Err(other),
+    };
+    verdicts.extend(unverified.into_iter().map(|detail| Verdict {
+        what: "settings",
+        word: "unverified",
+        detail,
+    }));
+    if options.json {
+        let list = verdicts.iter().map(
+            |verdict| json!({ "check": verdict.what, "verdict": verdict.word, "detail": verdict.detail }),
+        );
+        output::json(&json!({ "safe": exit == Exit::DONE, "checks": list.collect::<Vec<_>>() }))?;
+    } else {
+        for Verdict { what, word, detail } in verdicts {
+            output::line(format_args!("{word:<11}{what:<13}{detail}"))?;
+        }
+    }
+    Ok(exit)
+}
+
+fn of_store(store: &Capabilities) -> Vec<Verdict> {
+    let verdict = |what, word, detail: &str| Verdict { what, word, detail: detail.to_owned() };
+    let restart = match store.survives_restart {
+        Some(true) => verdict("restart", "ok", "holds survive a restart of the server"),
+        Some(false) => {
+            verdict("restart", "note", "a restart of the server loses all holds: fence what matters")
+        }
+        None => verdict("restart", "unverified", "whether holds survive a restart could not be read"),
+    };
+    let mode = match store.mutex_mode {
+        MutexMode::Session => "mutexes are kept by sessions",
+        MutexMode::Lease => "mutexes are kept by leases",
+        _ => "mutexes are kept by the process",
+    };
+    let wake_ups = match store.wake_ups {
+        true => verdict("wake-ups", "ok", "a release wakes the next waiter"),
+        false => verdict("wake-ups", "note", "waiters ask once a second: the server cannot wake them"),
+    };
+    let safe = "no setting was found that breaks a guarantee";
+    vec![
+        verdict("connection", "ok", store.store),
+        verdict("settings", "ok", safe),
+        restart,
+        wake_ups,
+        verdict("mutexes", "note", mode),
+    ]
+}
+
+fn of_refusal(error: &stanchion::Error) -> Vec<Verdict> {
+    let what = match error.kind() {
+        ErrorKind::UnsafeStore | ErrorKind::ConfigMismatch | ErrorKind::Unsupported => "settings",
+        ErrorKind::Unauthorized => "credentials",
+        ErrorKind::InvalidArgument => "url",
+        _ => "connection",
+    };
+    let mut verdicts = Vec::new();
+    if what == "settings" {
+        verdicts.push(Verdict {
+            what: "connection",
+            word: "ok",
+            detail: error.store().unwrap_or_default().to_owned(),
+        });
+    }
+    verdicts.push(Verdict { what, word: "refused", detail: error.to_string() });
+    verdicts
+}

@@ -1,0 +1,135 @@
+//! `inspect`: one name, and who holds it.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use stanchion::{
+    Decision, Inspection, LimiterOptions, MutexOptions, Quota, SemaphoreOptions, Store, WaitGroupOptions,
+};
+
+use super::shown;
+use crate::exit::{Exit, Failure};
+use crate::output::{json, line};
+use crate::url::Target;
+use crate::values::{self, rounded};
+
+/// Show who holds a name, for how long, and how many wait
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Inspect {
+    /// The name
+    #[arg(value_parser = values::name)]
+    name: String,
+    /// What kind of object it names; kinds do not see each other
+    #[arg(long, value_enum, default_value_t = Kind::Mutex)]
+    kind: Kind,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    Mutex,
+    Semaphore,
+    WaitGroup,
+    Limiter,
+}
+
+pub(crate) async fn inspect(options: &Inspect, target: &Target) -> Result<Exit, Failure> {
+    let store = target.open().await?;
+    if options.kind == Kind::Limiter {
+        let decision = look_at_limiter(&*store, &options.name).await?;
+        return show_limiter(options, decision);
+    }
+    let state = look(&*store, &options.name, options.kind).await?;
+    if options.json {
+        json(&value(options, &state))?;
+        return Ok(Exit::DONE);
+    }
+    line(heading(options, &state))?;
+    for holder in &state.holders {
+        line(format_args!("  {}", shown::text(holder)))?;
+    }
+    if state.waiters > 0 {
+        line(format_args!("  {} waiting", state.waiters))?;
+    }
+    Ok(Exit::DONE)
+}
+
+/// Looks at an object that has holders. Parameters of the handle are neither compared nor stored by this.
+pub(super) async fn look(store: &dyn Store, name: &str, kind: Kind) -> stanchion::Result<Inspection> {
+    match kind {
+        Kind::Semaphore => store.semaphore(name, SemaphoreOptions::new(1))?.inspect().await,
+        Kind::WaitGroup => store.wait_group(name, WaitGroupOptions::new())?.inspect().await,
+        Kind::Mutex | Kind::Limiter => store.mutex(name, MutexOptions::new())?.inspect().await,
+    }
+}
+
+fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Mutex => "mutex",
+        Kind::Semaphore => "semaphore",
+        Kind::WaitGroup => "wait group",
+        Kind::Limiter => "limiter",
+    }
+}
+
+fn heading(options: &Inspect, state: &Inspection) -> String {
+    let (kind, name) = (word(options.kind), &options.name);
+    let held: u32 = state.holders.iter().map(|holder| holder.weight).sum();
+    match (options.kind, state.limit) {
+        (Kind::Mutex, _) if held == 0 => format!("{kind} {name:?}: free"),
+        (Kind::Mutex, _) => format!("{kind} {name:?}: held"),
+        (Kind::WaitGroup, Some(limit)) => format!("{kind} {name:?}: {held} members, {limit} at most"),
+        (Kind::WaitGroup, None) => format!("{kind} {name:?}: {held} members"),
+        (_, Some(limit)) => format!("{kind} {name:?}: {held} of {limit} permits held"),
+        (_, None) => format!("{kind} {name:?}: {held} permits held"),
+    }
+}
+
+fn value(options: &Inspect, state: &Inspection) -> Value {
+    json!({
+        "kind": word(options.kind).replace(' ', "_"),
+        "name": options.name,
+        "limit": state.limit,
+        "waiters": state.waiters,
+        "holders": state.holders.iter().map(shown::value).collect::<Vec<_>>(),
+    })
+}
+
+/// Returns the state of a limiter; `None` if none is stored: then the answer is that of the handle's own quota.
+async fn look_at_limiter(store: &dyn Store, name: &str) -> stanchion::Result<Option<Decision>> {
+    let mut answers = Vec::new();
+    for burst in [1, 2] {
+        let quota = Quota::per(1, Duration::from_secs(1)).burst(burst);
+        let answer = store.limiter(name, LimiterOptions::new(quota))?.peek().await?;
+        if answer.limit != burst {
+            return Ok(Some(answer));
+        }
+        answers.push(answer);
+    }
+    Ok(None)
+}
+
+fn show_limiter(options: &Inspect, decision: Option<Decision>) -> Result<Exit, Failure> {
+    let name = &options.name;
+    if options.json {
+        let state = decision.map(|decision| {
+            json!({
+                "limit": decision.limit,
+                "remaining": decision.remaining,
+                "reset_after_ms": shown::millis(decision.reset_after),
+            })
+        });
+        json(&json!({ "kind": word(options.kind).replace(' ', "_"), "name": name, "state": state }))?;
+        return Ok(Exit::DONE);
+    }
+    line(match decision {
+        None => format!("limiter {name:?}: not in use"),
+        Some(Decision { limit, remaining, reset_after, .. }) => {
+            format!("limiter {name:?}: {remaining} of {limit} tokens, full in {}", rounded(reset_after))
+        }
+    })?;
+    Ok(Exit::DONE)
+}

@@ -1,0 +1,45 @@
+//! The subcommands, one file each.
+
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod inspect;
+pub(crate) mod limit;
+pub(crate) mod man;
+pub(crate) mod ping;
+pub(crate) mod run;
+pub(crate) mod schema;
+mod shown;
+pub(crate) mod unlock;
+pub(crate) mod wait_group;
+
+use crate::cli::{Cli, Command};
+use crate::exit::{Exit, Failure};
+use crate::signals::Signals;
+
+/// Carries out a command, on the thread that calls.
+pub(crate) async fn carry_out(cli: Cli) -> Result<Exit, Failure> {
+    let target = &cli.target;
+    match cli.command {
+        Command::Run(options) => run::run(*options, target).await,
+        Command::Inspect(options) => inspect::inspect(&options, target).await,
+        Command::Unlock(options) => unlock::unlock(&options, target).await,
+        Command::WaitGroup(options) => until_interrupted(wait_group::wait_group(&options, target)).await,
+        Command::Limit(options) => until_interrupted(limit::limit(&options, target)).await,
+        Command::Ping(options) => ping::ping(&options, target).await,
+        Command::Check(options) => check::check(&options, target).await,
+        Command::Schema(options) => schema::schema(&options),
+        Command::Completions(options) => completions::completions(&options),
+        Command::Man(options) => man::man(&options),
+        // It was carried out without a runtime.
+        Command::Supervise(_) => Ok(Exit::INTERNAL),
+    }
+}
+
+/// Carries out a command that may wait. A signal drops it, which gives back what it waited for.
+async fn until_interrupted(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let mut signals = Signals::new()?;
+    tokio::select! {
+        done = command => done,
+        exit = signals.ends_waiting() => Ok(exit),
+    }
+}

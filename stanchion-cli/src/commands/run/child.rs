@@ -1,0 +1,107 @@
+//! The client's side of its supervisor.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream as Socket;
+use std::os::unix::process::CommandExt;
+use std::process::{self, Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::event::poll;
+use rustix::process::{Pid, Signal, set_child_subreaper};
+use stanchion::{Guard, GuardKind};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+use crate::supervisor::clock::timespec;
+use crate::supervisor::protocol::{Order, Report};
+use crate::supervisor::{descendants, send_descriptor};
+
+/// This program itself, also after another version was installed.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+/// The environment of the command.
+const TOKEN: &str = "STANCHION_TOKEN";
+const TICKET: &str = "STANCHION_TICKET";
+const NAME: &str = "STANCHION_NAME";
+/// How often descendants are looked for while they are killed.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// A supervisor that runs.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    process: Child,
+    orders: OwnedWriteHalf,
+    reports: Lines<BufReader<OwnedReadHalf>>,
+    is_over: bool,
+}
+
+impl Supervisor {
+    /// Starts a supervisor, which waits for the first deadline. Must be called on the main thread: the kernel tells the
+    /// supervisor when the thread that started it ends.
+    pub(crate) fn start<K: GuardKind>(
+        command: &[OsString],
+        guard: &Guard<K>,
+        lease: Duration,
+    ) -> io::Result<Self> {
+        // Where the supervisor alone is killed, its descendants become this process's. Any number but 0 turns it on.
+        set_child_subreaper(Pid::from_raw(1))?;
+        let (own, other) = Socket::pair()?;
+        let process = Command::new(THIS_PROGRAM)
+            .arg0("stanchion")
+            .arg(crate::SUPERVISE)
+            .arg(format!("--parent={}", process::id()))
+            .arg(format!("--lease={}", lease.as_millis()))
+            .arg("--")
+            .args(command)
+            .env(TOKEN, guard.fencing_token().to_string())
+            .env(TICKET, guard.ticket().to_string())
+            .env(NAME, guard.name())
+            .stdin(Stdio::from(std::os::fd::OwnedFd::from(other)))
+            .spawn()?;
+        send_descriptor(&own, io::stdin().as_fd())?;
+        own.set_nonblocking(true)?;
+        let (reports, orders) = UnixStream::from_std(own)?.into_split();
+        Ok(Self { process, orders, reports: BufReader::new(reports).lines(), is_over: false })
+    }
+
+    /// Sends an order. A supervisor that has ended takes none; its reports tell that.
+    pub(crate) async fn send(&mut self, order: Order) {
+        let _ = self.orders.write_all(format!("{order}\n").as_bytes()).await;
+    }
+
+    /// Returns the next report; `None` if the supervisor is gone, or answers in other words.
+    pub(crate) async fn report(&mut self) -> Option<Report> {
+        self.reports.next_line().await.ok().flatten()?.parse().ok()
+    }
+
+    /// Notes that the command and all its descendants are gone.
+    pub(crate) fn is_over(&mut self) {
+        self.is_over = true;
+    }
+
+    /// Kills the supervisor, the command and all its descendants, and returns when they are gone.
+    ///
+    /// It blocks the thread: nothing else is left to be done, and the engine has a thread of its own.
+    pub(crate) fn kill_all(&mut self) {
+        self.is_over = true;
+        let _ = self.process.kill();
+        while descendants::reap().is_some() {
+            for process in descendants::all() {
+                // A process of another user ends by itself or not at all.
+                let _ = process.signal(Signal::KILL);
+            }
+            let _ = poll(&mut [], Some(&timespec(LOOK_INTERVAL)));
+        }
+    }
+}
+
+impl Drop for Supervisor {
+    /// No command goes on without its hold, also where this program panics.
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.kill_all();
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Keeps the hold while the command runs.
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use stanchion::spi::clock;
+use stanchion::{Guard, GuardKind};
+
+use super::child::Supervisor;
+use crate::exit::{Exit, Failure};
+use crate::output::message;
+use crate::signals::Signals;
+use crate::supervisor::clock::Moment;
+use crate::supervisor::protocol::{Cause, NotStarted, Order, Report, Status};
+use crate::supervisor::timing::Timing;
+
+/// Maximum and minimum of the interval at which the deadline is read.
+const MAX_TICK: Duration = Duration::from_millis(500);
+const MIN_TICK: Duration = Duration::from_millis(20);
+
+/// A command that runs under a hold.
+#[derive(Debug)]
+pub(crate) struct Keeping {
+    supervisor: Supervisor,
+    timing: Timing,
+    tick: Duration,
+    /// The last deadline that the supervisor was told.
+    deadline: Option<Instant>,
+}
+
+impl Keeping {
+    pub(crate) fn start<K: GuardKind>(
+        command: &[OsString],
+        guard: &Guard<K>,
+        lease: Duration,
+    ) -> Result<Self, Failure> {
+        let supervisor = Supervisor::start(command, guard, lease);
+        let supervisor = supervisor.map_err(Failure::system("the supervisor could not be started"))?;
+        let tick = (lease / 40).clamp(MIN_TICK, MAX_TICK);
+        Ok(Self { supervisor, timing: Timing::of_lease(lease), tick, deadline: None })
+    }
+
+    /// Tells the supervisor deadlines and signals until the command and all its descendants are gone.
+    pub(crate) async fn until_ended<K: GuardKind>(
+        &mut self,
+        guard: &Guard<K>,
+        signals: &mut Signals,
+    ) -> Exit {
+        let (mut is_lost, mut silent_ticks) = (false, 0);
+        loop {
+            self.tell_deadline(guard).await;
+            tokio::select! {
+                biased;
+                report = self.supervisor.report() => match report {
+                    None => return self.take_over("the supervisor was killed"),
+                    Some(report) => if let Some(exit) = told(report, guard.name()) {
+                        self.supervisor.is_over();
+                        return exit;
+                    },
+                },
+                () = guard.lost(), if !is_lost => {
+                    is_lost = true;
+                    self.supervisor.send(Order::Lost).await;
+                }
+                signal = signals.next() => self.supervisor.send(Order::Signal(signal.as_raw())).await,
+                () = clock::sleep(self.tick) => {
+                    silent_ticks = if self.is_late() { silent_ticks + 1 } else { 0 };
+                    // The first one can come before a report that was sent in time, where this process was stopped.
+                    if silent_ticks == 2 {
+                        return self.take_over("the supervisor does not answer");
+                    }
+                }
+            }
+        }
+    }
+
+    async fn tell_deadline<K: GuardKind>(&mut self, guard: &Guard<K>) {
+        let deadline = guard.deadline().filter(|_| guard.is_held());
+        if deadline.is_some() && deadline != self.deadline {
+            self.deadline = deadline;
+        } else if self.deadline.is_some() {
+            return;
+        }
+        // A hold that was lost at once has none: the command is not started.
+        let at = self.deadline.map_or_else(Moment::now, Moment::of);
+        self.supervisor.send(Order::Deadline(at)).await;
+    }
+
+    /// Returns whether the supervisor, which was stopped for instance, has not ended the command when it should have.
+    fn is_late(&self) -> bool {
+        let last = self.deadline.map(|at| at.checked_sub(self.timing.kill * 3 / 4).unwrap_or(at));
+        last.is_some_and(|last| clock::real().into_std() >= last)
+    }
+
+    /// Does what the supervisor cannot any more. The command's status is not known then.
+    fn take_over(&mut self, why: &str) -> Exit {
+        message(format_args!("{why}: the command is killed"));
+        self.supervisor.kill_all();
+        Exit::LOST
+    }
+}
+
+/// Tells a report, and returns the exit code that follows from the last one.
+fn told(report: Report, name: &str) -> Option<Exit> {
+    match report {
+        Report::NotStarted(NotStarted::NotFound) => {
+            message("the command was not found");
+            Some(Exit::NOT_FOUND)
+        }
+        Report::NotStarted(NotStarted::NotExecutable) => {
+            message("the command is not executable");
+            Some(Exit::NOT_EXECUTABLE)
+        }
+        Report::NotStarted(NotStarted::Other(code)) => {
+            let cause = std::io::Error::from_raw_os_error(code);
+            message(format_args!("the command could not be started: {cause}"));
+            Some(Exit::NOT_EXECUTABLE)
+        }
+        Report::Ending(Cause::Itself) => None,
+        Report::Ending(cause) => {
+            message(format_args!("the command is ended: {}", reason(cause, name)));
+            None
+        }
+        Report::Stuck(pid) => {
+            message(format_args!("process {pid} is another user's and cannot be ended: waiting for its end"));
+            None
+        }
+        Report::Ended { cause: Cause::Deadline | Cause::Lost, .. } => Some(Exit::LOST),
+        Report::Ended { status: Status::Signal(signal), .. } => Some(Exit::signal(signal)),
+        Report::Ended { status: Status::Exit(code), .. } => Some(Exit(u8::try_from(code).unwrap_or(u8::MAX))),
+    }
+}
+
+fn reason(cause: Cause, name: &str) -> String {
+    match cause {
+        Cause::Itself => "it has ended".to_owned(),
+        Cause::Deadline => format!("the hold of {name:?} could not be renewed"),
+        Cause::Lost => format!("the hold of {name:?} is lost"),
+        Cause::Supervisor => "the supervisor was asked to end".to_owned(),
+    }
+}

@@ -1,0 +1,181 @@
+//! `run`: a command under a lock.
+
+mod child;
+mod help;
+mod hold;
+mod keep;
+mod turn;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use stanchion::spi::clock;
+use stanchion::{ErrorKind, Guard, GuardKind, MutexMode, MutexOptions, SemaphoreOptions, Store};
+
+use self::hold::Lock;
+use self::keep::Keeping;
+use crate::exit::{Exit, Failure};
+use crate::output::message;
+use crate::signals::Signals;
+use crate::url::Target;
+use crate::values;
+
+/// The lease where none is given.
+const DEFAULT_TTL: Duration = Duration::from_secs(10);
+/// How long a store that does not answer is asked again, where `--wait` does not say it.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const CONNECT_INTERVAL: Duration = Duration::from_millis(500);
+/// Time limit for the store to be told that nothing of this process is left.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum length of a label, in bytes.
+const MAX_LABEL: usize = 512;
+
+/// Run a command while a lock is held
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = help::AFTER, after_help = help::AFTER_SHORT)]
+pub(crate) struct Run {
+    /// The name of the lock
+    #[arg(value_parser = values::name)]
+    name: String,
+    /// Let up to N commands of this name run at a time: a semaphore, not a mutex
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    semaphore: Option<u32>,
+    /// Wait at most this long for the turn (0s: one attempt); without, as long as it takes
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    wait: Option<Duration>,
+    /// The lease: how long others wait after this machine has died (2s to 24h; 10s if not given)
+    #[arg(long, value_name = "TIME", value_parser = values::ttl)]
+    ttl: Option<Duration>,
+    /// What others are shown of this hold (host, process id and program if not given)
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+    /// Do not wait: exit with 75 if the lock is held or waited for
+    #[arg(long, conflicts_with = "wait")]
+    skip_if_held: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Runs the command. Must be polled on the main thread: the supervisor ends with the thread that started it.
+pub(crate) async fn run(options: Run, target: &Target) -> Result<Exit, Failure> {
+    let mut signals = Signals::new()?;
+    let start = clock::now();
+    let store = tokio::select! {
+        store = connected(target, options.wait.unwrap_or(CONNECT_TIMEOUT)) => store?,
+        exit = signals.ends_waiting() => return Ok(exit),
+    };
+    let wait = options.wait.map(|wait| wait.saturating_sub(start.elapsed()));
+    let options = Run { wait, ..options };
+    let done = under_lock(&options, &*store, &mut signals).await;
+    // Leaves the queue, or sends a release that is still to be sent.
+    if let Ok(Err(error)) = clock::timeout(CLOSE_TIMEOUT, store.close()).await {
+        message(format_args!("the store could not be closed: {error}"));
+    }
+    done
+}
+
+/// Opens the store. One that does not answer is asked again within the time limit, as one that goes away later is.
+async fn connected(target: &Target, limit: Duration) -> Result<Arc<dyn Store>, Failure> {
+    let (start, mut is_told) = (clock::now(), false);
+    loop {
+        match target.open().await {
+            Err(Failure::Store(error))
+                if error.kind() == ErrorKind::Unavailable && start.elapsed() + CONNECT_INTERVAL < limit =>
+            {
+                if !is_told {
+                    message(format_args!("{error}; trying again"));
+                    is_told = true;
+                }
+                clock::sleep(CONNECT_INTERVAL).await;
+            }
+            opened => return opened,
+        }
+    }
+}
+
+async fn under_lock(options: &Run, store: &dyn Store, signals: &mut Signals) -> Result<Exit, Failure> {
+    let label = options.label.clone().unwrap_or_else(|| default_label(&options.command));
+    let ttl = options.ttl.unwrap_or(DEFAULT_TTL);
+    match options.semaphore {
+        None if store.capabilities().mutex_mode != MutexMode::Lease => Err(Failure::Sessions),
+        None => {
+            let mutex = store.mutex(&options.name, MutexOptions::new().label(label).ttl(ttl))?;
+            with_lock(options, &*mutex, signals).await
+        }
+        Some(permits) => {
+            let settings = SemaphoreOptions::new(permits).label(label).ttl(ttl);
+            let semaphore = store.semaphore(&options.name, settings)?;
+            with_lock(options, &*semaphore, signals).await
+        }
+    }
+}
+
+async fn with_lock<L: Lock + ?Sized>(
+    options: &Run,
+    lock: &L,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
+    let guard = tokio::select! {
+        taken = take(options, lock) => match taken? {
+            Ok(guard) => guard,
+            Err(exit) => return Ok(exit),
+        },
+        exit = signals.ends_waiting() => return Ok(exit),
+    };
+    held(options, guard, signals).await
+}
+
+/// Takes the lock, or says why it was not taken.
+async fn take<L: Lock + ?Sized>(options: &Run, lock: &L) -> Result<Result<Guard<L::Kind>, Exit>, Failure> {
+    if options.skip_if_held {
+        let taken = lock.try_take().await?;
+        return Ok(taken.ok_or_else(|| {
+            message(format_args!("skipped: {:?} is held", options.name));
+            Exit::SKIPPED
+        }));
+    }
+    let taken = tokio::select! {
+        biased;
+        taken = lock.take(options.wait) => taken?,
+        never = turn::tell(lock, &options.name) => match never {},
+    };
+    Ok(taken.ok_or_else(|| {
+        message(format_args!("not run: the time to wait for {:?} is over", options.name));
+        Exit::TIME_OVER
+    }))
+}
+
+async fn held<K: GuardKind>(options: &Run, guard: Guard<K>, signals: &mut Signals) -> Result<Exit, Failure> {
+    let lease = options.ttl.unwrap_or(DEFAULT_TTL);
+    let mut keeping = Keeping::start(&options.command, &guard, lease)?;
+    let exit = keeping.until_ended(&guard, signals).await;
+    drop(keeping);
+    match guard.release().await {
+        Ok(()) => Ok(exit),
+        // That was told.
+        Err(_) if exit == Exit::LOST => Ok(exit),
+        Err(error) if error.kind() == ErrorKind::Lost => {
+            message(format_args!("the hold of {:?} was lost before the command ended", options.name));
+            Ok(Exit::LOST)
+        }
+        Err(error) => {
+            message(format_args!("the lock is free at the end of its lease: {error}"));
+            Ok(exit)
+        }
+    }
+}
+
+/// Returns a label that tells an operator where to look. The arguments are not in it: they may hold secrets.
+fn default_label(command: &[OsString]) -> String {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let program = command.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
+    let label = format!("{} {} {}", host.trim(), process::id(), program.to_string_lossy());
+    let end = (0..=MAX_LABEL.min(label.len())).rev().find(|&at| label.is_char_boundary(at));
+    label[..end.unwrap_or_default()].to_owned()
+}

@@ -1,0 +1,105 @@
+//! `unlock`: frees a lock whose holder does not.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+use clap::{Args, ValueEnum};
+use stanchion::{Inspection, MutexOptions, SemaphoreOptions, Store, Ticket};
+
+use super::inspect::{self, Kind};
+use super::shown;
+use crate::exit::{Exit, Failure};
+use crate::output::{line, message, printable};
+use crate::url::Target;
+use crate::values;
+
+/// Free a lock by force
+///
+/// The holder is told, and can release nothing of anybody else any more; a command that runs under the lock by
+/// `stanchion run` is ended. Until the holder is told, a third of its lease at most, it goes on while another may
+/// already hold the lock: what matters must be fenced.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Unlock {
+    /// The name of the lock
+    #[arg(value_parser = values::name)]
+    name: String,
+    /// A mutex, or a semaphore of which one hold is freed
+    #[arg(long, value_enum, default_value_t = Lock::Mutex)]
+    kind: Lock,
+    /// Free the hold with this ticket, as `inspect` shows it, and no other
+    #[arg(long, value_name = "TICKET", value_parser = ticket, required_if_eq("kind", "semaphore"))]
+    ticket: Option<Ticket>,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Lock {
+    Mutex,
+    Semaphore,
+}
+
+/// Reads a ticket.
+pub(super) fn ticket(text: &str) -> Result<Ticket, String> {
+    text.parse().map_err(|_| "a ticket is 32 hexadecimal digits".to_owned())
+}
+
+pub(crate) async fn unlock(options: &Unlock, target: &Target) -> Result<Exit, Failure> {
+    if !options.yes && !io::stdin().is_terminal() {
+        return Err(Failure::Usage("there is no terminal to ask at: give --yes".to_owned()));
+    }
+    let store = target.open().await?;
+    let kind = if options.kind == Lock::Mutex { Kind::Mutex } else { Kind::Semaphore };
+    let state = inspect::look(&*store, &options.name, kind).await?;
+    let Some(ticket) = chosen(options, &state) else {
+        message(format_args!("{:?} has no such holder", options.name));
+        return Ok(Exit::NO);
+    };
+    if !options.yes && !agreed(options, &state, ticket)? {
+        message("nothing was freed");
+        return Ok(Exit::NO);
+    }
+    if free(options, &*store, ticket).await? {
+        line(format_args!("freed {:?}", options.name))?;
+        return Ok(Exit::DONE);
+    }
+    message(format_args!("{:?} was free already", options.name));
+    Ok(Exit::NO)
+}
+
+/// Returns the ticket of the hold that is to be freed, if the store knows it; the outer `None` if there is no such hold.
+fn chosen(options: &Unlock, state: &Inspection) -> Option<Option<Ticket>> {
+    let mut holders = state.holders.iter();
+    match options.ticket {
+        None => holders.next().map(|holder| holder.ticket),
+        Some(ticket) => holders.any(|holder| holder.ticket == Some(ticket)).then_some(Some(ticket)),
+    }
+}
+
+/// Asks at the terminal.
+fn agreed(options: &Unlock, state: &Inspection, ticket: Option<Ticket>) -> Result<bool, Failure> {
+    let holder = state.holders.iter().find(|holder| holder.ticket == ticket);
+    let held = holder.map_or_else(String::new, |holder| format!(", held by {}", shown::text(holder)));
+    let question = format!("Free {:?}{held}? [y/N] ", options.name);
+    let asked = io::stderr().write_all(printable(&question).as_bytes());
+    let mut answer = String::new();
+    asked.and_then(|()| io::stdin().lock().read_line(&mut answer)).map_err(Failure::Output)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+async fn free(options: &Unlock, store: &dyn Store, ticket: Option<Ticket>) -> Result<bool, Failure> {
+    if options.kind == Lock::Semaphore {
+        let semaphore = store.semaphore(&options.name, SemaphoreOptions::new(1))?;
+        return Ok(match ticket {
+            Some(ticket) => semaphore.force_release(ticket).await?,
+            None => false,
+        });
+    }
+    let mutex = store.mutex(&options.name, MutexOptions::new())?;
+    // The question may have been answered late: another holder is not meant.
+    let now = mutex.inspect().await?.holders.first().and_then(|holder| holder.ticket);
+    if ticket.is_some() && now != ticket {
+        return Ok(false);
+    }
+    Ok(mutex.force_unlock().await?)
+}

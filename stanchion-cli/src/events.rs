@@ -1,0 +1,77 @@
+//! The library's warnings, on standard error.
+
+use std::fmt::{self, Write as _};
+use std::sync::{Mutex, PoisonError};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use crate::output::message;
+
+/// Warnings that `check` shows among its verdicts, instead of on standard error.
+static KEPT: Mutex<Option<Vec<String>>> = Mutex::new(None);
+
+/// Shows warnings from now on.
+pub(crate) fn show_warnings() {
+    // It is the only one.
+    let _ = tracing::subscriber::set_global_default(Warnings);
+}
+
+/// Keeps warnings from now on.
+pub(crate) fn keep_warnings() {
+    *KEPT.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
+}
+
+/// Returns the kept warnings. Later ones are shown.
+pub(crate) fn take_warnings() -> Vec<String> {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+}
+
+#[derive(Debug)]
+struct Warnings;
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN && metadata.target().starts_with("stanchion")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line::default();
+        event.record(&mut line);
+        let text = line.text + &line.fields;
+        match &mut *KEPT.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(kept) => kept.push(text),
+            None => message(format_args!("warning: {text}")),
+        }
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// An event as text: its message, then its fields.
+#[derive(Debug, Default)]
+struct Line {
+    text: String,
+    fields: String,
+}
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Writing to a string does not fail.
+        let _ = match field.name() {
+            "message" => write!(self.text, "{value:?}"),
+            name => write!(self.fields, ", {name} {value:?}"),
+        };
+    }
+}

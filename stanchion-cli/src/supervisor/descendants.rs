@@ -1,0 +1,129 @@
+//! All descendants of this process, however they are related to it and to each other.
+//!
+//! This process is a subreaper: an orphan among its descendants becomes its child. So the tree of parents below it is
+//! complete, and it has no descendant exactly if it has no child.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::process;
+
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, pidfd_open,
+    pidfd_send_signal, wait,
+};
+
+use super::protocol::Status;
+
+/// A process, and what tells it from a later one with the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Process {
+    pub(crate) pid: Pid,
+    parent: i32,
+    group: i32,
+    /// When it started, in ticks since the machine's start.
+    started: u64,
+}
+
+impl Process {
+    /// Sends a signal to this process, and to no other that has its number by now.
+    ///
+    /// # Errors
+    /// `PermissionDenied` for a process of another user. One that is gone is no error.
+    pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
+        let sent = match pidfd_open(self.pid, PidfdFlags::empty()) {
+            Ok(descriptor) if of(self.pid).is_some_and(|now| now.started == self.started) => {
+                pidfd_send_signal(descriptor, signal)
+            }
+            Ok(_) => Ok(()),
+            // A kernel before 5.3.
+            Err(rustix::io::Errno::NOSYS) => kill_process(self.pid, signal),
+            Err(error) => Err(error),
+        };
+        match sent {
+            Err(rustix::io::Errno::SRCH) => Ok(()),
+            other => other.map_err(io::Error::from),
+        }
+    }
+}
+
+/// Returns the descendants of this process, with those that have ended and were not collected.
+pub(crate) fn all() -> Vec<Process> {
+    let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let name = process.file_name();
+        let pid = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+        if let Some(process) = pid.and_then(of) {
+            children.entry(process.parent).or_default().push(process);
+        }
+    }
+    let mut found = Vec::new();
+    let mut parents = vec![process::id().cast_signed()];
+    // Processes that start while the folder is read can look like a circle.
+    let mut seen = HashSet::new();
+    while let Some(parent) = parents.pop() {
+        if !seen.insert(parent) {
+            continue;
+        }
+        for child in children.get(&parent).into_iter().flatten() {
+            parents.push(child.pid.as_raw_nonzero().get());
+            found.push(*child);
+        }
+    }
+    found
+}
+
+/// Sends a signal to a group of which a descendant is a member; does nothing if there is none.
+pub(crate) fn signal_group(group: Pid, signal: Signal) {
+    if all().iter().any(|process| process.group == group.as_raw_nonzero().get()) {
+        // It may have ended by now.
+        let _ = kill_process_group(group, signal);
+    }
+}
+
+/// Reads what the kernel says of a process. A zombie is one: its other threads may run on.
+fn of(pid: Pid) -> Option<Process> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    parsed(pid, &stat)
+}
+
+/// The fields behind the name, which stands in brackets and may contain any character: state, parent, group, …, start as
+/// the 20th.
+fn parsed(pid: Pid, stat: &str) -> Option<Process> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let fields: Vec<_> = fields.split_whitespace().collect();
+    let number = |at: usize| fields.get(at)?.parse().ok();
+    Some(Process { pid, parent: number(1)?, group: number(2)?, started: fields.get(19)?.parse().ok()? })
+}
+
+/// Collects the children that have ended. Returns `None` if no child is left.
+pub(crate) fn reap() -> Option<Vec<(Pid, Status)>> {
+    let mut ended = Vec::new();
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) => ended.extend(status_of(status).map(|status| (pid, status))),
+            Ok(None) | Err(rustix::io::Errno::INTR) => return Some(ended),
+            Err(_) if ended.is_empty() => return None,
+            Err(_) => return Some(ended),
+        }
+    }
+}
+
+fn status_of(status: WaitStatus) -> Option<Status> {
+    status.exit_status().map(Status::Exit).or_else(|| status.terminating_signal().map(Status::Signal))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_and_spaces_is_no_field() {
+        let pid = Pid::from_raw(7).unwrap();
+        let rest = "S 3 5 5 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 4242 0";
+        let process = parsed(pid, &format!("7 (a) S 1 (b) {rest}")).unwrap();
+        assert_eq!((process.parent, process.group, process.started), (3, 5, 4242));
+        assert_eq!(parsed(pid, &format!("7 (a) {}", rest.replacen('S', "Z", 1))), Some(process));
+        assert_eq!(parsed(pid, ""), None);
+    }
+}

@@ -1,0 +1,55 @@
+//! The end of a command: every descendant is asked to end, and then killed.
+
+use std::collections::HashSet;
+use std::io;
+
+use rustix::process::{Pid, Signal};
+
+use super::clock::Moment;
+use super::descendants::{self, Process};
+use super::protocol::Cause;
+
+/// An end that has begun. It is not taken back.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    pub(crate) cause: Cause,
+    kill_at: Moment,
+    asked: HashSet<Process>,
+    stuck: HashSet<Pid>,
+}
+
+impl Ending {
+    pub(crate) fn new(cause: Cause, kill_at: Moment) -> Self {
+        Self { cause, kill_at, asked: HashSet::new(), stuck: HashSet::new() }
+    }
+
+    /// Ends no later than at `kill_at`, for this cause.
+    pub(crate) fn hasten(&mut self, cause: Cause, kill_at: Moment) {
+        self.cause = cause;
+        self.kill_at = self.kill_at.min(kill_at);
+    }
+
+    /// Signals every descendant that lives now. Returns those that cannot be signalled, once each.
+    ///
+    /// To be called until no descendant is left, since a descendant can start others meanwhile.
+    pub(crate) fn step(&mut self) -> Vec<Pid> {
+        let kills = Moment::now() >= self.kill_at;
+        let mut stuck = Vec::new();
+        for process in descendants::all() {
+            let sent = if kills { process.signal(Signal::KILL) } else { self.ask(process) };
+            if sent.is_err() && self.stuck.insert(process.pid) {
+                stuck.push(process.pid);
+            }
+        }
+        stuck
+    }
+
+    /// Asks a process to end, once. A stopped one goes on, so that it can.
+    fn ask(&mut self, process: Process) -> io::Result<()> {
+        if !self.asked.insert(process) {
+            return Ok(());
+        }
+        process.signal(Signal::TERM)?;
+        process.signal(Signal::CONT)
+    }
+}

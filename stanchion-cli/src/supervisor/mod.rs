@@ -1,0 +1,68 @@
+//! The supervisor: the process between the client, which keeps the hold, and the command.
+//!
+//! It leads a session of its own and is a subreaper, so that it sees every descendant of the command. It ends all of
+//! them before the hold's deadline by its own clock, whatever the client does: a client that is stopped sends no further
+//! deadline, and one that is killed closes the socket. It has one thread and no runtime.
+
+mod channel;
+pub(crate) mod clock;
+pub(crate) mod descendants;
+mod ending;
+pub(crate) mod ignored;
+mod program;
+pub(crate) mod protocol;
+pub(crate) mod timing;
+mod wake;
+
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use rustix::process::{Pid, Signal, getppid, set_child_subreaper, set_parent_process_death_signal, setsid};
+
+use self::channel::Channel;
+pub(crate) use self::channel::send_descriptor;
+use self::program::Program;
+use self::timing::Timing;
+use self::wake::Wake;
+
+/// The hidden subcommand.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Supervise {
+    /// The client's process id.
+    #[arg(long)]
+    pub(crate) parent: i32,
+    /// The lease, in ms.
+    #[arg(long)]
+    pub(crate) lease: u64,
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Runs the command of a client, and ends when the command and all its descendants have.
+pub(crate) fn supervise(options: &Supervise) -> ExitCode {
+    match prepared(options).map(Program::run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            crate::output::message(format_args!("the supervisor could not begin: {error}"));
+            crate::exit::Exit::INTERNAL.into()
+        }
+    }
+}
+
+fn prepared(options: &Supervise) -> io::Result<Program> {
+    // Before anything else, so that no death of the client is missed; where it died before, it is no longer the parent.
+    set_parent_process_death_signal(Some(Signal::TERM))?;
+    if getppid() != Pid::from_raw(options.parent) {
+        return Err(io::Error::other("its client has ended"));
+    }
+    setsid()?;
+    // Any number but 0 turns it on.
+    set_child_subreaper(Pid::from_raw(1))?;
+    let wake = Wake::new()?;
+    let channel = Channel::on_stdin()?;
+    let timing = Timing::of_lease(Duration::from_millis(options.lease));
+    Ok(Program::new(options.command.clone(), channel, wake, timing))
+}

@@ -1,0 +1,201 @@
+//! The supervisor's loop.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal};
+
+use super::channel::Channel;
+use super::clock::{Moment, timespec};
+use super::descendants;
+use super::ending::Ending;
+use super::protocol::{Cause, NotStarted, Order, Report, Status};
+use super::timing::Timing;
+use super::wake::Wake;
+
+/// How often descendants are looked for while the command is ended.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// The error of a file that is no program for this machine (`ENOEXEC`).
+const NOT_A_PROGRAM: rustix::io::Errno = rustix::io::Errno::NOEXEC;
+
+/// The command and its supervision.
+#[derive(Debug)]
+pub(crate) struct Program {
+    command: Vec<OsString>,
+    channel: Channel,
+    wake: Wake,
+    timing: Timing,
+    deadline: Option<Moment>,
+    stdin: Option<OwnedFd>,
+    /// The command's first process, which leads its group.
+    main: Option<Pid>,
+    status: Option<Status>,
+    ending: Option<Ending>,
+    is_stopped: bool,
+}
+
+impl Program {
+    pub(crate) fn new(command: Vec<OsString>, channel: Channel, wake: Wake, timing: Timing) -> Self {
+        Self {
+            command,
+            channel,
+            wake,
+            timing,
+            deadline: None,
+            stdin: None,
+            main: None,
+            status: None,
+            ending: None,
+            is_stopped: false,
+        }
+    }
+
+    /// Returns when no descendant is left.
+    pub(crate) fn run(mut self) {
+        loop {
+            self.listen();
+            self.watch_deadline();
+            if self.main.is_none() && !self.begin() {
+                return;
+            }
+            if self.main.is_some() && !self.reap() {
+                let status = self.status.unwrap_or(Status::Exit(0));
+                let cause = self.ending.as_ref().map_or(Cause::Itself, |ending| ending.cause);
+                return self.channel.send(Report::Ended { status, cause });
+            }
+            if let Some(ending) = &mut self.ending {
+                for pid in ending.step() {
+                    self.channel.send(Report::Stuck(pid.as_raw_nonzero().get()));
+                }
+            }
+            self.sleep();
+        }
+    }
+
+    /// Follows the client's orders, and ends the command when the client has died.
+    fn listen(&mut self) {
+        self.wake.clear();
+        for order in self.channel.receive() {
+            match order {
+                Order::Deadline(at) => self.deadline = Some(at),
+                Order::Signal(number) => self.pass_on(number),
+                Order::Lost => self.end(Cause::Lost),
+            }
+        }
+        self.stdin = self.channel.take_descriptor().or(self.stdin.take());
+        if self.channel.is_closed() || self.wake.is_asked_to_end() {
+            self.end(Cause::Supervisor);
+        }
+    }
+
+    fn watch_deadline(&mut self) {
+        if self.deadline.is_some_and(|deadline| Moment::now() >= self.timing.term_at(deadline)) {
+            self.end(Cause::Deadline);
+        }
+    }
+
+    /// Begins the end, or hastens one that has begun. A loss is the cause, whatever else was.
+    fn end(&mut self, cause: Cause) {
+        let now = Moment::now();
+        let kill_at = self.deadline.map_or(now, |deadline| self.timing.kill_at(now, deadline));
+        match &mut self.ending {
+            Some(ending) if ending.cause == Cause::Itself => ending.hasten(cause, kill_at),
+            Some(_) => return,
+            None => self.ending = Some(Ending::new(cause, kill_at)),
+        }
+        self.channel.send(Report::Ending(cause));
+    }
+
+    /// Starts the command once its input and the hold's deadline are known. Returns whether it has still to be waited for.
+    fn begin(&mut self) -> bool {
+        if let Some(ending) = &self.ending {
+            let report = Report::Ended { status: Status::Signal(Signal::TERM.as_raw()), cause: ending.cause };
+            self.channel.send(report);
+            return false;
+        }
+        if self.deadline.is_none() || self.stdin.is_none() {
+            return true;
+        }
+        match self.start() {
+            Ok(pid) => self.main = Some(pid),
+            Err(error) => {
+                self.channel.send(Report::NotStarted(why_not_started(&error)));
+                return false;
+            }
+        }
+        true
+    }
+
+    fn start(&mut self) -> io::Result<Pid> {
+        let stdin = self.stdin.take().map_or_else(Stdio::null, Stdio::from);
+        let program = self.command.first().ok_or(io::ErrorKind::NotFound)?;
+        let mut command = Command::new(program);
+        command.args(&self.command[1..]).stdin(stdin).process_group(0);
+        let child = command.spawn()?;
+        Pid::from_raw(child.id().cast_signed()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Collects processes that have ended. Returns whether there are others.
+    fn reap(&mut self) -> bool {
+        while let Some(ended) = descendants::reap() {
+            if ended.is_empty() {
+                return true;
+            }
+            let main = ended.into_iter().find(|(pid, _)| Some(*pid) == self.main);
+            if let (Some((_, status)), None) = (main, self.status) {
+                self.status = Some(status);
+                // What it has left behind must not run when the lock is free.
+                if self.ending.is_none() {
+                    self.end(Cause::Itself);
+                }
+            }
+        }
+        false
+    }
+
+    /// Passes a signal on to the group of the command, as a terminal does.
+    fn pass_on(&mut self, number: i32) {
+        let (Some(main), Some(signal)) = (self.main, Signal::from_named_raw(number)) else { return };
+        descendants::signal_group(main, signal);
+        match signal {
+            Signal::TSTP => self.is_stopped = true,
+            Signal::CONT => self.is_stopped = false,
+            // A stopped process acts upon a signal when it goes on.
+            Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT if self.is_stopped => {
+                self.is_stopped = false;
+                descendants::signal_group(main, Signal::CONT);
+            }
+            _ => {}
+        }
+    }
+
+    /// Waits for the client, for a signal, or until there is something to do.
+    fn sleep(&self) {
+        let time = match (&self.ending, self.deadline) {
+            (Some(_), _) => Some(LOOK_INTERVAL),
+            (None, Some(deadline)) => Some(self.timing.term_at(deadline).left()),
+            (None, None) => None,
+        };
+        let time = time.map(timespec);
+        let mut events = vec![PollFd::new(&self.wake, PollFlags::IN)];
+        if !self.channel.is_closed() {
+            events.push(PollFd::new(&self.channel, PollFlags::IN));
+        }
+        // An interrupted wait is looked into as any other.
+        let _ = poll(&mut events, time.as_ref());
+    }
+}
+
+fn why_not_started(error: &io::Error) -> NotStarted {
+    match error.kind() {
+        io::ErrorKind::NotFound => NotStarted::NotFound,
+        io::ErrorKind::PermissionDenied => NotStarted::NotExecutable,
+        _ if error.raw_os_error() == Some(NOT_A_PROGRAM.raw_os_error()) => NotStarted::NotExecutable,
+        _ => NotStarted::Other(error.raw_os_error().unwrap_or_default()),
+    }
+}

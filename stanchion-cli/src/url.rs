@@ -1,0 +1,100 @@
+//! The store's URL: where it comes from, and that no text shows it.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use stanchion::Store;
+
+use crate::exit::Failure;
+
+/// The environment variable with the URL.
+const VARIABLE: &str = "STANCHION_URL";
+
+/// Names the store.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Target {
+    /// The store's URL. Other users of the machine can read it in the list of processes: with a password, use
+    /// --url-file or the variable STANCHION_URL
+    #[arg(long, global = true, value_name = "URL", conflicts_with = "url_file")]
+    url: Option<String>,
+    /// A file whose first line is the URL
+    #[arg(long, global = true, value_name = "FILE")]
+    url_file: Option<PathBuf>,
+}
+
+impl Target {
+    /// Returns the URL: that of the command line, of the file, or of the environment.
+    fn url(&self) -> Result<String, Failure> {
+        if let Some(url) = &self.url {
+            return Ok(url.clone());
+        }
+        if let Some(path) = &self.url_file {
+            return first_line(path);
+        }
+        match env::var(VARIABLE) {
+            Ok(url) if !url.is_empty() => Ok(url),
+            Err(env::VarError::NotUnicode(_)) => Err(Failure::Usage(format!("{VARIABLE} is not UTF-8"))),
+            _ => {
+                Err(Failure::Usage(format!("which store? Give --url, --url-file or the variable {VARIABLE}")))
+            }
+        }
+    }
+
+    /// Opens the store.
+    pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
+        let url = self.url()?;
+        if url.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("memory:")) {
+            let alone = "a memory store is seen by its own process alone: name a Redis or a Postgres";
+            return Err(Failure::Usage(alone.to_owned()));
+        }
+        Ok(stanchion::connect(&url).await?)
+    }
+}
+
+fn first_line(path: &Path) -> Result<String, Failure> {
+    let failed = |cause| {
+        let path = path.to_string_lossy();
+        // Somebody may have given the URL itself.
+        Failure::UrlFile { path: without_urls(&path, [path.clone().into_owned()]), cause }
+    };
+    let text = fs::read_to_string(path).map_err(failed)?;
+    let line = text.lines().next().unwrap_or_default().trim();
+    if line.is_empty() {
+        return Err(Failure::Usage("the first line of the URL's file is empty".to_owned()));
+    }
+    Ok(line.to_owned())
+}
+
+/// Returns a text without the URLs that stand in these arguments: an argument in the wrong place is repeated by the
+/// parser's errors.
+pub(crate) fn without_urls(text: &str, arguments: impl IntoIterator<Item = String>) -> String {
+    let mut text = text.to_owned();
+    for argument in arguments {
+        let Some(at) = argument.find("://") else { continue };
+        let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+        let start = argument[..at]
+            .rfind(|c| !is_of_scheme(c))
+            .map_or(0, |before| before + argument[before..].chars().next().map_or(1, char::len_utf8));
+        text = text.replace(&argument[start..], &format!("{}://…", &argument[start..at]));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_shows_no_url_of_an_argument() {
+        for argument in ["redis://:s3cret@h/", "--ulr=redis://:s3cret@h/?a b", "é=redis+cluster://u:s3cret@h"]
+        {
+            let text = format!("error: unexpected argument '{argument}' found");
+            let shown = without_urls(&text, ["run".to_owned(), argument.to_owned()]);
+            assert!(!shown.contains("s3cret") && shown.ends_with("://…' found"), "{shown}");
+        }
+        assert_eq!(without_urls("a ://b", ["c".to_owned()]), "a ://b");
+    }
+}

@@ -1,0 +1,95 @@
+//! Values on the command line.
+
+use std::time::Duration;
+
+use stanchion::Quota;
+use stanchion::spi::Name;
+
+const MIN_TTL: Duration = Duration::from_secs(2);
+const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Reads the name of an object.
+pub(crate) fn name(text: &str) -> Result<String, String> {
+    Name::new(text)
+        .map(|name| name.as_str().to_owned())
+        .map_err(|_| "a name has 1 to 512 bytes and no NUL".to_owned())
+}
+
+/// Reads a length of time.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|_| "a time is written like 500ms, 30s, 5m or 1h 30m".to_owned())
+}
+
+/// Reads the lease of a command's hold: long enough to end the command within it.
+pub(crate) fn ttl(text: &str) -> Result<Duration, String> {
+    let ttl = time(text)?;
+    if (MIN_TTL..=MAX_TTL).contains(&ttl) { Ok(ttl) } else { Err("a lease is between 2s and 24h".to_owned()) }
+}
+
+/// A rate, such as `50/s` or `10/1h30m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rate {
+    amount: u64,
+    period: Duration,
+}
+
+impl Rate {
+    pub(crate) fn quota(self, burst: Option<u64>) -> Quota {
+        let quota = Quota::per(self.amount, self.period);
+        burst.map_or(quota, |burst| quota.burst(burst))
+    }
+}
+
+/// Reads a rate.
+pub(crate) fn rate(text: &str) -> Result<Rate, String> {
+    let wrong = || "a rate is written like 50/s, 100/min or 10/500ms".to_owned();
+    let (amount, period) = text.split_once('/').ok_or_else(wrong)?;
+    let amount = amount.trim().parse().map_err(|_| wrong())?;
+    let period = period.trim();
+    // A unit alone is one of it.
+    let period = match period.starts_with(|c: char| c.is_ascii_digit()) {
+        true => time(period),
+        false => time(&format!("1{period}")),
+    };
+    Ok(Rate { amount, period: period.map_err(|_| wrong())? })
+}
+
+/// Returns a length of time as people read it: whole seconds, or milliseconds if it is shorter.
+pub(crate) fn rounded(time: Duration) -> humantime::FormattedDuration {
+    let time = match time.as_secs() {
+        0 => Duration::from_millis(u64::from(time.subsec_millis())),
+        seconds => Duration::from_secs(seconds),
+    };
+    humantime::format_duration(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read() {
+        for (text, amount, millis) in
+            [("50/s", 50, 1_000), ("100/min", 100, 60_000), ("7/1h", 7, 3_600_000), ("1 / 500ms", 1, 500)]
+        {
+            assert_eq!(rate(text), Ok(Rate { amount, period: Duration::from_millis(millis) }), "{text}");
+        }
+        for wrong in ["", "50", "/s", "50/", "x/s", "50/parsec", "-1/s"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_lease_leaves_time_to_end_a_command() {
+        assert_eq!(ttl("2s"), Ok(Duration::from_secs(2)));
+        for wrong in ["1s", "1999ms", "25h", "0s", "x", ""] {
+            assert!(ttl(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_are_checked() {
+        assert_eq!(name("a b"), Ok("a b".to_owned()));
+        assert!(name("").is_err() && name(&"x".repeat(513)).is_err());
+    }
+}

@@ -1,0 +1,65 @@
+//! The end of commands: with all their descendants, before the lock is free or the lease ends.
+
+use stanchion_conformance::stopwatch::Stopwatch;
+
+use crate::common::{Fixture, on_each_store};
+
+on_each_store!(what_is_left_of_a_command_is_ended_before_the_release, a_freed_lock_ends_a_stubborn_command);
+
+/// Returns shell code that writes on from processes of three sessions, none of which `SIGTERM` ends.
+pub(crate) fn stubborn(fixture: &Fixture) -> String {
+    let on = fixture.ledger.writes_on().replace('"', "\\\"").replace('$', "\\$");
+    let stubborn = format!("trap '' TERM INT HUP QUIT; {on}");
+    format!(
+        "trap '' TERM INT HUP QUIT; setsid sh -c \"{stubborn}\" & (setsid sh -c \"({stubborn}) &\" &); {}",
+        fixture.ledger.writes_on()
+    )
+}
+
+/// The first process ends, and leaves others that ignore `SIGTERM`.
+fn what_is_left_of_a_command_is_ended_before_the_release(fixture: &Fixture) {
+    let on = fixture.ledger.writes_on().replace('"', "\\\"").replace('$', "\\$");
+    let leaves = format!(
+        "setsid sh -c \"trap '' TERM; {on}\" & until grep -q alive '{}'; do sleep 0.01; done; exit 3",
+        fixture.folder.path().join("ledger").display()
+    );
+    let mut first = fixture.start(&["--ttl", "2s"], &leaves);
+    fixture.ledger.wait_for_word("alive");
+    let mut second = fixture.start(&[], &fixture.ledger.short_work());
+    assert_eq!(first.code(), 3, "{}", first.errors());
+    assert_eq!(second.code(), 0, "{}", second.errors());
+    assert_eq!(fixture.ledger.is_exclusive().len(), 2);
+    assert_eq!(fixture.processes(), []);
+}
+
+fn a_freed_lock_ends_a_stubborn_command(fixture: &Fixture) {
+    let mut running = fixture.start(&["--ttl", "4s"], &stubborn(fixture));
+    wait_for_all(fixture);
+    let watch = Stopwatch::start();
+    assert_eq!(fixture.code(&["unlock", "NAME", "--yes"]), 0);
+    fixture.wait_until_gone();
+    let took = watch.elapsed();
+    assert!(took < stanchion::Ttl::new(std::time::Duration::from_secs(4)).unwrap().belief(), "{took:?}");
+    assert_eq!(running.code(), 125, "{}", running.errors());
+    assert!(running.errors().contains("is lost"), "{}", running.errors());
+    assert_eq!(fixture.start(&[], &fixture.ledger.short_work()).code(), 0);
+    assert_eq!(fixture.ledger.is_exclusive().len(), 2);
+}
+
+/// Waits until the three shells of a stubborn command run.
+pub(crate) fn wait_for_all(fixture: &Fixture) {
+    use std::collections::HashSet;
+
+    let sessions = || -> HashSet<String> {
+        let stat = |pid: rustix::process::Pid| {
+            std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()
+        };
+        let session = |stat: String| Some(stat.rsplit_once(')')?.1.split_whitespace().nth(3)?.to_owned());
+        fixture.processes().into_iter().filter_map(stat).filter_map(session).collect()
+    };
+    let seen = stanchion_testbed::servers::wait_until(crate::common::FOR_EVER, || {
+        (sessions().len() == 3).then_some(())
+    });
+    assert!(seen.is_some(), "{:?}", sessions());
+    fixture.ledger.wait_for_word("alive");
+}

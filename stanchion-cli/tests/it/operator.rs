@@ -1,0 +1,134 @@
+//! The operator's commands.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use stanchion_testbed::servers::{RedisOptions, RedisServer};
+
+use crate::common::{Fixture, on_each_store, text};
+
+on_each_store!(
+    a_stuck_lock_is_found_and_freed,
+    members_are_added_finished_and_waited_for,
+    the_exit_code_says_whether_a_limiter_admits,
+    a_permit_is_freed_by_its_ticket,
+    ping_and_check_say_yes,
+);
+
+fn a_stuck_lock_is_found_and_freed(fixture: &Fixture) {
+    let name = format!("{:?}", fixture.name);
+    assert_eq!(text(&fixture.output(&["inspect", "NAME"])), format!("mutex {name}: free\n"));
+    assert_eq!(fixture.code(&["unlock", "NAME", "--yes"]), 1, "there is nothing to free");
+
+    let mut running = fixture.start(&["--label", "nightly"], &fixture.ledger.writes_on());
+    let token = fixture.ledger.wait_for_word("alive").token;
+    let shown = text(&fixture.output(&["inspect", "NAME"]));
+    assert!(shown.starts_with(&format!("mutex {name}: held\n  \"nightly\", for ")), "{shown}");
+    assert!(shown.contains(&format!("token {token}, ticket ")), "{shown}");
+    let json = text(&fixture.output(&["inspect", "NAME", "--json"]));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["holders"][0]["token"], &json["waiters"]), (&token.into(), &0.into()));
+
+    assert_eq!(fixture.code(&["unlock", "NAME"]), 64, "nobody can be asked");
+    let other = "0".repeat(32);
+    assert_eq!(fixture.code(&["unlock", "NAME", "--yes", "--ticket", &other]), 1);
+    let ticket = json["holders"][0]["ticket"].as_str().unwrap();
+    let freed = fixture.output(&["unlock", "NAME", "--yes", "--ticket", ticket]);
+    assert_eq!(text(&freed), format!("freed {name}\n"));
+    assert_eq!(running.code(), 125, "{}", running.errors());
+}
+
+fn members_are_added_finished_and_waited_for(fixture: &Fixture) {
+    let [first, second] =
+        [(); 2].map(|()| text(&fixture.output(&["wait-group", "NAME", "add", "--ttl", "1m"])));
+    assert_eq!(text(&fixture.output(&["wait-group", "NAME", "count"])), "2\n");
+    assert_eq!(fixture.code(&["wait-group", "NAME", "wait", "--wait", "50ms"]), 124);
+    let shown = text(&fixture.output(&["inspect", "NAME", "--kind", "wait-group"]));
+    assert!(shown.contains(": 2 members\n"), "{shown}");
+    assert_eq!(fixture.code(&["wait-group", "NAME", "done", first.trim()]), 0);
+    assert_eq!(fixture.code(&["wait-group", "NAME", "done", first.trim()]), 1, "it is finished");
+    let waits =
+        fixture.program(&["wait-group", "NAME", "wait", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    assert_eq!(fixture.code(&["wait-group", "NAME", "done", second.trim()]), 0);
+    let output = waits.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["expired"], &json["abandoned"]), (&0.into(), &0.into()));
+}
+
+fn the_exit_code_says_whether_a_limiter_admits(fixture: &Fixture) {
+    let limit = |options: &[&str]| {
+        let arguments = [&["limit", "NAME", "--per", "2/h", "--burst", "2"], options].concat();
+        fixture.code(&arguments)
+    };
+    let look = || text(&fixture.output(&["inspect", "NAME", "--kind", "limiter"]));
+    assert!(look().ends_with("not in use\n"), "{}", look());
+    assert_eq!((limit(&[]), limit(&["--cost", "2"]), limit(&[]), limit(&[])), (0, 1, 0, 1));
+    assert!(look().contains("0 of 2 tokens"), "{}", look());
+    assert_eq!(limit(&["--wait", "50ms"]), 1);
+    assert_eq!(limit(&["--cost", "3"]), 64, "more than the burst");
+    assert_eq!(fixture.code(&["limit", "NAME", "--per", "3/h"]), 78, "another quota");
+    let fast = format!("{} fast", fixture.name);
+    let wait = ["limit", &fast, "--per", "20/s", "--burst", "1", "--wait", "10s"];
+    assert_eq!((fixture.code(&wait), fixture.code(&wait)), (0, 0));
+}
+
+fn a_permit_is_freed_by_its_ticket(fixture: &Fixture) {
+    let mut running = fixture.start(&["--semaphore", "2"], &fixture.ledger.writes_on());
+    fixture.ledger.wait_for_word("alive");
+    let inspect = ["inspect", "NAME", "--kind", "semaphore", "--json"];
+    let json: serde_json::Value = serde_json::from_str(&text(&fixture.output(&inspect))).unwrap();
+    assert_eq!(json["limit"], 2);
+    let ticket = json["holders"][0]["ticket"].as_str().unwrap();
+    let unlock = ["unlock", "NAME", "--kind", "semaphore", "--yes", "--ticket", ticket];
+    assert_eq!(fixture.code(&unlock), 0);
+    assert_eq!(running.code(), 125, "{}", running.errors());
+    assert_eq!(fixture.code(&unlock), 1, "it is freed");
+}
+
+fn ping_and_check_say_yes(fixture: &Fixture) {
+    assert!(text(&fixture.output(&["ping"])).contains(" answered in "));
+    let output = fixture.output(&["check", "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["safe"], true);
+    assert!(text(&fixture.output(&["check"])).starts_with("ok "));
+}
+
+#[test]
+fn an_unsafe_store_is_refused() {
+    let options = RedisOptions::default().config("maxmemory 64mb").config("maxmemory-policy allkeys-lru");
+    let server = RedisServer::start(options).unwrap();
+    let fixture = Fixture::at(&server.url());
+    let output = fixture.output(&["check"]);
+    assert_eq!(output.status.code(), Some(78));
+    let shown = text(&output);
+    assert!(shown.contains("refused    settings") && shown.contains("maxmemory-policy"), "{shown}");
+    assert_eq!(fixture.code(&["run", "NAME", "--", "true"]), 78);
+}
+
+#[test]
+fn a_store_that_is_away_has_a_code_of_its_own() {
+    let fixture = Fixture::at("redis://127.0.0.1:1/");
+    for arguments in
+        [&["ping"][..], &["check"], &["run", "NAME", "--wait", "0s", "--", "true"], &["inspect", "NAME"]]
+    {
+        assert_eq!(fixture.code(arguments), 69, "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_url_may_be_in_a_file() {
+    let fixture = Fixture::redis();
+    let file = fixture.folder.path().join("url");
+    std::fs::File::create(&file).unwrap().write_all(format!("{}\n", fixture.url).as_bytes()).unwrap();
+    let program = |arguments: &[&str]| {
+        let mut command = fixture.program(arguments);
+        command.env_remove("STANCHION_URL").output().unwrap().status.code()
+    };
+    assert_eq!(program(&["ping", "--url-file", file.to_str().unwrap()]), Some(0));
+    assert_eq!(program(&["ping", "--url", &fixture.url]), Some(0));
+    assert_eq!(program(&["ping"]), Some(64));
+    assert_eq!(program(&["ping", "--url-file", "/no/such/file"]), Some(64));
+    assert_eq!(program(&["ping", "--url", "memory:"]), Some(64));
+}
