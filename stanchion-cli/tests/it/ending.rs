@@ -1,8 +1,13 @@
 //! The end of commands: with all their descendants, before the lock is free or the lease ends.
 
+use std::time::Duration;
+
 use stanchion_conformance::stopwatch::Stopwatch;
 
 use crate::common::{Fixture, on_each_store};
+
+/// The lease of a stubborn command: long enough for renewals on a busy machine.
+pub(crate) const TTL: Duration = Duration::from_secs(8);
 
 on_each_store!(what_is_left_of_a_command_is_ended_before_the_release, a_freed_lock_ends_a_stubborn_command);
 
@@ -23,7 +28,7 @@ fn what_is_left_of_a_command_is_ended_before_the_release(fixture: &Fixture) {
         "setsid sh -c \"trap '' TERM; {on}\" & until grep -q alive '{}'; do sleep 0.01; done; exit 3",
         fixture.folder.path().join("ledger").display()
     );
-    let mut first = fixture.start(&["--ttl", "2s"], &leaves);
+    let mut first = fixture.start(&[], &leaves);
     fixture.ledger.wait_for_word("alive");
     let mut second = fixture.start(&[], &fixture.ledger.short_work());
     assert_eq!(first.code(), 3, "{}", first.errors());
@@ -33,13 +38,13 @@ fn what_is_left_of_a_command_is_ended_before_the_release(fixture: &Fixture) {
 }
 
 fn a_freed_lock_ends_a_stubborn_command(fixture: &Fixture) {
-    let mut running = fixture.start(&["--ttl", "4s"], &stubborn(fixture));
+    let mut running = fixture.start(&["--ttl", "8s"], &stubborn(fixture));
     wait_for_all(fixture);
     let watch = Stopwatch::start();
     assert_eq!(fixture.code(&["unlock", "NAME", "--yes"]), 0);
     fixture.wait_until_gone();
     let took = watch.elapsed();
-    assert!(took < stanchion::Ttl::new(std::time::Duration::from_secs(4)).unwrap().belief(), "{took:?}");
+    assert!(took < stanchion::Ttl::new(TTL).unwrap().belief(), "{took:?}");
     assert_eq!(running.code(), 125, "{}", running.errors());
     assert!(running.errors().contains("is lost"), "{}", running.errors());
     assert_eq!(fixture.start(&[], &fixture.ledger.short_work()).code(), 0);

@@ -1,7 +1,5 @@
 //! Faults, under which no two commands of a name run at an instant.
 
-use std::time::Duration;
-
 use rustix::process::{Signal, kill_process};
 use stanchion::Ttl;
 use stanchion_conformance::stopwatch::Stopwatch;
@@ -9,9 +7,7 @@ use stanchion_testbed::faults::{Direction, Proxy};
 use stanchion_testbed::servers::{PostgresOptions, PostgresServer, RedisOptions, RedisServer};
 
 use crate::common::{Fixture, Running, on_each_store, rounds};
-use crate::ending::{stubborn, wait_for_all};
-
-const TTL: Duration = Duration::from_secs(4);
+use crate::ending::{TTL, stubborn, wait_for_all};
 
 on_each_store!(
     a_killed_client_takes_its_command_along,
@@ -22,7 +18,7 @@ on_each_store!(
 
 /// Starts a command that only `SIGKILL` ends.
 fn start(fixture: &Fixture, url: &str) -> Running {
-    let running = fixture.start_at(url, &["--ttl", "4s"], &stubborn(fixture));
+    let running = fixture.start_at(url, &["--ttl", "8s"], &stubborn(fixture));
     wait_for_all(fixture);
     running
 }

@@ -41,7 +41,7 @@ fn signals_are_passed_on() {
 #[test]
 fn a_stopped_command_keeps_its_lock_and_goes_on() {
     let fixture = Fixture::redis();
-    let mut running = fixture.start(&["--ttl", "2s"], &format!("exec sh -c '{}; exec sleep 600'", "true"));
+    let mut running = fixture.start(&[], &format!("exec sh -c '{}; exec sleep 600'", "true"));
     let sleeper = wait_until(FOR_EVER, || fixture.processes().first().copied()).unwrap();
     let wait_for_state = |wanted: &str| {
         let seen = wait_until(FOR_EVER, || state(sleeper).ok().filter(|&state| wanted.contains(state)));
