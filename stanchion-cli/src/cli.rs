@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{check, completions, inspect, limit, man, ping, run, schema, unlock, wait_group};
+use crate::commands::{check, completions, inspect, limit, ls, man, ping, run, schema, unlock, wait_group};
 use crate::supervisor::Supervise;
 use crate::url::Target;
 
@@ -22,6 +22,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Box<run::Run>),
+    Ls(ls::Ls),
     Inspect(inspect::Inspect),
     Unlock(unlock::Unlock),
     WaitGroup(wait_group::WaitGroup),
@@ -60,6 +61,8 @@ mod tests {
             "run x --wait 1 parsec -- true",
             "run x --semaphore 0 -- true",
             "run x --wait 1s --skip-if-held -- true",
+            "ls a b",
+            "ls --kind lock",
             "inspect x --kind lock",
             "unlock x --ticket zz",
             "unlock x --kind semaphore",

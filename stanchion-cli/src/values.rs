@@ -1,11 +1,15 @@
 //! Values on the command line.
 
+use std::fs;
+use std::process;
 use std::time::Duration;
 
 use stanchion::Quota;
 use stanchion::spi::Name;
 
 const MIN_TTL: Duration = Duration::from_secs(2);
+/// Maximum length of a label, in bytes.
+const MAX_LABEL: usize = 512;
 const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Reads the name of an object.
@@ -24,6 +28,14 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
 pub(crate) fn ttl(text: &str) -> Result<Duration, String> {
     let ttl = time(text)?;
     if (MIN_TTL..=MAX_TTL).contains(&ttl) { Ok(ttl) } else { Err("a lease is between 2s and 24h".to_owned()) }
+}
+
+/// Returns a label: the host, this process, and what it is about.
+pub(crate) fn label_of(what: &str) -> String {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let label = format!("{} {} {what}", host.trim(), process::id());
+    let end = (0..=MAX_LABEL.min(label.len())).rev().find(|&at| label.is_char_boundary(at));
+    label[..end.unwrap_or_default()].trim_end().to_owned()
 }
 
 /// A rate, such as `50/s` or `10/1h30m`.

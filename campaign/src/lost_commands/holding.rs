@@ -52,11 +52,16 @@ impl Holding {
 
     /// As [`holds_only`](Self::holds_only), but gives a session the time to give up the place in the queue of what it was granted:
     /// it does so later where somebody has the row of the object locked. Not once the holder knows that the hold is gone.
-    async fn comes_to_hold_only(&self, expected: &[Ticket], is_held: impl Fn() -> bool + Send) -> Checked {
+    async fn comes_to_hold_only(
+        &self,
+        expected: &[Ticket],
+        is_held: impl Fn() -> bool + Send + Sync,
+    ) -> Checked {
         if !self.is_kept_by_session() {
             return self.holds_only(expected).await;
         }
-        let look = async || {
+        let is_held = &is_held;
+        let look = || async move {
             let seen = self.holds_only(expected).await;
             if is_held() { seen.map(Ok) } else { Ok(seen) }
         };

@@ -36,6 +36,17 @@ pub(crate) enum Kind {
     Limiter,
 }
 
+impl Kind {
+    pub(super) fn of_store(self) -> stanchion::Kind {
+        match self {
+            Self::Mutex => stanchion::Kind::Mutex,
+            Self::Semaphore => stanchion::Kind::Semaphore,
+            Self::WaitGroup => stanchion::Kind::WaitGroup,
+            Self::Limiter => stanchion::Kind::Limiter,
+        }
+    }
+}
+
 pub(crate) async fn inspect(options: &Inspect, target: &Target) -> Result<Exit, Failure> {
     let store = target.open().await?;
     if options.kind == Kind::Limiter {

@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod inspect;
 pub(crate) mod limit;
+pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod ping;
 pub(crate) mod run;
@@ -21,6 +22,7 @@ pub(crate) async fn carry_out(cli: Cli) -> Result<Exit, Failure> {
     let target = &cli.target;
     match cli.command {
         Command::Run(options) => run::run(*options, target).await,
+        Command::Ls(options) => ls::ls(&options, target).await,
         Command::Inspect(options) => inspect::inspect(&options, target).await,
         Command::Unlock(options) => unlock::unlock(&options, target).await,
         Command::WaitGroup(options) => until_interrupted(wait_group::wait_group(&options, target)).await,

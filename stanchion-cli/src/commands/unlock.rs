@@ -1,5 +1,6 @@
 //! `unlock`: frees a lock whose holder does not.
 
+use std::env;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use clap::{Args, ValueEnum};
@@ -10,7 +11,7 @@ use super::shown;
 use crate::exit::{Exit, Failure};
 use crate::output::{line, message, printable};
 use crate::url::Target;
-use crate::values;
+use crate::values::{self, label_of};
 
 /// Free a lock by force
 ///
@@ -28,6 +29,9 @@ pub(crate) struct Unlock {
     /// Free the hold with this ticket, as `inspect` shows it, and no other
     #[arg(long, value_name = "TICKET", value_parser = ticket, required_if_eq("kind", "semaphore"))]
     ticket: Option<Ticket>,
+    /// Who frees it, for the library's record of it (host, process id and user if not given)
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
@@ -88,14 +92,15 @@ fn agreed(options: &Unlock, state: &Inspection, ticket: Option<Ticket>) -> Resul
 }
 
 async fn free(options: &Unlock, store: &dyn Store, ticket: Option<Ticket>) -> Result<bool, Failure> {
+    let label = options.label.clone().unwrap_or_else(|| label_of(&env::var("USER").unwrap_or_default()));
     if options.kind == Lock::Semaphore {
-        let semaphore = store.semaphore(&options.name, SemaphoreOptions::new(1))?;
+        let semaphore = store.semaphore(&options.name, SemaphoreOptions::new(1).label(label))?;
         return Ok(match ticket {
             Some(ticket) => semaphore.force_release(ticket).await?,
             None => false,
         });
     }
-    let mutex = store.mutex(&options.name, MutexOptions::new())?;
+    let mutex = store.mutex(&options.name, MutexOptions::new().label(label))?;
     // The question may have been answered late: another holder is not meant.
     let now = mutex.inspect().await?.holders.first().and_then(|holder| holder.ticket);
     if ticket.is_some() && now != ticket {

@@ -1,5 +1,6 @@
 //! The operator's commands.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::Stdio;
 
@@ -13,6 +14,8 @@ on_each_store!(
     the_exit_code_says_whether_a_limiter_admits,
     a_permit_is_freed_by_its_ticket,
     ping_and_check_say_yes,
+    names_are_listed,
+    a_reader_of_names_can_go_away,
 );
 
 fn a_stuck_lock_is_found_and_freed(fixture: &Fixture) {
@@ -93,6 +96,55 @@ fn ping_and_check_say_yes(fixture: &Fixture) {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["safe"], true);
     assert!(text(&fixture.output(&["check"])).starts_with("ok "));
+}
+
+/// Returns the lines of a listing, each once.
+fn listed(fixture: &Fixture, arguments: &[&str]) -> BTreeSet<String> {
+    let output = fixture.output(&[&["ls"], arguments].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    text(&output).lines().map(str::to_owned).collect()
+}
+
+fn names_are_listed(fixture: &Fixture) {
+    assert_eq!(listed(fixture, &[]), BTreeSet::new());
+    let mut running = fixture.start(&["--label", "nightly"], &fixture.ledger.writes_on());
+    fixture.ledger.wait_for_word("alive");
+    let mut waiting = fixture.start(&[], "true");
+    fixture.wait_for_waiters(1);
+    let escape = format!("limit*{}\u{1b}[2J", fixture.name);
+    assert_eq!(fixture.code(&["limit", &escape, "--per", "3/h"]), 0);
+    assert_eq!(fixture.code(&["wait-group", "NAME", "add", "--ttl", "1h"]), 0);
+
+    let lines = listed(fixture, &[]);
+    let starts = |kind: &str, name: &str| {
+        lines.iter().find(|line| line.starts_with(&format!("{kind:<12} {name:?}: ")))
+    };
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(starts("mutex", &fixture.name).unwrap().ends_with(": 1 holder, 1 waiting"), "{lines:?}");
+    assert!(starts("wait-group", &fixture.name).unwrap().contains(": 1 member"), "{lines:?}");
+    assert!(starts("limiter", &escape).unwrap().contains(": 2 of 3 tokens"), "{lines:?}");
+    assert!(!lines.iter().any(|line| line.contains('\u{1b}')));
+
+    assert_eq!(listed(fixture, &["limit*"]).len(), 1, "a prefix is no pattern");
+    assert_eq!(listed(fixture, &["name", "--kind", "wait-group"]).len(), 1);
+    assert_eq!(listed(fixture, &["", "--kind", "semaphore"]).len(), 0);
+    let json = listed(fixture, &["NAME", "--kind", "mutex", "--json"]).pop_first().unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["kind"], &json["name"]), (&"mutex".into(), &fixture.name.clone().into()));
+    assert_eq!((&json["holders"], &json["waiters"], &json["tokens"]), (&1.into(), &1.into(), &().into()));
+
+    assert_eq!(fixture.code(&["unlock", "NAME", "--yes"]), 0);
+    assert_eq!((running.code(), waiting.code()), (125, 0), "{}", running.errors());
+    assert_eq!(listed(fixture, &["NAME", "--kind", "mutex"]).len(), 0, "it is free");
+}
+
+fn a_reader_of_names_can_go_away(fixture: &Fixture) {
+    assert_eq!(fixture.code(&["limit", "NAME", "--per", "3/h"]), 0);
+    let mut child = fixture.program(&["ls"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), errors.contains("panicked")), (Some(141), false), "{errors}");
 }
 
 #[test]

@@ -7,9 +7,7 @@ mod keep;
 mod turn;
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::Path;
-use std::process;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,8 +30,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_INTERVAL: Duration = Duration::from_millis(500);
 /// Time limit for the store to be told that nothing of this process is left.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum length of a label, in bytes.
-const MAX_LABEL: usize = 512;
 
 /// Run a command while a lock is held
 #[derive(Args, Clone, Debug)]
@@ -173,9 +169,6 @@ async fn held<K: GuardKind>(options: &Run, guard: Guard<K>, signals: &mut Signal
 
 /// Returns a label that tells an operator where to look. The arguments are not in it: they may hold secrets.
 fn default_label(command: &[OsString]) -> String {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let program = command.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
-    let label = format!("{} {} {}", host.trim(), process::id(), program.to_string_lossy());
-    let end = (0..=MAX_LABEL.min(label.len())).rev().find(|&at| label.is_char_boundary(at));
-    label[..end.unwrap_or_default()].to_owned()
+    values::label_of(&program.to_string_lossy())
 }
