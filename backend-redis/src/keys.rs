@@ -118,12 +118,16 @@ impl Keyspace {
         [mark.clone(), format!("{tag}none")]
     }
 
-    /// Returns the pattern of the records' keys of names that begin with a text: of one stripe or of all, of one kind or of all.
+    /// Returns the pattern of the records' keys of names that begin with a text: of one stripe or of all, of one kind or of all. It may
+    /// match other names, too.
     pub(crate) fn pattern(&self, stripe: Option<usize>, kind: Option<Kind>, prefix: &str) -> String {
         let stripe = stripe.map_or_else(|| "*".to_owned(), |stripe| stripe.to_string());
         let kind = kind.map_or_else(|| "[mswlb]".to_owned(), |kind| kind.letter().to_string());
         // Nothing in a namespace has a meaning in a pattern.
         let mut pattern = format!("{{{}/{stripe}}}:{kind}:", self.namespace);
+        // With a brace in it, the server would compare the prefix at each brace of a name, for a time that grows with the square of the
+        // name's length.
+        let prefix = prefix.split_once('}').map_or(prefix, |(before, _)| before);
         for letter in prefix.chars() {
             if matches!(letter, '*' | '?' | '[' | ']' | '\\') {
                 pattern.push('\\');
@@ -267,6 +271,7 @@ mod tests {
         assert_eq!(keyspace.pattern(None, None, ""), "{n.s/*}:[mswlb]:*");
         let pattern = keyspace.pattern(Some(3), Some(Kind::Limiter), r"a*?[b]\^-");
         assert_eq!(pattern, r"{n.s/3}:l:a\*\?\[b\]\\^-*");
+        assert_eq!(keyspace.pattern(None, Some(Kind::Mutex), "a}:m:b"), "{n.s/*}:m:a*");
     }
 
     #[test]

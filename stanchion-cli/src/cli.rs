@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{check, completions, inspect, limit, ls, man, ping, run, schema, unlock, wait_group};
+use crate::commands::{
+    bench, check, completions, inspect, limit, ls, man, ping, run, schema, top, unlock, wait_group,
+};
 use crate::supervisor::Supervise;
 use crate::url::Target;
 
@@ -11,6 +13,7 @@ use crate::url::Target;
 ///
 /// The store is named by --url, by --url-file, or by the variable STANCHION_URL.
 #[derive(Debug, Parser)]
+#[command(after_long_help = URLS, after_help = "What a URL looks like: --help.")]
 #[command(name = "stanchion", version, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -19,16 +22,28 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// What a URL looks like.
+const URLS: &str = "\
+URLs:
+  redis://USER:PASSWORD@HOST:6379/?namespace=NAME        rediss:// with TLS
+  redis+cluster://HOST:6379,HOST:6379/?namespace=NAME    rediss+cluster:// with TLS
+  redis+sentinel://HOST:26379,HOST:26379/SERVICE?namespace=NAME
+  postgres://USER:PASSWORD@HOST:5432/DATABASE?namespace=NAME&mutex=lease|session
+  Programs see each other's locks in the same namespace of the same store; without `namespace=` it is
+  `stanchion`. Further parameters are those of the library `stanchion`, in its documentation of `connect`.";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Box<run::Run>),
     Ls(ls::Ls),
+    Top(top::Top),
     Inspect(inspect::Inspect),
     Unlock(unlock::Unlock),
     WaitGroup(wait_group::WaitGroup),
     Limit(limit::Limit),
     Ping(ping::Ping),
     Check(check::Check),
+    Bench(bench::Bench),
     Schema(schema::Schema),
     Completions(completions::Completions),
     Man(man::Man),

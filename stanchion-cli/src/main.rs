@@ -25,6 +25,12 @@ use crate::exit::{Exit, Failure};
 const SUPERVISE: &str = "supervise-command";
 
 fn main() -> ExitCode {
+    let exit = done();
+    output::flush_messages();
+    exit
+}
+
+fn done() -> ExitCode {
     match Cli::try_parse() {
         // It has no runtime: one thread alone sees its signals and children.
         Ok(Cli { command: Command::Supervise(options), .. }) => supervisor::supervise(&options),

@@ -4,10 +4,19 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
+use std::sync::OnceLock;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::exit::Failure;
+
+/// Maximum number of messages that wait to be written.
+const MAX_MESSAGES: usize = 256;
+/// How long the end of this program waits for the writing of its messages.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Writes one line of text on standard output.
 pub(crate) fn line(text: impl fmt::Display) -> Result<(), Failure> {
@@ -29,10 +38,45 @@ fn write_all(text: &str) -> Result<(), Failure> {
     raw(text.as_bytes())
 }
 
-/// Writes a message on standard error. It goes on where that is closed: a message must not end a command.
+/// Writes a message on standard error, soon: neither a hold's renewal nor the end of a command waits for whoever reads it, or does not
+/// read it. Where too many wait to be read, further ones are dropped.
 pub(crate) fn message(text: impl fmt::Display) {
     let text = format!("stanchion: {}\n", printable(&text.to_string()));
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    let _ = messages().try_send(Message::Text(text));
+}
+
+/// Waits until all messages were written, but not long.
+pub(crate) fn flush_messages() {
+    let (sender, written) = mpsc::channel();
+    if messages().try_send(Message::Flush(sender)).is_ok() {
+        let _ = written.recv_timeout(FLUSH_TIMEOUT);
+    }
+}
+
+enum Message {
+    Text(String),
+    Flush(mpsc::Sender<()>),
+}
+
+/// Returns where messages go: to a thread that writes them.
+fn messages() -> &'static SyncSender<Message> {
+    static MESSAGES: OnceLock<SyncSender<Message>> = OnceLock::new();
+    MESSAGES.get_or_init(|| {
+        let (sender, waiting) = mpsc::sync_channel(MAX_MESSAGES);
+        // Without the thread there are no messages.
+        let _ = thread::Builder::new().name("messages".to_owned()).spawn(move || write_messages(&waiting));
+        sender
+    })
+}
+
+fn write_messages(waiting: &Receiver<Message>) {
+    for message in waiting {
+        // A closed standard error ends no command.
+        let _ = match message {
+            Message::Text(text) => io::stderr().lock().write_all(text.as_bytes()),
+            Message::Flush(sender) => sender.send(()).map_err(|_| io::ErrorKind::BrokenPipe.into()),
+        };
+    }
 }
 
 /// Returns the text with all characters escaped that control a terminal or the direction of writing.

@@ -64,7 +64,7 @@ stanchion_campaign::mutants! {
     c28_one_namespace: OneNamespace => |bug| caught(bug, &["namespaces::c28_namespaces_share_no_state"]);
     c19_glob_prefix: GlobPrefix => |bug| caught(bug, &["listing::c19_names_and_prefixes_are_taken_as_they_are"]);
     lists_first_page_only: ListsFirstPageOnly =>
-        |bug| caught(bug, &["listing::a_name_that_stays_is_on_a_page"]);
+        |bug| caught(bug, &["listing::c23_a_name_that_stays_is_on_a_page"]);
     c19_folded_names: FoldedNames => |bug| caught(bug, &["all_kinds::c19_every_legal_name_is_its_own_mutex"]);
     c25_idle_names_are_kept: IdleNamesAreKept =>
         |bug| caught(bug, &["all_kinds::c25_idle_names_leave_nothing"]);

@@ -14,18 +14,17 @@
 -- Retry    asks again.
 
 local call = redis.call
--- Maximum number of keys that one call looks at, or a few more; of keys that one step of it looks at; and of members of the sets of
--- holds.
-local KEYS_MOST, STEP_MOST, members = 2000, 250, 2000
+-- Maximum number of keys that one call looks at, or a few more; of records that it reads, or a step's more; of keys that one step of it
+-- looks at; and of members of the sets of holds.
+local KEYS_MOST, RECORDS_MOST, STEP_MOST, members = 2000, 500, 250, 2000
 
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local RETENTION = tonumber(ARGV[5])
 
--- Returns the identity of this server process; '-' if the user may not know it.
+-- Returns the identity of this server process: positions of one mean nothing to another.
 local function process_id()
-  local info = redis.pcall('INFO', 'server')
-  return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or '-'
+  return string.match(call('INFO', 'server'), 'run_id:(%x+)')
 end
 
 -- Returns the figures of a mutex or a semaphore whose record is a string; nil if it is none of ours.
@@ -92,19 +91,20 @@ local function figures(key)
 end
 
 local process = process_id()
-local position = process ~= '-' and ARGV[2] == process and ARGV[3] or ARGV[2] == '-' and process == '-' and ARGV[3] or '0'
+local position = ARGV[2] == process and ARGV[3] or '0'
 local wanted = tonumber(ARGV[4])
 local step = math.max(10, math.min(wanted, STEP_MOST))
-local answer, looked_at = { process, '', string.format('%d', now) }, 0
+local answer, looked_at, records = { process, '', string.format('%d', now) }, 0, 0
 repeat
   local page = call('SCAN', position, 'MATCH', ARGV[1], 'COUNT', step)
   position, looked_at = page[1], looked_at + step
+  records = records + #page[2]
   for _, key in ipairs(page[2]) do
     local kind, told = figures(key)
     if kind then
       answer[#answer + 1], answer[#answer + 2] = key, told
     end
   end
-until position == '0' or (#answer - 3) / 2 >= wanted or looked_at >= KEYS_MOST
+until position == '0' or (#answer - 3) / 2 >= wanted or records >= RECORDS_MOST or looked_at >= KEYS_MOST
 answer[2] = position
 return answer

@@ -180,7 +180,7 @@ pub(crate) async fn c19_names_and_prefixes_are_taken_as_they_are(h: &dyn Harness
 }
 
 /// Names that stay are listed while others come and go, with pages as small as they can be.
-pub(crate) async fn a_name_that_stays_is_on_a_page(h: &dyn Harness) {
+pub(crate) async fn c23_a_name_that_stays_is_on_a_page(h: &dyn Harness) {
     let (one, other, base) = (h.store().await, h.store().await, unique("stay"));
     let (mut guards, mut permits, mut expected) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..30 {
@@ -211,7 +211,7 @@ pub(crate) async fn a_name_that_stays_is_on_a_page(h: &dyn Harness) {
     drop((guards, permits));
 }
 
-pub(crate) async fn a_listing_goes_on_from_the_text_of_its_cursor(h: &dyn Harness) {
+pub(crate) async fn c19_a_listing_goes_on_from_the_text_of_its_cursor(h: &dyn Harness) {
     let (one, other, base) = (h.store().await, h.store().await, unique("text"));
     let mut permits = Vec::new();
     for number in 0..20 {

@@ -125,12 +125,12 @@ macro_rules! for_each_case {
                 c19_a_bad_name_of_a_namespace_is_refused,
             ]
             { listing } [
-                a_name_that_stays_is_on_a_page,
+                c23_a_name_that_stays_is_on_a_page,
                 c23_holders_and_waiters_are_told,
                 c23_every_kind_is_listed,
                 c23_an_expired_hold_is_not_listed,
                 c19_names_and_prefixes_are_taken_as_they_are,
-                a_listing_goes_on_from_the_text_of_its_cursor,
+                c19_a_listing_goes_on_from_the_text_of_its_cursor,
                 c25_a_free_mutex_is_not_listed,
                 c20_c25_a_name_without_state_is_not_listed,
                 c28_other_namespaces_are_not_listed,

@@ -10,7 +10,7 @@ use stanchion::{
 
 use super::shown;
 use crate::exit::{Exit, Failure};
-use crate::output::{json, line};
+use crate::output::{json, line, message};
 use crate::url::Target;
 use crate::values::{self, rounded};
 
@@ -54,6 +54,9 @@ pub(crate) async fn inspect(options: &Inspect, target: &Target) -> Result<Exit, 
         return show_limiter(options, decision);
     }
     let state = look(&*store, &options.name, options.kind).await?;
+    if state.holders.is_empty() && state.waiters == 0 {
+        hint_at_other_kinds(&*store, &options.name, options.kind).await;
+    }
     if options.json {
         json(&value(options, &state))?;
         return Ok(Exit::DONE);
@@ -66,6 +69,22 @@ pub(crate) async fn inspect(options: &Inspect, target: &Target) -> Result<Exit, 
         line(format_args!("  {} waiting", state.waiters))?;
     }
     Ok(Exit::DONE)
+}
+
+/// Says on standard error if the name is in use as another kind: kinds do not see each other.
+pub(super) async fn hint_at_other_kinds(store: &dyn Store, name: &str, meant: Kind) {
+    for kind in [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup, Kind::Limiter] {
+        let in_use = match kind {
+            Kind::Limiter => look_at_limiter(store, name).await.is_ok_and(|decision| decision.is_some()),
+            _ => look(store, name, kind)
+                .await
+                .is_ok_and(|state| !state.holders.is_empty() || state.waiters > 0),
+        };
+        if kind != meant && in_use {
+            let option = word(kind).replace(' ', "-");
+            message(format_args!("a {} of this name is in use: --kind {option}", word(kind)));
+        }
+    }
 }
 
 /// Looks at an object that has holders. Parameters of the handle are neither compared nor stored by this.
@@ -139,7 +158,7 @@ fn show_limiter(options: &Inspect, decision: Option<Decision>) -> Result<Exit, F
     line(match decision {
         None => format!("limiter {name:?}: not in use"),
         Some(Decision { limit, remaining, reset_after, .. }) => {
-            format!("limiter {name:?}: {remaining} of {limit} tokens, full in {}", rounded(reset_after))
+            format!("limiter {name:?}: {remaining} of {limit} tokens left, full in {}", rounded(reset_after))
         }
     })?;
     Ok(Exit::DONE)

@@ -26,7 +26,7 @@ pub(crate) struct Limit {
     /// How many tokens may be taken at once (that of one period if not given)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     burst: Option<u64>,
-    /// How many tokens to take; 0 only asks
+    /// How many tokens to take; 0 only asks, and does not compare the rate
     #[arg(long, value_name = "N", default_value_t = 1)]
     cost: u64,
     /// Wait for the tokens, at most this long; refused at once if they are not there by then

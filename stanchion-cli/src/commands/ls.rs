@@ -13,7 +13,7 @@ use crate::output;
 use crate::url::Target;
 use crate::values::rounded;
 
-/// List the names that have state, with holders, waiters, limits and tokens
+/// List the names that have state, with the numbers of holders and waiters, limits and tokens
 ///
 /// Names are printed as they are found, in no particular order. A name that exists all the time is printed at least once, perhaps
 /// twice; one that comes or goes meanwhile may be left out. The store looks at all of its keys or rows, in small parts, so the
@@ -49,6 +49,11 @@ pub(crate) async fn ls(options: &Ls, target: &Target) -> Result<Exit, Failure> {
         progress.tell(page.entries.len());
     }
     progress.clear();
+    if progress.found == 0 {
+        output::message(
+            "no such name has state; other namespaces are not looked at (`namespace=` in the URL)",
+        );
+    }
     Ok(Exit::DONE)
 }
 
@@ -92,7 +97,7 @@ fn text(listed: &Listed) -> String {
     parts.extend(weight.map(|weight| format!("{} held", many(weight, "permit"))));
     parts.extend(listed.waiters.filter(|waiters| *waiters > 0).map(|waiters| format!("{waiters} waiting")));
     match (listed.tokens, listed.limit) {
-        (Some(tokens), Some(limit)) => parts.push(format!("{tokens} of {limit} tokens")),
+        (Some(tokens), Some(limit)) => parts.push(format!("{tokens} of {limit} tokens left")),
         (None, Some(limit)) if listed.kind != Kind::Mutex => parts.push(format!("limit {limit}")),
         _ => {}
     }
@@ -138,7 +143,7 @@ mod tests {
         let mut limiter = listed(Kind::Limiter);
         (limiter.tokens, limiter.limit, limiter.last_used) =
             (Some(2), Some(5), Some(Duration::from_secs(61)));
-        assert_eq!(text(&limiter), "limiter      \"a\\u{1b}[2J\": 2 of 5 tokens, used 1m 1s ago");
+        assert_eq!(text(&limiter), "limiter      \"a\\u{1b}[2J\": 2 of 5 tokens left, used 1m 1s ago");
         let mut semaphore = listed(Kind::Semaphore);
         (semaphore.holders, semaphore.weight, semaphore.limit) = (Some(2), Some(3), Some(4));
         assert_eq!(text(&semaphore), "semaphore    \"a\\u{1b}[2J\": 2 holders, 3 permits held, limit 4");

@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod inspect;
@@ -10,6 +11,7 @@ pub(crate) mod ping;
 pub(crate) mod run;
 pub(crate) mod schema;
 mod shown;
+pub(crate) mod top;
 pub(crate) mod unlock;
 pub(crate) mod wait_group;
 
@@ -22,6 +24,7 @@ pub(crate) async fn carry_out(cli: Cli) -> Result<Exit, Failure> {
     let target = &cli.target;
     match cli.command {
         Command::Run(options) => run::run(*options, target).await,
+        Command::Top(options) => top::top(&options, target).await,
         Command::Ls(options) => ls::ls(&options, target).await,
         Command::Inspect(options) => inspect::inspect(&options, target).await,
         Command::Unlock(options) => unlock::unlock(&options, target).await,
@@ -29,6 +32,7 @@ pub(crate) async fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Command::Limit(options) => until_interrupted(limit::limit(&options, target)).await,
         Command::Ping(options) => ping::ping(&options, target).await,
         Command::Check(options) => check::check(&options, target).await,
+        Command::Bench(options) => until_interrupted(bench::bench(&options, target)).await,
         Command::Schema(options) => schema::schema(&options),
         Command::Completions(options) => completions::completions(&options),
         Command::Man(options) => man::man(&options),

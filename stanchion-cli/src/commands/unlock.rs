@@ -9,15 +9,16 @@ use stanchion::{Inspection, MutexOptions, SemaphoreOptions, Store, Ticket};
 use super::inspect::{self, Kind};
 use super::shown;
 use crate::exit::{Exit, Failure};
-use crate::output::{line, message, printable};
+use crate::output::{flush_messages, line, message, printable};
 use crate::url::Target;
 use crate::values::{self, label_of};
 
 /// Free a lock by force
 ///
-/// The holder is told, and can release nothing of anybody else any more; a command that runs under the lock by
-/// `stanchion run` is ended. Until the holder is told, a third of its lease at most, it goes on while another may
-/// already hold the lock: what matters must be fenced.
+/// The holder is told that its hold is lost; a command that runs under the lock by `stanchion run` is ended. Until the holder is told,
+/// a third of its lease at most, it goes on while another may already hold the lock: what matters must check the fencing token.
+///
+/// With --yes, give the --ticket that `inspect` shows: without it, whoever holds the lock by then is freed of it.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Unlock {
     /// The name of the lock
@@ -26,10 +27,10 @@ pub(crate) struct Unlock {
     /// A mutex, or a semaphore of which one hold is freed
     #[arg(long, value_enum, default_value_t = Lock::Mutex)]
     kind: Lock,
-    /// Free the hold with this ticket, as `inspect` shows it, and no other
+    /// Free the hold with this ticket, as `inspect` shows it, and no other; needed for a semaphore
     #[arg(long, value_name = "TICKET", value_parser = ticket, required_if_eq("kind", "semaphore"))]
     ticket: Option<Ticket>,
-    /// Who frees it, for the library's record of it (host, process id and user if not given)
+    /// Who frees it: stands in the log of this program's library (host, process id and $USER if not given)
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
     /// Do not ask
@@ -56,7 +57,8 @@ pub(crate) async fn unlock(options: &Unlock, target: &Target) -> Result<Exit, Fa
     let kind = if options.kind == Lock::Mutex { Kind::Mutex } else { Kind::Semaphore };
     let state = inspect::look(&*store, &options.name, kind).await?;
     let Some(ticket) = chosen(options, &state) else {
-        message(format_args!("{:?} has no such holder", options.name));
+        message(format_args!("nothing was freed: {:?} is not held, or not by that ticket", options.name));
+        inspect::hint_at_other_kinds(&*store, &options.name, kind).await;
         return Ok(Exit::NO);
     };
     if !options.yes && !agreed(options, &state, ticket)? {
@@ -64,10 +66,10 @@ pub(crate) async fn unlock(options: &Unlock, target: &Target) -> Result<Exit, Fa
         return Ok(Exit::NO);
     }
     if free(options, &*store, ticket).await? {
-        line(format_args!("freed {:?}", options.name))?;
+        line(format_args!("freed {:?}{}", options.name, held_by(&state, ticket)))?;
         return Ok(Exit::DONE);
     }
-    message(format_args!("{:?} was free already", options.name));
+    message(format_args!("{:?} is not held by that holder any more", options.name));
     Ok(Exit::NO)
 }
 
@@ -80,11 +82,15 @@ fn chosen(options: &Unlock, state: &Inspection) -> Option<Option<Ticket>> {
     }
 }
 
+fn held_by(state: &Inspection, ticket: Option<Ticket>) -> String {
+    let holder = state.holders.iter().find(|holder| holder.ticket == ticket);
+    holder.map_or_else(String::new, |holder| format!(", held by {}", shown::text(holder)))
+}
+
 /// Asks at the terminal.
 fn agreed(options: &Unlock, state: &Inspection, ticket: Option<Ticket>) -> Result<bool, Failure> {
-    let holder = state.holders.iter().find(|holder| holder.ticket == ticket);
-    let held = holder.map_or_else(String::new, |holder| format!(", held by {}", shown::text(holder)));
-    let question = format!("Free {:?}{held}? [y/N] ", options.name);
+    flush_messages();
+    let question = format!("Free {:?}{}? [y/N] ", options.name, held_by(state, ticket));
     let asked = io::stderr().write_all(printable(&question).as_bytes());
     let mut answer = String::new();
     asked.and_then(|()| io::stdin().lock().read_line(&mut answer)).map_err(Failure::Output)?;

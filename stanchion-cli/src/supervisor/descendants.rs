@@ -9,7 +9,7 @@ use std::io;
 use std::process;
 
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, pidfd_open,
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getpgid, kill_process, kill_process_group, pidfd_open,
     pidfd_send_signal, wait,
 };
 
@@ -21,8 +21,9 @@ pub(crate) struct Process {
     pub(crate) pid: Pid,
     parent: i32,
     group: i32,
-    /// When it started, in ticks since the machine's start.
-    started: u64,
+    /// When it started, in ticks since the machine's start. `None` for a child of this process of which the kernel tells no more: its
+    /// number is not used again before it is collected here.
+    started: Option<u64>,
 }
 
 impl Process {
@@ -32,7 +33,9 @@ impl Process {
     /// `PermissionDenied` for a process of another user. One that is gone is no error.
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
         let sent = match pidfd_open(self.pid, PidfdFlags::empty()) {
-            Ok(descriptor) if of(self.pid).is_some_and(|now| now.started == self.started) => {
+            Ok(descriptor)
+                if self.started.is_none() || of(self.pid).is_some_and(|now| now.started == self.started) =>
+            {
                 pidfd_send_signal(descriptor, signal)
             }
             Ok(_) => Ok(()),
@@ -70,7 +73,37 @@ pub(crate) fn all() -> Vec<Process> {
             found.push(*child);
         }
     }
+    let hidden =
+        own_children().into_iter().filter(|child| !found.iter().any(|process| process.pid == *child));
+    let hidden: Vec<_> = hidden.map(of_hidden_child).collect();
+    found.extend(hidden);
     found
+}
+
+/// Returns the children of this process, also those that a `/proc` with `hidepid` does not show.
+fn own_children() -> Vec<Pid> {
+    let mut children = Vec::new();
+    for thread in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+        let list = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        children.extend(list.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)));
+    }
+    children
+}
+
+fn of_hidden_child(pid: Pid) -> Process {
+    let group = getpgid(Some(pid)).map_or(0, |group| group.as_raw_nonzero().get());
+    Process { pid, parent: process::id().cast_signed(), group, started: None }
+}
+
+/// Kills the groups of these processes, but not that of this process. A process that starts another one and ends has a new number
+/// whenever it is looked for, but stays in its group.
+pub(crate) fn kill_groups(processes: &[Process]) {
+    let own = getpgid(None).map_or(0, |group| group.as_raw_nonzero().get());
+    let groups: HashSet<_> = processes.iter().map(|process| process.group).collect();
+    for group in groups.into_iter().filter(|group| *group != own).filter_map(Pid::from_raw) {
+        // It may have ended by now, or be another user's.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
 }
 
 /// Sends a signal to a group of which a descendant is a member; does nothing if there is none.
@@ -83,17 +116,17 @@ pub(crate) fn signal_group(group: Pid, signal: Signal) {
 
 /// Reads what the kernel says of a process. A zombie is one: its other threads may run on.
 fn of(pid: Pid) -> Option<Process> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     parsed(pid, &stat)
 }
 
-/// The fields behind the name, which stands in brackets and may contain any character: state, parent, group, …, start as
-/// the 20th.
-fn parsed(pid: Pid, stat: &str) -> Option<Process> {
-    let (_, fields) = stat.rsplit_once(')')?;
+/// The fields behind the name, which stands in brackets and may contain any byte: state, parent, group, …, start as the 20th.
+fn parsed(pid: Pid, stat: &[u8]) -> Option<Process> {
+    let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
+    let fields = std::str::from_utf8(&stat[end_of_name + 1..]).ok()?;
     let fields: Vec<_> = fields.split_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse().ok();
-    Some(Process { pid, parent: number(1)?, group: number(2)?, started: fields.get(19)?.parse().ok()? })
+    Some(Process { pid, parent: number(1)?, group: number(2)?, started: Some(fields.get(19)?.parse().ok()?) })
 }
 
 /// Collects the children that have ended. Returns `None` if no child is left.
@@ -118,12 +151,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_brackets_and_spaces_is_no_field() {
+    fn a_name_of_any_bytes_is_no_field() {
         let pid = Pid::from_raw(7).unwrap();
         let rest = "S 3 5 5 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 4242 0";
-        let process = parsed(pid, &format!("7 (a) S 1 (b) {rest}")).unwrap();
-        assert_eq!((process.parent, process.group, process.started), (3, 5, 4242));
-        assert_eq!(parsed(pid, &format!("7 (a) {}", rest.replacen('S', "Z", 1))), Some(process));
-        assert_eq!(parsed(pid, ""), None);
+        for name in [&b"a) S 1 (b"[..], b"cut in a letter \xc3", b""] {
+            let stat = |rest: &str| [b"7 (", name, b") ", rest.as_bytes()].concat();
+            let process = parsed(pid, &stat(rest)).unwrap();
+            assert_eq!((process.parent, process.group, process.started), (3, 5, Some(4242)));
+            assert_eq!(parsed(pid, &stat(&rest.replacen('S', "Z", 1))), Some(process));
+        }
+        assert_eq!(parsed(pid, b""), None);
+    }
+
+    #[test]
+    fn a_child_is_found_in_both_ways() {
+        let mut child = process::Command::new("sleep").arg("600").spawn().unwrap();
+        let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+        let hidden = of_hidden_child(pid);
+        assert!(own_children().contains(&pid) && all().iter().any(|process| process.pid == pid));
+        assert_eq!((hidden.group, hidden.parent), (of(pid).unwrap().group, of(pid).unwrap().parent));
+        hidden.signal(Signal::KILL).unwrap();
+        assert!(!child.wait().unwrap().success());
     }
 }

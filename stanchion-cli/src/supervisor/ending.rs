@@ -35,7 +35,11 @@ impl Ending {
     pub(crate) fn step(&mut self) -> Vec<Pid> {
         let kills = Moment::now() >= self.kill_at;
         let mut stuck = Vec::new();
-        for process in descendants::all() {
+        let descendants = descendants::all();
+        if kills {
+            descendants::kill_groups(&descendants);
+        }
+        for process in descendants {
             let sent = if kills { process.signal(Signal::KILL) } else { self.ask(process) };
             if sent.is_err() && self.stuck.insert(process.pid) {
                 stuck.push(process.pid);

@@ -20,6 +20,8 @@ use super::wake::Wake;
 
 /// How often descendants are looked for while the command is ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// Signals that end a command as a rule.
+const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 /// The error of a file that is no program for this machine (`ENOEXEC`).
 const NOT_A_PROGRAM: rustix::io::Errno = rustix::io::Errno::NOEXEC;
 
@@ -37,6 +39,8 @@ pub(crate) struct Program {
     status: Option<Status>,
     ending: Option<Ending>,
     is_stopped: bool,
+    /// Signals that came before the command was started.
+    early: Vec<Signal>,
 }
 
 impl Program {
@@ -52,6 +56,7 @@ impl Program {
             status: None,
             ending: None,
             is_stopped: false,
+            early: Vec::new(),
         }
     }
 
@@ -83,7 +88,9 @@ impl Program {
         for order in self.channel.receive() {
             match order {
                 Order::Deadline(at) => self.deadline = Some(at),
-                Order::Signal(number) => self.pass_on(number),
+                Order::Signal(number) => {
+                    Signal::from_named_raw(number).into_iter().for_each(|one| self.pass_on(one))
+                }
                 Order::Lost => self.end(Cause::Lost),
             }
         }
@@ -118,11 +125,22 @@ impl Program {
             self.channel.send(report);
             return false;
         }
+        // The command would have been ended by it.
+        if let Some(signal) = self.early.iter().find(|signal| ENDING.contains(signal)) {
+            self.channel
+                .send(Report::Ended { status: Status::Signal(signal.as_raw()), cause: Cause::Itself });
+            return false;
+        }
         if self.deadline.is_none() || self.stdin.is_none() {
             return true;
         }
         match self.start() {
-            Ok(pid) => self.main = Some(pid),
+            Ok(pid) => {
+                self.main = Some(pid);
+                for signal in std::mem::take(&mut self.early) {
+                    self.pass_on(signal);
+                }
+            }
             Err(error) => {
                 self.channel.send(Report::NotStarted(why_not_started(&error)));
                 return false;
@@ -159,14 +177,14 @@ impl Program {
     }
 
     /// Passes a signal on to the group of the command, as a terminal does.
-    fn pass_on(&mut self, number: i32) {
-        let (Some(main), Some(signal)) = (self.main, Signal::from_named_raw(number)) else { return };
+    fn pass_on(&mut self, signal: Signal) {
+        let Some(main) = self.main else { return self.early.push(signal) };
         descendants::signal_group(main, signal);
         match signal {
             Signal::TSTP => self.is_stopped = true,
             Signal::CONT => self.is_stopped = false,
             // A stopped process acts upon a signal when it goes on.
-            Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT if self.is_stopped => {
+            _ if self.is_stopped && ENDING.contains(&signal) => {
                 self.is_stopped = false;
                 descendants::signal_group(main, Signal::CONT);
             }

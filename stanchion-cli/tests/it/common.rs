@@ -84,7 +84,9 @@ impl Fixture {
 
     /// As [`program`](Self::program), by another way to the store.
     pub(crate) fn program_at(&self, url: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_stanchion"));
+        // The program leaves signals ignored that its caller ignores, as a shell does for a job in the background.
+        let mut command = Command::new("env");
+        command.args(["--default-signal", env!("CARGO_BIN_EXE_stanchion")]);
         let arguments = arguments.iter().map(|word| if *word == "NAME" { &*self.name } else { word });
         command.args(arguments).env("STANCHION_URL", url).stdin(Stdio::null());
         command

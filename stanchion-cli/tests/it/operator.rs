@@ -14,6 +14,7 @@ on_each_store!(
     the_exit_code_says_whether_a_limiter_admits,
     a_permit_is_freed_by_its_ticket,
     ping_and_check_say_yes,
+    a_store_is_measured,
     names_are_listed,
     a_reader_of_names_can_go_away,
 );
@@ -22,6 +23,9 @@ fn a_stuck_lock_is_found_and_freed(fixture: &Fixture) {
     let name = format!("{:?}", fixture.name);
     assert_eq!(text(&fixture.output(&["inspect", "NAME"])), format!("mutex {name}: free\n"));
     assert_eq!(fixture.code(&["unlock", "NAME", "--yes"]), 1, "there is nothing to free");
+    assert_eq!(fixture.code(&["wait-group", "NAME", "add", "--ttl", "1h"]), 0);
+    let errors = String::from_utf8(fixture.output(&["inspect", "NAME"]).stderr).unwrap();
+    assert!(errors.contains("a wait group of this name is in use: --kind wait-group"), "{errors}");
 
     let mut running = fixture.start(&["--label", "nightly"], &fixture.ledger.writes_on());
     let token = fixture.ledger.wait_for_word("alive").token;
@@ -37,7 +41,7 @@ fn a_stuck_lock_is_found_and_freed(fixture: &Fixture) {
     assert_eq!(fixture.code(&["unlock", "NAME", "--yes", "--ticket", &other]), 1);
     let ticket = json["holders"][0]["ticket"].as_str().unwrap();
     let freed = fixture.output(&["unlock", "NAME", "--yes", "--ticket", ticket]);
-    assert_eq!(text(&freed), format!("freed {name}\n"));
+    assert!(text(&freed).starts_with(&format!("freed {name}, held by \"nightly\", for ")), "{freed:?}");
     assert_eq!(running.code(), 125, "{}", running.errors());
 }
 
@@ -67,7 +71,7 @@ fn the_exit_code_says_whether_a_limiter_admits(fixture: &Fixture) {
     let look = || text(&fixture.output(&["inspect", "NAME", "--kind", "limiter"]));
     assert!(look().ends_with("not in use\n"), "{}", look());
     assert_eq!((limit(&[]), limit(&["--cost", "2"]), limit(&[]), limit(&[])), (0, 1, 0, 1));
-    assert!(look().contains("0 of 2 tokens"), "{}", look());
+    assert!(look().contains("0 of 2 tokens left"), "{}", look());
     assert_eq!(limit(&["--wait", "50ms"]), 1);
     assert_eq!(limit(&["--cost", "3"]), 64, "more than the burst");
     assert_eq!(fixture.code(&["limit", "NAME", "--per", "3/h"]), 78, "another quota");
@@ -96,6 +100,20 @@ fn ping_and_check_say_yes(fixture: &Fixture) {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["safe"], true);
     assert!(text(&fixture.output(&["check"])).starts_with("ok "));
+}
+
+fn a_store_is_measured(fixture: &Fixture) {
+    let output = fixture.output(&["bench", "--time", "100ms", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&text(&output)).unwrap();
+    for measure in ["round_trip", "lock_and_release", "hand_over", "limiter_decision"] {
+        let [p50, p99, max] =
+            ["p50_us", "p99_us", "max_us"].map(|figure| json[measure][figure].as_u64().unwrap());
+        assert!(json[measure]["count"].as_u64() >= Some(1) && 0 < p50 && p50 <= p99 && p99 <= max, "{json}");
+    }
+    let lines = text(&fixture.output(&["bench", "--time", "100ms"]));
+    assert_eq!(lines.lines().count(), 4, "{lines}");
+    assert_eq!(fixture.code(&["bench", "--time", "1ms"]), 64);
+    assert_eq!(fixture.code(&["top"]), 64, "there is no terminal");
 }
 
 /// Returns the lines of a listing, each once.

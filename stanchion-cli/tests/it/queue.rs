@@ -54,8 +54,21 @@ fn a_waiter_is_told_who_holds_the_lock(fixture: &Fixture) {
     first.wait_for_error("held by \"the \\u{1b}[31mnightly\" for ");
     first.wait_for_error("next in line");
     let second = fixture.start(&[], "true");
-    second.wait_for_error("place in line: 2 at most");
+    second.wait_for_error("number 2 in line at most");
     drop((holder, first, second));
+}
+
+/// On Redis such a waiter is counted until the next step that looks at the queue.
+#[test]
+fn a_killed_waiter_is_counted_for_its_lease_on_postgres() {
+    let fixture = Fixture::postgres();
+    let holder = fixture.start(&[], &fixture.ledger.writes_on());
+    fixture.ledger.wait_for_word("alive");
+    let waiter = fixture.start(&["--ttl", "2s"], "true");
+    fixture.wait_for_waiters(1);
+    waiter.signal(Signal::KILL);
+    fixture.wait_for_waiters(0);
+    drop((holder, waiter));
 }
 
 /// A store that is started late is waited for.

@@ -124,7 +124,9 @@ fn help_manual_and_completions_are_there() {
         assert!(help.contains(&format!("\n  {code}")), "{code}: {help}");
     }
     assert!(help.contains("Not covered:"));
-    for subcommand in ["run", "ls", "inspect", "unlock", "wait-group", "limit", "ping", "check", "schema"] {
+    for subcommand in
+        ["run", "ls", "top", "bench", "inspect", "unlock", "wait-group", "limit", "ping", "check", "schema"]
+    {
         let page = text(&stanchion(&["man", subcommand]));
         assert!(page.contains(&format!(".TH stanchion-{subcommand} 1")), "{page}");
         for shell in ["bash", "zsh", "fish"] {

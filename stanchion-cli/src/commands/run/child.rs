@@ -11,10 +11,11 @@ use std::time::Duration;
 use rustix::event::poll;
 use rustix::process::{Pid, Signal, set_child_subreaper};
 use stanchion::{Guard, GuardKind};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::unix::OwnedReadHalf;
 
+use super::orders::Orders;
 use crate::supervisor::clock::timespec;
 use crate::supervisor::protocol::{Order, Report};
 use crate::supervisor::{descendants, send_descriptor};
@@ -32,7 +33,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     process: Child,
-    orders: OwnedWriteHalf,
+    orders: Orders,
     reports: Lines<BufReader<OwnedReadHalf>>,
     is_over: bool,
 }
@@ -63,17 +64,26 @@ impl Supervisor {
         send_descriptor(&own, io::stdin().as_fd())?;
         own.set_nonblocking(true)?;
         let (reports, orders) = UnixStream::from_std(own)?.into_split();
+        let orders = Orders::new(orders);
         Ok(Self { process, orders, reports: BufReader::new(reports).lines(), is_over: false })
     }
 
-    /// Sends an order. A supervisor that has ended takes none; its reports tell that.
-    pub(crate) async fn send(&mut self, order: Order) {
-        let _ = self.orders.write_all(format!("{order}\n").as_bytes()).await;
+    /// Sends an order, now or while [`report`](Self::report) waits. A supervisor that has ended takes none; its reports tell that.
+    pub(crate) fn send(&mut self, order: Order) {
+        self.orders.push(order);
     }
 
     /// Returns the next report; `None` if the supervisor is gone, or answers in other words.
+    ///
+    /// # Cancel safety
+    /// A dropped call loses no report and no order.
     pub(crate) async fn report(&mut self) -> Option<Report> {
-        self.reports.next_line().await.ok().flatten()?.parse().ok()
+        loop {
+            tokio::select! {
+                line = self.reports.next_line() => return line.ok().flatten()?.parse().ok(),
+                () = self.orders.can_go_on() => {}
+            }
+        }
     }
 
     /// Notes that the command and all its descendants are gone.

@@ -9,7 +9,8 @@ pub(crate) const AFTER_SHORT: &str = "Exit codes: the command's own, or 128+n fo
 pub(crate) const AFTER: &str = "\
 The command:
   It has STANCHION_TOKEN (the fencing token), STANCHION_TICKET and STANCHION_NAME in its environment, and
-  the standard input, output and error of this program. INT, TERM, HUP, QUIT, USR1, USR2, TSTP and CONT are
+  the standard input, output and error of this program. It inherits STANCHION_URL, with a password in it:
+  with --url-file it does not learn the URL. INT, TERM, HUP, QUIT, USR1, USR2, TSTP and CONT are
   passed on to its process group. It has no controlling terminal: Ctrl-C reaches it through this program,
   and it cannot open /dev/tty. Ctrl-Z stops the command and keeps the lock; CONT makes it go on.
   When its first process has ended, what is left of its descendants is ended (TERM, then KILL) before the
@@ -40,5 +41,5 @@ Exit codes:
   127    the command was not found
   A command can use each of these codes, too.
 
-In a crontab:
-  0 3 * * * stanchion run nightly --url-file /etc/stanchion.url --skip-if-held -- /usr/local/bin/nightly";
+In a crontab (whose PATH is short; a machine whose clock is late runs a job again that is done by then):
+  0 3 * * * /usr/local/bin/stanchion run nightly -q --url-file /etc/stanchion.url --skip-if-held -- /usr/local/bin/nightly";

@@ -15,13 +15,15 @@ use crate::supervisor::protocol::{Cause, NotStarted, Order, Report, Status};
 use crate::supervisor::timing::Timing;
 
 /// Maximum and minimum of the interval at which the deadline is read.
-const MAX_TICK: Duration = Duration::from_millis(500);
+const MAX_TICK: Duration = Duration::from_millis(100);
 const MIN_TICK: Duration = Duration::from_millis(20);
 
 /// A command that runs under a hold.
 #[derive(Debug)]
 pub(crate) struct Keeping {
     supervisor: Supervisor,
+    /// The command's first word.
+    command: String,
     timing: Timing,
     tick: Duration,
     /// The last deadline that the supervisor was told.
@@ -37,7 +39,8 @@ impl Keeping {
         let supervisor = Supervisor::start(command, guard, lease);
         let supervisor = supervisor.map_err(Failure::system("the supervisor could not be started"))?;
         let tick = (lease / 40).clamp(MIN_TICK, MAX_TICK);
-        Ok(Self { supervisor, timing: Timing::of_lease(lease), tick, deadline: None })
+        let command = command.first().map_or_else(String::new, |word| word.to_string_lossy().into_owned());
+        Ok(Self { supervisor, command, timing: Timing::of_lease(lease), tick, deadline: None })
     }
 
     /// Tells the supervisor deadlines and signals until the command and all its descendants are gone.
@@ -47,34 +50,37 @@ impl Keeping {
         signals: &mut Signals,
     ) -> Exit {
         let (mut is_lost, mut silent_ticks) = (false, 0);
+        let mut next_tick = clock::now() + self.tick;
         loop {
-            self.tell_deadline(guard).await;
+            self.tell_deadline(guard);
             tokio::select! {
                 biased;
-                report = self.supervisor.report() => match report {
-                    None => return self.take_over("the supervisor was killed"),
-                    Some(report) => if let Some(exit) = told(report, guard.name()) {
-                        self.supervisor.is_over();
-                        return exit;
-                    },
-                },
-                () = guard.lost(), if !is_lost => {
-                    is_lost = true;
-                    self.supervisor.send(Order::Lost).await;
-                }
-                signal = signals.next() => self.supervisor.send(Order::Signal(signal.as_raw())).await,
-                () = clock::sleep(self.tick) => {
+                // First, and by its own time: neither signals nor reports keep it from being seen that the supervisor is late.
+                () = clock::sleep(next_tick.saturating_duration_since(clock::now())) => {
+                    next_tick = clock::now() + self.tick;
                     silent_ticks = if self.is_late() { silent_ticks + 1 } else { 0 };
                     // The first one can come before a report that was sent in time, where this process was stopped.
                     if silent_ticks == 2 {
                         return self.take_over("the supervisor does not answer");
                     }
                 }
+                report = self.supervisor.report() => match report {
+                    None => return self.take_over("the supervisor was killed"),
+                    Some(report) => if let Some(exit) = told(report, guard.name(), &self.command) {
+                        self.supervisor.is_over();
+                        return exit;
+                    },
+                },
+                () = guard.lost(), if !is_lost => {
+                    is_lost = true;
+                    self.supervisor.send(Order::Lost);
+                }
+                signal = signals.next() => self.supervisor.send(Order::Signal(signal.as_raw())),
             }
         }
     }
 
-    async fn tell_deadline<K: GuardKind>(&mut self, guard: &Guard<K>) {
+    fn tell_deadline<K: GuardKind>(&mut self, guard: &Guard<K>) {
         let deadline = guard.deadline().filter(|_| guard.is_held());
         if deadline.is_some() && deadline != self.deadline {
             self.deadline = deadline;
@@ -83,7 +89,7 @@ impl Keeping {
         }
         // A hold that was lost at once has none: the command is not started.
         let at = self.deadline.map_or_else(Moment::now, Moment::of);
-        self.supervisor.send(Order::Deadline(at)).await;
+        self.supervisor.send(Order::Deadline(at));
     }
 
     /// Returns whether the supervisor, which was stopped for instance, has not ended the command when it should have.
@@ -101,19 +107,19 @@ impl Keeping {
 }
 
 /// Tells a report, and returns the exit code that follows from the last one.
-fn told(report: Report, name: &str) -> Option<Exit> {
+fn told(report: Report, name: &str, command: &str) -> Option<Exit> {
     match report {
         Report::NotStarted(NotStarted::NotFound) => {
-            message("the command was not found");
+            message(format_args!("{command:?} was not found"));
             Some(Exit::NOT_FOUND)
         }
         Report::NotStarted(NotStarted::NotExecutable) => {
-            message("the command is not executable");
+            message(format_args!("{command:?} is not executable"));
             Some(Exit::NOT_EXECUTABLE)
         }
         Report::NotStarted(NotStarted::Other(code)) => {
             let cause = std::io::Error::from_raw_os_error(code);
-            message(format_args!("the command could not be started: {cause}"));
+            message(format_args!("{command:?} could not be started: {cause}"));
             Some(Exit::NOT_EXECUTABLE)
         }
         Report::Ending(Cause::Itself) => None,

@@ -4,6 +4,7 @@ mod child;
 mod help;
 mod hold;
 mod keep;
+mod orders;
 mod turn;
 
 use std::ffi::OsString;
@@ -29,7 +30,7 @@ const DEFAULT_TTL: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_INTERVAL: Duration = Duration::from_millis(500);
 /// Time limit for the store to be told that nothing of this process is left.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Run a command while a lock is held
 #[derive(Args, Clone, Debug)]
@@ -53,6 +54,9 @@ pub(crate) struct Run {
     /// Do not wait: exit with 75 if the lock is held or waited for
     #[arg(long, conflicts_with = "wait")]
     skip_if_held: bool,
+    /// Say nothing about waiting and skipping, as cron would mail it
+    #[arg(long, short)]
+    quiet: bool,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -132,14 +136,16 @@ async fn take<L: Lock + ?Sized>(options: &Run, lock: &L) -> Result<Result<Guard<
     if options.skip_if_held {
         let taken = lock.try_take().await?;
         return Ok(taken.ok_or_else(|| {
-            message(format_args!("skipped: {:?} is held", options.name));
+            if !options.quiet {
+                message(format_args!("skipped: {:?} is held", options.name));
+            }
             Exit::SKIPPED
         }));
     }
     let taken = tokio::select! {
         biased;
         taken = lock.take(options.wait) => taken?,
-        never = turn::tell(lock, &options.name) => match never {},
+        never = turn::tell(lock, &options.name), if !options.quiet => match never {},
     };
     Ok(taken.ok_or_else(|| {
         message(format_args!("not run: the time to wait for {:?} is over", options.name));

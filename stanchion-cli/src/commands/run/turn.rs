@@ -35,14 +35,14 @@ pub(crate) async fn tell<L: Lock + ?Sized>(lock: &L, name: &str) -> Infallible {
 
 fn what(state: &Inspection, place: u64) -> String {
     let held = match &*state.holders {
-        [] => "free, others are first".to_owned(),
+        [] => "nobody holds it at the moment, others come first".to_owned(),
         [holder] => format!("held by {}", who(holder)),
         [holder, others @ ..] => format!("held by {} and {} more", who(holder), others.len()),
     };
     match place {
         u64::MAX => held,
         1 => format!("{held}; next in line"),
-        place => format!("{held}; place in line: {place} at most"),
+        place => format!("{held}; number {place} in line at most"),
     }
 }
 
@@ -65,10 +65,13 @@ mod tests {
             Holder::new(Ticket::from(1), FencingToken::new(1).unwrap(), 1, Duration::from_millis(12_345));
         holder.label = Some("a\u{1b}[2J".to_owned());
         let state = Inspection::new(vec![holder.clone()], 3, Some(1));
-        assert_eq!(what(&state, 3), "held by \"a\\u{1b}[2J\" for 12s; place in line: 3 at most");
+        assert_eq!(what(&state, 3), "held by \"a\\u{1b}[2J\" for 12s; number 3 in line at most");
         holder.label = None;
         let state = Inspection::new(vec![holder.clone(), holder], 0, Some(2));
         assert_eq!(what(&state, u64::MAX), "held by a holder without a label for 12s and 1 more");
-        assert_eq!(what(&Inspection::default(), 1), "free, others are first; next in line");
+        assert_eq!(
+            what(&Inspection::default(), 1),
+            "nobody holds it at the moment, others come first; next in line"
+        );
     }
 }

@@ -1,0 +1,121 @@
+//! `top`: a live view of what is held, who waits, and how full limiters are.
+
+mod details;
+mod keys;
+mod model;
+mod snapshot;
+mod view;
+
+use std::future::Future;
+use std::io::{self, IsTerminal as _};
+use std::pin::Pin;
+use std::time::Duration;
+
+use clap::Args;
+use crossterm::event::{Event, EventStream, KeyEventKind};
+use futures_util::StreamExt as _;
+use ratatui::DefaultTerminal;
+use stanchion::Store;
+use stanchion::spi::clock;
+
+use self::keys::Wish;
+use self::model::Model;
+use self::snapshot::Snapshot;
+use crate::exit::{Exit, Failure};
+use crate::url::Target;
+use crate::values;
+
+/// Between two drawings: lease bars run down meanwhile.
+const FRAME: Duration = Duration::from_millis(250);
+
+/// Watch names, holders, leases, queues and limiters as they change
+///
+/// Keys: up and down (or k and j) choose, Enter shows all holders, f frees the chosen hold after a question, s sorts by the next
+/// column, / filters by a part of the name, Esc goes back, Space pauses, q quits. Up to 2,000 names are shown; each refresh looks at
+/// all keys of the server, in small parts, and asks for the holders of the names on the screen.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Top {
+    /// Only names that begin with this text
+    #[arg(default_value = "")]
+    prefix: String,
+    /// Time between two looks at the store
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+}
+
+/// Reads the time between two looks.
+fn interval(text: &str) -> Result<Duration, String> {
+    let time = values::time(text)?;
+    let is_sensible = (Duration::from_millis(200)..=Duration::from_secs(3600)).contains(&time);
+    if is_sensible { Ok(time) } else { Err("the time between two looks is between 200ms and 1h".to_owned()) }
+}
+
+pub(crate) async fn top(options: &Top, target: &Target) -> Result<Exit, Failure> {
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        return Err(Failure::Usage("top needs a terminal: use ls for programs".to_owned()));
+    }
+    let store = target.open().await?;
+    // What the library warns of would stand across the picture; the view shows what it could not learn.
+    crate::events::keep_warnings();
+    let mut terminal = ratatui::try_init().map_err(Failure::system("the terminal cannot be used"))?;
+    let ended = watch(options, &*store, &mut terminal).await;
+    ratatui::restore();
+    ended.map(|()| Exit::DONE)
+}
+
+type Looking<'a> = Pin<Box<dyn Future<Output = Snapshot> + Send + 'a>>;
+
+/// Shows the store until the user quits.
+async fn watch(options: &Top, store: &dyn Store, terminal: &mut DefaultTerminal) -> Result<(), Failure> {
+    let mut events = EventStream::new();
+    let mut model = Model::new(store.capabilities().store);
+    let mut looking: Option<Looking<'_>> = None;
+    let mut next_look = clock::now();
+    loop {
+        let drawn = terminal.draw(|frame| view::draw(frame, &mut model));
+        drawn.map_err(Failure::Output)?;
+        if looking.is_none() && !model.is_paused() && clock::now() >= next_look {
+            next_look = clock::now() + options.interval;
+            looking = Some(Box::pin(snapshot::take(store, &options.prefix, model.on_screen())));
+        }
+        tokio::select! {
+            event = events.next() => {
+                let event = event.ok_or_else(closed)?.map_err(Failure::Output)?;
+                match wished(&mut model, &event) {
+                    Wish::Nothing => {}
+                    Wish::Look => next_look = clock::now(),
+                    Wish::Quit => return Ok(()),
+                    Wish::Free(hold) => {
+                        let said = details::free(store, &hold).await;
+                        model.say(said);
+                        next_look = clock::now();
+                    }
+                }
+            }
+            snapshot = ready(&mut looking) => {
+                looking = None;
+                model.update(snapshot);
+            }
+            () = clock::sleep(FRAME) => {}
+        }
+    }
+}
+
+/// Waits for the look that is under way; for ever if there is none.
+async fn ready(looking: &mut Option<Looking<'_>>) -> Snapshot {
+    match looking {
+        Some(looking) => looking.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn wished(model: &mut Model, event: &Event) -> Wish {
+    match event {
+        Event::Key(key) if key.kind != KeyEventKind::Release => keys::press(model, *key),
+        _ => Wish::Nothing,
+    }
+}
+
+fn closed() -> Failure {
+    Failure::Output(io::ErrorKind::BrokenPipe.into())
+}

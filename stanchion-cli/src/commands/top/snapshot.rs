@@ -1,0 +1,84 @@
+//! What the store says at a moment.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use stanchion::spi::clock;
+use stanchion::{Holder, Kind, ListOptions, Listed, Store, StoreExt as _};
+
+use super::details;
+
+/// Maximum number of names that are shown: a screen is no place for more.
+const MOST: usize = 2_000;
+
+/// A name, as an index of rows.
+pub(super) type Key = (Kind, String);
+
+/// A name with its holders, where they were asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) listed: Listed,
+    pub(super) holders: Vec<Holder>,
+}
+
+impl Row {
+    pub(super) fn key(&self) -> Key {
+        (self.listed.kind, self.listed.name.as_str().to_owned())
+    }
+
+    pub(super) fn waiters(&self) -> u64 {
+        self.listed.waiters.unwrap_or_default()
+    }
+}
+
+/// The names at a moment.
+#[derive(Clone, Debug)]
+pub(super) struct Snapshot {
+    pub(super) rows: Vec<Row>,
+    /// There are more names than are shown.
+    pub(super) is_cut: bool,
+    /// Why this is not all, or not new.
+    pub(super) error: Option<String>,
+    /// How long it took.
+    pub(super) took: Duration,
+    /// When the holders were told.
+    pub(super) at: Instant,
+}
+
+/// Looks at the store. The holders of the names on the screen are asked for, too.
+pub(super) async fn take(store: &dyn Store, prefix: &str, on_screen: Vec<Key>) -> Snapshot {
+    let start = clock::now();
+    let (mut listed, mut error, mut is_cut) = (HashMap::new(), None, false);
+    let mut pages = store.pages(ListOptions::new().prefix(prefix).page(ListOptions::MAX_PAGE));
+    loop {
+        match pages.next().await {
+            // A name may come twice.
+            Ok(Some(page)) => listed.extend(page.entries.into_iter().map(|one| (key(&one), one))),
+            Ok(None) => break,
+            Err(cause) => {
+                error = Some(cause.to_string());
+                break;
+            }
+        }
+        if listed.len() >= MOST {
+            is_cut = true;
+            break;
+        }
+    }
+    let mut held = HashMap::new();
+    for key in on_screen {
+        if listed.get(&key).is_some_and(|one| one.holders != Some(0)) && error.is_none() {
+            match details::holders(store, &key).await {
+                Ok(holders) => drop(held.insert(key, holders)),
+                Err(cause) => error = Some(cause.to_string()),
+            }
+        }
+    }
+    let row = |(key, listed)| Row { listed, holders: held.remove(&key).unwrap_or_default() };
+    let rows = listed.into_iter().map(row).collect();
+    Snapshot { rows, is_cut, error, took: start.elapsed(), at: clock::real().into_std() }
+}
+
+fn key(listed: &Listed) -> Key {
+    (listed.kind, listed.name.as_str().to_owned())
+}
