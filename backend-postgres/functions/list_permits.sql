@@ -9,7 +9,7 @@
 -- idle              the time since a hold ended, 0 while the name is held or waited for
 -- In session mode the lock of a session is a hold. A mutex whose session has held it for less than a second, and for which nobody
 -- waits, has no row and is not found.
--- Locks: none. O(names · log rows + waiters), and in session mode O(locks of the server). Retry: asks again.
+-- Locks: none. O(names · log rows), and in session mode O(locks of the server). Retry: asks again.
 CREATE OR REPLACE FUNCTION stanchion.list_permits(
     p_namespace text, p_state bigint, p_kind text, p_after text, p_from text, p_upto text, p_count integer
 )
@@ -43,7 +43,7 @@ BEGIN
         )
         ORDER BY 1 LIMIT p_count
     ), counted AS (
-        SELECT a.name, CASE WHEN x.waiting > 0 THEN stanchion.waiting_now(p_namespace, x.id, moment) ELSE 0 END AS waiting, x.lim,
+        SELECT a.name, coalesce(x.waiting, 0) AS waiting, x.lim,
                CASE WHEN by_session THEN (h.key IS NOT NULL)::int::bigint
                     WHEN c.holders <= most THEN c.holders END AS holders,
                CASE WHEN by_session THEN (h.key IS NOT NULL)::int::bigint

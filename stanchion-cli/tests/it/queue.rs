@@ -58,19 +58,6 @@ fn a_waiter_is_told_who_holds_the_lock(fixture: &Fixture) {
     drop((holder, first, second));
 }
 
-/// On Redis such a waiter is counted until the next step that looks at the queue.
-#[test]
-fn a_killed_waiter_is_counted_for_its_lease_on_postgres() {
-    let fixture = Fixture::postgres();
-    let holder = fixture.start(&[], &fixture.ledger.writes_on());
-    fixture.ledger.wait_for_word("alive");
-    let waiter = fixture.start(&["--ttl", "2s"], "true");
-    fixture.wait_for_waiters(1);
-    waiter.signal(Signal::KILL);
-    fixture.wait_for_waiters(0);
-    drop((holder, waiter));
-}
-
 /// A store that is started late is waited for.
 #[test]
 fn a_store_that_is_away_is_asked_again() {
