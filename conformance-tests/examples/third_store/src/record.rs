@@ -143,12 +143,12 @@ impl Record {
             return Ok(stored);
         }
         match ask.check {
-            ParameterCheck::First(OnMismatch::Refuse) => Err(stored),
             ParameterCheck::First(OnMismatch::Replace) => {
                 self.resize(ask.limit, at);
                 Ok(ask.limit)
             }
             ParameterCheck::First(OnMismatch::Adopt) | ParameterCheck::Follow => Ok(stored),
+            ParameterCheck::First(_) => Err(stored),
         }
     }
 

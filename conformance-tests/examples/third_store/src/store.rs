@@ -41,7 +41,8 @@ impl Client {
         // A networked store gives the engine steps with their own connection: see `Background`.
         let steps = Steps::new(permits, self.request_timeout);
         let sweep = Sweep(ThirdSteps { server: Arc::clone(server), client: self });
-        let own = Background { wake: Some(wake), chores: vec![Arc::new(sweep)], ..Background::new(steps.clone()) };
+        let own =
+            Background { wake: Some(wake), chores: vec![Arc::new(sweep)], ..Background::new(steps.clone()) };
         Ok(ThirdStore { engine: Engine::start_wrapped(wrap, capabilities(), steps, own)? })
     }
 }
