@@ -7,8 +7,6 @@ use crate::names::SHARDS;
 use crate::session::Session;
 use crate::state::State;
 
-/// The kinds, in the order of the listing.
-const KINDS: [Kind; 5] = [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup, Kind::Limiter, Kind::BloomFilter];
 /// Maximum number of names of one call, those included that turn out to have no state: a caller with many idle handles must not
 /// keep its runtime from other work.
 const MAX_NAMES: usize = 10_000;
@@ -26,7 +24,7 @@ impl Position {
             let mut parts = text.splitn(3, ':');
             let (kind, shard) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
             let after = parts.next()?.to_owned();
-            (kind < KINDS.len() && shard < SHARDS).then_some(Self { kind, shard, after })
+            (kind < Kind::ALL.len() && shard < SHARDS).then_some(Self { kind, shard, after })
         };
         read().ok_or_else(Cursor::invalid)
     }
@@ -39,7 +37,7 @@ impl Position {
     fn next_shard(&self) -> Option<Self> {
         let (kind, shard) =
             if self.shard + 1 < SHARDS { (self.kind, self.shard + 1) } else { (self.kind + 1, 0) };
-        (kind < KINDS.len()).then(|| Self { kind, shard, after: String::new() })
+        (kind < Kind::ALL.len()).then(|| Self { kind, shard, after: String::new() })
     }
 }
 
@@ -53,7 +51,7 @@ pub(crate) fn list(session: &Session, options: &ListOptions) -> Result<ListPage>
     let wanted = usize::try_from(options.page).unwrap_or(usize::MAX);
     let (mut entries, mut looked_at) = (Vec::new(), 0);
     loop {
-        let kind = KINDS[at.kind];
+        let kind = Kind::ALL[at.kind];
         let next = if options.kind.is_some_and(|only| only != kind) {
             at.next_shard()
         } else {

@@ -143,10 +143,7 @@ impl Keyspace {
         let rest = key.strip_prefix('{')?.strip_prefix(self.namespace.as_str())?.strip_prefix('/')?;
         let (stripe, rest) = rest.split_once("}:")?;
         let (letter, name) = rest.split_once(':')?;
-        let kind = [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup, Kind::Limiter, Kind::BloomFilter]
-            .into_iter()
-            .find(|kind| letter.chars().eq([kind.letter()]))?;
-        let object = Object { kind, name: Name::new(name).ok()? };
+        let object = Object { kind: Kind::of_letter(letter)?, name: Name::new(name).ok()? };
         (stripe == stripe_of(&object).to_string()).then_some(object)
     }
 
@@ -246,7 +243,7 @@ mod tests {
     fn c19_the_object_of_a_record_is_found_again() {
         let keyspace = Keyspace::new("ns").unwrap();
         for name in ["a", ":", "}:m:a", "{ns/1}:m:a", "\u{1b}", "e:a", "é"] {
-            for kind in [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup, Kind::Limiter, Kind::BloomFilter] {
+            for &kind in Kind::ALL {
                 let object = Object { kind, name: Name::new(name).unwrap() };
                 assert_eq!(keyspace.object_of(&keyspace.record(&object)), Some(object));
             }

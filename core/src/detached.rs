@@ -120,7 +120,7 @@ impl FromStr for Detached {
         let mut parts = text.splitn(5, ':');
         let mut next = || parts.next().ok_or_else(other);
         let kind = next()?;
-        let kind = Kind::ALL.into_iter().find(|known| known.as_str() == kind).ok_or_else(other)?;
+        let kind = Kind::ALL.iter().copied().find(|known| known.as_str() == kind).ok_or_else(other)?;
         let namespace = Box::from(next()?);
         let ticket = next()?.parse()?;
         let token = next()?.parse().map_err(|_| other())?;

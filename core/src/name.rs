@@ -25,8 +25,8 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Mutex, Self::Semaphore, Self::WaitGroup, Self::Limiter, Self::BloomFilter];
+    pub const ALL: &'static [Self] =
+        &[Self::Mutex, Self::Semaphore, Self::WaitGroup, Self::Limiter, Self::BloomFilter];
 
     /// Returns the word that logs, metrics and written tickets use: `mutex`, `semaphore`, `wait_group`, `limiter`,
     /// `bloom_filter`.
@@ -51,6 +51,12 @@ impl Kind {
             Self::Limiter => 'l',
             Self::BloomFilter => 'b',
         }
+    }
+
+    /// Returns the kind with that [`letter`](Self::letter); `None` for any other text.
+    #[must_use]
+    pub fn of_letter(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| text.chars().eq([kind.letter()]))
     }
 }
 

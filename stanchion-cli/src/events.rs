@@ -1,6 +1,7 @@
 //! The library's warnings, on standard error.
 
 use std::fmt::{self, Write as _};
+use std::mem;
 use std::sync::{Mutex, PoisonError};
 
 use tracing::field::{Field, Visit};
@@ -9,7 +10,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::output::message;
 
-/// Warnings that `check` shows among its verdicts, instead of on standard error.
+/// Warnings that `check` and `top` show in their own place, instead of on standard error.
 static KEPT: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
 /// Shows warnings from now on.
@@ -23,9 +24,9 @@ pub(crate) fn keep_warnings() {
     *KEPT.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
 }
 
-/// Returns the kept warnings. Later ones are shown.
+/// Returns the warnings that were kept since the last call.
 pub(crate) fn take_warnings() -> Vec<String> {
-    KEPT.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(mem::take).unwrap_or_default()
 }
 
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! Values on the command line.
 
+use std::env;
 use std::fs;
 use std::process;
 use std::time::Duration;
@@ -36,6 +37,11 @@ pub(crate) fn label_of(what: &str) -> String {
     let label = format!("{} {} {what}", host.trim(), process::id());
     let end = (0..=MAX_LABEL.min(label.len())).rev().find(|&at| label.is_char_boundary(at));
     label[..end.unwrap_or_default()].trim_end().to_owned()
+}
+
+/// Returns the label of whoever frees a lock with this program.
+pub(crate) fn operator() -> String {
+    label_of(&env::var("USER").unwrap_or_default())
 }
 
 /// A rate, such as `50/s` or `10/1h30m`.

@@ -14,9 +14,6 @@ use crate::error::unexpected;
 
 /// Maximum number of names that one statement looks at: it counts up to 50 holds of each (C27).
 const MAX_COUNT: usize = 100;
-/// The kinds, in the order of the listing.
-const KINDS: [Kind; 5] = [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup, Kind::Limiter, Kind::BloomFilter];
-
 /// Where a listing goes on: behind a name of a kind. The empty text stands before all names.
 #[derive(Debug, PartialEq, Eq)]
 struct Position<'a> {
@@ -27,11 +24,11 @@ struct Position<'a> {
 impl<'a> Position<'a> {
     fn of(list: &'a List) -> Result<Self> {
         let Some(text) = &list.after else {
-            return Ok(Self { kind: list.kind.unwrap_or(KINDS[0]), after: "" });
+            return Ok(Self { kind: list.kind.unwrap_or(Kind::ALL[0]), after: "" });
         };
         let read = || {
             let (letter, after) = text.split_once(':')?;
-            let kind = KINDS.into_iter().find(|kind| letter.chars().eq([kind.letter()]))?;
+            let kind = Kind::of_letter(letter)?;
             let is_name = after.is_empty() || Name::new(after).is_ok();
             is_name.then_some(Self { kind, after })
         };
@@ -44,8 +41,14 @@ impl<'a> Position<'a> {
 
     /// Returns the beginning of the next kind; `None` at the end of the listing.
     fn next_kind(&self, only: Option<Kind>) -> Option<String> {
-        let next = KINDS.into_iter().skip_while(|kind| *kind != self.kind).nth(1)?;
+        let next = self.kinds_left().nth(1)?;
         only.is_none().then(|| Self::write(next, ""))
+    }
+
+    /// Returns the kind of this position and those behind it, in the order of the listing.
+    fn kinds_left(&self) -> impl Iterator<Item = Kind> {
+        let kind = self.kind;
+        Kind::ALL.iter().copied().skip_while(move |other| *other != kind)
     }
 }
 
@@ -59,7 +62,7 @@ impl ListSteps for PostgresSteps {
         let mut position = Position::of(list)?;
         if let Some(only) = list.kind.filter(|only| *only != position.kind) {
             // The cursor of a listing of other kinds. This one comes behind it, or is over.
-            if !KINDS.into_iter().skip_while(|kind| *kind != position.kind).any(|kind| kind == only) {
+            if !position.kinds_left().any(|kind| kind == only) {
                 return Ok(ListPart::default());
             }
             position = Position { kind: only, after: "" };
@@ -149,7 +152,8 @@ mod tests {
         for other in ["", "m", "x:a", "ms:a", "é", "m:a\0", &format!("m:{}", "x".repeat(513))] {
             assert!(Position::of(&list(other)).is_err(), "{other}");
         }
-        let kinds: Vec<_> = KINDS.map(|kind| Position { kind, after: "" }.next_kind(None)).into();
+        let kinds: Vec<_> =
+            Kind::ALL.iter().map(|&kind| Position { kind, after: "" }.next_kind(None)).collect();
         let next = ["s:", "w:", "l:", "b:"].map(|next| Some(next.to_owned()));
         assert_eq!(kinds, [&next[..], &[None]].concat());
         assert_eq!(Position { kind: Kind::Mutex, after: "" }.next_kind(Some(Kind::Mutex)), None);

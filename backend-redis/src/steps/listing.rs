@@ -38,8 +38,7 @@ impl Position {
             stripe => Some(stripe.parse().ok().filter(|stripe| *stripe < STRIPES)?),
         };
         let (process, scan) = (parts.next()?, parts.next()?.parse().ok()?);
-        let is_known =
-            process.len() <= 64 && process.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+        let is_known = process.len() <= 64 && process.bytes().all(|byte| byte.is_ascii_hexdigit());
         (is_known && parts.next().is_none()).then(|| Self { stripe, process: process.to_owned(), scan })
     }
 
@@ -174,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_position_is_read_as_it_was_written() {
-        for (stripe, process, scan) in [(None, "", 0), (Some(15), "00ff", u64::MAX), (Some(0), "-", 7)] {
+        for (stripe, process, scan) in [(None, "", 0), (Some(15), "00ff", u64::MAX), (Some(0), "a", 7)] {
             let position = Position { stripe, process: process.to_owned(), scan };
             assert_eq!(Position::read(&position.write()), Some(position));
         }

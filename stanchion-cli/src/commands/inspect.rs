@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use stanchion::{
-    Decision, Inspection, LimiterOptions, MutexOptions, Quota, SemaphoreOptions, Store, WaitGroupOptions,
-};
+use stanchion::{Decision, Inspection, LimiterOptions, Quota, Store};
 
-use super::shown;
+use super::{holds, shown};
 use crate::exit::{Exit, Failure};
 use crate::output::{json, line, message};
 use crate::url::Target;
@@ -53,8 +51,8 @@ pub(crate) async fn inspect(options: &Inspect, target: &Target) -> Result<Exit, 
         let decision = look_at_limiter(&*store, &options.name).await?;
         return show_limiter(options, decision);
     }
-    let state = look(&*store, &options.name, options.kind).await?;
-    if state.holders.is_empty() && state.waiters == 0 {
+    let state = holds::look(&*store, options.kind.of_store(), &options.name).await?;
+    if !is_in_use(&state) {
         hint_at_other_kinds(&*store, &options.name, options.kind).await;
     }
     if options.json {
@@ -76,9 +74,7 @@ pub(super) async fn hint_at_other_kinds(store: &dyn Store, name: &str, meant: Ki
     for kind in [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup, Kind::Limiter] {
         let in_use = match kind {
             Kind::Limiter => look_at_limiter(store, name).await.is_ok_and(|decision| decision.is_some()),
-            _ => look(store, name, kind)
-                .await
-                .is_ok_and(|state| !state.holders.is_empty() || state.waiters > 0),
+            _ => holds::look(store, kind.of_store(), name).await.is_ok_and(|state| is_in_use(&state)),
         };
         if kind != meant && in_use {
             let option = word(kind).replace(' ', "-");
@@ -87,13 +83,8 @@ pub(super) async fn hint_at_other_kinds(store: &dyn Store, name: &str, meant: Ki
     }
 }
 
-/// Looks at an object that has holders. Parameters of the handle are neither compared nor stored by this.
-pub(super) async fn look(store: &dyn Store, name: &str, kind: Kind) -> stanchion::Result<Inspection> {
-    match kind {
-        Kind::Semaphore => store.semaphore(name, SemaphoreOptions::new(1))?.inspect().await,
-        Kind::WaitGroup => store.wait_group(name, WaitGroupOptions::new())?.inspect().await,
-        Kind::Mutex | Kind::Limiter => store.mutex(name, MutexOptions::new())?.inspect().await,
-    }
+fn is_in_use(state: &Inspection) -> bool {
+    !state.holders.is_empty() || state.waiters > 0
 }
 
 fn word(kind: Kind) -> &'static str {

@@ -1,17 +1,16 @@
 //! `unlock`: frees a lock whose holder does not.
 
-use std::env;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use clap::{Args, ValueEnum};
-use stanchion::{Inspection, MutexOptions, SemaphoreOptions, Store, Ticket};
+use stanchion::{Inspection, Ticket};
 
 use super::inspect::{self, Kind};
-use super::shown;
+use super::{holds, shown};
 use crate::exit::{Exit, Failure};
 use crate::output::{flush_messages, line, message, printable};
 use crate::url::Target;
-use crate::values::{self, label_of};
+use crate::values::{self, operator};
 
 /// Free a lock by force
 ///
@@ -55,7 +54,7 @@ pub(crate) async fn unlock(options: &Unlock, target: &Target) -> Result<Exit, Fa
     }
     let store = target.open().await?;
     let kind = if options.kind == Lock::Mutex { Kind::Mutex } else { Kind::Semaphore };
-    let state = inspect::look(&*store, &options.name, kind).await?;
+    let state = holds::look(&*store, kind.of_store(), &options.name).await?;
     let Some(ticket) = chosen(options, &state) else {
         message(format_args!("nothing was freed: {:?} is not held, or not by that ticket", options.name));
         inspect::hint_at_other_kinds(&*store, &options.name, kind).await;
@@ -65,7 +64,8 @@ pub(crate) async fn unlock(options: &Unlock, target: &Target) -> Result<Exit, Fa
         message("nothing was freed");
         return Ok(Exit::NO);
     }
-    if free(options, &*store, ticket).await? {
+    let label = options.label.clone().unwrap_or_else(operator);
+    if holds::free(&*store, (kind.of_store(), &options.name), ticket, label).await? {
         line(format_args!("freed {:?}{}", options.name, held_by(&state, ticket)))?;
         return Ok(Exit::DONE);
     }
@@ -95,22 +95,4 @@ fn agreed(options: &Unlock, state: &Inspection, ticket: Option<Ticket>) -> Resul
     let mut answer = String::new();
     asked.and_then(|()| io::stdin().lock().read_line(&mut answer)).map_err(Failure::Output)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
-async fn free(options: &Unlock, store: &dyn Store, ticket: Option<Ticket>) -> Result<bool, Failure> {
-    let label = options.label.clone().unwrap_or_else(|| label_of(&env::var("USER").unwrap_or_default()));
-    if options.kind == Lock::Semaphore {
-        let semaphore = store.semaphore(&options.name, SemaphoreOptions::new(1).label(label))?;
-        return Ok(match ticket {
-            Some(ticket) => semaphore.force_release(ticket).await?,
-            None => false,
-        });
-    }
-    let mutex = store.mutex(&options.name, MutexOptions::new().label(label))?;
-    // The question may have been answered late: another holder is not meant.
-    let now = mutex.inspect().await?.holders.first().and_then(|holder| holder.ticket);
-    if ticket.is_some() && now != ticket {
-        return Ok(false);
-    }
-    Ok(mutex.force_unlock().await?)
 }

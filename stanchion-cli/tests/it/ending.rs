@@ -1,15 +1,24 @@
 //! The end of commands: with all their descendants, before the lock is free or the lease ends.
 
+use std::fs;
+use std::process::Stdio;
 use std::time::Duration;
 
 use stanchion_conformance::stopwatch::Stopwatch;
+use stanchion_testbed::servers::wait_until;
 
-use crate::common::{Fixture, on_each_store};
+use crate::common::{FOR_EVER, Fixture, on_each_store};
 
 /// The lease of a stubborn command: long enough for renewals on a busy machine.
 pub(crate) const TTL: Duration = Duration::from_secs(8);
 
-on_each_store!(what_is_left_of_a_command_is_ended_before_the_release, a_freed_lock_ends_a_stubborn_command);
+on_each_store!(
+    what_is_left_of_a_command_is_ended_before_the_release,
+    a_freed_lock_ends_a_stubborn_command,
+    a_process_whose_name_is_cut_in_a_letter_is_ended,
+    a_chain_of_processes_is_ended,
+    nobody_has_to_read_the_messages,
+);
 
 /// Returns shell code that writes on from processes of three sessions, none of which `SIGTERM` ends.
 pub(crate) fn stubborn(fixture: &Fixture) -> String {
@@ -51,6 +60,45 @@ fn a_freed_lock_ends_a_stubborn_command(fixture: &Fixture) {
     assert_eq!(fixture.ledger.is_exclusive().len(), 2);
 }
 
+/// The kernel keeps 15 bytes of a name: here the first of the two that make the last letter.
+fn a_process_whose_name_is_cut_in_a_letter_is_ended(fixture: &Fixture) {
+    let program = fixture.folder.path().join("datensicherung\u{e4}");
+    fs::copy("/bin/sh", &program).unwrap();
+    let script = fixture.ledger.writes_on().replace('"', "\\\"").replace('$', "\\$");
+    let named = format!("exec '{}' -c \"{script}\"", program.display());
+    let mut running = fixture.start(&["--ttl", "8s"], &named);
+    fixture.ledger.wait_for_word("alive");
+    assert_eq!(fixture.code(&["unlock", "NAME", "--yes"]), 0);
+    assert_eq!(running.code(), 125, "{}", running.errors());
+    assert_eq!(fixture.processes(), []);
+}
+
+/// Each process starts the next one and ends, so that none is there any more when it is to be signalled.
+fn a_chain_of_processes_is_ended(fixture: &Fixture) {
+    let chain = fixture.folder.path().join("chain");
+    let ends = fixture.folder.path().join("ends");
+    let script = format!("trap '' TERM; [ -e '{}' ] || sh '{}' &", ends.display(), chain.display());
+    fs::write(&chain, script).unwrap();
+    let mut running = fixture.start(&["--ttl", "8s"], &format!("sh '{}'; exit 3", chain.display()));
+    let code = running.process.wait(FOR_EVER).unwrap().and_then(|status| status.code());
+    // Otherwise it would go on for ever.
+    fs::write(ends, "").unwrap();
+    assert_eq!(code, Some(3), "{}", running.errors());
+    assert_eq!(fixture.processes(), []);
+}
+
+/// The command fills the standard error that it shares with the program, and nobody reads it.
+fn nobody_has_to_read_the_messages(fixture: &Fixture) {
+    let fills = format!("head -c 1000000 /dev/zero >&2 & {}", fixture.ledger.writes_on());
+    let mut command = fixture.program(&["run", "NAME", "--ttl", "8s", "--", "sh", "-c", &fills]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    fixture.ledger.wait_for_word("alive");
+    assert_eq!(fixture.code(&["unlock", "NAME", "--yes"]), 0);
+    let code = wait_until(FOR_EVER, || child.try_wait().unwrap()).and_then(|status| status.code());
+    assert_eq!(code, Some(125));
+    assert_eq!(fixture.processes(), []);
+}
+
 /// Waits until the three shells of a stubborn command run.
 pub(crate) fn wait_for_all(fixture: &Fixture) {
     use std::collections::HashSet;
@@ -62,9 +110,7 @@ pub(crate) fn wait_for_all(fixture: &Fixture) {
         let session = |stat: String| Some(stat.rsplit_once(')')?.1.split_whitespace().nth(3)?.to_owned());
         fixture.processes().into_iter().filter_map(stat).filter_map(session).collect()
     };
-    let seen = stanchion_testbed::servers::wait_until(crate::common::FOR_EVER, || {
-        (sessions().len() == 3).then_some(())
-    });
+    let seen = wait_until(FOR_EVER, || (sessions().len() == 3).then_some(()));
     assert!(seen.is_some(), "{:?}", sessions());
     fixture.ledger.wait_for_word("alive");
 }

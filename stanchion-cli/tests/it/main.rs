@@ -14,4 +14,5 @@ mod ledger;
 mod operator;
 mod queue;
 mod signals;
+mod supervisor;
 mod texts;

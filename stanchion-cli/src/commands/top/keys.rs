@@ -2,8 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::details::Hold;
-use super::model::{Mode, Model};
+use super::model::{Hold, Mode, Model};
 
 /// What a key asks the loop for.
 #[derive(Clone, Debug, PartialEq, Eq)]

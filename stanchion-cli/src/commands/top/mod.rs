@@ -1,6 +1,5 @@
 //! `top`: a live view of what is held, who waits, and how full limiters are.
 
-mod details;
 mod keys;
 mod model;
 mod snapshot;
@@ -19,8 +18,10 @@ use stanchion::Store;
 use stanchion::spi::clock;
 
 use self::keys::Wish;
-use self::model::Model;
+use self::model::{Hold, Model};
 use self::snapshot::Snapshot;
+use super::holds;
+use crate::events;
 use crate::exit::{Exit, Failure};
 use crate::url::Target;
 use crate::values;
@@ -56,7 +57,7 @@ pub(crate) async fn top(options: &Top, target: &Target) -> Result<Exit, Failure>
     }
     let store = target.open().await?;
     // What the library warns of would stand across the picture; the view shows what it could not learn.
-    crate::events::keep_warnings();
+    events::keep_warnings();
     let mut terminal = ratatui::try_init().map_err(Failure::system("the terminal cannot be used"))?;
     let ended = watch(options, &*store, &mut terminal).await;
     ratatui::restore();
@@ -86,7 +87,7 @@ async fn watch(options: &Top, store: &dyn Store, terminal: &mut DefaultTerminal)
                     Wish::Look => next_look = clock::now(),
                     Wish::Quit => return Ok(()),
                     Wish::Free(hold) => {
-                        let said = details::free(store, &hold).await;
+                        let said = freed(store, &hold).await;
                         model.say(said);
                         next_look = clock::now();
                     }
@@ -95,9 +96,22 @@ async fn watch(options: &Top, store: &dyn Store, terminal: &mut DefaultTerminal)
             snapshot = ready(&mut looking) => {
                 looking = None;
                 model.update(snapshot);
+                if let Some(warning) = events::take_warnings().pop() {
+                    model.say(warning);
+                }
             }
             () = clock::sleep(FRAME) => {}
         }
+    }
+}
+
+/// Frees a hold; returns what became of it.
+async fn freed(store: &dyn Store, hold: &Hold) -> String {
+    let (kind, name) = (hold.key.0, &hold.key.1);
+    match holds::free(store, (kind, name), hold.ticket, values::operator()).await {
+        Ok(true) => format!("freed {name:?}"),
+        Ok(false) => format!("{name:?} is not held by that holder any more"),
+        Err(error) => format!("{name:?} was not freed: {error}"),
     }
 }
 

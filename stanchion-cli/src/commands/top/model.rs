@@ -4,10 +4,17 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use stanchion::spi::clock;
-use stanchion::{Holder, Kind};
+use stanchion::{Holder, Kind, Ticket};
 
-use super::details::Hold;
 use super::snapshot::{Key, Row, Snapshot};
+
+/// A hold that the user wants to be freed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hold {
+    pub(super) key: Key,
+    /// `None` where the store does not know it.
+    pub(super) ticket: Option<Ticket>,
+}
 
 /// The order of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +206,7 @@ fn rank(row: &Row) -> &'static str {
 #[cfg(test)]
 pub(super) mod tests {
     use stanchion::spi::Name;
-    use stanchion::{FencingToken, Listed, Ticket};
+    use stanchion::{FencingToken, Listed};
 
     use super::*;
 
