@@ -14,6 +14,7 @@ use crate::error::unexpected;
 
 /// Maximum number of names that one statement looks at: it counts up to 50 holds of each (C27).
 const MAX_COUNT: usize = 100;
+
 /// Where a listing goes on: behind a name of a kind. The empty text stands before all names.
 #[derive(Debug, PartialEq, Eq)]
 struct Position<'a> {
