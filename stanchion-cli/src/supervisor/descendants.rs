@@ -148,6 +148,9 @@ fn status_of(status: WaitStatus) -> Option<Status> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, Read as _};
+    use std::os::unix::process::CommandExt as _;
+
     use super::*;
 
     #[test]
@@ -161,6 +164,22 @@ mod tests {
             assert_eq!(parsed(pid, &stat(&rest.replacen('S', "Z", 1))), Some(process));
         }
         assert_eq!(parsed(pid, b""), None);
+    }
+
+    /// As of a process that was started after the look.
+    #[test]
+    fn a_member_of_a_group_that_was_not_seen_is_killed() {
+        let mut leader = process::Command::new("sh");
+        leader.args(["-c", "sleep 600 & echo $!; wait"]).process_group(0).stdout(process::Stdio::piped());
+        let mut leader = leader.spawn().unwrap();
+        // The pipe is closed once both are gone.
+        let mut output = io::BufReader::new(leader.stdout.take().unwrap());
+        let mut number = String::new();
+        output.read_line(&mut number).unwrap();
+        let seen = of(Pid::from_raw(leader.id().cast_signed()).unwrap()).unwrap();
+        kill_groups(&[seen]);
+        output.read_to_string(&mut number).unwrap();
+        assert!(!leader.wait().unwrap().success());
     }
 
     #[test]

@@ -16,7 +16,6 @@ on_each_store!(
     what_is_left_of_a_command_is_ended_before_the_release,
     a_freed_lock_ends_a_stubborn_command,
     a_process_whose_name_is_cut_in_a_letter_is_ended,
-    a_chain_of_processes_is_ended,
     nobody_has_to_read_the_messages,
 );
 
@@ -70,20 +69,6 @@ fn a_process_whose_name_is_cut_in_a_letter_is_ended(fixture: &Fixture) {
     fixture.ledger.wait_for_word("alive");
     assert_eq!(fixture.code(&["unlock", "NAME", "--yes"]), 0);
     assert_eq!(running.code(), 125, "{}", running.errors());
-    assert_eq!(fixture.processes(), []);
-}
-
-/// Each process starts the next one and ends, so that none is there any more when it is to be signalled.
-fn a_chain_of_processes_is_ended(fixture: &Fixture) {
-    let chain = fixture.folder.path().join("chain");
-    let ends = fixture.folder.path().join("ends");
-    let script = format!("trap '' TERM; [ -e '{}' ] || sh '{}' &", ends.display(), chain.display());
-    fs::write(&chain, script).unwrap();
-    let mut running = fixture.start(&["--ttl", "8s"], &format!("sh '{}'; exit 3", chain.display()));
-    let code = running.process.wait(FOR_EVER).unwrap().and_then(|status| status.code());
-    // Otherwise it would go on for ever.
-    fs::write(ends, "").unwrap();
-    assert_eq!(code, Some(3), "{}", running.errors());
     assert_eq!(fixture.processes(), []);
 }
 
