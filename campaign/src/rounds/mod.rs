@@ -28,6 +28,7 @@ mod nemesis;
 mod register;
 mod round;
 mod server;
+mod server_monitor;
 pub(crate) mod stall_monitor;
 pub(crate) mod tail;
 mod two_holders;

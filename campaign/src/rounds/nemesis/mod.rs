@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::server_monitor::ServerMonitor;
 use super::stall_monitor::StallMonitor;
 use super::work::Job;
 use super::worker_view::WorkerView;
@@ -51,6 +52,7 @@ pub(super) struct Nemesis<'a> {
     /// What a neighbour's deeds did so far.
     deeds: u64,
     _stalls: StallMonitor,
+    _slowness: Option<ServerMonitor>,
 }
 
 impl<'a> Nemesis<'a> {
@@ -67,6 +69,14 @@ impl<'a> Nemesis<'a> {
         let stalls = StallMonitor::start(move |end, length| {
             of_stalls.record_at(end, 0, None, What::StoodStill { length })
         });
+        // Only there a call of a name must be answered in time while another name has a fault.
+        let of_slowness = recorder.task();
+        let spared = server.postgres().filter(|_| round.fault.spares_names());
+        let slowness = spared.map(|postgres| {
+            ServerMonitor::start(postgres.url(), move |end, length| {
+                of_slowness.record_at(end, 0, None, What::StoodStill { length })
+            })
+        });
         Ok(Self {
             round,
             server,
@@ -79,6 +89,7 @@ impl<'a> Nemesis<'a> {
             strikes: 0,
             deeds: 0,
             _stalls: stalls,
+            _slowness: slowness.transpose()?,
         })
     }
 
