@@ -68,7 +68,7 @@ async fn watch(url: &str, tell: &(impl Fn(u64, u64) -> io::Result<()> + Sync)) -
 mod tests {
     use std::sync::mpsc;
 
-    use stanchion_testbed::servers::{PostgresOptions, PostgresServer, Server as _};
+    use stanchion_testbed::servers::{PostgresOptions, PostgresServer};
 
     use super::*;
 
