@@ -18,6 +18,9 @@ const MAXIMUM_COSTS: usize = 4;
 const SHARE_TIME: Duration = Duration::from_secs(60 * 60);
 /// Number of names from which on names without a handle are dropped.
 const NAMES: usize = 256;
+/// Maximum number of names without a handle that keep their shares. While a store is away, callers could otherwise fill the
+/// memory with new names. A share that is dropped begins empty again, so that it admits less.
+const MAXIMUM_SHARES: usize = 16_384;
 
 /// The local state of one name, shared by its handles.
 #[derive(Debug)]
@@ -128,6 +131,10 @@ impl Local {
         u64::try_from(at.duration_since(self.origin).as_micros()).unwrap_or(u64::MAX)
     }
 
+    fn is_used_after(&self, at: Instant) -> bool {
+        self.share().as_ref().is_some_and(|share| share.used > at)
+    }
+
     fn is_idle(&self, at: Instant) -> bool {
         let asked = |refusals: &Refusals| refusals.known.iter().any(|refusal| refusal.until > at);
         let kept = |share: &Share| share.used + SHARE_TIME > at;
@@ -148,6 +155,22 @@ struct Names {
     used: usize,
 }
 
+impl Names {
+    fn drop_unused(&mut self, at: Instant) {
+        let has_handle = |local: &Arc<Local>| Arc::strong_count(local) > 1;
+        self.by_name.retain(|_, local| has_handle(local) || !local.is_idle(at));
+        let unused = self.by_name.values().filter(|local| !has_handle(local));
+        let mut used: Vec<_> = unused.filter_map(|local| Some(local.share().as_ref()?.used)).collect();
+        let excess = used.len().saturating_sub(MAXIMUM_SHARES / 2);
+        if used.len() > MAXIMUM_SHARES {
+            let (_, latest, _) = used.select_nth_unstable(excess);
+            let latest = *latest;
+            self.by_name.retain(|_, local| has_handle(local) || local.is_used_after(latest));
+        }
+        self.used = self.by_name.len();
+    }
+}
+
 impl Locals {
     pub(super) fn open(&self, name: &Name) -> Arc<Local> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,9 +178,7 @@ impl Locals {
             return Arc::clone(local);
         }
         if names.by_name.len() >= NAMES.max(names.used * 2) {
-            let at = now();
-            names.by_name.retain(|_, local| Arc::strong_count(local) > 1 || !local.is_idle(at));
-            names.used = names.by_name.len();
+            names.drop_unused(now());
         }
         let local = Arc::new(Local::new());
         names.by_name.insert(name.clone(), Arc::clone(&local));
@@ -224,5 +245,20 @@ mod tests {
         assert!(names.by_name.len() <= NAMES, "{}", names.by_name.len());
         assert!(Arc::ptr_eq(&held, &names.by_name[&name(0)]));
         assert!(names.by_name[&name(1)].share().is_some(), "kept across outages");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c28_the_shares_of_names_without_a_handle_are_bounded() {
+        let (locals, quota) = (Locals::default(), Quota::per_second(1).validate().unwrap());
+        let name = |index: usize| Name::new(&format!("n{index}")).unwrap();
+        let (count, held) = (4 * MAXIMUM_SHARES, locals.open(&name(0)));
+        for index in 0..count {
+            locals.open(&name(index)).ask_share(quota, |_, _| ());
+            tokio::time::advance(Duration::from_micros(1)).await;
+        }
+        let names = locals.names.lock().unwrap();
+        assert!(names.by_name.len() <= 2 * MAXIMUM_SHARES, "{}", names.by_name.len());
+        assert!(Arc::ptr_eq(&held, &names.by_name[&name(0)]), "a handle keeps its share");
+        assert!(names.by_name.contains_key(&name(count - MAXIMUM_SHARES / 2)), "used lately");
     }
 }
