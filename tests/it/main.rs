@@ -10,6 +10,7 @@ mod clocks;
 mod connect;
 mod connect_errors;
 mod every_minute;
+mod every_minute_redis;
 mod metrics;
 mod pool_cluster;
 mod quickstart;
