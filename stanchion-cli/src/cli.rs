@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, check, completions, inspect, limit, ls, man, ping, run, schema, top, unlock, wait_group,
+    bench, check, completions, inspect, limit, ls, man, ping, run, schema, serve, top, unlock, wait_group,
 };
 use crate::supervisor::Supervise;
 use crate::url::Target;
@@ -37,6 +37,7 @@ pub(crate) enum Command {
     Run(Box<run::Run>),
     Ls(ls::Ls),
     Top(top::Top),
+    Serve(serve::Serve),
     Inspect(inspect::Inspect),
     Unlock(unlock::Unlock),
     WaitGroup(wait_group::WaitGroup),
@@ -87,6 +88,8 @@ mod tests {
             "wait-group x",
             "wait-group x done zz",
             "ping --url a --url-file b",
+            "serve --listen nowhere",
+            "serve --interval 1ms",
             "completions dosh",
         ] {
             assert!(is_refused(wrong), "{wrong}");

@@ -49,8 +49,8 @@ pub(crate) enum Failure {
     Output(io::Error),
     #[error("{what}: {cause}")]
     System { what: &'static str, cause: io::Error },
-    #[error("the file of the URL could not be read: {path:?}: {cause}")]
-    UrlFile { path: String, cause: io::Error },
+    #[error("the file of the {what} could not be read: {path:?}: {cause}")]
+    File { what: &'static str, path: String, cause: io::Error },
     #[error(
         "sessions keep the mutexes of this namespace: a client that dies frees its mutex before its command has ended. \
          Use --semaphore 1, which leases keep"
@@ -61,7 +61,7 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Usage(_) | Self::UrlFile { .. } => Exit::USAGE,
+            Self::Usage(_) | Self::File { .. } => Exit::USAGE,
             Self::Output(cause) if cause.kind() == io::ErrorKind::BrokenPipe => Exit::CLOSED_PIPE,
             Self::Sessions => Exit::CONFIGURATION,
             Self::Output(_) | Self::System { .. } => Exit::INTERNAL,

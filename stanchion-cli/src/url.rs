@@ -32,7 +32,7 @@ impl Target {
             return Ok(url.clone());
         }
         if let Some(path) = &self.url_file {
-            return first_line(path);
+            return first_line(path, "URL");
         }
         match env::var(VARIABLE) {
             Ok(url) if !url.is_empty() => Ok(url),
@@ -54,16 +54,17 @@ impl Target {
     }
 }
 
-fn first_line(path: &Path) -> Result<String, Failure> {
+/// Returns the first line of a file that has a secret; `what` says which.
+pub(crate) fn first_line(path: &Path, what: &'static str) -> Result<String, Failure> {
     let failed = |cause| {
         let path = path.to_string_lossy();
         // Somebody may have given the URL itself.
-        Failure::UrlFile { path: without_urls(&path, [path.clone().into_owned()]), cause }
+        Failure::File { what, path: without_urls(&path, [path.clone().into_owned()]), cause }
     };
     let text = fs::read_to_string(path).map_err(failed)?;
     let line = text.lines().next().unwrap_or_default().trim();
     if line.is_empty() {
-        return Err(Failure::Usage("the first line of the URL's file is empty".to_owned()));
+        return Err(Failure::Usage(format!("the first line of the {what}'s file is empty")));
     }
     Ok(line.to_owned())
 }

@@ -8,9 +8,12 @@ use tracing::warn;
 
 use super::Store;
 use crate::election::{Election, ElectionObserver, ElectionOptions};
-use crate::{Error, FencingToken, ListOptions, Pages};
+use crate::{
+    Error, FencingToken, Inspection, Kind, ListOptions, MutexOptions, Pages, SemaphoreOptions, Ticket,
+    WaitGroupOptions,
+};
 
-/// Methods of every [`Store`] that take closures, which a trait object cannot have. Implemented for all stores; not for users to
+/// Methods of every [`Store`] that need nothing of a store but its own ones. Implemented for all stores; not for users to
 /// implement.
 pub trait StoreExt: Store {
     /// Runs the future that `work` makes, and then [closes](Store::close) the store: after `Ok`, after an error and after a panic.
@@ -83,6 +86,90 @@ pub trait StoreExt: Store {
     /// ```
     fn pages(&self, options: ListOptions) -> Pages<'_, Self> {
         Pages::new(self, options)
+    }
+
+    /// Returns who holds an object of a kind, and how many wait, as [`Mutex::inspect`](crate::Mutex::inspect) and its like do: for programs that learn of
+    /// names by a [listing](Self::pages). For a kind that has no holders nothing is seen.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a bad name; otherwise as `inspect`.
+    ///
+    /// # Cancel safety
+    /// Nothing changes.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{Kind, StoreExt};
+    ///
+    /// let guard = store.mutex("report", Default::default())?.lock().await?;
+    /// let seen = store.inspect(Kind::Mutex, "report").await?;
+    /// assert_eq!(seen.holders[0].ticket, Some(guard.ticket()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn inspect(&self, kind: Kind, name: &str) -> impl Future<Output = crate::Result<Inspection>> + Send {
+        async move {
+            match kind {
+                Kind::Mutex => self.mutex(name, MutexOptions::new())?.inspect().await,
+                Kind::Semaphore => self.semaphore(name, SemaphoreOptions::new(1))?.inspect().await,
+                Kind::WaitGroup => self.wait_group(name, WaitGroupOptions::new())?.inspect().await,
+                Kind::Limiter | Kind::BloomFilter => Ok(Inspection::default()),
+            }
+        }
+    }
+
+    /// Ends the hold of a mutex or a semaphore that was seen with this ticket, `None` where the store did not know it ([C9]); returns
+    /// whether it was ended. Its holder is told. `label` says in the [audit event](crate::audit) who does it.
+    ///
+    /// What is *not* guaranteed: the ticket of a mutex's holder is compared just before. A holder that releases in between, and another
+    /// that begins, are not told apart.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a bad name or label; otherwise as [`Mutex::force_unlock`](crate::Mutex::force_unlock).
+    ///
+    /// # Cancel safety
+    /// A dropped call may have ended the hold.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> stanchion::Result<()> {
+    /// # let store = stanchion::connect("memory:").await?;
+    /// use stanchion::{Kind, StoreExt};
+    ///
+    /// let guard = store.mutex("report", Default::default())?.lock().await?;
+    /// assert!(store.force_free(Kind::Mutex, "report", guard.ticket(), "an operator").await?);
+    /// assert!(!store.force_free(Kind::Mutex, "report", guard.ticket(), "an operator").await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [C9]: crate::contract#c9
+    fn force_free(
+        &self,
+        kind: Kind,
+        name: &str,
+        ticket: impl Into<Option<Ticket>>,
+        label: &str,
+    ) -> impl Future<Output = crate::Result<bool>> + Send {
+        let ticket = ticket.into();
+        async move {
+            match (kind, ticket) {
+                (Kind::Mutex, _) => {
+                    let mutex = self.mutex(name, MutexOptions::new().label(label))?;
+                    let holder = mutex.inspect().await?.holders.first().map(|holder| holder.ticket);
+                    if holder == Some(ticket) { mutex.force_unlock().await } else { Ok(false) }
+                }
+                (Kind::Semaphore, Some(ticket)) => {
+                    let semaphore = self.semaphore(name, SemaphoreOptions::new(1).label(label))?;
+                    semaphore.force_release(ticket).await
+                }
+                _ => Ok(false),
+            }
+        }
     }
 
     /// Makes a candidate in an election: the holder of the mutex `name` leads. [`Election::run`] stands for election, runs the

@@ -11,6 +11,7 @@ pub(crate) mod man;
 pub(crate) mod ping;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod serve;
 mod shown;
 pub(crate) mod top;
 pub(crate) mod unlock;
@@ -35,6 +36,7 @@ pub(crate) async fn carry_out(cli: Cli) -> Result<Exit, Failure> {
         Command::Check(options) => check::check(&options, target).await,
         Command::Bench(options) => until_interrupted(bench::bench(&options, target)).await,
         Command::Schema(options) => schema::schema(&options),
+        Command::Serve(options) => serve::serve(&options, target).await,
         Command::Completions(options) => completions::completions(&options),
         Command::Man(options) => man::man(&options),
         // It was carried out without a runtime.

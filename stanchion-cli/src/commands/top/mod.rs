@@ -45,7 +45,7 @@ pub(crate) struct Top {
 }
 
 /// Reads the time between two looks.
-fn interval(text: &str) -> Result<Duration, String> {
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     let time = values::time(text)?;
     let is_sensible = (Duration::from_millis(200)..=Duration::from_secs(3600)).contains(&time);
     if is_sensible { Ok(time) } else { Err("the time between two looks is between 200ms and 1h".to_owned()) }

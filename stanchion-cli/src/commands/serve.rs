@@ -1,0 +1,100 @@
+//! `serve`: a live page for browsers.
+
+use std::env;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use stanchion_web::Dashboard;
+use tokio::net::TcpListener;
+
+use super::top::interval;
+use crate::exit::{Exit, Failure};
+use crate::output::message;
+use crate::signals::Signals;
+use crate::url::{Target, first_line};
+use crate::values;
+
+/// The environment variable with the token.
+const VARIABLE: &str = "STANCHION_SERVE_TOKEN";
+
+/// Serve a live web page of names, holders, leases, queues and limiters, a JSON API and metrics
+///
+/// The page needs nothing from elsewhere. It looks at the store all the time, as `ls` does, and asks for the holders of up to 500 names
+/// in each look; after a long look it pauses for four times that length. Ctrl-C ends it. JSON is at api/v1/names,
+/// OpenMetrics at metrics.
+///
+/// On an address of this machine alone everybody on it can read; on any other address a token is needed, for all requests. There is no
+/// TLS: put a proxy that has it in front.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Serve {
+    /// Only names that begin with this text
+    #[arg(default_value = "")]
+    prefix: String,
+    /// The address and port; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7717")]
+    listen: SocketAddr,
+    /// A host name by which browsers reach it, beside localhost; may be given several times. Without one, a page on an address that is
+    /// not of this machine alone answers to every name
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
+    /// Time between two looks at the store
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// Let who has the token free mutexes and permits
+    #[arg(long)]
+    allow_unlock: bool,
+    /// A file whose first line is the token; otherwise it is taken from the variable STANCHION_SERVE_TOKEN
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+pub(crate) async fn serve(options: &Serve, target: &Target) -> Result<Exit, Failure> {
+    let mut signals = Signals::new()?;
+    let token = token(options)?;
+    let is_local = options.listen.ip().is_loopback();
+    if token.is_empty() && (!is_local || options.allow_unlock) {
+        let why = if is_local { "--allow-unlock" } else { "an address that other machines reach" };
+        return Err(Failure::Usage(format!("{why} needs a token: --token-file or the variable {VARIABLE}")));
+    }
+    let store = target.open().await?;
+    let mut dashboard = Dashboard::new(store).prefix(&options.prefix).interval(options.interval);
+    dashboard = dashboard.token(&token).token_to_read(!is_local);
+    if options.allow_unlock {
+        dashboard = dashboard.allow_unlock(values::operator());
+    }
+    if is_local || !options.hosts.is_empty() {
+        dashboard = dashboard.hosts(hosts(options));
+    }
+    let (router, looks) = dashboard.watch()?;
+    let listener = TcpListener::bind(options.listen).await;
+    let listener = listener.map_err(Failure::system("the address cannot be used"))?;
+    let address = listener.local_addr().map_err(Failure::system("the address cannot be used"))?;
+    message(format_args!("serving http://{address}/"));
+    tokio::select! {
+        // A viewer's stream has no end to wait for.
+        _ = signals.ends_waiting() => Ok(Exit::DONE),
+        served = axum::serve(listener, router) => {
+            served.map(|()| Exit::DONE).map_err(Failure::system("the page cannot be served"))
+        }
+        () = looks => Ok(Exit::INTERNAL),
+    }
+}
+
+fn token(options: &Serve) -> Result<String, Failure> {
+    match &options.token_file {
+        Some(path) => first_line(path, "token"),
+        None => Ok(env::var(VARIABLE).unwrap_or_default()),
+    }
+}
+
+/// Returns the names of this machine that only it knows, and those that were given.
+fn hosts(options: &Serve) -> Vec<String> {
+    let own = match options.listen {
+        SocketAddr::V4(address) => address.ip().to_string(),
+        SocketAddr::V6(address) => format!("[{}]", address.ip()),
+    };
+    let known = ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned);
+    known.into_iter().chain([own]).chain(options.hosts.iter().cloned()).collect()
+}

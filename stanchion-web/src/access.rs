@@ -1,0 +1,142 @@
+//! Who may see and free what.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use sha2::{Digest as _, Sha256};
+use stanchion_core::{Error, Result};
+
+use crate::App;
+use crate::api::Refusal;
+use crate::page;
+
+#[derive(Debug, Default)]
+pub(crate) struct Access {
+    token: Option<Token>,
+    pub(crate) protects_reads: bool,
+    /// The label of whoever frees a lock.
+    pub(crate) unlock: Option<String>,
+    pub(crate) hosts: Option<Vec<String>>,
+}
+
+/// The hash of a token: the time that a comparison of hashes takes says nothing about the token.
+struct Token([u8; 32]);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+fn hash(token: &[u8]) -> [u8; 32] {
+    Sha256::digest(token).into()
+}
+
+impl Access {
+    pub(crate) fn set_token(&mut self, token: &str) {
+        self.token = (!token.is_empty()).then(|| Token(hash(token.as_bytes())));
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.token {
+            None if self.unlock.is_some() => {
+                Err(Error::invalid_argument("a dashboard that frees locks needs a token"))
+            }
+            None if self.protects_reads => {
+                Err(Error::invalid_argument("reads need a token, and there is none"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether a request shows the token. A browser sends this header for no other site.
+    pub(crate) fn knows(&self, headers: &HeaderMap) -> bool {
+        let shown = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+        let token = shown.and_then(|shown| shown.split_at_checked(BEARER.len()));
+        let token =
+            token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case(BEARER)).map(|(_, token)| hash(token));
+        self.token.as_ref().is_some_and(|expected| token == Some(expected.0))
+    }
+
+    fn answers(&self, headers: &HeaderMap) -> bool {
+        let Some(hosts) = &self.hosts else { return true };
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).map(without_port);
+        host.is_some_and(|host| hosts.iter().any(|known| known.eq_ignore_ascii_case(host)))
+    }
+}
+
+const BEARER: &[u8] = b"Bearer ";
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+/// Returns whether a page of another site made the request. Programs do not send these headers.
+pub(crate) fn is_cross_site(headers: &HeaderMap) -> bool {
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let site = text(HeaderName::from_static("sec-fetch-site"));
+    let is_other_site = site.is_some_and(|site| !matches!(site, "same-origin" | "none"));
+    let origin = text(header::ORIGIN).map(|origin| origin.split_once("://").map(|(_, host)| host));
+    let is_other_origin = origin.is_some_and(|origin| origin != text(header::HOST));
+    is_other_site || is_other_origin
+}
+
+/// Refuses what is not allowed, and tells browsers what the answers may do: nothing but to use files of this router.
+pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let access = &app.access;
+    let is_page = page::FILES.contains(&request.uri().path());
+    let mut response = if !access.answers(request.headers()) {
+        Refusal::new(StatusCode::MISDIRECTED_REQUEST, "this dashboard does not answer for this host")
+            .into_response()
+    } else if access.protects_reads && !is_page && !access.knows(request.headers()) {
+        Refusal::unauthorized().into_response()
+    } else {
+        next.run(request).await
+    };
+    for (name, value) in HEADERS {
+        response.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    response
+}
+
+const HEADERS: [(&str, &str); 6] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+         form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cache-control", "no-store"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_compared_without_its_port() {
+        for (host, name) in [("a.b:80", "a.b"), ("a.b", "a.b"), ("[::1]:80", "[::1]"), ("[::1]", "[::1]")] {
+            assert_eq!(without_port(host), name);
+        }
+    }
+
+    #[test]
+    fn a_token_is_not_shown() {
+        let mut access = Access::default();
+        access.set_token("secret");
+        assert!(!format!("{access:?}").contains("secret"));
+        access.set_token("");
+        assert!(access.token.is_none(), "an empty token protects nothing");
+    }
+}

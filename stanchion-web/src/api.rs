@@ -1,0 +1,174 @@
+//! The JSON API.
+
+use std::str::FromStr as _;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use http::header::WWW_AUTHENTICATE;
+use http::{HeaderMap, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use stanchion_core::{Error, ErrorKind, Kind, Listed, Name, StoreExt as _, Ticket};
+use tracing::warn;
+
+use crate::App;
+use crate::access::is_cross_site;
+use crate::row::{Millis, Row, has_holders, millis};
+
+/// A request that is not carried out.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    text: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
+        Self { status, text: text.into() }
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "this needs the dashboard's token")
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        let status = match error.kind() {
+            ErrorKind::InvalidArgument => StatusCode::BAD_REQUEST,
+            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Overloaded => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            _ => StatusCode::BAD_GATEWAY,
+        };
+        // No error of the library contains a password.
+        Self::new(status, error.to_string())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let body = Json(json!({ "error": self.text }));
+        if self.status == StatusCode::UNAUTHORIZED {
+            return (self.status, [(WWW_AUTHENTICATE, "Bearer")], body).into_response();
+        }
+        (self.status, body).into_response()
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Filter {
+    kind: Option<String>,
+    #[serde(default)]
+    prefix: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Names<'a> {
+    now_ms: Millis,
+    store: &'a str,
+    took_ms: u64,
+    more: bool,
+    error: Option<&'a str>,
+    names: Vec<&'a Row>,
+}
+
+pub(crate) async fn names(
+    State(app): State<Arc<App>>,
+    Query(filter): Query<Filter>,
+) -> Result<Response, Refusal> {
+    let kind = filter.kind.as_deref().map(kind_of).transpose()?;
+    let look = app.watch.look().await;
+    let is_meant = |row: &&Row| {
+        kind.is_none_or(|kind| row.kind == kind.as_str()) && row.name.starts_with(&filter.prefix)
+    };
+    let names = Names {
+        now_ms: app.watch.now(),
+        store: app.watch.store.capabilities().store,
+        took_ms: millis(look.took),
+        more: look.more,
+        error: look.error.as_deref(),
+        names: look.rows.values().map(AsRef::as_ref).filter(is_meant).collect(),
+    };
+    Ok(Json(names).into_response())
+}
+
+fn kind_of(text: &str) -> Result<Kind, Refusal> {
+    let kind = Kind::ALL.iter().copied().find(|kind| kind.as_str() == text);
+    kind.ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, "there is no such kind"))
+}
+
+#[derive(Debug, Serialize)]
+struct One<'a> {
+    now_ms: Millis,
+    #[serde(flatten)]
+    row: &'a Row,
+}
+
+/// Tells of one name. Its holds are asked for now; what else is known is of the latest look.
+pub(crate) async fn name(
+    State(app): State<Arc<App>>,
+    Path((kind, name)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    let kind = kind_of(&kind)?;
+    let name = Name::new(&name)?;
+    let look = app.watch.look().await;
+    let known = look.rows.get(&(kind.as_str(), name.as_str().to_owned()));
+    let mut row = match known {
+        Some(row) => Row::clone(row),
+        None => Row::new(&Listed::new(kind, name.clone()), app.watch.now(), None),
+    };
+    if has_holders(kind.as_str()) {
+        let state = app.watch.store.inspect(kind, name.as_str()).await?;
+        row.inspected(&state, app.watch.now());
+        row.limit = state.limit.map(u64::from).or(row.limit);
+    }
+    if known.is_none() && row.holds.is_empty() && row.waiters.unwrap_or_default() == 0 {
+        return Err(Refusal::new(StatusCode::NOT_FOUND, "no such name has state"));
+    }
+    Ok(Json(One { now_ms: app.watch.now(), row: &row }).into_response())
+}
+
+pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
+    match &app.watch.look().await.error {
+        None => Ok(Json(json!({ "status": "ok" })).into_response()),
+        Some(error) => Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error)),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Unlock {
+    kind: String,
+    name: String,
+    ticket: String,
+}
+
+/// Ends the hold that was seen with that ticket, not that of another holder who came later.
+pub(crate) async fn unlock(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    Json(meant): Json<Unlock>,
+) -> Result<Response, Refusal> {
+    let Some(label) = &app.access.unlock else {
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "this dashboard frees no locks"));
+    };
+    if is_cross_site(&headers) {
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "a page of another site frees no locks"));
+    }
+    if !app.access.knows(&headers) {
+        return Err(Refusal::unauthorized());
+    }
+    let kind = kind_of(&meant.kind)?;
+    if !matches!(kind, Kind::Mutex | Kind::Semaphore) {
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, "only mutexes and semaphores can be freed"));
+    }
+    let ticket = Ticket::from_str(&meant.ticket)?;
+    let freed = app.watch.store.force_free(kind, &meant.name, ticket, label).await;
+    if let Err(error) = &freed {
+        warn!(%error, "a hold could not be freed from the dashboard");
+    }
+    Ok(Json(json!({ "freed": freed? })).into_response())
+}

@@ -1,0 +1,185 @@
+//! A live web page over the locks, semaphores, wait groups and limiters of a store of `stanchion`, and the same as JSON and as metrics:
+//! a router of [axum].
+//!
+//! The program `stanchion` serves it by `stanchion serve`. A service of one's own can have it beside its other pages:
+//!
+//! ```
+//! # use stanchion_core::Store;
+//! use std::sync::Arc;
+//!
+//! use axum::Router;
+//! use stanchion_web::Dashboard;
+//!
+//! # fn app(store: Arc<dyn Store>) -> stanchion_core::Result<Router> {
+//! // Put it behind the service's own login: without a token it shows everything to everybody.
+//! let locks = Dashboard::new(store).title("Locks of the shop").into_router()?;
+//! # Ok(
+//! Router::new().nest_service("/locks", locks)
+//! # )
+//! # }
+//! # let _ = app(Arc::new(stanchion_memory::MemoryStore::new()));
+//! ```
+//!
+//! # What it serves
+//! All paths are below that of the router. A time that ends in `_at_ms` is one of the dashboard's clock, in milliseconds, whose
+//! reading at the answer is `now_ms`; any other `_ms` is a length. `null` stands for what the store does not know or the kind does
+//! not have.
+//!
+//! | path | answer |
+//! | --- | --- |
+//! | `/` | the page, which needs nothing from elsewhere |
+//! | `/events` | server-sent events named `look`: first everything, then what has changed |
+//! | `/api/v1/names?kind=mutex&prefix=jobs/` | the names of the latest look, with their holds |
+//! | `/api/v1/names/{kind}/{name}` | one name, asked for now; the name is percent-encoded |
+//! | `/api/v1/health` | 200 if the latest look succeeded, else 503 |
+//! | `/api/v1/unlock` | by `POST` of `{"kind", "name", "ticket"}`: ends that hold; `{"freed": true}` or `false` |
+//! | `/metrics` | totals by kind, as OpenMetrics |
+//!
+//! # What it costs
+//! All viewers share one look at a time. A look lists all names that have state, up to 2,000, which costs as much as
+//! [`Store::list`](stanchion_core::Store::list) does, and asks for the holds of up to 500 of them: those that have changed, then those that were asked
+//! for the longest time ago. Without a viewer the store is not looked at, except by [`Dashboard::watch`]. After a look that took
+//! long there is a pause of four times that length.
+//!
+//! # What is not guaranteed
+//! A hold that begins and ends between two looks is not seen. Who waits is not known, only how many.
+
+mod access;
+mod api;
+mod look;
+mod messages;
+mod metrics;
+mod page;
+mod row;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::routing::{get, post};
+use axum::{Router, middleware};
+use stanchion_core::{Error, Result, Store};
+
+use self::access::Access;
+use self::look::Watch;
+
+/// Bounds of the interval.
+const MIN_INTERVAL: Duration = Duration::from_millis(200);
+const MAX_INTERVAL: Duration = Duration::from_secs(3_600);
+
+/// A page over a store. By default it shows all names of the store's namespace to everybody who can reach it, about once a
+/// second, and frees nothing.
+#[derive(Debug)]
+#[must_use]
+pub struct Dashboard {
+    store: Arc<dyn Store>,
+    prefix: String,
+    title: String,
+    interval: Duration,
+    access: Access,
+}
+
+impl Dashboard {
+    /// Makes a dashboard of a store, or of a [namespace](stanchion_core::Store::namespace) of it. No I/O.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        let (prefix, title) = (String::new(), "stanchion".to_owned());
+        Self { store, prefix, title, interval: Duration::from_secs(1), access: Access::default() }
+    }
+
+    /// Shows only names that begin with this text, at most 512 bytes.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Sets the heading of the page.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = title.into();
+        self
+    }
+
+    /// Sets the time between two looks at the store, 200 ms to 1 h.
+    pub fn interval(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// Sets the token that requests show in `Authorization: Bearer`. Without [`token_to_read`](Self::token_to_read) only the freeing of a lock needs
+    /// it.
+    pub fn token(mut self, token: impl AsRef<str>) -> Self {
+        self.access.set_token(token.as_ref());
+        self
+    }
+
+    /// Sets whether every request but those for the page's own files needs the token.
+    pub fn token_to_read(mut self, is_needed: bool) -> Self {
+        self.access.protects_reads = is_needed;
+        self
+    }
+
+    /// Sets whether mutexes and semaphores can be freed. `label` says in the store's log who does it.
+    pub fn allow_unlock(mut self, label: impl Into<String>) -> Self {
+        self.access.unlock = Some(label.into());
+        self
+    }
+
+    /// Answers only requests for these hosts, as the header `Host` names them without a port. A page of another site cannot
+    /// then reach a dashboard on the machine of its reader by a name of its own for `127.0.0.1` (DNS rebinding).
+    pub fn hosts(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.access.hosts = Some(hosts.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Makes the router. No I/O: the first request looks at the store.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the interval is out of range, or if locks can be freed or reads need a token and there is no token.
+    pub fn into_router(self) -> Result<Router> {
+        self.build().map(|(router, _)| router)
+    }
+
+    /// Makes the router, and a future that looks at the store also while nobody watches, so that the plots of the page have the
+    /// last ten minutes. The future never ends; dropping it stops the looks.
+    ///
+    /// # Errors
+    /// As [`into_router`](Self::into_router).
+    pub fn watch(self) -> Result<(Router, impl Future<Output = ()> + Send + 'static)> {
+        let (router, app) = self.build()?;
+        let looks = async move {
+            let mut number = 0;
+            loop {
+                number = app.watch.next(number).await.number;
+            }
+        };
+        Ok((router, looks))
+    }
+
+    fn build(self) -> Result<(Router, Arc<App>)> {
+        if !(MIN_INTERVAL..=MAX_INTERVAL).contains(&self.interval) {
+            return Err(Error::invalid_argument("the interval of a dashboard is between 200 ms and 1 h"));
+        }
+        self.access.check()?;
+        let watch = Watch::new(self.store, self.prefix, self.interval);
+        let app = Arc::new(App { watch, title: self.title, access: self.access });
+        let router = Router::new()
+            .route("/", get(page::index))
+            .route("/page.css", get(page::css))
+            .route("/page.js", get(page::js))
+            .route("/events", get(messages::events))
+            .route("/metrics", get(metrics::metrics))
+            .route("/api/v1/names", get(api::names))
+            .route("/api/v1/names/{kind}/{name}", get(api::name))
+            .route("/api/v1/health", get(api::health))
+            .route("/api/v1/unlock", post(api::unlock))
+            .layer(middleware::from_fn_with_state(Arc::clone(&app), access::check))
+            .with_state(Arc::clone(&app));
+        Ok((router, app))
+    }
+}
+
+/// What all requests share.
+#[derive(Debug)]
+struct App {
+    watch: Watch,
+    title: String,
+    access: Access,
+}

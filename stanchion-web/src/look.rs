@@ -1,0 +1,211 @@
+//! Looks at the store, which all viewers share.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_lock::Mutex;
+use futures_util::{StreamExt as _, stream};
+use serde::Serialize;
+use stanchion_core::clock::{Instant, now, sleep_until};
+use stanchion_core::{Inspection, Kind, ListOptions, Result, Store, StoreExt as _};
+
+use crate::row::{Key, Millis, Row, has_holders, millis, number};
+
+/// Maximum number of names that a look has.
+const MAX_NAMES: usize = 2_000;
+/// Maximum number of names whose holds one look asks for, and of requests for them at a time.
+const MAX_INSPECTED: usize = 500;
+const CONCURRENT: usize = 16;
+/// Number of points of the plots, and the time that they are kept.
+const MAX_POINTS: usize = 600;
+const HISTORY: u64 = 600_000;
+/// After a look that took long there is a pause of so many times that length: looks must not be all that the store does.
+const PAUSE: u32 = 4;
+
+/// Totals of one look.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Point {
+    pub(crate) at_ms: Millis,
+    pub(crate) names: u64,
+    pub(crate) held: u64,
+    pub(crate) waiting: u64,
+    /// Holds that were seen to begin, per second. A hold that began and ended between two looks was not seen.
+    pub(crate) began_per_s: f64,
+}
+
+/// The names at a moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Look {
+    /// Its number in the order of looks; 0 before the first.
+    pub(crate) number: u64,
+    /// When it ended.
+    pub(crate) at: Millis,
+    pub(crate) took: Duration,
+    pub(crate) rows: BTreeMap<Key, Arc<Row>>,
+    /// There are more names than are shown.
+    pub(crate) more: bool,
+    /// Why this is not new: the rows are those of the look before.
+    pub(crate) error: Option<String>,
+    pub(crate) points: Arc<VecDeque<Point>>,
+    /// When the holds of each name were asked for.
+    inspected: HashMap<Key, Millis>,
+    due: Instant,
+}
+
+/// A store that is looked at as often as somebody asks, but not more often than the interval says.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub(crate) store: Arc<dyn Store>,
+    prefix: String,
+    interval: Duration,
+    origin: Instant,
+    latest: Mutex<Arc<Look>>,
+}
+
+impl Watch {
+    pub(crate) fn new(store: Arc<dyn Store>, prefix: String, interval: Duration) -> Self {
+        let origin = now();
+        let none = Look {
+            number: 0,
+            at: 0,
+            took: Duration::ZERO,
+            rows: BTreeMap::new(),
+            more: false,
+            error: None,
+            points: Arc::default(),
+            inspected: HashMap::new(),
+            due: origin,
+        };
+        Self { store, prefix, interval, origin, latest: Mutex::new(Arc::new(none)) }
+    }
+
+    /// Returns the time in ms since this value was made.
+    pub(crate) fn now(&self) -> Millis {
+        millis(now().saturating_duration_since(self.origin))
+    }
+
+    /// Returns the latest look, or a new one if that is due. Of several callers one looks and the others wait for it; if it
+    /// goes away meanwhile, the next one looks.
+    pub(crate) async fn look(&self) -> Arc<Look> {
+        let mut latest = self.latest.lock().await;
+        if latest.number == 0 || now() >= latest.due {
+            *latest = Arc::new(self.take(&latest).await);
+        }
+        Arc::clone(&latest)
+    }
+
+    /// Waits for a look after the one of that number.
+    pub(crate) async fn next(&self, number: u64) -> Arc<Look> {
+        loop {
+            let look = self.look().await;
+            if look.number > number {
+                return look;
+            }
+            sleep_until(look.due).await;
+        }
+    }
+
+    async fn take(&self, before: &Look) -> Look {
+        let start = now();
+        let mut look = before.clone();
+        look.number += 1;
+        match self.list(before).await {
+            Ok((rows, more)) => {
+                (look.rows, look.more, look.error) = (rows, more, None);
+                look.inspected.retain(|key, _| look.rows.contains_key(key));
+                let begun = self.inspect(&mut look, before).await;
+                look.at = self.now();
+                look.add_point(before, begun);
+            }
+            Err(error) => look.error = Some(error.to_string()),
+        }
+        let end = now();
+        look.took = end.saturating_duration_since(start);
+        look.due = end + self.interval.max(look.took * PAUSE);
+        look
+    }
+
+    async fn list(&self, before: &Look) -> Result<(BTreeMap<Key, Arc<Row>>, bool)> {
+        let mut rows = BTreeMap::new();
+        let options = ListOptions::new().prefix(&self.prefix).page(ListOptions::MAX_PAGE);
+        let mut pages = self.store.pages(options);
+        while let Some(page) = pages.next().await? {
+            let at = self.now();
+            for listed in &page.entries {
+                let key = (listed.kind.as_str(), listed.name.as_str().to_owned());
+                let known = before.rows.get(&key);
+                let row = Row::new(listed, at, known.map(AsRef::as_ref));
+                let unchanged = known.filter(|known| ***known == row).map(Arc::clone);
+                rows.insert(key, unchanged.unwrap_or_else(|| Arc::new(row)));
+            }
+            if rows.len() >= MAX_NAMES {
+                rows = rows.into_iter().take(MAX_NAMES).collect();
+                return Ok((rows, true));
+            }
+        }
+        Ok((rows, false))
+    }
+
+    /// Asks for the holds of the names that have changed, and then of those that were asked for the longest time ago. Returns the
+    /// number of holds that have begun.
+    async fn inspect(&self, look: &mut Look, before: &Look) -> u64 {
+        let counts = |row: &Row| (row.holders, row.waiters);
+        let held = look.rows.values().filter(|row| has_holders(row.kind) && row.holders != Some(0));
+        let mut held: Vec<_> = held
+            .map(|row| {
+                let key = row.key();
+                let known = before.rows.get(&key).filter(|known| counts(known) == counts(row));
+                (known.map(|_| look.inspected.get(&key).copied().unwrap_or_default()), key)
+            })
+            .collect();
+        held.sort_unstable();
+        held.truncate(MAX_INSPECTED);
+        let asked: Vec<_> = held.into_iter().map(|(_, key)| self.ask(key)).collect();
+        let mut answers = stream::iter(asked).buffer_unordered(CONCURRENT);
+        let mut begun = 0;
+        while let Some(answer) = answers.next().await {
+            let Some((key, state, at)) = answer else { continue };
+            if let Some(row) = look.rows.get_mut(&key) {
+                let mut closer = Row::clone(row);
+                begun += closer.inspected(&state, at);
+                if closer != **row {
+                    *row = Arc::new(closer);
+                }
+            }
+            look.inspected.insert(key, at);
+        }
+        begun
+    }
+
+    /// Asks for the holds of a name. A name that cannot be told shows what is known of it.
+    async fn ask(&self, key: Key) -> Option<(Key, Inspection, Millis)> {
+        let kind = Kind::ALL.iter().copied().find(|kind| kind.as_str() == key.0)?;
+        let state = self.store.inspect(kind, &key.1).await.ok()?;
+        Some((key, state, self.now()))
+    }
+}
+
+impl Look {
+    fn add_point(&mut self, before: &Self, begun: u64) {
+        let sum = |of: fn(&Row) -> Option<u64>| self.rows.values().filter_map(|row| of(row)).sum();
+        let elapsed = Duration::from_millis(self.at.saturating_sub(before.at)).as_secs_f64();
+        // The holds of the first look began at any time before.
+        let is_known = before.number > 0 && elapsed > 0.0;
+        #[expect(clippy::cast_precision_loss, reason = "no store begins 2^53 holds between two looks")]
+        let began_per_s = if is_known { begun as f64 / elapsed } else { 0.0 };
+        let point = Point {
+            at_ms: self.at,
+            names: number(self.rows.len()),
+            held: sum(|row| row.holders),
+            waiting: sum(|row| row.waiters),
+            began_per_s,
+        };
+        let points = Arc::make_mut(&mut self.points);
+        points.push_back(point);
+        let oldest = self.at.saturating_sub(HISTORY);
+        while points.len() > MAX_POINTS || points.front().is_some_and(|point| point.at_ms < oldest) {
+            points.pop_front();
+        }
+    }
+}

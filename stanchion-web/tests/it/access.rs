@@ -1,0 +1,139 @@
+//! Who may read, and who may free.
+
+use axum::Router;
+use axum::body::Body;
+use http::{Request, StatusCode};
+use serde_json::{Value, json};
+use stanchion_core::{ErrorKind, MutexOptions, SemaphoreOptions, WaitGroupOptions};
+use stanchion_web::Dashboard;
+
+use crate::common::{Answer, TOKEN, dashboard, get, request, send, store};
+
+fn unlocks(dashboard: Dashboard) -> Router {
+    dashboard.token(TOKEN).allow_unlock("an operator").into_router().unwrap()
+}
+
+fn post(body: &Value, headers: &[(&str, &str)]) -> Request<Body> {
+    let mut request = request("/api/v1/unlock").method("POST").header("content-type", "application/json");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(Body::from(body.to_string())).unwrap()
+}
+
+async fn free(router: &Router, kind: &str, name: &str, ticket: &str) -> Answer {
+    let bearer = format!("Bearer {TOKEN}");
+    let body = json!({ "kind": kind, "name": name, "ticket": ticket });
+    send(router, post(&body, &[("authorization", &bearer)])).await
+}
+
+#[tokio::test]
+async fn the_hold_that_was_seen_is_freed() {
+    let store = store();
+    let router = unlocks(dashboard(&store));
+    let guard = store.mutex("a/b", MutexOptions::new()).unwrap().lock().await.unwrap();
+    let other = "0".repeat(32);
+    assert_eq!(free(&router, "mutex", "a/b", &other).await.json()["freed"], false);
+    assert!(guard.is_held());
+    let ticket = guard.ticket().to_string();
+    assert_eq!(free(&router, "mutex", "a/b", &ticket).await.json()["freed"], true);
+    guard.lost().await;
+    assert!(!guard.is_held());
+    assert_eq!(free(&router, "mutex", "a/b", &ticket).await.json()["freed"], false);
+
+    let permit = store.semaphore("s", SemaphoreOptions::new(2)).unwrap().acquire().await.unwrap();
+    assert_eq!(free(&router, "semaphore", "s", &permit.ticket().to_string()).await.json()["freed"], true);
+    permit.lost().await;
+    let member = store.wait_group("w", WaitGroupOptions::new()).unwrap().add().await.unwrap();
+    let refused = free(&router, "wait_group", "w", &member.ticket().to_string()).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    assert!(member.is_held());
+    for (kind, name, ticket) in [("lock", "a", &*ticket), ("mutex", "a", "zz"), ("mutex", "", &ticket)] {
+        assert_eq!(free(&router, kind, name, ticket).await.status, StatusCode::BAD_REQUEST, "{kind} {name}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_freed_without_the_token_or_for_another_site() {
+    let store = store();
+    let guard = store.mutex("a", MutexOptions::new()).unwrap().lock().await.unwrap();
+    let body = json!({ "kind": "mutex", "name": "a", "ticket": guard.ticket().to_string() });
+    let right = format!("Bearer {TOKEN}");
+    let router = unlocks(dashboard(&store));
+    for (headers, status) in [
+        (&[][..], StatusCode::UNAUTHORIZED),
+        (&[("authorization", "Bearer other")], StatusCode::UNAUTHORIZED),
+        (&[("authorization", "Bearer ")], StatusCode::UNAUTHORIZED),
+        (&[("authorization", "Basic czNjcmV0")], StatusCode::UNAUTHORIZED),
+        (&[("authorization", &*right), ("sec-fetch-site", "cross-site")], StatusCode::FORBIDDEN),
+        (&[("authorization", &*right), ("sec-fetch-site", "same-site")], StatusCode::FORBIDDEN),
+        (&[("authorization", &*right), ("origin", "http://evil.example")], StatusCode::FORBIDDEN),
+        (&[("authorization", &*right), ("origin", "null")], StatusCode::FORBIDDEN),
+    ] {
+        assert_eq!(send(&router, post(&body, headers)).await.status, status, "{headers:?}");
+    }
+    // A form of another site can send no JSON.
+    let form = request("/api/v1/unlock").method("POST").header("authorization", &*right);
+    let form = form.header("content-type", "text/plain").body(Body::from(body.to_string())).unwrap();
+    assert_eq!(send(&router, form).await.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    assert_eq!(get(&router, "/api/v1/unlock").await.status, StatusCode::METHOD_NOT_ALLOWED);
+
+    let reads_only = dashboard(&store).token(TOKEN).into_router().unwrap();
+    let refused = send(&reads_only, post(&body, &[("authorization", &*right)])).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    assert!(guard.is_held());
+    let own =
+        [("authorization", &*right), ("sec-fetch-site", "same-origin"), ("origin", "http://localhost:7717")];
+    assert_eq!(send(&router, post(&body, &own)).await.json()["freed"], true);
+}
+
+#[tokio::test]
+async fn reads_can_need_the_token() {
+    let router = dashboard(&store()).token(TOKEN).token_to_read(true).into_router().unwrap();
+    for path in ["/api/v1/names", "/api/v1/names/mutex/a", "/api/v1/health", "/metrics", "/events"] {
+        let refused = get(&router, path).await;
+        assert_eq!(
+            (refused.status, refused.header("www-authenticate")),
+            (StatusCode::UNAUTHORIZED, "Bearer")
+        );
+    }
+    // The page asks for it.
+    for path in ["/", "/page.css", "/page.js"] {
+        assert_eq!(get(&router, path).await.status, StatusCode::OK, "{path}");
+    }
+    let shown = request("/api/v1/health").header("authorization", format!("bearer {TOKEN}"));
+    assert_eq!(send(&router, shown.body(Body::empty()).unwrap()).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn only_known_hosts_are_answered() {
+    let router = dashboard(&store()).hosts(["localhost", "[::1]"]).into_router().unwrap();
+    let ask = |host: Option<&str>| {
+        let request = Request::builder().uri("/api/v1/health");
+        let request =
+            host.map_or(Request::builder().uri("/api/v1/health"), |host| request.header("host", host));
+        request.body(Body::empty()).unwrap()
+    };
+    for host in ["localhost", "localhost:7717", "LOCALHOST:1", "[::1]:7717", "[::1]"] {
+        assert_eq!(send(&router, ask(Some(host))).await.status, StatusCode::OK, "{host}");
+    }
+    for host in
+        [None, Some("evil.example"), Some("evil.example:7717"), Some("localhost.evil.example"), Some("")]
+    {
+        assert_eq!(send(&router, ask(host)).await.status, StatusCode::MISDIRECTED_REQUEST, "{host:?}");
+    }
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let store = store();
+    for wrong in [
+        dashboard(&store).allow_unlock("an operator"),
+        dashboard(&store).token("").allow_unlock("an operator"),
+        dashboard(&store).token_to_read(true),
+        dashboard(&store).interval(std::time::Duration::from_millis(199)),
+        dashboard(&store).interval(std::time::Duration::from_secs(3_601)),
+    ] {
+        assert_eq!(wrong.into_router().unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+}
