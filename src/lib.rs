@@ -42,7 +42,7 @@ pub mod spi {
     pub use stanchion_core::check_items;
     pub use stanchion_core::{
         Hold, HoldBackend, Name, ReservationBackend, audit, check_count, check_members, check_times, clock,
-        engine, limiter, metering::Meter, steps,
+        engine, events, limiter, metering::Meter, steps,
     };
 }
 

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use stanchion_core::clock::{self, Alarm, Instant};
+use stanchion_core::events::WaitOutcome;
 use stanchion_core::{Error, FencingToken, Result, Ticket};
 
 use crate::kernel::{Arrival, Permits, Progress, Refusal, Transition, Waiter};
@@ -95,11 +96,19 @@ impl<'a> Acquire<'a> {
     }
 
     #[inline]
-    fn count(&self) {
+    fn count(&mut self) {
         self.handle.meter.granted(self.operation);
-        if let Some(queued) = self.queued {
-            self.handle.meter.waited(self.operation, clock::now().saturating_duration_since(queued));
+        if let Some(waited) = self.end_wait(WaitOutcome::Granted) {
+            self.handle.meter.waited(self.operation, waited);
         }
+    }
+
+    /// Records the end of the wait, if it had to wait; returns how long it did.
+    #[inline]
+    fn end_wait(&mut self, outcome: WaitOutcome) -> Option<Duration> {
+        let waited = clock::now().saturating_duration_since(self.queued.take()?);
+        self.handle.record_wait(self.operation, waited, outcome);
+        Some(waited)
     }
 
     fn waiter(&self, arrival: Arrival, waker: &Waker) -> Waiter {
@@ -137,6 +146,7 @@ impl NameHandle {
         poll_fn(|cx| match acquire.as_mut().poll(cx) {
             Poll::Ready(granted) => Poll::Ready(granted.map(Some)),
             Poll::Pending => alarm.poll(cx, until).map(|()| {
+                acquire.end_wait(WaitOutcome::TimedOut);
                 self.meter.refused(operation);
                 Ok(None)
             }),
@@ -165,17 +175,19 @@ impl Future for Acquire<'_> {
                 }
                 token
             });
-            if let Ok(None) = token {
+            let Some(ended) = token.transpose() else {
                 if this.alarm.poll(cx, next_end).is_pending() {
                     return Poll::Pending;
                 }
                 continue;
-            }
+            };
             this.arrival = None;
-            if let Some(token) = token? {
-                this.count();
-                return Poll::Ready(Ok(Granted { ticket: this.ticket, token }));
+            if let Err(error) = &ended {
+                this.end_wait(WaitOutcome::Failed(error.kind()));
             }
+            let token = ended?;
+            this.count();
+            return Poll::Ready(Ok(Granted { ticket: this.ticket, token }));
         }
     }
 }
@@ -184,6 +196,7 @@ impl Drop for Acquire<'_> {
     fn drop(&mut self) {
         if let Some(arrival) = self.arrival {
             self.handle.entry.change(|permits, transition| permits.cancel(arrival, self.ticket, transition));
+            self.end_wait(WaitOutcome::Cancelled);
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use stanchion_core::events::SLOW_WAIT;
+
 use crate::MemoryStore;
 use crate::limiter::ManualClock;
 use crate::namespaces::States;
@@ -13,6 +15,7 @@ use crate::namespaces::States;
 pub struct MemoryStoreBuilder {
     pub(crate) clock: Option<ManualClock>,
     pub(crate) retention: Duration,
+    pub(crate) slow_wait: Duration,
 }
 
 impl MemoryStoreBuilder {
@@ -30,6 +33,13 @@ impl MemoryStoreBuilder {
         self
     }
 
+    /// Sets from which length on a wait for a hold is told at `info`, with its name and how it ended, when it has (default 1 s). Any time
+    /// is legal: zero tells every acquisition that had to wait, `Duration::MAX` none.
+    pub fn slow_wait(mut self, time: Duration) -> Self {
+        self.slow_wait = time;
+        self
+    }
+
     /// Builds the store.
     #[must_use]
     pub fn build(self) -> MemoryStore {
@@ -39,6 +49,6 @@ impl MemoryStoreBuilder {
 
 impl Default for MemoryStoreBuilder {
     fn default() -> Self {
-        Self { clock: None, retention: Duration::from_secs(60 * 60) }
+        Self { clock: None, retention: Duration::from_secs(60 * 60), slow_wait: SLOW_WAIT }
     }
 }

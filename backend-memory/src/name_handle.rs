@@ -2,10 +2,12 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::audit::ForcedRelease;
 use stanchion_core::clock::{self, Instant};
+use stanchion_core::events::{EndedWait, WaitOutcome};
 use stanchion_core::metering::Meter;
 use stanchion_core::{
     Detached, Error, FencingToken, Hold, HoldBackend, HoldOptions, Inspection, Kind, Name, OnMismatch,
@@ -220,6 +222,14 @@ impl NameHandle {
             parts.extend(split.into_iter().map(|(ticket, token)| Granted { ticket, token }));
         }
         Some(parts)
+    }
+
+    /// Records the end of a wait.
+    pub(crate) fn record_wait(&self, operation: &'static str, waited: Duration, outcome: WaitOutcome) {
+        let (store, kind, name) = (crate::STORE, self.kind, &self.name);
+        let ended =
+            EndedWait { store, namespace: &self.session.namespace, kind, name, operation, waited, outcome };
+        ended.record(self.session.states.slow_wait());
     }
 
     pub(crate) fn inspect(&self) -> Result<Inspection> {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use stanchion_core::Result;
 use stanchion_core::engine::check_namespace;
@@ -39,6 +40,11 @@ impl States {
         let states = Arc::new(fresh());
         stores.insert(name.to_owned(), Arc::downgrade(&states));
         states
+    }
+
+    /// Returns from which length on a wait is told.
+    pub(crate) fn slow_wait(&self) -> Duration {
+        self.options.slow_wait
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<State>> {

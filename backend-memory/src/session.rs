@@ -17,7 +17,7 @@ pub(crate) struct Session {
     pub(crate) namespace: Box<str>,
     pub(crate) state: Arc<State>,
     /// Those of the other namespaces last as long.
-    _states: Arc<States>,
+    pub(crate) states: Arc<States>,
     closed: AtomicBool,
     /// Notified when the store object is closed.
     pub(crate) closing: Notify,
@@ -29,7 +29,7 @@ impl Session {
             id: SessionId::next(),
             namespace: namespace.into(),
             state,
-            _states: states,
+            states,
             closed: AtomicBool::new(false),
             closing: Notify::new(),
         })

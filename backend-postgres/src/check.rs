@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use sqlx::postgres::{PgConnectOptions, PgRow, PgSslMode};
 use sqlx::{PgConnection, Row, raw_sql};
+use stanchion_core::events::server_fields;
 use stanchion_core::{Error, ErrorKind, MutexMode, Result};
 
 use crate::access::{Access, Sessions, Settings, Way};
@@ -70,8 +71,16 @@ pub(crate) async fn server(access: &Access, mut settings: Settings, schema: &Sch
     }
     let options = access.options();
     if settings.way == Way::Direct && !facts.encrypted && is_open_by_chance(&options) {
-        let address = access.address();
-        tracing::warn!(%address, "the connection is not encrypted, because the server offers no TLS and sslmode does not demand it");
+        let server = access.address();
+        let (address, port) = server_fields(&server);
+        tracing::warn!(
+            name: "stanchion.server.unencrypted",
+            {
+                server.address = address,
+                server.port = port,
+            },
+            "the connection is not encrypted, because the server offers no TLS and sslmode does not demand it"
+        );
     }
     let [first, second] = sessions_of_two;
     let mut connections = vec![second];
@@ -205,7 +214,10 @@ impl Expected {
         for part in parts {
             let rows = match raw_sql(self.statement(part).sql()).fetch_all(&mut *connection).await {
                 Err(error) if error::is_held_up(&error) => {
-                    tracing::debug!(%error, "unverified: the settings of namespaces could not be read");
+                    tracing::debug!(
+                        exception.message = %error,
+                        "unverified: the settings of namespaces could not be read"
+                    );
                     continue;
                 }
                 rows => rows.map_err(|error| error::certain(error::of_request(error)))?,
@@ -252,7 +264,10 @@ fn judge(facts: &Facts) -> Result<()> {
         return refused(ErrorKind::UnsafeStore, detail);
     }
     if facts.fsync != "on" {
-        tracing::warn!("fsync is off: a crash of the server's machine forgets grants");
+        tracing::warn!(
+            name: "stanchion.server.unsafe",
+            "fsync is off: a crash of the server's machine forgets grants"
+        );
     }
     Ok(())
 }

@@ -94,14 +94,16 @@ impl PostgresBuilder {
     ///
     /// [C22]: stanchion_core::contract#c22
     pub async fn connect(self) -> Result<PostgresStore> {
-        let (wrap, drain, namespace) = (self.wrap.clone(), self.drain, self.namespace.clone());
+        let (wrap, namespace) = (self.wrap.clone(), self.namespace.clone());
+        let (drain, slow_wait) = (self.drain, self.slow_wait);
         let thread = EngineThread::start().map_err(context)?;
         let opening = thread.on(Box::pin(self.open(thread.runtime_id())));
         let (opened, view) = opening.await.map_err(context)?;
         let shared = Arc::clone(&view.context);
         let transactions = opened.transactions_link(thread.runtime_id());
         let Begun { capabilities, callers, own } = opened.begun(view);
-        let (opened, namespaces) = (Arc::new(opened), Arc::new(Namespaces::new(thread, drain, wrap)));
+        let (opened, namespaces) =
+            (Arc::new(opened), Arc::new(Namespaces::new(thread, drain, slow_wait, wrap)));
         let begun = namespaces.begin(&namespace, shared, capabilities, callers, own);
         Ok(PostgresStore::new(begun.map_err(context)?, opened, namespaces, transactions))
     }

@@ -106,7 +106,11 @@ pub(crate) async fn tell(
             return;
         }
         if let Err(error) = link.rows_by(tell, arguments, end).await {
-            tracing::debug!(%error, "a hint was not sent: its waiter asks by itself");
+            tracing::debug!(
+                error.type = error.kind().as_str(),
+                exception.message = ?error,
+                "a hint was not sent: its waiter asks by itself"
+            );
         }
     }
 }

@@ -8,6 +8,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection, Row, raw_sql};
 use stanchion_core::clock::timeout;
 use stanchion_core::engine::Backoff;
+use stanchion_core::events::server_fields;
 use stanchion_core::{Error, ErrorKind, Result};
 
 use crate::access::PROTOCOL;
@@ -242,7 +243,12 @@ impl Hosts {
                     error
                 }
                 Err(_) => {
-                    tracing::debug!(server = address, "the server has not answered a new connection yet");
+                    let (server, port) = server_fields(&address);
+                    tracing::debug!(
+                        server.address = server,
+                        server.port = port,
+                        "the server has not answered a new connection yet"
+                    );
                     Error::unanswered(PROTOCOL)
                 }
             };

@@ -63,7 +63,13 @@ pub(crate) async fn prepare(
     if !migrate {
         return Err(error::of_schema(&state));
     }
-    tracing::info!("{state}: the schema is brought up to date");
+    tracing::info!(
+        name: "stanchion.schema.updated",
+        {
+            stanchion.schema.state = state,
+        },
+        "the schema is brought up to date"
+    );
     let late = |_| Error::new(ErrorKind::Unavailable, "the schema was not brought up to date in time");
     timeout(TIMEOUT, run(connection, schema, way)).await.map_err(late)?
 }

@@ -66,7 +66,11 @@ impl Chore for Sweep {
         loop {
             sleep(self.interval.mul_f64(rand::random_range(0.8..=1.0))).await;
             if let Err(error) = self.sweep().await {
-                tracing::debug!(%error, "the sweep failed: rows stay past their retention time for now");
+                tracing::debug!(
+                    error.type = error.kind().as_str(),
+                    exception.message = ?error,
+                    "the sweep failed: rows stay past their retention time for now"
+                );
             }
         }
     }

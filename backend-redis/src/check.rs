@@ -8,6 +8,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, RedisResult, ServerErrorKind, Value};
 use stanchion_core::clock::now;
+use stanchion_core::events::server_fields;
 use stanchion_core::steps::ProcessId;
 use stanchion_core::{Error, ErrorKind, Result};
 
@@ -152,15 +153,12 @@ pub(crate) async fn servers(
         let server = match answer {
             Ok(answer) => facts(&text(answer)?, &node, striped, demands)?,
             Err(error) if error.kind() == ErrorKind::Unauthorized => {
-                tracing::warn!(
-                    node,
-                    "unverified: role, version and maxmemory-policy, for want of the right to INFO"
-                );
+                unverified("role, version and maxmemory-policy", &node, Some(&error));
                 Server::default()
             }
             // The names on the other nodes can be used.
             Err(error) if is_away(&error) => {
-                tracing::warn!(node, %error, "unverified: a node of the cluster does not answer");
+                unverified("a node of the cluster", &node, Some(&error));
                 away = Some(error);
                 continue;
             }
@@ -175,7 +173,7 @@ pub(crate) async fn servers(
     };
     match layout(route, keyspace).await {
         Err(error) if away.is_some() && is_away(&error) => {
-            tracing::warn!(%error, "unverified: the layout of the namespace, whose node does not answer");
+            unverified("the layout of the namespace", "", Some(&error));
         }
         checked => checked?,
     }
@@ -198,7 +196,7 @@ async fn flushes(route: &Route, limit: Duration) -> Result<Server> {
             answer.ok().and_then(|answer| HashMap::<String, String>::from_redis_value(answer).ok());
         let policy = settings.and_then(|mut settings| settings.remove("appendfsync"));
         if policy.is_none() {
-            tracing::warn!(node, "unverified: appendfsync, which CONFIG GET does not tell");
+            unverified("appendfsync", &node, None);
         }
         all = all.and(Server { survives_restart: policy.map(|policy| policy == "always") });
     }
@@ -224,6 +222,22 @@ pub(crate) async fn same(one: &Route, other: &Route, keyspace: &Keyspace, proces
     Err(Error::invalid_argument("the wake client does not lead to the database of the connection"))
 }
 
+/// Tells what could not be checked. `node` is its address, or empty where there is one server only.
+fn unverified(what: &'static str, node: &str, error: Option<&Error>) {
+    let (address, port) = server_fields(node);
+    tracing::warn!(
+        name: "stanchion.server.unverified",
+        {
+            stanchion.unverified = what,
+            server.address = Some(address).filter(|address| !address.is_empty()),
+            server.port = port,
+            error.type = error.map(|error| error.kind().as_str()),
+            exception.message = error.map(tracing::field::debug),
+        },
+        "unverified: the server does not tell it, or not to this user"
+    );
+}
+
 /// Judges the answer of a node to `INFO`. `node` is its name, or empty where there is one server only.
 fn facts(info: &str, node: &str, striped: bool, demands: Demands) -> Result<Server> {
     let subject = if node.is_empty() { "the server".to_owned() } else { format!("node {node}") };
@@ -241,13 +255,13 @@ fn facts(info: &str, node: &str, striped: bool, demands: Demands) -> Result<Serv
             ));
         }
         Some(_) => {}
-        None => tracing::warn!("unverified: {subject} does not tell its role"),
+        None => unverified("role", node, None),
     }
     if field(info, "maxmemory_policy").is_none() {
-        tracing::warn!("unverified: {subject} does not tell its maxmemory-policy");
+        unverified("maxmemory-policy", node, None);
     }
     if demands.fsync && field(info, "aof_enabled").is_none() {
-        tracing::warn!("unverified: {subject} does not tell whether it keeps an append-only file");
+        unverified("appendonly", node, None);
     }
     Ok(Server { survives_restart: field(info, "aof_enabled").map(|enabled| enabled == "1") })
 }

@@ -132,11 +132,13 @@ impl RedisBuilder {
     ///
     /// [C22]: stanchion_core::contract#c22
     pub async fn connect(self) -> Result<RedisStore> {
-        let (wrap, drain, namespace) = (self.wrap.clone(), self.drain, self.namespace.clone());
+        let (wrap, namespace) = (self.wrap.clone(), self.namespace.clone());
+        let (drain, slow_wait) = (self.drain, self.slow_wait);
         let thread = EngineThread::start().map_err(context)?;
         let (opened, steps) = thread.on(Box::pin(Opened::connect(self))).await.map_err(context)?;
         let Begun { capabilities, callers, own } = opened.begun(steps);
-        let (opened, namespaces) = (Arc::new(opened), Arc::new(Namespaces::new(thread, drain, wrap)));
+        let (opened, namespaces) =
+            (Arc::new(opened), Arc::new(Namespaces::new(thread, drain, slow_wait, wrap)));
         let begun = namespaces.begin(&namespace, (), capabilities, callers, own);
         let (engine, ()) = begun.map_err(context)?;
         Ok(RedisStore { engine, opened, namespaces })

@@ -27,13 +27,50 @@ impl ForcedRelease<'_> {
         let ticket = self.ticket.map(tracing::field::display);
         match freed {
             Ok(0) => {
-                tracing::info!(store, namespace, operation, %name, ticket, by, freed = 0, "nothing was held to be ended by force");
+                tracing::info!(
+                    name: "stanchion.force.nothing_held",
+                    {
+                        stanchion.store = store,
+                        stanchion.namespace = namespace,
+                        stanchion.operation = operation,
+                        stanchion.name = %name,
+                        stanchion.ticket = ticket,
+                        stanchion.caller.label = by,
+                        stanchion.freed = 0,
+                    },
+                    "nothing was held to be ended by force"
+                );
             }
             Ok(freed) => {
-                tracing::warn!(store, namespace, operation, %name, ticket, by, freed, "ended by force");
+                tracing::warn!(
+                    name: "stanchion.force.freed",
+                    {
+                        stanchion.store = store,
+                        stanchion.namespace = namespace,
+                        stanchion.operation = operation,
+                        stanchion.name = %name,
+                        stanchion.ticket = ticket,
+                        stanchion.caller.label = by,
+                        stanchion.freed = freed,
+                    },
+                    "ended by force"
+                );
             }
             Err(error) if error.kind() == ErrorKind::Unknown => {
-                tracing::warn!(store, namespace, operation, %name, ticket, by, %error, "may have been ended by force");
+                tracing::warn!(
+                    name: "stanchion.force.in_doubt",
+                    {
+                        stanchion.store = store,
+                        stanchion.namespace = namespace,
+                        stanchion.operation = operation,
+                        stanchion.name = %name,
+                        stanchion.ticket = ticket,
+                        stanchion.caller.label = by,
+                        error.type = error.kind().as_str(),
+                        exception.message = ?error,
+                    },
+                    "may have been ended by force"
+                );
             }
             Err(_) => {}
         }

@@ -75,6 +75,25 @@ impl ErrorKind {
         !matches!(self, Self::Timeout | Self::Unavailable | Self::Unknown)
     }
 
+    /// Returns the kind as one word, `invalid_argument` for instance, as logs have it in `error.type`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Lost => "lost",
+            Self::Unavailable => "unavailable",
+            Self::Unknown => "unknown",
+            Self::InvalidArgument => "invalid_argument",
+            Self::ConfigMismatch => "config_mismatch",
+            Self::Unauthorized => "unauthorized",
+            Self::UnsafeStore => "unsafe_store",
+            Self::StateLost => "state_lost",
+            Self::Unsupported => "unsupported",
+            Self::Overloaded => "overloaded",
+            Self::Closed => "closed",
+        }
+    }
+
     fn text(self) -> &'static str {
         match self {
             Self::Timeout => "timed out",

@@ -10,6 +10,7 @@ pub mod bloom;
 pub mod clock;
 pub mod contract;
 pub mod engine;
+pub mod events;
 pub mod limiter;
 pub mod metering;
 pub mod steps;

@@ -57,6 +57,11 @@ pub mod outages {
     #![doc = include_str!("outages.md")]
 }
 
+/// Logs and traces: what the library tells by `tracing`.
+pub mod tracing {
+    #![doc = include_str!("tracing.md")]
+}
+
 /// Operating Redis.
 pub mod operating_redis {
     #![doc = include_str!("operating_redis.md")]

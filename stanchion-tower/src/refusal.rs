@@ -9,7 +9,6 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use stanchion_core::clock::{Instant, now};
 use stanchion_core::{Error, ErrorKind};
-use tracing::{debug, warn};
 
 /// Time after which a client may come again that nothing is known for.
 const SOON: Duration = Duration::from_secs(1);
@@ -59,12 +58,23 @@ impl Failures {
         match error.kind() {
             ErrorKind::Overloaded => Reason::Full,
             ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Timeout => {
-                debug!(%error, "a request is refused: the store gave no answer");
+                tracing::debug!(
+                    error.type = error.kind().as_str(),
+                    exception.message = ?error,
+                    "a request is refused: the store gave no answer"
+                );
                 Reason::Undecided
             }
             _ => {
                 if self.is_due() {
-                    warn!(%error, "requests fail: their limit cannot be used");
+                    tracing::warn!(
+                        name: "stanchion.tower.broken",
+                        {
+                            error.type = error.kind().as_str(),
+                            exception.message = ?error,
+                        },
+                        "requests fail: their limit cannot be used"
+                    );
                 }
                 Reason::Broken
             }

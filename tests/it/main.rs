@@ -9,6 +9,7 @@
 mod clocks;
 mod connect;
 mod connect_errors;
+mod events;
 mod every_minute;
 mod every_minute_redis;
 mod metrics;

@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use crate::file_lengths;
+use crate::log_events;
 use crate::published;
 use crate::stage::Stages;
 use crate::workspace::{FEATURES, cargo};
@@ -18,6 +19,7 @@ pub(crate) fn run() -> Outcome {
     stages.command("rustdoc", cargo(&RUSTDOC).env("RUSTDOCFLAGS", "-D warnings"))?;
     stages.run("docs", published::check_docs)?;
     stages.run("public interfaces", || published::check_api(false))?;
+    stages.run("log events", log_events::check)?;
     stages.run("file lengths", file_lengths::check)?;
     Ok(stages.summary())
 }

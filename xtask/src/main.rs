@@ -7,6 +7,7 @@ mod containers;
 mod coverage;
 mod faults;
 mod file_lengths;
+mod log_events;
 mod postgres_schema;
 mod published;
 mod recovery;

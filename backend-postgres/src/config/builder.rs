@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool};
 use stanchion_core::engine::{Background, EngineSteps, StepsWrap, check_namespace};
+use stanchion_core::events::SLOW_WAIT;
 use stanchion_core::{Credentials, CredentialsProvider, Error, MutexMode, Result, Ttl, check_times};
 
 use super::url;
@@ -28,6 +29,7 @@ pub struct PostgresBuilder {
     pub(crate) retention: Retention,
     pub(crate) connections: usize,
     pub(crate) drain: Duration,
+    pub(crate) slow_wait: Duration,
     pub(crate) wrap: Option<StepsWrap>,
 }
 
@@ -207,6 +209,7 @@ impl PostgresBuilder {
             },
             connections: 2,
             drain: Background::DRAIN,
+            slow_wait: SLOW_WAIT,
             wrap: None,
         }
     }
@@ -281,6 +284,14 @@ impl PostgresBuilder {
     #[must_use]
     pub fn drain(mut self, time: Duration) -> Self {
         self.drain = time;
+        self
+    }
+
+    /// Sets from which length on a wait for a hold is told at `info`, with its name and how it ended, when it has (default 1 s). Any time
+    /// is legal: zero tells every acquisition, `Duration::MAX` none.
+    #[must_use]
+    pub fn slow_wait(mut self, time: Duration) -> Self {
+        self.slow_wait = time;
         self
     }
 

@@ -156,7 +156,13 @@ pub(super) async fn give_up_places(desk: &Desk, steps: &PostgresSteps) {
             match answer {
                 Ok(()) => desk.with(|state| state.departed(departure, at)),
                 Err(error) => {
-                    tracing::debug!(%error, name = %departure.name, "a place could not be given up yet");
+                    tracing::debug!(
+                        stanchion.kind = Kind::Mutex.as_str(),
+                        stanchion.name = %departure.name,
+                        error.type = error.kind().as_str(),
+                        exception.message = ?error,
+                        "a place could not be given up yet"
+                    );
                     failed.push(departure);
                 }
             }

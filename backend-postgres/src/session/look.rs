@@ -8,7 +8,7 @@ use sqlx::types::Uuid;
 use sqlx::{Arguments, Row};
 use stanchion_core::clock::{now, sleep};
 use stanchion_core::steps::Force;
-use stanchion_core::{Holder, Name, Result, Ticket};
+use stanchion_core::{Holder, Kind, Name, Result, Ticket};
 
 use super::desk::{Desk, Event, State};
 use super::steps::heard;
@@ -122,7 +122,12 @@ impl Look {
             sleep(GLANCE).await;
         }
         let ended: i64 = self.asked(&self.end, name, requests).await?;
-        tracing::debug!(%name, ended, "a mutex was freed by force");
+        tracing::debug!(
+            stanchion.kind = Kind::Mutex.as_str(),
+            stanchion.name = %name,
+            stanchion.freed = ended,
+            "a mutex was freed by force"
+        );
         Ok(count)
     }
 

@@ -104,7 +104,11 @@ pub(super) async fn note(desk: &Desk, steps: &PostgresSteps) {
             let is_full = notes.len() == BATCH;
             let written = steps.note(&notes).await;
             if let Err(error) = &written {
-                tracing::debug!(%error, "who holds mutexes could not be written yet");
+                tracing::debug!(
+                    error.type = error.kind().as_str(),
+                    exception.message = ?error,
+                    "who holds mutexes could not be written yet"
+                );
             }
             let are_written = matches!(written, Ok(true));
             desk.with(|state| state.noted(notes, are_written));
@@ -129,7 +133,11 @@ pub(super) async fn forget(desk: &Desk, steps: &PostgresSteps) {
         }
         let answer = steps.forget(&ended).await;
         if let Err(error) = &answer {
-            tracing::debug!(%error, "what was written of holds could not be removed yet");
+            tracing::debug!(
+                error.type = error.kind().as_str(),
+                exception.message = ?error,
+                "what was written of holds could not be removed yet"
+            );
         }
         let is_left = |ticket: &Ticket| answer.as_ref().map_or(true, |left| left.contains(ticket));
         let any_left = desk.with(|state| {

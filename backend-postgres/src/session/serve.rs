@@ -186,7 +186,11 @@ impl Session<'_> {
             }
             Err(error) if leaves_session(&error) && error::code(&error) != Some(NO_RIGHT) => {
                 // A session that refuses a question is there all the same, and so is what it holds.
-                tracing::debug!(%error, "a session that keeps mutexes refused a question");
+                tracing::debug!(
+                    db.response.status_code = error::code(&error),
+                    exception.message = %error,
+                    "a session that keeps mutexes refused a question"
+                );
                 self.desk.with(|state| state.alive(self.id, batch, sent));
                 Ok(())
             }
@@ -203,17 +207,28 @@ impl Session<'_> {
         }
         let error =
             Error::new(ErrorKind::Unavailable, "another server takes writes in place of that of the session");
-        tracing::warn!(%error, "a session that keeps mutexes has ended");
+        tell_end(&error);
         Err(Some(error))
     }
 
     fn broken(&self, batch: Batch, error: sqlx::Error) -> Ended {
         let error = error::of_request(error);
-        tracing::warn!(%error, source = ?std::error::Error::source(&error), "a session that keeps mutexes has ended");
+        tell_end(&error);
         let unknown = Error::new(ErrorKind::Unknown, "the session ended before its answer came");
         self.desk.with(|state| state.refused(batch, &unknown, false));
         Some(error)
     }
+}
+
+fn tell_end(error: &Error) {
+    tracing::warn!(
+        name: "stanchion.session.ended",
+        {
+            error.type = error.kind().as_str(),
+            exception.message = ?error,
+        },
+        "a session that keeps mutexes has ended"
+    );
 }
 
 /// The answer to a statement. When it is overdue its callers are told so, and others are served by another session; this

@@ -5,6 +5,7 @@ use std::time::Duration;
 use redis::Client;
 use redis::aio::ConnectionLike;
 use stanchion_core::engine::{Background, EngineSteps, StepsWrap};
+use stanchion_core::events::SLOW_WAIT;
 use stanchion_core::{Credentials, CredentialsProvider, Error, Result, check_times};
 
 use super::deployment::Deployment;
@@ -33,6 +34,7 @@ pub struct RedisBuilder {
     pub(crate) retention: Duration,
     pub(crate) durability: Durability,
     pub(crate) drain: Duration,
+    pub(crate) slow_wait: Duration,
     pub(crate) accept_eviction: bool,
     pub(crate) client: ClientSettings,
     pub(crate) wrap: Option<StepsWrap>,
@@ -135,6 +137,7 @@ impl RedisBuilder {
             retention: Duration::from_secs(60 * 60),
             durability: Durability::default(),
             drain: Background::DRAIN,
+            slow_wait: SLOW_WAIT,
             accept_eviction: false,
             client: ClientSettings::default(),
             wrap: None,
@@ -252,6 +255,14 @@ impl RedisBuilder {
     #[must_use]
     pub fn drain(mut self, time: Duration) -> Self {
         self.drain = time;
+        self
+    }
+
+    /// Sets from which length on a wait for a hold is told at `info`, with its name and how it ended, when it has (default 1 s). Any time
+    /// is legal: zero tells every acquisition, `Duration::MAX` none.
+    #[must_use]
+    pub fn slow_wait(mut self, time: Duration) -> Self {
+        self.slow_wait = time;
         self
     }
 

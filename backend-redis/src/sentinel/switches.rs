@@ -65,7 +65,15 @@ impl SwitchWatch {
 
     /// The next requests find the new primary. Those under way get the answer of the old one, or none.
     fn leave(&self, primary: Address) {
-        tracing::info!(service = self.sentinels.service, %primary, "the sentinels announce another primary");
+        tracing::info!(
+            name: "stanchion.redis.switched",
+            {
+                stanchion.redis.service = self.sentinels.service,
+                server.address = primary.host,
+                server.port = primary.port,
+            },
+            "the sentinels announce another primary"
+        );
         self.sentinels.promote(primary);
         self.links.iter().for_each(|link| link.leave());
         self.wake.leave();
@@ -78,7 +86,11 @@ impl Chore for SwitchWatch {
         let _watching = self.watching.lock().await;
         for sentinel in self.sentinels.sentinels.iter().cycle() {
             if let Err(error) = self.listen(sentinel).await {
-                tracing::debug!(%error, "no sentinel to listen to for now");
+                tracing::debug!(
+                    error.type = error.kind().as_str(),
+                    exception.message = ?error,
+                    "no sentinel to listen to for now"
+                );
             }
             sleep(PAUSE).await;
         }

@@ -137,7 +137,12 @@ impl Shared {
             },
             None => Error::new(ErrorKind::Unavailable, "no node of the cluster has the slot"),
         };
-        tracing::debug!(error = %failed, stripe, "no wake-ups for now, the poll floor serves");
+        tracing::debug!(
+            stanchion.redis.stripe = stripe,
+            error.type = failed.kind().as_str(),
+            exception.message = ?failed,
+            "no wake-ups for a stripe for now, the poll floor serves"
+        );
         sleep(RETRY_INTERVAL).await;
         // The table may still be the old one: after the next failure it is read again.
         let _ = timeout_at(now() + self.timeout, self.topology.read(version, &|_| None)).await;

@@ -185,7 +185,11 @@ impl ServerWake {
         let end = now() + self.timeout;
         for command in [&push, &expire] {
             if let Err(error) = self.nudges.send(Request::Command(command), false, end).await {
-                tracing::debug!(%error, "a namespace's waiters ask by themselves for now");
+                tracing::debug!(
+                    error.type = error.kind().as_str(),
+                    exception.message = ?error,
+                    "a namespace's waiters ask by themselves for now"
+                );
             }
         }
     }

@@ -168,7 +168,14 @@ struct Closing<'a>(&'a Store);
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.0.close() {
-            tracing::warn!(%error, "the store could not be closed");
+            tracing::warn!(
+                name: "stanchion.store.not_closed",
+                {
+                    error.type = error.kind().as_str(),
+                    exception.message = ?error,
+                },
+                "the store could not be closed"
+            );
         }
     }
 }

@@ -106,7 +106,13 @@ impl WakeUp {
             let thread = std::thread::Builder::new().name("stanchion-timers".into());
             match thread.spawn(|| TIMERS.run()) {
                 Ok(_) => queue.thread_of = process,
-                Err(error) => tracing::error!(%error, "no thread for timers: what waits for a time waits on"),
+                Err(error) => tracing::error!(
+                    name: "stanchion.timers.no_thread",
+                    {
+                        exception.message = %error,
+                    },
+                    "no thread for timers: what waits for a time waits on"
+                ),
             }
         }
         drop(queue);

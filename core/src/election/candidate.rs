@@ -5,7 +5,6 @@ use std::future::Future;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 
 use tokio::sync::watch;
-use tracing::{info, warn};
 
 use super::{ElectionObserver, ElectionOptions};
 use crate::clock::sleep;
@@ -108,7 +107,14 @@ impl<F> Election<F> {
         W: Future<Output = ()>,
     {
         let (name, token) = (self.mutex.name(), guard.fencing_token());
-        info!(name, %token, "leads");
+        tracing::info!(
+            name: "stanchion.election.won",
+            {
+                stanchion.name = name,
+                stanchion.fencing_token = token.get(),
+            },
+            "leads"
+        );
         let guard = Arc::new(guard);
         // Before a handle can see this term: what it orders then is for this term.
         let steps_down = orders.borrow_and_update().steps_down;
@@ -119,10 +125,25 @@ impl<F> Election<F> {
             led = guard.run((self.lead)(token)) => if led.is_ok() { TermEnd::Done } else { TermEnd::Lost },
         };
         if end == TermEnd::Lost {
-            warn!(name, %token, "lost the lead");
+            tracing::warn!(
+                name: "stanchion.election.lost",
+                {
+                    stanchion.name = name,
+                    stanchion.fencing_token = token.get(),
+                },
+                "lost the lead"
+            );
             return end;
         }
-        info!(name, %token, ?end, "leads no more");
+        tracing::info!(
+            name: "stanchion.election.ended",
+            {
+                stanchion.name = name,
+                stanchion.fencing_token = token.get(),
+                stanchion.outcome = if end == TermEnd::Done { "done" } else { "stepped_down" },
+            },
+            "leads no more"
+        );
         // A handle that looks at this moment has the guard, and drops it at once, which queues the release.
         if let Some(guard) = Arc::into_inner(guard) {
             // After an error the release is under way, or the term was lost as it ended: the next candidate leads either way.

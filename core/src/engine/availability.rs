@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::Error;
 use crate::clock::now;
+use crate::events::server_fields;
 use crate::metering::StoreMeter;
+use crate::{Error, Kind};
 
 /// Time without an answer from which on the store is away. A lost reply alone is no outage.
 const AWAY: Duration = Duration::from_millis(500);
@@ -84,9 +85,13 @@ impl Outages {
         let (_, decisions) = std::mem::replace(&mut *policy, (Some(now()), 0));
         drop(policy);
         tracing::warn!(
-            store = self.store,
-            name,
-            decisions,
+            name: "stanchion.policy.decided",
+            {
+                stanchion.store = self.store,
+                stanchion.kind = Kind::Limiter.as_str(),
+                stanchion.name = name,
+                stanchion.decisions = decisions,
+            },
             "the store is away, and the outage policy decides"
         );
     }
@@ -115,7 +120,14 @@ impl Availability {
         if let (Some(since), true) = (failing.since, failing.told)
             && self.outages.away.fetch_sub(1, Ordering::Relaxed) == 1
         {
-            tracing::info!(store = self.outages.store, away = ?since.elapsed(), "the store is back");
+            tracing::info!(
+                name: "stanchion.store.back",
+                {
+                    stanchion.store = self.outages.store,
+                    stanchion.outage.duration = since.elapsed().as_secs_f64(),
+                },
+                "the store is back"
+            );
             StoreMeter { store: self.outages.store }.came_back();
         }
     }
@@ -134,8 +146,20 @@ impl Availability {
         drop(failing);
         if tells && self.outages.away.fetch_add(1, Ordering::Relaxed) == 0 {
             let waiting = self.outages.acquiring.load(Ordering::Relaxed);
-            let since = since.elapsed();
-            tracing::warn!(store = self.outages.store, cause = ?error, ?since, waiting, "the store is away");
+            let server = error.address().map(server_fields);
+            tracing::warn!(
+                name: "stanchion.store.away",
+                {
+                    stanchion.store = self.outages.store,
+                    server.address = server.map(|(host, _)| host),
+                    server.port = server.and_then(|(_, port)| port),
+                    stanchion.waiting = waiting,
+                    stanchion.outage.duration = since.elapsed().as_secs_f64(),
+                    error.type = error.kind().as_str(),
+                    exception.message = ?error,
+                },
+                "the store is away"
+            );
             StoreMeter { store: self.outages.store }.went_away();
         }
     }

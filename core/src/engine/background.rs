@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::engine::contained::Containment;
 use crate::engine::thread::EngineThread;
+use crate::events::SLOW_WAIT;
 use crate::steps::{Chore, Steps, WakeSource};
 
 /// What the engine's thread works with.
@@ -27,18 +28,21 @@ pub struct Background {
     /// Maximum time for which the drop of the last thing of the store blocks its thread, until everything queued is sent
     /// ([C12](crate::contract#c12)); zero does not wait. The default of the networked stores is [`DRAIN`](Self::DRAIN).
     pub drain: Duration,
+    /// A call that waited for a hold that long or longer is told at `info`. The default is [`SLOW_WAIT`].
+    pub slow_wait: Duration,
 }
 
 impl Background {
     /// The default of `drain`: 250 ms.
     pub const DRAIN: Duration = Duration::from_millis(250);
 
-    /// The engine's own steps, without anything else: no wake-ups, no chores, no namespaces, and the default of `drain`.
+    /// The engine's own steps, without anything else: no wake-ups, no chores, no namespaces, and the defaults of the times.
     #[must_use]
     pub fn new(steps: Steps) -> Self {
         let (wake, chores, namespace) = (None, Vec::new(), Arc::from(""));
         let (thread, shares_servers) = (None, false);
-        Self { steps, wake, chores, namespace, thread, shares_servers, drain: Self::DRAIN }
+        let (drain, slow_wait) = (Self::DRAIN, SLOW_WAIT);
+        Self { steps, wake, chores, namespace, thread, shares_servers, drain, slow_wait }
     }
 
     pub(super) fn contained(self, containment: &Arc<Containment>) -> Self {

@@ -78,7 +78,14 @@ impl Containment {
     /// Notes that a step has panicked.
     pub(crate) fn note_panic(&self, step: &'static str) {
         if self.panicked.set(step).is_ok() {
-            tracing::error!(store = self.outages.store, step, "the store panicked and is closed");
+            tracing::error!(
+                name: "stanchion.store.panicked",
+                {
+                    stanchion.store = self.outages.store,
+                    stanchion.step = step,
+                },
+                "a step of the store panicked, and the store is closed"
+            );
         }
         self.noted.notify_one();
     }

@@ -121,7 +121,7 @@ impl Engine {
         };
         check_times(callers.request_timeout, &[])?;
         check_times(own.steps.request_timeout, &[])?;
-        let drain = own.drain;
+        let Background { drain, slow_wait, .. } = own;
         if drain > MAXIMUM_DRAIN {
             return Err(Error::invalid_argument("drain is at most 1 min"));
         }
@@ -132,7 +132,7 @@ impl Engine {
         let calls = thread.call_runtime();
         let shared = Arc::new(Shared::new(capabilities, callers, wake, containment, namespace, calls));
         serve::begin(&thread, Arc::clone(&shared), Background { thread: None, ..own })?;
-        Ok(Self { handle: Arc::new(EngineHandle { shared, thread: Some(thread), drain }) })
+        Ok(Self { handle: Arc::new(EngineHandle { shared, thread: Some(thread), drain, slow_wait }) })
     }
 
     /// Starts the engine over the steps that `wrap` makes of these, if there is a wrap.

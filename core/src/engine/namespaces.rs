@@ -25,15 +25,21 @@ pub fn check_namespace(namespace: &str) -> Result<()> {
 pub struct Namespaces<T> {
     thread: Arc<EngineThread>,
     drain: Duration,
+    slow_wait: Duration,
     wrap: Option<StepsWrap>,
     open: Mutex<HashMap<String, (WeakEngine, T)>>,
 }
 
 impl<T: Clone> Namespaces<T> {
-    /// Makes a store object's namespaces, of which none is open yet. `drain` is that of each [`Background`].
+    /// Makes a store object's namespaces, of which none is open yet. `drain` and `slow_wait` are those of each [`Background`].
     #[must_use]
-    pub fn new(thread: Arc<EngineThread>, drain: Duration, wrap: Option<StepsWrap>) -> Self {
-        Self { thread, drain, wrap, open: Mutex::default() }
+    pub fn new(
+        thread: Arc<EngineThread>,
+        drain: Duration,
+        slow_wait: Duration,
+        wrap: Option<StepsWrap>,
+    ) -> Self {
+        Self { thread, drain, slow_wait, wrap, open: Mutex::default() }
     }
 
     /// Returns the thread of the engines.
@@ -48,7 +54,7 @@ impl<T: Clone> Namespaces<T> {
         find(&self.open(), namespace)
     }
 
-    /// Starts the engine of a namespace and keeps `kept` with it, unless it is open. `own` gets the name, the thread and the drain.
+    /// Starts the engine of a namespace and keeps `kept` with it, unless it is open. `own` gets the name, the thread and the times.
     /// Returns what is open then.
     ///
     /// # Errors
@@ -66,7 +72,8 @@ impl<T: Clone> Namespaces<T> {
             return Ok(known);
         }
         let thread = Some(Arc::clone(&self.thread));
-        let own = Background { namespace: Arc::from(namespace), drain: self.drain, thread, ..own };
+        let (drain, slow_wait) = (self.drain, self.slow_wait);
+        let own = Background { namespace: Arc::from(namespace), drain, slow_wait, thread, ..own };
         let engine = Engine::start_wrapped(self.wrap.as_ref(), capabilities, callers, own)?;
         open.retain(|_, (engine, _)| !engine.is_gone());
         open.insert(namespace.to_owned(), (engine.downgrade(), kept.clone()));

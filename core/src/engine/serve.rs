@@ -93,7 +93,12 @@ async fn listen(shared: &Arc<Shared>, wake: Option<&dyn WakeSource>) {
                 tickets.into_iter().for_each(|ticket| reports.wake(ticket));
             }
             Err(error) => {
-                tracing::debug!(%error, "no wake-ups for now, the poll floor serves");
+                tracing::debug!(
+                    stanchion.store = shared.store(),
+                    error.type = error.kind().as_str(),
+                    exception.message = ?error,
+                    "no wake-ups for now, the poll floor serves"
+                );
                 sleep(POLL_INTERVAL).await;
             }
         }

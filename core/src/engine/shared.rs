@@ -37,6 +37,8 @@ pub(crate) struct EngineHandle {
     pub(crate) thread: Option<Arc<EngineThread>>,
     /// Maximum time for which the drop of the last thing of the store waits until everything queued is sent (C12).
     pub(crate) drain: Duration,
+    /// A wait that took that long or longer is told at `info`.
+    pub(crate) slow_wait: Duration,
 }
 
 impl Drop for EngineHandle {

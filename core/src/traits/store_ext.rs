@@ -4,7 +4,6 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 
 use futures_util::FutureExt;
-use tracing::warn;
 
 use super::Store;
 use crate::election::{Election, ElectionObserver, ElectionOptions};
@@ -58,7 +57,14 @@ pub trait StoreExt: Store {
                 (Ok(Ok(_)), Err(error)) => Err(error.into()),
                 (Ok(Err(error)), Ok(())) => Err(error),
                 (Ok(Err(error)), Err(also)) => {
-                    warn!(error = %also, "the store could not be closed");
+                    tracing::warn!(
+                        name: "stanchion.store.not_closed",
+                        {
+                            error.type = also.kind().as_str(),
+                            exception.message = ?also,
+                        },
+                        "the store could not be closed"
+                    );
                     Err(error)
                 }
                 (Err(panic), _) => resume_unwind(panic),

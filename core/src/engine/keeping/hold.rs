@@ -37,22 +37,13 @@ pub(crate) enum Loss {
 }
 
 impl Loss {
-    /// The label of its metric.
+    /// Its word in logs and metrics.
     fn cause(self) -> &'static str {
         match self {
             Self::Deadline => "deadline",
             Self::Gone => "gone",
             Self::Forced => "forced",
             Self::Closed => "closed",
-        }
-    }
-
-    fn text(self) -> &'static str {
-        match self {
-            Self::Deadline => "its deadline passed",
-            Self::Gone => "the store says that it is gone",
-            Self::Forced => "it was released by force",
-            Self::Closed => "its store was closed",
         }
     }
 }
@@ -70,8 +61,10 @@ pub(crate) struct LeaseHold {
     pub(crate) lease: Ttl,
     /// For the log.
     pub(crate) label: Option<Arc<str>>,
-    /// For the metrics.
+    /// For the log and the metrics.
     pub(crate) store: &'static str,
+    /// For the log.
+    pub(crate) namespace: Option<Arc<str>>,
     /// No renewal from this moment on.
     pub(crate) renew_until: Option<Instant>,
     /// A request of this ticket may still be under way, so its release leaves a tombstone.
@@ -94,6 +87,7 @@ impl LeaseHold {
             lease,
             label: None,
             store: "",
+            namespace: None,
             renew_until: None,
             ambiguous: false,
             sent,
@@ -121,11 +115,34 @@ impl LeaseHold {
     }
 
     fn tell(&self, loss: Loss) {
-        let (name, ticket, label, held) = (&self.object.name, self.ticket, &self.label, self.sent.elapsed());
+        let (store, namespace, label) = (self.store, self.namespace.as_deref(), self.label.as_deref());
+        let held = self.sent.elapsed().as_secs_f64();
         if loss == Loss::Closed {
-            tracing::debug!(%name, %ticket, ?label, ?held, "lock given up: {}", loss.text());
+            tracing::debug!(
+                stanchion.store = store,
+                stanchion.namespace = namespace,
+                stanchion.kind = self.object.kind.as_str(),
+                stanchion.name = %self.object.name,
+                stanchion.ticket = %self.ticket,
+                stanchion.label = label,
+                stanchion.hold.duration = held,
+                "a hold was given up, because its store was closed"
+            );
         } else {
-            tracing::warn!(%name, %ticket, ?label, ?held, "lock lost: {}", loss.text());
+            tracing::warn!(
+                name: "stanchion.hold.lost",
+                {
+                    stanchion.store = store,
+                    stanchion.namespace = namespace,
+                    stanchion.kind = self.object.kind.as_str(),
+                    stanchion.name = %self.object.name,
+                    stanchion.ticket = %self.ticket,
+                    stanchion.label = label,
+                    stanchion.hold.duration = held,
+                    stanchion.loss.cause = loss.cause(),
+                },
+                "a hold was lost"
+            );
         }
         self.meter().lost(loss.cause());
     }
@@ -185,7 +202,15 @@ impl LeaseHold {
         });
         if live && phase == Phase::Released {
             let held = self.sent.elapsed();
-            tracing::debug!(name = %self.object.name, ticket = %self.ticket, ?held, "hold given up");
+            tracing::debug!(
+                stanchion.store = self.store,
+                stanchion.namespace = self.namespace.as_deref(),
+                stanchion.kind = self.object.kind.as_str(),
+                stanchion.name = %self.object.name,
+                stanchion.ticket = %self.ticket,
+                stanchion.hold.duration = held.as_secs_f64(),
+                "a hold was given up by its guard"
+            );
             self.meter().given_up(held);
         }
         self.changed.notify_waiters();

@@ -103,8 +103,15 @@ async fn renew(shared: &Shared, steps: &dyn PermitSteps, batch: Vec<Due>, sent: 
             }
             failed => {
                 let error = failed.and_then(|failed| failed.as_ref().err());
-                tracing::debug!(name = %hold.object.name, error = error.map(tracing::field::display),
-                    "renewal failed, trying again until the deadline");
+                tracing::debug!(
+                    stanchion.store = hold.store,
+                    stanchion.kind = hold.object.kind.as_str(),
+                    stanchion.name = %hold.object.name,
+                    stanchion.ticket = %hold.ticket,
+                    error.type = error.map(|error| error.kind().as_str()),
+                    exception.message = error.map(tracing::field::debug),
+                    "a renewal failed, and is tried again until the deadline"
+                );
                 Some(answered + hold.retry_after())
             }
         };

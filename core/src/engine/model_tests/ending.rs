@@ -38,7 +38,15 @@ impl Rig {
         let (running, steps) = (Arc::clone(&shared), store.steps(true));
         let thread = beside(async move { serve::engine(&running, &steps, None, Duration::ZERO).await });
         (
-            Self { store, engine: Arc::new(EngineHandle { shared, thread: None, drain: Duration::ZERO }) },
+            Self {
+                store,
+                engine: Arc::new(EngineHandle {
+                    shared,
+                    thread: None,
+                    drain: Duration::ZERO,
+                    slow_wait: Duration::MAX,
+                }),
+            },
             thread,
         )
     }

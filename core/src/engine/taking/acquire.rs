@@ -192,6 +192,7 @@ pub(crate) fn into_hold(
     let engine = Arc::clone(in_doubt.engine());
     let mut hold = LeaseHold::new(in_doubt.object.clone(), in_doubt.ticket, in_doubt.lease, grant.sent);
     hold.store = engine.shared.store();
+    hold.namespace = Some(Arc::clone(&engine.shared.namespace));
     hold.ambiguous = grant.ambiguous;
     hold.label.clone_from(&options.label);
     hold.renew_until = options.max_hold.and_then(|max_hold| grant.sent.checked_add(max_hold));

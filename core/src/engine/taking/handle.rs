@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use tracing::Instrument;
+use tracing::field::Empty;
 
 use crate::audit::ForcedRelease;
-use crate::clock::now;
 use crate::engine::keeping::hold::Loss;
 use crate::engine::keeping::lease_backend::move_hold;
 use crate::engine::sending::in_doubt::InDoubt;
 use crate::engine::shared::EngineHandle;
 use crate::engine::taking::acquire::{Acquisition, Grant, into_hold, wait_for_room};
 use crate::engine::taking::wait_limit::WaitLimit;
+use crate::engine::taking::wait_record::WaitRecord;
 use crate::metering::Meter;
 use crate::options::check_count;
 use crate::steps::{Acquire, Attach, Attached, Force, NO_LIMIT, Object, ParameterCheck};
@@ -90,8 +91,20 @@ impl ObjectHandle {
         weight: u32,
         wait_limit: WaitLimit,
     ) -> Result<Option<(Grant, InDoubt)>> {
+        let span = tracing::debug_span!(
+            "stanchion.acquire",
+            stanchion.store = self.engine.shared.store(),
+            stanchion.namespace = &*self.engine.shared.namespace,
+            stanchion.kind = self.object.kind.as_str(),
+            stanchion.name = %self.object.name,
+            stanchion.operation = operation,
+            stanchion.weight = weight,
+            stanchion.outcome = Empty,
+            error.type = Empty,
+        );
+        let recorded = span.clone();
         // Boxed here, and not moved whole with all that it may become.
-        let acquired = Box::pin(async {
+        let acquired = Box::pin(async move {
             let what = if self.object.kind == Kind::WaitGroup { "members" } else { "permits" };
             check_count(what, weight)?;
             let limit = self.known_limit();
@@ -101,25 +114,17 @@ impl ObjectHandle {
             let request = self.request(weight, !matches!(wait_limit, WaitLimit::None))?;
             let learn = |limit| self.learn(limit);
             let acquisition = Acquisition { engine: &self.engine, request, wait_limit, learn: &learn };
-            let started = now();
-            let granted = acquisition.run().await?;
-            let waited = started.elapsed();
-            tracing::debug!(?waited, granted = granted.is_some(), limit = self.known_limit());
-            if granted.is_some() {
+            let record = WaitRecord::begin(self, operation, wait_limit, recorded);
+            let granted = acquisition.run().await;
+            let waited = record.end(&granted);
+            if granted.as_ref().is_ok_and(Option::is_some) {
                 self.meter.granted(operation);
                 self.meter.waited(operation, waited);
-            } else {
+            } else if granted.is_ok() {
                 self.meter.refused(operation);
             }
-            Ok(granted)
+            granted
         });
-        let span = tracing::debug_span!(
-            "stanchion.acquire",
-            operation,
-            store = self.engine.shared.store(),
-            name = %self.object.name,
-            weight
-        );
         let acquired = self.engine.shared.on(acquired.instrument(span)).await;
         acquired.map_err(|error| self.context(operation, error))
     }

@@ -5,3 +5,4 @@ pub(in crate::engine) mod group;
 pub(in crate::engine) mod handle;
 pub(in crate::engine) mod locks;
 pub(in crate::engine) mod wait_limit;
+pub(in crate::engine) mod wait_record;

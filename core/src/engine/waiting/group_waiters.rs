@@ -187,7 +187,13 @@ impl GroupWaiters {
                 return;
             }
             Err(error) => {
-                tracing::debug!(%error, name = %asked.look.object.name, "look failed");
+                tracing::debug!(
+                    stanchion.kind = asked.look.object.kind.as_str(),
+                    stanchion.name = %asked.look.object.name,
+                    error.type = error.kind().as_str(),
+                    exception.message = ?error,
+                    "a look at a wait group failed"
+                );
                 group.generations[index].generation_end.note_open(Some(error));
                 return;
             }

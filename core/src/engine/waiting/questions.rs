@@ -111,7 +111,16 @@ fn polled(shared: &Shared, object: &Object, answer: Result<Polled>, sent: Instan
         }
         // Woken waiters send requests of their own and get the error.
         Err(error) if error.kind().is_final() => shared.waiters.wake_object(object),
-        Err(error) => tracing::debug!(%error, name = %object.name, "poll failed"),
+        Err(error) => {
+            tracing::debug!(
+                stanchion.store = shared.store(),
+                stanchion.kind = object.kind.as_str(),
+                stanchion.name = %object.name,
+                error.type = error.kind().as_str(),
+                exception.message = ?error,
+                "a poll failed"
+            );
+        }
     }
     POLL_INTERVAL
 }

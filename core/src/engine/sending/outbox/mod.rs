@@ -203,7 +203,11 @@ fn failed<T>(batch: &[Entry], answers: Answers<T>) -> Vec<bool> {
     let failed = |_: &Entry| match answers.next() {
         Some(Ok(_)) => false,
         Some(Err(error)) => {
-            tracing::debug!(%error, "release not delivered yet");
+            tracing::debug!(
+                error.type = error.kind().as_str(),
+                exception.message = ?error,
+                "a release was not delivered yet"
+            );
             error.kind() != ErrorKind::InvalidArgument
         }
         None => true,
