@@ -145,8 +145,10 @@ pub trait Limiter: Debug + Send + Sync {
     /// Takes `cost` tokens if they are there, without waiting; a cost of 0 takes none ([L9]), and is as [`peek`](Self::peek).
     ///
     /// # Errors
-    /// `InvalidArgument` if the cost is more than the burst; `ConfigMismatch`; `Unavailable` or `Unknown` if the store
-    /// does not answer and the outage policy is `FailClosed`, or has no share left.
+    /// `InvalidArgument` if the cost is more than the burst: ask for less; `ConfigMismatch` if the store's quota differs and the
+    /// options refuse that: agree on one, or choose another `on_mismatch`; `Unavailable` or `Unknown` if the store does not answer and the
+    /// outage policy is `FailClosed`, or has no share left: after `Unknown` the cost may have been charged. `Unauthorized`,
+    /// `UnsafeStore`, `Unsupported` and `Closed` as of [`Mutex::lock`](crate::Mutex::lock), where they are explained.
     ///
     /// # Cancel safety
     /// A dropped call may have taken the tokens.

@@ -64,7 +64,20 @@ pub trait Mutex: Debug + Send + Sync {
     /// Locks, waiting in the queue without a time limit, also while the store is away ([C17]).
     ///
     /// # Errors
-    /// Only errors that waiting cannot resolve: `Unauthorized`, `ConfigMismatch`, `UnsafeStore`, `Overloaded`, `Closed`.
+    /// Only errors that waiting cannot resolve ([C17]). After each of them nothing is held and nothing is queued.
+    ///
+    /// | kind | why | what to do |
+    /// | --- | --- | --- |
+    /// | `Closed` | the store object was closed, one of its steps panicked, or this process is a forked child ([C1]) | connect again |
+    /// | `Overloaded` | the queue has `max_waiters` waiters ([C26]) | shed the work, or call again later |
+    /// | `Unauthorized` | the server refuses the credentials, or a right was taken away | have them mended; then call again |
+    /// | `UnsafeStore` | at a reconnect the server turned out to be one that could break exclusion ([C22]) | mend its settings; then call again |
+    /// | `ConfigMismatch` | at a reconnect the namespace turned out to have another layout or mutex mode | use one version and one mode in all processes |
+    /// | `InvalidArgument` | Postgres in session mode: the options ask for a TTL longer than the store's | open the mutex with other options |
+    /// | `Unsupported` | the server lacks a command, or is too old | use another server |
+    /// | `StateLost` | wait groups only ([W6]) | |
+    ///
+    /// `Unavailable`, `Unknown` and `Timeout` never end this call: it rides outages out.
     ///
     /// # Cancel safety
     /// Dropped at any await point, it leaves nothing behind: no hold and no place in the queue ([C4]).
@@ -82,15 +95,24 @@ pub trait Mutex: Debug + Send + Sync {
     /// # }
     /// ```
     ///
+    /// [C1]: crate::contract#c1
     /// [C17]: crate::contract#c17
+    /// [C22]: crate::contract#c22
+    /// [C26]: crate::contract#c26
     /// [C4]: crate::contract#c4
+    /// [W6]: crate::contract#w6
     async fn lock(&self) -> Result<MutexGuard>;
 
     /// Locks if there is no holder and no live waiter ([C16]); `None` otherwise. Never waits for other callers.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock), and `Unavailable` or `Unknown` if the store does not answer within the request's
-    /// time limit.
+    /// Those of [`lock`](Self::lock), and, since this call does not ride outages out:
+    ///
+    /// | kind | why | what to do |
+    /// | --- | --- | --- |
+    /// | `Unavailable` | the store could not be reached within the request's time limit: nothing was done | call again |
+    /// | `Unknown` | the request was sent, and no answer came in time: what it may have locked is released again | call again |
+    /// | `Overloaded` | also: the process has 10,000 calls whose outcome is not known yet ([C28]) | call again when the store is back |
     ///
     /// # Cancel safety
     /// As [`lock`](Self::lock).
@@ -108,6 +130,7 @@ pub trait Mutex: Debug + Send + Sync {
     /// ```
     ///
     /// [C16]: crate::contract#c16
+    /// [C28]: crate::contract#c28
     async fn try_lock(&self) -> Result<Option<MutexGuard>>;
 
     /// Locks, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.

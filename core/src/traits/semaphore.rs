@@ -80,9 +80,9 @@ pub trait Semaphore: Debug + Send + Sync {
     /// Takes `count` permits together, waiting without a time limit, also while the store is away ([C17]).
     ///
     /// # Errors
-    /// `InvalidArgument` at once if `count` is zero or more than the limit, also if the limit falls below `count` while
-    /// the call waits ([C20]); `ConfigMismatch` if the store's limit differs and the options refuse that;
-    /// `Unauthorized`, `UnsafeStore`, `Overloaded`, `Closed`.
+    /// Those of [`Mutex::lock`](crate::Mutex::lock), where they are explained; also `InvalidArgument` at once if `count` is zero or more
+    /// than the limit, or later if the limit falls below `count` while the call waits ([C20]): ask for less; and `ConfigMismatch` if
+    /// the store's limit differs and the options refuse that: agree on one, or choose another `on_mismatch`.
     ///
     /// # Cancel safety
     /// Dropped at any await point, it leaves nothing behind: no permit and no place in the queue ([C4]).
@@ -130,8 +130,8 @@ pub trait Semaphore: Debug + Send + Sync {
     /// Takes `count` permits if they are free and there is no live waiter; `None` otherwise. Never waits for other callers.
     ///
     /// # Errors
-    /// As [`acquire_many`](Self::acquire_many), and `Unavailable` or `Unknown` if the store does not answer within
-    /// the request's time limit.
+    /// As [`acquire_many`](Self::acquire_many), and, since this call does not ride outages out, `Unavailable`, `Unknown` and
+    /// `Overloaded` as of [`Mutex::try_lock`](crate::Mutex::try_lock).
     ///
     /// # Cancel safety
     /// As [`acquire_many`](Self::acquire_many).

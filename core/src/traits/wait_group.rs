@@ -90,8 +90,8 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// Adds a member; with a limit, waits while the group has as many live members as the limit ([W7]).
     ///
     /// # Errors
-    /// `ConfigMismatch` if the store's limit differs and the options refuse that; `Unauthorized`, `UnsafeStore`,
-    /// `Overloaded`, `Closed`.
+    /// Those of [`Mutex::lock`](crate::Mutex::lock), where they are explained; also `ConfigMismatch` if the store's limit differs and
+    /// the options refuse that: agree on one, or choose another `on_mismatch`.
     ///
     /// # Cancel safety
     /// Dropped at any await point, it leaves nothing behind ([C4]).
@@ -160,7 +160,8 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// Adds a member, waiting at most `timeout`; `None` if the time ran out. Zero is one attempt.
     ///
     /// # Errors
-    /// As [`add`](Self::add), and `Unavailable` or `Unknown` if the store does not answer.
+    /// As [`add`](Self::add), and, since this call does not ride outages out, `Unavailable`, `Unknown` and `Overloaded` as of
+    /// [`Mutex::try_lock`](crate::Mutex::try_lock).
     ///
     /// # Cancel safety
     /// As [`add`](Self::add).
@@ -242,8 +243,8 @@ pub trait WaitGroup: Debug + Send + Sync {
     /// Waits until the count is zero, without a time limit; returns at once on an unused group ([W1]).
     ///
     /// # Errors
-    /// `StateLost` if this handle has seen the group live and its record is gone ([W6]); `Unauthorized`,
-    /// `UnsafeStore`, `Closed`.
+    /// `StateLost` if this handle has seen the group live and its record is gone ([W6]): find out by other means what was done. Those
+    /// of [`Mutex::lock`](crate::Mutex::lock), where they are explained, without `Overloaded` and `InvalidArgument`.
     ///
     /// # Cancel safety
     /// Dropping the call has no effect.
