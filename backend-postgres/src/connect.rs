@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sqlx::postgres::PgArguments;
 use sqlx::{Arguments, PgConnection, Row};
 use stanchion_core::clock::timeout;
-use stanchion_core::engine::{Background, EngineThread, Namespaces};
+use stanchion_core::engine::{Background, Begun, EngineThread, Namespaces};
 #[cfg(feature = "bloom")]
 use stanchion_core::steps::BloomSteps;
 use stanchion_core::steps::{
@@ -72,13 +72,6 @@ pub(crate) struct View {
     places: ProcessId,
 }
 
-/// The parts of an engine.
-pub(crate) struct Begun {
-    pub(crate) capabilities: Capabilities,
-    pub(crate) callers: Steps,
-    pub(crate) own: Background,
-}
-
 impl PostgresBuilder {
     /// Connects, checks the server, makes the schema if [`migrate`](Self::migrate) is on, and starts the engine.
     ///
@@ -99,12 +92,11 @@ impl PostgresBuilder {
         let thread = EngineThread::start().map_err(context)?;
         let opening = thread.on(Box::pin(self.open(thread.runtime_id())));
         let (opened, view) = opening.await.map_err(context)?;
-        let shared = Arc::clone(&view.context);
         let transactions = opened.transactions_link(thread.runtime_id());
-        let Begun { capabilities, callers, own } = opened.begun(view);
+        let begun = opened.begun(view);
         let (opened, namespaces) =
             (Arc::new(opened), Arc::new(Namespaces::new(thread, drain, slow_wait, wrap)));
-        let begun = namespaces.begin(&namespace, shared, capabilities, callers, own);
+        let begun = namespaces.begin(&namespace, begun);
         Ok(PostgresStore::new(begun.map_err(context)?, opened, namespaces, transactions))
     }
 
@@ -217,7 +209,7 @@ impl Opened {
     }
 
     /// Returns the parts of the engine of a namespace.
-    pub(crate) fn begun(&self, view: View) -> Begun {
+    pub(crate) fn begun(&self, view: View) -> Begun<Arc<Context>> {
         let View { context, wake, places } = view;
         let [callers, own] = self.steps(&context);
         let mut chores: Vec<Arc<dyn Chore>> = Vec::new();
@@ -236,7 +228,8 @@ impl Opened {
         let wake = self.capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
         let own = steps(&own, for_engine);
         let own = Background { wake, chores, shares_servers: true, ..Background::new(own) };
-        Begun { capabilities: self.capabilities, callers: steps(&callers, for_callers), own }
+        let (capabilities, callers) = (self.capabilities, steps(&callers, for_callers));
+        Begun { kept: context, capabilities, callers, own }
     }
 
     /// Has each new connection find this namespace as it was opened, while `life` lives.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::{Postgres, Transaction};
-use stanchion_core::engine::{Engine, Namespaces, check_namespace};
+use stanchion_core::engine::{Engine, Namespaces};
 #[cfg(feature = "bloom")]
 use stanchion_core::{BloomFilter, BloomOptions};
 use stanchion_core::{
@@ -14,7 +14,7 @@ use stanchion_core::{
 };
 
 use crate::config::PostgresBuilder;
-use crate::connect::{Begun, Opened};
+use crate::connect::Opened;
 use crate::context::Context;
 use crate::error;
 use crate::link::Link;
@@ -95,22 +95,13 @@ impl PostgresStore {
     /// # }
     /// ```
     pub async fn namespace(&self, namespace: &str) -> Result<Self> {
-        let opened = self.open(namespace).await;
+        let opening = async {
+            let view = self.opened.namespace(namespace).await;
+            Ok(self.opened.begun(view.map_err(|error| error.at(&self.opened.address()))?))
+        };
+        let opened = self.namespaces.open(&self.engine, namespace, opening).await;
         let (engine, context) = opened.map_err(|error| error.context("namespace", "postgres", namespace))?;
         Ok(Self { engine, context, ..self.clone() })
-    }
-
-    async fn open(&self, namespace: &str) -> Result<(Engine, Arc<Context>)> {
-        self.engine.check_open("namespace")?;
-        check_namespace(namespace)?;
-        if let Some(open) = self.namespaces.get(namespace) {
-            return Ok(open);
-        }
-        let opening = self.namespaces.thread().on(Box::pin(self.opened.namespace(namespace))).await;
-        let view = opening.map_err(|error| error.at(&self.opened.address()))?;
-        let context = Arc::clone(&view.context);
-        let Begun { capabilities, callers, own } = self.opened.begun(view);
-        self.namespaces.begin(namespace, context, capabilities, callers, own)
     }
 
     /// Locks a mutex for the duration of a user's transaction, whose commit or rollback frees it. Returns the fencing token and

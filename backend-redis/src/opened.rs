@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::engine::Background;
+use stanchion_core::engine::{Background, Begun};
 #[cfg(feature = "bloom")]
 use stanchion_core::steps::BloomSteps;
 use stanchion_core::steps::{GroupSteps, LimitSteps, ListSteps, PermitSteps, ProcessId, Steps, WakeSource};
@@ -66,18 +66,18 @@ impl Opened {
         Ok((opened, steps))
     }
 
-    /// Checks another namespace, and returns its steps.
+    /// Checks another namespace, and returns the parts of its engine.
     ///
     /// # Errors
     /// `InvalidArgument`, `ConfigMismatch`, or the error of a server that could not be asked.
-    pub(crate) async fn namespace(&self, namespace: &str) -> Result<StepsOfStore> {
+    pub(crate) async fn namespace(&self, namespace: &str) -> Result<Begun<()>> {
         let keyspace = Arc::new(Keyspace::new(namespace)?);
         let routes = self.connections.routes(&keyspace);
         let checked = check::layout(&routes.callers, &keyspace).await;
         checked.map_err(|error| routes.callers.locate(error))?;
         self.expected.begin(&keyspace);
         // An earlier engine of the namespace may have left places in queues that nobody keeps any more.
-        Ok(self.steps(keyspace, ProcessId::random(), routes))
+        Ok(self.begun(self.steps(keyspace, ProcessId::random(), routes)))
     }
 
     fn steps(&self, keyspace: Arc<Keyspace>, process: ProcessId, routes: Routes) -> StepsOfStore {
@@ -101,16 +101,9 @@ impl Opened {
     }
 }
 
-/// What is begun when a namespace is opened.
-pub(crate) struct Begun {
-    pub(crate) capabilities: Capabilities,
-    pub(crate) callers: Steps,
-    pub(crate) own: Background,
-}
-
 impl Opened {
     /// Returns the parts of an engine.
-    pub(crate) fn begun(&self, steps: StepsOfStore) -> Begun {
+    pub(crate) fn begun(&self, steps: StepsOfStore) -> Begun<()> {
         let StepsOfStore { callers, own, wake, capabilities } = steps;
         let wake = capabilities.wake_ups.then_some(wake as Arc<dyn WakeSource>);
         let own = Background {
@@ -119,7 +112,7 @@ impl Opened {
             shares_servers: callers.route().has_all_stripes(),
             ..Background::new(engine_steps(own))
         };
-        Begun { capabilities, callers: engine_steps(callers), own }
+        Begun { kept: (), capabilities, callers: engine_steps(callers), own }
     }
 }
 

@@ -13,7 +13,7 @@ use stanchion_core::{
 };
 
 use crate::config::RedisBuilder;
-use crate::opened::{Begun, Opened};
+use crate::opened::Opened;
 use crate::steps::RedisSteps;
 use crate::wake::RedisWake;
 
@@ -98,20 +98,10 @@ impl RedisStore {
     /// [C12]: stanchion_core::contract#c12
     /// [C28]: stanchion_core::contract#c28
     pub async fn namespace(&self, namespace: &str) -> Result<Self> {
-        let opened = self.open(namespace).await;
-        let engine = opened.map_err(|error| error.context("namespace", "redis", namespace))?;
+        let opening = self.opened.namespace(namespace);
+        let opened = self.namespaces.open(&self.engine, namespace, opening).await;
+        let (engine, ()) = opened.map_err(|error| error.context("namespace", "redis", namespace))?;
         Ok(Self { engine, ..self.clone() })
-    }
-
-    async fn open(&self, namespace: &str) -> Result<Engine> {
-        self.engine.check_open("namespace")?;
-        if let Some((engine, ())) = self.namespaces.get(namespace) {
-            return Ok(engine);
-        }
-        let steps = self.namespaces.thread().on(Box::pin(self.opened.namespace(namespace))).await?;
-        let Begun { capabilities, callers, own } = self.opened.begun(steps);
-        let (engine, ()) = self.namespaces.begin(namespace, (), capabilities, callers, own)?;
-        Ok(engine)
     }
 }
 
@@ -136,11 +126,10 @@ impl RedisBuilder {
         let (drain, slow_wait) = (self.drain, self.slow_wait);
         let thread = EngineThread::start().map_err(context)?;
         let (opened, steps) = thread.on(Box::pin(Opened::connect(self))).await.map_err(context)?;
-        let Begun { capabilities, callers, own } = opened.begun(steps);
+        let begun = opened.begun(steps);
         let (opened, namespaces) =
             (Arc::new(opened), Arc::new(Namespaces::new(thread, drain, slow_wait, wrap)));
-        let begun = namespaces.begin(&namespace, (), capabilities, callers, own);
-        let (engine, ()) = begun.map_err(context)?;
+        let (engine, ()) = namespaces.begin(&namespace, begun).map_err(context)?;
         Ok(RedisStore { engine, opened, namespaces })
     }
 

@@ -55,7 +55,7 @@ pub(crate) use self::blocked_thread::BlockedThread;
 use self::contained::Containment;
 use self::limiter::handle::LimiterHandle;
 pub(crate) use self::listing::unsupported as list_unsupported;
-pub use self::namespaces::{Namespaces, check_namespace};
+pub use self::namespaces::{Begun, Namespaces, check_namespace};
 pub use self::runtime_mark::RuntimeMark;
 use self::shared::{EngineHandle, Shared};
 use self::taking::group::WaitGroupHandle;

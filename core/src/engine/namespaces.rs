@@ -1,6 +1,7 @@
 //! The engines of a store object, one for each of its namespaces, on one thread (C28).
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +19,19 @@ pub fn check_namespace(namespace: &str) -> Result<()> {
         return Err(Error::invalid_argument("a namespace is 1 to 64 of A-Z a-z 0-9 _ . -"));
     }
     Ok(())
+}
+
+/// A namespace that was opened, before its engine is started.
+#[derive(Debug)]
+pub struct Begun<T> {
+    /// What the backend keeps of the namespace.
+    pub kept: T,
+    /// What the store offers.
+    pub capabilities: Capabilities,
+    /// The steps over the callers' connection.
+    pub callers: Steps,
+    /// What the engine's thread works with. It gets the name, the thread and the times of the [`Namespaces`].
+    pub own: Background,
 }
 
 /// The engines of a store object, each with what the backend keeps of its namespace. It keeps no engine alive.
@@ -42,32 +56,33 @@ impl<T: Clone> Namespaces<T> {
         Self { thread, drain, slow_wait, wrap, open: Mutex::default() }
     }
 
-    /// Returns the thread of the engines.
-    #[must_use]
-    pub fn thread(&self) -> &Arc<EngineThread> {
-        &self.thread
+    /// Returns a namespace. Unless it is open, `opening` runs on the engines' thread, and what it returns is begun. `engine` is any
+    /// of the store object's.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a bad name; `Closed` if `engine` is; those of `opening`; as [`Engine::start`].
+    pub async fn open(
+        &self,
+        engine: &Engine,
+        namespace: &str,
+        opening: impl Future<Output = Result<Begun<T>>>,
+    ) -> Result<(Engine, T)> {
+        engine.check_open("namespace")?;
+        check_namespace(namespace)?;
+        if let Some(open) = find(&self.opened(), namespace) {
+            return Ok(open);
+        }
+        let begun = self.thread.on(Box::pin(opening)).await?;
+        self.begin(namespace, begun)
     }
 
-    /// Returns a namespace, if it is open.
-    #[must_use]
-    pub fn get(&self, namespace: &str) -> Option<(Engine, T)> {
-        find(&self.open(), namespace)
-    }
-
-    /// Starts the engine of a namespace and keeps `kept` with it, unless it is open. `own` gets the name, the thread and the times.
-    /// Returns what is open then.
+    /// Starts the engine of a namespace, unless it is open. Returns what is open then.
     ///
     /// # Errors
     /// As [`Engine::start`].
-    pub fn begin(
-        &self,
-        namespace: &str,
-        kept: T,
-        capabilities: Capabilities,
-        callers: Steps,
-        own: Background,
-    ) -> Result<(Engine, T)> {
-        let mut open = self.open();
+    pub fn begin(&self, namespace: &str, begun: Begun<T>) -> Result<(Engine, T)> {
+        let Begun { kept, capabilities, callers, own } = begun;
+        let mut open = self.opened();
         if let Some(known) = find(&open, namespace) {
             return Ok(known);
         }
@@ -80,7 +95,7 @@ impl<T: Clone> Namespaces<T> {
         Ok((engine, kept))
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<String, (WeakEngine, T)>> {
+    fn opened(&self) -> MutexGuard<'_, HashMap<String, (WeakEngine, T)>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
