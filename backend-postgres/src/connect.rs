@@ -176,7 +176,7 @@ impl Opened {
     }
 
     /// Returns the number of open connections, apart from those of a pool of the user's.
-    pub(crate) fn connections(&self) -> usize {
+    pub(crate) fn open_connections(&self) -> usize {
         let mut sessions = 0;
         self.counts().retain(|count| count.open().inspect(|open| sessions += open).is_some());
         let callers = if self.is_own { self.callers.open_connections() } else { 0 };

@@ -306,7 +306,7 @@ impl Store for PostgresStore {
 
     fn stats(&self) -> Stats {
         let mut stats = self.engine.stats();
-        stats.connections = Some(self.opened.connections() + self.transactions.open_connections());
+        stats.connections = Some(self.opened.open_connections() + self.transactions.open_connections());
         stats
     }
 

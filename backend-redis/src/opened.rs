@@ -32,7 +32,7 @@ pub(crate) struct Opened {
 
 impl Opened {
     /// Returns the number of open connections.
-    pub(crate) fn connections(&self) -> usize {
+    pub(crate) fn open_connections(&self) -> usize {
         self.connections.open_connections()
     }
 

@@ -202,7 +202,7 @@ impl Store for RedisStore {
 
     fn stats(&self) -> Stats {
         let mut stats = self.engine.stats();
-        stats.connections = Some(self.opened.connections());
+        stats.connections = Some(self.opened.open_connections());
         stats
     }
 
