@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stanchion_core::steps::{Acquire, ProcessId};
+use stanchion_core::steps::{Acquire, HintBox, ProcessId};
 
-use crate::hints::LocalHints;
 use crate::schema::Schema;
 
 /// Retention times of the state of idle names (C25).
@@ -24,7 +23,7 @@ pub(crate) struct Context {
     pub(crate) namespace: Arc<str>,
     pub(crate) process: ProcessId,
     pub(crate) retention: Retention,
-    pub(crate) hints: Arc<LocalHints>,
+    pub(crate) hints: Arc<HintBox>,
     pub(crate) turn: TurnLabel,
 }
 

@@ -1,7 +1,6 @@
 //! Hints to waiters. A step notes them; they leave after its commit, in a request of their own, so that they fail and delay
 //! nothing (C30). Those to waiters of this process need no server.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgRow};
@@ -9,35 +8,10 @@ use sqlx::types::Uuid;
 use sqlx::{Arguments, Row};
 use stanchion_core::Ticket;
 use stanchion_core::clock::{Instant, now};
-use stanchion_core::steps::ProcessId;
-use tokio::sync::Notify;
+use stanchion_core::steps::{HintBox, ProcessId};
 
 use crate::link::Link;
 use crate::schema::Statement;
-
-/// Hints to waiters of this process.
-#[derive(Debug, Default)]
-pub(crate) struct LocalHints {
-    tickets: Mutex<Vec<Ticket>>,
-    pub(crate) arrived: Notify,
-}
-
-/// Maximum number of hints that are kept while nobody takes them.
-const MAX_KEPT: usize = 10_000;
-
-impl LocalHints {
-    pub(crate) fn take(&self) -> Vec<Ticket> {
-        std::mem::take(&mut *self.tickets.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub(crate) fn put(&self, tickets: Vec<Ticket>) {
-        let mut kept = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = MAX_KEPT.saturating_sub(kept.len());
-        kept.extend(tickets.into_iter().take(room));
-        drop(kept);
-        self.arrived.notify_one();
-    }
-}
 
 /// What a step has noted: the processes, and the tickets of their waiters.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -76,7 +50,7 @@ const MAX_HINTS: usize = 500;
 /// asks by itself.
 pub(crate) async fn pass_on(
     row: &PgRow,
-    (process, local): (ProcessId, &LocalHints),
+    (process, local): (ProcessId, &HintBox),
     link: &Link,
     tell: &Statement,
 ) {

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgNotification, PgPoolOptions};
 use sqlx::{Acquire, PgConnection};
 use stanchion_core::clock::{Instant, now};
-use stanchion_core::steps::{Object, ProcessId, WakeSource};
+use stanchion_core::steps::{HintBox, Object, ProcessId, WakeSource};
 use stanchion_core::{Error, ErrorKind, Result, Ticket};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -17,7 +17,6 @@ use tokio::time::{timeout, timeout_at};
 
 use crate::access::Sessions;
 use crate::error;
-use crate::hints::LocalHints;
 use crate::hosts::Session;
 
 /// Timeout of one wait for hints.
@@ -32,7 +31,7 @@ const MAX_UNCHECKED_SILENCE: Duration = Duration::from_secs(5);
 pub struct PostgresWake {
     listener: Arc<Listener>,
     channels: Vec<String>,
-    local: Arc<LocalHints>,
+    local: Arc<HintBox>,
 }
 
 /// The connection that listens for all namespaces of a store, whatever the number of waiters: whoever waits for hints and finds it
@@ -40,7 +39,7 @@ pub struct PostgresWake {
 pub(crate) struct Listener {
     sessions: Option<Sessions>,
     /// Where the hints of a channel go.
-    boxes: Mutex<HashMap<String, Arc<LocalHints>>>,
+    boxes: Mutex<HashMap<String, Arc<HintBox>>>,
     /// Told when there are other channels.
     changed: Notify,
     idle: tokio::sync::Mutex<Option<Listening>>,
@@ -70,7 +69,7 @@ impl Listener {
         self.idle.try_lock().map_or(1, |idle| usize::from(idle.is_some()))
     }
 
-    fn boxes(&self) -> MutexGuard<'_, HashMap<String, Arc<LocalHints>>> {
+    fn boxes(&self) -> MutexGuard<'_, HashMap<String, Arc<HintBox>>> {
         self.boxes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,7 +89,7 @@ impl PostgresWake {
     pub(crate) fn new(
         listener: &Arc<Listener>,
         processes: impl IntoIterator<Item = ProcessId>,
-        local: Arc<LocalHints>,
+        local: Arc<HintBox>,
     ) -> Self {
         let channels: Vec<_> = processes.into_iter().map(|process| format!("stanchion_{process}")).collect();
         let boxes = channels.iter().map(|channel| (channel.clone(), Arc::clone(&local)));
@@ -184,7 +183,7 @@ impl Listening {
         &mut self,
         of: &Listener,
         sessions: &Sessions,
-        local: &Arc<LocalHints>,
+        local: &Arc<HintBox>,
     ) -> Result<Vec<Ticket>> {
         if now() - self.heard > MAX_UNCHECKED_SILENCE {
             self.probe(sessions).await?;
@@ -194,7 +193,7 @@ impl Listening {
             let listener = self.listener()?;
             let heard = async {
                 tokio::select! {
-                    () = local.arrived.notified() => Heard::Local,
+                    () = local.arrived() => Heard::Local,
                     () = of.changed.notified() => Heard::Changed,
                     heard = listener.try_recv() => Heard::Hint(heard),
                 }
@@ -234,7 +233,7 @@ enum Heard {
 
 impl Listener {
     /// Returns the tickets of a hint, if it is to the namespace of that box.
-    fn sorted(&self, hint: &PgNotification, local: &Arc<LocalHints>) -> Vec<Ticket> {
+    fn sorted(&self, hint: &PgNotification, local: &Arc<HintBox>) -> Vec<Ticket> {
         let tickets = tickets(hint.payload());
         match self.boxes().get(hint.channel()) {
             Some(to) if Arc::ptr_eq(to, local) => tickets,
@@ -260,21 +259,11 @@ impl WakeSource for PostgresWake {
 
     async fn next(&self) -> Result<Vec<Ticket>> {
         let Some(sessions) = &self.listener.sessions else {
-            let _ = timeout(HINT_TIMEOUT, self.local.arrived.notified()).await;
+            let _ = timeout(HINT_TIMEOUT, self.local.arrived()).await;
             return Ok(self.local.take());
         };
-        let kept = self.local.take();
-        if !kept.is_empty() {
-            return Ok(kept);
-        }
-        let turn = async {
-            tokio::select! {
-                biased;
-                turn = self.listener.idle.lock() => Some(turn),
-                () = self.local.arrived.notified() => None,
-            }
-        };
-        let Ok(Some(mut turn)) = timeout(HINT_TIMEOUT, turn).await else { return Ok(self.local.take()) };
+        let turn = timeout(HINT_TIMEOUT, self.local.lead(&self.listener.idle)).await;
+        let Ok(Some(mut turn)) = turn else { return Ok(self.local.take()) };
         // A call that is dropped while it waits leaves the connection to the next, and one that is dropped while it asks does not.
         turn.take_if(|listening| listening.is_asked);
         let listening = match &mut *turn {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use redis::Cmd;
 use redis::aio::MultiplexedConnection;
 use stanchion_core::clock::now;
+use stanchion_core::steps::HintBox;
 use stanchion_core::{Result, Ticket};
 use tokio::sync::Notify;
 
@@ -17,9 +18,6 @@ use crate::keys::Keyspace;
 use crate::link::{Endpoint, Link};
 use crate::request::Request;
 
-/// Number of hints that are kept for a namespace whose engine does not take them.
-const MAX_HINTS: usize = 10_000;
-
 /// The hints to one namespace.
 pub(crate) struct Inbox {
     /// How its keys begin.
@@ -28,8 +26,7 @@ pub(crate) struct Inbox {
     /// Number of objects that are waited for.
     watched: AtomicUsize,
     /// Those that another namespace's call has received.
-    hints: Mutex<Vec<Ticket>>,
-    arrived: Notify,
+    hints: HintBox,
 }
 
 #[derive(Default)]
@@ -58,21 +55,6 @@ pub(crate) struct ServerWake {
     left: Notify,
 }
 
-impl Inbox {
-    fn take(&self) -> Vec<Ticket> {
-        std::mem::take(&mut *self.hints.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn put(&self, ticket: Ticket) {
-        let mut hints = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
-        if hints.len() < MAX_HINTS {
-            hints.push(ticket);
-        }
-        drop(hints);
-        self.arrived.notify_one();
-    }
-}
-
 impl ServerWake {
     /// `timeout` is how late an answer may be, `nudges` leads to the same server.
     pub(crate) fn new(endpoint: Endpoint, timeout: Duration, nudges: Arc<Link>) -> Arc<Self> {
@@ -91,8 +73,8 @@ impl ServerWake {
     /// Makes the inbox of a namespace over the mailboxes of the process.
     pub(super) fn open(&self, keyspace: &Keyspace, boxes: Vec<String>) -> Arc<Inbox> {
         let prefix = format!("{{{}/", keyspace.namespace());
-        let (hints, watched) = (Mutex::default(), AtomicUsize::new(0));
-        let inbox = Arc::new(Inbox { prefix, boxes, watched, hints, arrived: Notify::new() });
+        let (hints, watched) = (HintBox::default(), AtomicUsize::new(0));
+        let inbox = Arc::new(Inbox { prefix, boxes, watched, hints });
         self.inboxes().all.push(Arc::downgrade(&inbox));
         inbox
     }
@@ -110,14 +92,9 @@ impl ServerWake {
     /// Returns the next hints to a namespace, or none after a while.
     pub(super) async fn next(&self, own: &Inbox) -> Result<Vec<Ticket>> {
         loop {
-            let mut connection = tokio::select! {
-                () = own.arrived.notified() => return Ok(own.take()),
-                connection = self.connection.lock() => connection,
+            let Some(mut connection) = own.hints.lead(&self.connection).await else {
+                return Ok(own.hints.take());
             };
-            let hints = own.take();
-            if !hints.is_empty() {
-                return Ok(hints);
-            }
             let Some(Hint { key, ticket }) = self.pop(own, &mut connection).await? else {
                 return Ok(Vec::new());
             };
@@ -125,7 +102,8 @@ impl ServerWake {
                 return Ok(vec![ticket]);
             }
             let all: Vec<_> = self.inboxes().all.iter().filter_map(Weak::upgrade).collect();
-            all.iter().filter(|inbox| key.starts_with(&inbox.prefix)).for_each(|inbox| inbox.put(ticket));
+            let to = all.iter().filter(|inbox| key.starts_with(&inbox.prefix));
+            to.for_each(|inbox| inbox.hints.put(vec![ticket]));
         }
     }
 
@@ -194,12 +172,12 @@ impl ServerWake {
         }
     }
 
-    /// Drops the connection; the next one is made anew.
     /// Returns the number of open connections; one that a call waits on, or is being made, is open.
     pub(crate) fn open_connections(&self) -> usize {
         self.connection.try_lock().map_or(1, |connection| usize::from(connection.is_some()))
     }
 
+    /// Drops the connection; the next one is made anew.
     pub(crate) fn leave(&self) {
         self.departures.fetch_add(1, Relaxed);
         if let Ok(mut connection) = self.connection.try_lock() {

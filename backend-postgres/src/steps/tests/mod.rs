@@ -16,7 +16,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgListener, PgRow};
 use sqlx::{Connection, Row};
 use stanchion_conformance::step_suite;
 use stanchion_conformance::steps::Process;
-use stanchion_core::steps::{Object, WakeSource};
+use stanchion_core::steps::{HintBox, Object, WakeSource};
 use stanchion_core::{Result, Ticket};
 use stanchion_testbed::servers;
 use tokio::sync::Mutex;
@@ -25,7 +25,6 @@ use tokio::time::{sleep, timeout};
 use super::PostgresSteps;
 use crate::access::{Access, Sessions, Settings, Way};
 use crate::context::{Context, Retention, TurnLabel};
-use crate::hints::LocalHints;
 use crate::link::{Link, Source};
 use crate::migrate::schema_sql;
 use crate::schema::Schema;
@@ -52,7 +51,7 @@ struct Fixture {
 
 /// The hints to a process, from its start on.
 #[derive(Debug)]
-struct Wake(Mutex<PgListener>, Arc<LocalHints>);
+struct Wake(Mutex<PgListener>, Arc<HintBox>);
 
 #[async_trait]
 impl WakeSource for Wake {
@@ -62,7 +61,7 @@ impl WakeSource for Wake {
         let next = async {
             let mut listener = self.0.lock().await;
             tokio::select! {
-                () = self.1.arrived.notified() => None,
+                () = self.1.arrived() => None,
                 heard = listener.recv() => Some(heard.expect("a server")),
             }
         };
