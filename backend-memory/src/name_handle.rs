@@ -164,11 +164,7 @@ impl NameHandle {
             self.admit(permits, weight, false, transition)?;
             Ok(permits.try_grant(self.claim(ticket, weight), transition))
         })?;
-        if token.is_some() {
-            self.meter.granted(operation)
-        } else {
-            self.meter.refused(operation)
-        }
+        self.meter.ended(operation, token.is_some());
         Ok(token.map(|token| Granted { ticket, token }))
     }
 

@@ -197,6 +197,11 @@ impl Meter {
             counter!("stanchion_refusals_total", self.labels(&[("operation", operation)])).increment(1);
         }
 
+        /// A call got what it asked for, or nothing.
+        pub fn ended(&self, operation: &'static str, is_granted: bool) {
+            if is_granted { self.granted(operation) } else { self.refused(operation) }
+        }
+
         /// A guard gave its hold up.
         pub fn given_up(&self, held: Duration) {
             histogram!("stanchion_hold_seconds", self.labels(&[])).record(held);

@@ -149,12 +149,8 @@ impl MemoryLimiter {
         placed: Result<T>,
         is_granted: impl Fn(&T) -> bool,
     ) -> Result<T> {
-        let meter = &self.handle.meter;
-        placed
-            .inspect(
-                |placed| if is_granted(placed) { meter.granted(operation) } else { meter.refused(operation) },
-            )
-            .map_err(self.context(operation))
+        let ended = |placed: &T| self.handle.meter.ended(operation, is_granted(placed));
+        placed.inspect(ended).map_err(self.context(operation))
     }
 
     fn place(&self, cost: u64, max_wait: u64) -> Result<Option<Reservation>> {

@@ -79,7 +79,7 @@ impl LimiterHandle {
             }
         };
         let placed = handle.engine.shared.on(placed).await;
-        placed.iter().for_each(|placed| handle.count(operation, placed.is_some()));
+        placed.iter().for_each(|placed| handle.meter.ended(operation, placed.is_some()));
         placed.map_err(|error| handle.context(operation, error))
     }
 
@@ -111,7 +111,7 @@ impl LimiterHandle {
         let began = now();
         let waited = handle.engine.shared.on(waited).await;
         for waited in waited.iter().copied() {
-            handle.count(operation, waited);
+            handle.meter.ended(operation, waited);
             if waited {
                 handle.meter.waited(operation, began.elapsed());
             }
@@ -123,10 +123,6 @@ impl LimiterHandle {
 impl LimiterState {
     pub(super) fn context(&self, operation: &'static str, error: Error) -> Error {
         error.context(operation, self.engine.shared.store(), self.object.name.as_str())
-    }
-
-    fn count(&self, operation: &'static str, granted: bool) {
-        if granted { self.meter.granted(operation) } else { self.meter.refused(operation) }
     }
 
     fn knowledge(&self) -> MutexGuard<'_, Known> {

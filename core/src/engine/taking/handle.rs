@@ -117,11 +117,11 @@ impl ObjectHandle {
             let record = WaitRecord::begin(self, operation, wait_limit, recorded);
             let granted = acquisition.run().await;
             let waited = record.end(&granted);
-            if granted.as_ref().is_ok_and(Option::is_some) {
-                self.meter.granted(operation);
-                self.meter.waited(operation, waited);
-            } else if granted.is_ok() {
-                self.meter.refused(operation);
+            if let Ok(granted) = &granted {
+                self.meter.ended(operation, granted.is_some());
+                if granted.is_some() {
+                    self.meter.waited(operation, waited);
+                }
             }
             granted
         });
