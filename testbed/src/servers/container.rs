@@ -49,7 +49,7 @@ impl Content {
         let words = match self {
             Self::Redis => format!("--bind {} --port {} --protected-mode no", address.host, address.port),
             Self::Postgres => format!(
-                "-c listen_addresses={} -c port={} -c max_connections=400 -c fsync=off",
+                "-c listen_addresses={} -c port={} -c max_connections=1000 -c fsync=off",
                 address.host, address.port
             ),
         };

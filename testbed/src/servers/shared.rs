@@ -87,7 +87,7 @@ pub fn postgres() -> Result<SharedServer, ServerError> {
             return Ok(shared);
         }
         // Each store object of each concurrent test has its own connections.
-        let options = PostgresOptions::default().setting("max_connections", "400");
+        let options = PostgresOptions::default().setting("max_connections", "1000");
         let server = PostgresServer::start(options)?;
         Ok(leaked(server.url(), server, Origin::Machine))
     })

@@ -25,7 +25,7 @@ pub(crate) struct Deployment {
 }
 
 /// Maximum number of connections: enough for all store objects of the cases that run at the same time.
-const MAX_CONNECTIONS: &str = "400";
+const MAX_CONNECTIONS: &str = "1000";
 
 static SERVER: LazyLock<Deployment> = LazyLock::new(|| {
     let url = servers::postgres().expect("a postgres").url().to_owned();
