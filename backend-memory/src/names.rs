@@ -1,8 +1,9 @@
 //! A sharded map from name to state. It is used when a handle is created or dropped, never by an operation.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Bound;
 use std::sync::{Arc, PoisonError};
 
 use stanchion_core::Name;
@@ -31,7 +32,8 @@ pub(crate) struct Names<T> {
 
 #[derive(Debug)]
 struct Shard<T> {
-    slots: HashMap<Name, Slot<T>>,
+    /// In the order of the bytes of the names, in which listings go through them.
+    slots: BTreeMap<Name, Slot<T>>,
     /// Names without a handle whose state is kept, by the end of that time. Each name is in it at most once.
     resting: BinaryHeap<Reverse<(u64, Name)>>,
     /// Upper bound on the tokens of every name that was removed (M2).
@@ -50,7 +52,7 @@ struct Slot<T> {
 impl<T: Resident> Names<T> {
     pub(crate) fn new() -> Self {
         let shard =
-            || Mutex::new(Shard { slots: HashMap::new(), resting: BinaryHeap::new(), token_floor: 0 });
+            || Mutex::new(Shard { slots: BTreeMap::new(), resting: BinaryHeap::new(), token_floor: 0 });
         Self { shards: std::iter::repeat_with(shard).take(SHARDS).collect(), hasher: RandomState::new() }
     }
 
@@ -96,20 +98,12 @@ impl<T: Resident> Names<T> {
     }
 
     /// Returns the first names of a shard that begin with `prefix` and come after `after`, in the order of their bytes.
-    /// O(names of the shard).
+    /// O(log names + most).
     pub(crate) fn after(&self, shard: usize, prefix: &str, after: &str, most: usize) -> Vec<Name> {
+        let begin = if after < prefix { Bound::Included(prefix) } else { Bound::Excluded(after) };
         let shard = lock(&self.shards[shard]);
-        let mut first = BinaryHeap::new();
-        let meant =
-            shard.slots.keys().filter(|name| name.as_str() > after && name.as_str().starts_with(prefix));
-        for name in meant {
-            if first.len() < most {
-                first.push(name);
-            } else if let Some(mut last) = first.peek_mut().filter(|last| name < **last) {
-                *last = name;
-            }
-        }
-        first.into_sorted_vec().into_iter().cloned().collect()
+        let names = shard.slots.range::<str, _>((begin, Bound::Unbounded)).map(|(name, _)| name);
+        names.take_while(|name| name.as_str().starts_with(prefix)).take(most).cloned().collect()
     }
 
     /// Forgets the names that no handle uses, and the tokens of the removed names.

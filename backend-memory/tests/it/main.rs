@@ -14,6 +14,7 @@ mod conformance;
 mod harness;
 mod lease;
 mod limiter;
+mod listing;
 mod mutants;
 mod mutex;
 mod semaphore;
