@@ -15,12 +15,16 @@ use rustix::process::{
 
 use super::protocol::Status;
 
+/// In the place of a session that is not known. No process is in it.
+const UNKNOWN: i32 = -1;
+
 /// A process, and what tells it from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Process {
     pub(crate) pid: Pid,
     parent: i32,
     group: i32,
+    session: i32,
     /// When it started, in ticks since the machine's start. `None` for a child of this process of which the kernel tells no more: its
     /// number is not used again before it is collected here.
     started: Option<u64>,
@@ -52,6 +56,11 @@ impl Process {
 
 /// Returns the descendants of this process, with those that have ended and were not collected.
 pub(crate) fn all() -> Vec<Process> {
+    all_but(|_| false)
+}
+
+/// As [`all`], without the processes that `is_left_out` names, and without their descendants.
+fn all_but(is_left_out: impl Fn(&Process) -> bool) -> Vec<Process> {
     let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let name = process.file_name();
@@ -68,16 +77,51 @@ pub(crate) fn all() -> Vec<Process> {
         if !seen.insert(parent) {
             continue;
         }
-        for child in children.get(&parent).into_iter().flatten() {
+        for child in children.get(&parent).into_iter().flatten().filter(|child| !is_left_out(child)) {
             parents.push(child.pid.as_raw_nonzero().get());
             found.push(*child);
         }
     }
-    let hidden =
-        own_children().into_iter().filter(|child| !found.iter().any(|process| process.pid == *child));
-    let hidden: Vec<_> = hidden.map(of_hidden_child).collect();
-    found.extend(hidden);
+    let is_shown = |pid: &Pid| children.values().flatten().any(|process| process.pid == *pid);
+    let hidden = own_children().into_iter().filter(|child| !is_shown(child)).map(of_hidden_child);
+    found.extend(hidden.filter(|child| !is_left_out(child)));
     found
+}
+
+/// Processes that are none of the command's, although they are descendants of this process: those that were there before the
+/// command, such as the jobs of a shell that became this program by `exec`.
+#[derive(Debug)]
+pub(crate) struct Inherited {
+    /// The session of this process. The supervisor begins one of its own, and no process goes back to an earlier one.
+    session: i32,
+    /// By their numbers, and when they started, if that is known.
+    processes: HashMap<Pid, Option<u64>>,
+}
+
+impl Inherited {
+    /// Notes the descendants that this process has now.
+    pub(crate) fn now() -> Self {
+        // 0 is a session outside of the container, which no process here begins.
+        let own = Pid::from_raw(process::id().cast_signed()).and_then(of);
+        let session = own.map_or(UNKNOWN, |own| own.session);
+        let processes = all().into_iter().map(|process| (process.pid, process.started)).collect();
+        Self { session, processes }
+    }
+
+    /// Collects the children that have ended, and returns the descendants of this process that came later.
+    ///
+    /// An orphan of an inherited process counts among these if it has left the session, too.
+    pub(crate) fn others(&mut self) -> Vec<Process> {
+        // From now on its number may be that of another process.
+        for (ended, _) in reap().into_iter().flatten() {
+            self.processes.remove(&ended);
+        }
+        all_but(|process| {
+            let noted = self.processes.get(&process.pid);
+            let is_noted = noted.is_some_and(|started| started.is_none() || *started == process.started);
+            is_noted || process.session == self.session && process.session != UNKNOWN
+        })
+    }
 }
 
 /// Returns the children of this process, also those that a `/proc` with `hidepid` does not show.
@@ -92,7 +136,7 @@ fn own_children() -> Vec<Pid> {
 
 fn of_hidden_child(pid: Pid) -> Process {
     let group = getpgid(Some(pid)).map_or(0, |group| group.as_raw_nonzero().get());
-    Process { pid, parent: process::id().cast_signed(), group, started: None }
+    Process { pid, parent: process::id().cast_signed(), group, session: UNKNOWN, started: None }
 }
 
 /// Kills the groups of these processes, but not that of this process. A process that starts another one and ends has a new number
@@ -120,13 +164,15 @@ fn of(pid: Pid) -> Option<Process> {
     parsed(pid, &stat)
 }
 
-/// The fields behind the name, which stands in brackets and may contain any byte: state, parent, group, …, start as the 20th.
+/// The fields behind the name, which stands in brackets and may contain any byte: state, parent, group, session, …, start as
+/// the 20th.
 fn parsed(pid: Pid, stat: &[u8]) -> Option<Process> {
     let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
     let fields = std::str::from_utf8(&stat[end_of_name + 1..]).ok()?;
     let fields: Vec<_> = fields.split_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse().ok();
-    Some(Process { pid, parent: number(1)?, group: number(2)?, started: Some(fields.get(19)?.parse().ok()?) })
+    let started = Some(fields.get(19)?.parse().ok()?);
+    Some(Process { pid, parent: number(1)?, group: number(2)?, session: number(3)?, started })
 }
 
 /// Collects the children that have ended. Returns `None` if no child is left.
@@ -156,11 +202,12 @@ mod tests {
     #[test]
     fn a_name_of_any_bytes_is_no_field() {
         let pid = Pid::from_raw(7).unwrap();
-        let rest = "S 3 5 5 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 4242 0";
+        let rest = "S 3 5 6 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 4242 0";
         for name in [&b"a) S 1 (b"[..], b"cut in a letter \xc3", b""] {
             let stat = |rest: &str| [b"7 (", name, b") ", rest.as_bytes()].concat();
             let process = parsed(pid, &stat(rest)).unwrap();
-            assert_eq!((process.parent, process.group, process.started), (3, 5, Some(4242)));
+            assert_eq!((process.parent, process.group, process.session), (3, 5, 6));
+            assert_eq!(process.started, Some(4242));
             assert_eq!(parsed(pid, &stat(&rest.replacen('S', "Z", 1))), Some(process));
         }
         assert_eq!(parsed(pid, b""), None);

@@ -1,9 +1,15 @@
-//! The supervisor alone, told by a test what its client would tell it.
+//! The supervisor, told by a test what its client would tell it, and killed.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{self, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use stanchion_testbed::servers::wait_until;
+
+use crate::common::{FOR_EVER, Fixture, state};
 
 /// A signal that comes between the grant and the start of the command: it would have ended the command.
 #[test]
@@ -24,4 +30,39 @@ fn a_signal_before_the_start_ends_what_was_not_begun() {
     assert_eq!(report, "killed 2 itself\n");
     assert!(child.wait().unwrap().success());
     assert!(!file.exists());
+}
+
+/// Returns the child of a process that is a supervisor.
+fn supervisor_of(client: u32) -> Option<Pid> {
+    let children = fs::read_to_string(format!("/proc/{client}/task/{client}/children")).ok()?;
+    let is_supervisor = |pid: &&str| {
+        fs::read_to_string(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| line.contains("supervise-command"))
+    };
+    Pid::from_raw(children.split_whitespace().find(is_supervisor)?.parse().ok()?)
+}
+
+/// Jobs of a shell that becomes this program by `exec`: one in its session and one in another.
+#[test]
+fn children_from_before_outlive_a_killed_supervisor() {
+    let fixture = Fixture::redis();
+    let script = format!(
+        "sleep 600 & echo $!; setsid sleep 600 & echo $!; exec '{}' run '{}' -- sh -c \"$WORK\"",
+        env!("CARGO_BIN_EXE_stanchion"),
+        fixture.name
+    );
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).env("WORK", fixture.ledger.writes_on()).env("STANCHION_URL", &fixture.url);
+    let mut client = shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
+    let jobs: Vec<_> =
+        (0..2).map(|_| Pid::from_raw(lines.next().unwrap().unwrap().parse().unwrap()).unwrap()).collect();
+    fixture.ledger.wait_for_word("alive");
+    kill_process(supervisor_of(client.id()).unwrap(), Signal::KILL).unwrap();
+    let code = wait_until(FOR_EVER, || client.try_wait().unwrap()).and_then(|status| status.code());
+    assert_eq!((code, fixture.processes()), (Some(125), Vec::new()));
+    for job in jobs {
+        assert_eq!(state(job).unwrap(), 'S', "{job:?}");
+        kill_process(job, Signal::KILL).unwrap();
+    }
 }

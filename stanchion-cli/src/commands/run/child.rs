@@ -17,8 +17,9 @@ use tokio::net::unix::OwnedReadHalf;
 
 use super::orders::Orders;
 use crate::supervisor::clock::timespec;
+use crate::supervisor::descendants::Inherited;
 use crate::supervisor::protocol::{Order, Report};
-use crate::supervisor::{descendants, send_descriptor};
+use crate::supervisor::send_descriptor;
 
 /// This program itself, also after another version was installed.
 const THIS_PROGRAM: &str = "/proc/self/exe";
@@ -35,6 +36,7 @@ pub(crate) struct Supervisor {
     process: Child,
     orders: Orders,
     reports: Lines<BufReader<OwnedReadHalf>>,
+    inherited: Inherited,
     is_over: bool,
 }
 
@@ -49,6 +51,7 @@ impl Supervisor {
         // Where the supervisor alone is killed, its descendants become this process's. Any number but 0 turns it on.
         set_child_subreaper(Pid::from_raw(1))?;
         let (own, other) = Socket::pair()?;
+        let inherited = Inherited::now();
         let process = Command::new(THIS_PROGRAM)
             .arg0("stanchion")
             .arg(crate::SUPERVISE)
@@ -65,7 +68,7 @@ impl Supervisor {
         own.set_nonblocking(true)?;
         let (reports, orders) = UnixStream::from_std(own)?.into_split();
         let orders = Orders::new(orders);
-        Ok(Self { process, orders, reports: BufReader::new(reports).lines(), is_over: false })
+        Ok(Self { process, orders, reports: BufReader::new(reports).lines(), inherited, is_over: false })
     }
 
     /// Sends an order, now or while [`report`](Self::report) waits. A supervisor that has ended takes none; its reports tell that.
@@ -91,14 +94,21 @@ impl Supervisor {
         self.is_over = true;
     }
 
-    /// Kills the supervisor, the command and all its descendants, and returns when they are gone.
+    /// Kills the supervisor, the command and all its descendants, and returns when they are gone. Children that this process had
+    /// before the supervisor are left alone.
     ///
     /// It blocks the thread: nothing else is left to be done, and the engine has a thread of its own.
     pub(crate) fn kill_all(&mut self) {
         self.is_over = true;
+        // Until it has a session of its own it would not be told from what was inherited.
         let _ = self.process.kill();
-        while descendants::reap().is_some() {
-            for process in descendants::all() {
+        let _ = self.process.wait();
+        loop {
+            let left = self.inherited.others();
+            if left.is_empty() {
+                return;
+            }
+            for process in left {
                 // A process of another user ends by itself or not at all.
                 let _ = process.signal(Signal::KILL);
             }
