@@ -253,6 +253,10 @@ impl Limiter for MemoryLimiter {
         self.take("peek", 0)
     }
 
+    async fn quota(&self) -> Result<ExactQuota> {
+        self.handle.look(|bucket, _| *bucket.quota()).map_err(self.context("quota"))
+    }
+
     async fn set_quota(&self, quota: Quota) -> Result<()> {
         let set = quota.validate().and_then(|quota| {
             let handle = &self.handle;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use stanchion_core::clock::{self, Instant};
+use stanchion_core::limiter::ExactQuota;
 use stanchion_core::{Decision, Error, Limiter, Quota, Reservation, ReservationBackend, Result, Ticket};
 
 use super::Bug;
@@ -110,6 +111,10 @@ impl Limiter for MutantLimiter {
 
     async fn peek(&self) -> Result<Decision> {
         self.inner.peek().await
+    }
+
+    async fn quota(&self) -> Result<ExactQuota> {
+        self.inner.quota().await
     }
 
     async fn set_quota(&self, quota: Quota) -> Result<()> {

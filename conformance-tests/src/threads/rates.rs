@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use stanchion_core::bloom::Shape;
 use stanchion_core::clock::Instant;
+use stanchion_core::limiter::ExactQuota;
 use stanchion_core::{
     BloomFilter, Decision, Limiter, Quota, Reservation, ReservationBackend, Result, Ticket, blocking,
 };
@@ -92,6 +93,10 @@ impl Limiter for Object<blocking::Limiter> {
 
     async fn peek(&self) -> Result<Decision> {
         self.call(blocking::Limiter::peek).await
+    }
+
+    async fn quota(&self) -> Result<ExactQuota> {
+        self.call(blocking::Limiter::quota).await
     }
 
     async fn set_quota(&self, quota: Quota) -> Result<()> {

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Object;
 use super::waiting::wait;
+use crate::limiter::ExactQuota;
 use crate::{Decision, Quota, Result, Ticket};
 
 /// A named rate limiter, as [`stanchion::Limiter`](crate::Limiter), for threads.
@@ -94,6 +95,14 @@ impl Limiter {
     /// As [`stanchion::Limiter::peek`](crate::Limiter::peek); `Unsupported` if it would have to wait inside of a polled task.
     pub fn peek(&self) -> Result<Decision> {
         self.blocked("peek", self.0.peek())
+    }
+
+    /// Returns the quota in force.
+    ///
+    /// # Errors
+    /// As [`stanchion::Limiter::quota`](crate::Limiter::quota); `Unsupported` if it would have to wait inside of a polled task.
+    pub fn quota(&self) -> Result<ExactQuota> {
+        self.blocked("quota", self.0.quota())
     }
 
     /// Changes the quota for all processes.

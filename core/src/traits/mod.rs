@@ -6,6 +6,7 @@ mod bloom_filter;
 mod bloom_options;
 mod decision;
 mod limiter;
+mod limiter_options;
 mod mutex;
 mod mutex_ext;
 mod semaphore;
@@ -18,7 +19,8 @@ pub use bloom_filter::BloomFilter;
 #[cfg(feature = "bloom")]
 pub use bloom_options::BloomOptions;
 pub use decision::{DecidedBy, Decision};
-pub use limiter::{Limiter, LimiterOptions, OutagePolicy};
+pub use limiter::Limiter;
+pub use limiter_options::{LimiterOptions, OutagePolicy};
 pub use mutex::Mutex;
 pub use mutex_ext::MutexExt;
 pub use semaphore::Semaphore;

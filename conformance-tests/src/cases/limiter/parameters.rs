@@ -46,6 +46,7 @@ pub(crate) async fn c20_asking_neither_compares_nor_stores(h: &dyn Harness) {
     let first = client(h, &name, slow(3)).await;
     for _ in 0..2 {
         assert_eq!(first.peek().await.expect("a decision").limit, 3);
+        assert_eq!(first.quota().await.expect("a quota"), slow(3).validate().expect("a quota"));
         assert!(first.allow_n(0).await.expect("a decision").allowed);
         assert!(first.reserve_n(0, Duration::ZERO).await.expect("an answer").is_some());
         assert_eq!(kind_of(first.allow_n(4).await), Some(ErrorKind::InvalidArgument));
@@ -58,6 +59,7 @@ pub(crate) async fn c20_asking_neither_compares_nor_stores(h: &dyn Harness) {
     assert_eq!((decision.allowed, decision.limit, decision.remaining), (true, 5, 4), "the first to take");
     let decision = first.peek().await.expect("a decision");
     assert_eq!((decision.limit, decision.remaining), (5, 4), "it shows what is there");
+    assert_eq!(first.quota().await.expect("a quota"), slow(5).validate().expect("a quota"));
     let replacing = with(h, &name, slow(2), OnMismatch::Replace).await;
     assert_eq!(kind_of(replacing.allow_n(3).await), Some(ErrorKind::InvalidArgument));
     assert_eq!(replacing.peek().await.expect("a decision").limit, 5, "a refused call replaces nothing");

@@ -159,6 +159,19 @@ impl LimiterState {
         LimitCall { object: self.object.clone(), quota: known.quota, check, ask }
     }
 
+    /// Asks the store for the quota in force; one that is not stored is that of this handle.
+    async fn ask_quota(&self) -> Result<ExactQuota> {
+        let shared = &self.engine.shared;
+        shared.check_open()?;
+        let known = self.known();
+        let call = self.call(known, LimitAsk::Take { cost: 0 });
+        let answered = self.limiting.batches.ask(call, shared.request_end(None)).await?;
+        match answered.limited {
+            Limited::Taken { quota, .. } => Ok(quota),
+            other => Err(self.refusal(&other, 0, known)),
+        }
+    }
+
     async fn decide(&self, cost: u64) -> Result<Decision> {
         let shared = &self.engine.shared;
         shared.check_open()?;
@@ -257,6 +270,11 @@ impl Limiter for LimiterHandle {
 
     async fn peek(&self) -> Result<Decision> {
         self.take("peek", 0).await
+    }
+
+    async fn quota(&self) -> Result<ExactQuota> {
+        let asked = self.handle.engine.shared.on(self.handle.ask_quota()).await;
+        asked.map_err(|error| self.handle.context("quota", error))
     }
 
     async fn set_quota(&self, quota: Quota) -> Result<()> {
