@@ -2,7 +2,7 @@
 --
 -- clock, lim, waiting  the time, the limit (null if none is in force), and the number of waiters
 -- tickets, …           the holds in the order of their grants
--- Returns no row if there is no record. O(holds). Retry: asks again.
+-- Returns no row if there is no record. O(holds), and for the waiters O(min(waiters, 1,000)). Retry: asks again.
 CREATE OR REPLACE FUNCTION stanchion.inspect(p_namespace text, p_state bigint, p_kind text, p_name text)
 RETURNS TABLE (
     clock bigint, lim bigint, waiting bigint, tickets uuid[], tokens bigint[], weights bigint[], granted bigint[],
@@ -13,8 +13,9 @@ BEGIN ATOMIC
     SELECT c.clock,
            CASE WHEN h.live IS NOT NULL OR x.waiting > 0
                      OR c.clock - greatest(x.touched, h.latest) <= p_state THEN x.lim END,
-           x.waiting, coalesce(h.tickets, '{}'), coalesce(h.tokens, '{}'), coalesce(h.weights, '{}'),
-           coalesce(h.granted, '{}'), coalesce(h.expiries, '{}'), coalesce(h.labels, '{}')
+           CASE WHEN x.waiting > 0 THEN stanchion.waiting_now(p_namespace, x.id, x.waiting, c.clock, 1000) ELSE 0 END,
+           coalesce(h.tickets, '{}'), coalesce(h.tokens, '{}'), coalesce(h.weights, '{}'), coalesce(h.granted, '{}'),
+           coalesce(h.expiries, '{}'), coalesce(h.labels, '{}')
     FROM (SELECT stanchion.now() AS clock OFFSET 0) c
     JOIN stanchion.objects x ON x.namespace = p_namespace AND x.kind = p_kind::"char" AND x.name = p_name
     CROSS JOIN LATERAL (

@@ -5,7 +5,7 @@
 -- with what the caller wants; how many names to look at. Returns a row for each name that it looked at:
 -- is_listed         whether the name has state: a mutex while it is held or waited for, any other while its limit is in force, too
 -- holders, weight   the live holds and their weight; null if they are more than 50
--- waiting, lim      the number of waiters, the limit
+-- waiting, lim      the number of waiters, of which 500 of all names are judged by `waiting_now`, the first ones of each; the limit
 -- idle              the time since a hold ended, 0 while the name is held or waited for
 -- In session mode the lock of a session is a hold. A mutex whose session has held it for less than a second, and for which nobody
 -- waits, has no row and is not found.
@@ -19,6 +19,7 @@ RETURNS TABLE (
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp STABLE AS $$
 DECLARE
     most CONSTANT integer := 50;
+    judged CONSTANT integer := 500;
     moment CONSTANT bigint := stanchion.now();
     by_session CONSTANT boolean := p_kind = 'm' AND EXISTS (
         SELECT FROM stanchion.namespaces n WHERE n.namespace = p_namespace AND n.mutex_mode = 'session');
@@ -43,7 +44,11 @@ BEGIN
         )
         ORDER BY 1 LIMIT p_count
     ), counted AS (
-        SELECT a.name, coalesce(x.waiting, 0) AS waiting, x.lim,
+        SELECT a.name, x.lim,
+               CASE WHEN x.waiting > 0 THEN stanchion.waiting_now(
+                   p_namespace, x.id, x.waiting, moment,
+                   judged / (count(*) FILTER (WHERE x.waiting > 0) OVER ())::integer
+               ) ELSE 0 END AS waiting,
                CASE WHEN by_session THEN (h.key IS NOT NULL)::int::bigint
                     WHEN c.holders <= most THEN c.holders END AS holders,
                CASE WHEN by_session THEN (h.key IS NOT NULL)::int::bigint

@@ -53,6 +53,7 @@ const FUNCTIONS: &[&str] = &[
     include_str!("../functions/next_live.sql"),
     include_str!("../functions/front.sql"),
     include_str!("../functions/count_silent.sql"),
+    include_str!("../functions/waiting_now.sql"),
     include_str!("../functions/next_grants.sql"),
     include_str!("../functions/wake.sql"),
     include_str!("../functions/leave_tombstones.sql"),

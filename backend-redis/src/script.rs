@@ -10,6 +10,7 @@ macro_rules! script {
         Script::new(concat!(
             include_str!("lua/common.lua"),
             include_str!("lua/permits.lua"),
+            include_str!("lua/places.lua"),
             include_str!("lua/shared.lua"),
             include_str!("lua/forms.lua"),
             include_str!("lua/queue.lua"),
@@ -150,7 +151,7 @@ impl Scripts {
             limit_refund: limit_script!("refund"),
             limit_set_quota: limit_script!("set_quota"),
             limit_reset: limit_script!("reset"),
-            list: script!(alone "permits" "list"),
+            list: script!(alone "permits" "places" "list"),
             rights: script!(alone "rights"),
             #[cfg(feature = "bloom")]
             bloom: BloomScripts::new(),

@@ -48,8 +48,10 @@ impl Holder {
 pub struct Inspection {
     /// The holders, oldest grant first.
     pub holders: Vec<Holder>,
-    /// Number of queued acquisitions. A mutex kept by a session of Postgres may count its holder, too, for a moment after the grant:
-    /// the place in the queue is given up after the lock is had.
+    /// Number of queued acquisitions. One whose process was silent for the lease that it asks for, and for 1 s at least, has lost its
+    /// place and does not count, as long as the queue is not longer than 1,000: those behind count until a request comes upon them.
+    /// A mutex kept by a session of Postgres may count its holder, too, for a moment after the grant: the place in the queue is
+    /// given up after the lock is had.
     pub waiters: u64,
     /// The limit in force: 1 for a mutex, the permits of a semaphore, the member limit of a wait group, `None`
     /// if there is none or nothing was stored yet.

@@ -10,13 +10,13 @@
 --                       since the last use (-1 if only the next step on the name will know)
 --          for a limiter  the field `s` of its record     for a filter  the field `f` of its record
 -- Complexity  O(KEYS_MOST + wanted): it looks at no more keys, and no more members of sorted sets, than these, whatever the server
---          has. Behind `permits.lua`.
+--          has. Behind `permits.lua` and `places.lua`.
 -- Retry    asks again.
 
 local call = redis.call
 -- Maximum number of keys that one call looks at, or a few more; of records that it reads, or a step's more; of keys that one step of it
--- looks at; and of members of the sets of holds.
-local KEYS_MOST, RECORDS_MOST, STEP_MOST, members = 2000, 500, 250, 2000
+-- looks at; of members of the sets of holds; and of places of waiters, of one record and of all.
+local KEYS_MOST, RECORDS_MOST, STEP_MOST, members, PLACES_MOST, places = 2000, 500, 250, 2000, 100, 1000
 
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -59,12 +59,36 @@ local function holds_of(key, entries, used, is_exact)
   return #fields, weight
 end
 
+-- Returns how many waiters have a place that is not lost: `n` in the queue, `out` put aside. Places behind those that can be judged
+-- here count.
+local function waiters_of(key, prefix, kind, name, n, out)
+  local most = math.min(n, PLACES_MOST, places)
+  if most > 0 then
+    places = places - most
+    local tickets = redis.pcall('ZRANGE', prefix .. kind .. 'q:' .. name, 0, most - 1)
+    n = n - (tickets.err and 0 or lost_places(key, prefix .. 'live', tickets, now))
+  end
+  most = math.min(out, PLACES_MOST, places)
+  if most > 0 then
+    places = places - most
+    local ended = redis.pcall('ZRANGEBYSCORE', prefix .. kind .. 'e:' .. name, '-inf', string.format('%d', now), 'LIMIT', 0, most)
+    for _, member in ipairs(ended.err and {} or ended) do
+      if #member == 33 and string.byte(member) == 100 then
+        local silent = redis.pcall('ZCARD', prefix .. kind .. 'd:' .. string.sub(member, 2) .. ':' .. name)
+        out = out - (type(silent) == 'number' and silent or 0)
+      end
+    end
+  end
+  return math.max(n, 0) + math.max(out, 0)
+end
+
 -- Returns the figures of a mutex, a semaphore or a wait group whose record is a hash; nil if it has no state.
 local function of_hash(key, kind, name_at)
   local r = call('HMGET', key, 'lim', 'used', 'n', 'out', 'next', 'touch')
   local limit, used, touch = tonumber(r[1]) or 0, tonumber(r[2]) or 0, math.min(tonumber(r[6]) or 0, now)
-  local waiters = (tonumber(r[3]) or 0) + (tonumber(r[4]) or 0)
-  local entries = string.sub(key, 1, name_at - 3) .. kind .. 'e:' .. string.sub(key, name_at)
+  local prefix, name = string.sub(key, 1, name_at - 3), string.sub(key, name_at)
+  local waiters = waiters_of(key, prefix, kind, name, tonumber(r[3]) or 0, tonumber(r[4]) or 0)
+  local entries = prefix .. kind .. 'e:' .. name
   local holders, weight = holds_of(key, entries, used, (tonumber(r[5]) or 0) > now)
   local in_use, has_ended = weight ~= 0 or waiters > 0, weight == 0 and used > 0
   if not in_use and (kind == 'm' or not has_ended and now - touch > RETENTION) then return nil end

@@ -26,7 +26,8 @@ pub struct Listed {
     pub holders: Option<u64>,
     /// Permits or members that these holds have together.
     pub weight: Option<u64>,
-    /// Number of queued acquisitions.
+    /// Number of queued acquisitions. Those of silent processes count as in [`Inspection::waiters`](crate::Inspection::waiters),
+    /// but in a long queue until a request comes upon them.
     pub waiters: Option<u64>,
     /// The limit in force: 1 for a mutex, the permits of a semaphore, the member limit of a wait group, the burst of a limiter,
     /// the capacity of a Bloom filter.

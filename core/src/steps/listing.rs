@@ -72,7 +72,7 @@ pub trait ListSteps: Debug + Send + Sync {
     /// A name that has state from the first part to the last MUST be in one of them at least, whatever comes and goes
     /// meanwhile, and also if the servers change places, restart or exchange data. Any other name, and a name twice, MAY be. A mutex has state while
     /// it is held or waited for; any other object for as long as the store keeps a hold, a waiter, a limit, a bucket or bits
-    /// of it. Expired holds never count. What a store keeps beside that, such as tombstones, answers and fencing tokens, MUST NOT make a name listed.
+    /// of it. Expired holds never count, nor do waiters that [`inspect`](super::PermitSteps::inspect) does not count, where the queue is short. What a store keeps beside that, such as tombstones, answers and fencing tokens, MUST NOT make a name listed.
     ///
     /// # Errors
     /// As all steps. `InvalidArgument` for a position that no part has given; `Unauthorized` if the role may not look.

@@ -321,7 +321,8 @@ pub trait PermitSteps: Debug + Send + Sync {
     async fn attach(&self, attach: &Attach) -> Result<Option<Attached>>;
 
     /// Returns the state of an object at one moment: its holders, oldest grant first, the number of waiters, and the limit,
-    /// `None` if none is stored. Stores nothing.
+    /// `None` if none is stored. Stores nothing. A waiter whose place may be dropped SHOULD NOT count, and MUST NOT where the
+    /// queue is short: see above.
     ///
     /// # Errors
     /// As all steps.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use stanchion_core::clock::sleep;
+use stanchion_core::clock::{now, sleep};
 use stanchion_core::steps::{Acquire, Acquired, Kept, List, ListPart, Refund};
 use stanchion_core::{ErrorKind, Kind, Listed, Ticket};
 
@@ -73,6 +73,38 @@ pub(super) async fn c23_expired_holds_never_count(harness: &dyn StepHarness) {
     // Nothing but the listing meets the holds: it does not rely on another step that removes them.
     sleep(lease.get()).await;
     eventually(EPSILON, "expired holds are not listed", ended).await;
+}
+
+/// The places of a process that died: those of one name are met by the steps of another process while they last, those of the other
+/// name by the listing alone.
+pub(super) async fn c23_waiters_that_lost_their_places_never_count(harness: &dyn StepHarness) {
+    let (dead, process) = (harness.process().await, harness.process().await);
+    let names = ["met", "not met"].map(mutex);
+    for object in &names {
+        granted(&process, &ask(object)).await;
+    }
+    let live = ask(&names[0]);
+    let asked = now();
+    for object in &names {
+        waits(&dead, &Acquire { lease: ttl(3_000), ..ask(object) }).await;
+    }
+    waits(&process, &live).await;
+    let waiters = || async {
+        let (mut entries, _) = listed(&process, 100).await;
+        entries.sort_by(|one, other| one.name.cmp(&other.name));
+        entries.iter().map(|listed| listed.waiters).collect::<Vec<_>>()
+    };
+    let before = waiters().await;
+    assert!(before == [Some(2), Some(1)] || asked.elapsed() >= LIVENESS, "{before:?}");
+    while asked.elapsed() < LIVENESS * 2 {
+        heard(&[&process], &names[0], LIVENESS / 4).await;
+        // A waiter that joins looks at the whole queue.
+        let other = ask(&names[0]);
+        waits(&process, &other).await;
+        cancel(&process, &other).await;
+    }
+    let ended = || async { waiters().await == [Some(1), Some(0)] };
+    eventually(LIVENESS * 2 + EPSILON, "places end with their leases", ended).await;
 }
 
 /// A part that is asked for again is answered again, and a listing does not count as a use.

@@ -8,7 +8,7 @@ use stanchion_core::steps::{Acquire, Acquired};
 use super::super::drive::*;
 use super::super::harness::{Process, StepHarness};
 use crate::stopwatch::{EPSILON, Stopwatch};
-use crate::support::TICK;
+use crate::support::{TICK, eventually};
 
 /// Two waiters in front of a third behind a holder's mutex; the holder still has it.
 struct Row {
@@ -117,8 +117,29 @@ pub(super) async fn c16_a_silent_waiter_loses_its_place_after_its_lease(harness:
         turn(&row.other, &row.second, GRACE + EPSILON).await;
         granted(&row.other, &row.second).await;
     }
-    assert_eq!(waiters().await, 0, "its place ended with its lease");
+    // Whoever asks again after the end of its place comes behind those that asked meanwhile.
+    let third = ask(&object);
+    waits(&row.other, &third).await;
+    waits(&row.silent, &row.first).await;
+    release(&row.other, &row.second).await;
+    let third = acquire(&row.other, &third).await;
+    assert!(is_granted(&third), "its place ended with its lease");
     assert!(at_once || stalled, "nobody is left in front of it");
+}
+
+/// Nobody makes a step on the name that could remove the place.
+pub(super) async fn c23_a_place_that_has_ended_is_not_counted(harness: &dyn StepHarness) {
+    let (dead, other) = (harness.process().await, harness.process().await);
+    let object = mutex("m");
+    let lease = Duration::from_millis(1_500);
+    granted(&other, &Acquire { lease: ttl(30_000), ..ask(&object) }).await;
+    let asked = now();
+    waits(&dead, &Acquire { lease: ttl(1_500), ..ask(&object) }).await;
+    let waiters = async || other.callers.inspect(&object).await.expect("an answer").waiters;
+    let before = waiters().await;
+    assert!(before == 1 || asked.elapsed() >= lease, "{before} waiters");
+    eventually(lease + EPSILON, "its place ended with its lease", || async { waiters().await == 0 }).await;
+    assert!(asked.elapsed() + TICK >= lease, "silence alone ends no place");
 }
 
 pub(super) async fn c16_try_lock_says_no_while_a_live_waiter_queues_and_passes_the_silent(

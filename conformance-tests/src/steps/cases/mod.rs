@@ -80,6 +80,7 @@ macro_rules! for_each_permit_step_case {
                 c5_c16_a_silent_waiter_is_passed_over_and_first_again_when_heard,
                 c16_a_place_that_is_kept_is_that_of_a_live_waiter,
                 c16_a_silent_waiter_loses_its_place_after_its_lease,
+                c23_a_place_that_has_ended_is_not_counted,
                 c16_try_lock_says_no_while_a_live_waiter_queues_and_passes_the_silent,
                 c5_dead_waiters_alone_cost_a_caller_once_two_seconds_at_most,
                 c5_rare_attempts_pass_the_dead_after_one_grace,
@@ -166,6 +167,7 @@ macro_rules! for_each_list_step_case {
                 c27_the_parts_are_bounded_and_together_complete,
                 c25_what_is_kept_for_retries_is_not_listed,
                 c23_expired_holds_never_count,
+                c23_waiters_that_lost_their_places_never_count,
                 c2_a_listing_changes_nothing,
                 c19_a_position_that_no_part_has_given_is_refused,
             ]
