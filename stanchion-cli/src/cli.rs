@@ -13,7 +13,7 @@ use crate::url::Target;
 ///
 /// The store is named by --url, by --url-file, or by the variable STANCHION_URL.
 #[derive(Debug, Parser)]
-#[command(after_long_help = URLS, after_help = "What a URL looks like: --help.")]
+#[command(after_long_help = AFTER, after_help = "What a URL looks like, and what to do with a stuck lock: --help.")]
 #[command(name = "stanchion", version, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -22,13 +22,19 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What a URL looks like.
-const URLS: &str = "\
+/// The first steps, and what a URL looks like.
+const AFTER: &str = "\
+A lock that seems stuck:
+  stanchion ls                  the names that are held or waited for
+  stanchion inspect NAME        who holds it, since when, until when, and how many wait
+  stanchion unlock NAME         asks, and frees it; `unlock --help` says what the holder then does
+
 URLs:
   redis://USER:PASSWORD@HOST:6379/?namespace=NAME        rediss:// with TLS
   redis+cluster://HOST:6379,HOST:6379/?namespace=NAME    rediss+cluster:// with TLS
   redis+sentinel://HOST:26379,HOST:26379/SERVICE?namespace=NAME
   postgres://USER:PASSWORD@HOST:5432/DATABASE?namespace=NAME&mutex=lease|session
+  In a user, a password or a parameter write `#` as %23, `/` as %2F, `?` as %3F and `@` as %40.
   Programs see each other's locks in the same namespace of the same store; without `namespace=` it is
   `stanchion`. Further parameters are those of the library `stanchion`, in its documentation of `connect`.";
 

@@ -75,7 +75,26 @@ impl Visit for Line {
         // Writing to a string does not fail.
         let _ = match field.name() {
             "message" => write!(self.text, "{value:?}"),
-            name => write!(self.fields, ", {name} {value:?}"),
+            name => match inner(&format!("{value:?}")) {
+                "None" => Ok(()),
+                value => write!(self.fields, ", {name} {value}"),
+            },
         };
+    }
+}
+
+/// Returns what an optional value holds: people do not read `Some(…)`.
+fn inner(value: &str) -> &str {
+    value.strip_prefix("Some(").and_then(|rest| rest.strip_suffix(')')).unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_optional_value_is_shown_without_its_wrapping() {
+        assert_eq!(inner(&format!("{:?}", Some("a)"))), "\"a)\"");
+        assert_eq!([inner("None"), inner("Some"), inner("3.3s")], ["None", "Some", "3.3s"]);
     }
 }

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use stanchion::ErrorKind;
 
+use crate::errors;
+
 /// The end of this program, as its caller sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exit(pub(crate) u8);
@@ -43,7 +45,7 @@ impl From<Exit> for ExitCode {
 pub(crate) enum Failure {
     #[error("{0}")]
     Usage(String),
-    #[error("{0}")]
+    #[error("{}", errors::text(.0))]
     Store(#[from] stanchion::Error),
     #[error("the output could not be written: {0}")]
     Output(io::Error),

@@ -5,6 +5,7 @@ compile_error!("stanchion-cli needs Linux: its supervisor is a subreaper and rea
 
 mod cli;
 mod commands;
+mod errors;
 mod events;
 mod exit;
 mod output;

@@ -18,10 +18,10 @@ const VARIABLE: &str = "STANCHION_URL";
 pub(crate) struct Target {
     /// The store's URL. Other users of the machine can read it in the list of processes: with a password, use
     /// --url-file or the variable STANCHION_URL
-    #[arg(long, global = true, value_name = "URL", conflicts_with = "url_file")]
+    #[arg(long, global = true, value_name = "URL", conflicts_with = "url_file", help_heading = "Store")]
     url: Option<String>,
     /// A file whose first line is the URL
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Store")]
     url_file: Option<PathBuf>,
 }
 

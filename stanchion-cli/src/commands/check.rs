@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::json;
 use stanchion::{Capabilities, ErrorKind, MutexMode};
 
+use crate::errors;
 use crate::events;
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -103,6 +104,6 @@ fn of_refusal(error: &stanchion::Error) -> Vec<Verdict> {
             detail: error.store().unwrap_or_default().to_owned(),
         });
     }
-    verdicts.push(Verdict { what, word: "refused", detail: error.to_string() });
+    verdicts.push(Verdict { what, word: "refused", detail: errors::text(error) });
     verdicts
 }

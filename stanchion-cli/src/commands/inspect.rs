@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
+use stanchion::spi::limiter::ExactQuota;
 use stanchion::{Decision, Inspection, LimiterOptions, Quota, Store};
 
 use super::{holds, shown};
@@ -13,6 +14,10 @@ use crate::url::Target;
 use crate::values::{self, rounded};
 
 /// Show who holds a name, for how long, and how many wait
+///
+/// Ages and leases are told by the store's clock, the time since when by that of this machine, in UTC. The ticket names the hold to
+/// `unlock --ticket`. Who waits is not known: a store keeps the order of the waiters, and not their labels. A waiter that died counts
+/// until its lease is over.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Inspect {
     /// The name
@@ -48,8 +53,11 @@ impl Kind {
 pub(crate) async fn inspect(options: &Inspect, target: &Target) -> Result<Exit, Failure> {
     let store = target.open().await?;
     if options.kind == Kind::Limiter {
-        let decision = look_at_limiter(&*store, &options.name).await?;
-        return show_limiter(options, decision);
+        let state = look_at_limiter(&*store, &options.name).await?;
+        if state.is_none() {
+            hint_at_other_kinds(&*store, &options.name, options.kind).await;
+        }
+        return show_limiter(options, state);
     }
     let state = holds::look(&*store, options.kind.of_store(), &options.name).await?;
     if !is_in_use(&state) {
@@ -64,22 +72,30 @@ pub(crate) async fn inspect(options: &Inspect, target: &Target) -> Result<Exit, 
         line(format_args!("  {}", shown::text(holder)))?;
     }
     if state.waiters > 0 {
-        line(format_args!("  {} waiting", state.waiters))?;
+        line(format_args!("  {} waiting; the store does not keep their labels", state.waiters))?;
     }
     Ok(Exit::DONE)
 }
 
-/// Says on standard error if the name is in use as another kind: kinds do not see each other.
+/// Says on standard error if a name that is not in use as the kind meant is in use as another, since kinds do not see each other, or as
+/// none.
 pub(super) async fn hint_at_other_kinds(store: &dyn Store, name: &str, meant: Kind) {
+    let mut is_used = false;
     for kind in [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup, Kind::Limiter] {
         let in_use = match kind {
-            Kind::Limiter => look_at_limiter(store, name).await.is_ok_and(|decision| decision.is_some()),
+            Kind::Limiter => look_at_limiter(store, name).await.is_ok_and(|state| state.is_some()),
             _ => holds::look(store, kind.of_store(), name).await.is_ok_and(|state| is_in_use(&state)),
         };
+        is_used |= in_use;
         if kind != meant && in_use {
             let option = word(kind).replace(' ', "-");
             message(format_args!("a {} of this name is in use: --kind {option}", word(kind)));
         }
+    }
+    if !is_used {
+        message(
+            "nobody uses this name in this namespace (`namespace=` in the URL); `stanchion ls` lists the names that are used",
+        );
     }
 }
 
@@ -119,25 +135,26 @@ fn value(options: &Inspect, state: &Inspection) -> Value {
     })
 }
 
-/// Returns the state of a limiter; `None` if none is stored: then the answer is that of the handle's own quota.
-async fn look_at_limiter(store: &dyn Store, name: &str) -> stanchion::Result<Option<Decision>> {
-    let mut answers = Vec::new();
+/// Returns the state of a limiter, and its quota; `None` if none is stored: then the answer is that of the handle's own quota.
+async fn look_at_limiter(store: &dyn Store, name: &str) -> stanchion::Result<Option<(Decision, ExactQuota)>> {
     for burst in [1, 2] {
-        let quota = Quota::per(1, Duration::from_secs(1)).burst(burst);
-        let answer = store.limiter(name, LimiterOptions::new(quota))?.peek().await?;
-        if answer.limit != burst {
-            return Ok(Some(answer));
+        let own = Quota::per(1, Duration::from_secs(1)).burst(burst);
+        let limiter = store.limiter(name, LimiterOptions::new(own))?;
+        let stored = limiter.quota().await?;
+        if stored != own.validate()? {
+            return Ok(Some((limiter.peek().await?, stored)));
         }
-        answers.push(answer);
     }
     Ok(None)
 }
 
-fn show_limiter(options: &Inspect, decision: Option<Decision>) -> Result<Exit, Failure> {
+fn show_limiter(options: &Inspect, state: Option<(Decision, ExactQuota)>) -> Result<Exit, Failure> {
     let name = &options.name;
     if options.json {
-        let state = decision.map(|decision| {
+        let state = state.map(|(decision, quota)| {
             json!({
+                "amount": quota.amount(),
+                "period_us": quota.period(),
                 "limit": decision.limit,
                 "remaining": decision.remaining,
                 "reset_after_ms": shown::millis(decision.reset_after),
@@ -146,11 +163,12 @@ fn show_limiter(options: &Inspect, decision: Option<Decision>) -> Result<Exit, F
         json(&json!({ "kind": word(options.kind).replace(' ', "_"), "name": name, "state": state }))?;
         return Ok(Exit::DONE);
     }
-    line(match decision {
+    line(match state {
         None => format!("limiter {name:?}: not in use"),
-        Some(Decision { limit, remaining, reset_after, .. }) => {
-            format!("limiter {name:?}: {remaining} of {limit} tokens left, full in {}", rounded(reset_after))
-        }
+        Some((Decision { limit, remaining, reset_after, .. }, quota)) => format!(
+            "limiter {name:?}: {remaining} of {limit} tokens left, full in {}; {quota}",
+            rounded(reset_after)
+        ),
     })?;
     Ok(Exit::DONE)
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use stanchion::{Decision, LimiterOptions};
+use stanchion::spi::limiter::ExactQuota;
+use stanchion::{Decision, Error, Limiter, LimiterOptions};
 
 use super::shown::millis;
 use crate::exit::{Exit, Failure};
@@ -26,7 +27,7 @@ pub(crate) struct Limit {
     /// How many tokens may be taken at once (that of one period if not given)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     burst: Option<u64>,
-    /// How many tokens to take; 0 only asks, and does not compare the rate
+    /// How many tokens to take; 0 only asks
     #[arg(long, value_name = "N", default_value_t = 1)]
     cost: u64,
     /// Wait for the tokens, at most this long; refused at once if they are not there by then
@@ -38,10 +39,13 @@ pub(crate) struct Limit {
 }
 
 pub(crate) async fn limit(options: &Limit, target: &Target) -> Result<Exit, Failure> {
-    let settings = LimiterOptions::new(options.per.quota(options.burst));
-    settings.check()?;
+    let quota = options.per.quota(options.burst);
+    let (settings, exact) = (LimiterOptions::new(quota), quota.validate()?);
     let store = target.open().await?;
     let limiter = store.limiter(&options.name, settings)?;
+    if options.cost == 0 {
+        compare(&*limiter, exact).await?;
+    }
     let Some(wait) = options.wait else {
         let decision = limiter.allow_n(options.cost).await?;
         return told(options, decision);
@@ -53,6 +57,12 @@ pub(crate) async fn limit(options: &Limit, target: &Target) -> Result<Exit, Fail
         line(if admitted { "admitted" } else { "refused" })?;
     }
     Ok(if admitted { Exit::DONE } else { Exit::NO })
+}
+
+/// Refuses a quota that is not the store's. The library compares when tokens are taken, and not where they are only asked for.
+async fn compare(limiter: &dyn Limiter, given: ExactQuota) -> stanchion::Result<()> {
+    let stored = limiter.quota().await?;
+    if stored == given { Ok(()) } else { Err(Error::mismatch("quota", given, stored)) }
 }
 
 fn told(options: &Limit, decision: Decision) -> Result<Exit, Failure> {

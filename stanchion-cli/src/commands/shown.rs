@@ -1,5 +1,7 @@
 //! Holders, for people and for programs.
 
+use std::time::{Duration, SystemTime};
+
 use serde_json::{Value, json};
 use stanchion::Holder;
 
@@ -10,6 +12,7 @@ pub(crate) fn text(holder: &Holder) -> String {
     let mut parts = Vec::new();
     parts.push(holder.label.as_ref().map_or("no label".to_owned(), |label| format!("{label:?}")));
     parts.extend(holder.age.map(|age| format!("for {}", rounded(age))));
+    parts.extend(holder.age.and_then(since).map(|since| format!("since {since}")));
     parts.extend(holder.lease_left.map(|left| format!("lease ends in {}", rounded(left))));
     if holder.weight > 1 {
         parts.push(format!("{} permits", holder.weight));
@@ -27,11 +30,22 @@ pub(crate) fn value(holder: &Holder) -> Value {
         "token": holder.token.map(|token| token.get()),
         "weight": holder.weight,
         "age_ms": holder.age.map(millis),
+        "since": holder.age.and_then(since),
         "lease_left_ms": holder.lease_left.map(millis),
     })
 }
 
 /// Returns whole milliseconds.
-pub(crate) fn millis(time: std::time::Duration) -> u64 {
+pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns the time in UTC at which something began that is so old, by this machine's clock: a store tells ages.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "people compare the time of the wall clock with that of their logs"
+)]
+fn since(age: Duration) -> Option<String> {
+    let begun = SystemTime::now().checked_sub(age).filter(|begun| *begun >= SystemTime::UNIX_EPOCH)?;
+    Some(humantime::format_rfc3339_seconds(begun).to_string())
 }

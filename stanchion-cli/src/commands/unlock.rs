@@ -18,6 +18,8 @@ use crate::values::{self, operator};
 /// a third of its lease at most, it goes on while another may already hold the lock: what matters must check the fencing token.
 ///
 /// With --yes, give the --ticket that `inspect` shows: without it, whoever holds the lock by then is freed of it.
+///
+/// Exit code: 0 freed, 1 nothing was freed.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Unlock {
     /// The name of the lock
@@ -50,7 +52,9 @@ pub(super) fn ticket(text: &str) -> Result<Ticket, String> {
 
 pub(crate) async fn unlock(options: &Unlock, target: &Target) -> Result<Exit, Failure> {
     if !options.yes && !io::stdin().is_terminal() {
-        return Err(Failure::Usage("there is no terminal to ask at: give --yes".to_owned()));
+        return Err(Failure::Usage(
+            "there is no terminal to ask at: give --yes, and the --ticket that `inspect` shows".to_owned(),
+        ));
     }
     let store = target.open().await?;
     let kind = if options.kind == Lock::Mutex { Kind::Mutex } else { Kind::Semaphore };
@@ -67,6 +71,7 @@ pub(crate) async fn unlock(options: &Unlock, target: &Target) -> Result<Exit, Fa
     let label = options.label.clone().unwrap_or_else(operator);
     if holds::free(&*store, (kind.of_store(), &options.name), ticket, label).await? {
         line(format_args!("freed {:?}{}", options.name, held_by(&state, ticket)))?;
+        message("its holder is told within a third of its lease, and may go on until then");
         return Ok(Exit::DONE);
     }
     message(format_args!("{:?} is not held by that holder any more", options.name));

@@ -201,3 +201,8 @@ pub(crate) fn state(pid: Pid) -> io::Result<char> {
 pub(crate) fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
+
+/// Returns standard error as text.
+pub(crate) fn errors(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::Stdio;
+use std::time::SystemTime;
 
 use stanchion_testbed::servers::{RedisOptions, RedisServer};
 
-use crate::common::{Fixture, on_each_store, text};
+use crate::common::{FOR_EVER, Fixture, errors, on_each_store, text};
 
 on_each_store!(
     a_stuck_lock_is_found_and_freed,
@@ -21,20 +22,27 @@ on_each_store!(
 
 fn a_stuck_lock_is_found_and_freed(fixture: &Fixture) {
     let name = format!("{:?}", fixture.name);
-    assert_eq!(text(&fixture.output(&["inspect", "NAME"])), format!("mutex {name}: free\n"));
+    let free = fixture.output(&["inspect", "NAME"]);
+    assert_eq!(text(&free), format!("mutex {name}: free\n"));
+    assert!(errors(&free).contains("nobody uses this name in this namespace"), "{free:?}");
     assert_eq!(fixture.code(&["unlock", "NAME", "--yes"]), 1, "there is nothing to free");
     assert_eq!(fixture.code(&["wait-group", "NAME", "add", "--ttl", "1h"]), 0);
-    let errors = String::from_utf8(fixture.output(&["inspect", "NAME"]).stderr).unwrap();
-    assert!(errors.contains("a wait group of this name is in use: --kind wait-group"), "{errors}");
+    let hint = errors(&fixture.output(&["inspect", "NAME"]));
+    assert!(hint.ends_with("a wait group of this name is in use: --kind wait-group\n"), "{hint}");
 
     let mut running = fixture.start(&["--label", "nightly"], &fixture.ledger.writes_on());
     let token = fixture.ledger.wait_for_word("alive").token;
     let shown = text(&fixture.output(&["inspect", "NAME"]));
     assert!(shown.starts_with(&format!("mutex {name}: held\n  \"nightly\", for ")), "{shown}");
     assert!(shown.contains(&format!("token {token}, ticket ")), "{shown}");
+    assert!(shown.contains(", since 2") && shown.contains("Z, lease ends in "), "{shown}");
     let json = text(&fixture.output(&["inspect", "NAME", "--json"]));
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["holders"][0]["token"], &json["waiters"]), (&token.into(), &0.into()));
+    // By this machine's clock, and the age by the store's: its second may end between the two.
+    let begun = humantime::parse_rfc3339(json["holders"][0]["since"].as_str().unwrap()).unwrap();
+    let since = SystemTime::now().duration_since(begun).unwrap();
+    assert!(since < FOR_EVER && since.as_secs() >= json["holders"][0]["age_ms"].as_u64().unwrap() / 1_000);
 
     assert_eq!(fixture.code(&["unlock", "NAME"]), 64, "nobody can be asked");
     let other = "0".repeat(32);
@@ -74,7 +82,19 @@ fn the_exit_code_says_whether_a_limiter_admits(fixture: &Fixture) {
     assert!(look().contains("0 of 2 tokens left"), "{}", look());
     assert_eq!(limit(&["--wait", "50ms"]), 1);
     assert_eq!(limit(&["--cost", "3"]), 64, "more than the burst");
-    assert_eq!(fixture.code(&["limit", "NAME", "--per", "3/h"]), 78, "another quota");
+    assert!(look().ends_with("; 2 per hour, burst 2\n"), "{}", look());
+    for other in [&["--per", "3/h"][..], &["--per", "2/h"], &["--per", "2/min", "--burst", "2"]] {
+        for more in [&[][..], &["--cost", "0"], &["--cost", "0", "--wait", "1s"]] {
+            let output = fixture.output(&[&["limit", "NAME"], other, more].concat());
+            let is_same = other == ["--per", "2/h"];
+            assert_eq!(output.status.code(), Some(if is_same { i32::from(more.is_empty()) } else { 78 }));
+            let told = errors(&output);
+            assert!(
+                is_same || told.contains("the store's is 2 per hour, burst 2; --per and --burst"),
+                "{told}"
+            );
+        }
+    }
     let fast = format!("{} fast", fixture.name);
     let wait = ["limit", &fast, "--per", "20/s", "--burst", "1", "--wait", "10s"];
     assert_eq!((fixture.code(&wait), fixture.code(&wait)), (0, 0));

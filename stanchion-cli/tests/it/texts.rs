@@ -3,17 +3,15 @@
 use std::io::Read as _;
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{Fixture, text};
+use crate::common::{Fixture, errors, on_each_store, text};
 
 const ESCAPE: char = '\u{1b}';
+
+on_each_store!(errors_name_options_and_no_methods);
 
 fn stanchion(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stanchion"));
     command.args(arguments).env_remove("STANCHION_URL").stdin(Stdio::null()).output().unwrap()
-}
-
-fn errors(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 #[test]
@@ -135,4 +133,46 @@ fn help_manual_and_completions_are_there() {
     }
     assert!(text(&stanchion(&["schema", "--role", "app"])).contains("GRANT"));
     assert!(!text(&stanchion(&["--help"])).contains("supervise-command"));
+}
+
+fn errors_name_options_and_no_methods(fixture: &Fixture) {
+    let long = "x".repeat(600);
+    assert_eq!(fixture.code(&["limit", "NAME", "--per", "5/s"]), 0);
+    assert_eq!(fixture.code(&["run", "NAME", "--semaphore", "2", "--", "true"]), 0);
+    for (arguments, code) in [
+        (&["limit", "NAME", "--per", "6/s"][..], 78),
+        (&["limit", "NAME", "--per", "6/s", "--cost", "0"], 78),
+        (&["limit", "NAME", "--per", "5/s", "--cost", "9"], 64),
+        (&["limit", "NAME", "--per", "5/s", "--cost", "9", "--wait", "1s"], 64),
+        (&["limit", "NAME", "--per", "0/s"], 64),
+        (&["limit", "NAME", "--per", "5/s", "--burst", "99999999999999999"], 64),
+        (&["run", "NAME", "--semaphore", "3", "--", "true"], 78),
+        (&["run", "NAME", "--semaphore", "3", "--skip-if-held", "--", "true"], 78),
+        (&["run", "NAME", "--semaphore", "4294967295", "--", "true"], 64),
+        (&["run", "NAME", "--label", &long, "--", "true"], 64),
+        (&["wait-group", "NAME", "add", "--ttl", "1ms"], 64),
+        (&["wait-group", "NAME", "add", "--label", &long], 64),
+        (&["unlock", "NAME", "--yes", "--label", &long], 1),
+        (&["ls", &long], 64),
+    ] {
+        let output = fixture.output(arguments);
+        let told = errors(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
+        let is_of_a_library = told.contains(" in `") || told.contains('_') || told.contains("::");
+        assert!(!told.is_empty() && !is_of_a_library, "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn whoever_lacks_the_schema_is_told_how_to_print_it() {
+    let fixture = Fixture::postgres();
+    let url = format!("{}&schema=not_there&migrate=off", fixture.url);
+    let output = fixture.program_at(&url, &["inspect", "NAME"]).output().unwrap();
+    let told = errors(&output);
+    assert_eq!(output.status.code(), Some(78), "{told}");
+    assert!(
+        told.contains("run the SQL that `stanchion schema` prints as an administrator, or have"),
+        "{told}"
+    );
+    assert!(!told.contains("::"), "{told}");
 }

@@ -18,6 +18,7 @@ use stanchion::{ErrorKind, Guard, GuardKind, MutexMode, MutexOptions, SemaphoreO
 
 use self::hold::Lock;
 use self::keep::Keeping;
+use crate::errors;
 use crate::exit::{Exit, Failure};
 use crate::output::message;
 use crate::signals::Signals;
@@ -75,7 +76,7 @@ pub(crate) async fn run(options: Run, target: &Target) -> Result<Exit, Failure> 
     let done = under_lock(&options, &*store, &mut signals).await;
     // Leaves the queue, or sends a release that is still to be sent.
     if let Ok(Err(error)) = clock::timeout(CLOSE_TIMEOUT, store.close()).await {
-        message(format_args!("the store could not be closed: {error}"));
+        message(format_args!("the store could not be closed: {}", errors::text(&error)));
     }
     done
 }
@@ -89,7 +90,7 @@ async fn connected(target: &Target, limit: Duration) -> Result<Arc<dyn Store>, F
                 if error.kind() == ErrorKind::Unavailable && start.elapsed() + CONNECT_INTERVAL < limit =>
             {
                 if !is_told {
-                    message(format_args!("{error}; trying again"));
+                    message(format_args!("{}; trying again", errors::text(&error)));
                     is_told = true;
                 }
                 clock::sleep(CONNECT_INTERVAL).await;
@@ -167,7 +168,8 @@ async fn held<K: GuardKind>(options: &Run, guard: Guard<K>, signals: &mut Signal
             Ok(Exit::LOST)
         }
         Err(error) => {
-            message(format_args!("the lock is free at the end of its lease: {error}"));
+            let why = errors::text(&error);
+            message(format_args!("the lock is free at the end of its lease: {why}"));
             Ok(exit)
         }
     }

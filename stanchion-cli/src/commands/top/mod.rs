@@ -21,6 +21,7 @@ use self::keys::Wish;
 use self::model::{Hold, Model};
 use self::snapshot::Snapshot;
 use super::holds;
+use crate::errors;
 use crate::events;
 use crate::exit::{Exit, Failure};
 use crate::url::Target;
@@ -111,7 +112,7 @@ async fn freed(store: &dyn Store, hold: &Hold) -> String {
     match holds::free(store, (kind, name), hold.ticket, values::operator()).await {
         Ok(true) => format!("freed {name:?}"),
         Ok(false) => format!("{name:?} is not held by that holder any more"),
-        Err(error) => format!("{name:?} was not freed: {error}"),
+        Err(error) => format!("{name:?} was not freed: {}", errors::text(&error)),
     }
 }
 

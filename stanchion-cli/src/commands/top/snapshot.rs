@@ -7,6 +7,7 @@ use stanchion::spi::clock;
 use stanchion::{Holder, Kind, ListOptions, Listed, Store, StoreExt as _};
 
 use crate::commands::holds;
+use crate::errors;
 
 /// Maximum number of names that are shown: a screen is no place for more.
 const MOST: usize = 2_000;
@@ -56,7 +57,7 @@ pub(super) async fn take(store: &dyn Store, prefix: &str, on_screen: Vec<Key>) -
             Ok(Some(page)) => listed.extend(page.entries.into_iter().map(|one| (key(&one), one))),
             Ok(None) => break,
             Err(cause) => {
-                error = Some(cause.to_string());
+                error = Some(errors::text(&cause));
                 break;
             }
         }
@@ -70,7 +71,7 @@ pub(super) async fn take(store: &dyn Store, prefix: &str, on_screen: Vec<Key>) -
         if listed.get(&key).is_some_and(|one| one.holders != Some(0)) && error.is_none() {
             match holds::look(store, key.0, &key.1).await {
                 Ok(state) => drop(held.insert(key, state.holders)),
-                Err(cause) => error = Some(cause.to_string()),
+                Err(cause) => error = Some(errors::text(&cause)),
             }
         }
     }

@@ -1,0 +1,57 @@
+//! The library's errors in the words of the command line: an operator sees options, not methods of a library.
+
+use stanchion::Error;
+
+/// What the library advises, and what this program does in its place.
+const WORDS: [(&str, &str); 7] = [
+    (
+        "; `on_mismatch` says which one is used, `set_quota` changes it for everybody",
+        "; --per and --burst are to be those of the store",
+    ),
+    (
+        "; `on_mismatch` says which one is used, `resize` changes it for everybody",
+        "; --semaphore is to be that of the store",
+    ),
+    ("; `on_mismatch` says which one is used: `Adopt` the store's, `Replace` this one for everybody", ""),
+    ("the SQL of `stanchion::postgres::schema_sql()`", "the SQL that `stanchion schema` prints"),
+    (" (see `stanchion::guide::operating_postgres`)", ""),
+    ("connect with migrate=on", "have migrate=on in the URL"),
+    ("use a longer TTL", "use a longer --ttl"),
+];
+
+/// Returns what an error tells, on one line.
+pub(crate) fn text(error: &Error) -> String {
+    let mut text = error.to_string();
+    if let Some(operation) = error.operation() {
+        // It stands before the name, which may be any text.
+        text = text.replacen(&format!(" in `{operation}`"), "", 1);
+    }
+    WORDS.iter().fold(text, |text, (library, here)| text.replace(library, here))
+}
+
+#[cfg(test)]
+mod tests {
+    use stanchion::{ErrorKind, Kind};
+
+    use super::*;
+
+    #[test]
+    fn a_mismatch_names_options() {
+        let shown = |error: Error| text(&error.context("allow_n", "redis", "a"));
+        assert_eq!(
+            shown(Error::mismatch("quota", 1, 2)),
+            "configuration mismatch of \"a\" on redis: the quota given is 1, the store's is 2; --per and --burst are to \
+             be those of the store"
+        );
+        for kind in [Kind::Semaphore, Kind::WaitGroup] {
+            let text = shown(Error::limit_mismatch(kind, Some(1), None));
+            assert!(text.contains("given is 1, the store's is none") && !text.contains('`'), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_stays_as_it_is() {
+        let error = Error::new(ErrorKind::Lost, "gone").context("lock", "redis", "a in `lock` of b");
+        assert_eq!(text(&error), "hold lost of \"a in `lock` of b\" on redis: gone");
+    }
+}
