@@ -24,6 +24,7 @@ pub(crate) struct Row {
     pub(crate) waiters: Option<u64>,
     pub(crate) limit: Option<u64>,
     pub(crate) tokens: Option<u64>,
+    /// `None` also while it is in use.
     pub(crate) used_at_ms: Option<Millis>,
     pub(crate) holds: Vec<Hold>,
 }
@@ -44,7 +45,9 @@ pub(crate) struct Hold {
 impl Row {
     /// Makes the row of a name that was listed at `at`. What was known of its holds stays until they are looked at.
     pub(crate) fn new(listed: &Listed, at: Millis, before: Option<&Self>) -> Self {
-        let used = listed.last_used.map(|idle| at.saturating_sub(millis(idle)));
+        // A name in use is used at every moment.
+        let idle = listed.last_used.filter(|idle| !idle.is_zero());
+        let used = idle.map(|idle| at.saturating_sub(millis(idle)));
         let holds = before.filter(|_| listed.holders != Some(0)).map(|row| row.holds.clone());
         Self {
             kind: listed.kind.as_str(),

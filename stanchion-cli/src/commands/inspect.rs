@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use stanchion::spi::limiter::ExactQuota;
-use stanchion::{Decision, Inspection, LimiterOptions, Quota, Store};
+use stanchion::{Decision, Inspection, LimiterOptions, Quota, Store, StoreExt as _};
 
-use super::{holds, shown};
+use super::shown;
 use crate::exit::{Exit, Failure};
 use crate::output::{json, line, message};
 use crate::url::Target;
@@ -59,7 +59,7 @@ pub(crate) async fn inspect(options: &Inspect, target: &Target) -> Result<Exit, 
         }
         return show_limiter(options, state);
     }
-    let state = holds::look(&*store, options.kind.of_store(), &options.name).await?;
+    let state = store.inspect(options.kind.of_store(), &options.name).await?;
     if !is_in_use(&state) {
         hint_at_other_kinds(&*store, &options.name, options.kind).await;
     }
@@ -84,7 +84,7 @@ pub(super) async fn hint_at_other_kinds(store: &dyn Store, name: &str, meant: Ki
     for kind in [Kind::Mutex, Kind::Semaphore, Kind::WaitGroup, Kind::Limiter] {
         let in_use = match kind {
             Kind::Limiter => look_at_limiter(store, name).await.is_ok_and(|state| state.is_some()),
-            _ => holds::look(store, kind.of_store(), name).await.is_ok_and(|state| is_in_use(&state)),
+            _ => store.inspect(kind.of_store(), name).await.is_ok_and(|state| is_in_use(&state)),
         };
         is_used |= in_use;
         if kind != meant && in_use {

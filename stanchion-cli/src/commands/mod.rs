@@ -3,7 +3,6 @@
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
-mod holds;
 pub(crate) mod inspect;
 pub(crate) mod limit;
 pub(crate) mod ls;

@@ -3,10 +3,10 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use clap::{Args, ValueEnum};
-use stanchion::{Inspection, Ticket};
+use stanchion::{Inspection, StoreExt as _, Ticket};
 
 use super::inspect::{self, Kind};
-use super::{holds, shown};
+use super::shown;
 use crate::exit::{Exit, Failure};
 use crate::output::{flush_messages, line, message, printable};
 use crate::url::Target;
@@ -58,7 +58,7 @@ pub(crate) async fn unlock(options: &Unlock, target: &Target) -> Result<Exit, Fa
     }
     let store = target.open().await?;
     let kind = if options.kind == Lock::Mutex { Kind::Mutex } else { Kind::Semaphore };
-    let state = holds::look(&*store, kind.of_store(), &options.name).await?;
+    let state = store.inspect(kind.of_store(), &options.name).await?;
     let Some(ticket) = chosen(options, &state) else {
         message(format_args!("nothing was freed: {:?} is not held, or not by that ticket", options.name));
         inspect::hint_at_other_kinds(&*store, &options.name, kind).await;
@@ -69,7 +69,7 @@ pub(crate) async fn unlock(options: &Unlock, target: &Target) -> Result<Exit, Fa
         return Ok(Exit::NO);
     }
     let label = options.label.clone().unwrap_or_else(operator);
-    if holds::free(&*store, (kind.of_store(), &options.name), ticket, label).await? {
+    if store.force_free(kind.of_store(), &options.name, ticket, &label).await? {
         line(format_args!("freed {:?}{}", options.name, held_by(&state, ticket)))?;
         message("its holder is told within a third of its lease, and may go on until then");
         return Ok(Exit::DONE);

@@ -13,6 +13,7 @@ mod faults;
 mod ledger;
 mod operator;
 mod queue;
+mod serve;
 mod signals;
 mod supervisor;
 mod texts;

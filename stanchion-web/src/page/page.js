@@ -9,6 +9,8 @@ const $ = (id) => document.getElementById(id);
 const BUDGET_MS = 4;
 // The list is not sorted anew for this long after the pointer or a key was used in it.
 const REST_MS = 2_500;
+// How often an order that changes with the holds is made anew; the timer's own second is not exact.
+const SORT_MS = 1_500;
 // A bar longer than this moves too slowly to see: it is set once a second in place of an animation.
 const SMOOTH_MS = 90_000;
 // No byte for so long, not even a keep-alive, and the stream is taken for dead.
@@ -78,18 +80,19 @@ function kept(storage, key) {
 
 // The server's clock
 
-const clock = { offset: 0, readings: [] };
+const clock = { offset: 0, readings: [], ofBars: 0 };
 const serverNow = () => performance.now() + clock.offset;
 
 // A late arrival makes a reading too low, so the highest of the last readings is the nearest.
 function setClock(nowMs, fresh) {
   const reading = nowMs - performance.now();
-  const before = clock.offset;
-  if (fresh || reading < before - 5_000) clock.readings = [];
+  if (fresh || reading < clock.offset - 5_000) clock.readings = [];
   clock.readings.push(reading);
   if (clock.readings.length > 30) clock.readings.shift();
   clock.offset = Math.max(...clock.readings);
-  if (Math.abs(clock.offset - before) > 250) for (const row of seen) runBars(row, true);
+  if (Math.abs(clock.offset - clock.ofBars) < 150) return;
+  clock.ofBars = clock.offset;
+  for (const row of seen) runBars(row, true);
 }
 
 // The model
@@ -220,7 +223,7 @@ function everySecond() {
   soon(tellTimes);
   soon(drawPlots);
   soon(countKinds);
-  if (view.sort !== "name" || view.query !== "") soon(place);
+  if ((view.sort !== "name" || view.query !== "") && performance.now() - placedAt > SORT_MS) soon(place);
   showSince();
 }
 
@@ -353,6 +356,7 @@ function showEmpty(unfinished) {
       : "No name matches the search.";
   setText($("empty"), text);
   $("empty").hidden = placed.length > 0 || unfinished;
+  $("heads").hidden = list.hidden = !$("empty").hidden;
   $("more").hidden = !more;
 }
 

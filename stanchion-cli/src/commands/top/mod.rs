@@ -14,13 +14,12 @@ use clap::Args;
 use crossterm::event::{Event, EventStream, KeyEventKind};
 use futures_util::StreamExt as _;
 use ratatui::DefaultTerminal;
-use stanchion::Store;
 use stanchion::spi::clock;
+use stanchion::{Store, StoreExt as _};
 
 use self::keys::Wish;
 use self::model::{Hold, Model};
 use self::snapshot::Snapshot;
-use super::holds;
 use crate::errors;
 use crate::events;
 use crate::exit::{Exit, Failure};
@@ -109,7 +108,7 @@ async fn watch(options: &Top, store: &dyn Store, terminal: &mut DefaultTerminal)
 /// Frees a hold; returns what became of it.
 async fn freed(store: &dyn Store, hold: &Hold) -> String {
     let (kind, name) = (hold.key.0, &hold.key.1);
-    match holds::free(store, (kind, name), hold.ticket, values::operator()).await {
+    match store.force_free(kind, name, hold.ticket, &values::operator()).await {
         Ok(true) => format!("freed {name:?}"),
         Ok(false) => format!("{name:?} is not held by that holder any more"),
         Err(error) => format!("{name:?} was not freed: {}", errors::text(&error)),

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use stanchion::spi::clock;
 use stanchion::{Holder, Kind, ListOptions, Listed, Store, StoreExt as _};
 
-use crate::commands::holds;
 use crate::errors;
 
 /// Maximum number of names that are shown: a screen is no place for more.
@@ -69,7 +68,7 @@ pub(super) async fn take(store: &dyn Store, prefix: &str, on_screen: Vec<Key>) -
     let mut held = HashMap::new();
     for key in on_screen {
         if listed.get(&key).is_some_and(|one| one.holders != Some(0)) && error.is_none() {
-            match holds::look(store, key.0, &key.1).await {
+            match store.inspect(key.0, &key.1).await {
                 Ok(state) => drop(held.insert(key, state.holders)),
                 Err(cause) => error = Some(errors::text(&cause)),
             }

@@ -1,0 +1,124 @@
+//! The page: what it answers, to whom, and its end.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use stanchion_testbed::faults::Process;
+use stanchion_testbed::servers::{RedisOptions, RedisServer, wait_until};
+
+use crate::common::{FOR_EVER, Fixture, on_each_store};
+
+on_each_store!(names_are_served_and_freed, what_everybody_could_reach_needs_a_token);
+
+const TOKEN: &str = "s3cret";
+
+/// A running page.
+struct Page {
+    process: Process,
+    address: String,
+}
+
+impl Page {
+    fn start(fixture: &Fixture, options: &[&str]) -> Self {
+        let arguments = [&["serve", "--listen", "127.0.0.1:0", "--interval", "200ms"], options].concat();
+        let mut command = fixture.program(&arguments);
+        command.env("STANCHION_SERVE_TOKEN", TOKEN).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut process = Process::spawn(&mut command).unwrap();
+        // Warnings of the store may come before.
+        let lines = BufReader::new(process.take_stderr().unwrap()).lines();
+        let address = lines.map_while(Result::ok).find_map(|line| {
+            Some(line.strip_prefix("stanchion: serving http://")?.trim_end_matches('/').to_owned())
+        });
+        Self { process, address: address.unwrap() }
+    }
+
+    /// Sends a request; returns the status and the body.
+    fn ask(&self, request: &str, body: &str) -> (u16, Value) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let length = body.len();
+        let headers = format!(
+            "host: {}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
+             authorization: Bearer {TOKEN}\r\n\r\n",
+            self.address
+        );
+        write!(stream, "{request} HTTP/1.1\r\n{headers}{body}").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+
+    /// Ends it as a service manager does; returns its exit code.
+    fn end(mut self) -> i32 {
+        let pid = Pid::from_raw(self.process.id().cast_signed()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+        self.process.wait(FOR_EVER).unwrap().unwrap().code().unwrap()
+    }
+}
+
+fn names_are_served_and_freed(fixture: &Fixture) {
+    let page = Page::start(fixture, &["--allow-unlock"]);
+    // A viewer's stream does not hold up the end.
+    let mut viewer = TcpStream::connect(&page.address).unwrap();
+    write!(viewer, "GET /events HTTP/1.1\r\nhost: {}\r\n\r\n", page.address).unwrap();
+    let mut running = fixture.start(&["--label", "nightly"], &fixture.ledger.writes_on());
+    let seen = wait_until(FOR_EVER, || {
+        let names = page.ask("GET /api/v1/names", "").1;
+        let hold = names["names"][0]["holds"][0].clone();
+        hold["ticket"].is_string().then_some(hold)
+    });
+    let hold = seen.expect("the hold is seen");
+    assert_eq!(hold["label"], "nightly");
+    let meant = serde_json::json!({ "kind": "mutex", "name": fixture.name, "ticket": hold["ticket"] });
+    assert_eq!(
+        page.ask("POST /api/v1/unlock", &meant.to_string()),
+        (200, serde_json::json!({ "freed": true }))
+    );
+    assert_eq!(running.code(), 125, "{}", running.errors());
+    assert_eq!(page.end(), 0);
+}
+
+fn what_everybody_could_reach_needs_a_token(fixture: &Fixture) {
+    let refused = |arguments: &[&str]| {
+        let mut command = fixture.program(&[&["serve"], arguments].concat());
+        let output = command.env_remove("STANCHION_SERVE_TOKEN").output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for arguments in [&["--listen", "0.0.0.0:0"][..], &["--listen", "[::]:0"], &["--allow-unlock"]] {
+        let (code, errors) = refused(arguments);
+        assert_eq!(code, Some(64), "{errors}");
+        assert!(
+            errors.contains("needs a token: --token-file or the variable STANCHION_SERVE_TOKEN"),
+            "{errors}"
+        );
+    }
+    let empty = fixture.folder.path().join("token");
+    std::fs::write(&empty, "\n").unwrap();
+    let (code, errors) = refused(&["--listen", "0.0.0.0:0", "--token-file", empty.to_str().unwrap()]);
+    assert_eq!((code, &*errors), (Some(64), "stanchion: the first line of the token's file is empty\n"));
+}
+
+#[test]
+fn a_store_that_is_away_is_shown_and_comes_back() {
+    let server = RedisServer::start(RedisOptions::default()).unwrap();
+    let fixture = Fixture::at(&server.url());
+    assert_eq!(fixture.code(&["wait-group", "NAME", "add", "--ttl", "1h"]), 0);
+    let page = Page::start(&fixture, &[]);
+    let look = |status: u16| {
+        wait_until(FOR_EVER, || (page.ask("GET /api/v1/health", "").0 == status).then_some(()))
+            .unwrap_or_else(|| panic!("no answer {status}"));
+        page.ask("GET /api/v1/names", "").1
+    };
+    assert_eq!(look(200)["names"][0]["name"], fixture.name);
+    server.kill().unwrap();
+    let away = look(503);
+    assert_eq!(away["names"][0]["name"], fixture.name, "what was seen stays");
+    assert!(away["error"].is_string());
+    server.restart().unwrap();
+    assert_eq!(look(200)["error"], Value::Null);
+    assert_eq!(page.end(), 0);
+}

@@ -1,0 +1,186 @@
+// Looks at a running page with headless Chromium and checks what can be checked from outside.
+//
+//   node browser.mjs URL [--token T] [--shots DIR] [--see NAME] [--running NAME] [--gone NAME] [--free NAME] [--frames S]
+//
+// Always: the page connects, axe finds nothing serious, nothing is asked from elsewhere, nothing is logged as an error.
+// --see NAME       a row of that name appears
+// --running NAME   the lease bar of that name runs down
+// --gone NAME      a row of that name goes away
+// --free NAME      the first hold of that name is freed through the page
+// --frames S       prints the frame times of S seconds, beside those of an empty page
+// --shots DIR      keeps screenshots: wide, light and dark, and 360 pixels wide
+//
+// Run it in a folder where `npm install puppeteer-core axe-core` was run; CHROMIUM names the browser.
+
+import { createRequire } from "node:module";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+
+const require = createRequire(join(process.cwd(), "here.js"));
+const puppeteer = require("puppeteer-core");
+const text = { type: "string" };
+const { values: flags, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { token: text, shots: text, see: text, running: text, gone: text, free: text, frames: text },
+});
+const url = positionals[0];
+const origin = new URL(url).origin;
+const WAIT_MS = 20_000;
+let passed = 0;
+let failed = 0;
+
+async function check(what, run) {
+  try {
+    const said = await run();
+    passed += 1;
+    console.log(`ok    ${what}${said ? `: ${said}` : ""}`);
+  } catch (error) {
+    failed += 1;
+    console.log(`FAIL  ${what}: ${error.message}`);
+  }
+}
+
+function demand(holds, otherwise) {
+  if (!holds) throw new Error(otherwise);
+}
+
+const browser = await puppeteer.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-dev-shm-usage"],
+});
+const page = await browser.newPage();
+const asked = new Set();
+const errors = [];
+page.on("request", (request) => asked.add(request.url()));
+page.on("pageerror", (error) => errors.push(String(error)));
+page.on("dialog", (dialog) => {
+  errors.push(`a dialog of the browser: ${dialog.message()}`);
+  dialog.dismiss();
+});
+page.on("console", (message) => {
+  // The browser asks for an icon of its own accord; a refused token is what --token begins with.
+  const icon = message.location().url?.endsWith("/favicon.ico");
+  const expected = icon || (message.text().includes("401") && flags.token);
+  if (message.type() === "error" && !expected) errors.push(message.text());
+});
+
+const until = (test, ...values) => page.waitForFunction(test, { timeout: WAIT_MS, polling: 100 }, ...values);
+const look = (light) => page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: light ? "light" : "dark" }]);
+
+// The row of a name, if it is on the page.
+await page.evaluateOnNewDocument(() => {
+  window.rowNamed = (name) => [...document.querySelectorAll("#rows > li")].find((row) => row.querySelector(".name").textContent === name);
+});
+
+async function axe() {
+  const found = [];
+  for (const light of [true, false]) {
+    await look(light);
+    const { violations } = await page.evaluate(() => window.axe.run());
+    for (const { id, impact, nodes } of violations) found.push(`${id} (${impact}, ${nodes.length}: ${nodes[0].target})`);
+  }
+  const bad = found.filter((text) => /\((serious|critical)/.test(text));
+  demand(bad.length === 0, bad.join("; "));
+  return found.length === 0 ? "no finding" : `none serious; ${found.join("; ")}`;
+}
+
+async function running(name) {
+  await until((name) => window.rowNamed(name)?.querySelector(".lease > i"), name);
+  await page.evaluate((name) => window.rowNamed(name).scrollIntoView({ block: "center" }), name);
+  const sizes = await page.evaluate(async (name) => {
+    const sizes = [];
+    for (let i = 0; i < 10; i += 1) {
+      const bar = window.rowNamed(name)?.querySelector(".lease");
+      if (bar) sizes.push(bar.firstElementChild.getBoundingClientRect().width / bar.getBoundingClientRect().width);
+      await new Promise((done) => setTimeout(done, 200));
+    }
+    return sizes;
+  }, name);
+  // A lease that is renewed makes the bar jump up: falling is what most of the steps do.
+  const falls = sizes.filter((size, i) => i > 0 && size < sizes[i - 1]).length;
+  demand(falls >= 5, `its widths were ${sizes.map((size) => size.toFixed(3)).join(" ")}`);
+  return `${sizes[0].toFixed(3)} to ${sizes.at(-1).toFixed(3)} of the whole`;
+}
+
+async function free(name) {
+  await until((name) => window.rowNamed(name), name);
+  await page.evaluate((name) => {
+    const button = window.rowNamed(name).querySelector(".name");
+    if (button.getAttribute("aria-expanded") === "false") button.click();
+  }, name);
+  await until((name) => window.rowNamed(name)?.querySelector(".details .free:not([hidden])"), name);
+  await page.evaluate((name) => window.rowNamed(name).querySelector(".details .free").click(), name);
+  await until(() => document.activeElement.id === "ask-no");
+  await page.click("#ask-yes");
+  await until(() => document.getElementById("result").textContent !== "");
+  const said = await page.$eval("#result", (node) => node.textContent);
+  demand(said.startsWith("Freed"), said);
+  return said;
+}
+
+async function frames(tab, seconds) {
+  await tab.bringToFront();
+  const times = await tab.evaluate(
+    (end) =>
+      new Promise((done) => {
+        const times = [];
+        let last = performance.now();
+        const start = last;
+        requestAnimationFrame(function next(now) {
+          times.push(now - last);
+          last = now;
+          if (now - start < end) requestAnimationFrame(next);
+          else done(times.slice(1));
+        });
+      }),
+    seconds * 1000,
+  );
+  times.sort((a, b) => a - b);
+  const at = (part) => times[Math.min(times.length - 1, Math.floor(times.length * part))].toFixed(1);
+  return `${times.length} frames, p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, max ${at(1)} ms`;
+}
+
+async function shots(folder) {
+  for (const [name, width, light] of [["light", 1280, true], ["dark", 1280, false], ["narrow", 360, true]]) {
+    await page.setViewport({ width, height: 900 });
+    await look(light);
+    await page.evaluate(() => scrollTo(0, 0));
+    await new Promise((done) => setTimeout(done, 500));
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    demand(wide <= width, `the page is ${wide} pixels wide in a window of ${width}`);
+    await page.screenshot({ path: join(resolve(folder), `${name}.png`) });
+  }
+}
+
+await page.setViewport({ width: 1280, height: 900 });
+await page.goto(url);
+await check("connects", async () => {
+  if (flags.token) {
+    await page.waitForSelector("#token-form:not([hidden])", { timeout: WAIT_MS });
+    await page.type("#token", flags.token);
+    await page.keyboard.press("Enter");
+  }
+  await until(() => document.body.classList.contains("connected"));
+});
+if (flags.see) await check(`${flags.see} appears`, async () => void (await until((name) => window.rowNamed(name), flags.see)));
+if (flags.running) await check(`the bar of ${flags.running} runs down`, () => running(flags.running));
+if (flags.free) await check(`${flags.free} is freed`, () => free(flags.free));
+if (flags.gone) await check(`${flags.gone} goes away`, async () => void (await until((name) => !window.rowNamed(name), flags.gone)));
+if (flags.shots) await check("screenshots", () => shots(flags.shots));
+if (flags.frames) {
+  const blank = await browser.newPage();
+  console.log(`empty page: ${await frames(blank, 5)}`);
+  await blank.close();
+  console.log(`this page:  ${await frames(page, Number(flags.frames))}`);
+}
+await page.evaluate(require("axe-core").source).catch(() => page.addScriptTag({ content: require("axe-core").source }));
+await check("axe", axe);
+await check("asks nothing from elsewhere", () => {
+  const strange = [...asked].filter((address) => new URL(address).origin !== origin);
+  demand(strange.length === 0, strange.join(" "));
+  return [...asked].join(" ");
+});
+await check("logs no error", () => demand(errors.length === 0, errors.join("; ")));
+await browser.close();
+console.log(`${passed} passed, ${failed} failed`);
+process.exitCode = failed > 0 ? 1 : 0;
