@@ -37,7 +37,7 @@
 //!
 //! # What it costs
 //! All viewers share one look at a time. A look lists all names that have state, up to 2,000, which costs as much as
-//! [`Store::list`](stanchion_core::Store::list) does, and asks for the holds of up to 500 of them: those that have changed, then those that were asked
+//! [`Store::list`] does, and asks for the holds of up to 500 of them: those that have changed, then those that were asked
 //! for the longest time ago. Without a viewer the store is not looked at, except by [`Dashboard::watch`]. After a look that took
 //! long there is a pause of four times that length.
 //!
