@@ -158,7 +158,7 @@ pub(super) async fn give_up_places(desk: &Desk, steps: &PostgresSteps) {
                 Err(error) => {
                     tracing::debug!(
                         stanchion.kind = Kind::Mutex.as_str(),
-                        stanchion.name = %departure.name,
+                        stanchion.name = departure.name.as_str(),
                         error.type = error.kind().as_str(),
                         exception.message = ?error,
                         "a place could not be given up yet"

@@ -124,7 +124,7 @@ impl Look {
         let ended: i64 = self.asked(&self.end, name, requests).await?;
         tracing::debug!(
             stanchion.kind = Kind::Mutex.as_str(),
-            stanchion.name = %name,
+            stanchion.name = name.as_str(),
             stanchion.freed = ended,
             "a mutex was freed by force"
         );

@@ -106,7 +106,7 @@ async fn renew(shared: &Shared, steps: &dyn PermitSteps, batch: Vec<Due>, sent: 
                 tracing::debug!(
                     stanchion.store = hold.store,
                     stanchion.kind = hold.object.kind.as_str(),
-                    stanchion.name = %hold.object.name,
+                    stanchion.name = hold.object.name.as_str(),
                     stanchion.ticket = %hold.ticket,
                     error.type = error.map(|error| error.kind().as_str()),
                     exception.message = error.map(tracing::field::debug),

@@ -96,7 +96,7 @@ impl ObjectHandle {
             stanchion.store = self.engine.shared.store(),
             stanchion.namespace = &*self.engine.shared.namespace,
             stanchion.kind = self.object.kind.as_str(),
-            stanchion.name = %self.object.name,
+            stanchion.name = self.object.name.as_str(),
             stanchion.operation = operation,
             stanchion.weight = weight,
             stanchion.outcome = Empty,

@@ -189,7 +189,7 @@ impl GroupWaiters {
             Err(error) => {
                 tracing::debug!(
                     stanchion.kind = asked.look.object.kind.as_str(),
-                    stanchion.name = %asked.look.object.name,
+                    stanchion.name = asked.look.object.name.as_str(),
                     error.type = error.kind().as_str(),
                     exception.message = ?error,
                     "a look at a wait group failed"

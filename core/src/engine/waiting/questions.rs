@@ -115,7 +115,7 @@ fn polled(shared: &Shared, object: &Object, answer: Result<Polled>, sent: Instan
             tracing::debug!(
                 stanchion.store = shared.store(),
                 stanchion.kind = object.kind.as_str(),
-                stanchion.name = %object.name,
+                stanchion.name = object.name.as_str(),
                 error.type = error.kind().as_str(),
                 exception.message = ?error,
                 "a poll failed"
