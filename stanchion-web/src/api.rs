@@ -11,7 +11,6 @@ use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use stanchion_core::{Error, ErrorKind, Kind, Listed, Name, StoreExt as _, Ticket};
-use tracing::warn;
 
 use crate::App;
 use crate::access::is_cross_site;
@@ -166,9 +165,6 @@ pub(crate) async fn unlock(
         return Err(Refusal::new(StatusCode::BAD_REQUEST, "only mutexes and semaphores can be freed"));
     }
     let ticket = Ticket::from_str(&meant.ticket)?;
-    let freed = app.watch.store.force_free(kind, &meant.name, ticket, label).await;
-    if let Err(error) = &freed {
-        warn!(%error, "a hold could not be freed from the dashboard");
-    }
-    Ok(Json(json!({ "freed": freed? })).into_response())
+    let freed = app.watch.store.force_free(kind, &meant.name, ticket, label).await?;
+    Ok(Json(json!({ "freed": freed })).into_response())
 }

@@ -8,12 +8,13 @@ use crate::Outcome;
 use crate::workspace::root;
 
 const PAGE: &str = "src/guide/tracing.md";
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "core/src",
     "backend-memory/src",
     "backend-redis/src",
     "backend-postgres/src",
     "stanchion-tower/src",
+    "stanchion-web/src",
     "stanchion-cli/src",
     "src",
 ];
