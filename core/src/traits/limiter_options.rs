@@ -17,7 +17,8 @@ pub enum OutagePolicy {
     /// Calls are allowed.
     FailOpen,
     /// A bucket of this process with the `n`-th part of the rate and of the burst, starting empty. For a cost of more than
-    /// its burst the policy is [`FailClosed`](Self::FailClosed).
+    /// its burst the policy is [`FailClosed`](Self::FailClosed). It is kept across outages, for 16,384 names without a handle at most:
+    /// beyond that the longest unused begin empty again.
     LocalShare(NonZeroU32),
 }
 
