@@ -92,7 +92,7 @@ pub(crate) fn is_cross_site(headers: &HeaderMap) -> bool {
 /// Refuses what is not allowed, and tells browsers what the answers may do: nothing but to use files of this router.
 pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let access = &app.access;
-    let is_page = page::FILES.contains(&request.uri().path());
+    let is_page = page::is_file(request.uri().path());
     let mut response = if !access.answers(request.headers()) {
         Refusal::new(StatusCode::MISDIRECTED_REQUEST, "this dashboard does not answer for this host")
             .into_response()

@@ -160,10 +160,10 @@ impl Dashboard {
         self.access.check()?;
         let watch = Watch::new(self.store, self.prefix, self.interval);
         let app = Arc::new(App { watch, title: self.title, access: self.access });
-        let router = Router::new()
-            .route("/", get(page::index))
-            .route("/page.css", get(page::css))
-            .route("/page.js", get(page::js))
+        let page = Router::new().route("/", get(page::index));
+        let files = page::FILES.into_iter();
+        let router = files
+            .fold(page, |router, (path, kind, text)| router.route(path, page::file(kind, text)))
             .route("/events", get(messages::events))
             .route("/metrics", get(metrics::metrics))
             .route("/api/v1/names", get(api::names))

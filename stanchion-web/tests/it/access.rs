@@ -98,7 +98,7 @@ async fn reads_can_need_the_token() {
         );
     }
     // The page asks for it.
-    for path in ["/", "/page.css", "/page.js"] {
+    for path in ["/", "/page.css", "/page.js", "/list.js"] {
         assert_eq!(get(&router, path).await.status, StatusCode::OK, "{path}");
     }
     let shown = request("/api/v1/health").header("authorization", format!("bearer {TOKEN}"));

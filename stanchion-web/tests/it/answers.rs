@@ -131,7 +131,9 @@ async fn metrics_have_totals_by_kind() {
 #[tokio::test]
 async fn the_page_needs_nothing_from_elsewhere() {
     let router = dashboard(&store()).into_router().unwrap();
-    for (path, kind) in [("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript")] {
+    let scripts = ["/page.js", "/list.js", "/model.js", "/rows.js", "/server.js", "/text.js"];
+    let others = [("/", "text/html"), ("/page.css", "text/css")];
+    for (path, kind) in scripts.map(|path| (path, "text/javascript")).into_iter().chain(others) {
         let file = get(&router, path).await;
         assert_eq!(file.status, StatusCode::OK);
         assert_eq!(file.header("content-type"), format!("{kind}; charset=utf-8"));

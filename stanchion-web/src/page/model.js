@@ -1,0 +1,69 @@
+// What is known: the server's clock, the rows and points as the last look left them, what is searched for, the connection.
+
+import { least, shown } from "./text.js";
+
+export const WINDOW_MS = 600_000;
+
+// The server's clock
+
+export const clock = { offset: 0, readings: [], ofBars: 0 };
+export const serverNow = () => performance.now() + clock.offset;
+
+// The model
+
+export const rows = new Map();
+// Rows whose name is gone, until the list is put in order: a lock taken again at once keeps its row, open and focused.
+export const leaving = new Map();
+// Rows to be patched, and rows that are in view.
+export const dirty = new Set();
+export const seen = new Set();
+export const model = { byName: [], points: [], mayFree: false, more: false, title: "Locks" };
+export const view = { query: "", kind: "", sort: "name" };
+export const state = { connected: false, everLooked: false, fault: null, goodAt: null, tookMs: null, retryAt: null };
+
+const collator = new Intl.Collator("en", { numeric: true });
+export const order = (a, b) =>
+  collator.compare(a.data.name, b.data.name) || (a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
+export const keyOf = (kind, name) => `${kind}/${name}`;
+
+export const SORTS = {
+  waiters: (data) => -(data.waiters ?? 0),
+  age: (data) => least(data.holds, "granted_at_ms"),
+  lease: (data) => least(data.holds, "lease_ends_at_ms"),
+};
+
+export function takeRow(data) {
+  const key = keyOf(data.kind, data.name);
+  let row = rows.get(key);
+  const added = !row;
+  if (added) {
+    row = leaving.get(key) ?? { key, peak: 0, el: null, parts: null, details: null, open: false, at: -1, place: 0 };
+    leaving.delete(key);
+    rows.set(key, row);
+    model.byName.push(row);
+  }
+  row.data = data;
+  row.text = [data.name, shown(data.name), ...data.holds.map((hold) => hold.label ?? "")].join("\n").toLowerCase();
+  // The server does not know how many members a wait group has had: the most seen here since it was empty.
+  const members = data.weight ?? data.holders ?? 0;
+  row.peak = members === 0 ? 0 : Math.max(row.peak, members, data.limit ?? 0);
+  dirty.add(row);
+  return added;
+}
+
+export function forget(key) {
+  const row = rows.get(key);
+  if (!row) return false;
+  dirty.delete(row);
+  leaving.set(key, row);
+  return rows.delete(key);
+}
+
+export function takePoints(look) {
+  const last = look.full || model.points.length === 0 ? -Infinity : model.points.at(-1).at_ms;
+  const fresh = look.points.filter((point) => point.at_ms > last);
+  model.points = (look.full ? [] : model.points).concat(fresh).filter((point) => point.at_ms > look.now_ms - WINDOW_MS);
+}
+
+export const matches = (row) =>
+  (view.kind === "" || row.data.kind === view.kind) && (view.query === "" || row.text.includes(view.query));

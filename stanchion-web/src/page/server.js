@@ -1,0 +1,223 @@
+// What goes to the server and comes from it: the connection and what is said of it, the token, the stream, freeing.
+
+import { serverNow, state } from "./model.js";
+import { $, KINDS, keep, kept, labelOf, number, say, setFacts, setText, shown, span } from "./text.js";
+
+// No byte for so long, not even a keep-alive, and the stream is taken for dead.
+const SILENCE_MS = 60_000;
+
+// The connection
+
+export function showState() {
+  document.body.classList.toggle("connected", state.connected);
+  document.body.classList.toggle("old", state.everLooked && (!state.connected || state.fault !== null));
+  document.body.classList.toggle("failing", state.fault !== null);
+  say("fault", state.fault === null ? "" : `The look at the store failed: ${shown(state.fault)}`);
+  showSince();
+}
+
+export function showSince() {
+  const now = performance.now();
+  const parts = [];
+  if (document.body.classList.contains("old")) {
+    const none = "There was no good look yet.";
+    parts.push(state.goodAt === null ? none : `The rows are old: last good look ${span(now - state.goodAt)} ago.`);
+  } else if (state.goodAt !== null) {
+    parts.push(`Last look ${span(now - state.goodAt)} ago, it took ${number(state.tookMs)} ms.`);
+  }
+  if (state.retryAt !== null) parts.push(`Next try in ${span(state.retryAt - now + 999)}.`);
+  setText($("since"), parts.join(" "));
+}
+
+// The token
+
+const form = $("token-form");
+let given = null;
+
+const token = () => kept("sessionStorage", "stanchion-token");
+const authorization = () => (token() === null ? {} : { Authorization: `Bearer ${token()}` });
+
+// Shows the form and waits until a token was given.
+function askToken(why) {
+  given ??= Promise.withResolvers?.() ?? later();
+  setText($("token-why"), why);
+  form.hidden = false;
+  $("token").focus();
+  return given.promise;
+}
+
+function later() {
+  const parts = {};
+  parts.promise = new Promise((resolve) => (parts.resolve = resolve));
+  return parts;
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  keep("sessionStorage", "stanchion-token", $("token").value.trim());
+  $("token").value = "";
+  form.hidden = true;
+  given?.resolve();
+  given = null;
+});
+
+// The stream
+
+class Refused extends Error {}
+let wakeUp = () => {};
+
+// Hands each look to `takeLook`; never returns.
+export async function listen(takeLook) {
+  for (let pause = 1_000; ; ) {
+    const before = state.goodAt;
+    let why = "the server ended the stream";
+    try {
+      await oneStream(takeLook);
+    } catch (error) {
+      if (error instanceof Refused) {
+        leave("A token is needed.");
+        await askToken(token() === null ? "The server asks for a token." : "The server refused that token.");
+        continue;
+      }
+      why = error.why ?? (state.connected ? "the stream broke off" : "the server cannot be reached");
+    }
+    if (state.goodAt !== before) pause = 1_000;
+    leave(`Not connected: ${why}. Trying again.`);
+    const wait = Math.max(1_000, Math.min(15_000, pause * (0.75 + Math.random() / 2)));
+    state.retryAt = performance.now() + wait;
+    showSince();
+    await new Promise((resolve) => {
+      wakeUp = resolve;
+      setTimeout(resolve, wait);
+    });
+    state.retryAt = null;
+    pause = Math.min(15_000, pause * 2);
+  }
+}
+
+function leave(text) {
+  state.connected = false;
+  say("connection", text);
+  showState();
+}
+
+const failure = (why) => Object.assign(new Error(why), { why });
+
+async function oneStream(takeLook) {
+  const stop = new AbortController();
+  let silence = 0;
+  const heard = () => {
+    clearTimeout(silence);
+    silence = setTimeout(() => stop.abort(failure("the server went silent")), SILENCE_MS);
+  };
+  heard();
+  try {
+    const answer = await fetch("events", { headers: authorization(), cache: "no-store", signal: stop.signal });
+    if (answer.status === 401) throw new Refused();
+    if (!answer.ok) throw failure(`the server answers ${answer.status}`);
+    if (!answer.headers.get("content-type")?.startsWith("text/event-stream")) throw failure("the answer is no event stream");
+    await readEvents(answer.body, heard, (type, data) => takeEvent(type, data, takeLook));
+  } finally {
+    clearTimeout(silence);
+    stop.abort();
+  }
+}
+
+function takeEvent(type, data, takeLook) {
+  if (type !== "look") return;
+  if (!state.connected) {
+    state.connected = true;
+    say("connection", "Connected.");
+  }
+  try {
+    takeLook(JSON.parse(data));
+  } catch (error) {
+    console.error(error);
+    throw failure("a look cannot be read");
+  }
+}
+
+// Splits the stream into events, as the HTML standard says: https://html.spec.whatwg.org/#parsing-an-event-stream
+async function readEvents(body, heard, take) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  let type = "";
+  let data = [];
+  const line = (said) => {
+    if (said === "") {
+      if (data.length > 0) take(type || "message", data.join("\n"));
+      type = "";
+      data = [];
+      return;
+    }
+    const colon = said.indexOf(":");
+    const field = colon < 0 ? said : said.slice(0, colon);
+    const value = colon < 0 ? "" : said.slice(colon + 1).replace(/^ /, "");
+    if (field === "event") type = value;
+    else if (field === "data") data.push(value);
+  };
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    heard();
+    text += value;
+    if (!/[\r\n]/.test(value)) continue;
+    // A carriage return at the end may be half of a line end: it waits for what follows.
+    const lines = text.split(/\r\n|\n|\r(?!$)/);
+    text = lines.pop();
+    lines.forEach(line);
+  }
+}
+
+addEventListener("online", () => wakeUp());
+document.addEventListener("visibilitychange", () => {
+  if (document.visibilityState === "visible") wakeUp();
+});
+
+// Freeing
+
+export const ask = $("ask");
+const list = $("rows");
+let target = null;
+
+export function askFree(row, hold) {
+  const { kind, name } = row.data;
+  target = { row, kind, name, ticket: hold.ticket, label: labelOf(hold) };
+  setText($("ask-head"), `Free this ${KINDS[kind].one}?`);
+  const since = hold.granted_at_ms === null ? null : span(serverNow() - hold.granted_at_ms);
+  setFacts($("ask-facts"), {
+    Name: shown(name), "Held by": target.label, "Held for": since, "Fencing token": hold.token, Ticket: hold.ticket,
+  });
+  $("ask-yes").disabled = false;
+  say("result", "");
+  ask.showModal();
+}
+
+async function free({ kind, name, ticket, label }) {
+  const lock = `${KINDS[kind].one} ${shown(name)}`;
+  const headers = { "Content-Type": "application/json", ...authorization() };
+  const answer = await fetch("api/v1/unlock", { method: "POST", headers, body: JSON.stringify({ kind, name, ticket }) });
+  if (answer.status === 401) {
+    ask.close();
+    askToken("Freeing needs a token. Give it, then free again.");
+    return `Not freed: a token is needed for the ${lock}.`;
+  }
+  const said = await answer.json().catch(() => ({}));
+  if (!answer.ok) return `Not freed: ${shown(String(said.error ?? `the server answers ${answer.status}`))}`;
+  return said.freed ? `Freed the ${lock}, held by ${label}.` : `Nothing to free: ${label} does not hold the ${lock} any more.`;
+}
+
+$("ask-no").addEventListener("click", () => ask.close());
+$("ask-yes").addEventListener("click", async () => {
+  const { row } = target;
+  $("ask-yes").disabled = true;
+  let said;
+  try {
+    said = await free(target);
+  } catch {
+    said = "Not known whether it was freed: the server cannot be reached.";
+  }
+  ask.close();
+  say("result", said);
+  if (form.hidden && !list.contains(document.activeElement)) (row.el.isConnected ? row.parts.name : list).focus();
+});
