@@ -259,6 +259,8 @@ async fn c22_a_new_connection_waits_while_somebody_has_the_settings_locked() {
         sqlx::raw_sql(lock).execute(&mut raw).await.unwrap();
         server.sql(END_ALL).unwrap();
         answered(&store, None).await;
+        // The server would notice only some time after the drop of the connection.
+        sqlx::raw_sql("ROLLBACK").execute(&mut raw).await.unwrap();
     }
 }
 
