@@ -22,7 +22,7 @@
 //!
 //! # What it serves
 //! All paths are below that of the router. A time that ends in `_at_ms` is one of the dashboard's clock, in milliseconds, whose
-//! reading at the answer is `now_ms`; any other `_ms` is a length. `null` stands for what the store does not know or the kind does
+//! reading at the answer is `now_ms`: only differences mean something. Any other `_ms` is a length. `null` stands for what the store does not know or the kind does
 //! not have; `used_at_ms` is `null` also while a name is in use.
 //!
 //! | path | answer |

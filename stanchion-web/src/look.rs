@@ -20,6 +20,8 @@ const CONCURRENT: usize = 16;
 /// Number of points of the plots, and the time that they are kept.
 const MAX_POINTS: usize = 600;
 const HISTORY: u64 = 600_000;
+/// The reading of the clock at the begin of a watch, in ms: a hold that is older than the watch, by up to a hundred years, has a time.
+const BEGIN: Millis = 100 * 365 * 24 * 60 * 60 * 1_000;
 /// After a look that took long there is a pause of so many times that length: looks must not be all that the store does.
 const PAUSE: u32 = 4;
 
@@ -80,9 +82,9 @@ impl Watch {
         Self { store, prefix, interval, origin, latest: Mutex::new(Arc::new(none)) }
     }
 
-    /// Returns the time in ms since this value was made.
+    /// Returns the time.
     pub(crate) fn now(&self) -> Millis {
-        millis(now().saturating_duration_since(self.origin))
+        BEGIN + millis(now().saturating_duration_since(self.origin))
     }
 
     /// Returns the latest look, or a new one if that is due. Of several callers one looks and the others wait for it; if it

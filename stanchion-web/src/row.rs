@@ -8,7 +8,7 @@ use stanchion_core::{Holder, Inspection, Kind, Listed};
 /// Two readings of one time that differ by less are the same time, in ms: each was counted from the moment of an answer.
 const SAME: u64 = 250;
 
-/// A time in ms since the begin of the [`Watch`](crate::look::Watch).
+/// A time in ms of the clock of the [`Watch`](crate::look::Watch).
 pub(crate) type Millis = u64;
 
 /// A name, as an index.

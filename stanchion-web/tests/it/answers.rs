@@ -71,6 +71,25 @@ async fn names_and_their_holds_are_told() {
     assert_eq!(get(&router, "/api/v1/names?kind=lock").await.status, StatusCode::BAD_REQUEST);
 }
 
+/// An operator starts the page because a lock is stuck already.
+#[tokio::test(start_paused = true)]
+async fn a_hold_can_be_older_than_the_page() {
+    const BEFORE: Duration = Duration::from_secs(1_800);
+    let store = store();
+    store.limiter("idle", LimiterOptions::new(Quota::per_hour(1))).unwrap().allow().await.unwrap();
+    let _guard = store.mutex("stuck", MutexOptions::new()).unwrap().lock().await.unwrap();
+    tokio::time::sleep(BEFORE).await;
+    let all = get(&dashboard(&store).into_router().unwrap(), "/api/v1/names").await.json();
+    let names = all["names"].as_array().unwrap();
+    assert_eq!(names.len(), 2, "{all}");
+    for row in names {
+        let since =
+            if row["kind"] == "mutex" { &row["holds"][0]["granted_at_ms"] } else { &row["used_at_ms"] };
+        let age = Duration::from_millis(all["now_ms"].as_u64().unwrap() - since.as_u64().unwrap());
+        assert!(BEFORE <= age && age < BEFORE + Duration::from_secs(10), "{row}");
+    }
+}
+
 #[tokio::test]
 async fn one_name_is_told() {
     let store = store();
